@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Shared;
 use super::pacing::{HeldBack, Urgency};
 use super::requests::{Answer, Requests};
+use super::schedules::Status;
 use crate::hold::{
     Action, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure, StoreFailureKind,
     Stored,
@@ -50,8 +51,9 @@ pub(super) fn send(
         Action::SendWrite { request, lease_id, if_match, fields, timeout } => {
             let fields = shared.with_function_instance(fields);
             let write = Write { lease_id, if_match: Some(if_match), fields };
+            let beside = (shared.schedules.status(&path), valid_until.is_none());
             requests.add(permit, async move {
-                let (answer, note) = write_record(&shared, &path, write, timeout).await;
+                let (answer, note) = write_record(&shared, &path, write, beside, timeout).await;
                 Answer { event: Event::WriteAnswered { request, answer }, note }
             });
         }
@@ -156,15 +158,20 @@ async fn acquire_and_read(
     Event::AcquireAnswered { request, answer, read }
 }
 
-/// Writes a record; where the lease was broken, with the note of the break.
+/// Writes a record, and before it the status of a .NET timer where there is one (T22). `decides`: nothing is granted under the
+/// lease yet, so that whoever asked can decide again. Where the lease was broken, with the note of the break.
 async fn write_record(
     shared: &Shared,
     path: &LockPath,
     write: Write,
+    (status, decides): (Option<Status>, bool),
     timeout: Duration,
 ) -> (Result<ETag, Failure>, Option<BreakNote>) {
     let lease_id = write.lease_id;
-    let writing = shared.store.write_record(path, write);
+    let writing = async {
+        shared.write_status(path, &write, status, decides).await?;
+        shared.store.write_record(path, write).await
+    };
     let answer = shared.limited(Urgency::Lease, timeout, writing).await;
     match shared.answer(answer) {
         Err(Failure::Taken) => {

@@ -133,6 +133,12 @@ pub enum CallError {
     /// The key is too long for a schedule's record (T3).
     #[error("{0}")]
     ScheduleKey(String),
+    /// In the layout `webjobs`, the key is not that of a listener (T22).
+    #[error(
+        "a schedule of the layout `webjobs` shares its lock with a timer of .NET: give the timer's name as the function, and \
+         the mode LISTENER"
+    )]
+    ScheduleMode,
     /// The occurrence lies ahead by more than the callers' clocks may differ.
     #[error(
         "the occurrence {at} is more than 5 s after the store's time, {now}: check the caller's clock"

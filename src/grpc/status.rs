@@ -85,6 +85,7 @@ const fn reason(error: &CallError) -> ErrorReason {
         CallError::LockHasSchedule { .. } => ErrorReason::LockHasSchedule,
         CallError::TriggerId(_)
         | CallError::ScheduleKey(_)
+        | CallError::ScheduleMode
         | CallError::NoOccurrences
         | CallError::NoOccurrence => ErrorReason::InvalidField,
     }
@@ -150,6 +151,7 @@ pub(super) fn of_call(error: &CallError) -> Status {
         CallError::TooManyTriggers => retry_after = Some(RETRY_AFTER),
         CallError::TriggerId(_) => return of_violations(&[("request_id", error.to_string())]),
         CallError::ScheduleKey(_) => return of_violations(&[("key", error.to_string())]),
+        CallError::ScheduleMode => return of_violations(&[("key.mode", error.to_string())]),
         CallError::NoOccurrences => {
             return of_violations(&[("spec.occurrence_at", error.to_string())]);
         }

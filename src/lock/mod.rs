@@ -14,6 +14,7 @@ mod path;
 mod permit;
 mod record;
 mod sharing;
+mod timer;
 mod token;
 
 pub use checkpoint::{Checkpoint, CheckpointTooLong, CheckpointValue, MAX_CHECKPOINT_BYTES};
@@ -28,6 +29,7 @@ pub use permit::{Permit, Permits, PermitsError};
 pub use record::{ETag, Fields, HOLDER_FIELD, Record};
 pub(crate) use record::{RECORD_FIELDS, generation_of, is_handed_on, sharing_of, token_of};
 pub use sharing::{Priority, PriorityError, Reserved, ShareName, ShareNameError, Sharing};
+pub use timer::{MAX_TIMER_STATUS_BYTES, TimerPath};
 pub use token::FencingToken;
 
 /// The greatest size of the text of a schedule's plan, which is kept beside its lock, in bytes (T3).

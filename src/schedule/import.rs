@@ -6,7 +6,7 @@ use super::record::{Attempts, ScheduleRecord};
 use crate::timetable::UtcSecond;
 
 /// What the plan's hash is in a record that was taken over, until somebody subscribes: the next instant is not known yet.
-const TAKEN_OVER: &str = "import";
+pub(super) const TAKEN_OVER: &str = "import";
 
 /// Where another scheduler has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,19 +68,7 @@ impl TakeOver {
         if !replace && (record.is_some() || is_subscribed) {
             return Err(TakeOverError::Exists { done_up_to: record.map(|it| it.watermark) });
         }
-        let taken_over = ScheduleRecord {
-            watermark: done_up_to,
-            outcome: None,
-            next,
-            plan: PlanVersion { number: 0, hash: TAKEN_OVER.to_owned() },
-            run: None,
-            attempts: Attempts::default(),
-            by_hand_done: 0,
-            by_hand: Attempts::default(),
-            missed: 0,
-            missed_since: 0,
-            ended: Vec::new(),
-        };
+        let taken_over = taken_over(done_up_to, next);
         let Some(record) = record else { return Ok(Some(taken_over)) };
         if record.run.is_some() {
             return Err(TakeOverError::Running);
@@ -99,6 +87,23 @@ impl TakeOver {
             ended: record.ended.clone(),
             ..taken_over
         }))
+    }
+}
+
+/// The record of a schedule that begins where another scheduler has stopped.
+pub(super) fn taken_over(done_up_to: UtcSecond, next: Option<UtcSecond>) -> ScheduleRecord {
+    ScheduleRecord {
+        watermark: done_up_to,
+        outcome: None,
+        next,
+        plan: PlanVersion { number: 0, hash: TAKEN_OVER.to_owned() },
+        run: None,
+        attempts: Attempts::default(),
+        by_hand_done: 0,
+        by_hand: Attempts::default(),
+        missed: 0,
+        missed_since: 0,
+        ended: Vec::new(),
     }
 }
 

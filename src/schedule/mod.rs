@@ -24,6 +24,7 @@ mod occurrence;
 mod plan;
 mod record;
 mod run_id;
+mod shared_status;
 mod tally;
 mod timer_status;
 
@@ -33,7 +34,7 @@ pub use key::{MAX_KEY_BYTES, check_key};
 pub use looking::{Share, after_busy, until_due};
 pub use machine::{
     Decision, Lease, Look, Newest, Report, Reported, Started, Told, View, look, report, resumed,
-    start, waited_for,
+    start, starting, waited_for,
 };
 pub use occurrence::{Claim, Concluded, Occurrence, claim, conclude, is_of_occurrences};
 pub use plan::{
@@ -44,5 +45,6 @@ pub use record::{
     Attempts, Ended, MAX_RECORD_BYTES, Occasion, Outcome, RecordError, Run, ScheduleRecord,
 };
 pub use run_id::{RunId, RunIdError};
+pub use shared_status::SharedStatus;
 pub use tally::Tally;
 pub use timer_status::{MAX_STATUS_BYTES, TimerStatus, TimerStatusError};

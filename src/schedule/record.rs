@@ -230,12 +230,12 @@ impl Run {
 }
 
 impl Ended {
-    fn to_text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let token = self.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
         format!("{}/{}/{}/{token}", self.occasion, self.outcome.as_str(), self.attempt)
     }
 
-    fn read(text: &str) -> Option<Self> {
+    pub(super) fn read(text: &str) -> Option<Self> {
         let mut parts = text.split('/');
         let occasion = Occasion::read(parts.next()?)?;
         let outcome = Outcome::read(parts.next()?)?;

@@ -2,12 +2,11 @@
 
 use serde_json::{Map, Value};
 
+pub use crate::lock::MAX_TIMER_STATUS_BYTES as MAX_STATUS_BYTES;
 use crate::timetable::{IsoError, LocalZone, UtcSecond};
 
-/// The longest status that is read, in bytes: .NET's have less than 200.
-pub const MAX_STATUS_BYTES: usize = 16_384;
 /// What .NET writes for "never" begins so, in every zone.
-const NEVER: &str = "0001-01-01T";
+pub(super) const NEVER: &str = "0001-01-01T";
 
 /// A timer's status: what is kept in the blob `timers/{host id}/{timer}/status`, or in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +70,17 @@ pub enum TimerStatusError {
         /// The next occurrence.
         next: UtcSecond,
     },
+    /// The clock of its host was wrong: nothing would run until then.
+    #[error(
+        "the timer's last run, {done}, lies ahead of the store's time, {store_time}: was the clock or the zone of its host \
+         wrong?"
+    )]
+    Ahead {
+        /// Up to when it is done.
+        done: UtcSecond,
+        /// The store's time.
+        store_time: UtcSecond,
+    },
     /// The timer has never run, and has computed nothing.
     #[error(
         "the fields `Last`, `LastUpdated` and `Next` of the timer's status all say never: there is nothing to import, and a \
@@ -86,13 +96,7 @@ impl TimerStatus {
     /// # Errors
     /// Names the field that is wrong.
     pub fn parse(text: &str, zone: Option<&LocalZone>) -> Result<Self, TimerStatusError> {
-        if text.len() > MAX_STATUS_BYTES {
-            return Err(TimerStatusError::TooLong);
-        }
-        // Windows' tools write a mark first.
-        let text = text.trim_start_matches('\u{feff}');
-        let fields: Map<String, Value> = serde_json::from_str(text)
-            .map_err(|error| TimerStatusError::Json { problem: error.to_string() })?;
+        let fields = Self::fields(text)?;
         let last = time(&fields, "Last", zone)?;
         let next = time(&fields, "Next", zone)?;
         // The first versions of the SDK did not write it.
@@ -116,6 +120,19 @@ impl TimerStatus {
             Some(next) if next <= done => Err(TimerStatusError::Order { field, done, next }),
             next => Ok(Self { done_up_to: done, next }),
         }
+    }
+}
+
+impl TimerStatus {
+    /// All fields of a status, with their values as they are.
+    pub(super) fn fields(text: &str) -> Result<Map<String, Value>, TimerStatusError> {
+        if text.len() > MAX_STATUS_BYTES {
+            return Err(TimerStatusError::TooLong);
+        }
+        // Windows' tools write a mark first.
+        let text = text.trim_start_matches('\u{feff}');
+        serde_json::from_str(text)
+            .map_err(|error| TimerStatusError::Json { problem: error.to_string() })
     }
 }
 

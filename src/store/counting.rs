@@ -8,9 +8,10 @@ use async_trait::async_trait;
 
 use super::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation,
-    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten,
+    Write, Written,
 };
-use crate::lock::{Container, LeaseId, LockPath};
+use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 
 /// Passes everything on to a store, and counts it by operation, failed ones too.
 #[derive(Debug)]
@@ -147,6 +148,23 @@ impl<S: LeaseStore> LeaseStore for CountingStore<S> {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.counted(Operation::DeletePlan).delete_plan(path, if_match).await
+    }
+
+    fn has_timers(&self) -> bool {
+        self.store.has_timers()
+    }
+
+    async fn read_timer(&self, timer: &TimerPath) -> Result<TimerRead, StoreError> {
+        self.counted(Operation::ReadTimer).read_timer(timer).await
+    }
+
+    async fn write_timer(
+        &self,
+        timer: &TimerPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<TimerWritten, StoreError> {
+        self.counted(Operation::WriteTimer).write_timer(timer, text, if_match).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

@@ -14,18 +14,20 @@ mod error;
 #[cfg(feature = "testing")]
 mod faulty;
 mod lease;
+mod list;
 mod memory;
 mod operation;
 mod plan;
 mod secret;
 mod sqlite;
+mod timer;
 
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::lock::{Container, FencingToken, Fields, LeaseId, LockPath, Priority};
+use crate::lock::{Container, FencingToken, Fields, LeaseId, LockPath, Priority, TimerPath};
 use crate::time::UnixMillis;
 
 pub use crate::lock::ETag;
@@ -34,11 +36,13 @@ pub use counting::{CountingStore, Counts};
 pub use error::{LeaseEnd, Source, StoreError};
 #[cfg(feature = "testing")]
 pub use faulty::{Fault, FaultPlan, FaultyStore};
+pub use list::{List, Listing};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
 pub use operation::Operation;
 pub use plan::{PlanRead, PlanWritten, StoredPlan};
 pub use secret::Secret;
 pub use sqlite::SqliteStore;
+pub use timer::{StoredTimer, TimerRead, TimerWritten};
 
 /// Keeps locks: at most one lease each, and a record beside it.
 ///
@@ -159,6 +163,34 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Changed`, also when it is gone; and the faults of the store.
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError>;
+
+    /// Whether hosts of .NET can share this store, so that it keeps the status of their timers (T22). In one that does not,
+    /// reading and writing a status is `Fatal`.
+    fn has_timers(&self) -> bool {
+        false
+    }
+
+    /// The status of a .NET timer, if there is one, and the store's time. It belongs to no lock as far as the store knows.
+    ///
+    /// # Errors
+    /// The faults of the store. `Fatal` for one that is no text.
+    async fn read_timer(&self, _timer: &TimerPath) -> Result<TimerRead, StoreError> {
+        Err(timer::no_timers())
+    }
+
+    /// Writes the status of a .NET timer, as [`write_plan`](LeaseStore::write_plan) does a plan: with `if_match` in place of the
+    /// one that has this ETag, without it only if there is none yet. Hosts of .NET write it without any condition.
+    ///
+    /// # Errors
+    /// As `write_plan`.
+    async fn write_timer(
+        &self,
+        _timer: &TimerPath,
+        _text: String,
+        _if_match: Option<ETag>,
+    ) -> Result<TimerWritten, StoreError> {
+        Err(timer::no_timers())
+    }
 
     /// One page of the locks whose names in the container begin with `prefix`, in the order of their names. Plans and notes
     /// are none.
@@ -351,26 +383,4 @@ impl LeaseState {
             Self::Available | Self::Broken | Self::Expired => false,
         }
     }
-}
-
-/// Asks for a page of locks.
-#[derive(Clone, Debug)]
-pub struct List {
-    /// The container.
-    pub container: Container,
-    /// What the names in the container begin with.
-    pub prefix: String,
-    /// Where the page before ended; `None` for the first.
-    pub continuation: Option<String>,
-    /// Locks a page has at the most, 1 to 1,000.
-    pub limit: usize,
-}
-
-/// A page of locks.
-#[derive(Clone, Debug)]
-pub struct Listing {
-    /// The locks, in the order of their names.
-    pub locks: Vec<(LockPath, StoredLock)>,
-    /// Where the next page begins; `None` at the end.
-    pub continuation: Option<String>,
 }

@@ -23,6 +23,10 @@ pub enum Operation {
     WritePlan,
     /// [`LeaseStore::delete_plan`](super::LeaseStore::delete_plan)
     DeletePlan,
+    /// [`LeaseStore::read_timer`](super::LeaseStore::read_timer)
+    ReadTimer,
+    /// [`LeaseStore::write_timer`](super::LeaseStore::write_timer)
+    WriteTimer,
     /// [`LeaseStore::list`](super::LeaseStore::list)
     List,
     /// [`LeaseStore::delete`](super::LeaseStore::delete)
@@ -33,7 +37,7 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Acquire,
         Self::Renew,
         Self::Release,
@@ -44,6 +48,8 @@ impl Operation {
         Self::ReadPlan,
         Self::WritePlan,
         Self::DeletePlan,
+        Self::ReadTimer,
+        Self::WriteTimer,
         Self::List,
         Self::Delete,
         Self::Check,
@@ -63,6 +69,8 @@ impl Operation {
             Self::ReadPlan => "read_plan",
             Self::WritePlan => "write_plan",
             Self::DeletePlan => "delete_plan",
+            Self::ReadTimer => "read_timer",
+            Self::WriteTimer => "write_timer",
             Self::List => "list",
             Self::Delete => "delete",
             Self::Check => "check",

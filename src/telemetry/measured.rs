@@ -7,10 +7,11 @@ use async_trait::async_trait;
 
 use super::Metrics;
 use super::metrics::{CUT_OFF, DONE};
-use crate::lock::{Container, LeaseId, LockPath};
+use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 use crate::store::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation,
-    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten,
+    Write, Written,
 };
 use crate::time::{Clock, Instant};
 
@@ -117,6 +118,24 @@ impl LeaseStore for Measured {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.measured(Operation::DeletePlan, self.store.delete_plan(path, if_match)).await
+    }
+
+    fn has_timers(&self) -> bool {
+        self.store.has_timers()
+    }
+
+    async fn read_timer(&self, timer: &TimerPath) -> Result<TimerRead, StoreError> {
+        self.measured(Operation::ReadTimer, self.store.read_timer(timer)).await
+    }
+
+    async fn write_timer(
+        &self,
+        timer: &TimerPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<TimerWritten, StoreError> {
+        let writing = self.store.write_timer(timer, text, if_match);
+        self.measured(Operation::WriteTimer, writing).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

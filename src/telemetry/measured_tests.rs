@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::super::rig::Rig;
 use super::*;
+use crate::lock::HostId;
 use crate::store::{BreakPeriod, FaultPlan, FaultyStore, MemoryStore};
 use crate::testing::SimClock;
 use crate::time::UnixMillis;
@@ -82,6 +83,11 @@ async fn every_request_is_counted_once_under_its_own_operation() {
     let plan = store.write_plan(&path, "{}".to_owned(), None).await.unwrap().etag;
     assert!(store.read_plan(&path).await.unwrap().plan.is_some());
     store.delete_plan(&path, plan).await.unwrap();
+    let host_id = HostId::parse("keeper-a").unwrap();
+    let timer = TimerPath { container, host_id, timer: "Nightly".to_owned() };
+    assert!(store.has_timers());
+    store.write_timer(&timer, "{}".to_owned(), None).await.unwrap();
+    assert!(store.read_timer(&timer).await.unwrap().status.is_some());
     store.delete(&path, etag).await.unwrap();
     assert_eq!(store.kind(), "memory");
     for (operation, counts) in measured.counts() {

@@ -56,7 +56,7 @@ async fn t22_a_status_in_a_file_is_where_the_schedule_begins() {
 }
 
 /// The blobs of a .NET app in the emulator: one status.
-async fn blob(container: &str, name: &str, text: &str) {
+pub(crate) async fn blob(container: &str, name: &str, text: &str) {
     // Another test of this process may have chosen it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let sas_url = Azurite::shared().sas_url();

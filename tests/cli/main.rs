@@ -10,6 +10,7 @@
 
 mod azure;
 mod bench;
+mod beside;
 mod checkpoint;
 mod doctor;
 mod every;

@@ -7,7 +7,7 @@ use leasehold::coordinator::{Coordinator, Host, NoObserver, Settings};
 use leasehold::grpc::{self, Limits};
 use leasehold::host_id::{FromHostType, Provider};
 use leasehold::lock::{Container, HostId, HostType, Layout, Namespace, Prefix};
-use leasehold::store::{FaultPlan, FaultyStore, MemoryStore};
+use leasehold::store::{FaultPlan, FaultyStore, LeaseStore, MemoryStore};
 use leasehold::testing::SimClock;
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
 use leasehold_client::proto::{
@@ -40,9 +40,9 @@ pub(crate) struct Account {
 
 /// A sidecar, with the way to its store, and a client.
 #[derive(Debug)]
-pub(crate) struct Sidecar {
+pub(crate) struct Sidecar<S = MemoryStore> {
     pub coordinator: Coordinator,
-    pub link: Arc<FaultyStore<MemoryStore>>,
+    pub link: Arc<FaultyStore<S>>,
     pub client: Client,
 }
 
@@ -59,10 +59,19 @@ impl Account {
     }
 
     pub(crate) fn sidecar_with(&self, change: impl FnOnce(&mut Settings)) -> Sidecar {
+        self.sidecar_on(Arc::clone(&self.store), change)
+    }
+
+    /// On another store than the account's.
+    pub(crate) fn sidecar_on<S: LeaseStore + 'static>(
+        &self,
+        store: Arc<S>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Sidecar<S> {
         let mut settings = settings();
         change(&mut settings);
         let clock = Arc::clone(&self.clock);
-        let link = FaultyStore::new(Arc::clone(&self.store), clock as _, 7, FaultPlan::default());
+        let link = FaultyStore::new(store, clock as _, 7, FaultPlan::default());
         let link = Arc::new(link);
         let coordinator = Coordinator::new(
             Arc::clone(&link) as _,

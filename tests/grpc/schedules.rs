@@ -1,9 +1,12 @@
 //! Schedules: subscribers, their runs, and what operators say.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::coordinator::Settings as CoordinatorSettings;
 use leasehold::grpc::{Server, Settings, UnixSettings};
-use leasehold::lock::Layout;
+use leasehold::lock::{Layout, LockPath};
+use leasehold::store::{LeaseStore as _, SqliteStore};
 use leasehold_client::proto::*;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
@@ -156,9 +159,48 @@ async fn t20_a_drain_tells_a_subscriber_and_sends_it_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t22_the_layout_webjobs_has_no_schedules_yet_but_previews() {
+async fn t22_the_layout_webjobs_has_schedules_of_listeners() {
     let account = Account::new();
     let sidecar = account.sidecar_with(|settings| settings.host.namespace.layout = Layout::WebJobs);
+    let client = schedules(&sidecar);
+    let refused = client.clone().subscribe_schedule(subscription("*/10 * * * * *")).await;
+    let refused = refused.map(drop).unwrap_err();
+    assert_eq!(reason(&refused), (Code::InvalidArgument, "INVALID_FIELD".to_owned()));
+    assert!(refused.message().contains("LISTENER"), "{refused}");
+
+    let mut request = subscription("*/10 * * * * *");
+    request.key.as_mut().unwrap().set_mode(LockMode::Listener);
+    let mut stream = subscribe(&client, request).await;
+    let granted = run(&mut stream).await;
+    let answered = complete(&client, &granted, RunOutcome::Succeeded).await;
+    assert_eq!(answered.result(), CompletionResult::Recorded);
+
+    let host = sidecar.coordinator.host();
+    let path = LockPath::from_parts(
+        &host.namespace.container,
+        &format!("{}nightly.Listener", host.namespace.host_prefix(&host.host_id)),
+    );
+    let timer = host.namespace.timer_of(&path).unwrap();
+    let status = account.store.read_timer(&timer).await.unwrap().status.unwrap().text;
+    let done = granted.scheduled_at.unwrap().seconds;
+    let next = leasehold::timetable::UtcSecond(done + 10).to_string().replace('Z', "+00:00");
+    assert!(status.contains(&format!(r#""Next":"{next}""#)), "{status}");
+
+    let info = sidecar.client.clone().get_server_info(GetServerInfoRequest::default()).await;
+    let features = info.unwrap().into_inner().features;
+    assert!(features.iter().any(|feature| feature == "schedules"), "{features:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t22_a_store_that_dotnet_cannot_share_has_no_schedules_in_the_layout_webjobs() {
+    let account = Account::new();
+    let folder = tempfile::tempdir().unwrap();
+    let embedded =
+        SqliteStore::open(&folder.path().join("locks.db"), Arc::clone(&account.clock) as _);
+    let webjobs = |settings: &mut CoordinatorSettings| {
+        settings.host.namespace.layout = Layout::WebJobs;
+    };
+    let sidecar = account.sidecar_on(Arc::new(embedded.unwrap()), webjobs);
     let mut client = schedules(&sidecar);
     let lock = by_key("nightly");
     let get = client.get_schedule(GetScheduleRequest { lock: lock.clone() }).await.map(drop);
@@ -175,6 +217,7 @@ async fn t22_the_layout_webjobs_has_no_schedules_yet_but_previews() {
         let refused = refused.unwrap_err();
         assert_eq!(reason(&refused), (Code::Unimplemented, "UNSUPPORTED".to_owned()));
         assert!(refused.message().contains("webjobs"), "{refused}");
+        assert!(refused.message().contains("storage account"), "{refused}");
     }
     let preview = PreviewScheduleRequest {
         spec: Some(spec("0 12 * * *")),

@@ -17,7 +17,7 @@ pub(crate) type Stream = Streaming<SubscribeScheduleResponse>;
 pub(crate) type Event = subscribe_schedule_response::Event;
 
 /// The schedules of a sidecar, inside the process.
-pub(crate) fn schedules(sidecar: &Sidecar) -> Schedules {
+pub(crate) fn schedules<S>(sidecar: &Sidecar<S>) -> Schedules {
     Schedules::new(grpc::in_process(sidecar.coordinator.clone(), LIMITS))
 }
 

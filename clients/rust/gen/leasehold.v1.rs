@@ -4066,7 +4066,7 @@ pub mod schedule_service_client {
     /// dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     /// token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
     ///
-    /// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    /// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs` on an embedded store, all
     /// calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     #[derive(Debug, Clone)]
     pub struct ScheduleServiceClient<T> {
@@ -4506,7 +4506,7 @@ pub mod schedule_service_server {
     /// dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     /// token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
     ///
-    /// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    /// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs` on an embedded store, all
     /// calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     #[derive(Debug)]
     pub struct ScheduleServiceServer<T> {

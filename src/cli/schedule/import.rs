@@ -15,9 +15,9 @@ use crate::cli::output::{self, OutputArgs};
 use crate::cli::spec::KeyArgs;
 use crate::config::{Config, Store};
 use crate::coordinator::{ImportRequest, Imported, KeyRequest, NoObserver};
-use crate::lock::{Container, HostId, HostType, LockKey, LockMode};
+use crate::lock::{Container, HostId, HostType, LockKey, LockMode, TimerPath};
 use crate::schedule::{MAX_STATUS_BYTES, TakeOver, TimerStatus, TimerStatusError};
-use crate::store::azure::TimerBlob;
+use crate::store::LeaseStore as _;
 use crate::timetable::{IsoError, LocalZone};
 
 /// Lets a schedule begin where a timer of WebJobs or Azure Functions has stopped: what was missed since the timer's last run
@@ -170,16 +170,15 @@ async fn stored(
         Some(host_id) => host_id,
         None => engine::identify(config)?.host_id,
     };
-    let blob = TimerBlob { host_id, timer };
+    let blob = TimerPath { container: container.clone(), host_id, timer };
     let account = engine::open_azure(settings, &engine::clock())?;
-    let read = account.read_timer_status(container, &blob, MAX_STATUS_BYTES).await;
-    let read = read.with_context(|| format!("cannot read {container}/{}", blob.name()))?;
-    read.ok_or_else(|| {
+    let read = account.read_timer(&blob).await;
+    let read = read.with_context(|| format!("cannot read {blob}"))?;
+    read.status.map(|status| status.text).ok_or_else(|| {
         let problem = format!(
-            "there is no blob {container}/{} at {}: check --timer, --timer-host-id and the storage account; a timer that \
+            "there is no blob {blob} at {}: check --timer, --timer-host-id and the storage account; a timer that \
              runs more than once a minute has none, and a WebJob without AddTimersStorage keeps a local file, which \
              --status takes",
-            blob.name(),
             account.host()
         );
         UsageError(problem).into()

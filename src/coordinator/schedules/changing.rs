@@ -26,7 +26,11 @@ impl Coordinator {
     pub async fn schedule(&self, selector: &LockSelector) -> Result<ScheduleInfo, CallError> {
         let path = self.shared.select(selector)?;
         let record = self.shared.record(&path).await?;
-        let info = self.info(path.clone(), record).await?;
+        let mut info = self.info(path.clone(), record).await?;
+        if let Some(timer) = self.shared.read_status(&path).await? {
+            // A listing shows the record alone: it would take a request for each.
+            info.state = timer.over(info.state.map(|state| *state)).map(Box::new);
+        }
         if info.plan.is_none() && info.state.is_none() {
             return Err(CallError::NoSuchSchedule { path });
         }

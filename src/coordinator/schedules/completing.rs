@@ -116,8 +116,9 @@ impl Coordinator {
             },
         };
         let (newest, store_time) = (desk.newest(), self.shared.store_time());
-        let ground =
-            Ground { path, plan, plan_at: None, newest, queued: Duration::ZERO, store_time };
+        let timer = self.shared.timer_desk(&path);
+        let queued = Duration::ZERO;
+        let ground = Ground { path, plan, plan_at: None, newest, queued, store_time, timer };
         Ok(Arc::new(ReportPart::new(ground, run_id.clone(), report)))
     }
 

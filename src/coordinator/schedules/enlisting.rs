@@ -90,6 +90,7 @@ impl Task {
                 (None, None) => None,
             };
             if let Some(in_force) = in_force {
+                self.shared.make_status(&path, &in_force.0, seen.record.as_ref()).await?;
                 self.desk.known().plan = Some(in_force);
                 self.learn(seen);
                 return Ok(());

@@ -65,9 +65,10 @@ pub enum ImportError {
         /// The store's time.
         store_time: UtcSecond,
     },
-    /// In the layout `webjobs` there are no schedules.
+    /// In the layout `webjobs` a schedule and the timer share one status.
     #[error(
-        "the layout `webjobs` has no schedules; import into another layout (paths.layout), where the schedule is to run"
+        "in the layout `webjobs` there is nothing to import: a schedule with the timer's name in mode LISTENER goes on from \
+         the timer's own status (docs/beside-webjobs.md); or import into another layout (paths.layout)"
     )]
     Layout,
     /// Somebody has the lock.

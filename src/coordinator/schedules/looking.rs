@@ -225,6 +225,7 @@ impl Task {
             newest,
             queued,
             store_time: self.shared.store_time(),
+            timer: self.beside.clone(),
         }
     }
 

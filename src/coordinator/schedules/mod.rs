@@ -19,10 +19,11 @@ mod run;
 mod starts;
 mod subscriber;
 mod task;
+mod timer;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::mpsc;
 
@@ -33,6 +34,7 @@ pub use request::{
     ScheduleInfo, SchedulePage, Standby, SubscribeRequest,
 };
 pub use subscriber::ScheduleStream;
+pub(super) use timer::Status;
 
 use super::Coordinator;
 use super::error::CallError;
@@ -45,6 +47,7 @@ use desk::Desk;
 use starts::Starts;
 use subscriber::{SubscriberId, subscription};
 use task::{Bell, Message, Task};
+use timer::TimerDesk;
 
 /// The schedules of this sidecar.
 #[derive(Debug)]
@@ -55,6 +58,8 @@ pub(super) struct Schedules {
     starts: Starts,
     /// Calls that complete a run and are not answered yet, by the text of its id.
     completing: Mutex<HashMap<String, usize>>,
+    /// The .NET timers beside schedules (T22).
+    timer_desks: Mutex<HashMap<LockPath, Weak<TimerDesk>>>,
     subscribers: AtomicUsize,
     turns: AtomicU64,
 }
@@ -101,6 +106,7 @@ impl Schedules {
             clock: StoreClock::default(),
             starts: Starts::default(),
             completing: Mutex::default(),
+            timer_desks: Mutex::default(),
             subscribers: AtomicUsize::new(0),
             turns: AtomicU64::new(0),
         }
@@ -170,6 +176,9 @@ impl Coordinator {
         }
         let target = self.shared.resolve(&key)?;
         check_key(&target.key).map_err(|error| CallError::ScheduleKey(error.to_string()))?;
+        if !self.host().namespace.schedules(target.key.mode()) {
+            return Err(CallError::ScheduleMode);
+        }
         let schedules = &self.shared.schedules;
         schedules.count_in(self.shared.settings.max_waiters)?;
         let id = SubscriberId(schedules.next_turn());

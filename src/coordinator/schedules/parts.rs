@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::timer::TimerDesk;
 use crate::coordinator::decided::Decided;
 use crate::hold::{AtGrant, GrantPart, SavePart};
 use crate::lock::{FencingToken, Fields, LockPath};
@@ -27,6 +28,8 @@ pub(super) struct Ground {
     /// What the store's clock had surely reached when this was put together (T7). Answers tell it in whole seconds; several of
     /// them together tell more.
     pub(super) store_time: UnixMillis,
+    /// Of the .NET timer beside it (T22).
+    pub(super) timer: Option<Arc<TimerDesk>>,
 }
 
 impl Ground {
@@ -39,6 +42,23 @@ impl Ground {
         let Self { path, plan, newest, queued, .. } = self;
         let plan_at = self.plan_at.unwrap_or(store_time);
         View { path, plan, plan_at, record, newest: *newest, store_time, lease, queued: *queued }
+    }
+
+    /// The fields to write, which the .NET timer's status is to say first.
+    fn fields(&self, record: &ScheduleRecord, fields: &Fields) -> Fields {
+        if let Some(timer) = &self.timer {
+            timer.expect(record);
+        }
+        record.clone().into_fields(fields.clone())
+    }
+
+    /// The schedule's part of a record, beside the .NET timer's status as it is known now.
+    fn record(&self, fields: &Fields) -> Result<Option<ScheduleRecord>, RecordError> {
+        let record = ScheduleRecord::from_fields(fields)?;
+        Ok(match &self.timer {
+            Some(timer) => timer.over(record),
+            None => record,
+        })
     }
 }
 
@@ -84,7 +104,7 @@ impl StartPart {
 
 impl GrantPart for StartPart {
     fn at_grant(&self, fields: &Fields, token: FencingToken, store_time: UnixMillis) -> AtGrant {
-        let (decision, at_grant) = match ScheduleRecord::from_fields(fields) {
+        let (decision, at_grant) = match self.ground.record(fields) {
             Err(error) => (StartDecision::Unreadable(error), AtGrant::TurnAway),
             Ok(record) => {
                 let before = record.as_ref();
@@ -96,14 +116,14 @@ impl GrantPart for StartPart {
                 }
                 match start(&view, token) {
                     Started::Run { record, told } => {
-                        let fields = record.clone().into_fields(fields.clone());
+                        let fields = self.ground.fields(&record, fields);
                         let max_hold = told.timeout;
                         let tally = Tally::between(before, &record);
                         let decision = StartDecision::Run { token, record, told, tally };
                         (decision, AtGrant::Grant { fields, max_hold })
                     }
                     Started::Settle(record) => {
-                        let fields = record.clone().into_fields(fields.clone());
+                        let fields = self.ground.fields(&record, fields);
                         let tally = Tally::between(before, &record);
                         (StartDecision::Settled { record, tally }, AtGrant::Settle { fields })
                     }
@@ -161,7 +181,7 @@ impl ReportPart {
 
     /// The fields to write under a lease that is ours; none if there is nothing to write.
     fn written(&self, fields: &Fields, store_time: UnixMillis, running: bool) -> Option<Fields> {
-        let before = ScheduleRecord::from_fields(fields);
+        let before = self.ground.record(fields);
         let reported = before
             .as_ref()
             .map_err(Clone::clone)
@@ -170,7 +190,7 @@ impl ReportPart {
             Ok(Reported::Write { record, .. }) => {
                 let before = before.as_ref().ok().and_then(Option::as_ref);
                 *self.tally.cell() = Some(Tally::between(before, record));
-                Some(record.clone().into_fields(fields.clone()))
+                Some(self.ground.fields(record, fields))
             }
             Ok(
                 Reported::Recorded

@@ -35,21 +35,31 @@ impl Seen {
 
 impl Shared {
     /// Reads the record of a schedule's lock.
+    ///
+    /// Beside a .NET timer its status is read too: the later of the two watermarks counts (T22).
     pub(super) async fn read_scheduled(&self, path: &LockPath) -> Result<Seen, CallError> {
-        let stored = match self.asked(PATIENCE, self.store.read_record(path)).await {
+        let reads = tokio::join!(self.read_lock(path), self.read_status(path));
+        let (stored, timer) = (reads.0?, reads.1?);
+        let record = stored.as_ref().map(|stored| ScheduleRecord::from_fields(&stored.fields));
+        let record = record.transpose().map_err(|error| unreadable_record(path, &error))?.flatten();
+        let record = match timer {
+            Some(timer) => timer.over(record),
+            None => record,
+        };
+        Ok(Seen { stored, record })
+    }
+
+    async fn read_lock(&self, path: &LockPath) -> Result<Option<Box<Stored>>, CallError> {
+        match self.asked(PATIENCE, self.store.read_record(path)).await {
             Ok(lock) => {
                 self.note_time(lock.time);
                 let free = !lock.lease.is_held();
-                Stored { etag: lock.etag, fields: lock.fields, free, time: lock.time }
+                let stored = Stored { etag: lock.etag, fields: lock.fields, free, time: lock.time };
+                Ok(Some(Box::new(stored)))
             }
-            Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
-                return Ok(Seen { stored: None, record: None });
-            }
-            Err(error) => return Err(store_error(&error)),
-        };
-        let record = ScheduleRecord::from_fields(&stored.fields);
-        let record = record.map_err(|error| unreadable_record(path, &error))?;
-        Ok(Seen { stored: Some(Box::new(stored)), record })
+            Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => Ok(None),
+            Err(error) => Err(store_error(&error)),
+        }
     }
 
     /// Reads the plan of a schedule; and the store's time.
@@ -85,7 +95,7 @@ impl Shared {
         }
     }
 
-    fn note_time(&self, time: UnixMillis) {
+    pub(super) fn note_time(&self, time: UnixMillis) {
         self.schedules.clock.note(time, self.clock.now());
     }
 

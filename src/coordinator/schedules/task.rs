@@ -12,6 +12,7 @@ use super::reading::VersionedPlan;
 use super::request::{Completion, ResumeRun, ScheduleEvent, Standby};
 use super::run::RunEnd;
 use super::subscriber::{Subscriber, SubscriberId};
+use super::timer::TimerDesk;
 use crate::coordinator::error::CallError;
 use crate::coordinator::request::{KeyRequest, Target};
 use crate::coordinator::task::Command;
@@ -83,6 +84,8 @@ pub(super) struct Task {
     pub(super) key: KeyRequest,
     pub(super) target: Target,
     pub(super) desk: Arc<Desk>,
+    /// Of the .NET timer beside it (T22).
+    pub(super) beside: Option<Arc<TimerDesk>>,
     pub(super) messages: mpsc::UnboundedReceiver<Message>,
     pub(super) sender: mpsc::UnboundedSender<Message>,
     pub(super) subscribers: Vec<Subscriber>,
@@ -107,9 +110,11 @@ impl Task {
         let (sender, messages) = mpsc::unbounded_channel();
         let desk = Arc::<Desk>::default();
         let now = shared.clock.now();
+        let beside = shared.timer_desk(&target.path);
         let task = Self {
             key,
             target,
+            beside,
             desk: Arc::clone(&desk),
             messages,
             sender: sender.clone(),

@@ -27,15 +27,16 @@ pub(super) use answer::{ended, state, timestamp};
 pub(super) use convert::report;
 
 impl Service {
-    /// Schedules where sidecars share their locks with WebJobs are T22's.
+    /// In the layout that is shared with WebJobs, the store must be one that their hosts can share too (T22).
     fn with_schedules(&self) -> Result<(), Status> {
         if self.has_schedules() {
             return Ok(());
         }
         let layout = self.namespace().layout.as_str();
         Err(status::unsupported(&format!(
-            "schedules are not available in the layout `{layout}`: use a sidecar with paths.layout = \"readable\" or \
-             \"hashed\" for them"
+            "schedules are not available in the layout `{layout}` with the store {}, which no host of .NET can share: use a \
+             storage account, or paths.layout = \"readable\" or \"hashed\"",
+            self.limits.store
         )))
     }
 

@@ -278,6 +278,14 @@ pub fn waited_for(plan: &Plan, record: Option<&ScheduleRecord>) -> Option<UtcSec
     record.next
 }
 
+/// The record as everybody takes it before anybody has run: what a timer of .NET goes on from (T22).
+#[must_use]
+pub fn starting(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord {
+    let mut record = begun(plan, record);
+    adopt(&mut record, plan);
+    record
+}
+
 /// T16: a new definition takes effect when nothing was due or running under the old one as it came.
 fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
     let was_due = record.next.is_some_and(|next| next <= plan.since());

@@ -119,6 +119,7 @@ const fn sas_permissions(request: Request) -> &'static str {
         | Request::WritePlan
         | Request::ReadPlan
         | Request::ReadTimerStatus
+        | Request::WriteTimerStatus
         | Request::List
         | Request::Check => {
             "the shared access signature lacks a permission; the sidecar needs read, write and list (rwl)"

@@ -150,6 +150,7 @@ pub(super) enum Request {
     ReadPlan,
     DeletePlan,
     ReadTimerStatus,
+    WriteTimerStatus,
     Read,
     List,
     Delete,
@@ -173,6 +174,7 @@ impl Request {
             Self::ReadPlan => "read the schedule's plan",
             Self::DeletePlan => "delete the schedule's plan",
             Self::ReadTimerStatus => "read the timer's status",
+            Self::WriteTimerStatus => "write the timer's status",
             Self::Read => "read the lock's record",
             Self::List => "list the locks",
             Self::Delete => "delete the lock",
@@ -194,6 +196,7 @@ impl Request {
             | Self::ReadPlan
             | Self::DeletePlan
             | Self::ReadTimerStatus
+            | Self::WriteTimerStatus
             | Self::Read
             | Self::List
             | Self::Delete
@@ -278,11 +281,14 @@ impl Refusal {
                 StoreError::Contended
             }
             ("LeaseIdMissing", Request::Delete | Request::Create) => StoreError::Contended,
-            ("BlobAlreadyExists", Request::WritePlan) => StoreError::Changed,
-            // Nobody leases a plan but another tool.
-            ("LeaseIdMissing", Request::WritePlan | Request::DeletePlan) => {
-                self.into_fatal(request)
+            ("BlobAlreadyExists", Request::WritePlan | Request::WriteTimerStatus) => {
+                StoreError::Changed
             }
+            // Nobody leases a plan or a status but another tool.
+            (
+                "LeaseIdMissing",
+                Request::WritePlan | Request::DeletePlan | Request::WriteTimerStatus,
+            ) => self.into_fatal(request),
             ("ConditionNotMet" | "TargetConditionNotMet", _) => StoreError::Changed,
             ("LeaseNotPresentWithLeaseOperation" | "LeaseAlreadyBroken", Request::Break) => {
                 StoreError::NotHeld

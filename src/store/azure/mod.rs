@@ -13,6 +13,7 @@ mod client;
 mod connection_string;
 mod containers;
 mod credential;
+mod deletion;
 mod denial;
 mod error;
 mod history;
@@ -33,8 +34,8 @@ use async_trait::async_trait;
 use azure_core::http::RequestContent;
 use azure_storage_blob::BlobClient;
 use azure_storage_blob::models::{
-    BlobClientAcquireLeaseOptions, BlobClientDeleteOptions, BlobClientReleaseLeaseOptions,
-    BlobClientRenewLeaseOptions, BlobClientSetMetadataOptions, BlockBlobClientUploadOptions,
+    BlobClientAcquireLeaseOptions, BlobClientReleaseLeaseOptions, BlobClientRenewLeaseOptions,
+    BlobClientSetMetadataOptions, BlockBlobClientUploadOptions,
 };
 
 use self::client::Clients;
@@ -45,16 +46,16 @@ use self::transport::Network;
 use super::lease::check_duration;
 use super::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten, Write,
+    Written,
 };
-use crate::lock::{Container, LeaseId, LockPath};
+use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 use crate::time::Clock;
 
 #[cfg(feature = "testing")]
 pub(crate) use connection_string::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 pub use history::BlobHistory;
 pub use settings::{AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION};
-pub use timer_status::TimerBlob;
 
 /// A storage account as a [`LeaseStore`].
 ///
@@ -311,6 +312,23 @@ impl LeaseStore for AzureStore {
         self.remove_plan(path, &if_match).await
     }
 
+    fn has_timers(&self) -> bool {
+        true
+    }
+
+    async fn read_timer(&self, timer: &TimerPath) -> Result<TimerRead, StoreError> {
+        self.get_timer(timer).await
+    }
+
+    async fn write_timer(
+        &self,
+        timer: &TimerPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<TimerWritten, StoreError> {
+        self.put_timer(timer, text, if_match).await
+    }
+
     async fn list(&self, request: List) -> Result<Listing, StoreError> {
         let container = self.clients.admin.blob_container_client(request.container.as_str());
         match listing::list(&container, &request).await {
@@ -323,28 +341,7 @@ impl LeaseStore for AzureStore {
     }
 
     async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        let plan = self.find_plan(path).await?;
-        let options = BlobClientDeleteOptions {
-            if_match: Some(answer::condition(&if_match)),
-            ..BlobClientDeleteOptions::default()
-        };
-        let deleted = self.blob(path).delete(Some(options)).await;
-        let mut deleted = deleted.map(drop).map_err(|failure| self.error(Request::Delete, failure));
-        // A condition on a blob that is not there may fail as a condition.
-        if matches!(deleted, Err(StoreError::Changed))
-            && matches!(self.read_record(path).await, Err(StoreError::NotFound))
-        {
-            deleted = Err(StoreError::NotFound);
-        }
-        // When the lock is gone already, an earlier delete may have been cut short.
-        if matches!(deleted, Ok(()) | Err(StoreError::NotFound)) {
-            self.delete_note(path).await;
-        }
-        // T21: never before its lock, and only the one that was there then. Without the lock it may be about to be made.
-        if let (Ok(()), Some(etag)) = (&deleted, plan) {
-            self.drop_plan(path, &etag).await;
-        }
-        deleted
+        self.remove(path, &if_match).await
     }
 
     /// Reads a blob that is never there: the answer tells whether its container is.

@@ -1,59 +1,100 @@
-//! Statuses of timers of .NET's WebJobs SDK: blobs beside its locks, which are read and never written (T22).
+//! Statuses of timers of .NET's WebJobs SDK: blobs beside its locks (T22).
 
-use azure_storage_blob::models::{BlobClientDownloadOptions, HttpRange};
+use azure_core::http::RequestContent;
+use azure_core::http::headers::Headers;
+use azure_storage_blob::BlobClient;
+use azure_storage_blob::models::{
+    BlobClientDownloadOptions, BlockBlobClientUploadOptions, HttpRange,
+};
 
-use super::AzureStore;
 use super::error::{Failure, Request};
-use crate::lock::{Container, HostId};
-use crate::store::StoreError;
+use super::{AzureStore, answer};
+use crate::lock::{ETag, MAX_TIMER_STATUS_BYTES, TimerPath};
+use crate::store::timer::check_status;
+use crate::store::{StoreError, StoredTimer, TimerRead, TimerWritten};
 
 impl AzureStore {
-    /// The status of a timer, at most `size_bytes_max` and one more byte of it: the blob
-    /// `timers/{host id}/{timer}/status`, in the container of the SDK. None if it is not there.
-    ///
-    /// # Errors
-    /// The faults of the store; and when it is not text.
-    pub async fn read_timer_status(
-        &self,
-        container: &Container,
-        blob: &TimerBlob,
-        size_bytes_max: usize,
-    ) -> Result<Option<String>, StoreError> {
-        let most = u64::try_from(size_bytes_max).unwrap_or(u64::MAX);
+    fn timer_blob(&self, timer: &TimerPath) -> BlobClient {
+        self.clients.lease.blob_client(timer.container.as_str(), &timer.name())
+    }
+
+    /// [`LeaseStore::read_timer`](crate::store::LeaseStore::read_timer).
+    pub(super) async fn get_timer(&self, timer: &TimerPath) -> Result<TimerRead, StoreError> {
+        let told = |failure| self.error(Request::ReadTimerStatus, failure);
+        let watch = self.containers.watch(timer.container.as_str());
+        let read = self.download_timer(timer).await;
+        self.note(watch, &read);
+        let (headers, bytes) = match read {
+            Ok(read) => read,
+            Err(Failure::Refused(refusal)) if refusal.is_of_nothing() => {
+                let undated = Failure::Unbelievable("it has no date");
+                let time = refusal.date.ok_or_else(|| told(undated))?;
+                return Ok(TimerRead { status: None, time });
+            }
+            Err(failure) => return Err(told(failure)),
+        };
+        let etag = answer::etag(&headers).map_err(told)?;
+        let time = answer::time(&headers).map_err(told)?;
+        let text = String::from_utf8(bytes).map_err(|error| StoreError::Fatal {
+            advice: format!("is the blob {timer} the status of a timer?"),
+            source: error.into(),
+        })?;
+        Ok(TimerRead { status: Some(StoredTimer { etag, text }), time })
+    }
+
+    /// The answer's headers, and its content up to one byte more than a status may have.
+    async fn download_timer(&self, timer: &TimerPath) -> Result<(Headers, Vec<u8>), Failure> {
+        let most = u64::try_from(MAX_TIMER_STATUS_BYTES).unwrap_or(u64::MAX);
         let options = BlobClientDownloadOptions {
             range: Some(HttpRange::new(0, most.saturating_add(1))),
             ..BlobClientDownloadOptions::default()
         };
-        let client = self.clients.admin.blob_client(container.as_str(), &blob.name());
-        let read = async {
-            let answer = client.download(Some(options)).await?;
-            Ok::<_, Failure>(answer.body.collect().await?.to_vec())
-        };
-        let bytes = match read.await {
-            Ok(bytes) => bytes,
-            Err(Failure::Refused(refusal)) if refusal.is_of_nothing() => return Ok(None),
-            Err(failure) => return Err(self.error(Request::ReadTimerStatus, failure)),
-        };
-        String::from_utf8(bytes).map(Some).map_err(|error| StoreError::Fatal {
-            advice: format!("is the blob {}/{} the status of a timer?", container, blob.name()),
-            source: error.into(),
-        })
+        let answer = self.timer_blob(timer).download(Some(options)).await?;
+        let bytes = answer.body.collect().await?;
+        Ok((answer.headers, bytes.to_vec()))
     }
-}
 
-/// Where the status of a timer is.
-#[derive(Clone, Debug)]
-pub struct TimerBlob {
-    /// The host id of the .NET app.
-    pub host_id: HostId,
-    /// The timer's name: `{namespace}.{class}.{method}`, and `Host.Functions.{function}` in Azure Functions.
-    pub timer: String,
-}
+    /// [`LeaseStore::write_timer`](crate::store::LeaseStore::write_timer).
+    pub(super) async fn put_timer(
+        &self,
+        timer: &TimerPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<TimerWritten, StoreError> {
+        check_status(&text)?;
+        let watch = self.containers.watch(timer.container.as_str());
+        let written = self.upload_timer(timer, &text, if_match.as_ref()).await;
+        self.note(watch, &written);
+        let failure = match written {
+            Ok(written) => return Ok(written),
+            Err(failure) => failure,
+        };
+        match (failure.code(), &if_match) {
+            ("BlobNotFound" | "ContainerNotFound", Some(_)) => return Err(StoreError::Changed),
+            ("ContainerNotFound", None) => self.make_missed(watch).await?,
+            _ => return Err(self.error(Request::WriteTimerStatus, failure)),
+        }
+        let watch = self.containers.watch(timer.container.as_str());
+        let written = self.upload_timer(timer, &text, None).await;
+        self.answer(watch, Request::WriteTimerStatus, written)
+    }
 
-impl TimerBlob {
-    /// The blob's name.
-    #[must_use]
-    pub fn name(&self) -> String {
-        format!("timers/{}/{}/status", self.host_id, self.timer)
+    async fn upload_timer(
+        &self,
+        timer: &TimerPath,
+        text: &str,
+        if_match: Option<&ETag>,
+    ) -> Result<TimerWritten, Failure> {
+        let options = BlockBlobClientUploadOptions {
+            if_match: if_match.map(answer::condition),
+            // The first one never overwrites what a host of .NET has written meanwhile.
+            if_none_match: if_match.is_none().then(|| "*".into()),
+            ..BlockBlobClientUploadOptions::default()
+        };
+        let content = RequestContent::from(text.as_bytes().to_vec());
+        let blob = self.timer_blob(timer).block_blob_client();
+        let answer = blob.upload(content, Some(options)).await?.raw_response;
+        let headers = answer.headers();
+        Ok(TimerWritten { etag: answer::etag(headers)?, time: answer::time(headers)? })
     }
 }

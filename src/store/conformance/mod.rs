@@ -22,6 +22,7 @@ mod names;
 mod plans;
 mod records;
 mod table;
+mod timers;
 
 pub use bench::{Bench, Deviations};
 
@@ -125,6 +126,13 @@ cases! {
         s18_the_first_plan_makes_its_container
         t21_a_lock_that_is_deleted_takes_its_plan_along
         t21_a_lock_that_is_not_deleted_keeps_its_plan
+    }
+    timers {
+        t22_a_store_that_dotnet_cannot_share_says_so
+        t22_a_status_reads_back_byte_for_byte
+        t22_a_status_is_replaced_only_by_who_knows_it
+        t22_a_status_belongs_to_no_lock
+        t22_of_eight_writes_of_one_status_one_is_done
     }
     concurrency {
         s1_of_sixteen_acquires_of_a_new_lock_one_is_granted

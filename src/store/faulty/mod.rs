@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use tokio::sync::Notify;
 
 use super::{LeaseStore, StoreError};
 use crate::testing::SeededRandom;
@@ -73,6 +74,10 @@ struct State {
     random: SeededRandom,
     plan: FaultPlan,
     down_until: Option<Instant>,
+    /// It goes down for good at the next request of this kind.
+    dies_before: Option<&'static str>,
+    /// Requests of this kind wait, before they are sent, until they are let go.
+    held: Option<(&'static str, Arc<Notify>)>,
     accepted: Accepted,
     injected: BTreeMap<Fault, u64>,
 }
@@ -115,6 +120,8 @@ impl<S> FaultyStore<S> {
             random: SeededRandom::new(seed),
             plan,
             down_until: None,
+            dies_before: None,
+            held: None,
             accepted: Accepted { most: None, second: 0, count: 0 },
             injected: BTreeMap::new(),
         };
@@ -137,6 +144,19 @@ impl<S> FaultyStore<S> {
         self.state().down_until = Some(until);
     }
 
+    /// Goes down for good just before the next request of this kind, such as `write a record`: what came before it is done.
+    pub fn die_before(&self, operation: &'static str) {
+        self.state().dies_before = Some(operation);
+    }
+
+    /// From now on, requests of this kind wait before they are sent, until somebody notifies them: a sidecar that is paused
+    /// there. Those that come later wait no more then.
+    pub fn hold_before(&self, operation: &'static str) -> Arc<Notify> {
+        let let_go = Arc::<Notify>::default();
+        self.state().held = Some((operation, Arc::clone(&let_go)));
+        let_go
+    }
+
     /// Takes this many requests a second at most, and asks for patience beyond; `None` takes them all.
     pub fn accept_at_most(&self, a_second: Option<u64>) {
         self.state().accepted.most = a_second;
@@ -154,6 +174,9 @@ impl<S> FaultyStore<S> {
     fn fate(&self, operation: &'static str) -> Result<Fate, StoreError> {
         let now = self.clock.now();
         let mut state = self.state();
+        if state.dies_before.take_if(|dies_before| *dies_before == operation).is_some() {
+            state.down_until = Some(now + Duration::MAX);
+        }
         if state.down_until.is_some_and(|until| now < until) {
             *state.injected.entry(Fault::Down).or_default() += 1;
             let source = "connection refused".into();
@@ -245,6 +268,11 @@ impl<S: LeaseStore + 'static> FaultyStore<S> {
         T: Send + 'static,
         F: Fn(Arc<S>) -> BoxFuture<'static, Result<T, StoreError>> + Send + Sync + 'static,
     {
+        let held = self.state().held.clone().filter(|(held, _)| *held == operation);
+        if let Some((_, let_go)) = held {
+            let_go.notified().await;
+            self.state().held = None;
+        }
         let fate = self.fate(operation)?;
         let request = Arc::new(request);
         if let Some(after) = fate.repeated_after {

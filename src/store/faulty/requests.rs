@@ -3,10 +3,11 @@
 use async_trait::async_trait;
 
 use super::FaultyStore;
-use crate::lock::{Container, LeaseId, LockPath};
+use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 use crate::store::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten, Write,
+    Written,
 };
 
 #[async_trait]
@@ -117,6 +118,33 @@ impl<S: LeaseStore + 'static> LeaseStore for FaultyStore<S> {
         self.send("delete a plan", move |store| {
             let (path, if_match) = (path.clone(), if_match.clone());
             Box::pin(async move { store.delete_plan(&path, if_match).await })
+        })
+        .await
+    }
+
+    fn has_timers(&self) -> bool {
+        self.store.has_timers()
+    }
+
+    async fn read_timer(&self, timer: &TimerPath) -> Result<TimerRead, StoreError> {
+        let timer = timer.clone();
+        self.send("read a timer's status", move |store| {
+            let timer = timer.clone();
+            Box::pin(async move { store.read_timer(&timer).await })
+        })
+        .await
+    }
+
+    async fn write_timer(
+        &self,
+        timer: &TimerPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<TimerWritten, StoreError> {
+        let timer = timer.clone();
+        self.send("write a timer's status", move |store| {
+            let (timer, text, if_match) = (timer.clone(), text.clone(), if_match.clone());
+            Box::pin(async move { store.write_timer(&timer, text, if_match).await })
         })
         .await
     }

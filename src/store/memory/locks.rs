@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::lock::{Container, Fields, LeaseId, LockPath};
+use crate::lock::{Container, Fields, LeaseId, LockPath, TimerPath};
 use crate::store::lease::Lease;
 use crate::store::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, List, Listing, Renewed, StoreError, StoreTime,
-    StoredLock, StoredPlan, Write, Written,
+    StoredLock, StoredPlan, StoredTimer, Write, Written,
 };
 use crate::time::Instant;
 
@@ -19,6 +19,8 @@ pub struct MemoryLocks {
     pub(super) locks: BTreeMap<LockPath, MemoryLock>,
     /// The plans beside them, also of locks that are not there.
     pub(super) plans: BTreeMap<LockPath, StoredPlan>,
+    /// The statuses of .NET timers.
+    pub(super) timers: BTreeMap<TimerPath, StoredTimer>,
     /// Counts ETags: none is ever given twice, not even after a lock was deleted.
     versions: u64,
     /// The containers there are; `None` when every container is there.

@@ -6,6 +6,7 @@
 mod locks;
 mod outside;
 mod plans;
+mod timers;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +14,10 @@ use async_trait::async_trait;
 
 use super::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten, Write,
+    Written,
 };
-use crate::lock::{Container, LeaseId, LockPath};
+use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 use crate::time::Clock;
 
 pub use locks::{MemoryLocks, RecordCopy};
@@ -111,6 +113,25 @@ impl LeaseStore for MemoryStore {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.locks().delete_plan(path, &if_match)
+    }
+
+    fn has_timers(&self) -> bool {
+        true
+    }
+
+    async fn read_timer(&self, timer: &TimerPath) -> Result<TimerRead, StoreError> {
+        let locks = self.locks();
+        Ok(locks.read_timer(timer, self.clock.wall()))
+    }
+
+    async fn write_timer(
+        &self,
+        timer: &TimerPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<TimerWritten, StoreError> {
+        let mut locks = self.locks();
+        locks.write_timer(timer, text, if_match.as_ref(), self.clock.wall())
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

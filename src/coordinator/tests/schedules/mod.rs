@@ -1,9 +1,12 @@
 //! Schedules over sidecars that share a store, on tokio's paused clock (T1 to T21).
 
+mod beside;
+mod beside_faults;
 mod budget;
 mod chance;
 mod completing;
 mod crowd;
+mod dotnet;
 mod ending;
 mod importing;
 mod operators;

@@ -43,7 +43,7 @@ const (
 // dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
 // token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 //
-// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs` on an embedded store, all
 // calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
 type ScheduleServiceClient interface {
 	// Takes part in a schedule, for as long as the stream is open. Call it without a deadline.
@@ -196,7 +196,7 @@ func (c *scheduleServiceClient) TriggerSchedule(ctx context.Context, in *Trigger
 // dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
 // token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 //
-// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs` on an embedded store, all
 // calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
 type ScheduleServiceServer interface {
 	// Takes part in a schedule, for as long as the stream is open. Call it without a deadline.

@@ -32,7 +32,7 @@ class ScheduleServiceStub(object):
     dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 
-    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs` on an embedded store, all
     calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     """
 
@@ -91,7 +91,7 @@ class ScheduleServiceServicer(object):
     dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 
-    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs` on an embedded store, all
     calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     """
 
@@ -234,7 +234,7 @@ class ScheduleService(object):
     dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 
-    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs` on an embedded store, all
     calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     """
 

@@ -2822,7 +2822,7 @@ export const TriggerScheduleResponse: MessageFns<TriggerScheduleResponse> = {
  * dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
  * token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
  *
- * Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+ * Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs` on an embedded store, all
  * calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
  */
 export type ScheduleServiceService = typeof ScheduleServiceService;

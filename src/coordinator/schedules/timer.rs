@@ -1,0 +1,265 @@
+//! The watermark beside a .NET timer: the status blob that its hosts and the sidecars write in turns (T22).
+//!
+//! Both sides take the listener lock, so one at a time decides. A host of .NET holds it as long as it lives, and writes no
+//! record and no version that a condition could see: what it did shows in the status alone. What is written under our lease
+//! goes in this order, in [`Shared::write_status`]:
+//!
+//! 1. **A start.** The status is written as it is, with If-Match on the version that was decided over; then the record with
+//!    the token and the run. If somebody wrote the status since, it is read and decided again. The write also makes a new
+//!    version, so that a sidecar that has lost the lease and wakes up meets another version than it knows.
+//! 2. **An outcome that is final.** First the status, then the record. A crash between the two leaves a status that is ahead of
+//!    its record: both sides take the occurrence for done, and the run's own outcome stands in the status, so that its
+//!    caller is answered RECORDED. The other order would leave a record that no host of .NET reads, and the occurrence would
+//!    be run again by one. Nothing is lost either: neither is written before the run has said that it is over.
+//! 3. **A status that is ahead** of what is to be written is left as it is, and one that is behind is brought forward:
+//!    of the two the later one counts everywhere ([`SharedStatus::over`]).
+//!
+//! The condition holds only if the version was read while the lease was ours. The first is: what was known before the acquire
+//! is older than the lease; later ones are taken along from when the machine, which counts the validity, asked for the write. After a version was not met, the status is read anew, and a renewal after that read proves that
+//! the lease was ours at the read (S6).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::Schedules;
+use super::reading::unreadable;
+use crate::coordinator::error::CallError;
+use crate::coordinator::records::{PATIENCE, store_error};
+use crate::coordinator::{Coordinator, Shared};
+use crate::lock::{ETag, FencingToken, LockPath, Record, TimerPath};
+use crate::schedule::{Plan, Run, ScheduleRecord, SharedStatus, TimerStatusError, starting};
+use crate::store::{StoreError, TimerRead, Write};
+use crate::timetable::UtcSecond;
+
+/// How often the status may change under one write: hosts of .NET write it once a run.
+const TRIES: usize = 5;
+
+/// The status of a timer, as it was read or written last.
+#[derive(Debug)]
+pub(super) struct TimerDesk {
+    timer: TimerPath,
+    known: Mutex<Option<Known>>,
+    /// What a part has decided to write, until the status says so. Other writes of the record leave the status alone.
+    decided: Mutex<Option<Decided>>,
+}
+
+/// What tells a write that a part has decided.
+type Decided = (UtcSecond, Option<Run>);
+
+fn decided(record: &ScheduleRecord) -> Decided {
+    (record.watermark, record.run.clone())
+}
+
+/// A status and its version; no version if there is none.
+#[derive(Clone, Debug)]
+struct Known {
+    status: SharedStatus,
+    etag: Option<ETag>,
+}
+
+/// The status as it was known when a machine asked for a write: while the lease was ours, or before.
+///
+/// Whoever reads the status later without a lease learns a version that is no proof; so it is taken along from then.
+#[derive(Debug)]
+pub(in crate::coordinator) struct Status {
+    desk: Arc<TimerDesk>,
+    known: Option<Known>,
+    decided: Option<Decided>,
+}
+
+impl TimerDesk {
+    fn known(&self) -> Option<Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn learn(&self, known: Option<Known>) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
+    /// This record is about to be written.
+    pub(super) fn expect(&self, record: &ScheduleRecord) {
+        *self.decided() = Some(decided(record));
+    }
+
+    fn decided(&self) -> MutexGuard<'_, Option<Decided>> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The record as it is to be taken beside the status that was read last.
+    pub(super) fn over(&self, record: Option<ScheduleRecord>) -> Option<ScheduleRecord> {
+        match self.known() {
+            Some(known) => known.status.over(record),
+            None => record,
+        }
+    }
+}
+
+impl Schedules {
+    /// What is known of the status of this timer, for as long as somebody keeps it.
+    fn timer_desk(&self, path: &LockPath, timer: TimerPath) -> Arc<TimerDesk> {
+        let mut desks = self.timer_desks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(desk) = desks.get(path).and_then(Weak::upgrade) {
+            return desk;
+        }
+        desks.retain(|_, desk| desk.strong_count() > 0);
+        let desk =
+            Arc::new(TimerDesk { timer, known: Mutex::default(), decided: Mutex::default() });
+        desks.insert(path.clone(), Arc::downgrade(&desk));
+        desk
+    }
+
+    /// What is known now, for a write of the record: none where no schedule is under way.
+    pub(in crate::coordinator) fn status(&self, path: &LockPath) -> Option<Status> {
+        let desks = self.timer_desks.lock().unwrap_or_else(PoisonError::into_inner);
+        let desk = desks.get(path).and_then(Weak::upgrade)?;
+        let (known, decided) = (desk.known(), desk.decided().clone());
+        Some(Status { desk, known, decided })
+    }
+}
+
+impl Coordinator {
+    /// Whether hosts of .NET can share this sidecar's store (T22).
+    #[must_use]
+    pub fn has_timers(&self) -> bool {
+        self.shared.store.has_timers()
+    }
+}
+
+impl Shared {
+    /// What is known of the status of the .NET timer with this listener lock; none where there are no such timers.
+    pub(super) fn timer_desk(&self, path: &LockPath) -> Option<Arc<TimerDesk>> {
+        let timer = self.settings.host.namespace.timer_of(path)?;
+        self.store.has_timers().then(|| self.schedules.timer_desk(path, timer))
+    }
+
+    /// Reads the status of the timer beside a schedule, if it is of one that has it.
+    pub(super) async fn read_status(
+        &self,
+        path: &LockPath,
+    ) -> Result<Option<Arc<TimerDesk>>, CallError> {
+        let Some(desk) = self.timer_desk(path) else { return Ok(None) };
+        let read = self.asked(PATIENCE, self.store.read_timer(&desk.timer)).await;
+        let read = read.map_err(|error| store_error(&error))?;
+        self.note_time(read.time);
+        let known = known(read);
+        desk.learn(known.as_ref().ok().cloned());
+        known.map_err(|error| unreadable(path, broken(&desk.timer, &error)))?;
+        Ok(Some(desk))
+    }
+
+    /// A first subscription makes the status, as a host of .NET does when it starts: what is due before the first run is
+    /// missed then, whoever is next. Needs no lease: it is written only where there is none.
+    pub(super) async fn make_status(
+        &self,
+        path: &LockPath,
+        plan: &Plan,
+        record: Option<&ScheduleRecord>,
+    ) -> Result<(), CallError> {
+        let Some(desk) = self.timer_desk(path) else { return Ok(()) };
+        let Some(Known { status, etag: None }) = desk.known() else { return Ok(()) };
+        let Some(made) = status.after(&starting(plan, record)) else { return Ok(()) };
+        let writing = self.store.write_timer(&desk.timer, made.text().to_owned(), None);
+        match self.asked(PATIENCE, writing).await {
+            Ok(written) => desk.learn(Some(Known { status: made, etag: Some(written.etag) })),
+            // Somebody was faster, and it is read before anything is decided.
+            Err(StoreError::Changed) => desk.learn(None),
+            Err(error) => return Err(store_error(&error)),
+        }
+        Ok(())
+    }
+
+    /// Writes the status that goes before this write of the record; see the head of this file. `Changed` where it is to be
+    /// decided again: only if nothing has been granted under the lease yet (`decides`).
+    pub(in crate::coordinator) async fn write_status(
+        &self,
+        path: &LockPath,
+        write: &Write,
+        status: Option<Status>,
+        decides: bool,
+    ) -> Result<(), StoreError> {
+        let Some(Status { desk, mut known, decided: expected }) = status else { return Ok(()) };
+        // What cannot be read was not written by a schedule here.
+        let Ok(Some(record)) = ScheduleRecord::from_fields(&write.fields) else { return Ok(()) };
+        let decided = decided(&record);
+        if expected.as_ref() != Some(&decided) {
+            return Ok(());
+        }
+        let starts = is_start(&record, Record::from_fields(&write.fields).token);
+        let mut tries = 1;
+        loop {
+            let Known { status, etag } = match known.take() {
+                Some(known) => known,
+                None => self.read_again(path, &desk, write).await?,
+            };
+            if decides && status.is_ahead_of(&record) {
+                return Err(StoreError::Changed);
+            }
+            let target = match status.after(&record) {
+                Some(target) => target,
+                None if starts => status,
+                None => break,
+            };
+            let text = target.text().to_owned();
+            match self.store.write_timer(&desk.timer, text, etag).await {
+                Ok(written) => {
+                    self.note_time(written.time);
+                    desk.learn(Some(Known { status: target, etag: Some(written.etag) }));
+                    break;
+                }
+                Err(StoreError::Changed) if tries < TRIES => tries += 1,
+                Err(StoreError::Changed) => {
+                    let source =
+                        format!("the status of the timer, {}, changed {TRIES} times", desk.timer);
+                    return Err(StoreError::Unavailable { sent: false, source: source.into() });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // If the record's own write has to be repeated, the status says so already.
+        desk.decided().take_if(|expected| *expected == decided);
+        Ok(())
+    }
+
+    /// Reads the status under the lease: that it was ours at the read is proved after it.
+    async fn read_again(
+        &self,
+        path: &LockPath,
+        desk: &TimerDesk,
+        write: &Write,
+    ) -> Result<Known, StoreError> {
+        let read = self.store.read_timer(&desk.timer).await?;
+        self.note_time(read.time);
+        let known = known(read).map_err(|error| StoreError::Fatal {
+            advice: repair(&desk.timer),
+            source: error.into(),
+        })?;
+        self.store.renew(path, write.lease_id, None).await?;
+        desk.learn(Some(known.clone()));
+        Ok(known)
+    }
+}
+
+/// Whether the write grants a run: it has the token of the write itself.
+fn is_start(record: &ScheduleRecord, token: Option<FencingToken>) -> bool {
+    record.run.as_ref().is_some_and(|run| Some(run.token) == token)
+}
+
+fn known(read: TimerRead) -> Result<Known, TimerStatusError> {
+    let Some(stored) = read.status else {
+        return Ok(Known { status: SharedStatus::default(), etag: None });
+    };
+    let status = SharedStatus::parse(&stored.text)?;
+    status.check(read.time.into())?;
+    Ok(Known { status, etag: Some(stored.etag) })
+}
+
+fn broken(timer: &TimerPath, error: &TimerStatusError) -> String {
+    format!("{error}; {}", repair(timer))
+}
+
+/// What can be done about a status that cannot be read.
+fn repair(timer: &TimerPath) -> String {
+    format!(
+        "repair the timer's status, the blob {timer}, or delete it: then the lock's record says what is done, and without one \
+         the schedule begins at its first subscription"
+    )
+}
