@@ -31,10 +31,11 @@ pub(crate) async fn greater_priority_takes_over(driver: &mut Driver, _: &mut Sid
     assert_eq!(next["checkpoint"], "finished", "S25: {next}");
     assert!(next["token"].as_u64() > first["token"].as_u64(), "S5: {next}");
 
-    // It never swings back.
+    // It never swings back. The reservation for the newer one may have passed, on a busy machine.
     driver.tell("again", "hold", version(1)).await;
     let busy = driver.event("again", "busy").await;
-    assert_eq!(busy["priority_status"], "NOT_GREATER", "S33: {busy}");
+    let status = busy["priority_status"].as_str();
+    assert!(matches!(status, Some("RESERVED" | "NOT_GREATER")), "S33: {busy}");
     assert_eq!((&busy["priority"], &busy["yields"]), (&2.into(), &true.into()), "S33: {busy}");
     driver.release("new").await;
 }
@@ -57,6 +58,7 @@ pub(crate) async fn share_is_said_back(driver: &mut Driver, _: &mut Sidecar) {
     let busy = driver.event("b", "busy").await;
     assert_place(&busy);
     assert_eq!(busy["sidecar"], told["sidecar"], "S36: {busy}");
+    assert_eq!(busy["priority_status"], "NOT_GREATER", "S33: {busy}");
 
     driver.tell("list", "list", json!({ "share": "queues" })).await;
     assert_eq!(driver.event("list", "listed").await["paths"], json!([path]), "S34");
