@@ -124,9 +124,7 @@ class Driver:
         try:
             await work(command)
         except leasehold.BusyError as error:
-            record = error.busy.record
-            holder, token = (record.holder, record.fencing_token) if record else ("", None)
-            emit(command, "busy", holder=holder, token=token, held_permits=error.busy.held_permits)
+            emit(command, "busy", **told_of_busy(error.busy))
         except leasehold.LostError as error:
             emit(command, "lost", reason=error.loss.reason.name, detail=error.loss.detail)
         except leasehold.ReleaseUnconfirmedError as error:
@@ -145,7 +143,7 @@ class Driver:
             if isinstance(event, leasehold.Waiting):
                 emit(command, "waiting", place=event.position)
             elif isinstance(event, leasehold.Revoked):
-                emit(command, "revoked", reason=event.notice.reason)
+                emit(command, "revoked", reason=event.notice.reason, for_priority=event.notice.for_priority)
             elif type(event) in TOLD:
                 emit(command, TOLD[type(event)])
 
@@ -215,12 +213,15 @@ class Driver:
             emit(command, "stopped_leading")
 
     async def _watch_locks(self, command: Command) -> None:
-        under: leasehold.WatchOptions = {"prefix": command["prefix"]} if command.get("prefix") else {}
+        under = cast(
+            "leasehold.WatchOptions", {name: command[name] for name in ("prefix", "share") if command.get(name)}
+        )
         async with contextlib.aclosing(self._client.watch_locks(**under)) as events:
             async for event in events:
                 match event:
                     case leasehold.LockChanged(record):
-                        emit(command, "lock_changed", path=record.lock_path, state=record.state.name)
+                        told = told_of_record(record)
+                        emit(command, "lock_changed", path=record.lock_path, state=record.state.name, **told)
                     case leasehold.LockGone(path):
                         emit(command, "lock_gone", path=path)
                     case leasehold.Listed(locks):
@@ -250,7 +251,8 @@ class Driver:
         emit(command, "resolved", lock_path=path.lock_path)
 
     async def _list(self, command: Command) -> None:
-        emit(command, "listed", paths=[record.lock_path async for record in self._client.list_locks()])
+        share: leasehold.ListOptions = {"share": command["share"]} if command.get("share") else {}
+        emit(command, "listed", paths=[record.lock_path async for record in self._client.list_locks(**share)])
 
     async def _check(self, command: Command) -> None:
         check = await self._client.check_token(key_of(command), command["token"])
@@ -264,7 +266,7 @@ class Driver:
     async def _watch(self, command: Command) -> None:
         async with contextlib.aclosing(self._client.watch_lock(key_of(command))) as records:
             async for record in records:
-                emit(command, "watched", state=record.state.name)
+                emit(command, "watched", state=record.state.name, **told_of_record(record))
 
     async def _exit_with_open_watch(self, command: Command) -> None:
         def first() -> leasehold.LockRecord:
@@ -317,8 +319,9 @@ def options(command: Command) -> leasehold.LeaseOptions:
             asked[name] = command[given] / 1_000
     wait = command.get("wait_ms") or 0
     asked["wait"] = leasehold.FOREVER if wait == -1 or command.get("wait_forever") else wait / 1_000
-    if command.get("permits") is not None:
-        asked["permits"] = command["permits"]
+    for name in ("permits", "priority", "yields", "share", "rebalance"):
+        if command.get(name) is not None:
+            asked[name] = command[name]
     asked["labels"] = command.get("labels") or {}
     return cast("leasehold.LeaseOptions", asked)
 
@@ -341,6 +344,20 @@ def emit_granted(command: Command, grant: leasehold.Grant) -> None:
         permit=grant.permit,
         checkpoint=checkpoint,
     )
+
+
+def told_of_busy(busy: leasehold.Busy) -> dict[str, object]:
+    """Give what is told of a lock that is busy."""
+    told: dict[str, object] = {"held_permits": busy.held_permits}
+    told["priority_status"] = busy.priority_status.name if busy.priority_status else None
+    if busy.record is None:
+        return told | {"holder": "", "token": None}
+    return told | {"holder": busy.record.holder, "token": busy.record.fencing_token} | told_of_record(busy.record)
+
+
+def told_of_record(record: leasehold.LockRecord) -> dict[str, object]:
+    """Give what a record tells of its holder's place among others."""
+    return {name: getattr(record, name) for name in ("sidecar", "share", "priority", "yields")}
 
 
 def told_of_checkpoint(result: leasehold.ReleaseResult) -> dict[str, object]:
