@@ -16,7 +16,7 @@ use crate::time::Instant;
 /// How often it is looked whether a share is to be rebalanced.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(5);
 /// How often the locks of a share are listed for that: most of them are known from waiting for them.
-const BETWEEN_LISTINGS: Duration = Duration::from_mins(5);
+const BETWEEN_LISTINGS: Duration = Duration::from_secs(300);
 /// Locks that a page of such a listing has.
 const PAGE: usize = 1_000;
 

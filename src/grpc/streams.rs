@@ -41,6 +41,11 @@ impl HoldEvents {
         Self { hold: LifeStream::new(hold, life_line), namespace, understood }
     }
 
+    /// What was understood, for the answer that comes once (S37).
+    fn said_back(&mut self) -> Option<proto::Understood> {
+        self.understood.take().map(|understood| *understood)
+    }
+
     fn event(&mut self, event: HoldEvent) -> Result<proto::HoldLeaseResponse, Status> {
         use proto::hold_lease_response::Event;
         let event = match event {
@@ -49,9 +54,7 @@ impl HoldEvents {
                 record: Some(answer::record(*record, &self.namespace)),
                 understood: self.understood.as_deref().cloned(),
             }),
-            HoldEvent::Granted(grant) => {
-                Event::Granted(answer::grant(*grant, self.understood.take().map(|it| *it)))
-            }
+            HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant, self.said_back())),
             HoldEvent::Renewed(validity) => Event::Renewed(proto::Renewed {
                 validity: Some(answer::validity(validity)),
                 ..proto::Renewed::default()
@@ -78,22 +81,15 @@ impl HoldEvents {
             }
             HoldEvent::Busy(busy) => {
                 self.hold.finish();
-                Event::Busy(answer::busy(
-                    *busy,
-                    self.understood.take().map(|it| *it),
-                    &self.namespace,
-                ))
+                Event::Busy(answer::busy(*busy, self.said_back(), &self.namespace))
             }
             HoldEvent::AlreadyDone(ended) => {
                 self.hold.finish();
-                Event::AlreadyDone(answer::already_done(
-                    &ended,
-                    self.understood.take().map(|it| *it),
-                ))
+                Event::AlreadyDone(answer::already_done(&ended, self.said_back()))
             }
             HoldEvent::Skipped { watermark } => {
                 self.hold.finish();
-                Event::Skipped(answer::skipped(watermark, self.understood.take().map(|it| *it)))
+                Event::Skipped(answer::skipped(watermark, self.said_back()))
             }
             HoldEvent::Settled { .. } => {
                 self.hold.finish();

@@ -70,16 +70,8 @@ pub enum Action {
         request: Request,
         /// Only if the record has this version.
         if_match: ETag,
-        /// The token of the grant that is broken.
-        token: Option<FencingToken>,
-        /// The caller's priority.
-        priority: Priority,
-        /// Who the caller is, for people.
-        holder: String,
-        /// Whether it is for a share's balance (S35); else the holder's priority is smaller (S33).
-        moves: bool,
-        /// When, by the store's clock.
-        at: UnixMillis,
+        /// For whom, and whose grant it is.
+        rival: Box<Rival>,
         /// How long the answer is waited for.
         timeout: Duration,
     },
@@ -262,6 +254,21 @@ pub enum Action {
         /// Why it failed, if it did.
         failure: Option<super::event::Failure>,
     },
+}
+
+/// For whom a lock is broken that is another's (S33, S35).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// The token of the grant that is broken.
+    pub token: Option<FencingToken>,
+    /// The caller's priority.
+    pub priority: Priority,
+    /// Who the caller is, for people.
+    pub holder: String,
+    /// Whether it is for a share's balance (S35); else the holder's priority is smaller (S33).
+    pub moves: bool,
+    /// When, by the store's clock.
+    pub at: UnixMillis,
 }
 
 /// What became of a save.

@@ -67,7 +67,7 @@ mod waiters;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use action::{Action, Busy, Granted, LossReason, PriorityStatus, SaveOutcome};
+pub use action::{Action, Busy, Granted, LossReason, PriorityStatus, Rival, SaveOutcome};
 pub use event::{
     Brought, CallerId, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Resume, SaveAsked,
     SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::action::{Action, PriorityStatus};
+use super::action::{Action, PriorityStatus, Rival};
 use super::event::{Failure, Look, Request, StoreFailure};
 use super::held::Phase;
 use super::output::Output;
@@ -14,11 +14,11 @@ use crate::lock::{ETag, FencingToken, Priority, Record, Sharing};
 use crate::time::{Instant, UnixMillis};
 
 /// How long a store that refuses to break leases is not asked again.
-const REFUSED: Duration = Duration::from_mins(10);
+const REFUSED: Duration = Duration::from_secs(600);
 /// What the lock is polled eagerly for beyond D and the poll cap, once it was broken for a caller here.
 pub(super) const EAGER_BEYOND: Duration = Duration::from_secs(5);
 /// A lock that was granted less long ago is not moved (S35): no lock moves twice in that time.
-pub(super) const SETTLED: Duration = Duration::from_mins(10);
+pub(super) const SETTLED: Duration = Duration::from_secs(600);
 /// How long a move that was asked for may take to begin (S35).
 const MOVE_BEGINS: Duration = Duration::from_secs(30);
 
@@ -247,11 +247,7 @@ impl Hold {
         output.push(Action::SendBreak {
             request,
             if_match: etag,
-            token,
-            priority,
-            holder,
-            moves,
-            at: time,
+            rival: Box::new(Rival { token, priority, holder, moves, at: time }),
             timeout,
         });
         let flight = Flight::Sent { request, until: output.now + timeout };
