@@ -87,7 +87,7 @@ impl Client {
     /// [`Reason::Unsupported`] then.
     pub(crate) async fn check_grant(
         &self,
-        wanted: Wanted,
+        wanted: &Wanted,
         grant: &proto::Grant,
     ) -> Result<(), Error> {
         let understood = wanted.check(grant.understood.clone());
