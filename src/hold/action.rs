@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::event::{CallerId, Request, SaveId, StoreFailure, StoreFailureKind};
+use super::rival::{PriorityStatus, Rival};
 use crate::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Priority, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -256,21 +257,6 @@ pub enum Action {
     },
 }
 
-/// For whom a lock is broken that is another's (S33, S35).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rival {
-    /// The token of the grant that is broken.
-    pub token: Option<FencingToken>,
-    /// The caller's priority.
-    pub priority: Priority,
-    /// Who the caller is, for people.
-    pub holder: String,
-    /// Whether it is for a share's balance (S35); else the holder's priority is smaller (S33).
-    pub moves: bool,
-    /// When, by the store's clock.
-    pub at: UnixMillis,
-}
-
 /// What became of a save.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SaveOutcome {
@@ -336,25 +322,6 @@ pub struct Busy {
     pub held_permits: u8,
     /// Why the caller's priority has not freed the lock, if it gave one (S33).
     pub priority: Option<PriorityStatus>,
-}
-
-/// Why a caller with a priority waits all the same (S33).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PriorityStatus {
-    /// The holder does not yield.
-    HolderDoesNotYield,
-    /// The holder's priority is not smaller.
-    NotGreater,
-    /// The caller has not waited for a lease duration, or tries once.
-    WaitedTooShort,
-    /// The lock was broken less than two lease durations ago.
-    BrokenRecently,
-    /// The holder was told, and has until its lease expires to finish.
-    Revoked,
-    /// The store refuses to break leases with the sidecar's credentials.
-    CannotBreak,
-    /// The lock is kept for a caller of greater priority.
-    Reserved,
 }
 
 /// Why a hold was lost (S4).

@@ -51,6 +51,7 @@ mod renewing;
 mod resting;
 mod resume;
 mod resuming;
+mod rival;
 mod saving;
 mod sharing;
 mod showing;
@@ -67,7 +68,7 @@ mod waiters;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use action::{Action, Busy, Granted, LossReason, PriorityStatus, Rival, SaveOutcome};
+pub use action::{Action, Busy, Granted, LossReason, SaveOutcome};
 pub use event::{
     Brought, CallerId, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Resume, SaveAsked,
     SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
@@ -77,6 +78,7 @@ pub use known::Known;
 pub use memory::{Change, Memory, Rest};
 pub use part::{AtGrant, GrantPart, SavePart};
 pub use pooled::Readiness;
+pub use rival::{PriorityStatus, Rival};
 pub use sharing::{ShareUse, Standing};
 pub use tenure::Tenure;
 pub use validity::{margin, valid_until};

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use super::action::{Action, PriorityStatus, Rival};
+use super::action::Action;
 use super::event::{Failure, Look, Request, StoreFailure};
 use super::held::Phase;
 use super::output::Output;
+use super::rival::{PriorityStatus, Rival};
 use super::validity::cut_off;
 use super::waiters::Waiter;
 use super::{Flight, Hold, Known, State};
