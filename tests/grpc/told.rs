@@ -205,7 +205,15 @@ async fn a_sidecar_says_what_it_is() {
     assert_eq!((about.layout.as_str(), about.store.as_str()), ("readable", "memory"));
     assert_eq!(
         about.features,
-        ["checkpoints", "notice", "permits", "wait-without-end", "host-id-override", "schedules"]
+        [
+            "checkpoints",
+            "notice",
+            "permits",
+            "wait-without-end",
+            "sharing",
+            "host-id-override",
+            "schedules"
+        ]
     );
     let grant = sidecar.acquire(spec("nightly")).await;
     assert_eq!(about.boot_id, grant.validity.unwrap().valid_until.unwrap().boot_id);
