@@ -54,6 +54,7 @@ pub mod host_id;
 pub mod lock;
 pub mod pool;
 pub mod schedule;
+pub mod sharing;
 pub mod store;
 pub mod telemetry;
 #[cfg(feature = "testing")]

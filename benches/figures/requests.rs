@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::coordinator::{Coordinator, HoldRequest, KeyRequest, NoObserver, Outcome};
-use leasehold::lock::{Labels, LockKey, LockMode, Permits};
+use leasehold::lock::{Labels, LockKey, LockMode, Permits, Sharing};
 use leasehold::store::{CountingStore, FaultyStore, MemoryStore, Operation};
 use leasehold::testing::SimClock;
 
@@ -41,6 +41,8 @@ impl Counted {
             progress_timeout: None,
             auto_renew: true,
             request_id: String::new(),
+            sharing: Sharing::default(),
+            rebalance: false,
             holder: None,
             labels: Labels::default(),
             occurrence: None,

@@ -68,6 +68,7 @@ pub(crate) fn coordinator_on(
         lease_duration: Duration::from_secs(60),
         max_hold_default: Duration::from_secs(3_600),
         holder: "bench".to_owned(),
+        sidecar: "sidecar".into(),
         max_holds: 200_000,
         max_waiters: 20_000,
         remembered_locks: 1_000,

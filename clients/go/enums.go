@@ -91,6 +91,30 @@ const (
 	BusyReasonResting BusyReason = "RESTING"
 )
 
+// PriorityStatus is why a caller with a priority waits all the same (S33). A status that this version of the client does
+// not know is [PriorityStatusNone].
+type PriorityStatus string
+
+// The statuses.
+const (
+	// PriorityStatusNone says that the caller gave no priority, or that nothing is known of the holder.
+	PriorityStatusNone PriorityStatus = ""
+	// PriorityStatusHolderDoesNotYield says that the holder does not yield: it is waited for like any other.
+	PriorityStatusHolderDoesNotYield PriorityStatus = "HOLDER_DOES_NOT_YIELD"
+	// PriorityStatusNotGreater says that the holder's priority is not smaller than the caller's.
+	PriorityStatusNotGreater PriorityStatus = "NOT_GREATER"
+	// PriorityStatusWaitedTooShort says that the caller has not waited for a lease duration yet, or tried only once.
+	PriorityStatusWaitedTooShort PriorityStatus = "WAITED_TOO_SHORT"
+	// PriorityStatusBrokenRecently says that the lock was broken less than two lease durations ago.
+	PriorityStatusBrokenRecently PriorityStatus = "BROKEN_RECENTLY"
+	// PriorityStatusRevoked says that the holder was told, and has until its lease expires to finish.
+	PriorityStatusRevoked PriorityStatus = "REVOKED"
+	// PriorityStatusCannotBreak says that the store refuses to break leases with the sidecar's credentials.
+	PriorityStatusCannotBreak PriorityStatus = "CANNOT_BREAK"
+	// PriorityStatusReserved says that the lock is reserved for a caller of greater priority that had it broken.
+	PriorityStatusReserved PriorityStatus = "RESERVED"
+)
+
 // LossReason is why a hold was lost. A reason that this version of the client does not know is
 // [LossReasonUnspecified].
 type LossReason string
@@ -103,7 +127,7 @@ const (
 	LossReasonExpired LossReason = "EXPIRED"
 	// LossReasonTaken says that somebody else has held the lock since.
 	LossReasonTaken LossReason = "TAKEN"
-	// LossReasonBroken says that an operator broke the lock.
+	// LossReasonBroken says that an operator broke the lock, or a caller of greater priority: see BreakNote.ForPriority.
 	LossReasonBroken LossReason = "BROKEN"
 	// LossReasonLockDeleted says that the lock or its container was deleted.
 	LossReasonLockDeleted LossReason = "LOCK_DELETED"

@@ -49,6 +49,9 @@ func (e *BusyError) Error() string {
 	if token := record.FencingToken; token != 0 {
 		text += fmt.Sprintf(", token %d", token)
 	}
+	if status := e.Busy.PriorityStatus; status != PriorityStatusNone {
+		text += fmt.Sprintf(" (priority: %s)", strings.ToLower(strings.ReplaceAll(string(status), "_", " ")))
+	}
 	return text
 }
 

@@ -98,7 +98,7 @@ func (s *fakeSidecar) WatchLocks(
 func (s *fakeSidecar) ListLocks(
 	_ context.Context, request *leaseholdv1.ListLocksRequest,
 ) (*leaseholdv1.ListLocksResponse, error) {
-	s.note("list %q %v %v", request.GetPageToken(), request.GetStates(), request.GetLabels())
+	s.note("list %q %v %v %q", request.GetPageToken(), request.GetStates(), request.GetLabels(), request.GetShare())
 	page := 0
 	if token := request.GetPageToken(); token != "" {
 		page = int(token[0] - '0')

@@ -75,7 +75,7 @@ func renewed(validity *leaseholdv1.Validity) *leaseholdv1.HoldLeaseResponse {
 
 func waitingAt(position uint32) *leaseholdv1.HoldLeaseResponse {
 	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Waiting{
-		Waiting: &leaseholdv1.Waiting{Position: position},
+		Waiting: &leaseholdv1.Waiting{Position: position, Understood: understood(1)},
 	}}
 }
 

@@ -95,8 +95,8 @@ type ServerInfo struct {
 	BootID string
 	// Limits are the configured limits.
 	Limits ServerLimits
-	// Features are what the sidecar can do, such as checkpoints, notice, permits and wait-without-end. Ignore a name that
-	// you do not know.
+	// Features are what the sidecar can do, such as checkpoints, notice, permits, sharing and wait-without-end. Ignore a
+	// name that you do not know.
 	Features []string
 	// HostID is the host id of the configured provider.
 	HostID string

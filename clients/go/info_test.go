@@ -101,7 +101,7 @@ func TestAListingIsFilteredByStatesAndLabels(t *testing.T) {
 	for _, err := range b.client.ListLocks(t.Context(), listing) {
 		t.Error(err)
 	}
-	wanted := `list "" [LOCK_STATE_HELD LOCK_STATE_BREAKING] map[team:a]`
+	wanted := `list "" [LOCK_STATE_HELD LOCK_STATE_BREAKING] map[team:a] ""`
 	if calls := strings.Join(b.sidecar.calls(), "; "); calls != wanted {
 		t.Error(calls)
 	}

@@ -31,6 +31,8 @@ type Listing struct {
 	States []LockState
 	// Labels lists only those whose record has all of these labels, with these values. Default: all.
 	Labels map[string]string
+	// Share lists only those whose holder, or last holder, named this share. Default: all.
+	Share string
 	// PageSize is how many locks a call fetches at most: up to 250. Default: 100.
 	PageSize uint32
 }
@@ -39,7 +41,7 @@ type Listing struct {
 // yields.
 func (c *Client) ListLocks(ctx context.Context, listing Listing) iter.Seq2[LockRecord, error] {
 	return func(yield func(LockRecord, error) bool) {
-		request := &leaseholdv1.ListLocksRequest{PageSize: listing.PageSize, Labels: listing.Labels}
+		request := &leaseholdv1.ListLocksRequest{PageSize: listing.PageSize, Labels: listing.Labels, Share: listing.Share}
 		for _, state := range listing.States {
 			number, known := leaseholdv1.LockState_value["LOCK_STATE_"+string(state)]
 			if !known {

@@ -10,10 +10,12 @@ import (
 type Notice struct {
 	// Deadline is the end of validity on this machine's boot clock.
 	Deadline BootInstant
-	// Reason is why the lock was broken, as the operator said it; empty if that is not known.
+	// Reason is why the lock was broken, in words; empty if that is not known.
 	Reason string
 	// By is who broke it; empty if that is not known.
 	By string
+	// ForPriority is the priority of the caller that takes over, such as a newer version; nil if an operator broke the lock.
+	ForPriority *uint32
 }
 
 // RevokedError is the cause of the end of [Hold.NoticeContext] when the lock was broken, and is not lost yet.
@@ -60,6 +62,7 @@ func (s *holdState) revoke(note *BreakNote) *Notice {
 	s.notice, s.breakNote = &Notice{Deadline: s.local.until}, note
 	if note != nil {
 		s.notice.Reason, s.notice.By = note.Reason, note.BrokenBy
+		s.notice.ForPriority = note.ForPriority
 	}
 	s.cancelNotice(&RevokedError{*s.notice})
 	close(s.revoked)

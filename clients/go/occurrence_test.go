@@ -99,7 +99,9 @@ func TestT2AnOccurrenceThatIsOverIsAnErrorOfItsOwn(t *testing.T) {
 			answer := b.ask(t.Context(), spec)
 			call := b.call()
 			// Also after a wait for who runs it.
-			call.tell(waitingAt(1))
+			wait := waitingAt(1)
+			wait.GetWaiting().Understood = &leaseholdv1.Understood{OccurrenceAt: call.request.GetSpec().GetOccurrenceAt()}
+			call.tell(wait)
 			call.tell(event)
 			_, unary := b.client.Acquire(t.Context(), spec)
 			for _, err := range []error{receive(t, "the answer", answer).err, unary} {

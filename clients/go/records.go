@@ -55,6 +55,16 @@ type LockRecord struct {
 	Permits uint32
 	// Permit is which permit this is: 0 for the lock's own path.
 	Permit uint32
+	// Sidecar is which sidecar acquired the lock: its name and a number of the process; empty if the record does not say.
+	Sidecar string
+	// Share is the group of like locks that the holder named: see LeaseSpec.Share. Empty for none.
+	Share string
+	// Priority is the holder's: see LeaseSpec.Priority.
+	Priority uint32
+	// Yields is whether the holder yields to a greater priority.
+	Yields bool
+	// Reserved is for whom the lock is kept after a break; nil if it is for nobody in particular.
+	Reserved *Reservation
 	// CheckpointVersion is the version of the lock's checkpoint; 0 if there is none. [Client.GetCheckpoint] reads it.
 	CheckpointVersion uint64
 	// CheckpointSize is the size of the checkpoint in bytes; 0 if there is none, or if it is empty.
@@ -71,14 +81,30 @@ func recordFrom(wire *leaseholdv1.LockRecord) LockRecord {
 		WaitersHere: wire.GetWaitersHere(), HeldHere: wire.GetHeldHere(),
 		HolderIsLastRecorded: wire.GetHolderIsLastRecorded(), BreakNote: noteFrom(wire.GetBreakNote()),
 		LeaseDuration: duration(wire.GetLeaseDuration()), RenewedAt: moment(wire.GetRenewedAt()),
-		Permits: wire.GetPermits(), Permit: wire.GetPermit(),
+		Permits: wire.GetPermits(), Permit: wire.GetPermit(), Sidecar: wire.GetSidecar(), Share: wire.GetShare(),
+		Priority: wire.GetPriority(), Yields: wire.GetYields(), Reserved: reservationFrom(wire.GetReserved()),
 		CheckpointVersion: wire.GetCheckpointVersion(), CheckpointSize: wire.GetCheckpointSize(),
 	}
 }
 
+// Reservation is for whom a lock is kept for a short while, after it was broken for a caller of greater priority (S33).
+type Reservation struct {
+	// Priority is the smallest that is granted the lock.
+	Priority uint32
+	// Until is until when, by the store's clock.
+	Until time.Time
+}
+
+func reservationFrom(wire *leaseholdv1.Reservation) *Reservation {
+	if wire == nil {
+		return nil
+	}
+	return &Reservation{wire.GetPriority(), moment(wire.GetUntil())}
+}
+
 // BreakNote is why, by whom and when a lock was broken.
 type BreakNote struct {
-	// Reason is the operator's reason.
+	// Reason is the reason, in words: the operator's, or the sidecar's.
 	Reason string
 	// BrokenBy is who broke the lock.
 	BrokenBy string
@@ -88,16 +114,22 @@ type BreakNote struct {
 	FencingToken uint64
 	// Mode is how the lease was broken.
 	Mode BreakMode
+	// ForPriority is the priority of the waiting caller for which the lock was broken (S33); nil if an operator broke it.
+	ForPriority *uint32
 }
 
 func noteFrom(wire *leaseholdv1.BreakNote) *BreakNote {
 	if wire == nil {
 		return nil
 	}
-	return &BreakNote{
+	note := &BreakNote{
 		Reason: wire.GetReason(), BrokenBy: wire.GetBrokenBy(), BrokenAt: moment(wire.GetBrokenAt()),
 		FencingToken: wire.GetFencingToken(), Mode: nameOf(wire.GetMode(), "BREAK_MODE_", BreakModeUnspecified),
 	}
+	if wire.ForPriority != nil {
+		note.ForPriority = new(wire.GetForPriority())
+	}
+	return note
 }
 
 // Validity is until when a holder may act, in the sidecar's words.
@@ -174,12 +206,15 @@ type Busy struct {
 	Reason BusyReason
 	// HeldPermits is how many of the permits were found held, as far as the sidecar knows: see LeaseSpec.Permits.
 	HeldPermits uint32
+	// PriorityStatus is why the caller's priority did not free the lock: see LeaseSpec.Priority.
+	PriorityStatus PriorityStatus
 }
 
 func busyFrom(wire *leaseholdv1.Busy) Busy {
 	return Busy{
 		Record: recordFrom(wire.GetRecord()), RetryAfter: duration(wire.GetRetryAfter()),
 		Reason: nameOf(wire.GetReason(), "BUSY_REASON_", BusyReasonHeld), HeldPermits: wire.GetHeldPermits(),
+		PriorityStatus: nameOf(wire.GetPriorityStatus(), "PRIORITY_STATUS_", PriorityStatusNone),
 	}
 }
 

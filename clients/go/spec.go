@@ -119,6 +119,21 @@ type LeaseSpec struct {
 	// a checkpoint of its own, so let the resource compare tokens permit by permit ([Hold.Permit]). Give the same number
 	// everywhere. Default: 1.
 	Permits uint32
+	// Priority is how important this caller is: 0 to 2^31 - 1. Callers of a lock are served by priority, then by arrival. One
+	// that has waited for a lease duration takes the lock over from a holder of smaller priority that yields: that one is
+	// told ([Hold.Revoked]), and has what is left of its lease to finish. With a number that grows with each version, such as
+	// a build number, the newest version takes over (S33). Not with Permits above 1. Default: 0.
+	Priority uint32
+	// Yields is whether this holder gives the lock up to a greater priority, or to an equal one that rebalances. Not with
+	// Permits above 1 (S33, S35).
+	Yields bool
+	// Share is the group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: at
+	// most 256 bytes, no control characters (S34). Not with Permits above 1. Default: none.
+	Share string
+	// Rebalance is whether the sidecar of this caller may take a lock of the share from a sidecar that holds at least two
+	// more: one at a time, at most one a minute, and only from holders of equal priority that yield. Only with Share and
+	// Yields (S35).
+	Rebalance bool
 	// Occurrence is the occurrence that the caller is about to run, for callers with a scheduler of their own: whole
 	// seconds, at most 5 s after the store's time. It is granted until an outcome was recorded for it ([WithOutcome]), and
 	// never after: then, or when a newer one has an outcome, the answer is an [*OccurrenceOverError] (T2). Not with Permits
@@ -149,6 +164,10 @@ func (s LeaseSpec) wire(wait time.Duration) *leaseholdv1.LeaseSpec {
 		RequestId:       s.RequestID,
 		Holder:          s.Holder,
 		Labels:          s.Labels,
+		Priority:        s.Priority,
+		Yields:          s.Yields,
+		Share:           s.Share,
+		Rebalance:       s.Rebalance,
 
 		OccurrenceMaxAttempts: s.OccurrenceMaxAttempts,
 	}

@@ -21,6 +21,18 @@ func unsupported(spec *leaseholdv1.LeaseSpec, understood *leaseholdv1.Understood
 	if spec.GetPermits() > 1 && understood.GetPermits() != spec.GetPermits() {
 		missed = append(missed, "permits")
 	}
+	if spec.GetPriority() != 0 && understood.GetPriority() != spec.GetPriority() {
+		missed = append(missed, "priority")
+	}
+	if spec.GetYields() && !understood.GetYields() {
+		missed = append(missed, "yields")
+	}
+	if spec.GetShare() != "" && understood.GetShare() != spec.GetShare() {
+		missed = append(missed, "share")
+	}
+	if spec.GetRebalance() && !understood.GetRebalance() {
+		missed = append(missed, "rebalance")
+	}
 	if spec.GetOccurrenceAt() != nil && !proto.Equal(spec.GetOccurrenceAt(), understood.GetOccurrenceAt()) {
 		missed = append(missed, "occurrence_at")
 	}

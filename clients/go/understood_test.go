@@ -22,6 +22,7 @@ func wantUnsupported(t *testing.T, err error, field string) {
 func TestS37AGrantOfASidecarThatIsTooOldIsReleasedAndRefused(t *testing.T) {
 	for field, spec := range map[string]LeaseSpec{
 		"wait_without_end": {Wait: Forever}, "permits": {Permits: 2}, "occurrence_at": {Occurrence: time.Unix(60, 0)},
+		"priority": {Priority: 7}, "yields": {Yields: true}, "share": {Share: "listeners"}, "rebalance": {Rebalance: true},
 	} {
 		t.Run(field, func(t *testing.T) {
 			b := newBench(t)
@@ -46,6 +47,15 @@ func TestS37ABusyOfASidecarThatIsTooOldIsRefused(t *testing.T) {
 	event.GetBusy().Understood = nil
 	b.call().tell(event)
 	wantUnsupported(t, receive(t, "the answer", answer).err, "wait_without_end")
+}
+
+func TestS37AWaitAtASidecarThatIsTooOldIsLeft(t *testing.T) {
+	b := newBench(t)
+	answer := b.ask(t.Context(), LeaseSpec{Wait: Forever, Priority: 7})
+	call := b.call()
+	call.tell(waitingAt(1))
+	wantUnsupported(t, receive(t, "the answer", answer).err, "priority")
+	receive(t, "the end of the stream", call.over)
 }
 
 func TestS37AnAcquireOfPermitsThatTheSidecarDoesNotKnowIsReleasedAndRefused(t *testing.T) {

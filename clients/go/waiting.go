@@ -89,6 +89,9 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 		case *leaseholdv1.HoldLeaseResponse_Lost:
 			return nil, lossFrom(event.Lost)
 		case *leaseholdv1.HoldLeaseResponse_Waiting:
+			if err := unsupported(w.spec, event.Waiting.GetUnderstood()); err != nil {
+				return nil, err
+			}
 			w.heard = true
 			// The sidecar repeats what it said, so that a dead connection is noticed.
 			if !proto.Equal(event.Waiting, w.last) {

@@ -21,6 +21,8 @@ type Watching struct {
 	Prefix string
 	// Labels follows only those whose record has all of these labels, with these values. Default: all.
 	Labels map[string]string
+	// Share follows only those whose holder, or last holder, named this share. Default: all.
+	Share string
 }
 
 // LocksEvent is what [Client.WatchLocks] tells: one of [LockChanged], [LockGone], [LocksListed]. Later versions may have
@@ -33,7 +35,7 @@ type LockChanged struct {
 	Record LockRecord
 }
 
-// LockGone says that a lock was deleted, or does not have the labels any more.
+// LockGone says that a lock was deleted, or does not have the labels or the share any more.
 type LockGone struct {
 	// LockPath is the path of the lock.
 	LockPath string
@@ -56,7 +58,7 @@ func (LocksListed) locksEvent() {}
 // meanwhile; an error is the last that it yields, as for [Client.WatchLock].
 func (c *Client) WatchLocks(ctx context.Context, watching Watching) iter.Seq2[LocksEvent, error] {
 	return func(yield func(LocksEvent, error) bool) {
-		request := &leaseholdv1.WatchLocksRequest{Labels: watching.Labels}
+		request := &leaseholdv1.WatchLocksRequest{Labels: watching.Labels, Share: watching.Share}
 		switch {
 		case watching.HostID != "" && watching.Prefix != "":
 			yield(nil, errors.New("locks are watched by host id or by prefix, not by both"))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use uuid::Uuid;
 
 use super::exit::MisconfiguredError;
 use crate::config::{Config, Store};
@@ -54,6 +55,7 @@ impl Engine {
             lease_duration: config.locks.lease_duration,
             max_hold_default: config.locks.max_hold_default,
             holder: config.locks.holder.clone(),
+            sidecar: sidecar_name(&config.locks.holder),
             max_holds: config.limits.holds,
             max_waiters: config.limits.waiters,
             remembered_locks: config.limits.remembered_locks,
@@ -148,4 +150,10 @@ pub(crate) fn open_azure(
 ) -> anyhow::Result<AzureStore> {
     AzureStore::new(azure, Arc::clone(clock))
         .context("cannot use the Azure store as it is configured")
+}
+
+/// The name of this process in records: that of its pod or host, and what no other process has (S34).
+fn sidecar_name(holder: &str) -> Arc<str> {
+    let (number, _) = Uuid::new_v4().as_u64_pair();
+    format!("{holder}#{:06x}", number >> 40).into()
 }

@@ -1,5 +1,7 @@
 //! `leasehold ls`: locks as a table.
 
+use std::collections::BTreeMap;
+
 use clap::ValueEnum;
 use leasehold_client::{
     Client, ListLocks, LockRecord, LockState, LocksEvent, LocksUnder, WatchLocks,
@@ -10,6 +12,7 @@ use super::connection::ConnectionArgs;
 use super::exit::{Exit, UnavailableError};
 use super::output::{self, Format, OutputArgs};
 use super::record;
+use super::sidecars::{self, SidecarView};
 use super::spec::label;
 use super::view::LockView;
 
@@ -28,7 +31,16 @@ pub(super) struct Args {
     /// Only those with this label; may be repeated, and then all of them.
     #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
     labels: Vec<(String, String)>,
-    /// Goes on, with a line for each lock now and at each change, until it is interrupted.
+    /// Only those whose holder, or last holder, named this share.
+    #[arg(long, value_name = "NAME", default_value_t, hide_default_value = true)]
+    share: String,
+    /// A line for each sidecar instead, with how many locks of which share it holds.
+    #[arg(long, conflicts_with = "states")]
+    by_sidecar: bool,
+    /// With --by-sidecar: the paths of its locks, too.
+    #[arg(long, requires = "by_sidecar")]
+    names: bool,
+    /// Goes on, with a line for each lock (or sidecar) now and at each change, until it is interrupted.
     #[arg(long, conflicts_with = "states")]
     watch: bool,
     #[command(flatten)]
@@ -69,16 +81,26 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         (None, None) => LocksUnder::OwnHostId,
     };
     if args.watch {
-        let mut request = WatchLocks::under(under);
+        let mut request = WatchLocks::under(under).in_share(args.share);
         request.labels = args.labels.into_iter().collect();
         let link = args.connection.link().await?;
+        if args.by_sidecar {
+            return watch_sidecars(&link.client, request, args.names, args.output.output).await;
+        }
         return watch(&link.client, request, args.output.output).await;
     }
-    let mut request = ListLocks::under(under).in_states(args.states.into_iter().map(State::of_api));
+    let mut request = ListLocks::under(under).in_share(args.share);
+    request.states = args.states.into_iter().map(State::of_api).collect();
     request.labels = args.labels.into_iter().collect();
     let link = args.connection.link().await?;
     let records = all_pages(&link.client, request).await?;
     link.close().await;
+    if args.by_sidecar {
+        let sidecars = sidecars::by_sidecar(&records);
+        let views: Vec<_> = sidecars.values().collect();
+        output::result(args.output.output, || sidecars::table(&sidecars, args.names), &views)?;
+        return Ok(Exit::Success);
+    }
     let views: Vec<LockView> = records.iter().map(LockView::from).collect();
     output::result(args.output.output, || record::locks_table(&records), &views)?;
     Ok(Exit::Success)
@@ -110,8 +132,57 @@ async fn watch(client: &Client, request: WatchLocks, format: Format) -> anyhow::
             LocksEvent::Listed { .. } | _ => {}
         }
     }
-    Err(UnavailableError("the sidecar has ended the watch: watch again".to_owned()).into())
+    Err(UnavailableError(ENDED.to_owned()).into())
 }
+
+/// What `--by-sidecar --watch` tells of a sidecar.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum SidecarEvent<'a> {
+    Changed(&'a SidecarView),
+    Gone(&'a str),
+}
+
+/// A line for each sidecar once all locks are known, and at each change of its locks.
+async fn watch_sidecars(
+    client: &Client,
+    request: WatchLocks,
+    names: bool,
+    format: Format,
+) -> anyhow::Result<Exit> {
+    let mut watch = client.watch_locks(request).await?;
+    let mut locks: BTreeMap<String, LockRecord> = BTreeMap::new();
+    let mut told: BTreeMap<String, SidecarView> = BTreeMap::new();
+    let mut is_known = false;
+    while let Some(event) = watch.next().await? {
+        match event {
+            LocksEvent::Changed(record) => {
+                locks.insert(record.lock_path.clone(), *record);
+            }
+            LocksEvent::Gone(path) => {
+                locks.remove(&path);
+            }
+            LocksEvent::Listed { .. } => is_known = true,
+            // What a later version tells.
+            _ => {}
+        }
+        if !is_known {
+            continue;
+        }
+        let now = sidecars::by_sidecar(locks.values());
+        for (_, view) in now.iter().filter(|(name, view)| told.get(*name) != Some(*view)) {
+            output::next_result(format, || view.line(names), &SidecarEvent::Changed(view))?;
+        }
+        for name in told.keys().filter(|name| !now.contains_key(*name)) {
+            let text = || format!("{}  0 locks", sidecars::name(name));
+            output::next_result(format, text, &SidecarEvent::Gone(name))?;
+        }
+        told = now;
+    }
+    Err(UnavailableError(ENDED.to_owned()).into())
+}
+
+const ENDED: &str = "the sidecar has ended the watch: watch again";
 
 async fn all_pages(client: &Client, mut request: ListLocks) -> anyhow::Result<Vec<LockRecord>> {
     let mut records = Vec::new();

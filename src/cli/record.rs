@@ -6,11 +6,17 @@ use leasehold_client::{Busy, BusyReason, LockRecord, LockSelector, LockState};
 
 use super::output;
 use super::schedule::ended;
+use super::sharing::{self, place_text};
 use super::view::LockView;
 use crate::time::{BootClock, Clock as _, UnixMillis};
 
-/// Why a lock is busy, in a sentence: who has it, since when.
+/// Why a lock is busy: who has it, since when, and why a priority did not help.
 pub(crate) fn busy_text(busy: &Busy) -> String {
+    let why = sharing::status_text(busy).map(|why| format!("; {why}")).unwrap_or_default();
+    format!("{}{why}", held_text(busy))
+}
+
+fn held_text(busy: &Busy) -> String {
     let Some(record) = &busy.record else { return "the lock is busy".to_owned() };
     let lock = &record.lock_path;
     let by = holder_text(record);
@@ -40,9 +46,10 @@ pub(crate) fn holder_text(record: &LockRecord) -> String {
 /// Locks as a table.
 pub(crate) fn locks_table(records: &[LockRecord]) -> String {
     let now = wall();
+    let with_places = records.iter().any(sharing::has_place);
     let rows = records.iter().map(|record| {
         let in_use = LockState::Available != record.state;
-        vec![
+        let mut row = vec![
             record.lock_path.clone(),
             state(record).to_owned(),
             holder(record),
@@ -50,9 +57,17 @@ pub(crate) fn locks_table(records: &[LockRecord]) -> String {
             if in_use { age(record.acquired_at, now) } else { String::new() },
             printable(&record.host_type),
             record.waiters_here.to_string(),
-        ]
+        ];
+        if with_places {
+            let priority = sharing::priority_text(record);
+            row.extend([printable(&record.share), priority, printable(&record.sidecar)]);
+        }
+        row
     });
-    let headings = ["LOCK", "STATE", "HOLDER", "TOKEN", "FOR", "HOST TYPE", "WAITERS HERE"];
+    let mut headings = vec!["LOCK", "STATE", "HOLDER", "TOKEN", "FOR", "HOST TYPE", "WAITERS HERE"];
+    if with_places {
+        headings.extend(["SHARE", "PRIORITY", "SIDECAR"]);
+    }
     output::table(&headings, rows.collect())
 }
 
@@ -60,7 +75,7 @@ pub(crate) fn locks_table(records: &[LockRecord]) -> String {
 pub(crate) fn doing_text(record: &LockRecord) -> String {
     let token = record.fencing_token.map(|token| format!("; token {token}")).unwrap_or_default();
     let (state, holder, waiters) = (state(record), holder_text(record), record.waiters_here);
-    format!("{state}{holder}{token}; {waiters} waiting here")
+    format!("{state}{holder}{token}; {waiters} waiting here{}", place_text(record))
 }
 
 /// One lock, line by line.
@@ -76,7 +91,9 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
     let broken = view.break_note.map(|note| {
         let by = printable(&note.broken_by);
         let at = note.broken_at.unwrap_or_default();
-        format!("{} (by {by}, {at})", printable(&note.reason))
+        let priority = note.for_priority.map(|priority| format!(", for priority {priority}"));
+        let priority = priority.unwrap_or_default();
+        format!("{} (by {by}{priority}, {at})", printable(&note.reason))
     });
     let key = view.key.unwrap_or_default();
     let checkpoint = record.checkpoint_version.map(|version| {
@@ -109,6 +126,10 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
         ("host id", view.host_id),
         ("host type", printable(&view.host_type)),
         ("labels", labels.join(", ")),
+        ("sidecar", printable(&record.sidecar)),
+        ("share", printable(&record.share)),
+        ("priority", sharing::priority_text(record)),
+        ("kept for", sharing::reserved_text(record).unwrap_or_default()),
         ("checkpoint", checkpoint.unwrap_or_default()),
         ("next run", schedule.and_then(|it| moment(it.next_at)).unwrap_or_default()),
         ("running", running.unwrap_or_default()),
@@ -171,7 +192,7 @@ pub(crate) fn selector_text(selector: &LockSelector) -> String {
 }
 
 /// Text of a stranger without what a terminal would obey.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
 

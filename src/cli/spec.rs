@@ -7,6 +7,7 @@ use leasehold_client::{LeaseSpec, LockKey, LockSelector};
 
 use super::exit::UsageError;
 use super::patience::Wait;
+use super::sharing::SharingArgs;
 
 /// A duration as people write it.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -141,6 +142,8 @@ pub(crate) struct SpecArgs {
         allow_hyphen_values = true
     )]
     permits: u32,
+    #[command(flatten)]
+    sharing: SharingArgs,
     /// The name of the holder, shown to people. Default: the name of the sidecar's pod or host.
     #[arg(long, value_name = "TEXT")]
     holder: Option<String>,
@@ -153,7 +156,7 @@ impl SpecArgs {
     /// The request.
     ///
     /// # Errors
-    /// When no lock was named.
+    /// When no lock was named, or a variable has no value that is possible.
     pub(crate) fn spec(self) -> Result<LeaseSpec, UsageError> {
         let mut spec = LeaseSpec::from(self.key.named(self.name).key()?);
         if let Some(duration) = self.lease_duration {
@@ -172,7 +175,7 @@ impl SpecArgs {
         spec.auto_renew = !self.no_renew;
         spec.holder = self.holder.unwrap_or_default();
         spec.labels = self.labels.into_iter().collect();
-        Ok(spec)
+        self.sharing.apply(spec)
     }
 }
 

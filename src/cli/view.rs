@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use leasehold_client::{
-    BreakMode, BreakNote, Busy, Checkpoint, Grant, LockKey, LockMode, LockRecord, Validity,
+    BreakMode, BreakNote, Busy, Checkpoint, Grant, LockKey, LockMode, LockRecord, Reservation,
+    Validity,
 };
 use serde::Serialize;
 
 use super::record::{moment, reason, state};
 use super::schedule::StateView;
+use super::sharing::{status_text, status_word};
 
 /// A lock's record as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,6 +42,19 @@ pub(crate) struct LockView {
     checkpoint_version: Option<u64>,
     checkpoint_size: Option<u32>,
     schedule: Option<StateView>,
+    /// Which sidecar acquired it.
+    sidecar: String,
+    share: String,
+    priority: u32,
+    yields: bool,
+    reserved: Option<ReservedView>,
+}
+
+/// For whom a lock is kept, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ReservedView {
+    priority: u32,
+    until: Option<String>,
 }
 
 /// A lock's name as JSON.
@@ -58,6 +73,7 @@ pub(crate) struct BreakView {
     pub(super) broken_at: Option<String>,
     fencing_token: Option<u64>,
     mode: Option<&'static str>,
+    pub(super) for_priority: Option<u32>,
 }
 
 /// A grant as JSON.
@@ -101,6 +117,10 @@ pub(crate) struct BusyView {
     reason: &'static str,
     retry_after_seconds: f64,
     held_permits: u32,
+    /// Why a priority did not free the lock, in a word.
+    priority_status: Option<&'static str>,
+    /// The same with what to do, for people.
+    priority_advice: Option<String>,
     lock: Option<LockView>,
 }
 
@@ -129,7 +149,18 @@ impl From<&LockRecord> for LockView {
             checkpoint_version: record.checkpoint_version,
             checkpoint_size: record.checkpoint_size,
             schedule: record.schedule.as_ref().map(StateView::from),
+            sidecar: record.sidecar.clone(),
+            share: record.share.clone(),
+            priority: record.priority,
+            yields: record.yields,
+            reserved: record.reserved.as_ref().map(ReservedView::from),
         }
+    }
+}
+
+impl From<&Reservation> for ReservedView {
+    fn from(reserved: &Reservation) -> Self {
+        Self { priority: reserved.priority, until: moment(reserved.until) }
     }
 }
 
@@ -148,6 +179,7 @@ impl From<&BreakNote> for BreakView {
             broken_at: moment(note.broken_at),
             fencing_token: note.fencing_token,
             mode: note.mode.map(|mode| if mode == BreakMode::Now { "now" } else { "run_out" }),
+            for_priority: note.for_priority,
         }
     }
 }
@@ -197,6 +229,8 @@ impl From<&Busy> for BusyView {
             reason: reason(busy.reason),
             retry_after_seconds: busy.retry_after.as_secs_f64(),
             held_permits: busy.held_permits,
+            priority_status: busy.priority_status.map(status_word),
+            priority_advice: status_text(busy),
             lock: busy.record.as_ref().map(LockView::from),
         }
     }

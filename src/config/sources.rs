@@ -310,9 +310,13 @@ fn is_of_others(name: &str) -> bool {
         "LEASEHOLD_LOG",
         "LEASEHOLD_MISSED",
         "LEASEHOLD_PERMIT",
+        "LEASEHOLD_PRIORITY",
+        "LEASEHOLD_REBALANCE",
         "LEASEHOLD_REQUEST_ID",
         "LEASEHOLD_RUN_ID",
         "LEASEHOLD_SCHEDULED_AT",
+        "LEASEHOLD_SHARE",
+        "LEASEHOLD_YIELDS",
     ];
     OTHERS.contains(&name) || name.starts_with("LEASEHOLD_TEST_")
 }

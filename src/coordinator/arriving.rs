@@ -57,6 +57,7 @@ impl Coordinator {
             progress_timeout: None,
             auto_renew: true,
             request_id: String::new(),
+            rebalance: false,
             resumable: true,
             record,
             brought: Some(Box::new(brought)),
@@ -116,6 +117,8 @@ impl Coordinator {
             host_type: target.host_type.to_string(),
             labels: request.labels.clone(),
             permits,
+            sidecar: Arc::clone(&settings.sidecar),
+            sharing: request.sharing.clone().boxed(),
             ..Record::for_key(&target.key)
         };
         let terms = Terms {
@@ -126,6 +129,7 @@ impl Coordinator {
             progress_timeout: request.progress_timeout,
             auto_renew: request.auto_renew,
             request_id: request.request_id.clone(),
+            rebalance: request.rebalance,
             resumable: sink.is_stream(),
             record,
             brought: brought.map(Box::new),

@@ -9,14 +9,14 @@ use super::pacing::{HeldBack, Urgency};
 use super::requests::{Answer, Requests};
 use super::schedules::Status;
 use crate::hold::{
-    Action, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure, StoreFailureKind,
-    Stored,
+    Action, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Rival, StoreFailure,
+    StoreFailureKind, Stored,
 };
 use crate::lock::{ETag, Fields, LeaseId, LockPath, Permit, Record};
 use crate::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, StoreError, StoredLock, Write,
 };
-use crate::time::{Instant, UnixMillis};
+use crate::time::Instant;
 
 /// The metadata field in which WebJobs and Azure Functions hosts look for who holds a lock.
 const FUNCTION_INSTANCE: &str = "FunctionInstance";
@@ -28,6 +28,7 @@ const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Adds what `action` asks of the store to `requests`, if it asks for something; returns the action if it is not for the
 /// store. `path` is that of `permit`, whose machine gets the answer. A renewal of a hold whose validity ends at
 /// `valid_until` goes before those that are less urgent (S7).
+#[expect(clippy::too_many_lines, reason = "an arm for each request, and the list of what is none")]
 pub(super) fn send(
     shared: &Arc<Shared>,
     path: &LockPath,
@@ -38,19 +39,17 @@ pub(super) fn send(
     let (shared, path) = (Arc::clone(shared), path.clone());
     match action {
         Action::SendAcquire { request, lease_id, duration, if_match, read, timeout } => {
-            let acquire = Acquire { lease_id, duration, if_match };
+            let acquire = (Acquire { lease_id, duration, if_match }, read);
             requests.add(permit, async move {
-                acquire_and_read(&shared, &path, request, (acquire, read), timeout).await.into()
+                acquire_and_read(&shared, &path, request, acquire, timeout).await.into()
             });
         }
         Action::SendRead { request, timeout } => requests.add(permit, async move {
-            let reading = shared.store.read_record(&path);
-            let answer = shared.limited(Urgency::Poll, timeout, reading).await;
-            Event::ReadAnswered { request, answer: shared.answer(answer).map(stored) }.into()
+            Event::ReadAnswered { request, answer: read(&shared, &path, timeout).await }.into()
         }),
         Action::SendWrite { request, lease_id, if_match, fields, timeout } => {
-            let fields = shared.with_function_instance(fields);
-            let write = Write { lease_id, if_match: Some(if_match), fields };
+            let (fields, if_match) = (shared.with_function_instance(fields), Some(if_match));
+            let write = Write { lease_id, if_match, fields };
             let beside = (shared.schedules.status(&path), valid_until.is_none());
             requests.add(permit, async move {
                 let (answer, note) = write_record(&shared, &path, write, beside, timeout).await;
@@ -58,11 +57,11 @@ pub(super) fn send(
             });
         }
         Action::SendRenew { request, lease_id, if_match, timeout } => {
-            requests.add(permit, async move {
-                let renew = (lease_id, if_match, timeout);
-                let (answer, note) = renew_in_time(&shared, &path, renew, valid_until).await;
-                Answer { event: Event::RenewAnswered { request, answer }, note }
-            });
+            let renew = (request, (lease_id, if_match, timeout));
+            requests.add(
+                permit,
+                async move { renew_in_time(&shared, &path, renew, valid_until).await },
+            );
         }
         Action::SendLook { request, note, timeout } => requests.add(permit, async move {
             let (answer, note) = match look(&shared, &path, note, timeout).await {
@@ -71,11 +70,16 @@ pub(super) fn send(
             };
             Answer { event: Event::LookAnswered { request, answer }, note }
         }),
+        Action::SendBreak { request, if_match, rival, timeout } => {
+            requests.add(permit, async move {
+                let answer = break_for(&shared, &path, *rival, (if_match, timeout)).await;
+                Event::BreakAnswered { request, answer }.into()
+            });
+        }
         Action::SendRelease { request, lease_id, if_match, timeout } => {
             requests.add(permit, async move {
-                let releasing = shared.store.release(&path, lease_id, if_match);
-                let answer = shared.limited(Urgency::Lease, timeout, releasing).await;
-                Event::ReleaseAnswered { request, answer: shared.answer(gone(answer)) }.into()
+                let answer = release(&shared, &path, (lease_id, if_match), timeout).await;
+                Event::ReleaseAnswered { request, answer }.into()
             });
         }
         action @ (Action::TellWaiting { .. }
@@ -99,6 +103,8 @@ pub(super) fn send(
         | Action::ReportCollision { .. }
         | Action::ReportTokenNotGrowing { .. }
         | Action::ReportForgotten
+        | Action::ReportCannotBreak { .. }
+        | Action::ReportOverruled { .. }
         | Action::ReportRenewal { .. }) => return Some(action),
     }
     None
@@ -166,13 +172,46 @@ async fn write_record(
     }
 }
 
+async fn read(shared: &Shared, path: &LockPath, timeout: Duration) -> Result<Stored, Failure> {
+    let reading = shared.store.read_record(path);
+    shared.answer(shared.limited(Urgency::Poll, timeout, reading).await).map(stored)
+}
+
+async fn release(
+    shared: &Shared,
+    path: &LockPath,
+    (lease_id, if_match): (LeaseId, Option<ETag>),
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let releasing = shared.store.release(path, lease_id, if_match);
+    shared.answer(gone(shared.limited(Urgency::Lease, timeout, releasing).await))
+}
+
+/// Breaks a lease for a caller that waits here, so that it runs out (S33, S35).
+async fn break_for(
+    shared: &Shared,
+    path: &LockPath,
+    Rival { token, priority, holder, moves, at }: Rival,
+    (if_match, timeout): (ETag, Duration),
+) -> Result<(), Failure> {
+    let reason = match moves {
+        true => "its sidecar has most of the share, and another has least".to_owned(),
+        false => format!("a caller of priority {priority} waits, and the holder yields"),
+    };
+    let (period, for_priority) = (BreakPeriod::RunOut, Some(priority));
+    let note = BreakNote { period, reason, by: holder, token, at, for_priority };
+    let breaking = shared.store.break_lease(path, note, Some(if_match));
+    let answer = shared.limited(Urgency::Lease, timeout, breaking).await;
+    shared.answer(gone(answer)).map(drop)
+}
+
 /// Renews a lease, before what is less urgent; without a hold here that is valid, a client waits that has one (S16).
 async fn renew_in_time(
     shared: &Shared,
     path: &LockPath,
-    (lease_id, if_match, timeout): (LeaseId, Option<ETag>, Duration),
+    (request, (lease_id, if_match, timeout)): (Request, (LeaseId, Option<ETag>, Duration)),
     valid_until: Option<Instant>,
-) -> (Result<UnixMillis, Failure>, Option<BreakNote>) {
+) -> Answer {
     let urgency = Urgency::Renewal(valid_until.unwrap_or_else(|| shared.clock.now()));
     let renewing = shared.store.renew(path, lease_id, if_match);
     let answer = shared.limited(urgency, timeout, renewing).await;
@@ -182,7 +221,7 @@ async fn renew_in_time(
         true => shared.break_note(path).await,
         false => None,
     };
-    (answer, note)
+    Answer { event: Event::RenewAnswered { request, answer }, note }
 }
 
 /// Reads a lock whose lease was broken, and the note beside it if that is asked for.
@@ -206,9 +245,11 @@ async fn look(
     };
     let read = shared.answer(gone(read))?;
     let breaking = read.lease == LeaseState::Breaking;
-    let seen = note
-        .as_ref()
-        .map(|note| NoteSeen { token: note.token, runs_out: note.period == BreakPeriod::RunOut });
+    let seen = note.as_ref().map(|note| NoteSeen {
+        token: note.token,
+        runs_out: note.period == BreakPeriod::RunOut,
+        for_priority: note.for_priority.map(|priority| (priority, note.at)),
+    });
     Ok((Look { stored: stored(read), breaking, note: seen }, note))
 }
 

@@ -1,10 +1,11 @@
 //! Makes machines run: one task a lock, with all of its permits and one timer, the registry of holds, limits, drain.
 //!
 //! Rules: S3 (the clock is read after every wait), S6 (a request is never cut by its caller), S12 (one task a lock),
-//! S15 (drain), S16 (resume tokens), S18 (readiness). May import: pool, hold, store, lock, time's Clock. To add a call: a
+//! S15 (drain), S16 (resume tokens), S18 (readiness), S34 and S35 (what is known of shares). May import: pool, hold, sharing, store, lock, time's Clock. To add a call: a
 //! method of [`Coordinator`] here or in the file of its subject; new behaviour goes into `hold` first.
 
 mod arriving;
+mod asking;
 mod caller;
 mod calls;
 mod decided;
@@ -30,11 +31,13 @@ mod readiness;
 mod records;
 mod registry;
 mod repeats;
+mod reporting;
 mod request;
 mod requests;
 mod resume_token;
 mod saves;
 mod schedules;
+mod shares;
 mod suspicion;
 mod task;
 mod tell;
@@ -72,7 +75,7 @@ pub use schedules::{
     ScheduleStream, Standby, SubscribeRequest,
 };
 
-pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
+pub use crate::hold::{LossReason, PriorityStatus, StoreFailure, StoreFailureKind};
 pub use crate::schedule::Outcome as RunOutcome;
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
@@ -83,6 +86,7 @@ use page_token::PageTokens;
 use readiness::Readiness;
 use registry::{Ended, Registry};
 use schedules::Schedules;
+use shares::Shares;
 use task::{Command, HoldCall};
 use timers::Timers;
 
@@ -110,6 +114,8 @@ pub struct Settings {
     pub max_hold_default: Duration,
     /// The holder's name for callers that give none.
     pub holder: String,
+    /// This sidecar's name in records: no other process has the same (S34).
+    pub sidecar: Arc<str>,
     /// The number of holds at which further callers are refused; callers that already wait may still be granted a lock.
     pub max_holds: usize,
     /// The greatest number of waiting callers.
@@ -138,6 +144,7 @@ struct Shared {
     gate: Gate,
     timers: Timers<Inbox>,
     schedules: Schedules,
+    shares: Shares,
     pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
@@ -171,6 +178,7 @@ impl Coordinator {
             gate: Gate::new(Arc::clone(&clock)),
             timers: Timers::new(Arc::clone(&clock)),
             schedules: Schedules::new(Arc::clone(&clock)),
+            shares: Shares::default(),
             clock,
             observer,
             entropy,
@@ -228,7 +236,8 @@ impl Coordinator {
     /// # Errors
     /// When the token is not one of ours, or the sidecar is shutting down.
     pub fn resume(&self, request: &ResumeRequest) -> Result<HoldStream, CallError> {
-        let resumed = resume_token::read(request, self.shared.clock.as_ref())?;
+        let mut resumed = resume_token::read(request, self.shared.clock.as_ref())?;
+        resumed.set_sidecar(&self.shared.settings.sidecar);
         let (path, permit) = self.shared.permit_of(&self.shared.own(resumed.path)?);
         let (sender, events) = mpsc::channel(STREAM_BUFFER);
         let terms = Arc::clone(&resumed.resume.terms);
@@ -282,7 +291,8 @@ impl Coordinator {
     /// Numbers for gauges.
     #[must_use]
     pub fn gauges(&self) -> Gauges {
-        self.shared.registry().gauges()
+        let share_locks = self.shared.shares.held();
+        Gauges { share_locks, ..self.shared.registry().gauges() }
     }
 
     /// The clock that validities are counted on.

@@ -47,6 +47,11 @@ pub enum Observation {
     TokenNotGrowing,
     /// Callers of a lock were seen to name different numbers of permits (S29).
     PermitsDiffer,
+    /// A lock was broken for a caller that waits here (S33, S35).
+    Overruled {
+        /// Whether for a share's balance (S35); else for its greater priority (S33).
+        moves: bool,
+    },
     /// The first attempt at an occurrence was granted here, or a run by hand (T6).
     ScheduleRunStarted {
         /// How long after it was due, by the store's time.

@@ -10,7 +10,7 @@ use super::request::{BreakResult, LockRecord, LockSelector, LockState, TokenStat
 use super::task::Command;
 use super::{Coordinator, Shared, calls};
 use crate::hold::Holding;
-use crate::lock::{Checkpoint, FencingToken, HostId, Labels, LockPath, Record};
+use crate::lock::{Checkpoint, FencingToken, HostId, Labels, LockPath, Record, ShareName};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, List, StoreError, StoredLock};
 
 /// Where locks are.
@@ -33,6 +33,8 @@ pub struct ListRequest {
     pub states: Vec<LockState>,
     /// Only those whose record has all of these labels.
     pub labels: Labels,
+    /// Only those whose holder, or last holder, named this share (S34).
+    pub share: Option<ShareName>,
     /// Records a page has at the most, 1 to 1,000.
     pub page_size: usize,
     /// Where the page before ended.
@@ -127,7 +129,10 @@ impl Coordinator {
             records = page;
             records.retain(|record| {
                 let in_state = request.states.is_empty() || request.states.contains(&record.state);
-                in_state && record.has_labels(&request.labels) && visible(record)
+                in_state
+                    && record.has_labels(&request.labels)
+                    && request.share.as_ref().is_none_or(|share| record.is_of_share(share))
+                    && visible(record)
             });
             if !records.is_empty() || list.continuation.is_none() {
                 break;
@@ -186,6 +191,7 @@ impl Coordinator {
             by: request.by.unwrap_or_else(|| self.shared.settings.holder.clone()),
             token,
             at: self.shared.clock.wall(),
+            for_priority: None,
         };
         let breaking = self.shared.store.break_lease(&path, note.clone(), None);
         let broken = self.shared.asked(PATIENCE, breaking).await;
@@ -228,6 +234,13 @@ pub struct LockWatch {
 }
 
 impl LockRecord {
+    /// Whether its holder, or last holder, named this share (S34).
+    #[must_use]
+    pub fn is_of_share(&self, share: &ShareName) -> bool {
+        let sharing = self.record.sharing.as_deref();
+        sharing.and_then(|sharing| sharing.share.as_ref()) == Some(share)
+    }
+
     /// Whether its record has all of these labels, with the same values.
     #[must_use]
     pub fn has_labels(&self, wanted: &Labels) -> bool {

@@ -297,6 +297,7 @@ impl Registry {
             remembered: self.memories.len(),
             earliest_valid_until: self.holds.values().map(|hold| hold.valid_until).min(),
             draining: self.draining,
+            ..Gauges::default()
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::hold::LossReason;
+use crate::hold::{LossReason, PriorityStatus};
 use crate::lock::{
     Checkpoint, FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, Permit,
-    Permits, Record,
+    Permits, Record, Sharing,
 };
 use crate::schedule::{Ended, Occurrence, ScheduleRecord};
 use crate::store::BreakNote;
@@ -60,6 +60,10 @@ pub struct HoldRequest {
     pub holder: Option<String>,
     /// For people and tools.
     pub labels: Labels,
+    /// Its place among others: with one permit, unless it is the default (S28, S33, S34).
+    pub sharing: Sharing,
+    /// Whether this sidecar may take a lock of the share from another one that has more (S35).
+    pub rebalance: bool,
     /// The occurrence that the caller is about to run, if it has a scheduler of its own: with one permit, and without
     /// `min_hold` (T1, T2).
     pub occurrence: Option<Occurrence>,
@@ -183,6 +187,8 @@ pub struct BusyAnswer {
     pub retry_after: Duration,
     /// How many of the permits were found held (S28).
     pub held_permits: u8,
+    /// Why the caller's priority has not freed the lock, if it gave one (S33).
+    pub priority: Option<PriorityStatus>,
 }
 
 /// How an acquire without a failure ends.
@@ -332,6 +338,8 @@ pub struct Gauges {
     pub paths: usize,
     /// Locks that are remembered while nobody uses them.
     pub remembered: usize,
+    /// Locks that are held or being acquired here and belong to a share (S34).
+    pub share_locks: usize,
     /// The end of the validity that ends first.
     pub earliest_valid_until: Option<Instant>,
     /// Whether a shutdown has begun (S15).

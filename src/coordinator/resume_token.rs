@@ -98,6 +98,13 @@ pub(super) struct Resumed {
     pub(super) named: Option<Named>,
 }
 
+impl Resumed {
+    /// The hold goes on at this sidecar (S34).
+    pub(super) fn set_sidecar(&mut self, sidecar: &Arc<str>) {
+        Arc::make_mut(&mut self.resume.terms).record.sidecar = Arc::clone(sidecar);
+    }
+}
+
 /// The newest token of `caller`'s hold; empty for a unary one, and for one that was granted nothing.
 pub(super) fn make(
     path: &LockPath,
@@ -181,6 +188,7 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         progress_timeout: content.progress_timeout_ms.map(Duration::from_millis),
         auto_renew: content.auto_renew,
         request_id: String::new(),
+        rebalance: false,
         resumable: true,
         record,
         brought: None,

@@ -17,8 +17,8 @@ use super::request::{Extended, HeldLock, Released, Validity};
 use super::requests::{Answer, Input, Requests};
 use super::saves::{SaveCall, Saves};
 use super::timers::Timer;
-use super::{Shared, calls, failing, resume_token};
-use crate::hold::{CallerId, Event, Hold, Memory, StoreFailure, StoreFailureKind};
+use super::{Shared, calls, failing};
+use crate::hold::{CallerId, Event, Hold, Memory};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::pool::{Action, Pool};
 use crate::store::{BreakNote, BreakPeriod};
@@ -50,6 +50,10 @@ pub(super) enum Command {
     Broken(Permit, BreakNote),
     /// A lease that is kept is for nobody (T19).
     KeptForNobody,
+    /// Another lock of the share was found free (S34).
+    ShareStirred,
+    /// The share's balance wants the lock here (S35).
+    MoveAsked,
     DrainStarted(Instant),
     DrainEnded,
     HandOverStarted(Instant),
@@ -212,6 +216,8 @@ impl Task {
             }
             Command::Broken(permit, note) => self.broken(permit, note),
             Command::KeptForNobody => self.feed(Event::KeptForNobody),
+            Command::ShareStirred => self.feed(Event::ShareStirred),
+            Command::MoveAsked => self.feed(Event::MoveAsked),
             Command::DrainStarted(ends) => self.feed(Event::DrainStarted { ends }),
             Command::DrainEnded => self.feed(Event::DrainEnded),
             Command::HandOverStarted(ends) => self.feed(Event::HandOverStarted { ends }),
@@ -236,6 +242,7 @@ impl Task {
         while self.pool.needs_lease_id() {
             self.pool.supply(self.shared.entropy.lease_id());
         }
+        let share = self.enter_share(&event);
         // The clock is read here, after every wait and before every decision (S3).
         for action in self.pool.handle_event(permit, event, self.shared.clock.now()) {
             let (permit, action) = match action {
@@ -251,6 +258,7 @@ impl Task {
                 self.tell(permit, action);
             }
         }
+        self.leave_share(share);
         self.shared.look_for_pauses();
     }
 
@@ -331,67 +339,8 @@ impl Task {
         permit.and_then(|permit| self.pool.machine(permit)).is_some_and(Hold::is_saving_last)
     }
 
-    fn is_releasing(&self, caller: CallerId) -> bool {
+    pub(super) fn is_releasing(&self, caller: CallerId) -> bool {
         let mut releases = self.aside.iter().flat_map(|aside| &aside.releases);
         releases.any(|(releasing, _)| *releasing == caller)
-    }
-
-    /// Asks something of a hold; its validity then.
-    pub(super) fn ask(
-        &mut self,
-        call: HoldCall,
-        asked: impl FnOnce(CallerId) -> Event,
-    ) -> Result<Validity, CallError> {
-        if let Some(caller) = self.holder(call.lease_id) {
-            self.feed(asked(caller));
-        }
-        self.validity(call)
-    }
-
-    /// The answer to an extension: the newest resume token has the new bound (S16).
-    fn extended(&self, lease_id: LeaseId, validity: Validity) -> Extended {
-        let caller = self.holder(lease_id).and_then(|caller| self.callers.get(&caller));
-        let resume_token = caller.map(|caller| self.resume_token(caller)).unwrap_or_default();
-        let max_hold_ends = caller.and_then(|caller| self.max_hold_ends(caller));
-        Extended { validity, resume_token, max_hold_ends }
-    }
-
-    fn resume_token(&self, caller: &Caller) -> String {
-        let path = self.path_of(caller.permit);
-        let named = self.named(caller.id).map(Arc::as_ref);
-        resume_token::make(&path, caller, named, self.shared.clock.as_ref())
-    }
-
-    pub(super) fn validity(
-        &self,
-        HoldCall { lease_id, generation }: HoldCall,
-    ) -> Result<Validity, CallError> {
-        let Some(caller) = self.holder(lease_id) else {
-            return Err(self.shared.registry().why_over(lease_id, generation));
-        };
-        if let Some(valid_until) = self.pool.validity(caller) {
-            self.note_validity(lease_id, valid_until, None);
-            return Ok(self.shared.validity(valid_until));
-        }
-        if self.is_releasing(caller) {
-            return Err(CallError::HoldReleased);
-        }
-        Err(CallError::StoreFailure(StoreFailure {
-            kind: StoreFailureKind::Unavailable,
-            message: "the hold's stream broke, so it is not renewed: resume it first".to_owned(),
-            retry_after: None,
-        }))
-    }
-
-    pub(super) fn note_validity(
-        &self,
-        lease_id: LeaseId,
-        valid_until: Instant,
-        at_risk: Option<bool>,
-    ) {
-        if let Some(entry) = self.shared.registry().hold_mut(lease_id) {
-            entry.valid_until = valid_until;
-            entry.at_risk = at_risk.unwrap_or(entry.at_risk);
-        }
     }
 }

@@ -4,13 +4,13 @@
 use super::caller::Caller;
 use super::error::CallError;
 use super::hold_event::HoldEvent;
-use super::observe::{AcquireResult, HoldEnd, Observation, RenewalFailure};
+use super::observe::{AcquireResult, HoldEnd, Observation};
 use super::registry::{Ended, HoldEntry};
 use super::request::{BusyAnswer, Extended, Grant, LockState, Outcome, Released};
 use super::task::Task;
 use super::{calls, resume_token};
 use crate::hold::{Action, Busy, CallerId, Granted, Known, LossReason, StoreFailure};
-use crate::lock::{FencingToken, LockPath, Permit};
+use crate::lock::{FencingToken, Permit};
 use crate::store::BreakNote;
 use crate::time::Instant;
 
@@ -60,21 +60,18 @@ impl Task {
                 self.tell_released(caller, resting_until);
             }
             Action::ReportCollision { stored, ours } => {
-                self.report_collision(&path, &stored, &ours)
+                self.report_collision(&path, &stored, &ours);
             }
-            Action::ReportTokenNotGrowing { seen, next } => {
-                let next = next.map(|token| token.value());
-                tracing::error!(lock = %path, seen = seen.value(), next, "fencing token would not grow: no grant");
-                self.shared.observer.observe(&Observation::TokenNotGrowing);
-            }
+            Action::ReportTokenNotGrowing { seen, next } => self.report_token(&path, seen, next),
             Action::ReportForgotten => self.shared.observer.observe(&Observation::ForgottenRead),
+            Action::ReportCannotBreak { store_failure } => {
+                self.report_cannot_break(&path, &store_failure);
+            }
+            Action::ReportOverruled { priority, moves } => {
+                self.report_overruled(&path, priority, moves);
+            }
             Action::ReportRenewal { latency, lateness, failure } => {
-                let failure = failure.as_ref().map(RenewalFailure::from);
-                if let Some(cause) = failure {
-                    tracing::debug!(lock = %path, cause = cause.as_str(), "renewal failed");
-                }
-                self.weigh_suspicion(failure, latency);
-                self.shared.observer.observe(&Observation::Renewal { failure, latency, lateness });
+                self.report_renewal(&path, latency, lateness, failure.as_ref());
             }
             // Sent before they come here.
             Action::SendAcquire { .. }
@@ -82,6 +79,7 @@ impl Task {
             | Action::SendLook { .. }
             | Action::SendWrite { .. }
             | Action::SendRenew { .. }
+            | Action::SendBreak { .. }
             | Action::SendRelease { .. } => {}
         }
     }
@@ -181,8 +179,8 @@ impl Task {
         record.state = if busy.resting { LockState::Resting } else { LockState::Held };
         record.holder_is_last_recorded &= !busy.resting;
         record.record = busy.record;
-        let Busy { retry_after, held_permits, .. } = busy;
-        let answer = Box::new(BusyAnswer { record, retry_after, held_permits });
+        let Busy { retry_after, held_permits, priority, .. } = busy;
+        let answer = Box::new(BusyAnswer { record, retry_after, held_permits, priority });
         caller.sink.event(HoldEvent::Busy(answer.clone()));
         caller.sink.answer(Ok(Outcome::Busy(answer)));
     }
@@ -384,16 +382,6 @@ impl Task {
                 caller.sink = super::caller::Sink::Unary(None);
             }
             self.inbox.send(super::task::Command::Disconnected(id));
-        }
-    }
-
-    fn report_collision(&self, path: &LockPath, stored: &str, ours: &str) {
-        self.shared.observer.observe(&Observation::HostTypeCollision);
-        if self.shared.registry().is_new_collision(path) {
-            tracing::warn!(
-                lock = %path, stored_host_type = stored, our_host_type = ours,
-                "two host types share this lock path: give them different host ids, if they are not to exclude each other"
-            );
         }
     }
 }

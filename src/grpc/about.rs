@@ -15,6 +15,7 @@ impl Service {
             ("notice", true),
             ("permits", self.namespace().layout.has_permits()),
             ("wait-without-end", true),
+            ("sharing", true),
             ("break", self.coordinator.allows_breaks()),
             ("host-id-override", host.allow_override),
             ("hand-over", self.limits.hand_over),

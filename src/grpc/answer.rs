@@ -6,9 +6,10 @@ use super::{proto, schedule, status};
 use crate::coordinator::{
     BreakNote, BreakPeriod, BreakResult, BusyAnswer, CheckpointOutcome, Concluding, Deadline,
     Grant, HeldLock, HoldRequest, HoldState, LockRecord, LockState, LocksEvent, LossReason,
-    OutcomeResult, Released, StoreFailureKind, TokenStatus, Validity, WAIT_WITHOUT_END,
+    OutcomeResult, PriorityStatus, Released, StoreFailureKind, TokenStatus, Validity,
+    WAIT_WITHOUT_END,
 };
-use crate::lock::{Checkpoint, FencingToken, LockMode, Namespace};
+use crate::lock::{Checkpoint, FencingToken, LockMode, Namespace, Priority};
 use crate::schedule::Ended;
 use crate::time::{BootReading, UnixMillis};
 use crate::timetable::UtcSecond;
@@ -46,6 +47,10 @@ pub(super) fn checkpoint(checkpoint: Checkpoint) -> proto::Checkpoint {
 pub(super) fn understood(request: &HoldRequest) -> proto::Understood {
     proto::Understood {
         wait_without_end: request.wait == WAIT_WITHOUT_END,
+        priority: request.sharing.priority.get(),
+        yields: request.sharing.yields,
+        share: request.sharing.share.as_ref().map(ToString::to_string).unwrap_or_default(),
+        rebalance: request.rebalance,
         occurrence_at: request.occurrence.map(|occurrence| schedule::timestamp(occurrence.at)),
         permits: request.permits.get().into(),
     }
@@ -66,7 +71,22 @@ pub(super) fn busy(
         retry_after: Some(duration(busy.retry_after)),
         reason: reason.into(),
         understood,
+        priority_status: priority_status(busy.priority).into(),
         held_permits: busy.held_permits.into(),
+    }
+}
+
+const fn priority_status(status: Option<PriorityStatus>) -> proto::PriorityStatus {
+    use proto::PriorityStatus as Wire;
+    match status {
+        None => Wire::Unspecified,
+        Some(PriorityStatus::HolderDoesNotYield) => Wire::HolderDoesNotYield,
+        Some(PriorityStatus::NotGreater) => Wire::NotGreater,
+        Some(PriorityStatus::WaitedTooShort) => Wire::WaitedTooShort,
+        Some(PriorityStatus::BrokenRecently) => Wire::BrokenRecently,
+        Some(PriorityStatus::Revoked) => Wire::Revoked,
+        Some(PriorityStatus::CannotBreak) => Wire::CannotBreak,
+        Some(PriorityStatus::Reserved) => Wire::Reserved,
     }
 }
 
@@ -131,6 +151,7 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
         host_id: None,
         host_type: None,
     });
+    let sharing = stored.sharing.map(|sharing| *sharing).unwrap_or_default();
     proto::LockRecord {
         schedule: lock.schedule.as_deref().map(schedule::state),
         lock_path: lock.path.to_string(),
@@ -150,6 +171,14 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
         holder_is_last_recorded: lock.holder_is_last_recorded,
         lease_duration: lock.lease.map(|lease| duration(lease.duration)),
         renewed_at: lock.lease.map(|lease| timestamp(lease.renewed_at)),
+        sidecar: stored.sidecar.to_string(),
+        share: sharing.share.as_ref().map(ToString::to_string).unwrap_or_default(),
+        priority: sharing.priority.get(),
+        yields: sharing.yields,
+        reserved: stored.reserved.map(|reserved| proto::Reservation {
+            priority: reserved.priority.get(),
+            until: Some(timestamp(reserved.until)),
+        }),
         permits: stored.permits.map_or(0, |permits| permits.get().into()),
         permit: permit.number().into(),
         checkpoint: None,
@@ -210,6 +239,7 @@ pub(super) fn break_note(note: BreakNote) -> proto::BreakNote {
             BreakPeriod::Now => proto::BreakMode::Now,
         }
         .into(),
+        for_priority: note.for_priority.map(Priority::get),
     }
 }
 

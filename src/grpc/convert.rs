@@ -6,12 +6,13 @@ use tonic::Status;
 
 use super::occurrence::occurrence;
 use super::proto;
+use super::sharing::sharing;
 use super::violations::Violations;
 use crate::coordinator::{
     BreakPeriod, BreakRequest, HoldRequest, KeyRequest, ListRequest, LockSelector,
     MAX_LEASE_DURATION, MIN_LEASE_DURATION, ResumeRequest, Under,
 };
-use crate::lock::{CheckpointValue, FencingToken, Labels, LeaseId};
+use crate::lock::{CheckpointValue, FencingToken, Labels, LeaseId, ShareName};
 
 /// What of the settings the service needs itself: the limits of requests, and what it says of the sidecar.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,8 @@ pub(super) fn hold_request(
         wrong.add("spec", "is required");
         return wrong.finish(None);
     };
+    let permits = wrong.permits(spec.permits);
+    let sharing = sharing(&mut wrong, &spec, permits);
     let key = wrong.key("spec.key", spec.key);
     let leases = (MIN_LEASE_DURATION, MAX_LEASE_DURATION);
     let lease_duration = wrong.duration("spec.lease_duration", spec.lease_duration, leases);
@@ -55,7 +58,6 @@ pub(super) fn hold_request(
         wrong.add("spec.lease_duration", "must be whole seconds, 15 to 60");
     }
     let wait = wrong.wait((spec.wait, spec.wait_without_end), limits, unary);
-    let permits = wrong.permits(spec.permits);
     let longest = if unary { limits.max_hold_ceiling } else { Duration::MAX / 4 };
     let shortest = Duration::from_nanos(1);
     let max_hold = wrong.duration("spec.max_hold", spec.max_hold, (shortest, longest));
@@ -88,6 +90,8 @@ pub(super) fn hold_request(
         request_id: spec.request_id,
         holder: (!spec.holder.is_empty()).then_some(spec.holder),
         labels,
+        sharing,
+        rebalance: spec.rebalance,
         occurrence,
     });
     wrong.finish(request)
@@ -175,6 +179,7 @@ pub(super) fn list(request: proto::ListLocksRequest) -> Result<ListRequest, Stat
         None => Under::OwnHostId,
     };
     let labels = wrong.labels("labels", request.labels);
+    let share = wrong.share("share", &request.share);
     let states = wrong.states(&request.states);
     wrong.text("page_token", &request.page_token, MAX_PAGE_TOKEN);
     let page_size = match request.page_size {
@@ -185,13 +190,16 @@ pub(super) fn list(request: proto::ListLocksRequest) -> Result<ListRequest, Stat
         under,
         states,
         labels,
+        share,
         page_size,
         page_token: (!request.page_token.is_empty()).then_some(request.page_token),
     }))
 }
 
-/// A WatchLocks request: where, and with which labels.
-pub(super) fn watch_locks(request: proto::WatchLocksRequest) -> Result<(Under, Labels), Status> {
+/// A WatchLocks request: where, with which labels, and of which share.
+pub(super) fn watch_locks(
+    request: proto::WatchLocksRequest,
+) -> Result<(Under, Labels, Option<ShareName>), Status> {
     use proto::watch_locks_request::Under as Wire;
     let mut wrong = Violations::default();
     let under = match request.under {
@@ -200,7 +208,8 @@ pub(super) fn watch_locks(request: proto::WatchLocksRequest) -> Result<(Under, L
         None => Under::OwnHostId,
     };
     let labels = wrong.labels("labels", request.labels);
-    wrong.finish(Some((under, labels)))
+    let share = wrong.share("share", &request.share);
+    wrong.finish(Some((under, labels, share)))
 }
 
 pub(super) fn check_token(

@@ -25,6 +25,7 @@ mod seldom;
 mod server;
 mod service;
 mod serving;
+mod sharing;
 mod status;
 mod streams;
 mod subject;

@@ -188,11 +188,13 @@ impl LeaseService for Service {
         request: Request<WatchLocksRequest>,
     ) -> Result<Response<Self::WatchLocksStream>, Status> {
         let caller = Caller::of(&request)?;
-        let (under, labels) = convert::watch_locks(request.into_inner())?;
+        let (under, labels, share) = convert::watch_locks(request.into_inner())?;
         self.permit_list(&caller, &under)?;
         let service = self.clone();
         let is_shown = move |record: &LockRecord| {
-            record.has_labels(&labels) && service.may_see(&caller, record)
+            record.has_labels(&labels)
+                && share.as_ref().is_none_or(|share| record.is_of_share(share))
+                && service.may_see(&caller, record)
         };
         let watch = answered(self.coordinator.watch_locks(&under, Box::new(is_shown)))?;
         Ok(Response::new(Box::pin(streams::watch_locks(watch, &self.coordinator))))

@@ -25,8 +25,8 @@ const REPEAT: Duration = Duration::from_secs(25);
 pub(super) struct HoldEvents {
     hold: LifeStream<HoldStream>,
     namespace: Namespace,
-    /// None where a hold is resumed (S37).
-    understood: Option<proto::Understood>,
+    /// None where a hold is resumed, and once it is granted (S37).
+    understood: Option<Box<proto::Understood>>,
 }
 
 impl HoldEvents {
@@ -37,7 +37,13 @@ impl HoldEvents {
         coordinator: &Coordinator,
     ) -> Self {
         let namespace = coordinator.host().namespace.clone();
+        let understood = understood.map(Box::new);
         Self { hold: LifeStream::new(hold, life_line), namespace, understood }
+    }
+
+    /// What was understood, for the answer that comes once (S37).
+    fn said_back(&mut self) -> Option<proto::Understood> {
+        self.understood.take().map(|understood| *understood)
     }
 
     fn event(&mut self, event: HoldEvent) -> Result<proto::HoldLeaseResponse, Status> {
@@ -46,9 +52,9 @@ impl HoldEvents {
             HoldEvent::Waiting { place, record } => Event::Waiting(proto::Waiting {
                 position: u32::try_from(place).unwrap_or(u32::MAX),
                 record: Some(answer::record(*record, &self.namespace)),
-                understood: self.understood,
+                understood: self.understood.as_deref().cloned(),
             }),
-            HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant, self.understood)),
+            HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant, self.said_back())),
             HoldEvent::Renewed(validity) => Event::Renewed(proto::Renewed {
                 validity: Some(answer::validity(validity)),
                 ..proto::Renewed::default()
@@ -75,15 +81,15 @@ impl HoldEvents {
             }
             HoldEvent::Busy(busy) => {
                 self.hold.finish();
-                Event::Busy(answer::busy(*busy, self.understood, &self.namespace))
+                Event::Busy(answer::busy(*busy, self.said_back(), &self.namespace))
             }
             HoldEvent::AlreadyDone(ended) => {
                 self.hold.finish();
-                Event::AlreadyDone(answer::already_done(&ended, self.understood))
+                Event::AlreadyDone(answer::already_done(&ended, self.said_back()))
             }
             HoldEvent::Skipped { watermark } => {
                 self.hold.finish();
-                Event::Skipped(answer::skipped(watermark, self.understood))
+                Event::Skipped(answer::skipped(watermark, self.said_back()))
             }
             HoldEvent::Settled { .. } => {
                 self.hold.finish();

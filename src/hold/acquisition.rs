@@ -9,6 +9,7 @@ use super::granting::{Leased, Work};
 use super::output::Output;
 use super::polling::Polling;
 use super::releasing::Releasing;
+use super::sharing::Turn;
 use super::tenure::eager_span;
 use super::validity::cut_off;
 use super::{Change, Flight, Hold, Known, State};
@@ -78,8 +79,20 @@ impl Hold {
                 None => return,
             },
         };
-        if retry.unread >= POLLS_UNREAD && retry.uncertain.is_none() {
-            return self.read_holder(retry, output);
+        // S6: what may have been done is repeated, whoever has fewer.
+        if retry.uncertain.is_none() {
+            match self.share_turn(output.now) {
+                Turn::Acquire if retry.unread >= POLLS_UNREAD => {
+                    return self.read_holder(retry, output);
+                }
+                Turn::Acquire => {}
+                Turn::Read => return self.read_holder(retry, output),
+                Turn::Wait(delay) => {
+                    let not_before = output.now + delay;
+                    self.state = State::Idle { not_before, retry: Some(Box::new(retry)) };
+                    return;
+                }
+            }
         }
         if self.memory.is_forgotten && self.memory.known.is_none() {
             output.push(Action::ReportForgotten);
@@ -244,6 +257,7 @@ impl Hold {
     pub(super) fn contended(&mut self, mut retry: Retry, output: &mut Output) {
         retry.first = false;
         retry.changes = 0;
+        self.note_taken(output.now);
         self.pool_polls = retry.unread;
         self.store_failure = None;
         let delay = self.poll_delay(retry.duration, output.now);
@@ -252,7 +266,8 @@ impl Hold {
     }
 
     pub(super) fn poll_delay(&mut self, lease_duration: Duration, now: Instant) -> Duration {
-        self.polling.set_eager(self.is_handed_on(lease_duration, now));
+        let eager = self.is_handed_on(lease_duration, now) || self.is_eager_after_break(now);
+        self.polling.set_eager(eager);
         self.polling.next(&mut self.jitter, self.settings.poll_cap)
     }
 

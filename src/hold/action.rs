@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::event::{CallerId, Request, SaveId, StoreFailure, StoreFailureKind};
-use crate::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Record};
+use super::rival::{PriorityStatus, Rival};
+use crate::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Priority, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// Something to do, in the order in which it stands.
@@ -61,6 +62,17 @@ pub enum Action {
         request: Request,
         /// Whether to read the note of the break too.
         note: bool,
+        /// How long the answer is waited for.
+        timeout: Duration,
+    },
+    /// Break the lease so that it runs out, for the caller at the front, and leave a note of it (S33, S35).
+    SendBreak {
+        /// The answer quotes it.
+        request: Request,
+        /// Only if the record has this version.
+        if_match: ETag,
+        /// For whom, and whose grant it is.
+        rival: Box<Rival>,
         /// How long the answer is waited for.
         timeout: Duration,
     },
@@ -213,6 +225,18 @@ pub enum Action {
         /// The host type of who acquires.
         ours: String,
     },
+    /// Tell the operator that the store refuses to break leases with these credentials, so that priorities wait (S33).
+    ReportCannotBreak {
+        /// What the store said.
+        store_failure: StoreFailure,
+    },
+    /// Tell the operator that the lease was broken for a waiting caller (S33, S35).
+    ReportOverruled {
+        /// The caller's priority.
+        priority: Priority,
+        /// Whether it was for a share's balance (S35).
+        moves: bool,
+    },
     /// Count that the record is read beside this acquire because the lock was forgotten.
     ReportForgotten,
     /// Tell the operator that this path's token did not grow (S5).
@@ -296,6 +320,8 @@ pub struct Busy {
     pub resting: bool,
     /// How many of the permits that the caller may have were found held; one for a plain lock, or none if it rests (S28).
     pub held_permits: u8,
+    /// Why the caller's priority has not freed the lock, if it gave one (S33).
+    pub priority: Option<PriorityStatus>,
 }
 
 /// Why a hold was lost (S4).

@@ -35,17 +35,31 @@ impl Hold {
             Err(waiter) => waiter,
         };
         if waiter.terms.wait.is_zero() && self.is_answer_known(output.now) {
-            return output.push(self.refusal(caller, output.now));
+            return output.push(self.refusal(&waiter, output.now));
         }
         if waiter.terms.wait.is_zero() {
             self.try_once_soon(output.now);
         }
         self.waiters.push(waiter, output.now);
+        self.wake_for_front(output.now);
         if matches!(self.state, State::Idle { .. }) {
             self.take_seen(caller, output);
         }
         if self.is_answer_known(output.now) {
             self.tell_untold(output);
+        }
+    }
+
+    /// A lock that is left alone, for others who come first (S33, S34), is tried at once for a caller that need not leave it.
+    fn wake_for_front(&mut self, now: Instant) {
+        let Some(front) = self.waiters.front() else { return };
+        let rest = self.memory.rest.as_ref().filter(|rest| !rest.concerns(front.terms.priority()));
+        let reserved_until = rest.map(|rest| rest.until);
+        let free = self.free_since().is_some() && self.waiters.has_one_try();
+        if let State::Idle { not_before, .. } = &mut self.state
+            && (free || reserved_until == Some(*not_before))
+        {
+            *not_before = now.min(*not_before);
         }
     }
 
@@ -86,7 +100,11 @@ impl Hold {
             State::Resuming(_) => true,
             // A sidecar that stands back knows of nobody who has the lock (S10).
             State::Idle { not_before, .. } => {
-                now < *not_before && self.memory.stands_back_until != Some(*not_before)
+                let reserved = self.memory.rest.as_ref().filter(|rest| rest.below.is_some());
+                now < *not_before
+                    && self.memory.stands_back_until != Some(*not_before)
+                    && self.free_since().is_none()
+                    && reserved.is_none_or(|rest| rest.until != *not_before)
             }
             // Nothing is asked before the lease has run out.
             State::Releasing(releasing) => releasing.step == Step::RunOut,
@@ -104,14 +122,14 @@ impl Hold {
     /// A call that was repeated may be one try, though the first was not.
     fn refuse_one_tries(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_one_try() {
-            output.push(self.refusal(waiter.caller, output.now));
+            output.push(self.refusal(&waiter, output.now));
         }
     }
 
     /// Answers all whose wait is over.
     pub(super) fn answer_overdue(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_overdue(output.now) {
-            output.push(self.refusal(waiter.caller, output.now));
+            output.push(self.refusal(&waiter, output.now));
         }
     }
 
@@ -143,7 +161,7 @@ impl Hold {
 
     fn tell_busy_one_tries(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_one_try() {
-            let busy = self.busy(output.now);
+            let busy = self.busy_for(&waiter, output.now);
             output.push(Action::TellBusy { caller: waiter.caller, busy });
         }
     }
@@ -167,13 +185,19 @@ impl Hold {
     }
 
     /// What a caller is told that does not get the lock now: the store's failure, or who has it.
-    fn refusal(&self, caller: CallerId, now: Instant) -> Action {
+    fn refusal(&self, waiter: &Waiter, now: Instant) -> Action {
+        let caller = waiter.caller;
         match &self.store_failure {
             Some(store_failure) => {
                 Action::TellFailed { caller, store_failure: store_failure.as_ref().clone() }
             }
-            None => Action::TellBusy { caller, busy: self.busy(now) },
+            None => Action::TellBusy { caller, busy: self.busy_for(waiter, now) },
         }
+    }
+
+    /// Who has the lock, and what became of the caller's priority (S33).
+    fn busy_for(&self, waiter: &Waiter, now: Instant) -> Busy {
+        Busy { priority: self.priority_status(waiter, now), ..self.busy(now) }
     }
 
     /// Who has the lock, as far as is known here.
@@ -187,7 +211,7 @@ impl Hold {
         let rest = rest.filter(|until| *until > now);
         let retry_after = rest.map_or(self.settings.poll_cap, |until| until.saturating_since(now));
         let resting = rest.is_some();
-        Busy { record, retry_after, resting, held_permits: u8::from(!resting) }
+        Busy { record, retry_after, resting, held_permits: u8::from(!resting), priority: None }
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::part::{GrantPart, SavePart};
-use crate::lock::{CheckpointValue, ETag, FencingToken, Fields, LeaseId, Record};
+use crate::lock::{
+    CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record, ShareName,
+};
 use crate::time::{Instant, UnixMillis};
 
 /// A caller of this sidecar: one call that waits, and the hold that it is granted.
@@ -142,6 +144,17 @@ pub enum Event {
         /// What is there.
         answer: Result<Look, Failure>,
     },
+    /// The store answered a break for a waiting caller (S33, S35).
+    BreakAnswered {
+        /// Which.
+        request: Request,
+        /// Whether the lease runs out now.
+        answer: Result<(), Failure>,
+    },
+    /// Other locks of the share were found free, or are had by fewer: those who wait look soon (S34).
+    ShareStirred,
+    /// This sidecar has least of the share: whoever waits here takes the lock from its holder, if that yields to it (S35).
+    MoveAsked,
     /// An operator broke the lease through this sidecar (S17).
     LeaseBroken {
         /// Whether it ended at once; else it runs out (S22).
@@ -184,6 +197,8 @@ pub struct Terms {
     pub auto_renew: bool,
     /// A repeated call with the same one gets the same grant; empty for none.
     pub request_id: String,
+    /// Whether this sidecar may take a lock of the share from another one that has more (S35).
+    pub rebalance: bool,
     /// Whether the hold can be resumed, also elsewhere: then only a release that carries its generation shows that nobody
     /// believes in it any more (S13, S16).
     pub resumable: bool,
@@ -208,6 +223,18 @@ impl Terms {
     #[must_use]
     pub fn part(&self) -> Option<&Arc<dyn GrantPart>> {
         self.brought.as_ref()?.part.as_ref()
+    }
+
+    /// Its priority among those who wait (S33).
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.record.sharing.as_ref().map_or(Priority::NONE, |sharing| sharing.priority)
+    }
+
+    /// The share that its lock belongs to (S34).
+    #[must_use]
+    pub fn share(&self) -> Option<&ShareName> {
+        self.record.sharing.as_ref()?.share.as_ref()
     }
 
     /// The lock as the caller read it just before, if it did.
@@ -290,6 +317,8 @@ pub struct NoteSeen {
     pub token: Option<FencingToken>,
     /// The lease runs out as it would have; it does not end earlier.
     pub runs_out: bool,
+    /// When, by the store's clock, and for which priority, if it was broken for a waiting caller (S33, S35).
+    pub for_priority: Option<(Priority, UnixMillis)>,
 }
 
 /// Why the store did not do what was asked, as far as the machine cares.

@@ -30,6 +30,8 @@ impl Hold {
         };
         self.memory.highest = self.memory.highest.max(Some(token));
         self.late.forget(lease.lease_id);
+        self.end_overruling();
+        self.note_had();
         let held = Held {
             lease_id: lease.lease_id,
             renewal: Renewal::new(lease.duration, lease.sent, &mut self.jitter),

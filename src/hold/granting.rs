@@ -9,7 +9,7 @@ use super::output::Output;
 use super::part::Decided;
 use super::releasing::Releasing;
 use super::validity::{cut_off, valid_until};
-use super::{Flight, Hold, Known, Rest, State, Waiter};
+use super::{Flight, Hold, Known, State, Waiter};
 use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -24,9 +24,6 @@ pub(super) struct Leased {
     pub(super) time: UnixMillis,
     pub(super) heard: Instant,
 }
-
-/// The longest `min_hold` there is: what a record without a span of its own is cut to.
-const LONGEST_REST: Duration = Duration::from_secs(24 * 3_600);
 
 /// What is to be done under a lease before it can be granted.
 #[derive(Clone, Debug)]
@@ -109,9 +106,17 @@ impl Hold {
             State::Held(held) => self.settle_answered(held, request, answer, output),
             State::Acquiring(attempt) => match *attempt {
                 Attempt::ReadHolder { retry, request: expected, .. } if expected == request => {
-                    let free = answer.as_ref().is_ok_and(|stored| stored.free);
+                    // A lock that is not there yet is free.
+                    let free = match &answer {
+                        Ok(stored) => stored.free,
+                        Err(failure) => *failure == Failure::Deleted && self.share().is_some(),
+                    };
                     match answer.map(|stored| self.learn(stored, output.now)) {
-                        Ok(()) if free => self.try_acquire(Some(retry), output),
+                        Ok(()) | Err(_) if free => {
+                            if let Some(retry) = self.leave_to_others(retry, output) {
+                                self.try_acquire(Some(retry), output);
+                            }
+                        }
                         Ok(()) => self.contended(retry, output),
                         Err(failure) => self.holder_unread(retry, failure, output),
                     }
@@ -210,9 +215,13 @@ impl Hold {
             return self.release_unused(lease, output);
         };
         let (ours, min_hold) = (front.terms.record.clone(), front.terms.min_hold);
+        let priority = front.terms.priority();
         // A rest under this very lease was written for a caller that has gone ungranted: it does not count.
-        let rest =
-            if written_here { None } else { self.rest_promised(&lease, &record, output.now) };
+        let rest = if written_here {
+            None
+        } else {
+            self.rest_promised(&lease, &record, priority, output.now)
+        };
         if let Some(free_at) = rest {
             return self.rest_until(lease, free_at, output);
         }
@@ -251,30 +260,6 @@ impl Hold {
         self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
     }
 
-    /// S11: when a rest that the record has promised is over, on our own clock: by the store's clock, and never longer than
-    /// was asked for from when this sidecar first sees it, because that clock may have been set.
-    fn rest_promised(&mut self, lease: &Leased, record: &Record, now: Instant) -> Option<Instant> {
-        let until = record.resting_until?;
-        let etag = self.memory.known.as_ref()?.etag();
-        let seen = self.memory.rest.as_ref().filter(|rest| rest.etag == etag);
-        let free_at = seen.map_or_else(
-            || {
-                let most = record.resting_for.unwrap_or(LONGEST_REST).min(LONGEST_REST);
-                now + until.saturating_since(lease.time).min(most)
-            },
-            |rest| rest.until,
-        );
-        self.memory.rest = Some(Box::new(Rest { etag, until: free_at }));
-        (now < free_at).then_some(free_at)
-    }
-
-    /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
-    fn rest_until(&mut self, lease: Leased, free_at: Instant, output: &mut Output) {
-        self.tell_still_taken(output);
-        let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.sent);
-        self.release(Releasing { not_before: Some(free_at), ..releasing }, output);
-    }
-
     /// The token is in the store: grant, if the lease is still good (S2) and somebody still waits.
     fn token_stored(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         if output.now >= lease.valid_until() {
@@ -282,7 +267,9 @@ impl Hold {
         }
         let front = self.waiters.front();
         match front.filter(|front| front.terms.lease_duration == lease.duration) {
-            Some(front) if plan.is_for(front) => self.serve_front(lease, plan, output),
+            Some(front) if plan.is_for(front) && self.is_written_for(front) => {
+                self.serve_front(lease, plan, output);
+            }
             // The caller that the record was written for has gone, and the next one wants another rest, or has a part in what
             // is written (T6).
             Some(_) => self.record_had(lease, None, output),
@@ -291,15 +278,10 @@ impl Hold {
         }
     }
 
-    /// Takes back a rest that was stored for a caller that has gone ungranted.
-    pub(super) fn clear_rest(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
-        let Some(known) = self.memory.known.clone() else {
-            return self.release_unused(lease, output);
-        };
-        let record = Record { resting_until: None, resting_for: None, ..known.record() };
-        let fields = record.into_fields(known.fields());
-        let plan = Plan { min_hold: Duration::ZERO, ..plan };
-        self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
+    /// Whether the record that was written says of its holder what `waiter` says of itself: others go by it (S33, S34).
+    fn is_written_for(&self, waiter: &Waiter) -> bool {
+        let written = self.memory.known.as_ref().and_then(Known::sharing);
+        written == waiter.terms.record.sharing
     }
 
     /// S5: the token would not grow, so there is no grant; said loudly.

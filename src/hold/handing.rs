@@ -95,6 +95,14 @@ impl Hold {
                 self.state = State::Held(held);
             }
             Phase::LastSave { .. } => self.state = State::Held(held),
+            // S33: it is kept for who had it broken.
+            Phase::Active if held.reserves_at_end(output.now) => {
+                let saving = held.saving.get_or_insert_default();
+                saving.reserve_at_end(output.now);
+                saving.keep = None;
+                held.phase = Phase::LastSave { released };
+                self.state = State::Held(held);
+            }
             // S22: a broken lease is not handed on; its release frees the lock at once.
             Phase::Active if held.notice.is_some() => {
                 let reply = Some(held.caller);
@@ -299,7 +307,9 @@ impl Hold {
         // T6: what has a part is written before it is granted, and a run's record is not another's.
         let needs_no_write = front.terms.min_hold.is_zero()
             && front.terms.part().is_none()
-            && held.terms.part().is_none();
+            && held.terms.part().is_none()
+            // S33, S34: what the record says of its holder must be true of the next one.
+            && front.terms.record.sharing == held.terms.record.sharing;
         let limit = self.hand_off_limit(held);
         let enough = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
         let fits = needs_no_write && held.suits(front);

@@ -72,7 +72,8 @@ impl Hold {
     pub(super) fn note_free(&mut self) {
         self.seldom.take_if(|seldom| {
             seldom.kept_since = None;
-            seldom.suspected_at.is_none()
+            seldom.sharing = super::Sharing::default();
+            seldom.suspected_at.is_none() && seldom.overruling.is_none()
         });
     }
 }

@@ -1,8 +1,8 @@
 //! A lock's record as this sidecar knows it, kept small: there is one for each lock path (S5).
 
 use crate::lock::{
-    Checkpoint, ETag, FencingToken, Fields, RECORD_FIELDS, Record, generation_of, is_handed_on,
-    token_of,
+    Checkpoint, ETag, FencingToken, Fields, RECORD_FIELDS, Record, Sharing, generation_of,
+    is_handed_on, sharing_of, token_of,
 };
 
 /// A record as it was at some moment.
@@ -74,6 +74,11 @@ impl Known {
         generation_of(&|name: &str| self.field(name))
     }
 
+    /// The holder's place among others alone (S33, S34).
+    pub(super) fn sharing(&self) -> Option<Box<Sharing>> {
+        sharing_of(&|name: &str| self.field(name))
+    }
+
     /// Whether its holder's sidecar hands the lock on (S10).
     pub(super) fn is_handed_on(&self) -> bool {
         is_handed_on(&|name: &str| self.field(name))
@@ -95,8 +100,7 @@ impl Known {
 }
 
 /// What stands for a name of ours, in its order: control characters, which no name has.
-const PLACES: &str =
-    "\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}\u{9}\u{a}\u{b}\u{c}\u{d}\u{e}\u{f}\u{10}";
+const PLACES: &str = "\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}\u{9}\u{a}\u{b}\u{c}\u{d}\u{e}\u{f}\u{10}\u{11}\u{12}\u{13}\u{14}\u{15}";
 
 /// The name as it is packed.
 fn short(name: &str) -> &str {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Known, Tenure};
-use crate::lock::{ETag, FencingToken, Record};
+use crate::lock::{ETag, FencingToken, Priority, Record};
 use crate::time::Instant;
 
 /// What outlives a machine: kept while nobody wants the lock, so that the next acquisition is cheap and its token
@@ -68,9 +68,18 @@ impl Change {
     }
 }
 
-/// A rest that a record has promised, on our own clock (S11): a wall clock that goes back makes no more of it.
+/// A rest that a record has promised, or a reservation, on our own clock (S11, S33): a wall clock that goes back makes no more of it.
 #[derive(Clone, Debug)]
 pub struct Rest {
     pub(super) etag: ETag,
     pub(super) until: Instant,
+    /// Only callers of a smaller priority are kept from it: it is reserved (S33). None: everybody is (S11).
+    pub(super) below: Option<Priority>,
+}
+
+impl Rest {
+    /// Whether it keeps a caller of this priority from the lock.
+    pub(super) fn concerns(&self, priority: Priority) -> bool {
+        self.below.is_none_or(|below| priority < below)
+    }
 }

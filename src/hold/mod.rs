@@ -1,6 +1,6 @@
 //! How a hold lives: the state machine of one lock path. It decides; it does nothing by itself.
 //!
-//! Rules: S1, S2, S4 to S17, S22 to S27, and of schedules T6 to T8, T12, T19. May import: lock, time's values. No IO, no async,
+//! Rules: S1, S2, S4 to S17, S22 to S27, S33 to S36, and of schedules T6 to T8, T12, T19. May import: lock, time's values. No IO, no async,
 //! no clock, no randomness of its own: what happens comes in as an [`Event`] with the time at which it is looked at, and what is to be done goes out as
 //! [`Action`]s. To add behaviour: a rule first, then an event or an action, then the file whose business it is, and
 //! a test that fails without it.
@@ -40,6 +40,7 @@ mod late;
 mod memory;
 mod notice;
 mod output;
+mod overruling;
 mod part;
 mod phase;
 mod polling;
@@ -47,9 +48,12 @@ mod pooled;
 mod releasing;
 mod renewal;
 mod renewing;
+mod resting;
 mod resume;
 mod resuming;
+mod rival;
 mod saving;
+mod sharing;
 mod showing;
 mod tenure;
 #[cfg(test)]
@@ -74,6 +78,8 @@ pub use known::Known;
 pub use memory::{Change, Memory, Rest};
 pub use part::{AtGrant, GrantPart, SavePart};
 pub use pooled::Readiness;
+pub use rival::{PriorityStatus, Rival};
+pub use sharing::{ShareUse, Standing};
 pub use tenure::Tenure;
 pub use validity::{margin, valid_until};
 
@@ -87,9 +93,11 @@ use hand_over::Shutdown;
 use held::Held;
 use late::LateRequests;
 use output::Output;
+use overruling::Overruling;
 use polling::Polling;
 use releasing::Releasing;
 use resuming::Resuming;
+use sharing::Sharing;
 
 use crate::lock::LeaseId;
 use crate::time::Instant;
@@ -104,7 +112,7 @@ use crate::time::Instant;
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`. While it is held: `held`, `renewing`,
-/// `asked`, `saving`, `notice`, `resuming`. Its end: `handing`, `keeping`, `releasing`, `late`. What callers write beside their
+/// `asked`, `saving`, `notice`, `resuming`. Among others: `overruling`, `sharing`. Its end: `handing`, `keeping`, `releasing`, `late`. What callers write beside their
 /// tokens: `part`. The sidecar's end: `hand_over`. What is always true: `invariants`.
 #[derive(Clone, Debug)]
 pub struct Hold {
@@ -136,6 +144,10 @@ struct Seldom {
     suspected_at: Option<Instant>,
     /// Since when a lease is kept here between holds, and used again, without having been free (T19).
     kept_since: Option<Instant>,
+    /// What is done so that the lock becomes free for who waits here (S33, S35).
+    overruling: Option<Box<Overruling>>,
+    /// What is known of the lock's share (S34).
+    sharing: Sharing,
 }
 
 /// What the machine is told once.
@@ -223,20 +235,26 @@ impl Hold {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let state = match &self.state {
-            State::Idle { not_before, .. } => (!self.waiters.is_empty()).then_some(*not_before),
+            State::Idle { not_before, .. } => {
+                let polls = !self.waiters.is_empty() && !self.is_overruling();
+                polls.then_some(*not_before)
+            }
             State::Acquiring(attempt) => Some(attempt.poll_timeout()),
             State::Held(held) => Some(held.poll_timeout()),
             State::Releasing(releasing) => Some(releasing.flight.at().min(releasing.over_at)),
             State::Resuming(resuming) => Some(resuming.poll_timeout()),
         };
         let left = state.and_then(|_| self.left_to_replacement_at());
-        [state, left, self.waiters.poll_timeout()].into_iter().flatten().min()
+        let overruling = self.overruling_timeout();
+        [state, left, overruling, self.waiters.poll_timeout()].into_iter().flatten().min()
     }
 
     /// Whether the machine has nothing to do and nothing to remember but [`Hold::into_memory`].
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle { retry: None, .. }) && self.waiters.is_empty()
+        matches!(self.state, State::Idle { retry: None, .. })
+            && self.waiters.is_empty()
+            && !self.is_overruling()
     }
 
     /// What is to be kept of an idle machine.
@@ -254,9 +272,10 @@ impl Hold {
         self.answer_overdue(output);
         self.repeat_waiting(output);
         self.advance_hand_over(output);
+        self.overrule(output);
         match self.take_state(output.now) {
             State::Idle { not_before, retry } => {
-                if !self.waiters.is_empty() && output.now >= not_before {
+                if !self.waiters.is_empty() && output.now >= not_before && !self.is_overruling() {
                     self.try_acquire(retry.map(|retry| *retry), output);
                 } else {
                     self.state = State::Idle { not_before, retry };
@@ -326,7 +345,15 @@ impl Hold {
             Event::ReleaseAnswered { request, answer } => {
                 self.release_answered(request, answer, output);
             }
+            Event::LookAnswered { request, answer } if self.overrules_by(request) => {
+                self.looked_to_overrule(answer, output);
+            }
             Event::LookAnswered { request, answer } => self.look_answered(request, answer, output),
+            Event::BreakAnswered { request, answer } => {
+                self.break_answered(request, answer, output);
+            }
+            Event::ShareStirred => self.stir(output.now),
+            Event::MoveAsked => self.move_asked(output.now),
             Event::LeaseBroken { ends_now } => self.broken_here(ends_now, output),
             Event::PauseSuspected => self.suspect_pause(output),
             Event::DrainStarted { ends } => self.start_draining(ends, output),

@@ -7,9 +7,11 @@ use super::action::{Action, LossReason};
 use super::event::{Failure, Look, Request};
 use super::held::{BROKEN, DELETED, Held, Phase};
 use super::output::Output;
+use super::overruling::EAGER_BEYOND;
 use super::releasing::TAKEN;
+use super::validity::margin;
 use super::{Flight, Hold, State};
-use crate::lock::Record;
+use crate::lock::{Priority, Record, Reserved};
 use crate::time::Instant;
 
 /// The shortest time between two looks at a lease that runs out.
@@ -25,6 +27,8 @@ pub(super) struct Notice {
     told: Option<Instant>,
     look: Flight,
     missed: u8,
+    /// For which priority it was broken: the lock is kept for that (S33).
+    for_priority: Option<Priority>,
 }
 
 /// Who says that the lease was broken.
@@ -58,6 +62,33 @@ impl Notice {
     }
 }
 
+impl Held {
+    /// Whether the lock is to be kept for who had it broken, and was not yet by the end of this hold (S33).
+    pub(super) fn reserves_at_end(&self, now: Instant) -> bool {
+        let done = self.saving.as_ref().is_some_and(|saving| saving.is_reserved_at_end());
+        !done
+            && self.notice.as_ref().is_some_and(|notice| notice.for_priority.is_some())
+            && now < self.renewal.valid_until()
+    }
+
+    /// For whom the lock is kept once this hold is over, as is written while its lease runs out (S33): until shortly after the
+    /// release, or after the end of the lease where the hold goes on.
+    pub(super) fn reservation(&self, poll_cap: Duration, now: Instant) -> Option<Box<Reserved>> {
+        let priority = self.notice.as_ref()?.for_priority?;
+        let lease_duration = self.renewal.lease_duration();
+        let lasts = match self.phase {
+            Phase::LastSave { .. } => Duration::ZERO,
+            Phase::Active | Phase::Resting { .. } | Phase::Kept { .. } | Phase::GracePeriod(_) => {
+                self.renewal.valid_until().saturating_since(now) + margin(lease_duration)
+            }
+        };
+        let span = lasts + poll_cap + EAGER_BEYOND;
+        let until = self.store_time(now) + span;
+        let for_millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        Some(Box::new(Reserved { priority, until, for_millis }))
+    }
+}
+
 /// How long a look is waited for, and how long after one the next is due.
 fn between_looks(lease_duration: Duration) -> Duration {
     (lease_duration / 30).max(LEAST_BETWEEN_LOOKS)
@@ -79,7 +110,8 @@ impl Hold {
             Some(notice) => notice.met = met,
             none => {
                 let look = Flight::Waiting { at: output.now };
-                *none = Some(Box::new(Notice { met, told: None, look, missed: 0 }));
+                *none =
+                    Some(Box::new(Notice { met, told: None, look, missed: 0, for_priority: None }));
             }
         }
         // Who has ended its hold is told nothing of it: its last save and its release are for the store to take.
@@ -175,6 +207,9 @@ impl Hold {
                 || look.note.is_some_and(|note| {
                     note.runs_out && note.token.map(|token| token.epoch()) == Some(token.epoch())
                 }));
+        if let Some((priority, _)) = look.note.and_then(|note| note.for_priority) {
+            notice.for_priority = Some(priority);
+        }
         if runs_out {
             self.tell_revoked(held, output);
         } else if !look.breaking && !free && notice.met == Met::Operator && notice.told.is_none() {
@@ -212,7 +247,11 @@ impl Hold {
             && notice.told.is_none()
         {
             notice.told = Some(valid_until);
+            let reserves = notice.for_priority.is_some();
             output.push(Action::TellRevoked { caller: held.caller, valid_until });
+            if reserves {
+                held.saving.get_or_insert_default().reserve(output.now);
+            }
         }
         self.state = State::Held(held);
     }

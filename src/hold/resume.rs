@@ -16,7 +16,10 @@ use crate::time::Instant;
 pub(super) fn next_generation(fields: Fields, resume: &Resume, write: String) -> Fields {
     let record = Record::from_fields(&fields);
     let generation = record.generation.max(1) + 1;
-    Record { generation, attempt: resume.attempt.clone(), write, ..record }.into_fields(fields)
+    // The hold is had here from now on (S34).
+    let sidecar = Arc::clone(&resume.terms.record.sidecar);
+    let attempt = resume.attempt.clone();
+    Record { generation, attempt, write, sidecar, ..record }.into_fields(fields)
 }
 
 impl Hold {
@@ -97,6 +100,7 @@ impl Resume {
             scope: stored.scope,
             mode: stored.mode,
             permits: stored.permits,
+            sharing: stored.sharing,
             labels: if own { stored.labels } else { terms.record.labels },
             ..terms.record
         };

@@ -33,6 +33,8 @@ pub(super) struct Saving {
     newest: Option<Request>,
     /// For how long the lease is to be kept once they are settled, if the release has said so (T19).
     pub(super) keep: Option<Duration>,
+    /// The reservation that ends soon after the release was begun to be written (S33).
+    reserved_at_end: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -102,6 +104,22 @@ impl Saving {
     fn due(&self, last: bool) -> Option<Instant> {
         let begun_at = self.begun_at?;
         Some(if last { begun_at } else { begun_at + BETWEEN_SAVES })
+    }
+
+    /// The record is to be written though nobody has anything to save: it is reserved (S33).
+    pub(super) fn reserve(&mut self, now: Instant) {
+        self.next.get_or_insert_default();
+        self.begun_at.get_or_insert_with(|| now.saturating_sub(BETWEEN_SAVES));
+    }
+
+    /// The same at the end of the hold, once.
+    pub(super) fn reserve_at_end(&mut self, now: Instant) {
+        self.reserved_at_end = true;
+        self.reserve(now);
+    }
+
+    pub(super) const fn is_reserved_at_end(&self) -> bool {
+        self.reserved_at_end
     }
 
     fn queue(&mut self, save: SaveAsked, now: Instant) {

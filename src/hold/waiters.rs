@@ -1,11 +1,12 @@
-//! The queue of callers of one lock path (S12).
+//! The queue of callers of one lock path (S12, S33).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::{CallerId, Terms};
-use crate::lock::FencingToken;
+use crate::lock::{FencingToken, Priority};
 use crate::time::Instant;
 
 /// A caller that waits for the lock.
@@ -13,6 +14,8 @@ use crate::time::Instant;
 pub(crate) struct Waiter {
     pub(crate) caller: CallerId,
     pub(crate) terms: Arc<Terms>,
+    /// Since when it waits (S33, S34).
+    pub(crate) since: Instant,
     deadline: Instant,
     /// The place and the newest token that it was told last.
     told: Option<Told>,
@@ -28,7 +31,7 @@ type Told = (usize, Option<FencingToken>);
 impl Waiter {
     pub(crate) fn new(caller: CallerId, terms: Arc<Terms>, now: Instant) -> Self {
         let deadline = now + terms.wait;
-        Self { caller, terms, deadline, told: None }
+        Self { caller, terms, since: now, deadline, told: None }
     }
 
     /// A wait of zero is one try: it ends with the next answer, not with the clock (S12).
@@ -37,7 +40,7 @@ impl Waiter {
     }
 }
 
-/// Callers in the order in which they came; the first is served first (S12). Everything that an event needs is
+/// Callers by their priority, and then in the order in which they came; the first is served first (S12, S33). Everything that an event needs is
 /// found in logarithmic time, and an empty queue has nothing allocated: most machines have nobody who waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiters(Option<Box<Queue>>);
@@ -51,18 +54,19 @@ struct Queue {
     one_tries: BTreeSet<Ticket>,
     /// Those who were not told yet that they wait: they came while it was not known whether they would.
     untold: BTreeSet<Ticket>,
-    next: Ticket,
+    next: u64,
     /// When all are told once more that they wait.
     repeat_at: Option<Instant>,
 }
 
-/// The order of arrival.
-type Ticket = u64;
+/// The greater priority comes first, and then who came earlier.
+type Ticket = (Reverse<Priority>, u64);
 
 impl Waiters {
     pub(crate) fn push(&mut self, waiter: Waiter, now: Instant) {
         let queue = self.0.get_or_insert_default();
-        queue.put(queue.next, waiter, now);
+        let arrival = queue.next;
+        queue.put(arrival, waiter, now);
     }
 
     pub(crate) fn pop(&mut self) -> Option<Waiter> {
@@ -204,7 +208,8 @@ impl Waiters {
             return Err(waiter);
         };
         let queue = self.0.get_or_insert_default();
-        queue.put(ticket, waiter, now);
+        let (_, arrival) = ticket;
+        let ticket = queue.put(arrival, waiter, now);
         Ok((former.caller, queue.waiters.range(..=ticket).count()))
     }
 
@@ -219,9 +224,10 @@ impl Waiters {
 }
 
 impl Queue {
-    fn put(&mut self, ticket: Ticket, waiter: Waiter, now: Instant) {
+    fn put(&mut self, arrival: u64, waiter: Waiter, now: Instant) -> Ticket {
+        let ticket = (Reverse(waiter.terms.priority()), arrival);
         // A place that is given on may be later than all that an emptied queue knows of.
-        self.next = self.next.max(ticket + 1);
+        self.next = self.next.max(arrival + 1);
         self.repeat_at.get_or_insert(now + REPEAT);
         if waiter.is_one_try() {
             self.one_tries.insert(ticket);
@@ -235,6 +241,7 @@ impl Queue {
         self.untold.insert(ticket);
         self.waiters.insert(ticket, waiter);
         debug_assert_eq!(self.waiters.len(), self.callers.len(), "a caller waits once");
+        ticket
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Waiter> {

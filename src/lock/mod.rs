@@ -1,6 +1,6 @@
 //! What a lock is called. Values only: parse, order, display; no IO, no clock, no randomness.
 //!
-//! Rules: S5 (what a token is), S19 (limits of names), and the whole of the paths design: equal [`LockPath`]s
+//! Rules: S5 (what a token is), S19 (limits of names), S33 and S34 (priorities and names of shares), S36, and the whole of the paths design: equal [`LockPath`]s
 //! exclude each other, and nothing else does.
 //! May import: std, uuid, sha2, base64. To add a layout: a variant of [`Layout`] and an arm in `path.rs`.
 
@@ -13,6 +13,7 @@ mod lease_id;
 mod path;
 mod permit;
 mod record;
+mod sharing;
 mod timer;
 mod token;
 
@@ -26,7 +27,8 @@ pub use lease_id::{LeaseFingerprint, LeaseId};
 pub use path::{Container, Layout, LockPath, Namespace, PathError, Prefix};
 pub use permit::{Permit, Permits, PermitsError};
 pub use record::{ETag, Fields, HOLDER_FIELD, Record};
-pub(crate) use record::{RECORD_FIELDS, generation_of, is_handed_on, token_of};
+pub(crate) use record::{RECORD_FIELDS, generation_of, is_handed_on, sharing_of, token_of};
+pub use sharing::{Priority, PriorityError, Reserved, ShareName, ShareNameError, Sharing};
 pub use timer::{MAX_TIMER_STATUS_BYTES, TimerPath};
 pub use token::FencingToken;
 

@@ -1,11 +1,14 @@
 //! What is stored with a lock, and how it is written: string fields of header-safe ASCII.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::encoding::{cut, decode, encode};
 use super::labels::Labels;
-use super::{FencingToken, LeaseFingerprint, LockKey, Permits};
+use super::{
+    FencingToken, LeaseFingerprint, LockKey, Permits, Priority, Reserved, ShareName, Sharing,
+};
 use crate::time::UnixMillis;
 
 /// The fields that a store keeps with a lock: names are identifiers, values header-safe ASCII. Fields of others
@@ -49,6 +52,12 @@ pub struct Record {
     pub attempt: String,
     /// How many permits the lock has in the holder's eyes (S29); none where nothing says so: a plain lock.
     pub permits: Option<Permits>,
+    /// Which sidecar acquired it (S34). Empty where nothing says so.
+    pub sidecar: Arc<str>,
+    /// The holder's place among others; none where nothing says so: it neither yields nor has a share (S33, S34).
+    pub sharing: Option<Box<Sharing>>,
+    /// For whom the lock is kept after a break (S33).
+    pub reserved: Option<Box<Reserved>>,
     /// The holder's labels.
     pub labels: Labels,
     /// A random name of the write that stored this: tells its writer whether a write of unknown outcome was done (S27).
@@ -70,12 +79,17 @@ const LEASE: &str = "leasehold_lease";
 const GENERATION: &str = "leasehold_generation";
 const ATTEMPT: &str = "leasehold_attempt";
 const PERMITS: &str = "leasehold_permits";
+const SIDECAR: &str = "leasehold_sidecar";
+const PRIORITY: &str = "leasehold_priority";
+const YIELDS: &str = "leasehold_yields";
+const SHARE: &str = "leasehold_share";
+const RESERVED: &str = "leasehold_reserved";
 const LABELS: &str = "leasehold_labels";
 const WRITE: &str = "leasehold_write";
 
 /// Every field that is about a grant: replaced as a whole at each grant. The checkpoint, the schedule's fields and those of
 /// others stay.
-pub(crate) const RECORD_FIELDS: [&str; 16] = [
+pub(crate) const RECORD_FIELDS: [&str; 21] = [
     TOKEN,
     HOLDER_FIELD,
     HOST_TYPE,
@@ -92,8 +106,15 @@ pub(crate) const RECORD_FIELDS: [&str; 16] = [
     PERMITS,
     LABELS,
     WRITE,
+    SIDECAR,
+    PRIORITY,
+    YIELDS,
+    SHARE,
+    RESERVED,
 ];
 
+/// Encoded bytes of a sidecar's name that are stored.
+const MAX_SIDECAR: usize = 96;
 /// Encoded bytes of function and scope that are stored: Azure allows 8 KiB for all fields together.
 const MAX_STORED_NAME: usize = 1_200;
 /// What else is cut where a record is too long otherwise, in this order, and to how many encoded bytes.
@@ -174,6 +195,9 @@ impl Record {
             generation: generation_of(&field),
             attempt: of_grant(ATTEMPT).map(decode).unwrap_or_default(),
             permits: of_grant(PERMITS).and_then(|value| Permits::new(value.parse().ok()?).ok()),
+            sidecar: of_grant(SIDECAR).map(|name| decode(name).into()).unwrap_or_default(),
+            sharing: sharing_of(&field),
+            reserved: of_grant(RESERVED).and_then(reserved_from_stored).map(Box::new),
             labels: field(LABELS).map(Labels::from_stored).unwrap_or_default(),
             write: field(WRITE).unwrap_or_default().to_owned(),
         }
@@ -211,6 +235,23 @@ impl Record {
             if let Some(permits) = self.permits {
                 put(PERMITS, format!("{lease}.{permits}"));
             }
+            if !self.sidecar.is_empty() {
+                put(SIDECAR, format!("{lease}.{}", cut(&encode(&self.sidecar), MAX_SIDECAR)));
+            }
+            if let Some(Sharing { priority, yields, share }) = self.sharing.map(|it| *it) {
+                if priority > Priority::NONE {
+                    put(PRIORITY, format!("{lease}.{priority}"));
+                }
+                if yields {
+                    put(YIELDS, format!("{lease}.1"));
+                }
+                if let Some(share) = share {
+                    put(SHARE, format!("{lease}.{}", encode(share.as_str())));
+                }
+            }
+            if let Some(Reserved { priority, until, for_millis }) = self.reserved.as_deref() {
+                put(RESERVED, format!("{lease}.{priority}.{}.{for_millis}", until.0));
+            }
             put(LEASE, lease);
         }
         put(LABELS, self.labels.to_stored());
@@ -228,6 +269,23 @@ pub(crate) fn token_of<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> Option<F
 /// [`Record::generation`] alone, from what finds a field by its name.
 pub(crate) fn generation_of<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> u64 {
     of_grant(field, GENERATION).and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+/// The holder's place among others, from what finds a field by its name.
+pub(crate) fn sharing_of<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> Option<Box<Sharing>> {
+    let priority =
+        of_grant(field, PRIORITY).and_then(|value| Priority::new(value.parse().ok()?).ok());
+    let share = of_grant(field, SHARE).and_then(|value| ShareName::new(&decode(value)).ok());
+    let yields = of_grant(field, YIELDS).is_some();
+    Sharing { priority: priority.unwrap_or_default(), yields, share }.boxed()
+}
+
+fn reserved_from_stored(value: &str) -> Option<Reserved> {
+    let mut parts = value.split('.').map(str::parse::<u64>);
+    let mut next = || parts.next()?.ok();
+    let (priority, until, for_millis) = (next()?, next()?, next()?);
+    let priority = Priority::new(u32::try_from(priority).ok()?).ok()?;
+    Some(Reserved { priority, until: UnixMillis(until), for_millis })
 }
 
 /// S36: what is about one grant counts only with the lease that it was written under.
@@ -255,6 +313,12 @@ fn fit(fields: &mut Fields) {
             && let Some(value) = fields.get_mut(name)
         {
             *value = shortened(std::mem::take(value), limit);
+        }
+    }
+    // S34 is for speed and order, and the grant is not.
+    for name in [SIDECAR, SHARE] {
+        if size(fields) > MAX_FIELDS {
+            fields.remove(name);
         }
     }
 }

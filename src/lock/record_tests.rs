@@ -21,9 +21,26 @@ fn fullest() -> Record {
         generation: u64::MAX,
         attempt: "%".repeat(64),
         permits: Some(Permits::MAX),
+        sidecar: "日".repeat(10).into(),
+        sharing: Sharing {
+            priority: Priority::MAX,
+            yields: true,
+            share: ShareName::new(&"日".repeat(85)).ok(),
+        }
+        .boxed(),
+        reserved: Some(Box::new(Reserved {
+            priority: Priority::MAX,
+            until: UnixMillis(u64::MAX),
+            for_millis: u64::MAX,
+        })),
         labels: Labels::new(labels).unwrap(),
         write: "0123456789abcdef".to_owned(),
     }
+}
+
+/// The same of a lock that belongs to no share and is reserved for nobody.
+fn fullest_alone() -> Record {
+    Record { sidecar: Arc::default(), sharing: None, reserved: None, ..fullest() }
 }
 
 fn fullest_checkpoint() -> Checkpoint {
@@ -57,6 +74,7 @@ fn s23_the_fullest_record_fits_with_the_fullest_checkpoint() {
     let record = Record::from_fields(&fields);
     assert_eq!(record.labels, Labels::default(), "labels go first");
     assert_eq!((record.holder, record.host_type), (fullest().holder, fullest().host_type));
+    assert_eq!((record.sharing, record.reserved), (fullest().sharing, fullest().reserved));
 }
 
 /// As many bytes as a schedule may have (T3), in fields of its names.
@@ -97,7 +115,7 @@ fn t3_the_holder_is_cut_before_the_name_of_a_schedule() {
     let mut stored = fullest_checkpoint().into_fields(fullest_schedule(Fields::new()));
     stored.insert("theirs".to_owned(), "x".repeat(1_400));
     let (function, scope) = ("日".repeat(64), "日".repeat(21));
-    let record = Record { function, scope, ..fullest() };
+    let record = Record { function, scope, ..fullest_alone() };
     let cut = |name: &str| name.starts_with('日') && name.ends_with('~');
     let fields = record.clone().into_fields(stored.clone());
     assert!(size(&fields) <= MAX_FIELDS, "{} bytes", size(&fields));
@@ -117,11 +135,11 @@ fn t3_the_holder_is_cut_before_the_name_of_a_schedule() {
 #[test]
 fn t3_a_host_type_that_was_cut_is_no_other() {
     let others = Fields::from([("theirs".to_owned(), "x".repeat(6_500))]);
-    let fields = fullest().into_fields(others);
+    let fields = fullest_alone().into_fields(others);
     assert!(size(&fields) <= MAX_FIELDS, "{} bytes", size(&fields));
     let record = Record::from_fields(&fields);
     assert!(record.host_type.ends_with('~'), "{}", record.host_type);
-    assert!(record.is_of_host_type(&fullest().host_type));
+    assert!(record.is_of_host_type(&fullest_alone().host_type));
     assert!(!record.is_of_host_type("日本"));
     let whole = Record { host_type: "jobs".to_owned(), ..Record::default() };
     assert!(whole.is_of_host_type("jobs") && !whole.is_of_host_type("jobs-eu"));
@@ -129,8 +147,8 @@ fn t3_a_host_type_that_was_cut_is_no_other() {
 
 #[test]
 fn t3_a_record_that_fits_is_not_cut_for_its_schedule() {
-    let fields = fullest().into_fields(fullest_schedule(Fields::new()));
-    let expected = fullest().into_fields(Fields::new());
+    let fields = fullest_alone().into_fields(fullest_schedule(Fields::new()));
+    let expected = fullest_alone().into_fields(Fields::new());
     let cut = size(&expected) + 1_200 > MAX_FIELDS;
     assert_eq!(fields.contains_key(LABELS), !cut);
     assert_eq!(fields.get(HOLDER_FIELD), expected.get(HOLDER_FIELD));
@@ -143,6 +161,15 @@ fn t19_a_grant_keeps_the_schedules_fields() {
     let after = Record { generation: 1, ..Record::default() }.into_fields(before.clone());
     assert_eq!(after, before);
     assert!(RECORD_FIELDS.iter().all(|name| !name.starts_with(SCHEDULE)));
+}
+
+#[test]
+fn t3_a_share_goes_where_nothing_else_helps() {
+    let others = Fields::from([("theirs".to_owned(), "x".repeat(6_500))]);
+    let fields = fullest().into_fields(others);
+    assert!(size(&fields) <= MAX_FIELDS, "{} bytes", size(&fields));
+    let sharing = Record::from_fields(&fields).sharing.unwrap();
+    assert_eq!((sharing.share, sharing.priority, sharing.yields), (None, Priority::MAX, true));
 }
 
 #[test]
@@ -193,6 +220,18 @@ fn s36_the_generation_of_another_lease_does_not_count() {
     fields.insert(LEASE.to_owned(), "bb".to_owned());
     let later = Record::from_fields(&fields);
     assert_eq!((later.generation, later.attempt.as_str()), (0, ""));
+}
+
+#[test]
+fn s36_what_an_earlier_holder_said_of_itself_speaks_for_no_later_one() {
+    let Record { sidecar, sharing, reserved, .. } = fullest();
+    let lease = Some("aa".to_owned());
+    let record = Record { lease, sidecar, sharing, reserved, ..Record::default() };
+    let mut fields = record.clone().into_fields(Fields::new());
+    assert_eq!(Record::from_fields(&fields), record);
+    fields.insert(LEASE.to_owned(), "bb".to_owned());
+    let later = Record::from_fields(&fields);
+    assert_eq!((later.sidecar.as_ref(), later.sharing, later.reserved), ("", None, None));
 }
 
 #[test]

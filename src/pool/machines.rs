@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::hold::{self, CallerId, Event, Hold, Memory, Settings, Waiter};
+use crate::hold::{self, CallerId, Event, Hold, Memory, Settings, Standing, Waiter};
 use crate::lock::{FencingToken, LeaseId, Permit};
 use crate::time::Instant;
 
@@ -104,6 +104,10 @@ impl Machines {
 
     pub(super) const fn first(&self) -> &Hold {
         &self.first
+    }
+
+    pub(super) fn stand(&mut self, standing: Standing) {
+        self.first.stand(standing);
     }
 
     #[cfg(test)]
@@ -231,6 +235,7 @@ const fn is_answer(event: &Event) -> bool {
             | Event::RenewAnswered { .. }
             | Event::ReleaseAnswered { .. }
             | Event::LookAnswered { .. }
+            | Event::BreakAnswered { .. }
     )
 }
 
@@ -243,5 +248,6 @@ const fn is_request(action: &hold::Action) -> bool {
             | hold::Action::SendRenew { .. }
             | hold::Action::SendRelease { .. }
             | hold::Action::SendLook { .. }
+            | hold::Action::SendBreak { .. }
     )
 }

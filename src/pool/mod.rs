@@ -23,7 +23,7 @@ use chooser::Chooser;
 use machines::Machines;
 use serving::Serving;
 
-use crate::hold::{self, CallerId, Event, Hold, Holding, Memory, Settings, Waiters};
+use crate::hold::{self, CallerId, Event, Hold, Holding, Memory, Settings, Standing, Waiters};
 use crate::lock::{FencingToken, LeaseId, Permit, Permits};
 use crate::time::Instant;
 
@@ -128,6 +128,9 @@ impl Pool {
             | Event::RenewAnswered { .. }
             | Event::ReleaseAnswered { .. }
             | Event::LookAnswered { .. }
+            | Event::BreakAnswered { .. }
+            | Event::ShareStirred
+            | Event::MoveAsked
             | Event::ResumeAsked { .. }
             | Event::LeaseBroken { .. } => self.feed(permit, event, output),
             // Who holds nothing here is told so by any machine.
@@ -207,6 +210,17 @@ impl Pool {
         let inside: usize = self.machines.each().map(|(_, machine)| machine.waiting()).sum();
         let Some(shared) = &self.shared else { return inside };
         inside + shared.waiters.len() - usize::from(shared.serving.trial().is_some())
+    }
+
+    /// The machine of the lock's own path: locks of a share have one permit (S28).
+    #[must_use]
+    pub const fn first(&self) -> &Hold {
+        self.machines.first()
+    }
+
+    /// [`Hold::stand`] of the lock's own path.
+    pub fn stand(&mut self, standing: Standing) {
+        self.machines.stand(standing);
     }
 
     #[cfg(test)]
@@ -294,6 +308,9 @@ fn copy(event: &Event) -> Option<Event> {
         | Event::RenewAnswered { .. }
         | Event::ReleaseAnswered { .. }
         | Event::LookAnswered { .. }
+        | Event::BreakAnswered { .. }
+        | Event::ShareStirred
+        | Event::MoveAsked
         | Event::SaveAsked { .. }
         | Event::LeaseBroken { .. } => return None,
     })

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::lock::{Container, FencingToken, Fields, LeaseId, LockPath, TimerPath};
+use crate::lock::{Container, FencingToken, Fields, LeaseId, LockPath, Priority, TimerPath};
 use crate::time::UnixMillis;
 
 pub use crate::lock::ETag;
@@ -297,8 +297,10 @@ pub struct BreakNote {
     pub by: String,
     /// The token of the record when it was broken: the note is for that grant and its hand-offs only.
     pub token: Option<FencingToken>,
-    /// When, by the breaker's wall clock, for people.
+    /// When: by the breaker's wall clock, for people; by the store's clock where it was broken for a waiting caller.
     pub at: UnixMillis,
+    /// The priority of the waiting caller for which it was broken (S33, S35); none if an operator broke it.
+    pub for_priority: Option<Priority>,
 }
 
 impl BreakNote {

@@ -71,6 +71,7 @@ async fn every_request_is_counted_once_under_its_own_operation() {
         by: String::new(),
         token: None,
         at: UnixMillis(0),
+        for_priority: None,
     };
     store.break_lease(&path, note, None).await.unwrap();
     store.read_break_note(&path).await.unwrap().unwrap();

@@ -7,6 +7,7 @@
 mod gauges;
 mod schedules;
 mod series;
+mod sharing;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -68,6 +69,7 @@ struct Families {
     host_type_collisions: Counter,
     permits_differ: Counter,
     schedules: schedules::Families,
+    sharing: sharing::Families,
     locks_forgotten: Counter,
     forgotten_locks_read: Counter,
     tokens_not_growing: Counter,
@@ -110,6 +112,7 @@ impl Families {
             host_type_collisions: Counter::default(),
             permits_differ: Counter::default(),
             schedules: schedules::Families::new(),
+            sharing: sharing::Families::new(),
             locks_forgotten: Counter::default(),
             forgotten_locks_read: Counter::default(),
             tokens_not_growing: Counter::default(),
@@ -136,6 +139,7 @@ impl Families {
     fn register(&self, registry: &mut Registry) {
         self.register_counters(&mut Registration { registry, unit: None });
         self.schedules.register(registry);
+        self.sharing.register(registry);
         self.register_gauges(&mut Registration { registry, unit: None });
         self.register_seconds(&mut Registration { registry, unit: Some(Unit::Seconds) });
     }
@@ -366,6 +370,7 @@ impl Observer for Metrics {
             Observation::ForgottenRead => {
                 families.forgotten_locks_read.inc();
             }
+            Observation::Overruled { moves } => families.sharing.overruled(moves),
             Observation::ScheduleRunStarted { lateness } => families.schedules.started(lateness),
             Observation::ScheduleRunEnded { outcome } => families.schedules.ended(outcome),
             Observation::ScheduleMissed { count } => families.schedules.missed(count),

@@ -170,6 +170,14 @@ async fn every_observation_moves_its_series_and_no_other() {
         (Observation::AtRisk, "leasehold_at_risk_total".to_owned()),
         (Observation::HostTypeCollision, "leasehold_host_type_collisions_total".to_owned()),
         (Observation::PermitsDiffer, "leasehold_permits_differ_total".to_owned()),
+        (
+            Observation::Overruled { moves: false },
+            "leasehold_overruled_total{why=\"priority\"}".to_owned(),
+        ),
+        (
+            Observation::Overruled { moves: true },
+            "leasehold_overruled_total{why=\"balance\"}".to_owned(),
+        ),
         (Observation::LockForgotten, "leasehold_locks_forgotten_total".to_owned()),
         (Observation::ForgottenRead, "leasehold_forgotten_locks_read_total".to_owned()),
         (Observation::TokenNotGrowing, "leasehold_tokens_not_growing_total".to_owned()),

@@ -9,6 +9,7 @@ use crate::coordinator::{
 };
 use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Permits, Prefix,
+    Sharing,
 };
 use crate::store::{FaultPlan, FaultyStore, LeaseStore, MemoryStore};
 use crate::testing::SimClock;
@@ -132,6 +133,7 @@ fn settings() -> Settings {
         lease_duration: Duration::from_secs(60),
         max_hold_default: Duration::from_secs(600),
         holder: "keeper-a-0".to_owned(),
+        sidecar: "sidecar".into(),
         max_holds: 100,
         max_waiters: 100,
         remembered_locks: 1_000,
@@ -157,6 +159,8 @@ pub(crate) fn request(function: &str, scope: &str) -> HoldRequest {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        sharing: Sharing::default(),
+        rebalance: false,
         holder: None,
         labels: Labels::default(),
         occurrence: None,

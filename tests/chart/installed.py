@@ -159,6 +159,27 @@ class Identity(unittest.TestCase):
         self.assertEqual("keeper;leasehold-program", self.annotation(template))
 
 
+class Sharing(unittest.TestCase):
+    """What the application is told of its place among others (S33 to S35)."""
+
+    def told(self, values):
+        """The variables of the application's container, but for the endpoint."""
+        app = containers(pod_specification(one({**refusals.BASE, **values}, "Deployment")))["app"]
+        return {each["name"]: each["value"] for each in app["env"] if each["name"] != "LEASEHOLD_ENDPOINT"}
+
+    def test_the_release_is_the_share_and_its_revision_the_priority(self):
+        self.assertEqual({}, self.told({}))
+        told = self.told(refusals.SHARING)
+        self.assertEqual(("1", "true", "false"), tuple(told[f"LEASEHOLD_{name}"] for name in ("PRIORITY", "YIELDS", "REBALANCE")))
+        self.assertNotEqual("", told["LEASEHOLD_SHARE"])
+
+    def test_every_value_is_a_variable(self):
+        values = {"sharing.priority": "2147483647", "sharing.share": '"queues"', "sharing.yields": "false"}
+        told = self.told({**refusals.SHARING, **values})
+        expected = {"PRIORITY": "2147483647", "YIELDS": "false", "SHARE": "queues", "REBALANCE": "false"}
+        self.assertEqual({f"LEASEHOLD_{name}": value for name, value in expected.items()}, told)
+
+
 class Schedule(unittest.TestCase):
     """The application's command on a schedule."""
 

@@ -11,6 +11,7 @@ SECRET = {
     "store.azure.existingSecret": '{"name": "storage", "key": "sas"}',
 }
 SCHEDULE = {"app.schedule.expression": '"30 2 * * *"', "app.schedule.function": '"nightly"', "app.command": '["/report"]'}
+SHARING = {"sharing.enabled": "true"}
 STANDALONE = {**AZURE, "mode": '"standalone"', "app.image": '""', "standalone.tls.existingSecret": '"server"'}
 
 # What values.schema.json says: single values that are wrong, and keys that are not known.
@@ -54,6 +55,10 @@ BY_SCHEMA = [
     ({"app.schedule.timeout": '"500ms"'}, "pattern"),
     ({"app.schedule.grace": '"10"'}, "pattern"),
     ({"app.schedule.revision": "-1"}, "minimum"),
+    ({"sharing.priority": "2147483648"}, "maximum"),
+    ({"sharing.priority": '"412"'}, "integer"),
+    ({"sharing.share": '"a\\nb"'}, "pattern"),
+    ({"sharing.weight": "1"}, "weight"),
 ]
 
 # What _validate.tpl says: values that contradict each other.
@@ -94,6 +99,12 @@ BY_TEMPLATE = [
     ({**SCHEDULE, "app.kind": '"CronJob"', "app.cronJob.schedule": '"0 3 * * *"'}, "set app.kind=Deployment"),
     ({**SCHEDULE, "app.kind": '"Job"'}, "set app.kind=Deployment"),
     ({**STANDALONE, **SCHEDULE}, "in a pod of your own"),
+    ({"sharing.priority": "7"}, "set sharing.enabled=true"),
+    ({"sharing.rebalance": "true"}, "set sharing.enabled=true"),
+    ({**SHARING, "sharing.rebalance": "true", "sharing.yields": "false"}, "needs sharing.yields"),
+    ({**SHARING, **SCHEDULE}, "no effect with app.schedule"),
+    ({**SHARING, "app.kind": '"Job"'}, "set sharing.priority"),
+    ({**STANDALONE, **SHARING}, "in your pods"),
     ({**STANDALONE, "standalone.tls.existingSecret": '""'}, "set standalone.tls.existingSecret"),
     (
         {"mode": '"standalone"', "app.image": '""', "standalone.tls.existingSecret": '"server"'},

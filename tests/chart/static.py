@@ -18,7 +18,7 @@ import yaml
 
 import refusals
 from documentation import Documentation, Manifest  # noqa: F401  (tests of their own)
-from installed import Identity, Network, Rules, Schedule, Test, Upgrades, Users  # noqa: F401  (tests of their own)
+from installed import Identity, Network, Rules, Schedule, Sharing, Test, Upgrades, Users  # noqa: F401  (tests of their own)
 from rendering import CHART, ROOT, Refused, cases, containers, documents, helm, including_chart, notes, pod_specification, render
 
 SNAPSHOTS = ROOT / "tests/chart/snapshots"

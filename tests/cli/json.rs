@@ -69,10 +69,14 @@ async fn shapes() -> BTreeMap<String, Value> {
     let granted = ask(&["acquire", "job", "--label", "team=orders"]).await;
     let lease_id = granted["lease_id"].as_str().unwrap();
     let mut documents = vec![
-        ("acquire, busy", ask(&["acquire", "job"]).await),
+        ("acquire, busy", ask(&["acquire", "job", "--priority", "1"]).await),
         ("extend", ask(&["extend", lease_id, "--max-hold", "5m"]).await),
         ("ls", ask(&["ls"]).await),
         ("watch", first_line(&sidecar, &["watch", "-f", "job"]).await),
+        ("ls --by-sidecar", ask(&["ls", "--by-sidecar"]).await),
+        ("ls --by-sidecar --watch", {
+            first_line(&sidecar, &["ls", "--by-sidecar", "--watch"]).await
+        }),
         ("ls --watch", first_line(&sidecar, &["ls", "--watch"]).await),
         ("path", ask(&["path", "job"]).await),
         ("info", ask(&["info"]).await),

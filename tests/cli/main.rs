@@ -29,6 +29,7 @@ mod sas;
 mod schedule;
 mod script;
 mod serve;
+mod sharing;
 mod stalled;
 mod terminal;
 mod usage;

@@ -84,7 +84,7 @@ pub(crate) async fn what_a_sidecar_says(driver: &mut Driver, _: &mut Sidecar) {
     let info = driver.event("s", "server_info").await;
     assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
     let features = info["features"].as_array().unwrap();
-    for feature in ["checkpoints", "notice", "permits", "wait-without-end", "break"] {
+    for feature in ["checkpoints", "notice", "permits", "sharing", "wait-without-end", "break"] {
         assert!(features.iter().any(|one| one == feature), "{feature} is not in {features:?}");
     }
     assert!(!features.iter().any(|one| one == "hand-over"), "it was not asked for: {features:?}");

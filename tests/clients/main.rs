@@ -18,6 +18,7 @@ mod proxy;
 mod samples;
 mod scenarios;
 mod schedules;
+mod sharing;
 mod sidecar;
 mod table;
 

@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 
 use crate::driver::Driver;
 use crate::sidecar::Sidecar;
-use crate::{checkpoints, ends, following, notice, permits, scenarios, schedules};
+use crate::{checkpoints, ends, following, notice, permits, scenarios, schedules, sharing};
 
 /// Calls `$run` with each scenario's module and name.
 macro_rules! for_each_scenario {
@@ -38,6 +38,8 @@ macro_rules! for_each_scenario {
         $run!(notice, notice);
         $run!(notice, broken_during_the_notice);
         $run!(permits, permits);
+        $run!(sharing, greater_priority_takes_over);
+        $run!(sharing, share_is_said_back);
         $run!(following, lead);
         $run!(following, stop_waiting_to_lead);
         $run!(following, watch_locks);
@@ -91,7 +93,7 @@ fn is_asked_for(scenario: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_s13_s14_s16_s21_to_s28_t2_t8_t11_hold_in_every_language() {
+async fn s4_s13_s14_s16_s21_to_s28_s33_s34_t2_t8_t11_hold_in_every_language() {
     let languages = crate::languages();
     let running: Vec<_> = languages.iter().map(|language| tokio::spawn(all(language))).collect();
     let mut columns = Vec::new();

@@ -8,7 +8,7 @@ use leasehold::hold::{
     Action, CallerId, Event, Failure, Hold, LeaseGranted, Look, Memory, NoteSeen, Request, Resume,
     SaveAsked, SaveId, SavePart, Settings, StoreFailure, StoreFailureKind, Stored, Terms,
 };
-use leasehold::lock::{CheckpointValue, ETag, FencingToken, Fields, LeaseId, Record};
+use leasehold::lock::{CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record};
 use leasehold::time::{Instant, UnixMillis};
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -55,7 +55,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         }),
         2 => (caller(), 0..4_u64).prop_map(|(caller, of)| Happens::Saves(caller, of)),
         1 => Just(Happens::Suspects),
-        8 => (0..6_u8, 1..12_u64, 0..8_u8)
+        8 => (0..7_u8, 1..12_u64, 0..8_u8)
             .prop_map(|(kind, request, outcome)| Happens::Answered { kind, request, outcome }),
         1 => any::<bool>().prop_map(|ends_now| Happens::Broken { ends_now }),
         1 => (0..30_u64).prop_map(Happens::Drain),
@@ -97,9 +97,14 @@ fn answered(kind: u8, request: u64, outcome: u8) -> Event {
         2 => Event::WriteAnswered { request, answer: answer(refused, etag()) },
         3 => Event::RenewAnswered { request, answer: answer(refused, time) },
         4 => Event::ReleaseAnswered { request, answer: answer(refused, ()) },
+        5 => Event::BreakAnswered { request, answer: answer(refused, ()) },
         _ => {
             let token = FencingToken::from_u64(4_096 * request.0);
-            let note = request.0.is_multiple_of(2).then_some(NoteSeen { token, runs_out: true });
+            let note = request.0.is_multiple_of(2).then_some(NoteSeen {
+                token,
+                runs_out: true,
+                for_priority: request.0.is_multiple_of(4).then_some((Priority::MAX, time)),
+            });
             let look = Look { stored: stored(), breaking: outcome.is_multiple_of(2), note };
             Event::LookAnswered { request, answer: answer(refused, look) }
         }
@@ -166,6 +171,7 @@ fn terms(lease: u64, wait: u64) -> Terms {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        rebalance: false,
         resumable: !wait.is_multiple_of(3),
         record: Record::default(),
         brought: None,

@@ -48,6 +48,7 @@ fn coordinator() -> Coordinator {
         lease_duration: Duration::from_secs(60),
         max_hold_default: Duration::from_secs(600),
         holder: "fuzz".to_owned(),
+        sidecar: "sidecar".into(),
         max_holds: 100,
         max_waiters: 100,
         remembered_locks: 1_000,

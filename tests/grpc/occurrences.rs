@@ -47,7 +47,7 @@ async fn t2_an_occurrence_is_granted_until_its_outcome_is_recorded() {
     let account = Account::new();
     let (here, there) = (account.sidecar(), account.sidecar());
     let first = here.acquire(of(0)).await;
-    assert_eq!((first.attempt, first.understood.unwrap().occurrence_at), (1, at(0)));
+    assert_eq!((first.attempt, first.understood.as_ref().unwrap().occurrence_at), (1, at(0)));
     let failed = conclude(&here, &first, RunOutcome::Failed).await.unwrap();
     assert_eq!(failed.outcome_result(), OutcomeResult::Recorded);
     let second = there.acquire(of(0)).await;

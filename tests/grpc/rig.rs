@@ -107,6 +107,7 @@ pub(crate) fn settings() -> Settings {
         lease_duration: Duration::from_secs(60),
         max_hold_default: LIMITS.max_hold_default,
         holder: "the-pod".to_owned(),
+        sidecar: "sidecar".into(),
         max_holds: 100,
         max_waiters: 100,
         remembered_locks: 1_000,

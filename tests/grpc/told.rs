@@ -77,17 +77,17 @@ async fn s37_what_was_understood_of_a_spec_is_said_back() {
     let (here, there) = (account.sidecar(), account.sidecar());
     let plain = Understood { wait_without_end: false, permits: 1, ..Understood::default() };
     let grant = here.acquire(spec("nightly")).await;
-    assert_eq!(grant.understood, Some(plain));
-    assert_eq!(there.busy(spec("nightly")).await.understood, Some(plain));
+    assert_eq!(grant.understood.as_ref(), Some(&plain));
+    assert_eq!(there.busy(spec("nightly")).await.understood.as_ref(), Some(&plain));
     let mut stream = there.hold(spec("nightly")).await;
     let Event::Busy(busy) = next(&mut stream).await else { panic!() };
-    assert_eq!(busy.understood, Some(plain));
+    assert_eq!(busy.understood.as_ref(), Some(&plain));
     let mut endless = spec("nightly");
     endless.wait_without_end = true;
     let mut stream = there.hold(endless).await;
     let without_end = Understood { wait_without_end: true, permits: 1, ..Understood::default() };
     let Event::Waiting(waiting) = next(&mut stream).await else { panic!() };
-    assert_eq!(waiting.understood, Some(without_end));
+    assert_eq!(waiting.understood.as_ref(), Some(&without_end));
     here.release(&grant.lease_id).await;
     let grant = granted_after_waiting(&mut stream).await;
     assert_eq!(grant.understood, Some(without_end));
@@ -205,7 +205,15 @@ async fn a_sidecar_says_what_it_is() {
     assert_eq!((about.layout.as_str(), about.store.as_str()), ("readable", "memory"));
     assert_eq!(
         about.features,
-        ["checkpoints", "notice", "permits", "wait-without-end", "host-id-override", "schedules"]
+        [
+            "checkpoints",
+            "notice",
+            "permits",
+            "wait-without-end",
+            "sharing",
+            "host-id-override",
+            "schedules"
+        ]
     );
     let grant = sidecar.acquire(spec("nightly")).await;
     assert_eq!(about.boot_id, grant.validity.unwrap().valid_until.unwrap().boot_id);

@@ -58,7 +58,8 @@ async fn a_prefix_and_labels_choose_among_them() {
     let plain = sidecar.acquire(labelled("b", "plain")).await;
     let under = Some(Under::Prefix("leasehold/locks/".to_owned()));
     let labels = BTreeMap::from([("tier".to_owned(), "plain".to_owned())]);
-    let mut stream = watch(&sidecar, WatchLocksRequest { under, labels }).await;
+    let mut stream =
+        watch(&sidecar, WatchLocksRequest { under, labels, ..WatchLocksRequest::default() }).await;
     assert_eq!(changed(&mut stream).await.0, "b");
     let Event::Listed(listed) = next(&mut stream).await else { panic!() };
     assert_eq!(listed.locks, 1);

@@ -37,6 +37,7 @@ pub(crate) fn terms(permits: u32, wait: Duration) -> Terms {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        rebalance: false,
         resumable: false,
         record: Record {
             holder: "somebody".to_owned(),

@@ -73,7 +73,7 @@ impl Machine {
             for action in self.hold.handle_event(event, now) {
                 actions.extend(self.beside(bug, &action));
                 match self.behind(bug, action, now) {
-                    Behind::Action(action) => actions.push(action),
+                    Behind::Action(action) => actions.push(*action),
                     Behind::Event(event) => events.push(event),
                 }
             }
@@ -289,21 +289,21 @@ impl Machine {
             }
             (Bug::AcquiresToRenew, Action::SendRenew { request, lease_id, timeout, .. }) => {
                 self.renewals.insert(*request, ());
-                return Behind::Action(Action::SendAcquire {
+                return Behind::Action(Box::new(Action::SendAcquire {
                     request: *request,
                     lease_id: *lease_id,
                     duration: Duration::from_secs(15),
                     if_match: None,
                     read: false,
                     timeout: *timeout,
-                });
+                }));
             }
             (Bug::HandOverTellsLost, Action::TellInterrupted { caller }) => {
-                return Behind::Action(Action::TellLost {
+                return Behind::Action(Box::new(Action::TellLost {
                     caller: *caller,
                     reason: LossReason::Shutdown,
                     detail: "the sidecar shut down".to_owned(),
-                });
+                }));
             }
             (Bug::RepeatUnanswered, Action::TellSameGrant { .. }) => {
                 return Behind::Event(Event::TimePassed);
@@ -321,7 +321,7 @@ impl Machine {
         }
         match self.spoilt.behind(bug, &mut action, &self.hold) {
             Some(event) => Behind::Event(event),
-            None => Behind::Action(action),
+            None => Behind::Action(Box::new(action)),
         }
     }
 
@@ -345,7 +345,7 @@ impl Machine {
 
 /// What comes of an action.
 enum Behind {
-    Action(Action),
+    Action(Box<Action>),
     /// It is answered without being done.
     Event(Event),
 }

@@ -167,6 +167,7 @@ pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
         auto_renew: true,
         resumable: true,
         request_id: String::new(),
+        rebalance: false,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
         brought: None,
     }

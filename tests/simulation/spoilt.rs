@@ -64,7 +64,7 @@ impl Spoilt {
         let token = self.token;
         match (bug, &mut look.note) {
             (Bug::NoticeWithoutNote, none @ None) => {
-                *none = Some(NoteSeen { token, runs_out: true });
+                *none = Some(NoteSeen { token, runs_out: true, for_priority: None });
             }
             (Bug::OldNoteBelieved, Some(note)) => note.token = token,
             _ => {}

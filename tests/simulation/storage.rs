@@ -167,6 +167,7 @@ impl Storage {
         let note = note.map(|note| NoteSeen {
             token: note.token,
             runs_out: note.period == BreakPeriod::RunOut,
+            for_priority: note.for_priority.map(|priority| (priority, note.at)),
         });
         Ok(Look { stored: self.read(at, time)?, breaking, note })
     }
@@ -193,7 +194,8 @@ impl Storage {
         let (reason, by_whom) = ("stuck".to_owned(), "night".to_owned());
         let broken = match by {
             Breaker::Ours(period) => {
-                let note = BreakNote { period, reason, by: by_whom, token, at: time };
+                let note =
+                    BreakNote { period, reason, by: by_whom, token, at: time, for_priority: None };
                 self.locks.break_lease(&self.path, note, None, at).is_ok()
             }
             Breaker::Another(period) => {

@@ -5,7 +5,7 @@ use crate::{Source, assert_none, sources};
 /// A module of `src/`, and the modules that it may import.
 type Module = (&'static str, &'static [&'static str]);
 
-const MODULES: [Module; 15] = [
+const MODULES: [Module; 16] = [
     ("time", &[]),
     // Moments of a record are values of the clock.
     ("lock", &["time"]),
@@ -15,9 +15,10 @@ const MODULES: [Module; 15] = [
     ("schedule", &["lock", "time", "timetable"]),
     ("hold", &["lock", "time"]),
     ("pool", &["hold", "lock", "time"]),
+    ("sharing", &["hold", "lock", "time"]),
     // What is behind the feature `testing` uses its seeded randomness and its clock.
     ("store", &["lock", "time", "testing"]),
-    ("coordinator", &["pool", "hold", "store", "schedule", "lock", "time", "timetable"]),
+    ("coordinator", &["pool", "hold", "sharing", "store", "schedule", "lock", "time", "timetable"]),
     ("access", &["lock"]),
     // Lock, schedule, time and timetable: the values that the coordinator speaks in.
     ("grpc", &["coordinator", "access", "lock", "schedule", "time", "timetable"]),
@@ -91,9 +92,10 @@ const IMPURE: [&str; 9] = [
 ];
 
 fn impurities(source: &Source) -> Vec<String> {
-    let pure = ["src/lock/", "src/timetable/", "src/schedule/", "src/hold/", "src/pool/"]
-        .iter()
-        .any(|module| source.path.starts_with(module));
+    let pure =
+        ["src/lock/", "src/timetable/", "src/schedule/", "src/hold/", "src/pool/", "src/sharing/"]
+            .iter()
+            .any(|module| source.path.starts_with(module));
     if !pure || is_test(&source.path) {
         return Vec::new();
     }

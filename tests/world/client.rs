@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::coordinator::{CallError, Grant, HoldEvent, HoldRequest, Outcome, Validity};
-use leasehold::lock::{Labels, LeaseId, LockPath, Permits};
+use leasehold::lock::{Labels, LeaseId, LockPath, Permits, Sharing};
 use leasehold::testing::SeededRandom;
 use leasehold::time::BootReading;
 
@@ -105,6 +105,8 @@ impl Client {
             progress_timeout: random.chance(100).then(|| span(random, 20)),
             auto_renew: random.chance(900),
             request_id: String::new(),
+            sharing: Sharing::default(),
+            rebalance: false,
             holder: None,
             labels: Labels::default(),
             occurrence: None,

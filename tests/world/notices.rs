@@ -172,5 +172,6 @@ pub(crate) fn made_up(token: Option<FencingToken>) -> BreakNote {
         by: String::new(),
         token,
         at: leasehold::time::UnixMillis(0),
+        for_priority: None,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold::coordinator::{HoldEvent, HoldRequest};
-use leasehold::lock::{Labels, Permits};
+use leasehold::lock::{Labels, Permits, Sharing};
 
 use crate::chance::{Chance, Fault, Only};
 use crate::client::Client;
@@ -184,6 +184,8 @@ async fn wait_once(world: World, place: usize, lock: usize) {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        sharing: Sharing::default(),
+        rebalance: false,
         holder: None,
         labels: Labels::default(),
         occurrence: None,

@@ -333,6 +333,7 @@ fn settings(world: &World) -> Settings {
         lease_duration: Duration::from_secs(world.plan().lease),
         max_hold_default: MAX_HOLD,
         holder: "world".to_owned(),
+        sidecar: "sidecar".into(),
         max_holds: world.plan().max_holds,
         max_waiters: 1_000,
         remembered_locks: world.plan().remembered_locks,

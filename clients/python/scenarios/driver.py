@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
@@ -14,11 +13,20 @@ from typing import Any, Final, cast
 from contend import contend
 from measure import measure, quick
 from schedules import occurrence, runs
+from words import (
+    Command,
+    emit,
+    emit_error,
+    emit_granted,
+    key_of,
+    name_of,
+    options,
+    told_of_busy,
+    told_of_checkpoint,
+    told_of_record,
+)
 
 import leasehold
-
-Command = dict[str, Any]
-
 
 TOLD: Final[dict[type, str]] = {
     leasehold.AtRisk: "at_risk",
@@ -124,9 +132,7 @@ class Driver:
         try:
             await work(command)
         except leasehold.BusyError as error:
-            record = error.busy.record
-            holder, token = (record.holder, record.fencing_token) if record else ("", None)
-            emit(command, "busy", holder=holder, token=token, held_permits=error.busy.held_permits)
+            emit(command, "busy", **told_of_busy(error.busy))
         except leasehold.LostError as error:
             emit(command, "lost", reason=error.loss.reason.name, detail=error.loss.detail)
         except leasehold.ReleaseUnconfirmedError as error:
@@ -145,7 +151,7 @@ class Driver:
             if isinstance(event, leasehold.Waiting):
                 emit(command, "waiting", place=event.position)
             elif isinstance(event, leasehold.Revoked):
-                emit(command, "revoked", reason=event.notice.reason)
+                emit(command, "revoked", reason=event.notice.reason, for_priority=event.notice.for_priority)
             elif type(event) in TOLD:
                 emit(command, TOLD[type(event)])
 
@@ -215,12 +221,15 @@ class Driver:
             emit(command, "stopped_leading")
 
     async def _watch_locks(self, command: Command) -> None:
-        under: leasehold.WatchOptions = {"prefix": command["prefix"]} if command.get("prefix") else {}
+        under = cast(
+            "leasehold.WatchOptions", {name: command[name] for name in ("prefix", "share") if command.get(name)}
+        )
         async with contextlib.aclosing(self._client.watch_locks(**under)) as events:
             async for event in events:
                 match event:
                     case leasehold.LockChanged(record):
-                        emit(command, "lock_changed", path=record.lock_path, state=record.state.name)
+                        told = told_of_record(record)
+                        emit(command, "lock_changed", path=record.lock_path, state=record.state.name, **told)
                     case leasehold.LockGone(path):
                         emit(command, "lock_gone", path=path)
                     case leasehold.Listed(locks):
@@ -250,7 +259,8 @@ class Driver:
         emit(command, "resolved", lock_path=path.lock_path)
 
     async def _list(self, command: Command) -> None:
-        emit(command, "listed", paths=[record.lock_path async for record in self._client.list_locks()])
+        share: leasehold.ListOptions = {"share": command["share"]} if command.get("share") else {}
+        emit(command, "listed", paths=[record.lock_path async for record in self._client.list_locks(**share)])
 
     async def _check(self, command: Command) -> None:
         check = await self._client.check_token(key_of(command), command["token"])
@@ -264,7 +274,7 @@ class Driver:
     async def _watch(self, command: Command) -> None:
         async with contextlib.aclosing(self._client.watch_lock(key_of(command))) as records:
             async for record in records:
-                emit(command, "watched", state=record.state.name)
+                emit(command, "watched", state=record.state.name, **told_of_record(record))
 
     async def _exit_with_open_watch(self, command: Command) -> None:
         def first() -> leasehold.LockRecord:
@@ -291,71 +301,6 @@ class Driver:
 
     async def _contend(self, command: Command) -> None:
         emit(command, "done", tokens=await contend(self._client, Path(command["file"]), command["times"]))
-
-
-def name_of(command: Command) -> tuple[str, str]:
-    """Give the function and the scope."""
-    return command["function"], command.get("scope") or ""
-
-
-def key_of(command: Command) -> leasehold.LockKey:
-    """Give the key."""
-    return leasehold.LockKey(*name_of(command))
-
-
-def options(command: Command) -> leasehold.LeaseOptions:
-    """Give what is asked for besides the name."""
-    asked: dict[str, object] = {}
-    names = {
-        "lease_ms": "lease_duration",
-        "max_hold_ms": "max_hold",
-        "min_hold_ms": "min_hold",
-        "progress_timeout_ms": "progress_timeout",
-    }
-    for given, name in names.items():
-        if command.get(given) is not None:
-            asked[name] = command[given] / 1_000
-    wait = command.get("wait_ms") or 0
-    asked["wait"] = leasehold.FOREVER if wait == -1 or command.get("wait_forever") else wait / 1_000
-    if command.get("permits") is not None:
-        asked["permits"] = command["permits"]
-    asked["labels"] = command.get("labels") or {}
-    return cast("leasehold.LeaseOptions", asked)
-
-
-def emit(command: Command, event: str, **more: object) -> None:
-    """Tell an event."""
-    sys.stdout.write(json.dumps({"id": command["id"], "event": event, **more}) + "\n")
-    sys.stdout.flush()
-
-
-def emit_granted(command: Command, grant: leasehold.Grant) -> None:
-    """Tell a grant."""
-    checkpoint = grant.checkpoint.value.decode() if grant.checkpoint else None
-    emit(
-        command,
-        "granted",
-        token=grant.fencing_token,
-        lease_id=grant.lease_id,
-        lock_path=grant.lock_path,
-        permit=grant.permit,
-        checkpoint=checkpoint,
-    )
-
-
-def told_of_checkpoint(result: leasehold.ReleaseResult) -> dict[str, object]:
-    """Give what a release told of its checkpoint."""
-    return {} if result.checkpoint is None else {"checkpoint": result.checkpoint.outcome.name.lower()}
-
-
-def emit_error(command: Command, error: leasehold.LeaseholdError) -> None:
-    """Tell an error."""
-    if isinstance(error, leasehold.RefusedError):
-        fields = [violation.field for violation in error.violations]
-        code, reason, message = error.code.name, error.reason_name, error.message
-    else:
-        code, reason, message, fields = type(error).__name__, None, str(error), []
-    emit(command, "error", code=code, reason=reason, message=message, fields=fields)
 
 
 def client_options() -> leasehold.ClientOptions:

@@ -84,15 +84,31 @@ async def a_hold_is_told_with_its_checkpoint_its_permit_and_its_notice() -> None
         made.sidecar.info.fencing_token = 65_536
         driver.do("info")
         assert await driver.event() == {"event": "info", "state": "HELD", "token": 65_536}
-        note = lock_pb2.BreakNote(reason="new build")
+        note = lock_pb2.BreakNote(reason="new build", for_priority=9)
         call.tell(wire.HoldLeaseResponse(revoked=hold_pb2.Revoked(validity=TOLD, break_note=note)))
-        assert await driver.event() == {"event": "revoked", "reason": "new build"}
+        assert await driver.event() == {"event": "revoked", "reason": "new build", "for_priority": 9}
         made.sidecar.release = hold_pb2.ReleaseResult(
             outcome=hold_pb2.RELEASE_OUTCOME_RELEASED, checkpoint_outcome=hold_pb2.CHECKPOINT_OUTCOME_SAVED
         )
         driver.do("release", checkpoint="eight")
         assert await driver.event() == {"event": "released", "checkpoint": "saved"}
         assert made.sidecar.asked[-1].endswith("with b'eight'")
+
+
+async def a_busy_lock_is_told_with_why_a_priority_waits() -> None:
+    async with driven() as (made, driver):
+        driver.do("acquire", function="f", priority=7, yields=True, share="listeners", rebalance=True)
+        understood = hold_pb2.Understood(priority=7, yields=True, share="listeners", rebalance=True)
+        busy = hold_pb2.Busy(understood=understood, priority_status=hold_pb2.PRIORITY_STATUS_NOT_GREATER)
+        busy.record.holder, busy.record.sidecar, busy.record.priority = "a", "pod-a/17", 7
+        made.sidecar.answer = wire.AcquireLeaseResponse(busy=busy)
+        told = await driver.event()
+        assert (told["event"], told["holder"], told["priority_status"]) == ("busy", "a", "NOT_GREATER")
+        assert (told["sidecar"], told["share"], told["priority"]) == ("pod-a/17", "", 7)
+        assert made.sidecar.requests[0].spec.priority == 7
+        made.sidecar.answer = wire.AcquireLeaseResponse(busy=hold_pb2.Busy())
+        driver.do("acquire", function="f")
+        assert (await driver.event())["priority_status"] is None
 
 
 async def a_save_of_a_hold_that_is_lost_fails() -> None:
@@ -126,7 +142,8 @@ async def a_leader_is_told_term_by_term() -> None:
 
 async def all_locks_and_the_sidecar_are_told() -> None:
     async with driven() as (made, driver):
-        record = lock_pb2.LockRecord(lock_path="l", state=lock_pb2.LOCK_STATE_HELD)
+        record = lock_pb2.LockRecord(lock_path="l", state=lock_pb2.LOCK_STATE_HELD, sidecar="pod-a/17")
+        record.share, record.priority, record.yields = "listeners", 7, True
         made.sidecar.watch_stays_open = True
         made.sidecar.changes = [
             [
@@ -135,11 +152,16 @@ async def all_locks_and_the_sidecar_are_told() -> None:
                 wire.WatchLocksResponse(gone="l"),
             ]
         ]
-        driver.do("watch_locks", prefix="locks/p")
-        assert await driver.event() == {"event": "lock_changed", "path": "l", "state": "HELD"}
+        driver.do("watch_locks", prefix="locks/p", share="listeners")
+        place = {"sidecar": "pod-a/17", "share": "listeners", "priority": 7, "yields": True}
+        assert await driver.event() == {"event": "lock_changed", "path": "l", "state": "HELD", **place}
         assert await driver.event() == {"event": "listed", "locks": 1}
         assert await driver.event() == {"event": "lock_gone", "path": "l"}
-        assert made.sidecar.requests[0].prefix == "locks/p"
+        assert (made.sidecar.requests[0].prefix, made.sidecar.requests[0].share) == ("locks/p", "listeners")
+        made.sidecar.pages = [wire.ListLocksResponse(records=[record])]
+        driver.do("list", share="listeners")
+        assert await driver.event() == {"event": "listed", "paths": ["l"]}
+        assert made.sidecar.requests[1].share == "listeners"
         made.sidecar.answer = wire.GetServerInfoResponse(version="0.2.0", features=["permits", "notice"])
         driver.do("server_info")
         assert await driver.event() == {"event": "server_info", "version": "0.2.0", "features": ["notice", "permits"]}

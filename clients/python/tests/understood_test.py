@@ -33,7 +33,10 @@ def older() -> wire.HoldLeaseResponse:
     return answer
 
 
-@pytest.mark.parametrize("options", [{"wait": leasehold.FOREVER}, {"permits": 3}])
+SHARING: list[leasehold.LeaseOptions] = [{"priority": 7}, {"yields": True}, {"share": "listeners"}, {"rebalance": True}]
+
+
+@pytest.mark.parametrize("options", [{"wait": leasehold.FOREVER}, {"permits": 3}, *SHARING])
 async def s37_a_grant_that_was_not_understood_is_released(options: leasehold.LeaseOptions) -> None:
     async with bench() as (made, client):
         task, call = await asked(made, client, options)
@@ -56,10 +59,11 @@ async def s37_a_release_of_it_that_fails_is_noted() -> None:
         assert "was not released" in caught.value.__notes__[0]
 
 
+@pytest.mark.parametrize("options", [{"wait": leasehold.FOREVER}, *SHARING])
 @pytest.mark.parametrize("answer", ["busy", "waiting"])
-async def s37_a_wait_that_was_not_understood_is_left(answer: str) -> None:
+async def s37_a_wait_that_was_not_understood_is_left(answer: str, options: leasehold.LeaseOptions) -> None:
     async with bench() as (made, client):
-        task, call = await asked(made, client, {"wait": leasehold.FOREVER})
+        task, call = await asked(made, client, options)
         if answer == "busy":
             call.tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy()))
         else:
@@ -72,7 +76,8 @@ async def s37_a_wait_that_was_not_understood_is_left(answer: str) -> None:
 
 async def s37_what_was_not_asked_for_needs_no_echo() -> None:
     async with bench() as (made, client):
-        task, call = await asked(made, client, {"wait": 5, "permits": 1})
+        nothing: leasehold.LeaseOptions = {"priority": 0, "yields": False, "share": "", "rebalance": False}
+        task, call = await asked(made, client, {"wait": 5, "permits": 1, **nothing})
         call.tell(older())
         assert await task == 0
 
@@ -98,7 +103,9 @@ async def s37_a_unary_grant_that_was_not_understood_is_released() -> None:
         made.sidecar.answer = wire.AcquireLeaseResponse(granted=told)
         with pytest.raises(leasehold.UnsupportedError, match="permits"):
             await client.acquire("f", permits=2)
-        assert made.sidecar.asked == ["release lease-9 of generation 1"]
+        with pytest.raises(leasehold.UnsupportedError, match="share='listeners'"):
+            await client.acquire("f", share="listeners")
+        assert made.sidecar.asked == ["release lease-9 of generation 1"] * 2
         made.sidecar.answer = wire.AcquireLeaseResponse(busy=hold_pb2.Busy())
         with pytest.raises(leasehold.UnsupportedError, match="permits"):
             await client.acquire("f", permits=2)

@@ -577,6 +577,12 @@ pub struct LockRecord {
     /// `lease_duration` it says when the lock becomes available at the latest if its holder dies now.
     #[prost(message, optional, tag = "17")]
     pub renewed_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Which sidecar acquired the lock: its name and a number of the process. Empty if the record does not say.
+    #[prost(string, tag = "18")]
+    pub sidecar: ::prost::alloc::string::String,
+    /// The group of like locks that the holder named (LeaseSpec.share). Empty for none.
+    #[prost(string, tag = "19")]
+    pub share: ::prost::alloc::string::String,
     /// The lock's schedule, or the occurrences that its callers named. Absent if it has neither.
     #[prost(message, optional, tag = "20")]
     pub schedule: ::core::option::Option<ScheduleState>,
@@ -595,6 +601,26 @@ pub struct LockRecord {
     /// The size of the checkpoint's value in bytes. Absent if there is none.
     #[prost(uint32, optional, tag = "52")]
     pub checkpoint_size: ::core::option::Option<u32>,
+    /// The holder's priority (LeaseSpec.priority).
+    #[prost(uint32, tag = "60")]
+    pub priority: u32,
+    /// Whether the holder yields to a greater priority (LeaseSpec.yields).
+    #[prost(bool, tag = "61")]
+    pub yields: bool,
+    /// For whom the lock is kept after a break. Absent if it is for nobody in particular.
+    #[prost(message, optional, tag = "62")]
+    pub reserved: ::core::option::Option<Reservation>,
+}
+/// A lock that a caller of greater priority had broken is kept for it for a short while after the release, so that
+/// others do not take it first. Rule S33.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Reservation {
+    /// Callers of a smaller priority are not granted the lock.
+    #[prost(uint32, tag = "1")]
+    pub priority: u32,
+    /// Until then, by the store's clock.
+    #[prost(message, optional, tag = "2")]
+    pub until: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// A small value stored with a lock: where the next holder goes on from. Rules S23 to S27.
 ///
@@ -634,6 +660,9 @@ pub struct BreakNote {
     /// How the lease was broken. UNSPECIFIED if the note does not say.
     #[prost(enumeration = "BreakMode", tag = "5")]
     pub mode: i32,
+    /// The priority of the waiting caller for which it was broken (LeaseSpec.priority). Absent if an operator broke it.
+    #[prost(uint32, optional, tag = "6")]
+    pub for_priority: ::core::option::Option<u32>,
 }
 /// The purpose of a lock. It is part of the name, so the same function and scope have two independent locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -796,6 +825,27 @@ pub struct LeaseSpec {
     /// INVALID_ARGUMENT. Default: false.
     #[prost(bool, tag = "11")]
     pub wait_without_end: bool,
+    /// How important this caller is: 0 to 2^31 - 1. Callers of one lock are served by priority, then in the order of their
+    /// arrival. A caller that has waited for one lease duration breaks a holder of smaller priority that `yields`: the
+    /// holder is told (Revoked), and has what is left of its lease to finish. A lock is broken so at most once in two lease
+    /// durations. A number that grows with each version, such as a build number, makes the newest version take over. Not
+    /// with `permits` above 1. Default: 0. Rule S33.
+    #[prost(uint32, tag = "12")]
+    pub priority: u32,
+    /// Whether this caller, once it holds the lock, may be broken by one of greater priority, or by one of equal priority
+    /// that rebalances (`rebalance`). Not with `permits` above 1. Default: false. Rules S33, S35.
+    #[prost(bool, tag = "13")]
+    pub yields: bool,
+    /// A group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: a sidecar
+    /// leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no control characters. Not
+    /// with `permits` above 1. Default: none. Rule S34.
+    #[prost(string, tag = "14")]
+    pub share: ::prost::alloc::string::String,
+    /// While this caller waits, its sidecar may take one lock of the share from a sidecar that holds at least two more, if
+    /// that lock's holder `yields` and has equal priority: one at a time, at most one a minute. Only with `share` and
+    /// `yields`. Default: false. Rule S35.
+    #[prost(bool, tag = "15")]
+    pub rebalance: bool,
     /// The occurrence that this caller is about to run, for callers with a scheduler of their own, such as a Kubernetes
     /// CronJob in two clusters. It is granted until an outcome was recorded for it (ReleaseLeaseRequest.outcome), and never
     /// after: then the answer is AlreadyDone. One that is older than the newest recorded one is Skipped. In whole seconds.
@@ -819,11 +869,23 @@ pub struct LeaseSpec {
 /// releases the hold and fails (UNSUPPORTED). Rule S37.
 ///
 /// Numbers 20 to 59 are kept as the head of lock.proto says.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Understood {
     /// As in the spec.
     #[prost(bool, tag = "1")]
     pub wait_without_end: bool,
+    /// As in the spec.
+    #[prost(uint32, tag = "12")]
+    pub priority: u32,
+    /// As in the spec.
+    #[prost(bool, tag = "13")]
+    pub yields: bool,
+    /// As in the spec.
+    #[prost(string, tag = "14")]
+    pub share: ::prost::alloc::string::String,
+    /// As in the spec.
+    #[prost(bool, tag = "15")]
+    pub rebalance: bool,
     /// As in the spec.
     #[prost(message, optional, tag = "20")]
     pub occurrence_at: ::core::option::Option<::prost_types::Timestamp>,
@@ -941,6 +1003,9 @@ pub struct Busy {
     /// What was understood of the spec.
     #[prost(message, optional, tag = "4")]
     pub understood: ::core::option::Option<Understood>,
+    /// Why the caller's priority did not free the lock. Only for a caller that gave one; UNSPECIFIED otherwise.
+    #[prost(enumeration = "PriorityStatus", tag = "5")]
+    pub priority_status: i32,
     /// How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits.
     #[prost(uint32, tag = "40")]
     pub held_permits: u32,
@@ -958,7 +1023,7 @@ pub struct AlreadyDone {
 }
 /// The occurrence that the caller named is older than the newest one that has an outcome, and none was recorded for it
 /// itself. It is not granted. This is an answer, not an error.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Skipped {
     /// The newest occurrence that has an outcome.
     #[prost(message, optional, tag = "1")]
@@ -1135,6 +1200,59 @@ impl BusyReason {
             "BUSY_REASON_HELD" => Some(Self::Held),
             "BUSY_REASON_BREAKING" => Some(Self::Breaking),
             "BUSY_REASON_RESTING" => Some(Self::Resting),
+            _ => None,
+        }
+    }
+}
+/// Why a caller with a priority waits all the same. Rule S33.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PriorityStatus {
+    /// The caller gave no priority, or nothing is known of the holder.
+    Unspecified = 0,
+    /// The holder does not yield: it is waited for like any other.
+    HolderDoesNotYield = 1,
+    /// The holder's priority is not smaller than the caller's.
+    NotGreater = 2,
+    /// The caller has not waited for a lease duration yet, or tried only once.
+    WaitedTooShort = 3,
+    /// The lock was broken less than two lease durations ago.
+    BrokenRecently = 4,
+    /// The holder was told, and has until its lease expires to finish.
+    Revoked = 5,
+    /// The store refuses to break leases with the sidecar's credentials.
+    CannotBreak = 6,
+    /// The lock is reserved for a caller of greater priority that had it broken.
+    Reserved = 7,
+}
+impl PriorityStatus {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "PRIORITY_STATUS_UNSPECIFIED",
+            Self::HolderDoesNotYield => "PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD",
+            Self::NotGreater => "PRIORITY_STATUS_NOT_GREATER",
+            Self::WaitedTooShort => "PRIORITY_STATUS_WAITED_TOO_SHORT",
+            Self::BrokenRecently => "PRIORITY_STATUS_BROKEN_RECENTLY",
+            Self::Revoked => "PRIORITY_STATUS_REVOKED",
+            Self::CannotBreak => "PRIORITY_STATUS_CANNOT_BREAK",
+            Self::Reserved => "PRIORITY_STATUS_RESERVED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PRIORITY_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
+            "PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD" => Some(Self::HolderDoesNotYield),
+            "PRIORITY_STATUS_NOT_GREATER" => Some(Self::NotGreater),
+            "PRIORITY_STATUS_WAITED_TOO_SHORT" => Some(Self::WaitedTooShort),
+            "PRIORITY_STATUS_BROKEN_RECENTLY" => Some(Self::BrokenRecently),
+            "PRIORITY_STATUS_REVOKED" => Some(Self::Revoked),
+            "PRIORITY_STATUS_CANNOT_BREAK" => Some(Self::CannotBreak),
+            "PRIORITY_STATUS_RESERVED" => Some(Self::Reserved),
             _ => None,
         }
     }
@@ -1521,6 +1639,9 @@ pub struct ListLocksRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    /// Only those whose holder, or last holder, named this share (LeaseSpec.share). Default (empty): all.
+    #[prost(string, tag = "7")]
+    pub share: ::prost::alloc::string::String,
     /// The locks to list. Default: those under the sidecar's host id.
     #[prost(oneof = "list_locks_request::Under", tags = "1, 2")]
     pub under: ::core::option::Option<list_locks_request::Under>,
@@ -1573,6 +1694,9 @@ pub struct WatchLocksRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    /// Only those whose holder, or last holder, named this share (LeaseSpec.share). Default (empty): all.
+    #[prost(string, tag = "4")]
+    pub share: ::prost::alloc::string::String,
     /// The locks to follow. Default: those under the sidecar's host id.
     #[prost(oneof = "watch_locks_request::Under", tags = "1, 2")]
     pub under: ::core::option::Option<watch_locks_request::Under>,
@@ -1605,7 +1729,7 @@ pub mod watch_locks_response {
         /// A lock's record, when the stream begins and after each change.
         #[prost(message, tag = "1")]
         Changed(super::LockRecord),
-        /// The path of a lock that was deleted, or that does not have the labels any more.
+        /// The path of a lock that was deleted, or that does not have the labels or the share any more.
         #[prost(string, tag = "2")]
         Gone(::prost::alloc::string::String),
         /// Everything that is known has been sent. Sent after the first records, and repeated at least every 30 s.
@@ -1809,7 +1933,7 @@ pub struct GetServerInfoResponse {
     /// The configured limits.
     #[prost(message, optional, tag = "3")]
     pub limits: ::core::option::Option<ServerLimits>,
-    /// What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
+    /// What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`, `sharing` (priorities and shares),
     /// `break` (admin.allow_break is set), `host-id-override`, `hand-over`, `schedules` (ScheduleService),
     /// `schedule-changes` (admin.allow_schedule_changes is set). A client ignores a name that it does not know.
     #[prost(string, repeated, tag = "4")]

@@ -63,14 +63,14 @@ impl<T> Outcome<T> {
     }
 
     /// That the occurrence is over; an error if none was named.
-    pub(crate) fn already_done(done: proto::AlreadyDone, wanted: Wanted) -> Result<Self, Error> {
+    pub(crate) fn already_done(done: proto::AlreadyDone, wanted: &Wanted) -> Result<Self, Error> {
         wanted.check_occurrence()?;
         let run = done.run.ok_or(Error::Protocol("an occurrence is done without saying how"))?;
         Ok(Self::AlreadyDone(Box::new(EndedRun::from_wire(run))))
     }
 
     /// As [`already_done`](Self::already_done).
-    pub(crate) fn skipped(skipped: &proto::Skipped, wanted: Wanted) -> Result<Self, Error> {
+    pub(crate) fn skipped(skipped: &proto::Skipped, wanted: &Wanted) -> Result<Self, Error> {
         wanted.check_occurrence()?;
         Ok(Self::Skipped { watermark: moment(skipped.watermark.as_ref()) })
     }
@@ -181,15 +181,15 @@ impl Client {
         let answer = self.answer(lane.acquire_lease(within(patience, request)).await)?;
         match answer.outcome {
             Some(Wire::Granted(grant)) => {
-                self.check_grant(wanted, &grant).await?;
+                self.check_grant(&wanted, &grant).await?;
                 Ok(Outcome::Granted(Grant::from_wire(grant)))
             }
             Some(Wire::Busy(busy)) => {
-                wanted.check(busy.understood)?;
+                wanted.check(busy.understood.clone())?;
                 Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))))
             }
-            Some(Wire::AlreadyDone(done)) => Outcome::already_done(done, wanted),
-            Some(Wire::Skipped(skipped)) => Outcome::skipped(&skipped, wanted),
+            Some(Wire::AlreadyDone(done)) => Outcome::already_done(done, &wanted),
+            Some(Wire::Skipped(skipped)) => Outcome::skipped(&skipped, &wanted),
             None => Err(Error::Protocol("an acquire was answered without an outcome")),
         }
     }

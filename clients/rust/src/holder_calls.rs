@@ -87,10 +87,10 @@ impl Client {
     /// [`Reason::Unsupported`] then.
     pub(crate) async fn check_grant(
         &self,
-        wanted: Wanted,
+        wanted: &Wanted,
         grant: &proto::Grant,
     ) -> Result<(), Error> {
-        let understood = wanted.check(grant.understood);
+        let understood = wanted.check(grant.understood.clone());
         if understood.is_err() {
             // What is not released expires.
             let _ = self.release_hold(grant.lease_id.clone(), grant.generation, None, None).await;

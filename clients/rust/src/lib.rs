@@ -36,10 +36,10 @@ pub use messages::{
     Code, Completed, Completion, CompletionResult, Deadline, DefinitionInForce, EndedRun, Extended,
     Grant, Health, HeldLock, HoldState, LeaseSpec, ListLocks, ListSchedules, LockKey, LockMode,
     LockPage, LockRecord, LockSelector, LockState, LocksUnder, LossReason, Occurrence, Overlap,
-    PreviewSchedule, ReleaseOutcome, ReleaseResult, ResolvedPath, RunKind, RunOutcome, RunTimeout,
-    SavedWith, Schedule, SchedulePage, SchedulePreview, ScheduleSpec, ScheduleState, ServerInfo,
-    ServerLimits, Standby, StartedRun, Subscription, Timetable, TokenCheck, TokenStatus,
-    UnderstoodSchedule, Validity, Waiting,
+    PreviewSchedule, PriorityStatus, ReleaseOutcome, ReleaseResult, Reservation, ResolvedPath,
+    RunKind, RunOutcome, RunTimeout, SavedWith, Schedule, SchedulePage, SchedulePreview,
+    ScheduleSpec, ScheduleState, ServerInfo, ServerLimits, Standby, StartedRun, Subscription,
+    Timetable, TokenCheck, TokenStatus, UnderstoodSchedule, Validity, Waiting,
 };
 pub use reason::Reason;
 pub use runs::{Run, Runs, ScheduleEvent};

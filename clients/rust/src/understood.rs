@@ -5,10 +5,14 @@ use crate::messages::LeaseSpec;
 use crate::proto;
 
 /// Those fields of a request that change what the caller gets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     wait_without_end: bool,
     permits: u32,
+    priority: u32,
+    yields: bool,
+    share: String,
+    rebalance: bool,
     occurrence_at: Option<prost_types::Timestamp>,
 }
 
@@ -17,12 +21,16 @@ impl Wanted {
         Self {
             wait_without_end: spec.wait_without_end,
             permits: spec.permits,
+            priority: spec.priority,
+            yields: spec.yields,
+            share: spec.share.clone(),
+            rebalance: spec.rebalance,
             occurrence_at: spec.occurrence_at.map(prost_types::Timestamp::from),
         }
     }
 
     /// Checks that a call was answered about an occurrence because it has named one.
-    pub(crate) const fn check_occurrence(self) -> Result<(), Error> {
+    pub(crate) const fn check_occurrence(&self) -> Result<(), Error> {
         match self.occurrence_at {
             Some(_) => Ok(()),
             None => Err(Error::Protocol("a call without an occurrence was answered with one")),
@@ -33,11 +41,15 @@ impl Wanted {
     ///
     /// # Errors
     /// [`Reason::Unsupported`](crate::Reason::Unsupported), when it does not know a field that was set.
-    pub(crate) fn check(self, understood: Option<proto::Understood>) -> Result<(), Error> {
+    pub(crate) fn check(&self, understood: Option<proto::Understood>) -> Result<(), Error> {
         let understood = understood.unwrap_or_default();
         let missed = [
             ("wait_without_end", self.wait_without_end && !understood.wait_without_end),
             ("permits", self.permits > 1 && understood.permits != self.permits),
+            ("priority", understood.priority != self.priority),
+            ("yields", self.yields && !understood.yields),
+            ("share", understood.share != self.share),
+            ("rebalance", self.rebalance && !understood.rebalance),
             (
                 "occurrence_at",
                 self.occurrence_at.is_some() && understood.occurrence_at != self.occurrence_at,

@@ -27,13 +27,15 @@ pub struct WatchLocks {
     pub under: LocksUnder,
     /// Only those whose record has all of these labels. Default: all.
     pub labels: BTreeMap<String, String>,
+    /// Only those whose holder, or last holder, named this share. Default: empty, all.
+    pub share: String,
 }
 
 impl WatchLocks {
     /// All locks there.
     #[must_use]
     pub fn under(under: LocksUnder) -> Self {
-        Self { under, labels: BTreeMap::new() }
+        Self { under, ..Self::default() }
     }
 
     /// Only those whose record has this label, and those given before.
@@ -43,13 +45,19 @@ impl WatchLocks {
         self
     }
 
+    /// Only those whose holder, or last holder, named this share.
+    #[must_use]
+    pub fn in_share(self, share: impl Into<String>) -> Self {
+        Self { share: share.into(), ..self }
+    }
+
     fn into_wire(self) -> WatchLocksRequest {
         let under = match self.under {
             LocksUnder::OwnHostId => None,
             LocksUnder::HostId(host_id) => Some(Under::HostId(host_id)),
             LocksUnder::Prefix(prefix) => Some(Under::Prefix(prefix)),
         };
-        WatchLocksRequest { under, labels: self.labels }
+        WatchLocksRequest { under, labels: self.labels, share: self.share }
     }
 }
 
@@ -59,7 +67,7 @@ impl WatchLocks {
 pub enum LocksEvent {
     /// A lock's record, when the watch begins and after each change.
     Changed(Box<LockRecord>),
-    /// The path of a lock that was deleted, or that does not have the labels any more.
+    /// The path of a lock that was deleted, or that does not have the labels or the share any more.
     Gone(String),
     /// Everything that is known has been told. Repeated at least every 30 s.
     Listed {

@@ -11,7 +11,7 @@ import { measure } from "./measure.js";
 import { occurrence, runs } from "./schedules.js";
 import type { Command, Running } from "./talk.js";
 import { checkpointFields, connected, connectedBefore, holdRequest, lockName, nameOf, running } from "./talk.js";
-import { say, sayEvent, sayFailure, sayGrant } from "./talk.js";
+import { placeFields, say, sayEvent, sayFailure, sayGrant } from "./talk.js";
 
 async function hold(command: Command): Promise<void> {
   const { id } = command;
@@ -74,23 +74,23 @@ async function watch(command: Command): Promise<void> {
   running.set(command.id, { abort });
   try {
     const client = await connected();
-    for await (const { state } of client.watchLock(lockName(command), { signal: abort.signal })) {
-      say(command.id, "watched", { state: nameOf("LOCK_STATE_", state) });
+    for await (const record of client.watchLock(lockName(command), { signal: abort.signal })) {
+      say(command.id, "watched", { state: nameOf("LOCK_STATE_", record.state), ...placeFields(record) });
     }
   } catch (error) {
     sayFailure(command.id, error, abort);
   }
 }
 
-async function watchLocks({ id, prefix }: Command): Promise<void> {
+async function watchLocks({ id, prefix, share }: Command): Promise<void> {
   const abort = new AbortController();
   running.set(id, { abort });
   try {
-    const options = prefix === undefined ? {} : { prefix };
+    const options = { ...(prefix === undefined ? {} : { prefix }), share: share ?? "" };
     for await (const event of (await connected()).watchLocks({ ...options, signal: abort.signal })) {
       if (event.type === "changed") {
         const { lockPath: path, state } = event.record;
-        say(id, "lock_changed", { path, state: nameOf("LOCK_STATE_", state) });
+        say(id, "lock_changed", { path, state: nameOf("LOCK_STATE_", state), ...placeFields(event.record) });
       } else if (event.type === "gone") say(id, "lock_gone", { path: event.lockPath });
       else say(id, "listed", { locks: event.locks });
     }
@@ -230,9 +230,10 @@ const COMMANDS: Record<string, (command: Command) => Promise<void> | void> = {
     const { lockPath } = await (await connected()).resolvePath(lockName(command));
     say(command.id, "resolved", { lock_path: lockPath });
   },
-  list: async ({ id }) => {
+  list: async ({ id, share }) => {
     const paths: string[] = [];
-    for await (const { lockPath } of (await connected()).listLocks()) paths.push(lockPath);
+    const locks = (await connected()).listLocks({ share: share ?? "" });
+    for await (const { lockPath } of locks) paths.push(lockPath);
     say(id, "listed", { paths });
   },
   check: async (command) => {

@@ -12,7 +12,7 @@ import {
   UnreachableError,
   lossReasonName,
 } from "leasehold-client";
-import type { Checkpoint, Hold, HoldEvent, HoldRequest, ReleaseResult } from "leasehold-client";
+import type { Checkpoint, Hold, HoldEvent, HoldRequest, LockRecord, ReleaseResult } from "leasehold-client";
 
 export interface Command {
   readonly id: string;
@@ -30,6 +30,10 @@ export interface Command {
   readonly reason?: string;
   readonly now?: boolean;
   readonly permits?: number | null;
+  readonly priority?: number | null;
+  readonly yields?: boolean | null;
+  readonly share?: string | null;
+  readonly rebalance?: boolean | null;
   readonly wait_forever?: boolean;
   readonly prefix?: string;
   readonly value?: string;
@@ -88,6 +92,10 @@ export function holdRequest(command: Command): HoldRequest {
   };
   set("waitMs", command.wait_ms === -1 || command.wait_forever === true ? Infinity : command.wait_ms);
   set("permits", command.permits);
+  set("priority", command.priority);
+  set("yields", command.yields);
+  set("share", command.share);
+  set("rebalance", command.rebalance);
   set("leaseDurationMs", command.lease_ms);
   set("maxHoldMs", command.max_hold_ms);
   set("minHoldMs", command.min_hold_ms);
@@ -113,6 +121,11 @@ export function sayGrant(id: string, grant: Granted, checkpoint: Checkpoint | un
   say(id, "granted", { ...fields, checkpoint: checkpoint?.text() ?? null });
 }
 
+/** What a record tells of its holder's place among others. */
+export function placeFields({ sidecar, share, priority, yields }: LockRecord): Fields {
+  return { sidecar, share, priority, yields };
+}
+
 /** What became of the checkpoint of a release, if it had one. */
 export function checkpointFields({ checkpointOutcome }: ReleaseResult): Fields {
   if (checkpointOutcome === CheckpointOutcome.UNSPECIFIED) return {};
@@ -134,7 +147,7 @@ export function sayEvent(id: string, event: HoldEvent): void {
       say(id, event.type);
       break;
     case "revoked":
-      say(id, "revoked", { reason: event.notice.reason });
+      say(id, "revoked", { reason: event.notice.reason, for_priority: event.notice.forPriority ?? null });
       break;
     // Said where the block begins and ends, or not at all.
     case "granted":
@@ -146,8 +159,10 @@ export function sayEvent(id: string, event: HoldEvent): void {
 /** Says how a command failed. */
 export function sayFailure(id: string, error: unknown, abort?: AbortController): void {
   if (error instanceof BusyError) {
-    const { holder, record, heldPermits } = error;
-    say(id, "busy", { holder, token: record?.fencingToken ?? null, held_permits: heldPermits });
+    const { holder, record, heldPermits, priorityStatus } = error;
+    const status = priorityStatus === undefined ? null : nameOf("PRIORITY_STATUS_", priorityStatus);
+    const fields = { holder, token: record?.fencingToken ?? null, held_permits: heldPermits, priority_status: status };
+    say(id, "busy", record === undefined ? fields : { ...fields, ...placeFields(record) });
   } else if (error instanceof HoldLostError) {
     say(id, "lost", { reason: lossReasonName(error.loss.reason), detail: error.loss.detail });
   } else if (error instanceof NotReleasedError) {

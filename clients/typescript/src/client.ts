@@ -268,10 +268,10 @@ export class Client extends ScheduleClient implements AsyncDisposable {
 
   /** The records of locks in the order of their paths, page after page. */
   async *listLocks(options: ListOptions = {}): AsyncGenerator<LockRecord, void, undefined> {
-    const { states = [], labels = {}, pageSize = 0, signal } = options;
+    const { states = [], labels = {}, share = "", pageSize = 0, signal } = options;
     let pageToken = "";
     do {
-      const request = { under: under(options), states: [...states], labels, pageSize, pageToken };
+      const request = { under: under(options), states: [...states], labels, share, pageSize, pageToken };
       const page = await this.rpc.unary(LeaseServiceService.listLocks, request, { signal });
       yield* page.records;
       pageToken = page.nextPageToken;
@@ -297,8 +297,9 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    * @throws RefusedError when the store cannot be read, or no sidecar has answered for 90 s: watch again.
    */
   async *watchLocks(options: LocksOptions = {}): AsyncGenerator<LocksEvent, void, undefined> {
-    const request = { under: under(options), labels: { ...options.labels } };
-    yield* watchLocks(this.rpc, request, options.signal);
+    const { labels, share = "", signal } = options;
+    const request = { under: under(options), labels: { ...labels }, share };
+    yield* watchLocks(this.rpc, request, signal);
   }
 
   /** What the sidecar is: its version, its limits and what it can do. */

@@ -3,6 +3,7 @@
 import type { status } from "@grpc/grpc-js";
 
 import type { Busy, BusyReason, ReleaseResult } from "../gen/leasehold/v1/hold.js";
+import { PriorityStatus } from "../gen/leasehold/v1/hold.js";
 import type { LockRecord } from "../gen/leasehold/v1/lock.js";
 import { milliseconds } from "./duration.js";
 import type { Loss } from "./loss.js";
@@ -60,23 +61,43 @@ export class BusyError extends LeaseholdError {
   readonly retryAfterMs: number;
   /** How many of the lock's permits were found held, as far as the sidecar knows. */
   readonly heldPermits: number;
+  /** Why the caller's priority did not free the lock; `undefined` if it gave none, or if that is not known (S33). */
+  readonly priorityStatus: PriorityStatus | undefined;
 
   constructor(busy: Busy) {
     const { holder, lockPath } = { holder: "", lockPath: "", ...busy.record };
     const what = lockPath === "" ? "the lock" : `the lock ${lockPath}`;
-    const why = busy.reason.replace(/^BUSY_REASON_/, "").toLowerCase();
+    const status = knownStatus(busy.priorityStatus);
+    const why = [
+      busy.reason.replace(/^BUSY_REASON_/, "").toLowerCase(),
+      ...(status === undefined ? [] : [`priority: ${inWords(status)}`]),
+    ].join("; ");
     const who = busy.record?.holderIsLastRecorded === true ? `last recorded holder ${holder}` : `${holder} has it`;
     super(`${what} is busy (${why})${holder === "" ? "" : `: ${who}`}`);
     this.reason = busy.reason;
     this.record = busy.record;
     this.retryAfterMs = milliseconds(busy.retryAfter);
     this.heldPermits = busy.heldPermits;
+    this.priorityStatus = status;
   }
 
   /** Who has the lock, or had it last (see `record.holderIsLastRecorded`); empty if unknown. */
   get holder(): string {
     return this.record?.holder ?? "";
   }
+}
+
+/** The status, unless there is none, or one that this version does not know. */
+function knownStatus(status: PriorityStatus): PriorityStatus | undefined {
+  const isKnown = status !== PriorityStatus.UNSPECIFIED && status !== PriorityStatus.UNRECOGNIZED;
+  return isKnown ? status : undefined;
+}
+
+function inWords(status: PriorityStatus): string {
+  return status
+    .replace(/^PRIORITY_STATUS_/, "")
+    .replaceAll("_", " ")
+    .toLowerCase();
 }
 
 /** The hold was lost: stop. The reason of the signal that a hold aborts. */

@@ -36,7 +36,7 @@ export type { Outcome } from "./occurrence.js";
 export { OccurrenceOverError, OutcomeNotRecordedError } from "./occurrence.js";
 export type { CheckTokenResponse, ExtendLeaseResponse, ResolvePathResponse } from "./proto.js";
 export type { GetHoldResponse, SaveCheckpointResponse } from "./proto.js";
-export type { BreakNote, BootTime, Grant, LockRecord, ReleaseResult, Validity } from "./proto.js";
+export type { BreakNote, BootTime, Grant, LockRecord, ReleaseResult, Reservation, Validity } from "./proto.js";
 export {
   BreakMode,
   BreakOutcome,
@@ -47,6 +47,7 @@ export {
   LockState,
   LossReason,
   OutcomeResult,
+  PriorityStatus,
   ReleaseOutcome,
   TokenStatus,
 } from "./proto.js";

@@ -17,8 +17,11 @@ export class Notice extends LeaseholdError {
     remainingMs: () => number,
   ) {
     const { reason = "", brokenBy = "" } = breakNote ?? {};
+    const by = brokenBy === "" ? "" : ` by ${brokenBy}`;
+    const priority = breakNote?.forPriority;
+    const whom = priority === undefined ? "" : ` for a caller of priority ${String(priority)}`;
     const why = reason === "" ? "" : `: ${reason}`;
-    super(`the lock was broken${brokenBy === "" ? "" : ` by ${brokenBy}`}${why}; the hold ends with its validity`);
+    super(`the lock was broken${by}${whom}${why}; the hold ends with its validity`);
     this.#remainingMs = remainingMs;
   }
 
@@ -30,6 +33,14 @@ export class Notice extends LeaseholdError {
   /** Who broke it; empty if that is not known. */
   get brokenBy(): string {
     return this.breakNote?.brokenBy ?? "";
+  }
+
+  /**
+   * The priority of the caller that takes the lock over, such as a newer version ({@link HoldRequest.priority});
+   * `undefined` if an operator broke it.
+   */
+  get forPriority(): number | undefined {
+    return this.breakNote?.forPriority;
   }
 
   /** The time until the deadline in milliseconds, now; 0 when the hold is over. */

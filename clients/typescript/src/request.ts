@@ -45,6 +45,8 @@ export interface LocksOptions extends CallOptions {
   readonly prefix?: string;
   /** Only those whose record has all of these labels. Default: all. */
   readonly labels?: Readonly<Record<string, string>>;
+  /** Only those whose holder, or last holder, named this share ({@link HoldRequest.share}). Default: all. */
+  readonly share?: string;
 }
 
 /** Asks for a hold. Durations are milliseconds. */
@@ -71,6 +73,29 @@ export interface HoldRequest extends LockName {
    * path, a fencing token and a checkpoint of its own. Give the same number everywhere (S28). Default: 1.
    */
   readonly permits?: number;
+  /**
+   * How important this caller is: 0 to 2,147,483,647. Callers of a lock are served by priority, then by arrival. One that
+   * has waited for a lease duration takes the lock over from a holder of smaller priority that `yields`: that one is told
+   * ({@link Hold.revokedSignal}), and has what is left of its lease to finish. With a number that grows with each version,
+   * such as a build number, the newest version takes over (S33). Not with `permits` above 1. Default: 0.
+   */
+  readonly priority?: number;
+  /**
+   * Whether this holder gives the lock up to a caller of greater priority, or to one of equal priority that rebalances
+   * (S33, S35). Not with `permits` above 1. Default: false.
+   */
+  readonly yields?: boolean;
+  /**
+   * The group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves (S34): at
+   * most 256 bytes, no control characters. Not with `permits` above 1. Default: none.
+   */
+  readonly share?: string;
+  /**
+   * Whether the sidecar of this caller may take a lock of the share from a sidecar that holds at least two more: one at a
+   * time, at most one a minute, and only from holders of equal priority that yield (S35). Only with `share` and `yields`.
+   * Default: false.
+   */
+  readonly rebalance?: boolean;
   /**
    * The occurrence that the caller is about to run, for callers with a scheduler of their own: whole seconds, at most 5 s
    * after the store's time. It is granted until an outcome was recorded for it (see {@link ReleaseOptions.outcome}), and
@@ -115,6 +140,10 @@ export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
     wait: waitMs === Infinity ? undefined : optionalDuration("waitMs", waitMs),
     waitWithoutEnd: waitMs === Infinity,
     permits: request.permits === undefined ? undefined : wholeNumber("permits", request.permits, " from 1 to 32"),
+    priority: wholeNumber("priority", request.priority ?? 0, " from 0 to 2147483647"),
+    yields: request.yields ?? false,
+    share: request.share ?? "",
+    rebalance: request.rebalance ?? false,
     occurrenceAt: valid("occurrence", request.occurrence),
     occurrenceMaxAttempts: wholeNumber("occurrenceMaxAttempts", request.occurrenceMaxAttempts ?? 0, " from 1 to 100"),
     maxHold: optionalDuration("maxHoldMs", request.maxHoldMs),

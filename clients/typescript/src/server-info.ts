@@ -33,7 +33,7 @@ export interface ServerInfo {
   readonly bootId: string;
   /** Its limits. */
   readonly limits: ServerLimits;
-  /** What it can do: `checkpoints`, `notice`, `permits`, `wait-without-end`, `break` and others. */
+  /** What it can do: `checkpoints`, `notice`, `permits`, `sharing`, `wait-without-end`, `break` and others. */
   readonly features: ReadonlySet<string>;
   /** The host id of its configured provider. */
   readonly hostId: string;

@@ -13,6 +13,10 @@ export function notUnderstood(spec: LeaseSpec, understood: Understood | undefine
   if (spec.permits !== undefined && spec.permits > 1 && understood?.permits !== spec.permits) {
     return unsupported(`${String(spec.permits)} permits`);
   }
+  if (spec.priority > 0 && understood?.priority !== spec.priority) return unsupported("priorities");
+  if (spec.yields && understood?.yields !== true) return unsupported("holders that yield");
+  if (spec.share !== "" && understood?.share !== spec.share) return unsupported("shares");
+  if (spec.rebalance && understood?.rebalance !== true) return unsupported("rebalancing");
   if (spec.occurrenceAt !== undefined && understood?.occurrenceAt?.getTime() !== spec.occurrenceAt.getTime()) {
     return unsupported("occurrences");
   }

@@ -21,7 +21,7 @@ type Messages<T> = AsyncGenerator<T, void, undefined>;
 export type LocksEvent =
   /** A lock's record, at first and after each change. */
   | { readonly type: "changed"; readonly record: LockRecord }
-  /** A lock was deleted, or does not have the labels any more. */
+  /** A lock was deleted, or does not have the labels or the share any more. */
   | { readonly type: "gone"; readonly lockPath: string }
   /** Everything that is known was told: so many locks. Repeated at least every 30 s. `at` is for people. */
   | { readonly type: "listed"; readonly locks: number; readonly at: Date | undefined };

@@ -111,6 +111,10 @@ test("what is asked for reaches the sidecar", async () => {
     labels: { team: "a" },
     waitWithoutEnd: false,
     permits: undefined,
+    priority: 0,
+    yields: false,
+    share: "",
+    rebalance: false,
     occurrenceAt: undefined,
     occurrenceMaxAttempts: 0,
   });

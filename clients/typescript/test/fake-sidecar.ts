@@ -247,7 +247,8 @@ export class FakeSidecar {
       },
       listLocks: ({ request }, answer) => {
         const labels = Object.entries(request.labels).map((pair) => pair.join("="));
-        script.asked.push(`list ${request.states.join()} ${labels.join()}`);
+        const share = request.share === "" ? "" : ` of ${request.share}`;
+        script.asked.push(`list ${request.states.join()} ${labels.join()}${share}`);
         const lockPath = `${request.under?.value ?? ""}/${request.pageToken}`;
         const nextPageToken = request.pageToken === "" ? "second" : request.pageToken === "second" ? "third" : "";
         // The second page has no records, and is not the last.

@@ -32,10 +32,11 @@ async function next(watch: AsyncGenerator<LocksEvent>, count: number): Promise<s
 
 test("many locks are watched by one stream", { timeout: PATIENCE_MS }, async () => {
   await using bench = await Bench.create();
-  const watch = bench.client.watchLocks({ prefix: "locks/p", labels: { team: "a" } });
+  const watch = bench.client.watchLocks({ prefix: "locks/p", labels: { team: "a" }, share: "listeners" });
   const first = next(watch, 3);
   const call = await bench.sidecar.lockWatches.next("they are watched");
-  assert.deepEqual(call.request, { under: { $case: "prefix", value: "locks/p" }, labels: { team: "a" } });
+  const under = { $case: "prefix", value: "locks/p" };
+  assert.deepEqual(call.request, { under, labels: { team: "a" }, share: "listeners" });
   call.tell(changed("a", "x"), changed("b", "x"), listed(2));
   assert.deepEqual(await first, ["a x", "b x", "listed 2"]);
   call.tell(changed("a", "y"), { $case: "gone", value: "b" }, { $case: "gone", value: "b" }, listed(1));
@@ -61,7 +62,7 @@ test("a new stream tells only what is different, and what is gone", { timeout: P
   await assert.rejects(watch.next(), { reason: "STORE_UNAVAILABLE" });
 });
 
-test("locks are listed by state and label", async () => {
+test("locks are listed by state, label and share", async () => {
   await using bench = await Bench.create();
   const states = [LockState.HELD, LockState.BREAKING];
   const paths = [];
@@ -69,5 +70,8 @@ test("locks are listed by state and label", async () => {
     paths.push(lockPath);
   }
   assert.deepEqual(paths, ["p/", "p/third"]);
-  assert.deepEqual(bench.sidecar.script.asked, Array(3).fill("list LOCK_STATE_HELD,LOCK_STATE_BREAKING team=a"));
+  const { asked } = bench.sidecar.script;
+  assert.deepEqual(asked.splice(0), Array(3).fill("list LOCK_STATE_HELD,LOCK_STATE_BREAKING team=a"));
+  for await (const { lockPath } of bench.client.listLocks({ share: "listeners" })) paths.push(lockPath);
+  assert.deepEqual(asked, Array(3).fill("list   of listeners"));
 });

@@ -160,6 +160,18 @@ http://127.0.0.1:{{ .Values.listen.port }}
 {{- define "leasehold.env" -}}
 - name: LEASEHOLD_ENDPOINT
   value: {{ include "leasehold.endpoint" . | quote }}
+{{- with .Values.sharing }}
+{{- if .enabled }}
+- name: LEASEHOLD_PRIORITY
+  value: {{ default $.Release.Revision .priority | int64 | quote }}
+- name: LEASEHOLD_YIELDS
+  value: {{ .yields | quote }}
+- name: LEASEHOLD_SHARE
+  value: {{ default $.Release.Name .share | quote }}
+- name: LEASEHOLD_REBALANCE
+  value: {{ .rebalance | quote }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The application's command; with a schedule, the program that starts it when it is due. */}}

@@ -9,6 +9,7 @@ said by values.schema.json. Every template that installs something includes it.
       (include "leasehold.validate.durations" . | fromYamlArray)
       (include "leasehold.validate.app" . | fromYamlArray)
       (include "leasehold.validate.schedule" . | fromYamlArray)
+      (include "leasehold.validate.sharing" . | fromYamlArray)
       (include "leasehold.validate.standalone" . | fromYamlArray)
       (include "leasehold.validate.metrics" . | fromYamlArray)
       (include "leasehold.validate.network" . | fromYamlArray)
@@ -162,6 +163,30 @@ said by values.schema.json. Every template that installs something includes it.
 {{- end -}}
 {{- if and (eq .Values.mode "app") (not (has $app.kind (list "Deployment" "StatefulSet"))) -}}
 {{- $p = append $p (printf "app.schedule.expression is for pods that stay and wait for the next time, and app.kind=%s starts pods of its own: set app.kind=Deployment" $app.kind) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $p -}}
+{{- end -}}
+
+{{- define "leasehold.validate.sharing" -}}
+{{- $p := list -}}
+{{- $s := .Values.sharing -}}
+{{- if not $s.enabled -}}
+{{- if or $s.priority $s.share $s.rebalance -}}
+{{- $p = append $p "sharing is set, but nothing is told the application: set sharing.enabled=true" -}}
+{{- end -}}
+{{- else -}}
+{{- if eq .Values.mode "standalone" -}}
+{{- $p = append $p "sharing is for your application's pod, and mode=standalone runs none: set LEASEHOLD_PRIORITY and LEASEHOLD_SHARE in your pods, or set mode=app" -}}
+{{- end -}}
+{{- if and $s.rebalance (not $s.yields) -}}
+{{- $p = append $p "sharing.rebalance needs sharing.yields: who takes locks from others must give them up to others" -}}
+{{- end -}}
+{{- if .Values.app.schedule.expression -}}
+{{- $p = append $p "sharing has no effect with app.schedule, whose runs have no priority: leave it out" -}}
+{{- end -}}
+{{- if and (eq .Values.mode "app") (eq .Values.app.kind "Job") (not $s.priority) -}}
+{{- $p = append $p "sharing.priority would be the release's revision, so that each upgrade changed the Job and ran it again: set sharing.priority" -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $p -}}

@@ -185,6 +185,7 @@ impl Trial<'_> {
             by: "leasehold doctor".to_owned(),
             token: None,
             at,
+            for_priority: None,
         };
         let broken = limited(self.store.break_lease(&self.path, note, None)).await;
         note_break(self.report, allow_break, broken);

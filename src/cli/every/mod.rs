@@ -162,7 +162,7 @@ async fn one(run: Run, signals: &mut Signals, terms: &Terms) -> anyhow::Result<E
     let name = name(&run);
     let mut events = run.take_events().context("a run without the events of its hold")?;
     let file = terms.checkpoint.as_deref().map(CheckpointFile::at).transpose()?;
-    let job = Job { command: &terms.command, kill_after: terms.kill_after, file };
+    let job = Job { command: &terms.command, kill_after: terms.kill_after, priority: 0, file };
     let done = match job.run(run.hold(), environment(&run), &mut events, signals).await {
         Ok(done) => done,
         Err(error) => {

@@ -13,7 +13,7 @@ use super::checkpoint::CheckpointFile;
 use super::group::Group;
 use super::output;
 pub(in crate::cli) use super::supervise::Ended;
-use super::supervise::supervise;
+use super::supervise::{Terms, supervise};
 use crate::cli::exit::Exit;
 use crate::cli::release::LEASE_ID_VARIABLE;
 use crate::cli::signals::Signals;
@@ -26,6 +26,8 @@ pub(in crate::cli) struct Job<'a> {
     pub(in crate::cli) command: &'a [OsString],
     /// How long it has between SIGTERM and SIGKILL, if the lock allows.
     pub(in crate::cli) kill_after: Option<Duration>,
+    /// The priority of its caller.
+    pub(in crate::cli) priority: u32,
     /// Where it finds and leaves the lock's checkpoint.
     pub(in crate::cli) file: Option<CheckpointFile>,
 }
@@ -62,7 +64,8 @@ impl Job<'_> {
         }
         let environment: Environment = self.environment(guard).into_iter().chain(more).collect();
         let mut group = Group::start(self.command, &environment)?;
-        let ended = supervise(guard, events, signals, &mut group, self.kill_after).await;
+        let terms = Terms { kill_after: self.kill_after, priority: self.priority };
+        let ended = supervise(guard, events, signals, &mut group, terms).await;
         // S13: nothing of the command runs any more; only now may the lock be another's.
         group.dismiss();
         let (Ended::Command(status) | Ended::Stopped(status)) = ended;

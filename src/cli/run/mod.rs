@@ -113,6 +113,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen(&PASSED_ON).context("cannot listen for signals")?;
     let wait = args.spec.wait;
     let (spec, named) = args.occurrence.name(args.spec.spec()?)?;
+    let priority = spec.priority;
     let file = args.checkpoint.as_deref().map(CheckpointFile::at).transpose()?;
     let mut patience = Patience::new(wait);
     let link = tokio::select! {
@@ -137,7 +138,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let exit = match outcome {
         Ok(Outcome::Granted(guard)) => {
-            let job = Job { command: &args.command, kill_after: args.kill_after, file };
+            let job = Job { command: &args.command, kill_after: args.kill_after, priority, file };
             hold_and_run(guard, &mut events, &mut signals, job, named).await
         }
         Ok(Outcome::AlreadyDone(run)) => said(named.map(|named| named.already_done(&run))),

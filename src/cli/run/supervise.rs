@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::group::Group;
 use super::output;
 use super::plan::{Cause, Plan};
+use crate::cli::sharing::takeover_text;
 use crate::cli::signals::Signals;
 use crate::time::{BootClock, Clock as _};
 
@@ -24,6 +25,15 @@ pub(in crate::cli) enum Ended {
     Stopped(ExitStatus),
 }
 
+/// What a watch has to know of its command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// How long the command has between SIGTERM and SIGKILL, if the lock allows.
+    pub(super) kill_after: Option<Duration>,
+    /// The priority of its caller.
+    pub(super) priority: u32,
+}
+
 /// No sleep is longer: timers stop while the machine sleeps (S3).
 const NAP: Duration = Duration::from_millis(500);
 /// How often it is looked whether what was left behind or killed has gone.
@@ -34,6 +44,8 @@ struct Watch<'a> {
     group: &'a mut Group,
     plan: Plan,
     clock: BootClock,
+    /// That of the holder.
+    priority: u32,
     /// How the command itself ended.
     status: Option<ExitStatus>,
     /// Whether the hold stopped the command.
@@ -51,13 +63,14 @@ pub(super) async fn supervise(
     events: &mut UnboundedReceiver<HoldEvent>,
     signals: &mut Signals,
     group: &mut Group,
-    kill_after: Option<Duration>,
+    terms: Terms,
 ) -> Ended {
     let mut watch = Watch {
         guard,
         group,
-        plan: Plan::new(kill_after),
+        plan: Plan::new(terms.kill_after),
         clock: BootClock::new(),
+        priority: terms.priority,
         status: None,
         stopped: false,
         told_unkillable: false,
@@ -142,7 +155,9 @@ impl Watch<'_> {
                 self.stop(Cause::AtRisk, &format!("the lock is at risk: {}: {detail}", cause.as_str()));
             }
             HoldEvent::Revoked(notice) => {
-                self.stop(Cause::Revoked, &notice.to_string());
+                let note = notice.break_note.as_ref();
+                let who = note.and_then(|note| takeover_text(note, self.priority));
+                self.stop(Cause::Revoked, &who.unwrap_or_else(|| notice.to_string()));
             }
             HoldEvent::Draining { time_left } => {
                 self.stop(Cause::Draining(time_left), "the sidecar shuts down");

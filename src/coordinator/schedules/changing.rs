@@ -48,7 +48,7 @@ impl Coordinator {
         visible: impl Fn(&LockRecord) -> bool + Send + Sync,
     ) -> Result<SchedulePage, CallError> {
         let (states, labels) = (Vec::new(), Labels::default());
-        let request = ListRequest { under, states, labels, page_size, page_token };
+        let request = ListRequest { under, states, labels, share: None, page_size, page_token };
         let is_listed = |record: &LockRecord| is_scheduled(record) && visible(record);
         let page = self.list(request, is_listed).await?;
         let infos = page.records.into_iter().map(|record| self.info(record.path.clone(), record));

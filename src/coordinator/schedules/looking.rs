@@ -12,7 +12,7 @@ use super::task::{Message, Running, Task};
 use crate::coordinator::error::CallError;
 use crate::coordinator::request::HoldRequest;
 use crate::hold::{Brought, Stored};
-use crate::lock::Permits;
+use crate::lock::{Permits, Sharing};
 use crate::schedule::{Decision, Lease, Occasion, Plan, Share, after_busy, look, until_due};
 use crate::time::Instant;
 use crate::timetable::UtcSecond;
@@ -354,6 +354,8 @@ impl Task {
             progress_timeout: None,
             auto_renew: true,
             request_id: String::new(),
+            sharing: Sharing::default(),
+            rebalance: false,
             holder: subscriber.holder.clone(),
             labels: subscriber.labels.clone(),
             occurrence: None,

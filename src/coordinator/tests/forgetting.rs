@@ -182,6 +182,7 @@ async fn s13_nobody_gets_a_forgotten_lock_before_its_holder_cannot_believe_in_it
         by: String::new(),
         token: None,
         at: UnixMillis(0),
+        for_priority: None,
     };
     account.store.break_lease(&path("nightly"), note, None).await.unwrap();
     assert_ne!(account.lease("nightly").await, LeaseState::Leased);

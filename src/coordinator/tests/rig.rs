@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::coordinator::{
-    BusyAnswer, CallError, Coordinator, Grant, HoldEvent, HoldRequest, HoldStream, Host,
+    BusyAnswer, CallError, Coordinator, Entropy, Grant, HoldEvent, HoldRequest, HoldStream, Host,
     KeyRequest, LockSelector, NoObserver, Observer, Outcome, Settings,
 };
 use crate::host_id::{FromHostType, Provider};
 use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, LockPath, Namespace, Permit,
-    Permits, Prefix,
+    Permits, Prefix, Sharing,
 };
 use crate::store::{
     CountingStore, Counts, FaultPlan, FaultyStore, LeaseState, LeaseStore as _, MemoryStore,
@@ -55,13 +55,32 @@ impl Account {
         seed: u64,
         change: impl FnOnce(&mut Settings),
     ) -> Sidecar {
-        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-        let faulty = FaultyStore::new(store, clock as _, seed, FaultPlan::default());
-        let link = Arc::new(CountingStore::new(faulty));
+        let link = self.link(seed);
         let mut settings = settings();
         change(&mut settings);
         let clock = Arc::clone(&self.clock);
         let coordinator = Coordinator::new(Arc::clone(&link) as _, clock as _, observer, settings);
+        Sidecar { coordinator, link }
+    }
+
+    fn link(&self, seed: u64) -> Arc<CountingStore<FaultyStore<MemoryStore>>> {
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+        let faulty = FaultyStore::new(store, clock as _, seed, FaultPlan::default());
+        Arc::new(CountingStore::new(faulty))
+    }
+
+    /// A sidecar of this name, whose own randomness is given too.
+    pub(super) fn seeded(&self, seed: u64, entropy: Arc<dyn Entropy>, name: &str) -> Sidecar {
+        let link = self.link(seed);
+        let settings = Settings { sidecar: name.into(), ..settings() };
+        let (clock, observer) = (Arc::clone(&self.clock), Arc::new(NoObserver));
+        let coordinator = Coordinator::with_entropy(
+            Arc::clone(&link) as _,
+            clock as _,
+            observer,
+            settings,
+            entropy,
+        );
         Sidecar { coordinator, link }
     }
 
@@ -158,6 +177,7 @@ pub(super) fn settings() -> Settings {
         lease_duration: LEASE,
         max_hold_default: 10 * MINUTE,
         holder: "the-pod".to_owned(),
+        sidecar: "sidecar".into(),
         max_holds: 1_000,
         max_waiters: 1_000,
         remembered_locks: 1_000,
@@ -193,6 +213,8 @@ pub(super) fn request(function: &str) -> HoldRequest {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        sharing: Sharing::default(),
+        rebalance: false,
         holder: None,
         labels: Labels::default(),
         occurrence: None,

@@ -66,13 +66,14 @@ impl Hold {
         let store_time = held.store_time(output.now);
         let (ids, nothing) = save.apply(&mut fields, held.token, store_time);
         tell_saved(&nothing, &SaveOutcome::Nothing, output);
-        if ids.is_empty() {
+        let reserved = held.reservation(self.settings.poll_cap, output.now);
+        if ids.is_empty() && reserved.is_none() {
             return;
         }
         let left = changed(&stored, &fields);
         let checkpoint = save.value.map(|value| new_checkpoint(value, &fields, held, output));
         let write = self.jitter.name();
-        let record = record_of(held, known.record(), write.clone());
+        let record = Record { reserved, ..record_of(held, known.record(), write.clone()) };
         let if_match = known.etag();
         let fields = match &checkpoint {
             Some(checkpoint) => checkpoint.clone().into_fields(fields),

@@ -39,9 +39,9 @@ fn s22_a_break_without_a_note_of_this_grant_is_a_loss() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     let notes = [
         None,
-        Some(NoteSeen { token: None, runs_out: true }),
-        Some(NoteSeen { token: Some(other), runs_out: true }),
-        Some(NoteSeen { token: Some(grant.token), runs_out: false }),
+        Some(NoteSeen { token: None, runs_out: true, for_priority: None }),
+        Some(NoteSeen { token: Some(other), runs_out: true, for_priority: None }),
+        Some(NoteSeen { token: Some(grant.token), runs_out: false, for_priority: None }),
     ];
     rig.pass(secs(1));
     for note in notes {

@@ -43,6 +43,7 @@ pub(super) fn terms() -> Terms {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        rebalance: false,
         resumable: false,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
         brought: None,
@@ -203,7 +204,7 @@ impl Rig {
 
     /// An operator breaks the lock elsewhere, so that its lease runs out: with the note that says so.
     pub(super) fn break_softly(&self, grant: &Granted) {
-        let note = NoteSeen { token: Some(grant.token), runs_out: true };
+        let note = NoteSeen { token: Some(grant.token), runs_out: true, for_priority: None };
         self.table_mut().break_softly(Some(note));
     }
 

@@ -225,6 +225,7 @@ async fn s22_a_break_that_is_refused_leaves_no_note_of_it() {
         by: "ops".to_owned(),
         token: crate::lock::FencingToken::from_u64(65_537),
         at: UnixMillis(0),
+        for_priority: None,
     };
     let leased = [
         ("x-ms-lease-state", "leased"),
@@ -369,6 +370,7 @@ fn note(period: BreakPeriod) -> BreakNote {
         by: "ann".to_owned(),
         token,
         at: UnixMillis(1_800_000_000_123),
+        for_priority: None,
     }
 }
 

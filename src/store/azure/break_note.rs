@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use super::error::{Failure, Request};
 use super::{AzureStore, answer, beside};
-use crate::lock::{ETag, FencingToken, Fields, LockPath, header_safe};
+use crate::lock::{ETag, FencingToken, Fields, LockPath, Priority, header_safe};
 use crate::store::{BreakNote, BreakPeriod, LeaseBroken, LeaseState, LeaseStore, StoreError};
 use crate::time::UnixMillis;
 
@@ -21,6 +21,7 @@ const REASON: &str = "reason";
 const BY: &str = "by";
 const TOKEN: &str = "token";
 const AT: &str = "at";
+const FOR_PRIORITY: &str = "for_priority";
 /// Encoded bytes that are kept of the reason and of who broke it; Azure allows 8 KiB for all metadata.
 const MAX_REASON: usize = 5_000;
 const MAX_BY: usize = 2_000;
@@ -40,6 +41,9 @@ fn to_metadata(note: &BreakNote) -> HashMap<String, String> {
     ]);
     if let Some(token) = note.token {
         metadata.insert(TOKEN.to_owned(), token.to_string());
+    }
+    if let Some(priority) = note.for_priority {
+        metadata.insert(FOR_PRIORITY.to_owned(), priority.to_string());
     }
     // Metadata without a value is not kept everywhere; without a name it is empty too.
     metadata.retain(|_, value| !value.is_empty());
@@ -61,6 +65,8 @@ pub(super) fn from_metadata(fields: &Fields) -> BreakNote {
         by: text(BY),
         token: number(TOKEN).and_then(FencingToken::from_u64),
         at: UnixMillis(number(AT).unwrap_or_default()),
+        for_priority: number(FOR_PRIORITY)
+            .and_then(|number| Priority::new(u32::try_from(number).ok()?).ok()),
     }
 }
 
@@ -166,6 +172,7 @@ mod tests {
             by: "Ünal <u@example.com>".to_owned(),
             token: FencingToken::from_u64(65_537),
             at: UnixMillis(1_800_000_000_123),
+            for_priority: Priority::new(412).ok(),
         }
     }
 
@@ -201,6 +208,7 @@ mod tests {
             by: String::new(),
             token: None,
             at: UnixMillis(0),
+            for_priority: None,
             ..note("")
         };
         assert_eq!(from_metadata(&fields), empty);

@@ -118,6 +118,7 @@ pub(super) fn note(period: BreakPeriod, reason: &str) -> BreakNote {
         by: "the suite".to_owned(),
         token: None,
         at: UnixMillis(1_800_000_000_000),
+        for_priority: None,
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::error::SqliteError;
-use crate::lock::{FencingToken, Fields, LeaseId, LockPath};
+use crate::lock::{FencingToken, Fields, LeaseId, LockPath, Priority};
 use crate::store::lease::{Holder, Lease};
 use crate::store::{
     Acquire, Acquired, BreakNote, BreakPeriod, ETag, List, Listing, StoreError, StoreTime,
@@ -70,6 +70,8 @@ struct StoredNote {
     by: String,
     token: Option<u64>,
     at: u64,
+    #[serde(default)]
+    for_priority: Option<u32>,
 }
 
 const LEASE: &str = "lease_id, lease_ms, lease_until, lease_boot, lease_broken";
@@ -263,6 +265,7 @@ impl<'a> Locks<'a> {
             by: note.by.clone(),
             token: note.token.map(FencingToken::value),
             at: note.at.0,
+            for_priority: note.for_priority.map(Priority::get),
         };
         self.prepare("UPDATE locks SET note = ? WHERE container = ? AND name = ?")?.execute((
             serde_json::to_string(&stored)?,
@@ -287,6 +290,7 @@ impl<'a> Locks<'a> {
             by: stored.by,
             token: stored.token.and_then(FencingToken::from_u64),
             at: UnixMillis(stored.at),
+            for_priority: stored.for_priority.and_then(|number| Priority::new(number).ok()),
         }))
     }
 

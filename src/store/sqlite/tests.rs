@@ -89,6 +89,7 @@ fn note() -> BreakNote {
         by: "me".to_owned(),
         token: None,
         at: UnixMillis(1),
+        for_priority: None,
     }
 }
 

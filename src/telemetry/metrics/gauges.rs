@@ -40,6 +40,7 @@ impl Metrics {
             let tasks = |runtime: &Handle| runtime.metrics().num_alive_tasks();
             families.tasks.set(whole(others.map(tasks).sum::<usize>() + tasks(&here)));
         }
+        families.sharing.show(gauges.share_locks);
         families.schedules.show(&coordinator.schedule_figures(), self.inner.label_schedules);
         let now = coordinator.clock().now();
         let validity = gauges.earliest_valid_until.map(|until| until.saturating_since(now));

@@ -25,6 +25,7 @@ impl Families {
             drop(self.losses.get_or_create(&[("reason", reason.as_str())]));
         }
         self.schedules.make_known_series();
+        self.sharing.make_known_series();
         drop(self.renewals.get_or_create(&renewal_labels(None)));
         for failure in RenewalFailure::EXPECTED {
             drop(self.renewals.get_or_create(&renewal_labels(Some(failure))));

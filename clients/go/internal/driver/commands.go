@@ -67,7 +67,7 @@ func (d *driver) ask(ctx context.Context, client *leasehold.Client, c command) e
 		d.emit(c.ID, "resolved", fields{"lock_path": answer.LockPath})
 	case "list":
 		paths := []string{}
-		for record, err := range client.ListLocks(ctx, leasehold.Listing{}) {
+		for record, err := range client.ListLocks(ctx, leasehold.Listing{Share: c.Share}) {
 			if err != nil {
 				return err
 			}
@@ -91,7 +91,7 @@ func (d *driver) ask(ctx context.Context, client *leasehold.Client, c command) e
 			if err != nil {
 				return err
 			}
-			d.emit(c.ID, "watched", fields{"state": record.State})
+			d.emit(c.ID, "watched", told(record, fields{"state": record.State}))
 		}
 	case "watch_locks":
 		return d.watchLocks(ctx, client, c)
@@ -201,7 +201,7 @@ func (d *driver) happened(id string, event leasehold.Event) {
 	case leasehold.Resumed:
 		d.emit(id, "resumed", nil)
 	case leasehold.Revoked:
-		d.emit(id, "revoked", fields{"reason": event.Notice.Reason})
+		d.emit(id, "revoked", fields{"reason": event.Notice.Reason, "for_priority": event.Notice.ForPriority})
 	}
 }
 
@@ -233,9 +233,14 @@ func (d *driver) fail(id string, err error) {
 		return
 	case errors.As(err, &busy):
 		record := busy.Busy.Record
-		d.emit(id, "busy", fields{
+		line := told(record, fields{
 			"holder": record.Holder, "token": record.FencingToken, "held_permits": busy.Busy.HeldPermits,
+			"priority_status": nil,
 		})
+		if status := busy.Busy.PriorityStatus; status != leasehold.PriorityStatusNone {
+			line["priority_status"] = status
+		}
+		d.emit(id, "busy", line)
 		return
 	case errors.As(err, &unreachable):
 		more["code"] = "UNAVAILABLE"
@@ -247,6 +252,13 @@ func (d *driver) fail(id string, err error) {
 		more["code"], more["reason"], more["fields"] = refused.Code, refused.Reason, names
 	}
 	d.emit(id, "error", more)
+}
+
+// told adds what a record tells of its holder's place among others.
+func told(record leasehold.LockRecord, more fields) fields {
+	more["sidecar"], more["share"] = record.Sidecar, record.Share
+	more["priority"], more["yields"] = record.Priority, record.Yields
+	return more
 }
 
 // perSecond is how often something happens a second.

@@ -35,6 +35,10 @@ type command struct {
 	Times           int               `json:"times"`
 	File            string            `json:"file"`
 	Permits         uint32            `json:"permits"`
+	Priority        uint32            `json:"priority"`
+	Yields          bool              `json:"yields"`
+	Share           string            `json:"share"`
+	Rebalance       bool              `json:"rebalance"`
 	WaitForever     bool              `json:"wait_forever"`
 	Value           string            `json:"value"`
 	Checkpoint      *string           `json:"checkpoint"`
@@ -272,6 +276,10 @@ func (c command) spec() leasehold.LeaseSpec {
 		ProgressTimeout: duration(c.ProgressTimeout),
 		Labels:          c.Labels,
 		Permits:         c.Permits,
+		Priority:        c.Priority,
+		Yields:          c.Yields,
+		Share:           c.Share,
+		Rebalance:       c.Rebalance,
 	}
 	if c.WaitForever || (c.Wait != nil && *c.Wait == -1) {
 		spec.Wait = leasehold.Forever

@@ -26,13 +26,14 @@ func (d *driver) lead(ctx context.Context, client *leasehold.Client, c command) 
 
 // watchLocks tells what happens to many locks.
 func (d *driver) watchLocks(ctx context.Context, client *leasehold.Client, c command) error {
-	for event, err := range client.WatchLocks(ctx, leasehold.Watching{Prefix: c.Prefix}) {
+	for event, err := range client.WatchLocks(ctx, leasehold.Watching{Prefix: c.Prefix, Share: c.Share}) {
 		if err != nil {
 			return err
 		}
 		switch event := event.(type) {
 		case leasehold.LockChanged:
-			d.emit(c.ID, "lock_changed", fields{"path": event.Record.LockPath, "state": event.Record.State})
+			record := event.Record
+			d.emit(c.ID, "lock_changed", told(record, fields{"path": record.LockPath, "state": record.State}))
 		case leasehold.LockGone:
 			d.emit(c.ID, "lock_gone", fields{"path": event.LockPath})
 		case leasehold.LocksListed:

@@ -35,6 +35,7 @@ from leasehold._enums import (
     LossReason,
     OutcomeResult,
     Overlap,
+    PriorityStatus,
     ReleaseOutcome,
     RunKind,
     RunOutcome,
@@ -88,7 +89,7 @@ from leasehold._grants import (
 )
 from leasehold._hold import BaseHold, current_hold
 from leasehold._leading import AsyncTerm
-from leasehold._records import BreakNote, Checkpoint, LockKey, LockRecord
+from leasehold._records import BreakNote, Checkpoint, LockKey, LockRecord, Reservation
 from leasehold._requests import BreakOptions, ListOptions, WatchOptions
 from leasehold._schedule_requests import (
     ListSchedulesOptions,
@@ -198,6 +199,7 @@ __all__ = [
     "PlatformError",
     "Preview",
     "PreviewOptions",
+    "PriorityStatus",
     "ProtocolError",
     "Reason",
     "Recovered",
@@ -206,6 +208,7 @@ __all__ = [
     "ReleaseResult",
     "ReleaseUnconfirmedError",
     "Renewed",
+    "Reservation",
     "ResolvedPath",
     "Resumed",
     "Revoked",

@@ -111,7 +111,7 @@ class ServerInfo:
     limits: ServerLimits
     """The configured limits."""
     features: frozenset[str]
-    """What it can do: `checkpoints`, `notice`, `permits`, `wait-without-end`, `break` and so on."""
+    """What it can do: `checkpoints`, `notice`, `permits`, `sharing`, `wait-without-end`, `break` and so on."""
     host_id: str
     """The host id of the configured provider."""
     host_type: str
@@ -145,7 +145,7 @@ class LockChanged:
 
 @dataclass(frozen=True, slots=True)
 class LockGone:
-    """A lock was deleted, or does not have the labels any more."""
+    """A lock was deleted, or does not have the labels or the share any more."""
 
     lock_path: str
     """Its path."""

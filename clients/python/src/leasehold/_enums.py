@@ -52,6 +52,30 @@ class BusyReason(Enum):
         return cls.HELD
 
 
+class PriorityStatus(Enum):
+    """Why a caller with a priority waits all the same (S33)."""
+
+    HOLDER_DOES_NOT_YIELD = 1
+    """The holder does not yield: it is waited for like any other."""
+    NOT_GREATER = 2
+    """The holder's priority is not smaller than the caller's."""
+    WAITED_TOO_SHORT = 3
+    """The caller has not waited for a lease duration yet, or tried only once."""
+    BROKEN_RECENTLY = 4
+    """The lock was broken less than two lease durations ago."""
+    REVOKED = 5
+    """The holder was told, and has until its lease expires to finish."""
+    CANNOT_BREAK = 6
+    """The store refuses to break leases with the sidecar's credentials."""
+    RESERVED = 7
+    """The lock is reserved for a caller of greater priority that had it broken."""
+
+    @classmethod
+    def told(cls, value: int) -> Self | None:
+        """Give the status with this number; None if there is none, or if this version does not know it."""
+        return next((status for status in cls if status.value == value), None)
+
+
 class LossReason(Enum):
     """Why a hold was lost."""
 
@@ -62,7 +86,7 @@ class LossReason(Enum):
     TAKEN = 2
     """Somebody else has held the lock since."""
     BROKEN = 3
-    """An operator broke it."""
+    """An operator broke it, or a caller of greater priority: see `BreakNote.for_priority`."""
     LOCK_DELETED = 4
     """The lock or its container was deleted."""
     MAX_HOLD_REACHED = 5

@@ -158,7 +158,9 @@ class BusyError(LeaseholdError):
         who = f"{busy.held_permits} permits of it are held" if busy.held_permits > 1 else _who(record)
         why = {"HELD": who, "BREAKING": "it was broken, and its lease has not expired yet", "RESTING": "it rests"}
         path = record.lock_path if record is not None and record.lock_path else lock
-        super().__init__(f"the lock {path} is busy: {why[busy.reason.name]}")
+        status = busy.priority_status
+        yet = "" if status is None else f" (priority: {status.name.replace('_', ' ').lower()})"
+        super().__init__(f"the lock {path} is busy: {why[busy.reason.name]}{yet}")
         self.busy: Final = busy
         """What the sidecar said: the record, when to ask again, and why."""
 

@@ -11,6 +11,7 @@ from leasehold._enums import (
     HoldState,
     LossReason,
     OutcomeResult,
+    PriorityStatus,
     ReleaseOutcome,
     RunOutcome,
 )
@@ -30,11 +31,19 @@ class Busy:
     """Why the lock is not available."""
     held_permits: int = 0
     """How many of the permits were found held, as far as the sidecar knows."""
+    priority_status: PriorityStatus | None = None
+    """Why the caller's priority did not free the lock; None if it gave none, or if that is not known."""
 
     @classmethod
     def _from_wire(cls, wire: hold_pb2.Busy) -> Self:
         record = LockRecord._from_wire(wire.record) if wire.HasField("record") else None
-        return cls(record, seconds(duration(wire.retry_after)), BusyReason(wire.reason), wire.held_permits)
+        return cls(
+            record,
+            seconds(duration(wire.retry_after)),
+            BusyReason(wire.reason),
+            wire.held_permits,
+            PriorityStatus.told(wire.priority_status),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +153,7 @@ class Notice:
     deadline: float
     """The end of validity: seconds on this machine's boot clock."""
     reason: str
-    """Why the lock was broken, as the operator said it; empty if that is not known."""
+    """Why the lock was broken, in words; empty if that is not known."""
     by: str
     """Who broke it; empty if that is not known."""
     break_note: BreakNote | None
@@ -154,6 +163,11 @@ class Notice:
     def _from_wire(cls, wire: hold_pb2.Revoked, deadline: float) -> Self:
         note = BreakNote._from_wire(wire.break_note) if wire.HasField("break_note") else None
         return cls(deadline, wire.break_note.reason, wire.break_note.broken_by, note)
+
+    @property
+    def for_priority(self) -> int | None:
+        """The priority of the caller that takes over, such as a newer version; None if an operator broke the lock."""
+        return self.break_note.for_priority if self.break_note else None
 
 
 @dataclass(frozen=True, slots=True)

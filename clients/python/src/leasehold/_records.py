@@ -64,7 +64,7 @@ class BreakNote:
     """Why, by whom and when a lock was broken."""
 
     reason: str
-    """The operator's reason."""
+    """The reason, in words: the operator's, or the sidecar's."""
     broken_by: str
     """Who broke it."""
     broken_at: datetime | None
@@ -73,13 +73,30 @@ class BreakNote:
     """The token of the hold that was broken; None if it was not known."""
     mode: BreakMode | None = None
     """How the lease was broken; None if the note does not say."""
+    for_priority: int | None = None
+    """The priority of the waiting caller for which it was broken (S33); None if an operator broke it."""
 
     @classmethod
     def _from_wire(cls, wire: lock_pb2.BreakNote) -> Self:
         token = wire.fencing_token if wire.HasField("fencing_token") else None
         broken_at = moment(wire.broken_at) if wire.HasField("broken_at") else None
         mode = BreakMode(wire.mode) if wire.mode else None
-        return cls(wire.reason, wire.broken_by, broken_at, token, mode)
+        priority = wire.for_priority if wire.HasField("for_priority") else None
+        return cls(wire.reason, wire.broken_by, broken_at, token, mode, priority)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """For whom a lock is kept for a short while, after it was broken for a caller of greater priority (S33)."""
+
+    priority: int
+    """Callers of a smaller priority are not granted the lock."""
+    until: datetime
+    """Until then, by the store's clock."""
+
+    @classmethod
+    def _from_wire(cls, wire: lock_pb2.Reservation) -> Self:
+        return cls(wire.priority, moment(wire.until))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +173,16 @@ class LockRecord:
     """Which permit of the lock this is: 0 for the lock's own path."""
     permits: int
     """How many permits the newest holder asked for; 0 if the record does not say."""
+    sidecar: str
+    """Which sidecar acquired the lock: its name and a number of the process; empty if the record does not say."""
+    share: str
+    """The group of like locks that the holder named; empty for none."""
+    priority: int
+    """The holder's priority."""
+    yields: bool
+    """Whether the holder yields to a greater priority."""
+    reserved: Reservation | None
+    """For whom the lock is kept after a break; None if it is for nobody in particular."""
 
     @classmethod
     def _from_wire(cls, wire: lock_pb2.LockRecord) -> Self:
@@ -185,4 +212,9 @@ class LockRecord:
             checkpoint_size=wire.checkpoint_size if wire.HasField("checkpoint_size") else None,
             permit=wire.permit,
             permits=wire.permits,
+            sidecar=wire.sidecar,
+            share=wire.share,
+            priority=wire.priority,
+            yields=wire.yields,
+            reserved=Reservation._from_wire(wire.reserved) if wire.HasField("reserved") else None,
         )

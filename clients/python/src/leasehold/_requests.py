@@ -21,6 +21,8 @@ class WatchOptions(TypedDict, total=False):
     """Those whose lock path begins with this text, the sidecar's container and a slash first."""
     labels: Mapping[str, str]
     """Only those whose record has all of these labels, with these values. Default: all."""
+    share: str
+    """Only those whose holder, or last holder, named this share. Default: all."""
 
 
 class ListOptions(WatchOptions, total=False):
@@ -61,6 +63,7 @@ def list_request(options: ListOptions) -> wire.ListLocksRequest:
     request = wire.ListLocksRequest(
         states=[lock_pb2.LockState.ValueType(state.value) for state in options.get("states", ())],
         labels=dict(options.get("labels", {})),
+        share=options.get("share", ""),
         page_size=options.get("page_size", 0),
     )
     _put_under(request, options)
@@ -69,7 +72,7 @@ def list_request(options: ListOptions) -> wire.ListLocksRequest:
 
 def watch_request(options: WatchOptions) -> wire.WatchLocksRequest:
     """Ask for all locks and their changes."""
-    request = wire.WatchLocksRequest(labels=dict(options.get("labels", {})))
+    request = wire.WatchLocksRequest(labels=dict(options.get("labels", {})), share=options.get("share", ""))
     _put_under(request, options)
     return request
 

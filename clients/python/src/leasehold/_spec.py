@@ -62,6 +62,29 @@ class LeaseOptions(TypedDict, total=False):
     """How often the occurrence may fail or be abandoned before that is final: 1 to 100. Default: no limit."""
     permits: int
     """How many callers may hold the lock at the same time: 1 to 32. Give the same number everywhere. Default: 1."""
+    priority: int
+    """How important this caller is: 0 to 2**31 - 1. Callers of a lock are served by priority, then by arrival.
+
+    One that has waited for a lease duration takes the lock over from a holder of smaller priority that `yields`: that
+    one is told (`revoked`), and has what is left of its lease to finish. With a number that grows with each version,
+    such as a build number, the newest version takes over (S33). Not with `permits` above 1. Default: 0.
+    """
+    yields: bool
+    """Whether this holder gives the lock up to a greater priority, or to an equal one that rebalances.
+
+    Not with `permits` above 1. Default: false (S33, S35).
+    """
+    share: str
+    """The group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves (S34).
+
+    At most 256 bytes, no control characters. Not with `permits` above 1. Default: none.
+    """
+    rebalance: bool
+    """Whether the sidecar of this caller may take a lock of the share from a sidecar that holds at least two more.
+
+    One at a time, at most one a minute, and only from holders of equal priority that yield. Only with `share` and
+    `yields`. Default: false (S35).
+    """
     labels: Mapping[str, str]
     """Free key-value pairs for people and tools, at most 16. Not for secrets."""
 
@@ -85,6 +108,10 @@ class Wanted:
             return "wait=FOREVER"
         if self.spec.permits > 1 and understood.permits != self.spec.permits:
             return f"permits={self.spec.permits}"
+        for name in ("priority", "yields", "share", "rebalance"):
+            asked = getattr(self.spec, name)
+            if asked and getattr(understood, name) != asked:
+                return f"{name}={asked!r}"
         if self.spec.HasField("occurrence_at") and understood.occurrence_at != self.spec.occurrence_at:
             return f"occurrence_at={self.spec.occurrence_at.ToJsonString()}"
         return None
@@ -122,6 +149,9 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
     permits = options.get("permits")
     if permits is not None and not 1 <= permits < _TOO_MANY:
         raise ArgumentError(f"permits is {permits}; 1 to 32 are allowed")
+    priority = options.get("priority", 0)
+    if not 0 <= priority < _TOO_MANY:
+        raise ArgumentError(f"priority is {priority}; 0 to 2147483647 are allowed")
     attempts = options.get("occurrence_max_attempts", 0)
     if not 0 <= attempts < _TOO_MANY:
         raise ArgumentError(f"occurrence_max_attempts is {attempts}; 1 to 100 are allowed")
@@ -130,6 +160,10 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
         wait=None if forever else proto_duration("wait", wait),
         wait_without_end=forever,
         permits=permits,
+        priority=priority,
+        yields=options.get("yields", False),
+        share=options.get("share", ""),
+        rebalance=options.get("rebalance", False),
         occurrence_at=timestamp(options["occurrence_at"]) if "occurrence_at" in options else None,
         occurrence_max_attempts=attempts,
         request_id=options.get("request_id", ""),

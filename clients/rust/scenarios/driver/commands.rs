@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold_client::{
     BreakLock, BreakMode, Busy, Error, HoldEvent, HoldGuard, ListLocks, Loss, Outcome,
+    PriorityStatus,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -60,7 +61,7 @@ impl Driver {
                 let path = client.resolve_path(command.key()).await?.lock_path;
                 emit(id, "resolved", json!({ "lock_path": path }));
             }
-            "list" => self.list(id).await?,
+            "list" => self.list(command).await?,
             "check" => {
                 let answer = client.check_token(command.key(), command.token).await?;
                 emit(id, "checked", json!({ "status": answer.status.as_str() }));
@@ -79,7 +80,8 @@ impl Driver {
                         record = watch.next() => record?,
                     };
                     let Some(record) = record else { return Ok(()) };
-                    emit(id, "watched", json!({ "state": record.state.as_str() }));
+                    let more = json!({ "state": record.state.as_str() });
+                    emit(id, "watched", second::told(&record, more));
                 }
             }
             other => {
@@ -102,10 +104,10 @@ impl Driver {
         Ok(())
     }
 
-    async fn list(&self, id: &str) -> Result<(), Error> {
+    async fn list(&self, command: &Command) -> Result<(), Error> {
         let client = self.client().await?;
         let mut paths = Vec::new();
-        let mut request = ListLocks::default();
+        let mut request = ListLocks::default().in_share(&command.share);
         loop {
             let page = client.list_locks(request.clone()).await?;
             paths.extend(page.records.into_iter().map(|record| record.lock_path));
@@ -114,7 +116,7 @@ impl Driver {
             }
             request = request.page(page.next_page_token);
         }
-        emit(id, "listed", json!({ "paths": paths }));
+        emit(&command.id, "listed", json!({ "paths": paths }));
         Ok(())
     }
 
@@ -297,8 +299,9 @@ fn tell_busy(id: &str, busy: &Busy) -> Result<(), Error> {
     let record = busy.record.clone().unwrap_or_default();
     let more = json!({
         "holder": record.holder, "token": record.fencing_token, "held_permits": busy.held_permits,
+        "priority_status": busy.priority_status.map(PriorityStatus::as_str),
     });
-    told(id, "busy", more)
+    told(id, "busy", second::told(&record, more))
 }
 
 pub(crate) async fn tell_events(id: String, mut events: UnboundedReceiver<HoldEvent>) {
@@ -311,8 +314,10 @@ pub(crate) async fn tell_events(id: String, mut events: UnboundedReceiver<HoldEv
                 emit(&id, "at_risk", json!({ "cause": cause.as_str(), "detail": detail }));
             }
             HoldEvent::Revoked(notice) => {
+                let for_priority = notice.for_priority();
                 let reason = notice.break_note.map(|note| note.reason);
-                emit(&id, "revoked", json!({ "reason": reason }));
+                let more = json!({ "reason": reason, "for_priority": for_priority });
+                emit(&id, "revoked", more);
             }
             HoldEvent::Recovered { .. } => emit(&id, "recovered", Value::Null),
             HoldEvent::Draining { time_left } => {

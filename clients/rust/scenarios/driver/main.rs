@@ -42,6 +42,10 @@ struct Command {
     /// `scope`: the hold is left by the language's scope form. Otherwise by a call.
     form: String,
     permits: Option<u32>,
+    priority: u32,
+    yields: bool,
+    share: String,
+    rebalance: bool,
     wait_forever: bool,
     prefix: String,
     /// The checkpoint to save.
@@ -69,6 +73,10 @@ impl Command {
         let mut spec: LeaseSpec = self.key().into();
         spec.labels = self.labels.clone();
         spec.permits = self.permits.unwrap_or(spec.permits);
+        spec.priority = self.priority;
+        spec.yields = self.yields;
+        spec.share.clone_from(&self.share);
+        spec.rebalance = self.rebalance;
         if let Some(wait) = self.wait_ms.and_then(|wait| u64::try_from(wait).ok()) {
             spec = spec.with_wait(Duration::from_millis(wait));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_client::{
-    Checkpoint, Client, Error, HoldGuard, LocksEvent, LocksUnder, Reason, WatchLocks,
+    Checkpoint, Client, Error, HoldGuard, LockRecord, LocksEvent, LocksUnder, Reason, WatchLocks,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -56,6 +56,17 @@ pub(crate) fn text(checkpoint: Option<Checkpoint>) -> Value {
     value.map_or(Value::Null, |value| String::from_utf8_lossy(&value).into())
 }
 
+/// Adds what a record tells of its holder's place among others.
+pub(crate) fn told(record: &LockRecord, mut more: Value) -> Value {
+    let place = json!({
+        "sidecar": record.sidecar, "share": record.share, "priority": record.priority, "yields": record.yields,
+    });
+    if let (Some(more), Value::Object(place)) = (more.as_object_mut(), place) {
+        more.extend(place);
+    }
+    more
+}
+
 /// Tells that a term was lost, when the work of the term is dropped.
 struct Term<'a> {
     id: &'a str,
@@ -98,7 +109,8 @@ pub(crate) async fn watch_locks(
         "" => LocksUnder::OwnHostId,
         prefix => LocksUnder::Prefix(prefix.to_owned()),
     };
-    let mut watch = client.watch_locks(WatchLocks::under(under)).await?;
+    let which = WatchLocks::under(under).in_share(&command.share);
+    let mut watch = client.watch_locks(which).await?;
     loop {
         let event = tokio::select! {
             _ = words.recv() => {
@@ -111,7 +123,7 @@ pub(crate) async fn watch_locks(
             None => return Ok(()),
             Some(LocksEvent::Changed(record)) => {
                 let more = json!({ "path": record.lock_path, "state": record.state.as_str() });
-                emit(id, "lock_changed", more);
+                emit(id, "lock_changed", told(&record, more));
             }
             Some(LocksEvent::Gone(path)) => emit(id, "lock_gone", json!({ "path": path })),
             Some(LocksEvent::Listed { locks, .. }) => emit(id, "listed", json!({ "locks": locks })),

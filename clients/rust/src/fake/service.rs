@@ -147,10 +147,10 @@ impl LeaseService for Service {
     }
 
     async fn list_locks(&self, request: Request<ListLocksRequest>) -> Answer<ListLocksResponse> {
-        Ok(Response::new(ListLocksResponse {
-            records: Vec::new(),
-            next_page_token: request.into_inner().page_token,
-        }))
+        let request = request.into_inner();
+        self.script.lock().unwrap().asked.push(format!("list share {}", request.share));
+        let next_page_token = request.page_token;
+        Ok(Response::new(ListLocksResponse { records: Vec::new(), next_page_token }))
     }
 
     async fn watch_lock(&self, request: Request<WatchLockRequest>) -> Answer<Records> {
@@ -162,9 +162,11 @@ impl LeaseService for Service {
         Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
     }
 
-    async fn watch_locks(&self, _request: Request<WatchLocksRequest>) -> Answer<ManyRecords> {
-        let script = self.script.lock().unwrap().listings.pop();
-        Ok(Response::new(Box::pin(tokio_stream::iter(script.unwrap_or_default()))))
+    async fn watch_locks(&self, request: Request<WatchLocksRequest>) -> Answer<ManyRecords> {
+        let mut script = self.script.lock().unwrap();
+        script.asked.push(format!("watch share {}", request.into_inner().share));
+        let listing = script.listings.pop().unwrap_or_default();
+        Ok(Response::new(Box::pin(tokio_stream::iter(listing))))
     }
 
     async fn get_server_info(

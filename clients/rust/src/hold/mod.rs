@@ -22,6 +22,8 @@ mod resume_tests;
 mod saving;
 #[cfg(test)]
 mod saving_tests;
+#[cfg(test)]
+mod sharing_tests;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -143,7 +145,7 @@ pub struct Loss {
     /// The same for people.
     pub detail: String,
     /// Who broke the lock and why, where it was broken and that is known.
-    pub break_note: Option<BreakNote>,
+    pub break_note: Option<Box<BreakNote>>,
 }
 
 impl Loss {
@@ -157,7 +159,7 @@ impl Loss {
         Self {
             reason: LossReason::from_wire(lost.reason()),
             detail: lost.detail,
-            break_note: lost.break_note.map(BreakNote::from_wire),
+            break_note: lost.break_note.map(BreakNote::from_wire).map(Box::new),
         }
     }
 }

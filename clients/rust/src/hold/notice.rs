@@ -29,7 +29,16 @@ impl Notice {
     /// The loss at the deadline.
     pub(super) fn loss(&self) -> Loss {
         let detail = format!("{self}, and the time that was left is over");
-        Loss { break_note: self.break_note.clone(), ..Loss::new(LossReason::Broken, detail) }
+        let break_note = self.break_note.clone().map(Box::new);
+        Loss { break_note, ..Loss::new(LossReason::Broken, detail) }
+    }
+}
+
+impl Notice {
+    /// The priority of the waiting caller that takes over. `None` if an operator broke the lock, or if that is not known.
+    #[must_use]
+    pub fn for_priority(&self) -> Option<u32> {
+        self.break_note.as_ref()?.for_priority
     }
 }
 

@@ -93,14 +93,14 @@ async fn ask(
         match stream.next(client.settings.silence).await.map_err(refused)? {
             Event::Granted(grant) => break grant,
             Event::Busy(busy) => {
-                wanted.check(busy.understood)?;
+                wanted.check(busy.understood.clone())?;
                 return Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))));
             }
-            Event::AlreadyDone(done) => return Outcome::already_done(done, wanted),
-            Event::Skipped(skipped) => return Outcome::skipped(&skipped, wanted),
+            Event::AlreadyDone(done) => return Outcome::already_done(done, &wanted),
+            Event::Skipped(skipped) => return Outcome::skipped(&skipped, &wanted),
             Event::Lost(lost) => return Err(Error::Lost(Loss::from_wire(lost))),
             Event::Waiting(place) => {
-                wanted.check(place.understood)?;
+                wanted.check(place.understood.clone())?;
                 *heard = true;
                 waiting(Waiting::from_wire(place));
             }
@@ -112,7 +112,7 @@ async fn ask(
             | Event::Released(_) => {}
         }
     };
-    client.check_grant(wanted, &grant).await?;
+    client.check_grant(&wanted, &grant).await?;
     let state = believe(client, &grant, sent).await?;
     Ok(Outcome::Granted((grant, state, stream)))
 }

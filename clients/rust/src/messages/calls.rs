@@ -29,6 +29,8 @@ pub struct ListLocks {
     pub states: Vec<LockState>,
     /// Only those whose record has all of these labels. Default: all.
     pub labels: BTreeMap<String, String>,
+    /// Only those whose holder, or last holder, named this share. Default: empty, all.
+    pub share: String,
     /// At most so many records a page: 1 to 1,000. Default: zero, the sidecar's choice.
     pub page_size: u32,
     /// From the page before; empty for the first page.
@@ -55,6 +57,12 @@ impl ListLocks {
         self
     }
 
+    /// Only those whose holder, or last holder, named this share.
+    #[must_use]
+    pub fn in_share(self, share: impl Into<String>) -> Self {
+        Self { share: share.into(), ..self }
+    }
+
     /// The page that `page_token` names.
     #[must_use]
     pub fn page(self, page_token: impl Into<String>) -> Self {
@@ -74,6 +82,7 @@ impl ListLocks {
             page_size: self.page_size,
             page_token: self.page_token,
             labels: self.labels,
+            share: self.share,
         }
     }
 }

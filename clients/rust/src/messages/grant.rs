@@ -132,6 +132,58 @@ pub struct Busy {
     /// How many of the permits were found held, as far as the sidecar knows. See
     /// [`LeaseSpec::permits`](crate::LeaseSpec).
     pub held_permits: u32,
+    /// Why the caller's [`LeaseSpec::priority`](crate::LeaseSpec) did not free the lock. `None` for a caller that gave
+    /// none, where nothing is known of the holder, and for what this version of the client does not know.
+    pub priority_status: Option<PriorityStatus>,
+}
+
+/// Why a caller with a priority waits all the same (S33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PriorityStatus {
+    /// The holder does not yield: it is waited for like any other.
+    HolderDoesNotYield,
+    /// The holder's priority is not smaller than the caller's.
+    NotGreater,
+    /// The caller has not waited for a lease duration yet, or tried only once.
+    WaitedTooShort,
+    /// The lock was broken less than two lease durations ago.
+    BrokenRecently,
+    /// The holder was told, and has until its lease expires to finish.
+    Revoked,
+    /// The store refuses to break leases with the sidecar's credentials.
+    CannotBreak,
+    /// The lock is reserved for a caller of greater priority that had it broken.
+    Reserved,
+}
+
+impl PriorityStatus {
+    /// The status as the API writes it, such as `HOLDER_DOES_NOT_YIELD`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::HolderDoesNotYield => "HOLDER_DOES_NOT_YIELD",
+            Self::NotGreater => "NOT_GREATER",
+            Self::WaitedTooShort => "WAITED_TOO_SHORT",
+            Self::BrokenRecently => "BROKEN_RECENTLY",
+            Self::Revoked => "REVOKED",
+            Self::CannotBreak => "CANNOT_BREAK",
+            Self::Reserved => "RESERVED",
+        }
+    }
+
+    const fn from_wire(wire: proto::PriorityStatus) -> Option<Self> {
+        match wire {
+            proto::PriorityStatus::Unspecified => None,
+            proto::PriorityStatus::HolderDoesNotYield => Some(Self::HolderDoesNotYield),
+            proto::PriorityStatus::NotGreater => Some(Self::NotGreater),
+            proto::PriorityStatus::WaitedTooShort => Some(Self::WaitedTooShort),
+            proto::PriorityStatus::BrokenRecently => Some(Self::BrokenRecently),
+            proto::PriorityStatus::Revoked => Some(Self::Revoked),
+            proto::PriorityStatus::CannotBreak => Some(Self::CannotBreak),
+            proto::PriorityStatus::Reserved => Some(Self::Reserved),
+        }
+    }
 }
 
 /// Why a lock is busy.
@@ -154,7 +206,9 @@ impl Busy {
             proto::BusyReason::Breaking => BusyReason::Breaking,
             proto::BusyReason::Resting => BusyReason::Resting,
         };
+        let priority_status = PriorityStatus::from_wire(wire.priority_status());
         Self {
+            priority_status,
             retry_after: duration(wire.retry_after.as_ref()),
             record: wire.record.map(LockRecord::from_wire),
             reason,

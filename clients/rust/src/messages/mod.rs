@@ -21,11 +21,12 @@ pub use checkpoint::Checkpoint;
 pub(crate) use checkpoint::check_size;
 pub use code::Code;
 pub use grant::{
-    Busy, BusyReason, Deadline, Grant, LossReason, ReleaseOutcome, ReleaseResult, Validity, Waiting,
+    Busy, BusyReason, Deadline, Grant, LossReason, PriorityStatus, ReleaseOutcome, ReleaseResult,
+    Validity, Waiting,
 };
 pub use held::{HeldLock, HoldState};
 pub use key::{LockKey, LockMode, LockSelector};
-pub use record::{BreakNote, LockRecord, LockState};
+pub use record::{BreakNote, LockRecord, LockState, Reservation};
 pub use run::{
     Completed, Completion, CompletionResult, EndedRun, RunKind, RunOutcome, SavedWith, StartedRun,
 };

@@ -95,13 +95,39 @@ pub struct LockRecord {
     /// What the runs of the lock's schedule have decided, or of the occurrences that its callers named. `None` if it has
     /// neither. Of the latter `next_at`, `retry_at` and `missed` say nothing.
     pub schedule: Option<ScheduleState>,
+    /// Which sidecar acquired the lock: its name and a number of the process. Empty if the record does not say.
+    pub sidecar: String,
+    /// The group of like locks that the holder named. Empty for none.
+    pub share: String,
+    /// The holder's priority.
+    pub priority: u32,
+    /// Whether the holder yields to a greater priority.
+    pub yields: bool,
+    /// For whom the lock is kept after a break. `None` if it is for nobody in particular.
+    pub reserved: Option<Reservation>,
+}
+
+/// A lock that a caller of greater priority had broken is kept for it for a short while after the release (S33).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reservation {
+    /// Callers of a smaller priority are not granted the lock.
+    pub priority: u32,
+    /// Until then, by the store's clock.
+    pub until: Option<SystemTime>,
+}
+
+impl Reservation {
+    fn from_wire(wire: &proto::Reservation) -> Self {
+        Self { priority: wire.priority, until: moment(wire.until.as_ref()) }
+    }
 }
 
 /// Why, by whom and when a lock was broken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakNote {
-    /// The operator's reason.
+    /// The operator's reason, or what a caller of greater priority says.
     pub reason: String,
     /// Who broke it.
     pub broken_by: String,
@@ -111,6 +137,9 @@ pub struct BreakNote {
     pub fencing_token: Option<u64>,
     /// How the lease was broken. `None` if the note does not say.
     pub mode: Option<BreakMode>,
+    /// The priority of the waiting caller for which it was broken: a newer version takes over, say. `None` if an operator
+    /// broke it. The holder's own priority, if it was broken to spread the locks of a share.
+    pub for_priority: Option<u32>,
 }
 
 impl LockRecord {
@@ -144,6 +173,11 @@ impl LockRecord {
             schedule: wire.schedule.map(ScheduleState::from_wire),
             checkpoint_version: wire.checkpoint_version,
             checkpoint_size: wire.checkpoint_size,
+            sidecar: wire.sidecar,
+            share: wire.share,
+            priority: wire.priority,
+            yields: wire.yields,
+            reserved: wire.reserved.as_ref().map(Reservation::from_wire),
         }
     }
 }
@@ -161,6 +195,7 @@ impl BreakNote {
             reason: wire.reason,
             broken_by: wire.broken_by,
             fencing_token: wire.fencing_token,
+            for_priority: wire.for_priority,
         }
     }
 }

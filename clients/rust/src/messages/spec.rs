@@ -40,6 +40,20 @@ pub struct LeaseSpec {
     /// different ones, the greatest of them limits. Each permit has fencing tokens and a checkpoint of its own. More than
     /// 1 needs a sidecar with the feature `permits` ([`Client::server_info`](crate::Client::server_info)). Default: 1.
     pub permits: u32,
+    /// How important this caller is: 0 to 2^31 - 1. Callers are served by priority, then in the order of their arrival. One
+    /// that has waited for a lease duration breaks a holder of smaller priority that `yields`. A number that grows with
+    /// each version makes the newest version take over. Not with `permits` above 1. Default: 0. (S33)
+    pub priority: u32,
+    /// Whether this caller, once it holds the lock, may be broken by one of greater priority, or by one of equal priority
+    /// that rebalances: [`HoldGuard::revoked`](crate::HoldGuard::revoked) tells it. Not with `permits` above 1. Default:
+    /// false. (S33, S35)
+    pub yields: bool,
+    /// A group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: at most
+    /// 256 bytes. Not with `permits` above 1. Default: empty, none. (S34)
+    pub share: String,
+    /// Whether the sidecar, while this caller waits, may take a lock of the share from one that holds at least two more, if
+    /// its holder yields and has equal priority. Only with `share` and `yields`. Default: false. (S35)
+    pub rebalance: bool,
     /// The occurrence that the caller is about to run, for callers with a scheduler of their own: whole seconds, at most 5 s
     /// after the store's time. It is granted until an outcome of it is recorded
     /// ([`HoldGuard::release_with_outcome`](crate::HoldGuard::release_with_outcome)), never after
@@ -65,6 +79,10 @@ impl From<LockKey> for LeaseSpec {
             holder: String::new(),
             labels: BTreeMap::new(),
             permits: 1,
+            priority: 0,
+            yields: false,
+            share: String::new(),
+            rebalance: false,
             occurrence_at: None,
             occurrence_max_attempts: 0,
         }
@@ -139,6 +157,30 @@ impl LeaseSpec {
         Self { permits, ..self }
     }
 
+    /// Goes before callers of smaller priority, and takes the lock over from a holder of smaller priority that yields.
+    #[must_use]
+    pub fn with_priority(self, priority: u32) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// Gives the lock up to a caller of greater priority, after a notice.
+    #[must_use]
+    pub fn yielding(self) -> Self {
+        Self { yields: true, ..self }
+    }
+
+    /// Spreads the locks of this group over the sidecars that ask for them.
+    #[must_use]
+    pub fn with_share(self, share: impl Into<String>) -> Self {
+        Self { share: share.into(), ..self }
+    }
+
+    /// Takes a lock of the share from a sidecar that holds at least two more. Needs a share, and yields.
+    #[must_use]
+    pub fn rebalancing(self) -> Self {
+        Self { rebalance: true, ..self }
+    }
+
     /// Names the occurrence that the caller is about to run.
     #[must_use]
     pub fn with_occurrence(self, at: SystemTime) -> Self {
@@ -165,6 +207,10 @@ impl LeaseSpec {
             labels: self.labels,
             wait_without_end: self.wait_without_end,
             permits: Some(self.permits),
+            priority: self.priority,
+            yields: self.yields,
+            share: self.share,
+            rebalance: self.rebalance,
             occurrence_at: self.occurrence_at.map(prost_types::Timestamp::from),
             occurrence_max_attempts: self.occurrence_max_attempts,
         }

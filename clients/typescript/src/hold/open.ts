@@ -118,7 +118,9 @@ async function readGrant(
       case "lost":
         throw new HoldLostError(lossOf(message.event.value));
       case "waiting": {
-        const { position, record } = message.event.value;
+        const { position, record, understood } = message.event.value;
+        const refusal = notUnderstood(spec, understood);
+        if (refusal !== undefined) throw refusal;
         onWaiting();
         tell(onEvent, { type: "waiting", position, record });
         break;

@@ -84,6 +84,79 @@ func (BusyReason) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{0}
 }
 
+// Why a caller with a priority waits all the same. Rule S33.
+type PriorityStatus int32
+
+const (
+	// The caller gave no priority, or nothing is known of the holder.
+	PriorityStatus_PRIORITY_STATUS_UNSPECIFIED PriorityStatus = 0
+	// The holder does not yield: it is waited for like any other.
+	PriorityStatus_PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD PriorityStatus = 1
+	// The holder's priority is not smaller than the caller's.
+	PriorityStatus_PRIORITY_STATUS_NOT_GREATER PriorityStatus = 2
+	// The caller has not waited for a lease duration yet, or tried only once.
+	PriorityStatus_PRIORITY_STATUS_WAITED_TOO_SHORT PriorityStatus = 3
+	// The lock was broken less than two lease durations ago.
+	PriorityStatus_PRIORITY_STATUS_BROKEN_RECENTLY PriorityStatus = 4
+	// The holder was told, and has until its lease expires to finish.
+	PriorityStatus_PRIORITY_STATUS_REVOKED PriorityStatus = 5
+	// The store refuses to break leases with the sidecar's credentials.
+	PriorityStatus_PRIORITY_STATUS_CANNOT_BREAK PriorityStatus = 6
+	// The lock is reserved for a caller of greater priority that had it broken.
+	PriorityStatus_PRIORITY_STATUS_RESERVED PriorityStatus = 7
+)
+
+// Enum value maps for PriorityStatus.
+var (
+	PriorityStatus_name = map[int32]string{
+		0: "PRIORITY_STATUS_UNSPECIFIED",
+		1: "PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD",
+		2: "PRIORITY_STATUS_NOT_GREATER",
+		3: "PRIORITY_STATUS_WAITED_TOO_SHORT",
+		4: "PRIORITY_STATUS_BROKEN_RECENTLY",
+		5: "PRIORITY_STATUS_REVOKED",
+		6: "PRIORITY_STATUS_CANNOT_BREAK",
+		7: "PRIORITY_STATUS_RESERVED",
+	}
+	PriorityStatus_value = map[string]int32{
+		"PRIORITY_STATUS_UNSPECIFIED":           0,
+		"PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD": 1,
+		"PRIORITY_STATUS_NOT_GREATER":           2,
+		"PRIORITY_STATUS_WAITED_TOO_SHORT":      3,
+		"PRIORITY_STATUS_BROKEN_RECENTLY":       4,
+		"PRIORITY_STATUS_REVOKED":               5,
+		"PRIORITY_STATUS_CANNOT_BREAK":          6,
+		"PRIORITY_STATUS_RESERVED":              7,
+	}
+)
+
+func (x PriorityStatus) Enum() *PriorityStatus {
+	p := new(PriorityStatus)
+	*p = x
+	return p
+}
+
+func (x PriorityStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PriorityStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_leasehold_v1_hold_proto_enumTypes[1].Descriptor()
+}
+
+func (PriorityStatus) Type() protoreflect.EnumType {
+	return &file_leasehold_v1_hold_proto_enumTypes[1]
+}
+
+func (x PriorityStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PriorityStatus.Descriptor instead.
+func (PriorityStatus) EnumDescriptor() ([]byte, []int) {
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{1}
+}
+
 // Why a hold was lost.
 type LossReason int32
 
@@ -141,11 +214,11 @@ func (x LossReason) String() string {
 }
 
 func (LossReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_hold_proto_enumTypes[1].Descriptor()
+	return file_leasehold_v1_hold_proto_enumTypes[2].Descriptor()
 }
 
 func (LossReason) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_hold_proto_enumTypes[1]
+	return &file_leasehold_v1_hold_proto_enumTypes[2]
 }
 
 func (x LossReason) Number() protoreflect.EnumNumber {
@@ -154,7 +227,7 @@ func (x LossReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LossReason.Descriptor instead.
 func (LossReason) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{1}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
 }
 
 // What became of an outcome that came with a release.
@@ -199,11 +272,11 @@ func (x OutcomeResult) String() string {
 }
 
 func (OutcomeResult) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_hold_proto_enumTypes[2].Descriptor()
+	return file_leasehold_v1_hold_proto_enumTypes[3].Descriptor()
 }
 
 func (OutcomeResult) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_hold_proto_enumTypes[2]
+	return &file_leasehold_v1_hold_proto_enumTypes[3]
 }
 
 func (x OutcomeResult) Number() protoreflect.EnumNumber {
@@ -212,7 +285,7 @@ func (x OutcomeResult) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OutcomeResult.Descriptor instead.
 func (OutcomeResult) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{3}
 }
 
 // What became of a checkpoint that came with a release.
@@ -257,11 +330,11 @@ func (x CheckpointOutcome) String() string {
 }
 
 func (CheckpointOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_hold_proto_enumTypes[3].Descriptor()
+	return file_leasehold_v1_hold_proto_enumTypes[4].Descriptor()
 }
 
 func (CheckpointOutcome) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_hold_proto_enumTypes[3]
+	return &file_leasehold_v1_hold_proto_enumTypes[4]
 }
 
 func (x CheckpointOutcome) Number() protoreflect.EnumNumber {
@@ -270,7 +343,7 @@ func (x CheckpointOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CheckpointOutcome.Descriptor instead.
 func (CheckpointOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{3}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{4}
 }
 
 // What a release did.
@@ -319,11 +392,11 @@ func (x ReleaseOutcome) String() string {
 }
 
 func (ReleaseOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_hold_proto_enumTypes[4].Descriptor()
+	return file_leasehold_v1_hold_proto_enumTypes[5].Descriptor()
 }
 
 func (ReleaseOutcome) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_hold_proto_enumTypes[4]
+	return &file_leasehold_v1_hold_proto_enumTypes[5]
 }
 
 func (x ReleaseOutcome) Number() protoreflect.EnumNumber {
@@ -332,7 +405,7 @@ func (x ReleaseOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseOutcome.Descriptor instead.
 func (ReleaseOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{4}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{5}
 }
 
 // What a caller asks for. A value out of its range is INVALID_ARGUMENT, and the error names the field.
@@ -372,6 +445,23 @@ type LeaseSpec struct {
 	// Waits for as long as the stream is open, however long that is. HoldLease only, and only without `wait`; otherwise
 	// INVALID_ARGUMENT. Default: false.
 	WaitWithoutEnd bool `protobuf:"varint,11,opt,name=wait_without_end,json=waitWithoutEnd,proto3" json:"wait_without_end,omitempty"`
+	// How important this caller is: 0 to 2^31 - 1. Callers of one lock are served by priority, then in the order of their
+	// arrival. A caller that has waited for one lease duration breaks a holder of smaller priority that `yields`: the
+	// holder is told (Revoked), and has what is left of its lease to finish. A lock is broken so at most once in two lease
+	// durations. A number that grows with each version, such as a build number, makes the newest version take over. Not
+	// with `permits` above 1. Default: 0. Rule S33.
+	Priority uint32 `protobuf:"varint,12,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Whether this caller, once it holds the lock, may be broken by one of greater priority, or by one of equal priority
+	// that rebalances (`rebalance`). Not with `permits` above 1. Default: false. Rules S33, S35.
+	Yields bool `protobuf:"varint,13,opt,name=yields,proto3" json:"yields,omitempty"`
+	// A group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: a sidecar
+	// leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no control characters. Not
+	// with `permits` above 1. Default: none. Rule S34.
+	Share string `protobuf:"bytes,14,opt,name=share,proto3" json:"share,omitempty"`
+	// While this caller waits, its sidecar may take one lock of the share from a sidecar that holds at least two more, if
+	// that lock's holder `yields` and has equal priority: one at a time, at most one a minute. Only with `share` and
+	// `yields`. Default: false. Rule S35.
+	Rebalance bool `protobuf:"varint,15,opt,name=rebalance,proto3" json:"rebalance,omitempty"`
 	// The occurrence that this caller is about to run, for callers with a scheduler of their own, such as a Kubernetes
 	// CronJob in two clusters. It is granted until an outcome was recorded for it (ReleaseLeaseRequest.outcome), and never
 	// after: then the answer is AlreadyDone. One that is older than the newest recorded one is Skipped. In whole seconds.
@@ -497,6 +587,34 @@ func (x *LeaseSpec) GetWaitWithoutEnd() bool {
 	return false
 }
 
+func (x *LeaseSpec) GetPriority() uint32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *LeaseSpec) GetYields() bool {
+	if x != nil {
+		return x.Yields
+	}
+	return false
+}
+
+func (x *LeaseSpec) GetShare() string {
+	if x != nil {
+		return x.Share
+	}
+	return ""
+}
+
+func (x *LeaseSpec) GetRebalance() bool {
+	if x != nil {
+		return x.Rebalance
+	}
+	return false
+}
+
 func (x *LeaseSpec) GetOccurrenceAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.OccurrenceAt
@@ -527,6 +645,14 @@ type Understood struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in the spec.
 	WaitWithoutEnd bool `protobuf:"varint,1,opt,name=wait_without_end,json=waitWithoutEnd,proto3" json:"wait_without_end,omitempty"`
+	// As in the spec.
+	Priority uint32 `protobuf:"varint,12,opt,name=priority,proto3" json:"priority,omitempty"`
+	// As in the spec.
+	Yields bool `protobuf:"varint,13,opt,name=yields,proto3" json:"yields,omitempty"`
+	// As in the spec.
+	Share string `protobuf:"bytes,14,opt,name=share,proto3" json:"share,omitempty"`
+	// As in the spec.
+	Rebalance bool `protobuf:"varint,15,opt,name=rebalance,proto3" json:"rebalance,omitempty"`
 	// As in the spec.
 	OccurrenceAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=occurrence_at,json=occurrenceAt,proto3" json:"occurrence_at,omitempty"`
 	// As in the spec, 1 if that does not say.
@@ -568,6 +694,34 @@ func (*Understood) Descriptor() ([]byte, []int) {
 func (x *Understood) GetWaitWithoutEnd() bool {
 	if x != nil {
 		return x.WaitWithoutEnd
+	}
+	return false
+}
+
+func (x *Understood) GetPriority() uint32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Understood) GetYields() bool {
+	if x != nil {
+		return x.Yields
+	}
+	return false
+}
+
+func (x *Understood) GetShare() string {
+	if x != nil {
+		return x.Share
+	}
+	return ""
+}
+
+func (x *Understood) GetRebalance() bool {
+	if x != nil {
+		return x.Rebalance
 	}
 	return false
 }
@@ -943,6 +1097,8 @@ type Busy struct {
 	Reason BusyReason `protobuf:"varint,3,opt,name=reason,proto3,enum=leasehold.v1.BusyReason" json:"reason,omitempty"`
 	// What was understood of the spec.
 	Understood *Understood `protobuf:"bytes,4,opt,name=understood,proto3" json:"understood,omitempty"`
+	// Why the caller's priority did not free the lock. Only for a caller that gave one; UNSPECIFIED otherwise.
+	PriorityStatus PriorityStatus `protobuf:"varint,5,opt,name=priority_status,json=priorityStatus,proto3,enum=leasehold.v1.PriorityStatus" json:"priority_status,omitempty"`
 	// How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits.
 	HeldPermits   uint32 `protobuf:"varint,40,opt,name=held_permits,json=heldPermits,proto3" json:"held_permits,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1005,6 +1161,13 @@ func (x *Busy) GetUnderstood() *Understood {
 		return x.Understood
 	}
 	return nil
+}
+
+func (x *Busy) GetPriorityStatus() PriorityStatus {
+	if x != nil {
+		return x.PriorityStatus
+	}
+	return PriorityStatus_PRIORITY_STATUS_UNSPECIFIED
 }
 
 func (x *Busy) GetHeldPermits() uint32 {
@@ -1756,7 +1919,7 @@ var File_leasehold_v1_hold_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\n" +
-	"\x17leasehold/v1/hold.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leasehold/v1/errors.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"\x87\x06\n" +
+	"\x17leasehold/v1/hold.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leasehold/v1/errors.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"\xef\x06\n" +
 	"\tLeaseSpec\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyR\x03key\x12@\n" +
 	"\x0elease_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x12-\n" +
@@ -1771,7 +1934,11 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x06holder\x18\t \x01(\tR\x06holder\x12;\n" +
 	"\x06labels\x18\n" +
 	" \x03(\v2#.leasehold.v1.LeaseSpec.LabelsEntryR\x06labels\x12(\n" +
-	"\x10wait_without_end\x18\v \x01(\bR\x0ewaitWithoutEnd\x12?\n" +
+	"\x10wait_without_end\x18\v \x01(\bR\x0ewaitWithoutEnd\x12\x1a\n" +
+	"\bpriority\x18\f \x01(\rR\bpriority\x12\x16\n" +
+	"\x06yields\x18\r \x01(\bR\x06yields\x12\x14\n" +
+	"\x05share\x18\x0e \x01(\tR\x05share\x12\x1c\n" +
+	"\trebalance\x18\x0f \x01(\bR\trebalance\x12?\n" +
 	"\roccurrence_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\foccurrenceAt\x126\n" +
 	"\x17occurrence_max_attempts\x18\x15 \x01(\rR\x15occurrenceMaxAttempts\x12\x1d\n" +
 	"\apermits\x18( \x01(\rH\x01R\apermits\x88\x01\x01\x1a9\n" +
@@ -1780,10 +1947,14 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
 	"\v_auto_renewB\n" +
 	"\n" +
-	"\b_permits\"\x91\x01\n" +
+	"\b_permits\"\xf9\x01\n" +
 	"\n" +
 	"Understood\x12(\n" +
-	"\x10wait_without_end\x18\x01 \x01(\bR\x0ewaitWithoutEnd\x12?\n" +
+	"\x10wait_without_end\x18\x01 \x01(\bR\x0ewaitWithoutEnd\x12\x1a\n" +
+	"\bpriority\x18\f \x01(\rR\bpriority\x12\x16\n" +
+	"\x06yields\x18\r \x01(\bR\x06yields\x12\x14\n" +
+	"\x05share\x18\x0e \x01(\tR\x05share\x12\x1c\n" +
+	"\trebalance\x18\x0f \x01(\bR\trebalance\x12?\n" +
 	"\roccurrence_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\foccurrenceAt\x12\x18\n" +
 	"\apermits\x18( \x01(\rR\apermits\"c\n" +
 	"\bDeadline\x12&\n" +
@@ -1820,7 +1991,7 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x06permit\x18( \x01(\rR\x06permit\x128\n" +
 	"\n" +
 	"checkpoint\x182 \x01(\v2\x18.leasehold.v1.CheckpointR\n" +
-	"checkpoint\"\x83\x02\n" +
+	"checkpoint\"\xca\x02\n" +
 	"\x04Busy\x120\n" +
 	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\x12:\n" +
 	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
@@ -1828,7 +1999,8 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\x0e2\x18.leasehold.v1.BusyReasonR\x06reason\x128\n" +
 	"\n" +
 	"understood\x18\x04 \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
-	"understood\x12!\n" +
+	"understood\x12E\n" +
+	"\x0fpriority_status\x18\x05 \x01(\x0e2\x1c.leasehold.v1.PriorityStatusR\x0epriorityStatus\x12!\n" +
 	"\fheld_permits\x18( \x01(\rR\vheldPermits\"q\n" +
 	"\vAlreadyDone\x12(\n" +
 	"\x03run\x18\x01 \x01(\v2\x16.leasehold.v1.EndedRunR\x03run\x128\n" +
@@ -1888,7 +2060,16 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x17BUSY_REASON_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10BUSY_REASON_HELD\x10\x01\x12\x18\n" +
 	"\x14BUSY_REASON_BREAKING\x10\x02\x12\x17\n" +
-	"\x13BUSY_REASON_RESTING\x10\x03*\xe8\x01\n" +
+	"\x13BUSY_REASON_RESTING\x10\x03*\xa5\x02\n" +
+	"\x0ePriorityStatus\x12\x1f\n" +
+	"\x1bPRIORITY_STATUS_UNSPECIFIED\x10\x00\x12)\n" +
+	"%PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD\x10\x01\x12\x1f\n" +
+	"\x1bPRIORITY_STATUS_NOT_GREATER\x10\x02\x12$\n" +
+	" PRIORITY_STATUS_WAITED_TOO_SHORT\x10\x03\x12#\n" +
+	"\x1fPRIORITY_STATUS_BROKEN_RECENTLY\x10\x04\x12\x1b\n" +
+	"\x17PRIORITY_STATUS_REVOKED\x10\x05\x12 \n" +
+	"\x1cPRIORITY_STATUS_CANNOT_BREAK\x10\x06\x12\x1c\n" +
+	"\x18PRIORITY_STATUS_RESERVED\x10\a*\xe8\x01\n" +
 	"\n" +
 	"LossReason\x12\x1b\n" +
 	"\x17LOSS_REASON_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -1929,96 +2110,98 @@ func file_leasehold_v1_hold_proto_rawDescGZIP() []byte {
 	return file_leasehold_v1_hold_proto_rawDescData
 }
 
-var file_leasehold_v1_hold_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_leasehold_v1_hold_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_leasehold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_leasehold_v1_hold_proto_goTypes = []any{
 	(BusyReason)(0),               // 0: leasehold.v1.BusyReason
-	(LossReason)(0),               // 1: leasehold.v1.LossReason
-	(OutcomeResult)(0),            // 2: leasehold.v1.OutcomeResult
-	(CheckpointOutcome)(0),        // 3: leasehold.v1.CheckpointOutcome
-	(ReleaseOutcome)(0),           // 4: leasehold.v1.ReleaseOutcome
-	(*LeaseSpec)(nil),             // 5: leasehold.v1.LeaseSpec
-	(*Understood)(nil),            // 6: leasehold.v1.Understood
-	(*Deadline)(nil),              // 7: leasehold.v1.Deadline
-	(*BootTime)(nil),              // 8: leasehold.v1.BootTime
-	(*Validity)(nil),              // 9: leasehold.v1.Validity
-	(*Grant)(nil),                 // 10: leasehold.v1.Grant
-	(*Busy)(nil),                  // 11: leasehold.v1.Busy
-	(*AlreadyDone)(nil),           // 12: leasehold.v1.AlreadyDone
-	(*Skipped)(nil),               // 13: leasehold.v1.Skipped
-	(*Resume)(nil),                // 14: leasehold.v1.Resume
-	(*Waiting)(nil),               // 15: leasehold.v1.Waiting
-	(*Renewed)(nil),               // 16: leasehold.v1.Renewed
-	(*AtRisk)(nil),                // 17: leasehold.v1.AtRisk
-	(*Recovered)(nil),             // 18: leasehold.v1.Recovered
-	(*Draining)(nil),              // 19: leasehold.v1.Draining
-	(*Revoked)(nil),               // 20: leasehold.v1.Revoked
-	(*Lost)(nil),                  // 21: leasehold.v1.Lost
-	(*Released)(nil),              // 22: leasehold.v1.Released
-	(*ReleaseResult)(nil),         // 23: leasehold.v1.ReleaseResult
-	nil,                           // 24: leasehold.v1.LeaseSpec.LabelsEntry
-	(*LockKey)(nil),               // 25: leasehold.v1.LockKey
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*Checkpoint)(nil),            // 28: leasehold.v1.Checkpoint
-	(*LockRecord)(nil),            // 29: leasehold.v1.LockRecord
-	(*EndedRun)(nil),              // 30: leasehold.v1.EndedRun
-	(ErrorReason)(0),              // 31: leasehold.v1.ErrorReason
-	(*BreakNote)(nil),             // 32: leasehold.v1.BreakNote
+	(PriorityStatus)(0),           // 1: leasehold.v1.PriorityStatus
+	(LossReason)(0),               // 2: leasehold.v1.LossReason
+	(OutcomeResult)(0),            // 3: leasehold.v1.OutcomeResult
+	(CheckpointOutcome)(0),        // 4: leasehold.v1.CheckpointOutcome
+	(ReleaseOutcome)(0),           // 5: leasehold.v1.ReleaseOutcome
+	(*LeaseSpec)(nil),             // 6: leasehold.v1.LeaseSpec
+	(*Understood)(nil),            // 7: leasehold.v1.Understood
+	(*Deadline)(nil),              // 8: leasehold.v1.Deadline
+	(*BootTime)(nil),              // 9: leasehold.v1.BootTime
+	(*Validity)(nil),              // 10: leasehold.v1.Validity
+	(*Grant)(nil),                 // 11: leasehold.v1.Grant
+	(*Busy)(nil),                  // 12: leasehold.v1.Busy
+	(*AlreadyDone)(nil),           // 13: leasehold.v1.AlreadyDone
+	(*Skipped)(nil),               // 14: leasehold.v1.Skipped
+	(*Resume)(nil),                // 15: leasehold.v1.Resume
+	(*Waiting)(nil),               // 16: leasehold.v1.Waiting
+	(*Renewed)(nil),               // 17: leasehold.v1.Renewed
+	(*AtRisk)(nil),                // 18: leasehold.v1.AtRisk
+	(*Recovered)(nil),             // 19: leasehold.v1.Recovered
+	(*Draining)(nil),              // 20: leasehold.v1.Draining
+	(*Revoked)(nil),               // 21: leasehold.v1.Revoked
+	(*Lost)(nil),                  // 22: leasehold.v1.Lost
+	(*Released)(nil),              // 23: leasehold.v1.Released
+	(*ReleaseResult)(nil),         // 24: leasehold.v1.ReleaseResult
+	nil,                           // 25: leasehold.v1.LeaseSpec.LabelsEntry
+	(*LockKey)(nil),               // 26: leasehold.v1.LockKey
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*Checkpoint)(nil),            // 29: leasehold.v1.Checkpoint
+	(*LockRecord)(nil),            // 30: leasehold.v1.LockRecord
+	(*EndedRun)(nil),              // 31: leasehold.v1.EndedRun
+	(ErrorReason)(0),              // 32: leasehold.v1.ErrorReason
+	(*BreakNote)(nil),             // 33: leasehold.v1.BreakNote
 }
 var file_leasehold_v1_hold_proto_depIdxs = []int32{
-	25, // 0: leasehold.v1.LeaseSpec.key:type_name -> leasehold.v1.LockKey
-	26, // 1: leasehold.v1.LeaseSpec.lease_duration:type_name -> google.protobuf.Duration
-	26, // 2: leasehold.v1.LeaseSpec.wait:type_name -> google.protobuf.Duration
-	26, // 3: leasehold.v1.LeaseSpec.max_hold:type_name -> google.protobuf.Duration
-	26, // 4: leasehold.v1.LeaseSpec.min_hold:type_name -> google.protobuf.Duration
-	26, // 5: leasehold.v1.LeaseSpec.progress_timeout:type_name -> google.protobuf.Duration
-	24, // 6: leasehold.v1.LeaseSpec.labels:type_name -> leasehold.v1.LeaseSpec.LabelsEntry
-	27, // 7: leasehold.v1.LeaseSpec.occurrence_at:type_name -> google.protobuf.Timestamp
-	27, // 8: leasehold.v1.Understood.occurrence_at:type_name -> google.protobuf.Timestamp
-	8,  // 9: leasehold.v1.Deadline.at:type_name -> leasehold.v1.BootTime
-	26, // 10: leasehold.v1.Deadline.after:type_name -> google.protobuf.Duration
-	26, // 11: leasehold.v1.BootTime.since_boot:type_name -> google.protobuf.Duration
-	8,  // 12: leasehold.v1.Validity.valid_until:type_name -> leasehold.v1.BootTime
-	26, // 13: leasehold.v1.Validity.valid_for:type_name -> google.protobuf.Duration
-	9,  // 14: leasehold.v1.Grant.validity:type_name -> leasehold.v1.Validity
-	27, // 15: leasehold.v1.Grant.acquired_at:type_name -> google.protobuf.Timestamp
-	27, // 16: leasehold.v1.Grant.expires_at:type_name -> google.protobuf.Timestamp
-	7,  // 17: leasehold.v1.Grant.max_hold_ends:type_name -> leasehold.v1.Deadline
-	6,  // 18: leasehold.v1.Grant.understood:type_name -> leasehold.v1.Understood
-	28, // 19: leasehold.v1.Grant.checkpoint:type_name -> leasehold.v1.Checkpoint
-	29, // 20: leasehold.v1.Busy.record:type_name -> leasehold.v1.LockRecord
-	26, // 21: leasehold.v1.Busy.retry_after:type_name -> google.protobuf.Duration
+	26, // 0: leasehold.v1.LeaseSpec.key:type_name -> leasehold.v1.LockKey
+	27, // 1: leasehold.v1.LeaseSpec.lease_duration:type_name -> google.protobuf.Duration
+	27, // 2: leasehold.v1.LeaseSpec.wait:type_name -> google.protobuf.Duration
+	27, // 3: leasehold.v1.LeaseSpec.max_hold:type_name -> google.protobuf.Duration
+	27, // 4: leasehold.v1.LeaseSpec.min_hold:type_name -> google.protobuf.Duration
+	27, // 5: leasehold.v1.LeaseSpec.progress_timeout:type_name -> google.protobuf.Duration
+	25, // 6: leasehold.v1.LeaseSpec.labels:type_name -> leasehold.v1.LeaseSpec.LabelsEntry
+	28, // 7: leasehold.v1.LeaseSpec.occurrence_at:type_name -> google.protobuf.Timestamp
+	28, // 8: leasehold.v1.Understood.occurrence_at:type_name -> google.protobuf.Timestamp
+	9,  // 9: leasehold.v1.Deadline.at:type_name -> leasehold.v1.BootTime
+	27, // 10: leasehold.v1.Deadline.after:type_name -> google.protobuf.Duration
+	27, // 11: leasehold.v1.BootTime.since_boot:type_name -> google.protobuf.Duration
+	9,  // 12: leasehold.v1.Validity.valid_until:type_name -> leasehold.v1.BootTime
+	27, // 13: leasehold.v1.Validity.valid_for:type_name -> google.protobuf.Duration
+	10, // 14: leasehold.v1.Grant.validity:type_name -> leasehold.v1.Validity
+	28, // 15: leasehold.v1.Grant.acquired_at:type_name -> google.protobuf.Timestamp
+	28, // 16: leasehold.v1.Grant.expires_at:type_name -> google.protobuf.Timestamp
+	8,  // 17: leasehold.v1.Grant.max_hold_ends:type_name -> leasehold.v1.Deadline
+	7,  // 18: leasehold.v1.Grant.understood:type_name -> leasehold.v1.Understood
+	29, // 19: leasehold.v1.Grant.checkpoint:type_name -> leasehold.v1.Checkpoint
+	30, // 20: leasehold.v1.Busy.record:type_name -> leasehold.v1.LockRecord
+	27, // 21: leasehold.v1.Busy.retry_after:type_name -> google.protobuf.Duration
 	0,  // 22: leasehold.v1.Busy.reason:type_name -> leasehold.v1.BusyReason
-	6,  // 23: leasehold.v1.Busy.understood:type_name -> leasehold.v1.Understood
-	30, // 24: leasehold.v1.AlreadyDone.run:type_name -> leasehold.v1.EndedRun
-	6,  // 25: leasehold.v1.AlreadyDone.understood:type_name -> leasehold.v1.Understood
-	27, // 26: leasehold.v1.Skipped.watermark:type_name -> google.protobuf.Timestamp
-	6,  // 27: leasehold.v1.Skipped.understood:type_name -> leasehold.v1.Understood
-	8,  // 28: leasehold.v1.Resume.told_valid_until:type_name -> leasehold.v1.BootTime
-	29, // 29: leasehold.v1.Waiting.record:type_name -> leasehold.v1.LockRecord
-	6,  // 30: leasehold.v1.Waiting.understood:type_name -> leasehold.v1.Understood
-	9,  // 31: leasehold.v1.Renewed.validity:type_name -> leasehold.v1.Validity
-	7,  // 32: leasehold.v1.Renewed.max_hold_ends:type_name -> leasehold.v1.Deadline
-	9,  // 33: leasehold.v1.AtRisk.validity:type_name -> leasehold.v1.Validity
-	31, // 34: leasehold.v1.AtRisk.cause:type_name -> leasehold.v1.ErrorReason
-	9,  // 35: leasehold.v1.Recovered.validity:type_name -> leasehold.v1.Validity
-	26, // 36: leasehold.v1.Draining.time_left:type_name -> google.protobuf.Duration
-	9,  // 37: leasehold.v1.Revoked.validity:type_name -> leasehold.v1.Validity
-	32, // 38: leasehold.v1.Revoked.break_note:type_name -> leasehold.v1.BreakNote
-	1,  // 39: leasehold.v1.Lost.reason:type_name -> leasehold.v1.LossReason
-	32, // 40: leasehold.v1.Lost.break_note:type_name -> leasehold.v1.BreakNote
-	23, // 41: leasehold.v1.Released.result:type_name -> leasehold.v1.ReleaseResult
-	4,  // 42: leasehold.v1.ReleaseResult.outcome:type_name -> leasehold.v1.ReleaseOutcome
-	1,  // 43: leasehold.v1.ReleaseResult.loss_reason:type_name -> leasehold.v1.LossReason
-	27, // 44: leasehold.v1.ReleaseResult.resting_until:type_name -> google.protobuf.Timestamp
-	2,  // 45: leasehold.v1.ReleaseResult.outcome_result:type_name -> leasehold.v1.OutcomeResult
-	3,  // 46: leasehold.v1.ReleaseResult.checkpoint_outcome:type_name -> leasehold.v1.CheckpointOutcome
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	7,  // 23: leasehold.v1.Busy.understood:type_name -> leasehold.v1.Understood
+	1,  // 24: leasehold.v1.Busy.priority_status:type_name -> leasehold.v1.PriorityStatus
+	31, // 25: leasehold.v1.AlreadyDone.run:type_name -> leasehold.v1.EndedRun
+	7,  // 26: leasehold.v1.AlreadyDone.understood:type_name -> leasehold.v1.Understood
+	28, // 27: leasehold.v1.Skipped.watermark:type_name -> google.protobuf.Timestamp
+	7,  // 28: leasehold.v1.Skipped.understood:type_name -> leasehold.v1.Understood
+	9,  // 29: leasehold.v1.Resume.told_valid_until:type_name -> leasehold.v1.BootTime
+	30, // 30: leasehold.v1.Waiting.record:type_name -> leasehold.v1.LockRecord
+	7,  // 31: leasehold.v1.Waiting.understood:type_name -> leasehold.v1.Understood
+	10, // 32: leasehold.v1.Renewed.validity:type_name -> leasehold.v1.Validity
+	8,  // 33: leasehold.v1.Renewed.max_hold_ends:type_name -> leasehold.v1.Deadline
+	10, // 34: leasehold.v1.AtRisk.validity:type_name -> leasehold.v1.Validity
+	32, // 35: leasehold.v1.AtRisk.cause:type_name -> leasehold.v1.ErrorReason
+	10, // 36: leasehold.v1.Recovered.validity:type_name -> leasehold.v1.Validity
+	27, // 37: leasehold.v1.Draining.time_left:type_name -> google.protobuf.Duration
+	10, // 38: leasehold.v1.Revoked.validity:type_name -> leasehold.v1.Validity
+	33, // 39: leasehold.v1.Revoked.break_note:type_name -> leasehold.v1.BreakNote
+	2,  // 40: leasehold.v1.Lost.reason:type_name -> leasehold.v1.LossReason
+	33, // 41: leasehold.v1.Lost.break_note:type_name -> leasehold.v1.BreakNote
+	24, // 42: leasehold.v1.Released.result:type_name -> leasehold.v1.ReleaseResult
+	5,  // 43: leasehold.v1.ReleaseResult.outcome:type_name -> leasehold.v1.ReleaseOutcome
+	2,  // 44: leasehold.v1.ReleaseResult.loss_reason:type_name -> leasehold.v1.LossReason
+	28, // 45: leasehold.v1.ReleaseResult.resting_until:type_name -> google.protobuf.Timestamp
+	3,  // 46: leasehold.v1.ReleaseResult.outcome_result:type_name -> leasehold.v1.OutcomeResult
+	4,  // 47: leasehold.v1.ReleaseResult.checkpoint_outcome:type_name -> leasehold.v1.CheckpointOutcome
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_hold_proto_init() }
@@ -2035,7 +2218,7 @@ func file_leasehold_v1_hold_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leasehold_v1_hold_proto_rawDesc), len(file_leasehold_v1_hold_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,

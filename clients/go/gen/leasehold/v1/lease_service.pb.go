@@ -1101,7 +1101,9 @@ type ListLocksRequest struct {
 	// the first page.
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only those whose record has all of these labels, with these values. Default: all.
-	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Only those whose holder, or last holder, named this share (LeaseSpec.share). Default (empty): all.
+	Share         string `protobuf:"bytes,7,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1187,6 +1189,13 @@ func (x *ListLocksRequest) GetLabels() map[string]string {
 		return x.Labels
 	}
 	return nil
+}
+
+func (x *ListLocksRequest) GetShare() string {
+	if x != nil {
+		return x.Share
+	}
+	return ""
 }
 
 type isListLocksRequest_Under interface {
@@ -1367,7 +1376,9 @@ type WatchLocksRequest struct {
 	//	*WatchLocksRequest_Prefix
 	Under isWatchLocksRequest_Under `protobuf_oneof:"under"`
 	// Only those whose record has all of these labels, with these values. Default: all.
-	Labels        map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Only those whose holder, or last holder, named this share (LeaseSpec.share). Default (empty): all.
+	Share         string `protobuf:"bytes,4,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1432,6 +1443,13 @@ func (x *WatchLocksRequest) GetLabels() map[string]string {
 		return x.Labels
 	}
 	return nil
+}
+
+func (x *WatchLocksRequest) GetShare() string {
+	if x != nil {
+		return x.Share
+	}
+	return ""
 }
 
 type isWatchLocksRequest_Under interface {
@@ -1541,7 +1559,7 @@ type WatchLocksResponse_Changed struct {
 }
 
 type WatchLocksResponse_Gone struct {
-	// The path of a lock that was deleted, or that does not have the labels any more.
+	// The path of a lock that was deleted, or that does not have the labels or the share any more.
 	Gone string `protobuf:"bytes,2,opt,name=gone,proto3,oneof"`
 }
 
@@ -2437,7 +2455,7 @@ type GetServerInfoResponse struct {
 	BootId string `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// The configured limits.
 	Limits *ServerLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
-	// What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
+	// What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`, `sharing` (priorities and shares),
 	// `break` (admin.allow_break is set), `host-id-override`, `hand-over`, `schedules` (ScheduleService),
 	// `schedule-changes` (admin.allow_schedule_changes is set). A client ignores a name that it does not know.
 	Features []string `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
@@ -2718,7 +2736,7 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\x12'\n" +
 	"\x0fwith_checkpoint\x182 \x01(\bR\x0ewithCheckpoint\"C\n" +
 	"\x0fGetLockResponse\x120\n" +
-	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"\xbc\x02\n" +
+	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"\xd2\x02\n" +
 	"\x10ListLocksRequest\x12\x19\n" +
 	"\ahost_id\x18\x01 \x01(\tH\x00R\x06hostId\x12\x18\n" +
 	"\x06prefix\x18\x02 \x01(\tH\x00R\x06prefix\x12/\n" +
@@ -2726,7 +2744,8 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12B\n" +
-	"\x06labels\x18\x06 \x03(\v2*.leasehold.v1.ListLocksRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\x06 \x03(\v2*.leasehold.v1.ListLocksRequest.LabelsEntryR\x06labels\x12\x14\n" +
+	"\x05share\x18\a \x01(\tR\x05share\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
@@ -2737,11 +2756,12 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\x10WatchLockRequest\x12.\n" +
 	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\"E\n" +
 	"\x11WatchLockResponse\x120\n" +
-	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"\xd1\x01\n" +
+	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"\xe7\x01\n" +
 	"\x11WatchLocksRequest\x12\x19\n" +
 	"\ahost_id\x18\x01 \x01(\tH\x00R\x06hostId\x12\x18\n" +
 	"\x06prefix\x18\x02 \x01(\tH\x00R\x06prefix\x12C\n" +
-	"\x06labels\x18\x03 \x03(\v2+.leasehold.v1.WatchLocksRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\x03 \x03(\v2+.leasehold.v1.WatchLocksRequest.LabelsEntryR\x06labels\x12\x14\n" +
+	"\x05share\x18\x04 \x01(\tR\x05share\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +

@@ -433,6 +433,10 @@ type LockRecord struct {
 	// When the lease was renewed last, by the store's clock. Only if the lock is held through this sidecar. Together with
 	// `lease_duration` it says when the lock becomes available at the latest if its holder dies now.
 	RenewedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=renewed_at,json=renewedAt,proto3" json:"renewed_at,omitempty"`
+	// Which sidecar acquired the lock: its name and a number of the process. Empty if the record does not say.
+	Sidecar string `protobuf:"bytes,18,opt,name=sidecar,proto3" json:"sidecar,omitempty"`
+	// The group of like locks that the holder named (LeaseSpec.share). Empty for none.
+	Share string `protobuf:"bytes,19,opt,name=share,proto3" json:"share,omitempty"`
 	// The lock's schedule, or the occurrences that its callers named. Absent if it has neither.
 	Schedule *ScheduleState `protobuf:"bytes,20,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	// How many permits the holder of the newest grant asked for (LeaseSpec.permits). 0 if the record does not say.
@@ -445,8 +449,14 @@ type LockRecord struct {
 	CheckpointVersion *uint64 `protobuf:"varint,51,opt,name=checkpoint_version,json=checkpointVersion,proto3,oneof" json:"checkpoint_version,omitempty"`
 	// The size of the checkpoint's value in bytes. Absent if there is none.
 	CheckpointSize *uint32 `protobuf:"varint,52,opt,name=checkpoint_size,json=checkpointSize,proto3,oneof" json:"checkpoint_size,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The holder's priority (LeaseSpec.priority).
+	Priority uint32 `protobuf:"varint,60,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Whether the holder yields to a greater priority (LeaseSpec.yields).
+	Yields bool `protobuf:"varint,61,opt,name=yields,proto3" json:"yields,omitempty"`
+	// For whom the lock is kept after a break. Absent if it is for nobody in particular.
+	Reserved      *Reservation `protobuf:"bytes,62,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LockRecord) Reset() {
@@ -598,6 +608,20 @@ func (x *LockRecord) GetRenewedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *LockRecord) GetSidecar() string {
+	if x != nil {
+		return x.Sidecar
+	}
+	return ""
+}
+
+func (x *LockRecord) GetShare() string {
+	if x != nil {
+		return x.Share
+	}
+	return ""
+}
+
 func (x *LockRecord) GetSchedule() *ScheduleState {
 	if x != nil {
 		return x.Schedule
@@ -640,6 +664,83 @@ func (x *LockRecord) GetCheckpointSize() uint32 {
 	return 0
 }
 
+func (x *LockRecord) GetPriority() uint32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *LockRecord) GetYields() bool {
+	if x != nil {
+		return x.Yields
+	}
+	return false
+}
+
+func (x *LockRecord) GetReserved() *Reservation {
+	if x != nil {
+		return x.Reserved
+	}
+	return nil
+}
+
+// A lock that a caller of greater priority had broken is kept for it for a short while after the release, so that
+// others do not take it first. Rule S33.
+type Reservation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Callers of a smaller priority are not granted the lock.
+	Priority uint32 `protobuf:"varint,1,opt,name=priority,proto3" json:"priority,omitempty"`
+	// Until then, by the store's clock.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reservation) Reset() {
+	*x = Reservation{}
+	mi := &file_leasehold_v1_lock_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reservation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reservation) ProtoMessage() {}
+
+func (x *Reservation) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lock_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reservation.ProtoReflect.Descriptor instead.
+func (*Reservation) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Reservation) GetPriority() uint32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Reservation) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // A small value stored with a lock: where the next holder goes on from. Rules S23 to S27.
 //
 // It survives holders, breaks and sidecars. Only the current holder changes it, and the store refuses the write of a
@@ -660,7 +761,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_leasehold_v1_lock_proto_msgTypes[3]
+	mi := &file_leasehold_v1_lock_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +773,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lock_proto_msgTypes[3]
+	mi := &file_leasehold_v1_lock_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +786,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{3}
+	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Checkpoint) GetValue() []byte {
@@ -728,14 +829,16 @@ type BreakNote struct {
 	// The token of the hold that was broken. Absent if it was not known.
 	FencingToken *uint64 `protobuf:"varint,4,opt,name=fencing_token,json=fencingToken,proto3,oneof" json:"fencing_token,omitempty"`
 	// How the lease was broken. UNSPECIFIED if the note does not say.
-	Mode          BreakMode `protobuf:"varint,5,opt,name=mode,proto3,enum=leasehold.v1.BreakMode" json:"mode,omitempty"`
+	Mode BreakMode `protobuf:"varint,5,opt,name=mode,proto3,enum=leasehold.v1.BreakMode" json:"mode,omitempty"`
+	// The priority of the waiting caller for which it was broken (LeaseSpec.priority). Absent if an operator broke it.
+	ForPriority   *uint32 `protobuf:"varint,6,opt,name=for_priority,json=forPriority,proto3,oneof" json:"for_priority,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BreakNote) Reset() {
 	*x = BreakNote{}
-	mi := &file_leasehold_v1_lock_proto_msgTypes[4]
+	mi := &file_leasehold_v1_lock_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +850,7 @@ func (x *BreakNote) String() string {
 func (*BreakNote) ProtoMessage() {}
 
 func (x *BreakNote) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lock_proto_msgTypes[4]
+	mi := &file_leasehold_v1_lock_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +863,7 @@ func (x *BreakNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BreakNote.ProtoReflect.Descriptor instead.
 func (*BreakNote) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{4}
+	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BreakNote) GetReason() string {
@@ -798,6 +901,13 @@ func (x *BreakNote) GetMode() BreakMode {
 	return BreakMode_BREAK_MODE_UNSPECIFIED
 }
 
+func (x *BreakNote) GetForPriority() uint32 {
+	if x != nil && x.ForPriority != nil {
+		return *x.ForPriority
+	}
+	return 0
+}
+
 var File_leasehold_v1_lock_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_lock_proto_rawDesc = "" +
@@ -817,7 +927,8 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyH\x00R\x03key\x12\x1d\n" +
 	"\tlock_path\x18\x02 \x01(\tH\x00R\blockPath\x12\x16\n" +
 	"\x06permit\x18( \x01(\rR\x06permitB\x06\n" +
-	"\x04lock\"\x9b\t\n" +
+	"\x04lock\"\xb6\n" +
+	"\n" +
 	"\n" +
 	"LockRecord\x12\x1b\n" +
 	"\tlock_path\x18\x01 \x01(\tR\blockPath\x12\x17\n" +
@@ -841,7 +952,9 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\x17holder_is_last_recorded\x18\x0f \x01(\bR\x14holderIsLastRecorded\x12@\n" +
 	"\x0elease_duration\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x129\n" +
 	"\n" +
-	"renewed_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\trenewedAt\x127\n" +
+	"renewed_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\trenewedAt\x12\x18\n" +
+	"\asidecar\x18\x12 \x01(\tR\asidecar\x12\x14\n" +
+	"\x05share\x18\x13 \x01(\tR\x05share\x127\n" +
 	"\bschedule\x18\x14 \x01(\v2\x1b.leasehold.v1.ScheduleStateR\bschedule\x12\x18\n" +
 	"\apermits\x18( \x01(\rR\apermits\x12\x16\n" +
 	"\x06permit\x18) \x01(\rR\x06permit\x128\n" +
@@ -849,26 +962,34 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"checkpoint\x182 \x01(\v2\x18.leasehold.v1.CheckpointR\n" +
 	"checkpoint\x122\n" +
 	"\x12checkpoint_version\x183 \x01(\x04H\x01R\x11checkpointVersion\x88\x01\x01\x12,\n" +
-	"\x0fcheckpoint_size\x184 \x01(\rH\x02R\x0echeckpointSize\x88\x01\x01\x1a9\n" +
+	"\x0fcheckpoint_size\x184 \x01(\rH\x02R\x0echeckpointSize\x88\x01\x01\x12\x1a\n" +
+	"\bpriority\x18< \x01(\rR\bpriority\x12\x16\n" +
+	"\x06yields\x18= \x01(\bR\x06yields\x125\n" +
+	"\breserved\x18> \x01(\v2\x19.leasehold.v1.ReservationR\breserved\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
 	"\x0e_fencing_tokenB\x15\n" +
 	"\x13_checkpoint_versionB\x12\n" +
-	"\x10_checkpoint_size\"\x98\x01\n" +
+	"\x10_checkpoint_size\"[\n" +
+	"\vReservation\x12\x1a\n" +
+	"\bpriority\x18\x01 \x01(\rR\bpriority\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x98\x01\n" +
 	"\n" +
 	"Checkpoint\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\fR\x05value\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12#\n" +
 	"\rfencing_token\x18\x03 \x01(\x04R\ffencingToken\x125\n" +
-	"\bsaved_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\asavedAt\"\xe2\x01\n" +
+	"\bsaved_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\asavedAt\"\x9b\x02\n" +
 	"\tBreakNote\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x1b\n" +
 	"\tbroken_by\x18\x02 \x01(\tR\bbrokenBy\x127\n" +
 	"\tbroken_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bbrokenAt\x12(\n" +
 	"\rfencing_token\x18\x04 \x01(\x04H\x00R\ffencingToken\x88\x01\x01\x12+\n" +
-	"\x04mode\x18\x05 \x01(\x0e2\x17.leasehold.v1.BreakModeR\x04modeB\x10\n" +
-	"\x0e_fencing_token*U\n" +
+	"\x04mode\x18\x05 \x01(\x0e2\x17.leasehold.v1.BreakModeR\x04mode\x12&\n" +
+	"\ffor_priority\x18\x06 \x01(\rH\x01R\vforPriority\x88\x01\x01B\x10\n" +
+	"\x0e_fencing_tokenB\x0f\n" +
+	"\r_for_priority*U\n" +
 	"\bLockMode\x12\x19\n" +
 	"\x15LOCK_MODE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12LOCK_MODE_FUNCTION\x10\x01\x12\x16\n" +
@@ -898,7 +1019,7 @@ func file_leasehold_v1_lock_proto_rawDescGZIP() []byte {
 }
 
 var file_leasehold_v1_lock_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_leasehold_v1_lock_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_leasehold_v1_lock_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_leasehold_v1_lock_proto_goTypes = []any{
 	(LockMode)(0),                 // 0: leasehold.v1.LockMode
 	(LockState)(0),                // 1: leasehold.v1.LockState
@@ -906,35 +1027,38 @@ var file_leasehold_v1_lock_proto_goTypes = []any{
 	(*LockKey)(nil),               // 3: leasehold.v1.LockKey
 	(*LockSelector)(nil),          // 4: leasehold.v1.LockSelector
 	(*LockRecord)(nil),            // 5: leasehold.v1.LockRecord
-	(*Checkpoint)(nil),            // 6: leasehold.v1.Checkpoint
-	(*BreakNote)(nil),             // 7: leasehold.v1.BreakNote
-	nil,                           // 8: leasehold.v1.LockRecord.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
-	(*ScheduleState)(nil),         // 11: leasehold.v1.ScheduleState
+	(*Reservation)(nil),           // 6: leasehold.v1.Reservation
+	(*Checkpoint)(nil),            // 7: leasehold.v1.Checkpoint
+	(*BreakNote)(nil),             // 8: leasehold.v1.BreakNote
+	nil,                           // 9: leasehold.v1.LockRecord.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
+	(*ScheduleState)(nil),         // 12: leasehold.v1.ScheduleState
 }
 var file_leasehold_v1_lock_proto_depIdxs = []int32{
 	0,  // 0: leasehold.v1.LockKey.mode:type_name -> leasehold.v1.LockMode
 	3,  // 1: leasehold.v1.LockSelector.key:type_name -> leasehold.v1.LockKey
 	3,  // 2: leasehold.v1.LockRecord.key:type_name -> leasehold.v1.LockKey
 	1,  // 3: leasehold.v1.LockRecord.state:type_name -> leasehold.v1.LockState
-	8,  // 4: leasehold.v1.LockRecord.labels:type_name -> leasehold.v1.LockRecord.LabelsEntry
-	9,  // 5: leasehold.v1.LockRecord.acquired_at:type_name -> google.protobuf.Timestamp
-	9,  // 6: leasehold.v1.LockRecord.resting_until:type_name -> google.protobuf.Timestamp
-	9,  // 7: leasehold.v1.LockRecord.written_at:type_name -> google.protobuf.Timestamp
-	7,  // 8: leasehold.v1.LockRecord.break_note:type_name -> leasehold.v1.BreakNote
-	10, // 9: leasehold.v1.LockRecord.lease_duration:type_name -> google.protobuf.Duration
-	9,  // 10: leasehold.v1.LockRecord.renewed_at:type_name -> google.protobuf.Timestamp
-	11, // 11: leasehold.v1.LockRecord.schedule:type_name -> leasehold.v1.ScheduleState
-	6,  // 12: leasehold.v1.LockRecord.checkpoint:type_name -> leasehold.v1.Checkpoint
-	9,  // 13: leasehold.v1.Checkpoint.saved_at:type_name -> google.protobuf.Timestamp
-	9,  // 14: leasehold.v1.BreakNote.broken_at:type_name -> google.protobuf.Timestamp
-	2,  // 15: leasehold.v1.BreakNote.mode:type_name -> leasehold.v1.BreakMode
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	9,  // 4: leasehold.v1.LockRecord.labels:type_name -> leasehold.v1.LockRecord.LabelsEntry
+	10, // 5: leasehold.v1.LockRecord.acquired_at:type_name -> google.protobuf.Timestamp
+	10, // 6: leasehold.v1.LockRecord.resting_until:type_name -> google.protobuf.Timestamp
+	10, // 7: leasehold.v1.LockRecord.written_at:type_name -> google.protobuf.Timestamp
+	8,  // 8: leasehold.v1.LockRecord.break_note:type_name -> leasehold.v1.BreakNote
+	11, // 9: leasehold.v1.LockRecord.lease_duration:type_name -> google.protobuf.Duration
+	10, // 10: leasehold.v1.LockRecord.renewed_at:type_name -> google.protobuf.Timestamp
+	12, // 11: leasehold.v1.LockRecord.schedule:type_name -> leasehold.v1.ScheduleState
+	7,  // 12: leasehold.v1.LockRecord.checkpoint:type_name -> leasehold.v1.Checkpoint
+	6,  // 13: leasehold.v1.LockRecord.reserved:type_name -> leasehold.v1.Reservation
+	10, // 14: leasehold.v1.Reservation.until:type_name -> google.protobuf.Timestamp
+	10, // 15: leasehold.v1.Checkpoint.saved_at:type_name -> google.protobuf.Timestamp
+	10, // 16: leasehold.v1.BreakNote.broken_at:type_name -> google.protobuf.Timestamp
+	2,  // 17: leasehold.v1.BreakNote.mode:type_name -> leasehold.v1.BreakMode
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_lock_proto_init() }
@@ -949,14 +1073,14 @@ func file_leasehold_v1_lock_proto_init() {
 		(*LockSelector_LockPath)(nil),
 	}
 	file_leasehold_v1_lock_proto_msgTypes[2].OneofWrappers = []any{}
-	file_leasehold_v1_lock_proto_msgTypes[4].OneofWrappers = []any{}
+	file_leasehold_v1_lock_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leasehold_v1_lock_proto_rawDesc), len(file_leasehold_v1_lock_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

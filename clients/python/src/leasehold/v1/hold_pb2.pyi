@@ -55,6 +55,50 @@ BUSY_REASON_RESTING: BusyReason.ValueType  # 3
 """It was released, and rests because of the last holder's `min_hold`."""
 Global___BusyReason: typing_extensions.TypeAlias = BusyReason
 
+class _PriorityStatus:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _PriorityStatusEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_PriorityStatus.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    PRIORITY_STATUS_UNSPECIFIED: _PriorityStatus.ValueType  # 0
+    """The caller gave no priority, or nothing is known of the holder."""
+    PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD: _PriorityStatus.ValueType  # 1
+    """The holder does not yield: it is waited for like any other."""
+    PRIORITY_STATUS_NOT_GREATER: _PriorityStatus.ValueType  # 2
+    """The holder's priority is not smaller than the caller's."""
+    PRIORITY_STATUS_WAITED_TOO_SHORT: _PriorityStatus.ValueType  # 3
+    """The caller has not waited for a lease duration yet, or tried only once."""
+    PRIORITY_STATUS_BROKEN_RECENTLY: _PriorityStatus.ValueType  # 4
+    """The lock was broken less than two lease durations ago."""
+    PRIORITY_STATUS_REVOKED: _PriorityStatus.ValueType  # 5
+    """The holder was told, and has until its lease expires to finish."""
+    PRIORITY_STATUS_CANNOT_BREAK: _PriorityStatus.ValueType  # 6
+    """The store refuses to break leases with the sidecar's credentials."""
+    PRIORITY_STATUS_RESERVED: _PriorityStatus.ValueType  # 7
+    """The lock is reserved for a caller of greater priority that had it broken."""
+
+class PriorityStatus(_PriorityStatus, metaclass=_PriorityStatusEnumTypeWrapper):
+    """Why a caller with a priority waits all the same. Rule S33."""
+
+PRIORITY_STATUS_UNSPECIFIED: PriorityStatus.ValueType  # 0
+"""The caller gave no priority, or nothing is known of the holder."""
+PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD: PriorityStatus.ValueType  # 1
+"""The holder does not yield: it is waited for like any other."""
+PRIORITY_STATUS_NOT_GREATER: PriorityStatus.ValueType  # 2
+"""The holder's priority is not smaller than the caller's."""
+PRIORITY_STATUS_WAITED_TOO_SHORT: PriorityStatus.ValueType  # 3
+"""The caller has not waited for a lease duration yet, or tried only once."""
+PRIORITY_STATUS_BROKEN_RECENTLY: PriorityStatus.ValueType  # 4
+"""The lock was broken less than two lease durations ago."""
+PRIORITY_STATUS_REVOKED: PriorityStatus.ValueType  # 5
+"""The holder was told, and has until its lease expires to finish."""
+PRIORITY_STATUS_CANNOT_BREAK: PriorityStatus.ValueType  # 6
+"""The store refuses to break leases with the sidecar's credentials."""
+PRIORITY_STATUS_RESERVED: PriorityStatus.ValueType  # 7
+"""The lock is reserved for a caller of greater priority that had it broken."""
+Global___PriorityStatus: typing_extensions.TypeAlias = PriorityStatus
+
 class _LossReason:
     ValueType = typing.NewType("ValueType", builtins.int)
     V: typing_extensions.TypeAlias = ValueType
@@ -235,6 +279,10 @@ class LeaseSpec(google.protobuf.message.Message):
     HOLDER_FIELD_NUMBER: builtins.int
     LABELS_FIELD_NUMBER: builtins.int
     WAIT_WITHOUT_END_FIELD_NUMBER: builtins.int
+    PRIORITY_FIELD_NUMBER: builtins.int
+    YIELDS_FIELD_NUMBER: builtins.int
+    SHARE_FIELD_NUMBER: builtins.int
+    REBALANCE_FIELD_NUMBER: builtins.int
     OCCURRENCE_AT_FIELD_NUMBER: builtins.int
     OCCURRENCE_MAX_ATTEMPTS_FIELD_NUMBER: builtins.int
     PERMITS_FIELD_NUMBER: builtins.int
@@ -252,6 +300,27 @@ class LeaseSpec(google.protobuf.message.Message):
     wait_without_end: builtins.bool
     """Waits for as long as the stream is open, however long that is. HoldLease only, and only without `wait`; otherwise
     INVALID_ARGUMENT. Default: false.
+    """
+    priority: builtins.int
+    """How important this caller is: 0 to 2^31 - 1. Callers of one lock are served by priority, then in the order of their
+    arrival. A caller that has waited for one lease duration breaks a holder of smaller priority that `yields`: the
+    holder is told (Revoked), and has what is left of its lease to finish. A lock is broken so at most once in two lease
+    durations. A number that grows with each version, such as a build number, makes the newest version take over. Not
+    with `permits` above 1. Default: 0. Rule S33.
+    """
+    yields: builtins.bool
+    """Whether this caller, once it holds the lock, may be broken by one of greater priority, or by one of equal priority
+    that rebalances (`rebalance`). Not with `permits` above 1. Default: false. Rules S33, S35.
+    """
+    share: builtins.str
+    """A group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: a sidecar
+    leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no control characters. Not
+    with `permits` above 1. Default: none. Rule S34.
+    """
+    rebalance: builtins.bool
+    """While this caller waits, its sidecar may take one lock of the share from a sidecar that holds at least two more, if
+    that lock's holder `yields` and has equal priority: one at a time, at most one a minute. Only with `share` and
+    `yields`. Default: false. Rule S35.
     """
     occurrence_max_attempts: builtins.int
     """How often `occurrence_at` may fail or be abandoned before it is final: 1 to 100. Default: 0, no limit."""
@@ -323,12 +392,16 @@ class LeaseSpec(google.protobuf.message.Message):
         holder: builtins.str = ...,
         labels: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
         wait_without_end: builtins.bool = ...,
+        priority: builtins.int = ...,
+        yields: builtins.bool = ...,
+        share: builtins.str = ...,
+        rebalance: builtins.bool = ...,
         occurrence_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         occurrence_max_attempts: builtins.int = ...,
         permits: builtins.int | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "_permits", b"_permits", "auto_renew", b"auto_renew", "key", b"key", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "occurrence_at", b"occurrence_at", "permits", b"permits", "progress_timeout", b"progress_timeout", "wait", b"wait"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "_permits", b"_permits", "auto_renew", b"auto_renew", "holder", b"holder", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "occurrence_at", b"occurrence_at", "occurrence_max_attempts", b"occurrence_max_attempts", "permits", b"permits", "progress_timeout", b"progress_timeout", "request_id", b"request_id", "wait", b"wait", "wait_without_end", b"wait_without_end"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "_permits", b"_permits", "auto_renew", b"auto_renew", "holder", b"holder", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "occurrence_at", b"occurrence_at", "occurrence_max_attempts", b"occurrence_max_attempts", "permits", b"permits", "priority", b"priority", "progress_timeout", b"progress_timeout", "rebalance", b"rebalance", "request_id", b"request_id", "share", b"share", "wait", b"wait", "wait_without_end", b"wait_without_end", "yields", b"yields"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_auto_renew", b"_auto_renew"]) -> typing.Literal["auto_renew"] | None: ...
     @typing.overload
@@ -348,9 +421,21 @@ class Understood(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     WAIT_WITHOUT_END_FIELD_NUMBER: builtins.int
+    PRIORITY_FIELD_NUMBER: builtins.int
+    YIELDS_FIELD_NUMBER: builtins.int
+    SHARE_FIELD_NUMBER: builtins.int
+    REBALANCE_FIELD_NUMBER: builtins.int
     OCCURRENCE_AT_FIELD_NUMBER: builtins.int
     PERMITS_FIELD_NUMBER: builtins.int
     wait_without_end: builtins.bool
+    """As in the spec."""
+    priority: builtins.int
+    """As in the spec."""
+    yields: builtins.bool
+    """As in the spec."""
+    share: builtins.str
+    """As in the spec."""
+    rebalance: builtins.bool
     """As in the spec."""
     permits: builtins.int
     """As in the spec, 1 if that does not say."""
@@ -362,11 +447,15 @@ class Understood(google.protobuf.message.Message):
         self,
         *,
         wait_without_end: builtins.bool = ...,
+        priority: builtins.int = ...,
+        yields: builtins.bool = ...,
+        share: builtins.str = ...,
+        rebalance: builtins.bool = ...,
         occurrence_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         permits: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["occurrence_at", b"occurrence_at"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["occurrence_at", b"occurrence_at", "permits", b"permits", "wait_without_end", b"wait_without_end"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["occurrence_at", b"occurrence_at", "permits", b"permits", "priority", b"priority", "rebalance", b"rebalance", "share", b"share", "wait_without_end", b"wait_without_end", "yields", b"yields"]) -> None: ...
 
 Global___Understood: typing_extensions.TypeAlias = Understood
 
@@ -570,9 +659,12 @@ class Busy(google.protobuf.message.Message):
     RETRY_AFTER_FIELD_NUMBER: builtins.int
     REASON_FIELD_NUMBER: builtins.int
     UNDERSTOOD_FIELD_NUMBER: builtins.int
+    PRIORITY_STATUS_FIELD_NUMBER: builtins.int
     HELD_PERMITS_FIELD_NUMBER: builtins.int
     reason: Global___BusyReason.ValueType
     """Why the lock is not available."""
+    priority_status: Global___PriorityStatus.ValueType
+    """Why the caller's priority did not free the lock. Only for a caller that gave one; UNSPECIFIED otherwise."""
     held_permits: builtins.int
     """How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits."""
     @property
@@ -594,10 +686,11 @@ class Busy(google.protobuf.message.Message):
         retry_after: google.protobuf.duration_pb2.Duration | None = ...,
         reason: Global___BusyReason.ValueType = ...,
         understood: Global___Understood | None = ...,
+        priority_status: Global___PriorityStatus.ValueType = ...,
         held_permits: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["record", b"record", "retry_after", b"retry_after", "understood", b"understood"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["held_permits", b"held_permits", "reason", b"reason", "record", b"record", "retry_after", b"retry_after", "understood", b"understood"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["held_permits", b"held_permits", "priority_status", b"priority_status", "reason", b"reason", "record", b"record", "retry_after", b"retry_after", "understood", b"understood"]) -> None: ...
 
 Global___Busy: typing_extensions.TypeAlias = Busy
 

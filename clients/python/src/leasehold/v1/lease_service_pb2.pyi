@@ -500,6 +500,7 @@ class ListLocksRequest(google.protobuf.message.Message):
     PAGE_SIZE_FIELD_NUMBER: builtins.int
     PAGE_TOKEN_FIELD_NUMBER: builtins.int
     LABELS_FIELD_NUMBER: builtins.int
+    SHARE_FIELD_NUMBER: builtins.int
     host_id: builtins.str
     """Those under this host id, in the sidecar's container and prefix."""
     prefix: builtins.str
@@ -513,6 +514,8 @@ class ListLocksRequest(google.protobuf.message.Message):
     this listing at the sidecar process that returned it; any other is INVALID_ARGUMENT, and the listing begins again at
     the first page.
     """
+    share: builtins.str
+    """Only those whose holder, or last holder, named this share (LeaseSpec.share). Default (empty): all."""
     @property
     def states(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[leasehold.v1.lock_pb2.LockState.ValueType]:
         """Only those in one of these states. Default: all."""
@@ -530,9 +533,10 @@ class ListLocksRequest(google.protobuf.message.Message):
         page_size: builtins.int = ...,
         page_token: builtins.str = ...,
         labels: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
+        share: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["host_id", b"host_id", "prefix", b"prefix", "under", b"under"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["host_id", b"host_id", "labels", b"labels", "page_size", b"page_size", "page_token", b"page_token", "prefix", b"prefix", "states", b"states", "under", b"under"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["host_id", b"host_id", "labels", b"labels", "page_size", b"page_size", "page_token", b"page_token", "prefix", b"prefix", "share", b"share", "states", b"states", "under", b"under"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["under", b"under"]) -> typing.Literal["host_id", "prefix"] | None: ...
 
 Global___ListLocksRequest: typing_extensions.TypeAlias = ListLocksRequest
@@ -631,10 +635,13 @@ class WatchLocksRequest(google.protobuf.message.Message):
     HOST_ID_FIELD_NUMBER: builtins.int
     PREFIX_FIELD_NUMBER: builtins.int
     LABELS_FIELD_NUMBER: builtins.int
+    SHARE_FIELD_NUMBER: builtins.int
     host_id: builtins.str
     """Those under this host id, in the sidecar's container and prefix."""
     prefix: builtins.str
     """Those whose lock path begins with this text, at most 1,088 bytes, the sidecar's container and a slash first."""
+    share: builtins.str
+    """Only those whose holder, or last holder, named this share (LeaseSpec.share). Default (empty): all."""
     @property
     def labels(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]:
         """Only those whose record has all of these labels, with these values. Default: all."""
@@ -645,9 +652,10 @@ class WatchLocksRequest(google.protobuf.message.Message):
         host_id: builtins.str = ...,
         prefix: builtins.str = ...,
         labels: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
+        share: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["host_id", b"host_id", "prefix", b"prefix", "under", b"under"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["host_id", b"host_id", "labels", b"labels", "prefix", b"prefix", "under", b"under"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["host_id", b"host_id", "labels", b"labels", "prefix", b"prefix", "share", b"share", "under", b"under"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["under", b"under"]) -> typing.Literal["host_id", "prefix"] | None: ...
 
 Global___WatchLocksRequest: typing_extensions.TypeAlias = WatchLocksRequest
@@ -662,7 +670,7 @@ class WatchLocksResponse(google.protobuf.message.Message):
     GONE_FIELD_NUMBER: builtins.int
     LISTED_FIELD_NUMBER: builtins.int
     gone: builtins.str
-    """The path of a lock that was deleted, or that does not have the labels any more."""
+    """The path of a lock that was deleted, or that does not have the labels or the share any more."""
     @property
     def changed(self) -> leasehold.v1.lock_pb2.LockRecord:
         """A lock's record, when the stream begins and after each change."""
@@ -1116,7 +1124,7 @@ class GetServerInfoResponse(google.protobuf.message.Message):
 
     @property
     def features(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
-        """What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
+        """What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`, `sharing` (priorities and shares),
         `break` (admin.allow_break is set), `host-id-override`, `hand-over`, `schedules` (ScheduleService),
         `schedule-changes` (admin.allow_schedule_changes is set). A client ignores a name that it does not know.
         """

@@ -249,12 +249,17 @@ class LockRecord(google.protobuf.message.Message):
     HOLDER_IS_LAST_RECORDED_FIELD_NUMBER: builtins.int
     LEASE_DURATION_FIELD_NUMBER: builtins.int
     RENEWED_AT_FIELD_NUMBER: builtins.int
+    SIDECAR_FIELD_NUMBER: builtins.int
+    SHARE_FIELD_NUMBER: builtins.int
     SCHEDULE_FIELD_NUMBER: builtins.int
     PERMITS_FIELD_NUMBER: builtins.int
     PERMIT_FIELD_NUMBER: builtins.int
     CHECKPOINT_FIELD_NUMBER: builtins.int
     CHECKPOINT_VERSION_FIELD_NUMBER: builtins.int
     CHECKPOINT_SIZE_FIELD_NUMBER: builtins.int
+    PRIORITY_FIELD_NUMBER: builtins.int
+    YIELDS_FIELD_NUMBER: builtins.int
+    RESERVED_FIELD_NUMBER: builtins.int
     lock_path: builtins.str
     """The lock path: container, slash, name in the container. Always set."""
     host_id: builtins.str
@@ -275,6 +280,10 @@ class LockRecord(google.protobuf.message.Message):
     """Whether `holder` and the fields that belong to it are only the last ones recorded, and somebody who writes no
     record may hold the lock now. Only in the layout `webjobs`, where other software shares the lock.
     """
+    sidecar: builtins.str
+    """Which sidecar acquired the lock: its name and a number of the process. Empty if the record does not say."""
+    share: builtins.str
+    """The group of like locks that the holder named (LeaseSpec.share). Empty for none."""
     permits: builtins.int
     """How many permits the holder of the newest grant asked for (LeaseSpec.permits). 0 if the record does not say."""
     permit: builtins.int
@@ -283,6 +292,10 @@ class LockRecord(google.protobuf.message.Message):
     """The version of the lock's checkpoint. Absent if there is none."""
     checkpoint_size: builtins.int
     """The size of the checkpoint's value in bytes. Absent if there is none."""
+    priority: builtins.int
+    """The holder's priority (LeaseSpec.priority)."""
+    yields: builtins.bool
+    """Whether the holder yields to a greater priority (LeaseSpec.yields)."""
     @property
     def key(self) -> Global___LockKey:
         """The key by which the lock was last acquired, without overrides. Very long names are cut here, so identify the lock
@@ -329,6 +342,10 @@ class LockRecord(google.protobuf.message.Message):
     def checkpoint(self) -> Global___Checkpoint:
         """The lock's checkpoint. Only in answers to GetLock with `with_checkpoint`; absent if there is none."""
 
+    @property
+    def reserved(self) -> Global___Reservation:
+        """For whom the lock is kept after a break. Absent if it is for nobody in particular."""
+
     def __init__(
         self,
         *,
@@ -349,15 +366,20 @@ class LockRecord(google.protobuf.message.Message):
         holder_is_last_recorded: builtins.bool = ...,
         lease_duration: google.protobuf.duration_pb2.Duration | None = ...,
         renewed_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        sidecar: builtins.str = ...,
+        share: builtins.str = ...,
         schedule: leasehold.v1.schedule_pb2.ScheduleState | None = ...,
         permits: builtins.int = ...,
         permit: builtins.int = ...,
         checkpoint: Global___Checkpoint | None = ...,
         checkpoint_version: builtins.int | None = ...,
         checkpoint_size: builtins.int | None = ...,
+        priority: builtins.int = ...,
+        yields: builtins.bool = ...,
+        reserved: Global___Reservation | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "key", b"key", "lease_duration", b"lease_duration", "renewed_at", b"renewed_at", "resting_until", b"resting_until", "schedule", b"schedule", "written_at", b"written_at"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "held_here", b"held_here", "holder", b"holder", "holder_is_last_recorded", b"holder_is_last_recorded", "host_id", b"host_id", "host_type", b"host_type", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "lock_path", b"lock_path", "permit", b"permit", "permits", b"permits", "renewed_at", b"renewed_at", "resting_until", b"resting_until", "schedule", b"schedule", "state", b"state", "waiters_here", b"waiters_here", "written_at", b"written_at"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "key", b"key", "lease_duration", b"lease_duration", "renewed_at", b"renewed_at", "reserved", b"reserved", "resting_until", b"resting_until", "schedule", b"schedule", "written_at", b"written_at"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "held_here", b"held_here", "holder", b"holder", "holder_is_last_recorded", b"holder_is_last_recorded", "host_id", b"host_id", "host_type", b"host_type", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "lock_path", b"lock_path", "permit", b"permit", "permits", b"permits", "priority", b"priority", "renewed_at", b"renewed_at", "reserved", b"reserved", "resting_until", b"resting_until", "schedule", b"schedule", "share", b"share", "sidecar", b"sidecar", "state", b"state", "waiters_here", b"waiters_here", "written_at", b"written_at", "yields", b"yields"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_checkpoint_size", b"_checkpoint_size"]) -> typing.Literal["checkpoint_size"] | None: ...
     @typing.overload
@@ -366,6 +388,33 @@ class LockRecord(google.protobuf.message.Message):
     def WhichOneof(self, oneof_group: typing.Literal["_fencing_token", b"_fencing_token"]) -> typing.Literal["fencing_token"] | None: ...
 
 Global___LockRecord: typing_extensions.TypeAlias = LockRecord
+
+@typing.final
+class Reservation(google.protobuf.message.Message):
+    """A lock that a caller of greater priority had broken is kept for it for a short while after the release, so that
+    others do not take it first. Rule S33.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    PRIORITY_FIELD_NUMBER: builtins.int
+    UNTIL_FIELD_NUMBER: builtins.int
+    priority: builtins.int
+    """Callers of a smaller priority are not granted the lock."""
+    @property
+    def until(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """Until then, by the store's clock."""
+
+    def __init__(
+        self,
+        *,
+        priority: builtins.int = ...,
+        until: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["until", b"until"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["priority", b"priority", "until", b"until"]) -> None: ...
+
+Global___Reservation: typing_extensions.TypeAlias = Reservation
 
 @typing.final
 class Checkpoint(google.protobuf.message.Message):
@@ -415,6 +464,7 @@ class BreakNote(google.protobuf.message.Message):
     BROKEN_AT_FIELD_NUMBER: builtins.int
     FENCING_TOKEN_FIELD_NUMBER: builtins.int
     MODE_FIELD_NUMBER: builtins.int
+    FOR_PRIORITY_FIELD_NUMBER: builtins.int
     reason: builtins.str
     """The operator's reason."""
     broken_by: builtins.str
@@ -423,6 +473,8 @@ class BreakNote(google.protobuf.message.Message):
     """The token of the hold that was broken. Absent if it was not known."""
     mode: Global___BreakMode.ValueType
     """How the lease was broken. UNSPECIFIED if the note does not say."""
+    for_priority: builtins.int
+    """The priority of the waiting caller for which it was broken (LeaseSpec.priority). Absent if an operator broke it."""
     @property
     def broken_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
         """When, by the wall clock of the sidecar that broke it."""
@@ -435,9 +487,13 @@ class BreakNote(google.protobuf.message.Message):
         broken_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         fencing_token: builtins.int | None = ...,
         mode: Global___BreakMode.ValueType = ...,
+        for_priority: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "broken_at", b"broken_at", "fencing_token", b"fencing_token"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "broken_at", b"broken_at", "broken_by", b"broken_by", "fencing_token", b"fencing_token", "mode", b"mode", "reason", b"reason"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "_for_priority", b"_for_priority", "broken_at", b"broken_at", "fencing_token", b"fencing_token", "for_priority", b"for_priority"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "_for_priority", b"_for_priority", "broken_at", b"broken_at", "broken_by", b"broken_by", "fencing_token", b"fencing_token", "for_priority", b"for_priority", "mode", b"mode", "reason", b"reason"]) -> None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_fencing_token", b"_fencing_token"]) -> typing.Literal["fencing_token"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_for_priority", b"_for_priority"]) -> typing.Literal["for_priority"] | None: ...
 
 Global___BreakNote: typing_extensions.TypeAlias = BreakNote

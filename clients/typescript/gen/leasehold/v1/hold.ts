@@ -68,6 +68,84 @@ export function busyReasonToNumber(object: BusyReason): number {
   }
 }
 
+/** Why a caller with a priority waits all the same. Rule S33. */
+export enum PriorityStatus {
+  /** UNSPECIFIED - The caller gave no priority, or nothing is known of the holder. */
+  UNSPECIFIED = "PRIORITY_STATUS_UNSPECIFIED",
+  /** HOLDER_DOES_NOT_YIELD - The holder does not yield: it is waited for like any other. */
+  HOLDER_DOES_NOT_YIELD = "PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD",
+  /** NOT_GREATER - The holder's priority is not smaller than the caller's. */
+  NOT_GREATER = "PRIORITY_STATUS_NOT_GREATER",
+  /** WAITED_TOO_SHORT - The caller has not waited for a lease duration yet, or tried only once. */
+  WAITED_TOO_SHORT = "PRIORITY_STATUS_WAITED_TOO_SHORT",
+  /** BROKEN_RECENTLY - The lock was broken less than two lease durations ago. */
+  BROKEN_RECENTLY = "PRIORITY_STATUS_BROKEN_RECENTLY",
+  /** REVOKED - The holder was told, and has until its lease expires to finish. */
+  REVOKED = "PRIORITY_STATUS_REVOKED",
+  /** CANNOT_BREAK - The store refuses to break leases with the sidecar's credentials. */
+  CANNOT_BREAK = "PRIORITY_STATUS_CANNOT_BREAK",
+  /** RESERVED - The lock is reserved for a caller of greater priority that had it broken. */
+  RESERVED = "PRIORITY_STATUS_RESERVED",
+  UNRECOGNIZED = "UNRECOGNIZED",
+}
+
+export function priorityStatusFromJSON(object: any): PriorityStatus {
+  switch (object) {
+    case 0:
+    case "PRIORITY_STATUS_UNSPECIFIED":
+      return PriorityStatus.UNSPECIFIED;
+    case 1:
+    case "PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD":
+      return PriorityStatus.HOLDER_DOES_NOT_YIELD;
+    case 2:
+    case "PRIORITY_STATUS_NOT_GREATER":
+      return PriorityStatus.NOT_GREATER;
+    case 3:
+    case "PRIORITY_STATUS_WAITED_TOO_SHORT":
+      return PriorityStatus.WAITED_TOO_SHORT;
+    case 4:
+    case "PRIORITY_STATUS_BROKEN_RECENTLY":
+      return PriorityStatus.BROKEN_RECENTLY;
+    case 5:
+    case "PRIORITY_STATUS_REVOKED":
+      return PriorityStatus.REVOKED;
+    case 6:
+    case "PRIORITY_STATUS_CANNOT_BREAK":
+      return PriorityStatus.CANNOT_BREAK;
+    case 7:
+    case "PRIORITY_STATUS_RESERVED":
+      return PriorityStatus.RESERVED;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return PriorityStatus.UNRECOGNIZED;
+  }
+}
+
+export function priorityStatusToNumber(object: PriorityStatus): number {
+  switch (object) {
+    case PriorityStatus.UNSPECIFIED:
+      return 0;
+    case PriorityStatus.HOLDER_DOES_NOT_YIELD:
+      return 1;
+    case PriorityStatus.NOT_GREATER:
+      return 2;
+    case PriorityStatus.WAITED_TOO_SHORT:
+      return 3;
+    case PriorityStatus.BROKEN_RECENTLY:
+      return 4;
+    case PriorityStatus.REVOKED:
+      return 5;
+    case PriorityStatus.CANNOT_BREAK:
+      return 6;
+    case PriorityStatus.RESERVED:
+      return 7;
+    case PriorityStatus.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** Why a hold was lost. */
 export enum LossReason {
   /** UNSPECIFIED - Not sent with a lost hold. A client that meets a reason it does not know treats the hold as lost all the same. */
@@ -379,6 +457,31 @@ export interface LeaseSpec {
    */
   waitWithoutEnd: boolean;
   /**
+   * How important this caller is: 0 to 2^31 - 1. Callers of one lock are served by priority, then in the order of their
+   * arrival. A caller that has waited for one lease duration breaks a holder of smaller priority that `yields`: the
+   * holder is told (Revoked), and has what is left of its lease to finish. A lock is broken so at most once in two lease
+   * durations. A number that grows with each version, such as a build number, makes the newest version take over. Not
+   * with `permits` above 1. Default: 0. Rule S33.
+   */
+  priority: number;
+  /**
+   * Whether this caller, once it holds the lock, may be broken by one of greater priority, or by one of equal priority
+   * that rebalances (`rebalance`). Not with `permits` above 1. Default: false. Rules S33, S35.
+   */
+  yields: boolean;
+  /**
+   * A group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: a sidecar
+   * leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no control characters. Not
+   * with `permits` above 1. Default: none. Rule S34.
+   */
+  share: string;
+  /**
+   * While this caller waits, its sidecar may take one lock of the share from a sidecar that holds at least two more, if
+   * that lock's holder `yields` and has equal priority: one at a time, at most one a minute. Only with `share` and
+   * `yields`. Default: false. Rule S35.
+   */
+  rebalance: boolean;
+  /**
    * The occurrence that this caller is about to run, for callers with a scheduler of their own, such as a Kubernetes
    * CronJob in two clusters. It is granted until an outcome was recorded for it (ReleaseLeaseRequest.outcome), and never
    * after: then the answer is AlreadyDone. One that is older than the newest recorded one is Skipped. In whole seconds.
@@ -415,6 +518,14 @@ export interface LeaseSpec_LabelsEntry {
 export interface Understood {
   /** As in the spec. */
   waitWithoutEnd: boolean;
+  /** As in the spec. */
+  priority: number;
+  /** As in the spec. */
+  yields: boolean;
+  /** As in the spec. */
+  share: string;
+  /** As in the spec. */
+  rebalance: boolean;
   /** As in the spec. */
   occurrenceAt:
     | Date
@@ -547,6 +658,8 @@ export interface Busy {
   understood:
     | Understood
     | undefined;
+  /** Why the caller's priority did not free the lock. Only for a caller that gave one; UNSPECIFIED otherwise. */
+  priorityStatus: PriorityStatus;
   /** How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits. */
   heldPermits: number;
 }
@@ -725,6 +838,10 @@ function createBaseLeaseSpec(): LeaseSpec {
     holder: "",
     labels: {},
     waitWithoutEnd: false,
+    priority: 0,
+    yields: false,
+    share: "",
+    rebalance: false,
     occurrenceAt: undefined,
     occurrenceMaxAttempts: 0,
     permits: undefined,
@@ -765,6 +882,18 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
     });
     if (message.waitWithoutEnd !== false) {
       writer.uint32(88).bool(message.waitWithoutEnd);
+    }
+    if (message.priority !== 0) {
+      writer.uint32(96).uint32(message.priority);
+    }
+    if (message.yields !== false) {
+      writer.uint32(104).bool(message.yields);
+    }
+    if (message.share !== "") {
+      writer.uint32(114).string(message.share);
+    }
+    if (message.rebalance !== false) {
+      writer.uint32(120).bool(message.rebalance);
     }
     if (message.occurrenceAt !== undefined) {
       Timestamp.encode(toTimestamp(message.occurrenceAt), writer.uint32(162).fork()).join();
@@ -882,6 +1011,38 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
             message.waitWithoutEnd = reader.bool();
             continue;
           }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.priority = reader.uint32();
+            continue;
+          }
+          case 13: {
+            if (tag !== 104) {
+              break;
+            }
+
+            message.yields = reader.bool();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.share = reader.string();
+            continue;
+          }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.rebalance = reader.bool();
+            continue;
+          }
           case 20: {
             if (tag !== 162) {
               break;
@@ -950,6 +1111,10 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
       {},
     );
     message.waitWithoutEnd = object.waitWithoutEnd ?? false;
+    message.priority = object.priority ?? 0;
+    message.yields = object.yields ?? false;
+    message.share = object.share ?? "";
+    message.rebalance = object.rebalance ?? false;
     message.occurrenceAt = object.occurrenceAt ?? undefined;
     message.occurrenceMaxAttempts = object.occurrenceMaxAttempts ?? 0;
     message.permits = object.permits ?? undefined;
@@ -1025,13 +1190,33 @@ export const LeaseSpec_LabelsEntry: MessageFns<LeaseSpec_LabelsEntry> = {
 };
 
 function createBaseUnderstood(): Understood {
-  return { waitWithoutEnd: false, occurrenceAt: undefined, permits: 0 };
+  return {
+    waitWithoutEnd: false,
+    priority: 0,
+    yields: false,
+    share: "",
+    rebalance: false,
+    occurrenceAt: undefined,
+    permits: 0,
+  };
 }
 
 export const Understood: MessageFns<Understood> = {
   encode(message: Understood, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.waitWithoutEnd !== false) {
       writer.uint32(8).bool(message.waitWithoutEnd);
+    }
+    if (message.priority !== 0) {
+      writer.uint32(96).uint32(message.priority);
+    }
+    if (message.yields !== false) {
+      writer.uint32(104).bool(message.yields);
+    }
+    if (message.share !== "") {
+      writer.uint32(114).string(message.share);
+    }
+    if (message.rebalance !== false) {
+      writer.uint32(120).bool(message.rebalance);
     }
     if (message.occurrenceAt !== undefined) {
       Timestamp.encode(toTimestamp(message.occurrenceAt), writer.uint32(162).fork()).join();
@@ -1061,6 +1246,38 @@ export const Understood: MessageFns<Understood> = {
             }
 
             message.waitWithoutEnd = reader.bool();
+            continue;
+          }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.priority = reader.uint32();
+            continue;
+          }
+          case 13: {
+            if (tag !== 104) {
+              break;
+            }
+
+            message.yields = reader.bool();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.share = reader.string();
+            continue;
+          }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.rebalance = reader.bool();
             continue;
           }
           case 20: {
@@ -1097,6 +1314,10 @@ export const Understood: MessageFns<Understood> = {
   fromPartial<I extends Exact<DeepPartial<Understood>, I>>(object: I): Understood {
     const message = createBaseUnderstood();
     message.waitWithoutEnd = object.waitWithoutEnd ?? false;
+    message.priority = object.priority ?? 0;
+    message.yields = object.yields ?? false;
+    message.share = object.share ?? "";
+    message.rebalance = object.rebalance ?? false;
     message.occurrenceAt = object.occurrenceAt ?? undefined;
     message.permits = object.permits ?? 0;
     return message;
@@ -1552,6 +1773,7 @@ function createBaseBusy(): Busy {
     retryAfter: undefined,
     reason: BusyReason.UNSPECIFIED,
     understood: undefined,
+    priorityStatus: PriorityStatus.UNSPECIFIED,
     heldPermits: 0,
   };
 }
@@ -1569,6 +1791,9 @@ export const Busy: MessageFns<Busy> = {
     }
     if (message.understood !== undefined) {
       Understood.encode(message.understood, writer.uint32(34).fork()).join();
+    }
+    if (message.priorityStatus !== PriorityStatus.UNSPECIFIED) {
+      writer.uint32(40).int32(priorityStatusToNumber(message.priorityStatus));
     }
     if (message.heldPermits !== 0) {
       writer.uint32(320).uint32(message.heldPermits);
@@ -1621,6 +1846,14 @@ export const Busy: MessageFns<Busy> = {
             message.understood = Understood.decode(reader, reader.uint32());
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.priorityStatus = priorityStatusFromJSON(reader.int32());
+            continue;
+          }
           case 40: {
             if (tag !== 320) {
               break;
@@ -1656,6 +1889,7 @@ export const Busy: MessageFns<Busy> = {
     message.understood = (object.understood !== undefined && object.understood !== null)
       ? Understood.fromPartial(object.understood)
       : undefined;
+    message.priorityStatus = object.priorityStatus ?? PriorityStatus.UNSPECIFIED;
     message.heldPermits = object.heldPermits ?? 0;
     return message;
   },

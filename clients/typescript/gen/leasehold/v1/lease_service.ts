@@ -414,6 +414,8 @@ export interface ListLocksRequest {
   pageToken: string;
   /** Only those whose record has all of these labels, with these values. Default: all. */
   labels: { [key: string]: string };
+  /** Only those whose holder, or last holder, named this share (LeaseSpec.share). Default (empty): all. */
+  share: string;
 }
 
 export interface ListLocksRequest_LabelsEntry {
@@ -458,6 +460,8 @@ export interface WatchLocksRequest {
     | undefined;
   /** Only those whose record has all of these labels, with these values. Default: all. */
   labels: { [key: string]: string };
+  /** Only those whose holder, or last holder, named this share (LeaseSpec.share). Default (empty): all. */
+  share: string;
 }
 
 export interface WatchLocksRequest_LabelsEntry {
@@ -473,7 +477,7 @@ export interface WatchLocksResponse {
     /** A lock's record, when the stream begins and after each change. */
     { $case: "changed"; value: LockRecord }
     | //
-    /** The path of a lock that was deleted, or that does not have the labels any more. */
+    /** The path of a lock that was deleted, or that does not have the labels or the share any more. */
     { $case: "gone"; value: string }
     | //
     /** Everything that is known has been sent. Sent after the first records, and repeated at least every 30 s. */
@@ -666,7 +670,7 @@ export interface GetServerInfoResponse {
     | ServerLimits
     | undefined;
   /**
-   * What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
+   * What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`, `sharing` (priorities and shares),
    * `break` (admin.allow_break is set), `host-id-override`, `hand-over`, `schedules` (ScheduleService),
    * `schedule-changes` (admin.allow_schedule_changes is set). A client ignores a name that it does not know.
    */
@@ -1668,7 +1672,7 @@ export const GetLockResponse: MessageFns<GetLockResponse> = {
 };
 
 function createBaseListLocksRequest(): ListLocksRequest {
-  return { under: undefined, states: [], pageSize: 0, pageToken: "", labels: {} };
+  return { under: undefined, states: [], pageSize: 0, pageToken: "", labels: {}, share: "" };
 }
 
 export const ListLocksRequest: MessageFns<ListLocksRequest> = {
@@ -1697,6 +1701,9 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
     globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
       ListLocksRequest_LabelsEntry.encode({ key: key as any, value }, writer.uint32(50).fork()).join();
     });
+    if (message.share !== "") {
+      writer.uint32(58).string(message.share);
+    }
     return writer;
   },
 
@@ -1774,6 +1781,14 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
             }
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.share = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1817,6 +1832,7 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
       },
       {},
     );
+    message.share = object.share ?? "";
     return message;
   },
 };
@@ -2070,7 +2086,7 @@ export const WatchLockResponse: MessageFns<WatchLockResponse> = {
 };
 
 function createBaseWatchLocksRequest(): WatchLocksRequest {
-  return { under: undefined, labels: {} };
+  return { under: undefined, labels: {}, share: "" };
 }
 
 export const WatchLocksRequest: MessageFns<WatchLocksRequest> = {
@@ -2086,6 +2102,9 @@ export const WatchLocksRequest: MessageFns<WatchLocksRequest> = {
     globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
       WatchLocksRequest_LabelsEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).join();
     });
+    if (message.share !== "") {
+      writer.uint32(34).string(message.share);
+    }
     return writer;
   },
 
@@ -2129,6 +2148,14 @@ export const WatchLocksRequest: MessageFns<WatchLocksRequest> = {
             }
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.share = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2169,6 +2196,7 @@ export const WatchLocksRequest: MessageFns<WatchLocksRequest> = {
       },
       {},
     );
+    message.share = object.share ?? "";
     return message;
   },
 };

@@ -294,6 +294,10 @@ export interface LockRecord {
   renewedAt:
     | Date
     | undefined;
+  /** Which sidecar acquired the lock: its name and a number of the process. Empty if the record does not say. */
+  sidecar: string;
+  /** The group of like locks that the holder named (LeaseSpec.share). Empty for none. */
+  share: string;
   /** The lock's schedule, or the occurrences that its callers named. Absent if it has neither. */
   schedule:
     | ScheduleState
@@ -311,12 +315,31 @@ export interface LockRecord {
     | number
     | undefined;
   /** The size of the checkpoint's value in bytes. Absent if there is none. */
-  checkpointSize?: number | undefined;
+  checkpointSize?:
+    | number
+    | undefined;
+  /** The holder's priority (LeaseSpec.priority). */
+  priority: number;
+  /** Whether the holder yields to a greater priority (LeaseSpec.yields). */
+  yields: boolean;
+  /** For whom the lock is kept after a break. Absent if it is for nobody in particular. */
+  reserved: Reservation | undefined;
 }
 
 export interface LockRecord_LabelsEntry {
   key: string;
   value: string;
+}
+
+/**
+ * A lock that a caller of greater priority had broken is kept for it for a short while after the release, so that
+ * others do not take it first. Rule S33.
+ */
+export interface Reservation {
+  /** Callers of a smaller priority are not granted the lock. */
+  priority: number;
+  /** Until then, by the store's clock. */
+  until: Date | undefined;
 }
 
 /**
@@ -352,6 +375,8 @@ export interface BreakNote {
     | undefined;
   /** How the lease was broken. UNSPECIFIED if the note does not say. */
   mode: BreakMode;
+  /** The priority of the waiting caller for which it was broken (LeaseSpec.priority). Absent if an operator broke it. */
+  forPriority?: number | undefined;
 }
 
 function createBaseLockKey(): LockKey {
@@ -569,12 +594,17 @@ function createBaseLockRecord(): LockRecord {
     holderIsLastRecorded: false,
     leaseDuration: undefined,
     renewedAt: undefined,
+    sidecar: "",
+    share: "",
     schedule: undefined,
     permits: 0,
     permit: 0,
     checkpoint: undefined,
     checkpointVersion: undefined,
     checkpointSize: undefined,
+    priority: 0,
+    yields: false,
+    reserved: undefined,
   };
 }
 
@@ -631,6 +661,12 @@ export const LockRecord: MessageFns<LockRecord> = {
     if (message.renewedAt !== undefined) {
       Timestamp.encode(toTimestamp(message.renewedAt), writer.uint32(138).fork()).join();
     }
+    if (message.sidecar !== "") {
+      writer.uint32(146).string(message.sidecar);
+    }
+    if (message.share !== "") {
+      writer.uint32(154).string(message.share);
+    }
     if (message.schedule !== undefined) {
       ScheduleState.encode(message.schedule, writer.uint32(162).fork()).join();
     }
@@ -648,6 +684,15 @@ export const LockRecord: MessageFns<LockRecord> = {
     }
     if (message.checkpointSize !== undefined) {
       writer.uint32(416).uint32(message.checkpointSize);
+    }
+    if (message.priority !== 0) {
+      writer.uint32(480).uint32(message.priority);
+    }
+    if (message.yields !== false) {
+      writer.uint32(488).bool(message.yields);
+    }
+    if (message.reserved !== undefined) {
+      Reservation.encode(message.reserved, writer.uint32(498).fork()).join();
     }
     return writer;
   },
@@ -804,6 +849,22 @@ export const LockRecord: MessageFns<LockRecord> = {
             message.renewedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.sidecar = reader.string();
+            continue;
+          }
+          case 19: {
+            if (tag !== 154) {
+              break;
+            }
+
+            message.share = reader.string();
+            continue;
+          }
           case 20: {
             if (tag !== 162) {
               break;
@@ -852,6 +913,30 @@ export const LockRecord: MessageFns<LockRecord> = {
             message.checkpointSize = reader.uint32();
             continue;
           }
+          case 60: {
+            if (tag !== 480) {
+              break;
+            }
+
+            message.priority = reader.uint32();
+            continue;
+          }
+          case 61: {
+            if (tag !== 488) {
+              break;
+            }
+
+            message.yields = reader.bool();
+            continue;
+          }
+          case 62: {
+            if (tag !== 498) {
+              break;
+            }
+
+            message.reserved = Reservation.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -898,6 +983,8 @@ export const LockRecord: MessageFns<LockRecord> = {
       ? Duration.fromPartial(object.leaseDuration)
       : undefined;
     message.renewedAt = object.renewedAt ?? undefined;
+    message.sidecar = object.sidecar ?? "";
+    message.share = object.share ?? "";
     message.schedule = (object.schedule !== undefined && object.schedule !== null)
       ? ScheduleState.fromPartial(object.schedule)
       : undefined;
@@ -908,6 +995,11 @@ export const LockRecord: MessageFns<LockRecord> = {
       : undefined;
     message.checkpointVersion = object.checkpointVersion ?? undefined;
     message.checkpointSize = object.checkpointSize ?? undefined;
+    message.priority = object.priority ?? 0;
+    message.yields = object.yields ?? false;
+    message.reserved = (object.reserved !== undefined && object.reserved !== null)
+      ? Reservation.fromPartial(object.reserved)
+      : undefined;
     return message;
   },
 };
@@ -975,6 +1067,73 @@ export const LockRecord_LabelsEntry: MessageFns<LockRecord_LabelsEntry> = {
     const message = createBaseLockRecord_LabelsEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
+    return message;
+  },
+};
+
+function createBaseReservation(): Reservation {
+  return { priority: 0, until: undefined };
+}
+
+export const Reservation: MessageFns<Reservation> = {
+  encode(message: Reservation, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.priority !== 0) {
+      writer.uint32(8).uint32(message.priority);
+    }
+    if (message.until !== undefined) {
+      Timestamp.encode(toTimestamp(message.until), writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Reservation {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseReservation();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.priority = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.until = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<Reservation>, I>>(base?: I): Reservation {
+    return Reservation.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<Reservation>, I>>(object: I): Reservation {
+    const message = createBaseReservation();
+    message.priority = object.priority ?? 0;
+    message.until = object.until ?? undefined;
     return message;
   },
 };
@@ -1071,7 +1230,14 @@ export const Checkpoint: MessageFns<Checkpoint> = {
 };
 
 function createBaseBreakNote(): BreakNote {
-  return { reason: "", brokenBy: "", brokenAt: undefined, fencingToken: undefined, mode: BreakMode.UNSPECIFIED };
+  return {
+    reason: "",
+    brokenBy: "",
+    brokenAt: undefined,
+    fencingToken: undefined,
+    mode: BreakMode.UNSPECIFIED,
+    forPriority: undefined,
+  };
 }
 
 export const BreakNote: MessageFns<BreakNote> = {
@@ -1090,6 +1256,9 @@ export const BreakNote: MessageFns<BreakNote> = {
     }
     if (message.mode !== BreakMode.UNSPECIFIED) {
       writer.uint32(40).int32(breakModeToNumber(message.mode));
+    }
+    if (message.forPriority !== undefined) {
+      writer.uint32(48).uint32(message.forPriority);
     }
     return writer;
   },
@@ -1147,6 +1316,14 @@ export const BreakNote: MessageFns<BreakNote> = {
             message.mode = breakModeFromJSON(reader.int32());
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.forPriority = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1169,6 +1346,7 @@ export const BreakNote: MessageFns<BreakNote> = {
     message.brokenAt = object.brokenAt ?? undefined;
     message.fencingToken = object.fencingToken ?? undefined;
     message.mode = object.mode ?? BreakMode.UNSPECIFIED;
+    message.forPriority = object.forPriority ?? undefined;
     return message;
   },
 };

@@ -58,6 +58,8 @@ record Command(JsonObject json) {
     if (number("permits") > 0) {
       request = request.permits((int) number("permits"));
     }
+    request = request.priority((int) number("priority")).yields(flag("yields"));
+    request = request.share(text("share")).rebalance(flag("rebalance"));
     request = millis("lease_ms").map(request::leaseDuration).orElse(request);
     request = millis("max_hold_ms").map(request::maxHold).orElse(request);
     request = millis("min_hold_ms").map(request::minHold).orElse(request);

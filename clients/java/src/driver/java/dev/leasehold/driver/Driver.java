@@ -15,6 +15,7 @@ import dev.leasehold.samples.Contend;
 import dev.leasehold.v1.BreakLockRequest;
 import dev.leasehold.v1.BreakMode;
 import dev.leasehold.v1.GetServerInfoResponse;
+import dev.leasehold.v1.ListLocksRequest;
 import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.WatchLocksRequest;
@@ -91,7 +92,9 @@ public final class Driver {
 
   private void tellRecord(String id, LockRecord record) {
     String state = record.getState().name();
-    output.event(id, "watched", Map.of("state", withoutPrefix("LOCK_STATE_", state)));
+    Map<String, Object> told = Output.place(record);
+    told.put("state", withoutPrefix("LOCK_STATE_", state));
+    output.event(id, "watched", told);
   }
 
   private void start(Command command) {
@@ -211,7 +214,10 @@ public final class Driver {
         output.event(id, "resolved", Map.of("lock_path", path));
       }
       case "list" -> {
-        List<String> paths = client().listLocks().stream().map(LockRecord::getLockPath).toList();
+        ListLocksRequest request =
+            ListLocksRequest.newBuilder().setShare(command.text("share")).build();
+        List<String> paths =
+            client().listLocks(request).stream().map(LockRecord::getLockPath).toList();
         output.event(id, "listed", Map.of("paths", paths));
       }
       case "check" -> {
@@ -220,7 +226,7 @@ public final class Driver {
       }
       case "break" -> breakLock(command, lock);
       case "watch" -> watch(id, lock);
-      case "watch_locks" -> watchLocks(id, command.optionalText("prefix"));
+      case "watch_locks" -> watchLocks(command);
       case "server_info" -> {
         GetServerInfoResponse info = client().serverInfo();
         output.event(
@@ -274,9 +280,11 @@ public final class Driver {
     }
   }
 
-  private void watchLocks(String id, Optional<String> prefix) throws InterruptedException {
-    WatchLocksRequest.Builder request = WatchLocksRequest.newBuilder();
-    prefix.ifPresent(request::setPrefix);
+  private void watchLocks(Command command) throws InterruptedException {
+    String id = command.id();
+    WatchLocksRequest.Builder request =
+        WatchLocksRequest.newBuilder().setShare(command.text("share"));
+    command.optionalText("prefix").ifPresent(request::setPrefix);
     try (LocksWatch watch = client().watchLocks(request.build())) {
       watches.put(id, watch::close);
       for (Optional<LocksEvent> next = watch.next(); next.isPresent(); next = watch.next()) {
@@ -292,8 +300,10 @@ public final class Driver {
   private void tell(String id, LocksEvent event) {
     if (event instanceof LocksEvent.Changed changed) {
       String state = withoutPrefix("LOCK_STATE_", changed.record().getState().name());
-      String path = changed.record().getLockPath();
-      output.event(id, "lock_changed", Map.of("path", path, "state", state));
+      Map<String, Object> told = Output.place(changed.record());
+      told.put("path", changed.record().getLockPath());
+      told.put("state", state);
+      output.event(id, "lock_changed", told);
     } else if (event instanceof LocksEvent.Gone gone) {
       output.event(id, "lock_gone", Map.of("path", gone.lockPath()));
     } else if (event instanceof LocksEvent.Listed listed) {

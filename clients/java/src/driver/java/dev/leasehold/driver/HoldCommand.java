@@ -15,6 +15,7 @@ import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.concurrent.CountDownLatch;
 
 /** A hold by the block form, which stays in its block until it is told otherwise. */
@@ -149,7 +150,11 @@ final class HoldCommand {
     } else if (event instanceof HoldEvent.Draining) {
       output.event(id, "draining");
     } else if (event instanceof HoldEvent.Revoked revoked) {
-      output.event(id, "revoked", Map.of("reason", revoked.notice().reason()));
+      Map<String, Object> notice = new HashMap<>();
+      notice.put("reason", revoked.notice().reason());
+      OptionalInt priority = revoked.notice().forPriority();
+      notice.put("for_priority", priority.isPresent() ? priority.getAsInt() : null);
+      output.event(id, "revoked", notice);
     } else if (event instanceof HoldEvent.Interrupted) {
       output.event(id, "interrupted");
     } else if (event instanceof HoldEvent.Resumed) {

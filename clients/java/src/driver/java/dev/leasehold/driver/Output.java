@@ -8,10 +8,14 @@ import dev.leasehold.client.LeaseholdException;
 import dev.leasehold.client.LockBusyException;
 import dev.leasehold.client.RefusedException;
 import dev.leasehold.client.SidecarUnreachableException;
+import dev.leasehold.v1.LockRecord;
+import dev.leasehold.v1.PriorityStatus;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /** Writes events to the standard output, a line each. */
 final class Output {
@@ -34,13 +38,15 @@ final class Output {
   /** Writes why a command failed. */
   void failure(String id, Throwable error) {
     if (error instanceof LockBusyException busy) {
-      event(
-          id,
-          "busy",
-          Map.of(
-              "holder", busy.holder(),
-              "token", busy.fencingToken().orElse(0),
-              "held_permits", busy.heldPermits()));
+      Map<String, Object> told = place(busy.record());
+      told.put("holder", busy.holder());
+      told.put("token", busy.fencingToken().orElse(0));
+      told.put("held_permits", busy.heldPermits());
+      Optional<String> status = busy.priorityStatus().map(PriorityStatus::name);
+      told.put(
+          "priority_status",
+          status.map(name -> name.substring("PRIORITY_STATUS_".length())).orElse(null));
+      event(id, "busy", told);
     } else if (error instanceof RefusedException refusal) {
       List<String> fields = refusal.violations().stream().map(FieldViolation::field).toList();
       error(id, refusal.code().name(), refusal.reasonName().orElse(""), error, fields);
@@ -50,6 +56,16 @@ final class Output {
       boolean known = error instanceof LeaseholdException;
       error(id, known ? error.getClass().getSimpleName() : "UNKNOWN", "", error, List.of());
     }
+  }
+
+  /** What a record tells of its holder's place among others. */
+  static Map<String, Object> place(LockRecord record) {
+    Map<String, Object> place = new HashMap<>();
+    place.put("sidecar", record.getSidecar());
+    place.put("share", record.getShare());
+    place.put("priority", record.getPriority());
+    place.put("yields", record.getYields());
+    return place;
   }
 
   private void error(String id, String code, String reason, Throwable error, List<String> fields) {

@@ -147,7 +147,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     } else if (signal instanceof Signal.Message<HoldLeaseResponse> message) {
       HoldLeaseResponse response = message.response();
       switch (response.getEventCase()) {
-        case WAITING -> tell(response.getWaiting());
+        case WAITING -> waiting(round, response.getWaiting());
         case GRANTED -> {
           round.silence.stop();
           // What follows is for the keeper.
@@ -188,7 +188,14 @@ final class HoldOpening extends CompletableFuture<Hold> {
     }
   }
 
-  private void tell(Waiting waiting) {
+  private void waiting(Round round, Waiting waiting) {
+    Optional<RefusedException> missed = request.missedBy(waiting.getUnderstood());
+    if (missed.isPresent()) {
+      round.silence.stop();
+      round.stream.cancel();
+      fail(missed.get());
+      return;
+    }
     waited = true;
     pause = FIRST_PAUSE;
     events.tell(new HoldEvent.Waiting(waiting.getPosition(), waiting.getRecord()));

@@ -79,6 +79,55 @@ public final class LeaseRequest {
   }
 
   /**
+   * How important this caller is. Callers of a lock are served by priority, then by arrival. One
+   * that has waited for a lease duration takes the lock over from a holder of smaller priority that
+   * {@link #yields}: that one is told ({@link Hold#revoked}), and has what is left of its lease to
+   * finish. With a number that grows with each version, such as a build number, the newest version
+   * takes over (S33).
+   *
+   * @param priority 0 or more, not with {@link #permits} above 1; default 0
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest priority(int priority) {
+    return with(spec -> spec.setPriority(priority));
+  }
+
+  /**
+   * Whether this holder gives the lock up to a greater priority, or to an equal one that rebalances
+   * (S33, S35).
+   *
+   * @param yields true not with {@link #permits} above 1; default false
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest yields(boolean yields) {
+    return with(spec -> spec.setYields(yields));
+  }
+
+  /**
+   * The group of like locks, such as all listeners of a deployment, that its sidecars spread among
+   * themselves (S34).
+   *
+   * @param share at most 256 bytes, no control characters, not with {@link #permits} above 1; by
+   *     default none
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest share(String share) {
+    return with(spec -> spec.setShare(share));
+  }
+
+  /**
+   * Whether the sidecar of this caller may take a lock of the share from a sidecar that holds at
+   * least two more: one at a time, at most one a minute, and only from holders of equal priority
+   * that yield (S35).
+   *
+   * @param rebalance true only with {@link #share} and {@link #yields}; default false
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest rebalance(boolean rebalance) {
+    return with(spec -> spec.setRebalance(rebalance));
+  }
+
+  /**
    * Free pairs for people and tools, shown in the lock's record. Not for secrets.
    *
    * @param labels at most 16, 1,024 bytes in all; they replace earlier ones
@@ -254,6 +303,22 @@ public final class LeaseRequest {
     if (spec.getWaitWithoutEnd() && !understood.getWaitWithoutEnd()) {
       String consequence = "it does not wait for the lock";
       return Optional.of(RefusedException.unsupported("wait_without_end", consequence));
+    }
+    if (spec.getPriority() != understood.getPriority() && spec.getPriority() != 0) {
+      String consequence = "it would let the holder keep the lock, whatever its priority";
+      return Optional.of(RefusedException.unsupported("priority", consequence));
+    }
+    if (spec.getYields() && !understood.getYields()) {
+      String consequence = "it would keep the lock from callers of greater priority";
+      return Optional.of(RefusedException.unsupported("yields", consequence));
+    }
+    if (!spec.getShare().isEmpty() && !spec.getShare().equals(understood.getShare())) {
+      String consequence = "it would not spread the locks of the share";
+      return Optional.of(RefusedException.unsupported("share", consequence));
+    }
+    if (spec.getRebalance() && !understood.getRebalance()) {
+      String consequence = "it would not take a lock of the share over";
+      return Optional.of(RefusedException.unsupported("rebalance", consequence));
     }
     if (spec.hasOccurrenceAt() && !spec.getOccurrenceAt().equals(understood.getOccurrenceAt())) {
       String consequence = "it would grant an occurrence that is done";

@@ -3,12 +3,17 @@ package dev.leasehold.client;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.BusyReason;
 import dev.leasehold.v1.LockRecord;
+import dev.leasehold.v1.PriorityStatus;
 import java.time.Duration;
+import java.util.Locale;
+import java.util.Optional;
 import java.util.OptionalLong;
 
 /** The lock was not acquired within the wait asked for: an answer of the sidecar, and no fault. */
 public final class LockBusyException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
+
+  private static final String PRIORITY_STATUS = "PRIORITY_STATUS_";
 
   /** The sidecar's answer. */
   private final Busy busy;
@@ -19,7 +24,7 @@ public final class LockBusyException extends LeaseholdException {
    * @param busy the answer
    */
   public LockBusyException(Busy busy) {
-    super(describe(busy));
+    super(describe(busy) + describePriority(busy));
     this.busy = busy;
   }
 
@@ -37,6 +42,21 @@ public final class LockBusyException extends LeaseholdException {
       return "the lock " + path + " is held; the last recorded holder is " + holder;
     }
     return "the lock " + path + " is held by " + (holder.isEmpty() ? "somebody else" : holder);
+  }
+
+  private static String describePriority(Busy busy) {
+    return status(busy)
+        .map(status -> status.name().substring(PRIORITY_STATUS.length()).replace('_', ' '))
+        .map(status -> " (priority: " + status.toLowerCase(Locale.ROOT) + ")")
+        .orElse("");
+  }
+
+  private static Optional<PriorityStatus> status(Busy busy) {
+    PriorityStatus status = busy.getPriorityStatus();
+    boolean known =
+        status != PriorityStatus.PRIORITY_STATUS_UNSPECIFIED
+            && status != PriorityStatus.UNRECOGNIZED;
+    return known ? Optional.of(status) : Optional.empty();
   }
 
   /**
@@ -76,6 +96,16 @@ public final class LockBusyException extends LeaseholdException {
    */
   public int heldPermits() {
     return busy.getHeldPermits();
+  }
+
+  /**
+   * Why the caller's priority did not free the lock ({@link LeaseRequest#priority}).
+   *
+   * @return the status; empty if the caller gave no priority, if nothing is known of the holder, or
+   *     if this client does not know the status
+   */
+  public Optional<PriorityStatus> priorityStatus() {
+    return status(busy);
   }
 
   /**

@@ -1,17 +1,22 @@
 package dev.leasehold.client;
 
 import dev.leasehold.v1.BreakNote;
+import java.util.OptionalInt;
 
 /**
  * Word that a lock was broken while its lease runs out (S22). The holder still holds it until the
  * deadline: finish, save the checkpoint, and release, which frees the lock at once.
  *
  * @param deadline the end of validity on this machine's boot clock; it is not renewed any more
- * @param reason why it was broken, in the operator's words
+ * @param reason why it was broken, in words: the operator's, or the sidecar's
  * @param by who broke it; free text
+ * @param forPriority the priority of the caller that takes over, such as a newer version; empty if
+ *     an operator broke it
  */
-public record Notice(BootInstant deadline, String reason, String by) {
+public record Notice(BootInstant deadline, String reason, String by, OptionalInt forPriority) {
   static Notice of(BootInstant deadline, BreakNote note) {
-    return new Notice(deadline, note.getReason(), note.getBrokenBy());
+    OptionalInt priority =
+        note.hasForPriority() ? OptionalInt.of(note.getForPriority()) : OptionalInt.empty();
+    return new Notice(deadline, note.getReason(), note.getBrokenBy(), priority);
   }
 }

@@ -9,7 +9,9 @@ import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.Renewed;
+import dev.leasehold.v1.Understood;
 import dev.leasehold.v1.Validity;
+import dev.leasehold.v1.Waiting;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.time.Duration;
@@ -53,6 +55,14 @@ final class Messages {
 
   static HoldLeaseResponse granted(Grant grant) {
     return HoldLeaseResponse.newBuilder().setGranted(grant).build();
+  }
+
+  /** The place in the queue, of a sidecar that waits without end. */
+  static HoldLeaseResponse waiting() {
+    Understood understood = Understood.newBuilder().setWaitWithoutEnd(true).build();
+    return HoldLeaseResponse.newBuilder()
+        .setWaiting(Waiting.newBuilder().setUnderstood(understood))
+        .build();
   }
 
   static HoldLeaseResponse renewed(Validity validity) {

@@ -16,6 +16,7 @@ import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;
 import dev.leasehold.v1.Revoked;
 import java.util.Optional;
+import java.util.OptionalInt;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -55,7 +56,7 @@ class NoticeTest {
   void s22ANoticeIsToldAndTheHoldGoesOnUntilTheDeadline() throws Exception {
     Held held = revoked();
     Notice notice = soon(held.hold().revoked());
-    assertEquals(new Notice(at(1_058), "deploy", "ann"), notice);
+    assertEquals(new Notice(at(1_058), "deploy", "ann", OptionalInt.empty()), notice);
     assertEquals(Optional.of(notice), held.hold().notice());
     assertEquals(notice, bench.next(HoldEvent.Revoked.class).notice());
     bench.clock.advance(57);

@@ -13,7 +13,6 @@ import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LockRecord;
-import dev.leasehold.v1.Waiting;
 import dev.leasehold.v1.WatchLockResponse;
 import io.grpc.Status;
 import java.time.Duration;
@@ -29,7 +28,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(60)
 class SilenceTest {
   private static HoldLeaseResponse waiting() {
-    return HoldLeaseResponse.newBuilder().setWaiting(Waiting.getDefaultInstance()).build();
+    return Messages.waiting();
   }
 
   private static LockRecord record(String holder) {

@@ -13,7 +13,6 @@ import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.Understood;
-import dev.leasehold.v1.Waiting;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -68,7 +67,7 @@ class WaitTest {
       HoldCall call = bench.sidecar.hold();
       LeaseSpec spec = call.request.getSpec();
       assertTrue(spec.getWaitWithoutEnd() && !spec.hasWait());
-      call.tell(HoldLeaseResponse.newBuilder().setWaiting(Waiting.getDefaultInstance()).build());
+      call.tell(Messages.waiting());
       bench.clock.advance(1_000_000);
       bench.sidecar.kill();
       bench.sidecar.start();

@@ -12,7 +12,6 @@ import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.LossReason;
-import dev.leasehold.v1.Waiting;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -191,7 +190,7 @@ class WithHoldTest {
   void busyIsToldWithTheHolder() throws Exception {
     Future<Void> result = under(this::sleep);
     HoldCall call = bench.sidecar.hold();
-    call.tell(HoldLeaseResponse.newBuilder().setWaiting(Waiting.getDefaultInstance()).build());
+    call.tell(Messages.waiting());
     LockRecord record =
         LockRecord.newBuilder()
             .setLockPath("locks/p")

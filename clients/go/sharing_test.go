@@ -1,0 +1,191 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+// sharing asks for a place among others.
+var sharing = LeaseSpec{Priority: 7, Yields: true, Share: "listeners", Rebalance: true}
+
+// wantAsked is that a message asks for what sharing does.
+func wantAsked(t *testing.T, spec *leaseholdv1.LeaseSpec) {
+	t.Helper()
+	if spec.GetPriority() != 7 || !spec.GetYields() || spec.GetShare() != "listeners" || !spec.GetRebalance() {
+		t.Error(spec)
+	}
+}
+
+// sharingUnderstood is what a sidecar says back that knows what sharing asks for.
+func sharingUnderstood() *leaseholdv1.Understood {
+	return &leaseholdv1.Understood{Priority: 7, Yields: true, Share: "listeners", Rebalance: true, WaitWithoutEnd: true}
+}
+
+// sharedRecord is the record of a holder with a place among others.
+func sharedRecord() *leaseholdv1.LockRecord {
+	return &leaseholdv1.LockRecord{
+		LockPath: "l", Holder: "a", Sidecar: "pod-a/17", Share: "listeners", Priority: 7, Yields: true,
+		Reserved: &leaseholdv1.Reservation{Priority: 8, Until: &timestamppb.Timestamp{Seconds: 1_700_000_000}},
+	}
+}
+
+// acquired is the answer to an Acquire that is granted.
+func acquired(understood *leaseholdv1.Understood) *leaseholdv1.AcquireLeaseResponse {
+	grant := &leaseholdv1.Grant{LeaseId: "lease-1", Generation: 1, Understood: understood}
+	return &leaseholdv1.AcquireLeaseResponse{Outcome: &leaseholdv1.AcquireLeaseResponse_Granted{Granted: grant}}
+}
+
+func TestS33ToS35WhatIsAskedForIsSentAndSaidBack(t *testing.T) {
+	b := newBench(t)
+	answer := b.ask(t.Context(), sharing)
+	call := b.call()
+	wantAsked(t, call.request.GetSpec())
+	event := grantedHere()
+	event.GetGranted().Understood = sharingUnderstood()
+	call.tell(event)
+	if err := receive(t, "the hold", answer).err; err != nil {
+		t.Error(err)
+	}
+	b.sidecar.acquire = func(spec *leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
+		wantAsked(t, spec)
+		return acquired(sharingUnderstood()), nil
+	}
+	if _, err := b.client.Acquire(t.Context(), sharing); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestS33ToS35TermsAreAskedForWithThem(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() {
+		over <- b.client.Lead(ctx, sharing, func(context.Context, *Hold) error { return nil })
+	}()
+	wantAsked(t, b.call().request.GetSpec())
+	cancel()
+	if err := receive(t, "the end", over); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestS37EachIsSaidBackAsItWasAskedFor(t *testing.T) {
+	b := newBench(t)
+	for field, change := range map[string]func(*leaseholdv1.Understood){
+		"priority":  func(understood *leaseholdv1.Understood) { understood.Priority = 6 },
+		"yields":    func(understood *leaseholdv1.Understood) { understood.Yields = false },
+		"share":     func(understood *leaseholdv1.Understood) { understood.Share = "others" },
+		"rebalance": func(understood *leaseholdv1.Understood) { understood.Rebalance = false },
+	} {
+		told := sharingUnderstood()
+		change(told)
+		b.sidecar.acquire = func(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
+			return acquired(told), nil
+		}
+		_, err := b.client.Acquire(t.Context(), sharing)
+		wantUnsupported(t, err, field)
+		if calls := b.sidecar.calls(); calls[len(calls)-1] != "release lease-1 of generation 1" {
+			t.Error(field, calls)
+		}
+	}
+}
+
+func TestS33ABusyLockSaysWhyAPriorityWaits(t *testing.T) {
+	b := newBench(t)
+	for told, status := range map[leaseholdv1.PriorityStatus]PriorityStatus{
+		1: PriorityStatusHolderDoesNotYield, 0: PriorityStatusNone, 9_999: PriorityStatusNone,
+	} {
+		answer := b.ask(t.Context(), LeaseSpec{Priority: 7})
+		event := busyWith("a")
+		busy := event.GetBusy()
+		busy.PriorityStatus, busy.Understood, busy.Record = told, sharingUnderstood(), sharedRecord()
+		b.call().tell(event)
+		var isBusy *BusyError
+		err := receive(t, "the answer", answer).err
+		if !errors.As(err, &isBusy) || isBusy.Busy.PriorityStatus != status || isBusy.Busy.Record.Sidecar != "pod-a/17" {
+			t.Error(told, err)
+		}
+		shown := strings.HasSuffix(err.Error(), " (priority: holder does not yield)")
+		if shown != (status == PriorityStatusHolderDoesNotYield) || strings.Contains(err.Error(), "()") {
+			t.Error(told, err)
+		}
+	}
+}
+
+func TestS33EveryStatusIsKnown(t *testing.T) {
+	ours := []PriorityStatus{
+		PriorityStatusNone, PriorityStatusHolderDoesNotYield, PriorityStatusNotGreater, PriorityStatusWaitedTooShort,
+		PriorityStatusBrokenRecently, PriorityStatusRevoked, PriorityStatusCannotBreak, PriorityStatusReserved,
+	}
+	if len(ours) != len(leaseholdv1.PriorityStatus_name) {
+		t.Error(leaseholdv1.PriorityStatus_name)
+	}
+	for number, status := range ours {
+		wire := leaseholdv1.PriorityStatus(number)
+		if told := busyFrom(&leaseholdv1.Busy{PriorityStatus: wire}).PriorityStatus; told != status {
+			t.Error(wire, told)
+		}
+	}
+}
+
+func TestS36ARecordTellsOfItsHoldersPlaceAmongOthers(t *testing.T) {
+	b := newBench(t)
+	b.sidecar.record = sharedRecord()
+	record, err := b.client.GetLock(t.Context(), LockPath("l"))
+	if err != nil || record.Sidecar != "pod-a/17" || record.Share != "listeners" || record.Priority != 7 || !record.Yields ||
+		*record.Reserved != (Reservation{Priority: 8, Until: time.Unix(1_700_000_000, 0).UTC()}) {
+		t.Errorf("%+v, %v", record, err)
+	}
+	b.sidecar.record = &leaseholdv1.LockRecord{LockPath: "l"}
+	record, err = b.client.GetLock(t.Context(), LockPath("l"))
+	if err != nil || record.Sidecar != "" || record.Share != "" || record.Priority != 0 || record.Yields || record.Reserved != nil {
+		t.Errorf("%+v, %v", record, err)
+	}
+}
+
+func TestS34LocksAreListedAndWatchedByShare(t *testing.T) {
+	b := newBench(t)
+	b.sidecar.pages = [][]string{{"l"}}
+	for _, err := range b.client.ListLocks(t.Context(), Listing{Share: "listeners"}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if calls := b.sidecar.calls(); !slices.Equal(calls, []string{`list "" [] map[] "listeners"`}) {
+		t.Error(calls)
+	}
+	b.follow(t.Context(), Watching{Share: "listeners"})
+	if call := receive(t, "WatchLocks", b.sidecar.follows); call.request.GetShare() != "listeners" {
+		t.Error(call.request)
+	}
+}
+
+func TestS33ANoticeTellsAGreaterPriorityFromAnOperator(t *testing.T) {
+	for name, wanted := range map[string]*uint32{"greater": proto.Uint32(7), "equal": proto.Uint32(0), "operator": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			hold, call, _ := b.heldHere()
+			event := revokedBy(validity(ours, 1_058, 58), "me")
+			event.GetRevoked().GetBreakNote().ForPriority = wanted
+			call.tell(event)
+			receive(t, "the notice", hold.Revoked())
+			b.clock.advance(58)
+			for where, told := range map[string]*uint32{
+				"notice": hold.Notice().ForPriority, "loss": lossOf(t, hold).BreakNote.ForPriority,
+			} {
+				if (told == nil) != (wanted == nil) || (told != nil && *told != *wanted) {
+					t.Error(where, told)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,384 @@
+//! A waiting caller has the lock broken for it: one of greater priority, by a holder that yields (S33); or one whose sidecar has
+//! least of a share, by a holder of equal priority that yields (S35).
+
+use std::time::Duration;
+
+use super::action::Action;
+use super::event::{Failure, Look, Request, StoreFailure};
+use super::held::Phase;
+use super::output::Output;
+use super::rival::{PriorityStatus, Rival};
+use super::validity::cut_off;
+use super::waiters::Waiter;
+use super::{Flight, Hold, Known, State};
+use crate::lock::{ETag, FencingToken, Priority, Record, Sharing};
+use crate::time::{Instant, UnixMillis};
+
+/// How long a store that refuses to break leases is not asked again.
+const REFUSED: Duration = Duration::from_secs(600);
+/// What the lock is polled eagerly for beyond D and the poll cap, once it was broken for a caller here.
+pub(super) const EAGER_BEYOND: Duration = Duration::from_secs(5);
+/// A lock that was granted less long ago is not moved (S35): no lock moves twice in that time.
+pub(super) const SETTLED: Duration = Duration::from_secs(600);
+/// How long a move that was asked for may take to begin (S35).
+const MOVE_BEGINS: Duration = Duration::from_secs(30);
+
+/// What is done so that the lock becomes free for the caller at the front.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Overruling {
+    step: Option<Step>,
+    /// Nothing is done before that, and why.
+    paused: Option<(Instant, PriorityStatus)>,
+    /// The lock was broken for a caller here: it is polled eagerly until then.
+    eager_until: Option<Instant>,
+    /// The share's balance wants the lock here, if that begins before then (S35).
+    moves_until: Option<Instant>,
+}
+
+/// What is asked of the store.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// How the lock is, and when it was broken last.
+    Look(Flight),
+    Break(Flight),
+}
+
+impl Step {
+    const fn flight(&self) -> Flight {
+        match self {
+            Self::Look(flight) | Self::Break(flight) => *flight,
+        }
+    }
+}
+
+/// What was seen at a look that a break goes by.
+struct Target {
+    etag: ETag,
+    token: Option<FencingToken>,
+    time: UnixMillis,
+}
+
+impl Hold {
+    fn overruling(&self) -> Option<&Overruling> {
+        self.seldom.as_ref()?.overruling.as_deref()
+    }
+
+    fn overruling_mut(&mut self) -> &mut Overruling {
+        self.seldom.get_or_insert_default().overruling.get_or_insert_default()
+    }
+
+    /// Whether a request is under way: the lock is not polled beside it (S12).
+    pub(super) fn is_overruling(&self) -> bool {
+        self.overruling().is_some_and(|overruling| overruling.step.is_some())
+    }
+
+    /// Whether the lock was broken for who waits here, and is to be had as soon as it is free.
+    pub(super) fn is_eager_after_break(&self, now: Instant) -> bool {
+        let until = self.overruling().and_then(|overruling| overruling.eager_until);
+        until.is_some_and(|until| now < until)
+    }
+
+    /// The caller at the front, and what the holder it waits for has said of its place.
+    fn rivals(&self) -> Option<(&Waiter, Sharing)> {
+        let front = self.waiters.front()?;
+        let holder = match &self.state {
+            State::Held(held) if held.phase == Phase::Active && held.notice.is_none() => {
+                held.terms.record.sharing.clone()
+            }
+            State::Idle { retry: Some(_), .. } => {
+                self.memory.known.as_ref().and_then(Known::sharing)
+            }
+            State::Idle { retry: None, .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_) => return None,
+        };
+        Some((front, holder.map(|sharing| *sharing).unwrap_or_default()))
+    }
+
+    /// Whether `waiter` may overrule a holder that has said this, and whether that is a move; or why not.
+    fn may_overrule(
+        &self,
+        waiter: &Waiter,
+        holder: &Sharing,
+        now: Instant,
+    ) -> Result<bool, PriorityStatus> {
+        if !holder.yields {
+            return Err(PriorityStatus::HolderDoesNotYield);
+        }
+        let ours = waiter.terms.priority();
+        let moves = ours == holder.priority && waiter.terms.rebalance && self.is_moving(now);
+        if !moves && ours <= holder.priority {
+            return Err(PriorityStatus::NotGreater);
+        }
+        if waiter.is_one_try() || !moves && now < waiter.since + waiter.terms.lease_duration {
+            return Err(PriorityStatus::WaitedTooShort);
+        }
+        match self.overruling().and_then(|overruling| overruling.paused) {
+            Some((until, why)) if now < until => Err(why),
+            Some(_) | None => Ok(moves),
+        }
+    }
+
+    /// Why the priority of a caller that leaves has not freed the lock; none if it gave none.
+    pub(super) fn priority_status(&self, waiter: &Waiter, now: Instant) -> Option<PriorityStatus> {
+        let ours = waiter.terms.priority();
+        if ours == Priority::NONE {
+            return None;
+        }
+        if self
+            .memory
+            .rest
+            .as_ref()
+            .is_some_and(|rest| rest.below.is_some() && rest.concerns(ours) && now < rest.until)
+        {
+            return Some(PriorityStatus::Reserved);
+        }
+        if self.is_eager_after_break(now) {
+            return Some(PriorityStatus::Revoked);
+        }
+        let holder = match &self.state {
+            State::Held(held) if held.notice.is_some() => return Some(PriorityStatus::Revoked),
+            State::Held(held) => held.terms.record.sharing.clone(),
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
+                self.memory.known.as_ref()?.sharing()
+            }
+        };
+        let holder = holder.map(|sharing| *sharing).unwrap_or_default();
+        // What a caller could do by now and has not done was yet to begin.
+        Some(
+            self.may_overrule(waiter, &holder, now).err().unwrap_or(PriorityStatus::WaitedTooShort),
+        )
+    }
+
+    /// When the caller at the front may overrule a holder here, or the request under way is over.
+    pub(super) fn overruling_timeout(&self) -> Option<Instant> {
+        if let Some(step) = self.overruling().and_then(|overruling| overruling.step) {
+            return Some(step.flight().at());
+        }
+        let (front, holder) = self.rivals()?;
+        if !matches!(self.state, State::Held(_)) || front.is_one_try() {
+            return None;
+        }
+        let paused = self.overruling().and_then(|overruling| overruling.paused);
+        let ripe = front.since + front.terms.lease_duration;
+        let at = paused.map_or(ripe, |(until, _)| until.max(ripe));
+        (holder.yields && front.terms.priority() > holder.priority).then_some(at)
+    }
+
+    /// Begins to free the lock for the caller at the front if it may have that, or gives up on a request that is not answered.
+    pub(super) fn overrule(&mut self, output: &mut Output) {
+        if let Some(step) = self.overruling().and_then(|overruling| overruling.step) {
+            if step.flight().is_over(output.now) {
+                let failure = Failure::Unknown(StoreFailure::unanswered("break"));
+                self.overruling_failed(failure, output);
+            }
+            return;
+        }
+        if self.shutdown.is_under_way() {
+            return;
+        }
+        let Some((front, holder)) = self.rivals() else { return };
+        if self.may_overrule(front, &holder, output.now).is_err() {
+            return;
+        }
+        let timeout = cut_off(front.terms.lease_duration);
+        let request = self.next_request();
+        output.push(Action::SendLook { request, note: true, timeout });
+        let flight = Flight::Sent { request, until: output.now + timeout };
+        self.overruling_mut().step = Some(Step::Look(flight));
+    }
+
+    /// Whether the answer to this look is for the caller at the front.
+    pub(super) fn overrules_by(&self, request: Request) -> bool {
+        let step = self.overruling().and_then(|overruling| overruling.step);
+        matches!(step, Some(Step::Look(flight)) if flight.is(request))
+    }
+
+    /// How the lock is, as seen just before a break.
+    pub(super) fn looked_to_overrule(
+        &mut self,
+        answer: Result<Look, Failure>,
+        output: &mut Output,
+    ) {
+        self.overruling_mut().step = None;
+        let look = match answer {
+            Ok(look) => look,
+            Err(failure) => return self.overruling_failed(failure, output),
+        };
+        let record = Record::from_fields(&look.stored.fields);
+        let target =
+            Target { etag: look.stored.etag.clone(), token: record.token, time: look.stored.time };
+        let free = look.stored.free;
+        if matches!(self.state, State::Idle { .. }) {
+            self.learn(look.stored, output.now);
+        }
+        self.poll_now(output.now);
+        let Some((front, _)) = self.rivals() else { return };
+        if free {
+            return;
+        }
+        let span = front.terms.lease_duration * 2;
+        if look.breaking {
+            // Somebody else has had it broken, or we had and did not know.
+            return self.wait_for_release(span, output.now);
+        }
+        let broken = look.note.and_then(|note| note.for_priority);
+        if let Some(left) = broken.and_then(|(_, at)| left_of(span, at, target.time)) {
+            self.overruling_mut().moves_until = None;
+            return self.pause(left, PriorityStatus::BrokenRecently, output.now);
+        }
+        let sharing = record.sharing.map(|sharing| *sharing).unwrap_or_default();
+        let Ok(moves) = self.may_overrule(front, &sharing, output.now) else { return };
+        let granted = record.acquired_at.unwrap_or_default();
+        if moves && left_of(SETTLED, granted, target.time).is_some() {
+            self.overruling_mut().moves_until = None;
+            return;
+        }
+        self.send_break(target, moves, output);
+    }
+
+    fn send_break(&mut self, target: Target, moves: bool, output: &mut Output) {
+        let Some(front) = self.waiters.front() else { return };
+        let timeout = cut_off(front.terms.lease_duration);
+        let (priority, holder) = (front.terms.priority(), front.terms.record.holder.clone());
+        let request = self.next_request();
+        let Target { etag, token, time } = target;
+        output.push(Action::SendBreak {
+            request,
+            if_match: etag,
+            rival: Box::new(Rival { token, priority, holder, moves, at: time }),
+            timeout,
+        });
+        let flight = Flight::Sent { request, until: output.now + timeout };
+        self.overruling_mut().step = Some(Step::Break(flight));
+    }
+
+    /// The store answered the break.
+    pub(super) fn break_answered(
+        &mut self,
+        request: Request,
+        answer: Result<(), Failure>,
+        output: &mut Output,
+    ) {
+        let step = self.overruling().and_then(|overruling| overruling.step);
+        if !matches!(step, Some(Step::Break(flight)) if flight.is(request)) {
+            return;
+        }
+        if let Err(failure) = answer {
+            return self.overruling_failed(failure, output);
+        }
+        self.overruling_mut().step = None;
+        self.poll_now(output.now);
+        let Some(front) = self.waiters.front() else { return };
+        let (priority, span) = (front.terms.priority(), front.terms.lease_duration * 2);
+        output.push(Action::ReportOverruled { priority, moves: self.is_moving(output.now) });
+        self.wait_for_release(span, output.now);
+        match self.take_state(output.now) {
+            State::Held(held) if held.phase.is_open() => self.broken_here_softly(held, output),
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
+        }
+    }
+
+    /// The lease runs out, or is given back before: then the lock is for the caller at the front.
+    fn wait_for_release(&mut self, span: Duration, now: Instant) {
+        let until = now + span / 2 + self.settings.poll_cap + EAGER_BEYOND;
+        let overruling = self.overruling_mut();
+        overruling.eager_until = Some(until);
+        overruling.moves_until = None;
+        self.pause(span, PriorityStatus::Revoked, now);
+    }
+
+    fn pause(&mut self, span: Duration, why: PriorityStatus, now: Instant) {
+        self.overruling_mut().paused = Some((now + span, why));
+    }
+
+    fn overruling_failed(&mut self, failure: Failure, output: &mut Output) {
+        self.overruling_mut().step = None;
+        self.poll_now(output.now);
+        let duration =
+            self.waiters.front().map_or(self.settings.poll_cap, |front| front.terms.lease_duration);
+        match failure {
+            Failure::Refused(store_failure) => {
+                let said = self.overruling().and_then(|overruling| overruling.paused);
+                if !matches!(said, Some((_, PriorityStatus::CannotBreak))) {
+                    output.push(Action::ReportCannotBreak { store_failure });
+                }
+                self.pause(REFUSED, PriorityStatus::CannotBreak, output.now);
+            }
+            // The note and the lease's state say at the next look what became of it.
+            Failure::Unknown(store_failure) | Failure::NotDone(store_failure) => {
+                let delay = self.backoff(&store_failure, duration);
+                self.pause(delay, PriorityStatus::WaitedTooShort, output.now);
+            }
+            // It is another's by now, or nobody's: the next poll says.
+            Failure::Contended
+            | Failure::Taken
+            | Failure::Broken
+            | Failure::Deleted
+            | Failure::Changed => {}
+        }
+    }
+
+    /// What the lock is now is asked at once.
+    fn poll_now(&mut self, now: Instant) {
+        if let State::Idle { not_before, retry: Some(_) } = &mut self.state {
+            *not_before = now.min(*not_before);
+        }
+    }
+
+    /// The share's balance wants the lock here (S35).
+    pub(super) fn move_asked(&mut self, now: Instant) {
+        if self.waiters.front().is_some_and(|front| front.terms.rebalance) {
+            self.overruling_mut().moves_until = Some(now + MOVE_BEGINS);
+            self.poll_now(now);
+        }
+    }
+
+    /// Whether a move is about to begin, or has begun and the lock is not here yet (S35).
+    pub(super) fn is_moving(&self, now: Instant) -> bool {
+        let until = self.overruling().and_then(|overruling| overruling.moves_until);
+        until.is_some_and(|until| now < until)
+    }
+
+    /// The lock is had here, or nobody waits for it: what was done for a caller is over. That it was broken is remembered.
+    pub(super) fn end_overruling(&mut self) {
+        if let Some(seldom) = &mut self.seldom
+            && let Some(overruling) = &mut seldom.overruling
+        {
+            overruling.eager_until = None;
+            overruling.moves_until = None;
+        }
+    }
+}
+
+/// What is left of `span` since `then`; none if it is over. A clock that was set back makes no more of it than `span`.
+fn left_of(span: Duration, then: UnixMillis, now: UnixMillis) -> Option<Duration> {
+    let left = if then > now {
+        let ahead = then.saturating_since(now);
+        if ahead > span { Duration::ZERO } else { span }
+    } else {
+        span.saturating_sub(now.saturating_since(then))
+    };
+    (!left.is_zero()).then_some(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s33_what_is_left_of_a_span_is_never_more_than_the_span() {
+        let span = Duration::from_secs(120);
+        let at = |seconds: u64| UnixMillis(seconds * 1_000);
+        assert_eq!(left_of(span, at(1_000), at(1_030)), Some(Duration::from_secs(90)));
+        assert_eq!(left_of(span, at(1_000), at(1_120)), None);
+        assert_eq!(left_of(span, at(1_010), at(1_000)), Some(span), "the clock was set back");
+        assert_eq!(left_of(span, at(2_000), at(1_000)), None, "that note is of another clock");
+    }
+}

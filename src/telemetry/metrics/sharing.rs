@@ -1,0 +1,53 @@
+//! The metrics of priorities and shares (S33 to S35).
+
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::{Counters, Labels};
+use crate::telemetry::registration::Registration;
+
+/// What is counted of them.
+#[derive(Debug, Default)]
+pub(super) struct Families {
+    overruled: Counters<1>,
+    held: Gauge,
+}
+
+impl Families {
+    pub(super) fn new() -> Self {
+        Self { overruled: Family::default(), held: Gauge::default() }
+    }
+
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let to = &mut Registration { registry, unit: None };
+        to.add(
+            "leasehold_overruled",
+            "Locks that were broken for a caller that waits here, by why: for its greater priority, or to balance a share",
+            &self.overruled,
+        );
+        to.add(
+            "leasehold_share_locks_held",
+            "Locks that are held here now and belong to a share",
+            &self.held,
+        );
+    }
+
+    pub(super) fn make_known_series(&self) {
+        for moves in [false, true] {
+            drop(self.overruled.get_or_create(&why(moves)));
+        }
+    }
+
+    pub(super) fn overruled(&self, moves: bool) {
+        self.overruled.get_or_create(&why(moves)).inc();
+    }
+
+    pub(super) fn show(&self, held: usize) {
+        self.held.set(i64::try_from(held).unwrap_or(i64::MAX));
+    }
+}
+
+const fn why(moves: bool) -> Labels<1> {
+    [("why", if moves { "balance" } else { "priority" })]
+}
