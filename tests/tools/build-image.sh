@@ -17,28 +17,7 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || 
 export SOURCE_DATE_EPOCH
 created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 
-program=${LEASEHOLD_IMAGE_PROGRAM:-}
-if [ -z "$program" ]; then
-    machine=$(uname -m)
-    target=$machine-unknown-linux-gnu
-    # glibc, linked statically: its name resolution is the one that everything else is tested with.
-    RUSTFLAGS="-C target-feature=+crt-static \
---remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$root=/leasehold \
---remap-path-prefix=${CARGO_TARGET_DIR:-$root/target}=/target" \
-        cargo build --release --locked --target "$target"
-    program=${CARGO_TARGET_DIR:-$root/target}/$target/release/leasehold
-fi
-# A program that needs a loader would not start in an empty image.
-if LC_ALL=C grep -q '/ld-linux\|/ld-musl' "$program"; then
-    echo "$0: $program is linked dynamically" >&2
-    exit 1
-fi
-
-# Nobody but a test moves the program's clocks.
-if LC_ALL=C grep -q LEASEHOLD_TEST_CLOCK "$program"; then
-    echo "$0: $program was built with the feature testing" >&2
-    exit 1
-fi
+program=$(packaging/program ${LEASEHOLD_IMAGE_PROGRAM:+"$LEASEHOLD_IMAGE_PROGRAM"})
 
 # The certificate authorities of Mozilla, as the package certifi has them: tests/tools/requirements.txt pins it.
 sh tests/tools/install-python.sh

@@ -14,6 +14,11 @@ if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
     echo "$0: missing:$missing; install them (Debian: apt-get install podman runc catatonit)" >&2
     exit 1
 fi
+# Two installs of packages at a time do not get along; those of the examples wait here, too.
+if command -v flock >/dev/null; then
+    exec 9>"${TMPDIR:-/tmp}/leasehold-install.lock"
+    flock 9
+fi
 export DEBIAN_FRONTEND=noninteractive
 packages="podman runc catatonit"
 # shellcheck disable=SC2086 # the names of three packages

@@ -1,0 +1,90 @@
+"""What is in the program: its bill of materials (CycloneDX), and the licences of the crates that are linked into it."""
+
+import json
+import pathlib
+import tempfile
+
+from project import ROOT, architecture, run
+
+NOTICE = """Leasehold is linked with the libraries below. Their licences follow, as their authors distribute them.
+The static program also contains parts of the GNU C library ({glibc}; LGPL 2.1 or newer), whose source is that of the Debian
+package `glibc`. Leasehold's own source, with which the program can be linked anew, is at the address in its README.
+"""
+
+
+def glibc():
+    """The C library that is linked statically, as the compiler's machine has it."""
+    return run("ldd", "--version").splitlines()[0].split(" ", 1)[1]
+
+
+def bill():
+    """One entry a crate that is linked, and one for the C library."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "bill.json")
+        run("sh", "tests/tools/build-sbom.sh", path)
+        # cargo leaves the package's name out of its id where the folder is called like the package.
+        content = json.loads(path.read_text().replace("file:///leasehold#leasehold@", "file:///leasehold#"))
+    # By chance, a new one each time; nothing refers to it.
+    content.pop("serialNumber", None)
+    content["components"].append({
+        "type": "library",
+        "bom-ref": "glibc",
+        "name": "glibc",
+        "version": glibc(),
+        "licenses": [{"expression": "LGPL-2.1-or-later"}],
+    })
+    return json.dumps(content, indent=2) + "\n"
+
+
+def with_authorities(bill, certifi):
+    """The bill of the image, which has the certificate authorities beside the program."""
+    content = json.loads(bill)
+    content["components"].append({
+        "type": "data",
+        "bom-ref": "certifi",
+        "name": "certifi",
+        "version": certifi,
+        "purl": f"pkg:pypi/certifi@{certifi}",
+        "licenses": [{"expression": "MPL-2.0"}],
+    })
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _linked(metadata):
+    """The ids of the packages that the program is linked with: no tests, no build scripts."""
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    root = metadata["resolve"]["root"]
+    found, left = set(), [root]
+    while left:
+        for dependency in nodes[left.pop()]["deps"]:
+            is_linked = any(kind["kind"] is None for kind in dependency["dep_kinds"])
+            if is_linked and dependency["pkg"] not in found:
+                found.add(dependency["pkg"])
+                left.append(dependency["pkg"])
+    return found - {root}
+
+
+def _texts(package):
+    """The files of a crate that have its licences, and who wrote it."""
+    folder = pathlib.Path(package["manifest_path"]).parent
+    beginnings = ("LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE")
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name.upper().startswith(beginnings))
+    return [path.read_text(errors="replace").strip() for path in files]
+
+
+def third_party():
+    """The licences: first which crate has which, then each text once, with the crates that it is for."""
+    target = f"{architecture().machine}-unknown-linux-gnu"
+    metadata = json.loads(run("cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target, "--quiet"))
+    linked = _linked(metadata)
+    packages = [package for package in metadata["packages"] if package["id"] in linked and package["source"]]
+    overview, crates = [], {}
+    for package in sorted(packages, key=lambda package: (package["name"], package["version"])):
+        name = f"{package['name']} {package['version']}"
+        authors = f", by {', '.join(package['authors'])}" if package["authors"] else ""
+        overview.append(f"{name}: {package['license'] or 'see its text'}{authors}")
+        for text in _texts(package):
+            crates.setdefault(text, []).append(name)
+    sections = [NOTICE.format(glibc=glibc()), "\n".join(overview)]
+    sections += [f"{'=' * 80}\n{', '.join(names)}\n{'=' * 80}\n\n{text}" for text, names in crates.items()]
+    return "\n\n".join(sections) + "\n"

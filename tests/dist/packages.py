@@ -1,0 +1,63 @@
+"""The packages of a build, used as their users would: `tests/dist/run`."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import clients
+import images
+import linux
+import node
+import python
+from trial import ROOT, claim, end, must, said, step
+
+
+def sums(dist, folder):
+    """SHA256SUMS is right, complete, and finds a file that was changed."""
+    step("The check sums.")
+    code, _ = said("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS", cwd=dist)
+    claim(code == 0, "every file has the sum of SHA256SUMS")
+    listed = {line.split("  ", 1)[1] for line in (dist / "SHA256SUMS").read_text().splitlines()}
+    there = {str(path.relative_to(dist)) for path in dist.rglob("*") if path.is_file()} - {"SHA256SUMS"}
+    claim(listed == there, f"every one of {len(there)} files is listed {sorted(listed ^ there)}")
+    changed = folder / "changed"
+    subprocess.run(["cp", "-r", str(dist), str(changed)], check=True)
+    first = changed / sorted(there)[0]
+    first.write_bytes(first.read_bytes() + b"\n")
+    code, output = said("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=changed)
+    claim(code != 0 and first.name in output, "a file that was changed is found")
+
+
+def refusals(folder):
+    """What cannot be packed is refused, by what is wrong with it."""
+    step("Refusals.")
+    foreign = folder / "foreign"
+    foreign.mkdir()
+    (foreign / "letter.txt").write_text("dear")
+    code, output = said(ROOT / "packaging/dist", "--to", foreign, "chart")
+    claim(code == 2 and "not empty" in output and (foreign / "letter.txt").exists(), "a folder with other files is left alone")
+    code, output = said(ROOT / "packaging/program", "/bin/sh")
+    claim(code == 1 and "linked dynamically" in output, "a program that needs a loader is refused")
+    code, output = said(ROOT / "packaging/dist", "--to", folder / "new", "chair")
+    claim(code == 2 and "chair is no part" in output, "a part that does not exist is refused")
+
+
+def main():
+    """Builds, and tries one package after the other."""
+    with tempfile.TemporaryDirectory(prefix="dist-") as name:
+        folder = pathlib.Path(name)
+        dist = ROOT / ".tools/dist"
+        step("The build.")
+        must(ROOT / "packaging/dist", "--to", dist, *sys.argv[1:], timeout=None)
+        claim(True, "everything is built")
+        sums(dist, folder)
+        refusals(folder)
+        for part in (linux, python, node, clients, images):
+            place = folder / part.__name__
+            place.mkdir()
+            part.check(dist, place)
+    end()
+
+
+main()
