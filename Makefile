@@ -4,6 +4,10 @@ SHELL := /bin/sh
 TOOLS := $(CURDIR)/.tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 CLIENTS := go java python typescript
+# Tests that compute, and those that mostly wait for processes: the first run beside the others, and give way to them.
+COMPUTING := fuzz model pools schedule shares simulation timetable world
+WAITING := $(filter-out $(COMPUTING),$(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
+EXAMPLES := job-api ordered-keys polling-consumer reliable-processing spread-listeners two-deployments
 
 .PHONY: help
 help: ## Show what can be made
@@ -22,7 +26,20 @@ demo-checkpoint: tools ## Build, and show a checkpoint passed on between jobs in
 	sh tests/demo-checkpoint.sh
 
 .PHONY: test
-test: tools lint clients unit chart docs ## Run everything that has to pass, installing what it needs into .tools
+test: tools lint ## Run everything that has to pass, installing what it needs into .tools
+	$(MAKE) --no-print-directory --jobs 2 clients built
+	$(MAKE) --no-print-directory unit
+	$(MAKE) --no-print-directory --jobs 2 examples released
+
+# While the examples wait for their servers and jobs.
+.PHONY: released
+released:
+	$(MAKE) --no-print-directory --jobs 1 chart packages docs
+
+# The tests' programs, while something else is checked.
+.PHONY: built
+built:
+	nice -n 19 cargo test --workspace --locked --no-run
 
 .PHONY: lint
 lint: tools ## Check formats and lints
@@ -30,32 +47,75 @@ lint: tools ## Check formats and lints
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BUF) lint proto
 	$(BUF) breaking proto --against tests/proto/second-step.json
-	for script in .ci/run tests/demo.sh tests/demo-checkpoint.sh tests/chart/run tests/chart/demonstrate tests/tools/*.sh tests/clients/newcomer/*.sh; do \
+	for script in .ci/run tests/demo.sh tests/demo-checkpoint.sh tests/chart/run tests/chart/demonstrate tests/tools/*.sh tests/clients/newcomer/*.sh \
+		packaging/program packaging/linux/*.sh tests/dist/run tests/dist/upgrade; do \
 		sh -n $$script || exit 1; done
 
 .PHONY: unit
 unit: tools ## Run all tests
-	cargo test --workspace --locked
+	cargo test --workspace --locked --no-run
+	$(MAKE) --no-print-directory --jobs 2 computing waiting
+
+# After the tests, what the next steps need compiled.
+.PHONY: computing
+computing:
+	nice -n 19 cargo test --locked $(COMPUTING:%=--test %)
+	nice -n 19 packaging/program >$(TOOLS)/program
+
+.PHONY: waiting
+waiting:
+	cargo test --workspace --locked --lib --bins $(WAITING:%=--test %)
+	cargo test --workspace --locked --doc
 
 .PHONY: clients
 clients: ## Check the client of each other language: formats, lints, types, generated code, package, unit tests
 	for client in $(CLIENTS); do echo "clients/$$client"; clients/$$client/check || exit 1; done
+
+.PHONY: examples
+examples: tools ## Check the examples, and kill what they start by a seed; LONG=--long for the long form
+	for example in $(EXAMPLES); do echo "examples/$$example"; examples/$$example/check || exit 1; done
+	cargo build --locked
+	printf '%s\n' $(EXAMPLES) | LEASEHOLD_PROGRAM=$(CURDIR)/target/debug/leasehold xargs -P 2 -I NAME sh -c \
+		'examples/NAME/chaos $(LONG) >$(TOOLS)/NAME.log 2>&1; status=$$?; echo examples/NAME; cat $(TOOLS)/NAME.log; exit $$status'
 
 .PHONY: chart
 chart: tools ## Test the image and the chart, and run the pods of two releases for real
 	sh tests/tools/install-podman.sh
 	tests/chart/run
 
+# After `chart`, whose image has the program already.
+.PHONY: packages
+packages: ## Build all packages, and install and use each as its users would; PROFILE=demo builds quickly
+	LEASEHOLD_PROFILE=$(or $(PROFILE),release) tests/dist/run
+
+.PHONY: dist
+dist: ## Build all packages into dist/, with SHA256SUMS and bills of materials; PARTS='linux wheel', PROFILE=demo
+	LEASEHOLD_PROFILE=$(or $(PROFILE),release) packaging/dist $(PARTS)
+
+.PHONY: debootstrap
+debootstrap: ## Install the .deb of dist/ in a fresh Debian, and have a lock held there; needs to be root
+	tests/dist/run --debootstrap
+
+.PHONY: reproducible
+reproducible: ## Build all packages twice, from two folders, and compare every byte; PROFILE=demo builds quickly
+	LEASEHOLD_PROFILE=$(or $(PROFILE),release) tests/dist/run --reproducible
+
+.PHONY: upgrade
+upgrade: tools ## Build the version before, and run it beside this one on one store; FROM=commit
+	tests/dist/upgrade $(FROM)
+
 .PHONY: simulate
-simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world, 100,000 of pools, and explore; SCHEDULES=N, WORLD=N, POOLS=N, STATES=N
+simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world, 2,000 of it with schedules, 100,000 of pools, 1,000 of each kind of shares, and explore; SCHEDULES=N, WORLD=N, WITH_SCHEDULES=N, POOLS=N, SHARES=N, STATES=N
 	LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000000) \
 		LEASEHOLD_TEST_SIMULATION_STATES=$(or $(STATES),2000000) \
 		cargo test --release --locked --test simulation -- --nocapture
 	LEASEHOLD_TEST_WORLD_SCHEDULES=$(or $(WORLD),20000) \
+		LEASEHOLD_TEST_WORLD_WITH_SCHEDULES=$(or $(WITH_SCHEDULES),2000) \
 		cargo test --release --locked --test world -- --nocapture
 	LEASEHOLD_TEST_POOLS_SCHEDULES=$(or $(POOLS),100000) \
 		LEASEHOLD_TEST_POOLS_STATES=$(or $(STATES),2000000) \
 		cargo test --release --locked --test pools -- --nocapture
+	LEASEHOLD_TEST_SHARES_SEEDS=$(or $(SHARES),1000) cargo test --release --locked --test shares -- --nocapture
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N

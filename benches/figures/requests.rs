@@ -46,6 +46,7 @@ impl Counted {
             holder: None,
             labels: Labels::default(),
             occurrence: None,
+            trace_context: None,
         };
         self.coordinator.acquire(request).await.unwrap()
     }

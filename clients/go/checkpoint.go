@@ -206,7 +206,7 @@ func (c *Client) save(
 	case errors.As(err, &refused) && (refused.Reason == ReasonCheckpointUnknown || refused.isNoAnswer()):
 		return 0, nil, &CheckpointError{Outcome: CheckpointOutcomeUnknown, Detail: refused.Message, Err: err}
 	case err != nil:
-		return 0, nil, err
+		return 0, nil, knowing("checkpoints", err)
 	}
 	return answer.GetVersion(), answer.GetValidity(), nil
 }

@@ -97,6 +97,12 @@ func (o *options) dialer(ctx context.Context, clock clock) (func() (*grpc.Client
 	if bootID := clock.bootID(); bootID != "" {
 		dialOptions = append(dialOptions, grpc.WithPerRPCCredentials(kernel{bootID}))
 	}
+	for _, metadata := range o.metadata {
+		dialOptions = append(dialOptions, grpc.WithPerRPCCredentials(metadata))
+	}
+	for _, handler := range o.stats {
+		dialOptions = append(dialOptions, grpc.WithStatsHandler(handler))
+	}
 	if o.tokenSource != nil {
 		token := bearer{o.tokenSource}
 		if _, err := token.GetRequestMetadata(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
 )
 
 const (
@@ -38,6 +39,8 @@ type options struct {
 	releaseTimeout time.Duration
 	unary          []grpc.UnaryClientInterceptor
 	stream         []grpc.StreamClientInterceptor
+	metadata       []contextual
+	stats          []stats.Handler
 
 	// For tests.
 	newClock func() (clock, error)

@@ -13,8 +13,8 @@ func TestTheCodeOfTheReadmeIsThatOfTheSamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	paths, err := filepath.Glob("samples/*/main.go")
-	if err != nil || len(paths) != 8 {
+	paths, err := filepath.Glob("samples/*/*.go")
+	if err != nil || len(paths) != 11 {
 		t.Fatal(paths, err)
 	}
 	var samples []string

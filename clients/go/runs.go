@@ -201,7 +201,7 @@ func (r *Runs) interrupted(within context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
 		err = status.Error(codes.Unavailable, "the sidecar ended the stream without a word")
 	}
-	failure := knowingSchedules(r.stream.connection.failure(context.Background(), err))
+	failure := knowing("schedules", r.stream.connection.failure(context.Background(), err))
 	r.hangUp()
 	if !r.known || !mayPass(failure) {
 		return failure

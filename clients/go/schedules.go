@@ -232,15 +232,5 @@ func callSchedules[Q, A any](
 	method func(rpc, context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,
 ) (*A, error) {
 	answer, err := call(ctx, p, patience, method, request)
-	return answer, knowingSchedules(err)
-}
-
-// knowingSchedules says it plainly where an error is that of a sidecar without the service, which says only that (S37).
-// One that has it, and no schedules, says why.
-func knowingSchedules(err error) error {
-	var refused *RefusedError
-	if errors.As(err, &refused) && refused.Code == CodeUnimplemented && refused.Reason == "" {
-		return tooOld("the sidecar does not know schedules, because it is older than they are: update the sidecar")
-	}
-	return err
+	return answer, knowing("schedules", err)
 }

@@ -52,6 +52,16 @@ func tooOld(message string) error {
 	}
 }
 
+// knowing says it plainly where an error is that of a sidecar without the call, which says only that (S37). One that has
+// it, and may not use it, says why.
+func knowing(what string, err error) error {
+	var refused *RefusedError
+	if errors.As(err, &refused) && refused.Code == CodeUnimplemented && refused.Reason == "" {
+		return tooOld("the sidecar does not know " + what + ", because it is older than they are: update the sidecar")
+	}
+	return err
+}
+
 // checkGrant releases what was granted by a sidecar that did not understand the request, and gives the error.
 func (c *Client) checkGrant(ctx context.Context, spec *leaseholdv1.LeaseSpec, grant *leaseholdv1.Grant) error {
 	err := unsupported(spec, grant.GetUnderstood())

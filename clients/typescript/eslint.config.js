@@ -23,7 +23,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ["test/**"],
+    files: ["test/**", "test-support/**", "samples/*.test.ts"],
     rules: {
       // node:test keeps track of its tests by itself.
       "@typescript-eslint/no-floating-promises": [

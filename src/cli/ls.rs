@@ -1,18 +1,24 @@
 //! `leasehold ls`: locks as a table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::ValueEnum;
 use leasehold_client::{
     Client, ListLocks, LockRecord, LockState, LocksEvent, LocksUnder, WatchLocks,
 };
 use serde::Serialize;
+use tokio::signal::unix::SignalKind;
+use tokio::time::MissedTickBehavior;
 
 use super::connection::ConnectionArgs;
 use super::exit::{Exit, UnavailableError};
 use super::output::{self, Format, OutputArgs};
 use super::record;
+use super::screen::Screen;
 use super::sidecars::{self, SidecarView};
+use super::signals::Signals;
 use super::spec::label;
 use super::view::LockView;
 
@@ -40,8 +46,9 @@ pub(super) struct Args {
     /// With --by-sidecar: the paths of its locks, too.
     #[arg(long, requires = "by_sidecar")]
     names: bool,
-    /// Goes on, with a line for each lock (or sidecar) now and at each change, until it is interrupted.
-    #[arg(long, conflicts_with = "states")]
+    /// Goes on until it is interrupted: on a terminal the table as it changes, else a line for each lock (or sidecar) now
+    /// and at each change.
+    #[arg(long)]
     watch: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
@@ -87,7 +94,13 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         if args.by_sidecar {
             return watch_sidecars(&link.client, request, args.names, args.output.output).await;
         }
-        return watch(&link.client, request, args.output.output).await;
+        let states: Vec<LockState> = args.states.into_iter().map(State::of_api).collect();
+        if args.output.output == Format::Text
+            && let Some(screen) = Screen::take().context("cannot use the terminal")?
+        {
+            return watch_on(screen, &link.client, request, &states).await;
+        }
+        return watch(&link.client, request, &states, args.output.output).await;
     }
     let mut request = ListLocks::under(under).in_share(args.share);
     request.states = args.states.into_iter().map(State::of_api).collect();
@@ -114,12 +127,69 @@ enum WatchView {
     Gone(String),
 }
 
-/// A line for each lock and each change.
-async fn watch(client: &Client, request: WatchLocks, format: Format) -> anyhow::Result<Exit> {
+/// Whether a lock is in one of these states; in any, if there are none.
+fn is_among(states: &[LockState], lock: &LockRecord) -> bool {
+    states.is_empty() || states.contains(&lock.state)
+}
+
+/// The table, for as long as nobody interrupts it.
+async fn watch_on(
+    mut screen: Screen,
+    client: &Client,
+    request: WatchLocks,
+    states: &[LockState],
+) -> anyhow::Result<Exit> {
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let mut signals = Signals::listen(&kinds).context("cannot listen for signals")?;
     let mut watch = client.watch_locks(request).await?;
+    let mut locks: BTreeMap<String, LockRecord> = BTreeMap::new();
+    // What holds last for is counted on the screen, so it is drawn without news, too.
+    let mut ticks = tokio::time::interval(REDRAW);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            number = signals.next() => return Ok(Exit::by_signal(number)),
+            _ = ticks.tick() => {
+                let shown = locks.values().filter(|lock| is_among(states, lock));
+                let shown: Vec<LockRecord> = shown.cloned().collect();
+                let held = locks.values().filter(|lock| lock.state == LockState::Held).count();
+                let title = format!("held: {held} of {}; ^C ends it", locks.len());
+                screen.draw(&format!("{title}\n\n{}", record::locks_table(&shown)))?;
+            }
+            event = watch.next() => match event? {
+                Some(LocksEvent::Changed(record)) => {
+                    locks.insert(record.lock_path.clone(), *record);
+                }
+                Some(LocksEvent::Gone(path)) => {
+                    locks.remove(&path);
+                }
+                // That all was told, or what a later version tells.
+                Some(LocksEvent::Listed { .. } | _) => {}
+                None => return Err(UnavailableError(ENDED.to_owned()).into()),
+            },
+        }
+    }
+}
+
+/// A line for each lock and each change.
+async fn watch(
+    client: &Client,
+    request: WatchLocks,
+    states: &[LockState],
+    format: Format,
+) -> anyhow::Result<Exit> {
+    let mut watch = client.watch_locks(request).await?;
+    let mut told: BTreeSet<String> = BTreeSet::new();
     while let Some(event) = watch.next().await? {
         match event {
             LocksEvent::Changed(record) => {
+                // One that is in no such state any more is told of once more.
+                let was_told = told.remove(&record.lock_path);
+                if is_among(states, &record) {
+                    told.insert(record.lock_path.clone());
+                } else if !was_told {
+                    continue;
+                }
                 let view = WatchView::Changed(Box::new(LockView::from(record.as_ref())));
                 let text = || format!("{}  {}", record.lock_path, record::doing_text(&record));
                 output::next_result(format, text, &view)?;
@@ -182,6 +252,8 @@ async fn watch_sidecars(
     Err(UnavailableError(ENDED.to_owned()).into())
 }
 
+/// How often the screen is drawn at the most, and at the least.
+const REDRAW: Duration = Duration::from_millis(500);
 const ENDED: &str = "the sidecar has ended the watch: watch again";
 
 async fn all_pages(client: &Client, mut request: ListLocks) -> anyhow::Result<Vec<LockRecord>> {

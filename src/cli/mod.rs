@@ -31,6 +31,7 @@ mod record;
 mod release;
 mod run;
 mod schedule;
+mod screen;
 mod serve;
 mod sharing;
 mod shell;

@@ -1,4 +1,4 @@
-//! Results and errors, for people or as JSON: the only file that prints.
+//! Results and errors, for people or as JSON: the only file that prints, but for `screen`.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};

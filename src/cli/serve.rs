@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::signal::unix::SignalKind;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::ConfigArgs;
@@ -12,12 +13,13 @@ use super::engine::{self, Engine};
 use super::exit::Exit;
 use super::output;
 use super::signals::Signals;
-use crate::admin::Admin;
-use crate::config::{self, Config};
+use crate::admin::{About, Admin, Look, Readers};
+use crate::config::{self, Config, Page};
 use crate::coordinator::Coordinator;
 use crate::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls, UnixSettings, Workers};
 use crate::host_id::HostIdentity;
-use crate::telemetry::{self, Measured, Metrics};
+use crate::telemetry::{self, Measured, Metrics, Observers, Traces};
+use crate::time::Clock;
 
 /// Runs the sidecar until it is told to stop. Without any configuration it keeps locks in a file of this user, and
 /// listens on loopback.
@@ -31,6 +33,10 @@ pub(super) struct Args {
     /// Print every setting with its value and its source, secrets masked, and exit.
     #[arg(long)]
     print_config: bool,
+    /// Shut down, as at SIGTERM, when standard input is closed: for a process that starts a sidecar for itself, such as a
+    /// test. When that process dies the system closes its end of the pipe, and the sidecar ends too.
+    #[arg(long)]
+    exit_on_stdin_close: bool,
 }
 
 /// Runs the sidecar.
@@ -43,6 +49,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen(&[SignalKind::terminate(), SignalKind::interrupt()])
         .context("cannot listen for signals")?;
     telemetry::init(config.log.format, &config.log.filter).context("cannot log")?;
+    let stdin = if args.exit_on_stdin_close { Some(stdin_closed()?) } else { None };
     let identity = engine::identify(&config)?;
     let clock = engine::clock();
     let metrics = Metrics::with_schedule_labels(clock.as_ref(), config.admin.schedule_labels);
@@ -56,28 +63,54 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     announce(&config, &identity, &place);
     listening(&config, &server, admin.as_ref().map(Admin::address));
-    let observer = Arc::new(metrics.clone());
+    let look = admin.as_ref().and_then(|_| look(&config, &identity, &place, &server));
+    let traces = traces(&config, &clock, &metrics)?;
+    let observer = Arc::new(Observers { metrics: metrics.clone(), traces: traces.clone() });
     let engine = Engine::start(&config, identity, Arc::new(store), clock, observer);
 
     let coordinator = engine.coordinator;
+    let look = look.map(|mut look| {
+        coordinator.keep_journal();
+        look.about.sidecar = coordinator.sidecar().to_owned();
+        look
+    });
     let (stop, stop_admin) = (CancellationToken::new(), CancellationToken::new());
     let serving = server.run(coordinator.clone(), engine.limits, stop.clone());
     let until_stopped = stop_admin.clone().cancelled_owned();
     let administration = async {
         if let Some(admin) = admin {
             let stop = until_stopped;
-            admin.run(coordinator.clone(), metrics, stop).await;
+            admin.run(coordinator.clone(), metrics, look, stop).await;
         }
     };
-    let ending = end(&mut signals, &coordinator, &config, (stop, stop_admin));
+    let ending = end((&mut signals, stdin), &coordinator, &config, (stop, stop_admin));
     tokio::select! {
-        exit = ending => Ok(exit),
-        served = both(serving, administration) => {
-            served.context("the server broke")?;
-            Ok(Exit::Success)
-        }
-        () = coordinator.keep_checking() => Ok(Exit::Internal),
+        exit = ending => return Ok(exit),
+        served = both(serving, administration) => served.context("the server broke")?,
+        () = coordinator.keep_checking() => return Ok(Exit::Internal),
     }
+    if let Some(traces) = traces {
+        traces.flush().await;
+    }
+    Ok(Exit::Success)
+}
+
+/// Traces of holds, if a collector is named. None of it is reached yet, and nothing waits for it.
+fn traces(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    metrics: &Metrics,
+) -> anyhow::Result<Option<Arc<Traces>>> {
+    if let Some(why) = &config.traces_ignored {
+        tracing::warn!(
+            why,
+            "no traces: the collector that OTEL_EXPORTER_OTLP_ENDPOINT names cannot be used"
+        );
+    }
+    let Some(settings) = &config.traces else { return Ok(None) };
+    let traces = Traces::start(settings, Arc::clone(clock), metrics)?;
+    tracing::info!(collector = settings.collector.as_str(), "sends traces");
+    Ok(Some(Arc::new(traces)))
 }
 
 /// Runs both to their ends. A server that breaks ends this at once: what answers probes must not outlive it.
@@ -109,14 +142,38 @@ async fn bind(config: &Config, metrics: &Metrics) -> anyhow::Result<Server> {
     Ok(server)
 }
 
-/// Waits for a signal, then shuts down (S15). The second signal is final.
+/// Resolves when standard input is closed, or cannot be read.
+///
+/// A thread of its own reads it: one of the runtime's would be waited for at the end, and not every kind of file can be polled.
+fn stdin_closed() -> anyhow::Result<oneshot::Receiver<()>> {
+    let (closed, receiver) = oneshot::channel();
+    let read = move || {
+        // What is written to it is for nobody, and a failure to read it is its end too.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let _ = closed.send(());
+    };
+    let thread = std::thread::Builder::new().name("stdin".to_owned()).spawn(read);
+    thread.context("cannot start the thread that reads standard input (--exit-on-stdin-close)")?;
+    Ok(receiver)
+}
+
+/// Waits for a signal, or for the end of standard input if that is read, then shuts down (S15). The second signal is final.
 async fn end(
-    signals: &mut Signals,
+    (signals, stdin): (&mut Signals, Option<oneshot::Receiver<()>>),
     coordinator: &Coordinator,
     config: &Config,
     (stop, stop_admin): (CancellationToken, CancellationToken),
 ) -> Exit {
-    let number = signals.next().await;
+    let closed = async {
+        match stdin {
+            Some(stdin) => drop(stdin.await),
+            None => std::future::pending().await,
+        }
+    };
+    let (why, number) = tokio::select! {
+        number = signals.next() => ("a signal", Some(number)),
+        () = closed => ("standard input was closed (--exit-on-stdin-close)", None),
+    };
     let period = config.drain.period;
     let end = async {
         if config.drain.hand_over {
@@ -130,11 +187,12 @@ async fn end(
         false => "shutting down: waiting for holders to release",
     };
     let period = humantime::format_duration(period);
-    tracing::info!(signal = number, %period, "{what}; a second signal ends it at once");
+    let again = if number.is_some() { "a second signal" } else { "a signal" };
+    tracing::info!(signal = number, why, %period, "{what}; {again} ends it at once");
     tokio::select! {
         biased;
         number = signals.next() => {
-            tracing::warn!("ended at once by a second signal: leases that are held expire");
+            tracing::warn!("ended at once by {again}: leases that are held expire");
             Exit::by_signal(number)
         }
         () = end => {
@@ -145,6 +203,27 @@ async fn end(
             std::future::pending().await
         }
     }
+}
+
+/// What the page is, if there is one.
+fn look(config: &Config, identity: &HostIdentity, store: &str, server: &Server) -> Option<Look> {
+    let readers = match config.admin.page {
+        Page::Loopback => Readers::ThisMachine,
+        Page::Everyone => Readers::Everyone,
+        Page::Off => return None,
+    };
+    let about = About {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        sidecar: String::new(),
+        host_id: identity.host_id.to_string(),
+        host_id_provider: identity.provider.to_string(),
+        host_type: identity.host_type.to_string(),
+        store: store.to_owned(),
+        prefix: config.paths.all_prefix(),
+        layout: config.paths.layout.as_str().to_owned(),
+        endpoints: server.endpoints(),
+    };
+    Some(Look { readers, hosts: config.admin.page_hosts.clone(), about })
 }
 
 fn announce(config: &Config, identity: &HostIdentity, store: &str) {

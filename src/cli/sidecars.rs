@@ -74,7 +74,8 @@ pub(crate) fn table(sidecars: &BTreeMap<String, SidecarView>, names: bool) -> St
 impl SidecarView {
     /// What a watch tells of it, in one line.
     pub(crate) fn line(&self, names: bool) -> String {
-        let mut line = format!("{}  {} locks: {}", self.name(), self.locks, self.shares_text());
+        let noun = if self.locks == 1 { "lock" } else { "locks" };
+        let mut line = format!("{}  {} {noun}: {}", self.name(), self.locks, self.shares_text());
         if names {
             line.extend(self.paths().map(|path| format!("  {path}")));
         }
@@ -154,5 +155,6 @@ mod tests {
         assert!(text.contains(below) && text.ends_with("\n  q2"), "{text}");
         let line = sidecars["pod-a#2"].line(true);
         assert_eq!(line, "pod-a#2  3 locks: (none) 1, queues 2  job\u{fffd}[2J  q1  q3");
+        assert_eq!(sidecars["pod-b#1"].line(false), "pod-b#1  1 lock: queues 1");
     }
 }

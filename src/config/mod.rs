@@ -15,7 +15,7 @@
 //! | `values.rs` | the merged values, as sections read them: defaults, secrets, files that settings name |
 //! | `error.rs` | mistakes, and what may have been meant |
 //! | `print.rs` | what `--print-config` prints |
-//! | `store.rs`, `azure/`, `paths.rs`, `host_id.rs`, `listen.rs`, `access.rs`, `locks.rs`, `operation.rs` | the sections |
+//! | `store.rs`, `azure/`, `paths.rs`, `host_id.rs`, `listen.rs`, `access.rs`, `locks.rs`, `operation.rs`, `telemetry.rs` | the sections |
 
 mod access;
 mod azure;
@@ -29,6 +29,7 @@ mod print;
 mod setting;
 mod sources;
 mod store;
+mod telemetry;
 mod value;
 mod values;
 
@@ -39,6 +40,7 @@ pub use error::{ConfigError, Mistake, Origin};
 pub use host_id::HostIdSection;
 pub use listen::{Limits, Listen, Tls, UnixSocket};
 pub use locks::Locks;
+pub use operation::Page;
 pub use operation::{Admin, Drain, Log};
 pub use setting::Setting;
 pub use sources::{FileText, Flag, Sources};
@@ -47,6 +49,7 @@ pub use values::Shown;
 
 use crate::access::Rule;
 use crate::lock::Namespace;
+use crate::telemetry::TraceSettings;
 use values::Values;
 
 /// The sidecar's configuration. It is made by [`Config::load`] only, which finds every mistake first.
@@ -72,6 +75,10 @@ pub struct Config {
     pub admin: Admin,
     /// How the sidecar logs.
     pub log: Log,
+    /// How traces are sent; none where they are off.
+    pub traces: Option<TraceSettings>,
+    /// Why the collector that a variable of OpenTelemetry names is not used.
+    pub traces_ignored: Option<String>,
     shown: Vec<Shown>,
 }
 
@@ -105,6 +112,8 @@ impl Config {
         if let Some(store) = &store {
             store::check_callers(values, store, tcp);
         }
+        let holder = locks.as_ref().map(|locks| locks.holder.as_str());
+        let traces = telemetry::read(values, holder)?;
         Some(Self {
             store: store?,
             paths: paths?,
@@ -116,6 +125,8 @@ impl Config {
             drain: operation::read_drain(values)?,
             admin: admin?,
             log: operation::read_log(values)?,
+            traces: traces.settings,
+            traces_ignored: traces.ignored,
             shown: values.shown(),
         })
     }
@@ -138,6 +149,7 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> + Clone {
         access::SETTINGS,
         locks::SETTINGS,
         operation::SETTINGS,
+        telemetry::SETTINGS,
     ]
     .into_iter()
     .flatten()

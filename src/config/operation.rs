@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::setting::{Key, settings};
+use super::value::Choice;
 use super::values::Values;
 use crate::telemetry::{Filter, Format};
 
@@ -21,12 +22,32 @@ pub struct Drain {
 pub struct Admin {
     /// The address of health and metrics over HTTP. Default: 127.0.0.1:50952.
     pub listen: Option<SocketAddr>,
+    /// Who may look at the page that `listen` serves. Default: callers from this machine.
+    pub page: Page,
+    /// Names that may lead to the page, beside addresses and `localhost`.
+    pub page_hosts: Vec<String>,
     /// Whether locks may be broken through this sidecar (S17). Default: false.
     pub allow_break: bool,
     /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18). Default: false.
     pub allow_schedule_changes: bool,
     /// Whether each schedule has metrics of its own (T23).
     pub schedule_labels: bool,
+}
+
+/// Who may look at the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// Callers from this machine.
+    Loopback,
+    /// Whoever reaches the address.
+    Everyone,
+    /// Nobody: there is none.
+    Off,
+}
+
+impl Choice for Page {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("loopback", Self::Loopback), ("everyone", Self::Everyone), ("off", Self::Off)];
 }
 
 /// How the sidecar logs.
@@ -54,7 +75,19 @@ settings! {
     LISTEN: Option<SocketAddr> = Key::new(
         "admin.listen",
         "127.0.0.1:50952",
-        "The address of `/livez`, `/readyz` and `/metrics`, over HTTP without authentication.",
+        "The address of `/livez`, `/readyz`, `/metrics`, and of the page, over HTTP without authentication.",
+    );
+    PAGE: Page = Key::new(
+        "admin.page",
+        "loopback",
+        "Who may look at the page and its data: callers from this machine, everyone who reaches the address, or nobody. \
+         They see the names, holders and labels of all locks in the container.",
+    );
+    PAGE_HOSTS: Vec<String> = Key::new(
+        "admin.page_hosts",
+        "[]",
+        "Host names by which browsers may reach the page, without a port, beside IP addresses and `localhost`. A request \
+         with any other name is refused, so that no web page from elsewhere can read it.",
     );
     ALLOW_BREAK: bool = Key::new(
         "admin.allow_break",
@@ -98,6 +131,8 @@ pub(super) fn read_admin(values: &mut Values<'_>, tcp: Option<SocketAddr>) -> Op
     }
     Some(Admin {
         listen,
+        page: values.get(&PAGE)?,
+        page_hosts: values.get(&PAGE_HOSTS)?,
         allow_break: values.get(&ALLOW_BREAK)?,
         allow_schedule_changes: values.get(&ALLOW_SCHEDULE_CHANGES)?,
         schedule_labels: values.get(&SCHEDULE_LABELS)?,

@@ -116,6 +116,12 @@ impl Key<Secret> {
         row.setting.secret = true;
         row
     }
+
+    /// The row as that of a secret, which has a default that is found.
+    pub(super) const fn masked(mut self) -> Self {
+        self.setting.secret = true;
+        self
+    }
 }
 
 impl Setting {

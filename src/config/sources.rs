@@ -310,6 +310,7 @@ fn is_of_others(name: &str) -> bool {
         "LEASEHOLD_LOG",
         "LEASEHOLD_MISSED",
         "LEASEHOLD_PERMIT",
+        "LEASEHOLD_PROGRAM",
         "LEASEHOLD_PRIORITY",
         "LEASEHOLD_REBALANCE",
         "LEASEHOLD_REQUEST_ID",

@@ -10,7 +10,7 @@ use super::error::closest;
 use super::setting::{Range, Setting};
 use crate::lock::{Container, HostId, HostType, Layout, Prefix};
 use crate::store::Secret;
-use crate::telemetry::{Filter, Format};
+use crate::telemetry::{Collector, Filter, Format, Ratio};
 
 /// A value as it was given, before anything is known of it.
 #[derive(Clone, PartialEq)]
@@ -390,5 +390,7 @@ checked_texts! {
     Prefix: "segments of `A-Z a-z 0-9 . _ -` between slashes, may be empty", Prefix::parse;
     HostId: "host id: lower-case letters, digits, single inner dashes, 1 to 32", HostId::parse;
     HostType: "text, 1 to 256 bytes", HostType::parse;
+    Collector: "URL", Collector::parse;
+    Ratio: "number, 0 to 1", Ratio::parse;
     Filter: "list of `target=level`", filter;
 }

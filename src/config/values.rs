@@ -49,6 +49,13 @@ impl<'a> Values<'a> {
         self.get(key).expect("a setting that always has a value has a default")
     }
 
+    /// A default that was found and cannot be used, and what is wrong with it.
+    pub(super) fn wrong_default<T: Value>(&self, key: &Key<T>) -> Option<(String, String)> {
+        let (given, _) = self.found(&key.setting)?;
+        let problem = key.parse(&given).err()?;
+        Some((given.text().ok()?.to_owned(), problem))
+    }
+
     /// The value; a mistake when there is none, unless one has been noted for it.
     pub(super) fn require<T: Value>(&mut self, key: &Key<T>, reason: &str) -> Option<T> {
         let found = self.get(key);

@@ -12,6 +12,7 @@ use super::hold_event::HoldEvent;
 use super::occurrences::Named;
 use super::request::HoldRequest;
 use super::task::Command;
+use super::trace::{Asked, TraceEnd, TraceHandle};
 use crate::hold::{Brought, Terms};
 use crate::lock::{HostId, LockPath, Permit, Permits, Record};
 use crate::schedule::check_key;
@@ -63,7 +64,7 @@ impl Coordinator {
             brought: Some(Box::new(brought)),
         };
         let host_id = self.shared.settings.host.host_id.clone();
-        let presence = self.come((path, host_id), terms, Sink::Stream(sender), None)?;
+        let presence = self.come((path, host_id), terms, (Sink::Stream(sender), None), None)?;
         let mut hold = HoldStream { events, presence };
         while let Some(event) = hold.next().await {
             match event {
@@ -134,14 +135,23 @@ impl Coordinator {
             record,
             brought: brought.map(Box::new),
         };
-        self.come((&target.path, target.host_id), terms, sink, named)
+        let trace = self.shared.observer.follow(&Asked {
+            path: &target.path,
+            host_id: &target.host_id,
+            holder: &terms.record.holder,
+            permits: request.permits,
+            arrived: self.shared.clock.now(),
+            resumes: false,
+            context: request.trace_context.as_deref(),
+        });
+        self.come((&target.path, target.host_id), terms, (sink, trace), named)
     }
 
     fn come(
         &self,
         (path, host_id): (&LockPath, HostId),
         terms: Terms,
-        sink: Sink,
+        (sink, trace): (Sink, Option<TraceHandle>),
         named: Option<Arc<Named>>,
     ) -> Result<Presence, CallError> {
         let caller = Caller {
@@ -157,9 +167,11 @@ impl Coordinator {
             told: None,
             token: None,
             waits: true,
+            trace: trace.clone(),
         };
         let id = caller.id;
-        self.admit(path, Command::Arrive(Box::new(caller), named))?;
+        self.admit(path, Command::Arrive(Box::new(caller), named))
+            .inspect_err(|_| self.shared.trace_end(trace.as_ref(), TraceEnd::Refused))?;
         Ok(Presence::new(Arc::clone(&self.shared), path.clone(), id))
     }
 }

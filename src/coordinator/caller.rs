@@ -9,6 +9,7 @@ use super::error::CallError;
 use super::hold_event::HoldEvent;
 use super::request::Outcome;
 use super::task::Command;
+use super::trace::TraceHandle;
 use crate::hold::{CallerId, Granted, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit};
 use crate::time::Instant;
@@ -34,6 +35,8 @@ pub(super) struct Caller {
     pub(super) token: Option<FencingToken>,
     /// Whether it is counted among the waiting.
     pub(super) waits: bool,
+    /// Who follows it, if anybody does.
+    pub(super) trace: Option<TraceHandle>,
 }
 
 /// Where a caller's answers go.

@@ -11,6 +11,7 @@ use super::inbox::Commands;
 use super::observe::{AcquireResult, HoldEnd, Observation};
 use super::registry::Ended;
 use super::task::{Command, Task};
+use super::trace::TraceEnd;
 use crate::hold::{LossReason, Memory, StoreFailure, StoreFailureKind};
 use crate::lock::Permit;
 
@@ -33,6 +34,7 @@ impl Task {
         let shared = std::sync::Arc::clone(&self.shared);
         // S6: nor does this cut what is under way.
         std::mem::take(&mut self.requests).finish_alone();
+        shared.shares.forget(&self.path);
         let mut registry = shared.registry();
         while let Some(command) = commands.try_next() {
             if let Command::Arrive(caller, _) | Command::Resume(caller, ..) = command {
@@ -58,6 +60,7 @@ impl Task {
                 let result = AcquireResult::Failed(store_failure.kind);
                 let waited = now.saturating_since(caller.arrived);
                 observations.push(Observation::Acquire { result, waited });
+                shared.trace_end(caller.trace.as_ref(), TraceEnd::NotGranted(result));
                 caller
                     .sink
                     .event(HoldEvent::Failed(CallError::StoreFailure(store_failure.clone())));
@@ -73,9 +76,10 @@ impl Task {
             registry.changed(&self.path.permit(caller.permit));
             let lost = HoldEvent::Lost { reason, detail: DETAIL.to_owned(), break_note: None };
             caller.sink.event(lost);
+            let end = HoldEnd::Lost(reason);
+            shared.trace_end(caller.trace.as_ref(), TraceEnd::Ended(end));
             let held = now.saturating_since(granted);
-            observations
-                .push(Observation::HoldEnded { end: HoldEnd::Lost(reason), held: Some(held) });
+            observations.push(Observation::HoldEnded { end, held: Some(held) });
         }
         let memories = memories.into_iter();
         let memories = memories.map(|(permit, memory)| (self.path_of(permit), memory));

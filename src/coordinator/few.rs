@@ -66,6 +66,11 @@ impl<K: Copy + Eq + Hash, V> Few<K, V> {
         self.one.take().into_iter().chain(more)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        let more = self.more.iter().flat_map(|more| more.iter());
+        self.one.iter().map(|(key, value)| (key, value)).chain(more)
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
         self.one.is_none() && self.more.is_none()
     }
@@ -96,6 +101,7 @@ mod tests {
                 }
                 prop_assert_eq!(few.get(&key), map.get(&key));
                 prop_assert_eq!(few.is_empty(), map.is_empty());
+                prop_assert_eq!(&few.iter().map(|(key, value)| (*key, *value)).collect::<HashMap<_, _>>(), &map);
             }
             prop_assert_eq!(few.drain().collect::<HashMap<_, _>>(), map);
             prop_assert!(few.is_empty());

@@ -143,7 +143,8 @@ impl State {
     fn put(&mut self, record: LockRecord, listing: u64) {
         if let Some(known) = self.locks.get_mut(&record.path) {
             known.listing = listing;
-            if known.record.shows_the_same(&record) {
+            let waiters = known.record.waiters_here == record.waiters_here;
+            if waiters && known.record.shows_the_same(&record) {
                 return;
             }
             self.order.remove(&known.version);

@@ -6,12 +6,14 @@ use super::Coordinator;
 use super::caller::Caller;
 use super::error::CallError;
 use super::merged::scheduled;
+use super::registry::HoldEntry;
 use super::request::{Capacity, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState};
 use super::task::{Command, HoldCall, Task};
 use crate::hold::{Event, Holding, Known};
-use crate::lock::{Checkpoint, FencingToken, LeaseId, Permit, Record};
+use crate::lock::{Checkpoint, FencingToken, LeaseId, LockPath, Permit, Record};
 use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
+use crate::time::Instant;
 
 /// A look at a path's machine.
 #[derive(Clone, Debug)]
@@ -30,7 +32,30 @@ pub(super) struct LocalView {
     pub(super) highest: Option<FencingToken>,
 }
 
+/// How long a hold of a caller here is valid, for people who look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldHere {
+    /// The lock, or the permit of it.
+    pub path: LockPath,
+    /// The end of its validity (S2).
+    pub valid_until: Instant,
+    /// Whether renewals fail (S9).
+    pub at_risk: bool,
+}
+
 impl Coordinator {
+    /// The holds of callers here, in no order.
+    #[must_use]
+    pub fn holds_here(&self) -> Vec<HoldHere> {
+        let registry = self.shared.registry();
+        let here = |hold: &HoldEntry| HoldHere {
+            path: hold.path.permit(hold.permit),
+            valid_until: hold.valid_until,
+            at_risk: hold.at_risk,
+        };
+        registry.holds().map(here).collect()
+    }
+
     /// A hold that is not over, by its lease id; changes nothing of it.
     ///
     /// # Errors
@@ -42,6 +67,12 @@ impl Coordinator {
     ) -> Result<HeldLock, CallError> {
         let call = HoldCall { lease_id, generation };
         self.ask(call, |reply| Command::GetHold(call, reply)).await
+    }
+
+    /// This sidecar's name in records (S34).
+    #[must_use]
+    pub fn sidecar(&self) -> &str {
+        &self.shared.settings.sidecar
     }
 
     /// How many holds and waiting callers there may be.

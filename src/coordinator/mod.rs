@@ -12,12 +12,15 @@ mod decided;
 mod drain;
 mod entropy;
 mod error;
+mod extending;
 mod failing;
 mod few;
 mod following;
 mod here;
 mod hold_event;
 mod inbox;
+mod journal;
+mod leaving;
 mod marks;
 mod memories;
 mod merged;
@@ -44,10 +47,11 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod trace;
 mod turned_away;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
@@ -56,7 +60,9 @@ pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::CallError;
 pub use following::{Filter, LocksEvent, LocksWatch};
+pub use here::HoldHere;
 pub use hold_event::HoldEvent;
+pub use journal::{Happening, HappeningKind, NEWEST as NEWEST_HAPPENINGS};
 pub use names::Host;
 pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, RenewalFailure};
 pub use occurrences::{Concluding, OutcomeResult};
@@ -75,12 +81,18 @@ pub use schedules::{
     ScheduleStream, Standby, SubscribeRequest,
 };
 
+pub use trace::{
+    Asked, HoldTrace, TraceContext, TraceEnd, TraceEvent, TraceHandle, TraceId, TraceLink,
+    TracedGrant, TracedRequest,
+};
+
 pub use crate::hold::{LossReason, PriorityStatus, StoreFailure, StoreFailureKind};
 pub use crate::schedule::Outcome as RunOutcome;
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
 use inbox::Inbox;
+use journal::Journal;
 use pacing::Gate;
 use page_token::PageTokens;
 use readiness::Readiness;
@@ -91,7 +103,7 @@ use task::{Command, HoldCall};
 use timers::Timers;
 
 use crate::hold::CallerId;
-use crate::lock::{LeaseId, LockPath};
+use crate::lock::LockPath;
 use crate::store::LeaseStore;
 use crate::time::{Clock, Instant};
 
@@ -145,6 +157,8 @@ struct Shared {
     timers: Timers<Inbox>,
     schedules: Schedules,
     shares: Shares,
+    /// None unless somebody may look.
+    journal: OnceLock<Journal>,
     pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
@@ -179,6 +193,7 @@ impl Coordinator {
             timers: Timers::new(Arc::clone(&clock)),
             schedules: Schedules::new(Arc::clone(&clock)),
             shares: Shares::default(),
+            journal: OnceLock::new(),
             clock,
             observer,
             entropy,
@@ -241,6 +256,16 @@ impl Coordinator {
         let (path, permit) = self.shared.permit_of(&self.shared.own(resumed.path)?);
         let (sender, events) = mpsc::channel(STREAM_BUFFER);
         let terms = Arc::clone(&resumed.resume.terms);
+        let arrived = self.shared.clock.now();
+        let trace = self.shared.observer.follow(&Asked {
+            path: &path,
+            host_id: &resumed.host_id,
+            holder: &terms.record.holder,
+            permits: terms.permits(),
+            arrived,
+            resumes: true,
+            context: request.trace_context.as_deref(),
+        });
         let caller = Caller {
             id: self.shared.next_caller(),
             lease_id: resumed.hold,
@@ -248,44 +273,20 @@ impl Coordinator {
             terms,
             permit,
             sink: Sink::Stream(sender),
-            arrived: self.shared.clock.now(),
+            arrived,
             granted: None,
             max_hold_ends: None,
             told: None,
+            trace: trace.clone(),
             token: Some(resumed.resume.token),
             waits: true,
         };
         let id = caller.id;
         let named = resumed.named.map(Arc::new);
-        self.admit(&path, Command::Resume(Box::new(caller), Box::new(resumed.resume), named))?;
+        let resume = Command::Resume(Box::new(caller), Box::new(resumed.resume), named);
+        self.admit(&path, resume)
+            .inspect_err(|_| self.shared.trace_end(trace.as_ref(), TraceEnd::Refused))?;
         Ok(HoldStream { events, presence: Presence::new(Arc::clone(&self.shared), path, id) })
-    }
-
-    /// Sets a new `max_hold`, counted from now (S11).
-    ///
-    /// # Errors
-    /// When the hold is over, or never was.
-    pub async fn extend(
-        &self,
-        lease_id: LeaseId,
-        generation: Option<u64>,
-        max_hold: Duration,
-    ) -> Result<Extended, CallError> {
-        let call = HoldCall { lease_id, generation };
-        self.ask(call, |reply| Command::Extend(call, max_hold, reply)).await
-    }
-
-    /// Resets the progress timeout (S11); answers with the validity (S21).
-    ///
-    /// # Errors
-    /// When the hold is over, or never was.
-    pub async fn report_progress(
-        &self,
-        lease_id: LeaseId,
-        generation: Option<u64>,
-    ) -> Result<Validity, CallError> {
-        let call = HoldCall { lease_id, generation };
-        self.ask(call, |reply| Command::ReportProgress(call, reply)).await
     }
 
     /// Numbers for gauges.

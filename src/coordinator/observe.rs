@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::trace::{Asked, TraceHandle};
 use crate::hold::{Failure, LossReason, StoreFailureKind};
 use crate::schedule::Outcome;
 use crate::time::SignSource;
@@ -11,6 +12,12 @@ use crate::time::SignSource;
 pub trait Observer: Send + Sync + fmt::Debug {
     /// Something happened.
     fn observe(&self, observation: &Observation);
+
+    /// A caller asks for a lock: who follows it to the end of its hold, if anybody does.
+    fn follow(&self, asked: &Asked<'_>) -> Option<TraceHandle> {
+        let _ = asked;
+        None
+    }
 }
 
 /// Something that happened, as far as it is counted.

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use super::error::CallError;
 use super::here::LocalView;
+use super::journal::{HappeningKind, News};
 use super::request::{BreakResult, LockRecord, LockSelector, LockState, TokenStatus};
 use super::task::Command;
 use super::{Coordinator, Shared, calls};
@@ -203,6 +204,8 @@ impl Coordinator {
                     caller = %request.caller,
                     "lock broken by an operator"
                 );
+                let news = News::of(HappeningKind::Broken, &path).to(&note.by, note.token);
+                self.shared.happened(news.saying(note.reason.as_str()));
                 let registry = self.shared.registry();
                 let (lock, permit) = self.shared.permit_of(&path);
                 let _ = registry.send(&lock, Command::Broken(permit, note));

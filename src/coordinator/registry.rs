@@ -17,7 +17,7 @@ use super::memories::Memories;
 use super::request::Gauges;
 use super::task::Command;
 use crate::hold::{CallerId, LossReason, Memory};
-use crate::lock::{FencingToken, LeaseId, LockPath};
+use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::time::Instant;
 
 /// Ended holds whose end is remembered, so that a late release is told the outcome of its hold (S13).
@@ -34,6 +34,7 @@ pub(super) enum Ended {
 pub(super) struct HoldEntry {
     /// The lock's own path, whichever permit is held.
     pub(super) path: LockPath,
+    pub(super) permit: Permit,
     pub(super) caller: CallerId,
     pub(super) generation: u64,
     pub(super) valid_until: Instant,
@@ -131,6 +132,10 @@ impl Registry {
 
     pub(super) fn hold(&self, lease_id: LeaseId) -> Option<&HoldEntry> {
         self.holds.get(&lease_id)
+    }
+
+    pub(super) fn holds(&self) -> impl Iterator<Item = &HoldEntry> {
+        self.holds.values()
     }
 
     pub(super) fn hold_mut(&mut self, lease_id: LeaseId) -> Option<&mut HoldEntry> {
@@ -327,6 +332,7 @@ mod tests {
         for number in 0..=MAX_ENDED {
             let entry = HoldEntry {
                 path: "leasehold/locks/nightly".parse().unwrap(),
+                permit: Permit::default(),
                 caller,
                 generation: 1,
                 valid_until: Instant::default(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::trace::TraceContext;
 use crate::hold::{LossReason, PriorityStatus};
 use crate::lock::{
     Checkpoint, FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, Permit,
@@ -67,6 +68,8 @@ pub struct HoldRequest {
     /// The occurrence that the caller is about to run, if it has a scheduler of its own: with one permit, and without
     /// `min_hold` (T1, T2).
     pub occurrence: Option<Occurrence>,
+    /// The trace that the caller is in.
+    pub trace_context: Option<Box<TraceContext>>,
 }
 
 /// Where a lock is, and under which host it is asked for.
@@ -300,6 +303,8 @@ pub struct ResumeRequest {
     pub attempt_id: String,
     /// The end of the validity that the client relies on, if it told it.
     pub told_valid_until: Option<BootReading>,
+    /// The trace that the caller is in.
+    pub trace_context: Option<Box<TraceContext>>,
 }
 
 /// A lock that an operator broke.

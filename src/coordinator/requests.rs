@@ -11,6 +11,7 @@ use tokio::task::coop;
 
 use super::inbox::Commands;
 use super::task::Command;
+use super::trace::TraceHandle;
 use crate::hold::Event;
 use crate::lock::Permit;
 use crate::store::BreakNote;
@@ -55,14 +56,17 @@ struct Queue {
 const PASSING: usize = 32;
 
 impl Requests {
-    /// Adds a request of this permit, which begins when it is polled.
+    /// Adds a request of this permit, which begins when it is polled. It is for the hold that is followed now, if one is.
     pub(super) fn add(
         &mut self,
         permit: Permit,
         request: impl Future<Output = Answer> + Send + 'static,
     ) {
         let requests = &mut self.0.get_or_insert_default().requests;
-        requests.push_back(Box::pin(async move { (permit, request.await) }));
+        requests.push_back(match TraceHandle::current() {
+            None => Box::pin(async move { (permit, request.await) }),
+            Some(trace) => Box::pin(trace.around(async move { (permit, request.await) })),
+        });
     }
 
     pub(super) fn is_empty(&self) -> bool {

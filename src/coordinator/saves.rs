@@ -261,6 +261,7 @@ impl Task {
         let reason = break_note.as_ref().map(super::calls::note_text).unwrap_or_default();
         let token = token.map(FencingToken::value);
         tracing::warn!(lock = %path, token, %reason, "revoked: the lease was broken and runs out");
+        self.happened_revocation(&path, caller, reason);
         self.note_validity(caller.lease_id, valid_until, None);
         let validity = self.shared.validity(valid_until);
         self.send_event(id, HoldEvent::Revoked { validity, break_note });

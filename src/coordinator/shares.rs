@@ -36,6 +36,11 @@ impl Shares {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The task of a lock has failed: whatever it held or was about to acquire, it does not any more.
+    pub(super) fn forget(&self, path: &LockPath) {
+        self.lock().retain(|_, known| !known.share.leave(path) || known.is_balanced);
+    }
+
     /// Locks held here that belong to a share.
     pub(super) fn held(&self) -> usize {
         let shares = self.lock();
@@ -80,13 +85,11 @@ impl Task {
         let known = shares
             .entry(name.clone())
             .or_insert_with(|| Known { share: Share::new(name.clone()), is_balanced: false });
-        let stirs = known.share.note(&self.path, used, wanted, now);
-        let stirred: Vec<LockPath> =
-            if stirs { known.share.waited_for().cloned().collect() } else { Vec::new() };
+        let stirred = known.share.note(&self.path, used, wanted, now);
         let begins = known.share.rebalances() && !known.is_balanced;
         known.is_balanced |= begins;
         drop(shares);
-        for path in stirred.into_iter().filter(|path| *path != self.path) {
+        for path in stirred {
             // A task that has ended since waits for nothing.
             let _ = self.shared.registry().send(&path, Command::ShareStirred);
         }
@@ -95,7 +98,7 @@ impl Task {
         }
     }
 
-    /// The lease of another's hold was broken so that its lock moves here (S35).
+    /// The lease of another's hold is broken so that its lock moves here (S35). Told before the answer, which may be lost.
     pub(super) fn note_move(&self) {
         let Some(name) = self.pool.first().share() else { return };
         if let Some(known) = self.shared.shares.lock().get_mut(name) {

@@ -17,8 +17,9 @@ use super::request::{Extended, HeldLock, Released, Validity};
 use super::requests::{Answer, Input, Requests};
 use super::saves::{SaveCall, Saves};
 use super::timers::Timer;
+use super::trace::requesting;
 use super::{Shared, calls, failing};
-use crate::hold::{CallerId, Event, Hold, Memory};
+use crate::hold::{self, CallerId, Event, Hold, Memory};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::pool::{Action, Pool};
 use crate::store::{BreakNote, BreakPeriod};
@@ -28,7 +29,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub(super) enum Command {
     Arrive(Box<Caller>, Option<Arc<Named>>),
-    Resume(Box<Caller>, Box<crate::hold::Resume>, Option<Arc<Named>>),
+    Resume(Box<Caller>, Box<hold::Resume>, Option<Arc<Named>>),
     /// The occurrence of a hold.
     Named(LeaseId, oneshot::Sender<Option<Arc<Named>>>),
     Leave(CallerId),
@@ -252,9 +253,14 @@ impl Task {
                     continue;
                 }
             };
+            if matches!(&action, hold::Action::SendBreak { rival, .. } if rival.moves) {
+                self.note_move();
+            }
             let valid_until = self.pool.machine(permit).and_then(Hold::lease_until);
-            let (path, requests) = (self.path_of(permit), (&mut self.requests, permit));
-            if let Some(action) = calls::send(&self.shared, &path, requests, valid_until, action) {
+            let (path, trace) = (self.path_of(permit), self.served(permit));
+            let requests = (&mut self.requests, permit);
+            let send = || calls::send(&self.shared, &path, requests, valid_until, action);
+            if let Some(action) = requesting(trace, send) {
                 self.tell(permit, action);
             }
         }

@@ -4,10 +4,12 @@
 use super::caller::Caller;
 use super::error::CallError;
 use super::hold_event::HoldEvent;
+use super::journal::{HappeningKind, News};
 use super::observe::{AcquireResult, HoldEnd, Observation};
 use super::registry::{Ended, HoldEntry};
 use super::request::{BusyAnswer, Extended, Grant, LockState, Outcome, Released};
 use super::task::Task;
+use super::trace::TraceEnd;
 use super::{calls, resume_token};
 use crate::hold::{Action, Busy, CallerId, Granted, Known, LossReason, StoreFailure};
 use crate::lock::{FencingToken, Permit};
@@ -17,6 +19,7 @@ use crate::time::Instant;
 impl Task {
     pub(super) fn tell(&mut self, permit: Permit, action: Action) {
         let path = self.path_of(permit);
+        self.trace_event(&action);
         match action {
             Action::TellWaiting { caller, place } => self.tell_waiting(caller, place),
             Action::TellGranted { caller, grant } => self.tell_granted(permit, caller, &grant),
@@ -35,8 +38,7 @@ impl Task {
                 self.tell_validity(caller, valid_until, HoldEvent::Renewed);
             }
             Action::TellAtRisk { caller, valid_until, kind, detail } => {
-                tracing::warn!(lock = %path, %detail, "hold at risk: renewals fail");
-                self.shared.observer.observe(&Observation::AtRisk);
+                self.report_at_risk(&path, &detail);
                 self.tell_validity(caller, valid_until, |validity| HoldEvent::AtRisk {
                     validity,
                     kind,
@@ -46,6 +48,7 @@ impl Task {
             }
             Action::TellRecovered { caller, valid_until } => {
                 tracing::info!(lock = %path, "hold recovered: renewals succeed again");
+                self.happened(News::of(HappeningKind::Recovered, &path));
                 self.tell_validity(caller, valid_until, HoldEvent::Recovered);
                 self.mark_at_risk(caller, valid_until, false);
             }
@@ -95,6 +98,7 @@ impl Task {
     fn tell_granted(&mut self, permit: Permit, id: CallerId, granted: &Granted) {
         let now = self.shared.clock.now();
         let Some(lease_id) = self.callers.get(&id).map(|caller| caller.lease_id) else { return };
+        self.trace_grant((id, lease_id), permit, granted);
         // A hold that was resumed is another caller's now.
         self.callers.retain(|other, caller| *other == id || caller.lease_id != lease_id);
         let named = self.named(id).cloned();
@@ -126,6 +130,12 @@ impl Task {
         let holder = &caller.terms.record.holder;
         let token = granted.token.value();
         tracing::info!(lock = %path, token, %holder, resumed = granted.resumed, "granted");
+        let kind = match (granted.resumed, granted.token.hand_offs()) {
+            (true, _) => HappeningKind::Resumed,
+            (false, 0) => HappeningKind::Granted,
+            (false, _) => HappeningKind::HandedOn,
+        };
+        shared.happened(News::of(kind, path).to(holder, Some(granted.token)));
         let result = if granted.resumed { AcquireResult::Resumed } else { AcquireResult::Granted };
         let waited = now.saturating_since(caller.arrived);
         shared.observer.observe(&Observation::Acquire { result, waited });
@@ -135,6 +145,7 @@ impl Task {
         }
         let entry = HoldEntry {
             path: self.path.clone(),
+            permit,
             caller: id,
             generation: granted.generation,
             valid_until: granted.valid_until,
@@ -179,6 +190,7 @@ impl Task {
         record.state = if busy.resting { LockState::Resting } else { LockState::Held };
         record.holder_is_last_recorded &= !busy.resting;
         record.record = busy.record;
+        self.happened_refusal(&caller, &record);
         let Busy { retry_after, held_permits, priority, .. } = busy;
         let answer = Box::new(BusyAnswer { record, retry_after, held_permits, priority });
         caller.sink.event(HoldEvent::Busy(answer.clone()));
@@ -191,44 +203,6 @@ impl Task {
         self.end_wait(&mut caller, AcquireResult::Failed(store_failure.kind));
         caller.sink.event(HoldEvent::Failed(CallError::StoreFailure(store_failure.clone())));
         caller.sink.answer(Err(CallError::StoreFailure(store_failure)));
-    }
-
-    /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was never here.
-    fn tell_moved(&mut self, id: CallerId) {
-        let path = self.path_at(id);
-        tracing::info!(lock = %path, "a hold continues at another sidecar");
-        self.tell_gone(id, HoldEnd::ResumedElsewhere, &CallError::Superseded);
-    }
-
-    /// The sidecar ends, and the hold does not: it goes on at the replacement, or its lease runs out (S15, S16).
-    fn tell_interrupted(&mut self, id: CallerId) {
-        let token = self.callers.get(&id).and_then(|caller| caller.token);
-        let token = token.map(FencingToken::value);
-        let path = self.path_at(id);
-        tracing::info!(lock = %path, token, "left to the replacement");
-        self.tell_gone(id, HoldEnd::HandedOver, &CallError::handed_over());
-    }
-
-    /// Nothing of a hold is left here, though it may not be over.
-    fn tell_gone(&mut self, id: CallerId, end: HoldEnd, why: &CallError) {
-        self.forget_grant(id);
-        if let Some(aside) = &mut self.aside {
-            aside.releases.retain(|(caller, _)| *caller != id);
-        }
-        let Some(mut caller) = self.callers.remove(&id) else { return };
-        let now = self.shared.clock.now();
-        let held = caller.granted.map(|at| now.saturating_since(at));
-        self.shared.observer.observe(&Observation::HoldEnded { end, held });
-        {
-            let mut registry = self.shared.registry();
-            registry.forget_hold(caller.lease_id, id);
-            if std::mem::take(&mut caller.waits) {
-                registry.waiter_gone();
-            }
-            registry.changed(&self.path.permit(caller.permit));
-        }
-        caller.sink.event(HoldEvent::Failed(why.clone()));
-        caller.sink.answer(Err(why.clone()));
     }
 
     fn tell_extended(&mut self, id: CallerId, valid_until: Instant, max_hold_ends: Instant) {
@@ -276,6 +250,7 @@ impl Task {
         let token = caller.token.map(FencingToken::value);
         let path = self.path_of(caller.permit);
         tracing::warn!(lock = %path, token, reason = reason.as_str(), %detail, %holder, "lost");
+        self.happened_loss(&path, &caller, reason, &detail);
         self.end_hold(&mut caller, Ended::Lost(reason));
         caller.sink.event(HoldEvent::Lost { reason, detail, break_note });
         let resumed = Err(CallError::HoldLost { reason });
@@ -323,6 +298,7 @@ impl Task {
         let token = caller.token.map(FencingToken::value);
         let path = self.path_of(caller.permit);
         tracing::info!(lock = %path, token, %holder, "released");
+        self.happened(News::of(HappeningKind::Released, &path).to(holder, caller.token));
         self.end_hold(caller, Ended::Released);
     }
 
@@ -330,6 +306,7 @@ impl Task {
         let waited = self.shared.clock.now().saturating_since(caller.arrived);
         if caller.granted.is_none() {
             self.shared.observer.observe(&Observation::Acquire { result, waited });
+            self.shared.trace_end(caller.trace.as_ref(), TraceEnd::NotGranted(result));
         }
         if std::mem::take(&mut caller.waits) {
             self.shared.registry().waiter_gone();
@@ -349,6 +326,7 @@ impl Task {
             observer.observe(&Observation::Acquire { result: AcquireResult::ResumeLost, waited });
         }
         observer.observe(&Observation::HoldEnded { end, held });
+        self.shared.trace_end(caller.trace.as_ref(), TraceEnd::Ended(end));
         let path = self.path_of(caller.permit);
         let mut registry = self.shared.registry();
         if std::mem::take(&mut caller.waits) {

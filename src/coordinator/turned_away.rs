@@ -12,6 +12,7 @@ impl Task {
     pub(super) fn tell_superseded(&mut self, id: CallerId, by: CallerId) {
         let Some(mut caller) = self.callers.remove(&id) else { return };
         self.shared.registry().supersede(caller.lease_id, id, by);
+        self.trace_resumed(&caller, by);
         self.end_wait(&mut caller, AcquireResult::Left);
         caller.sink.event(HoldEvent::Failed(CallError::Superseded));
         caller.sink.answer(Err(CallError::Superseded));

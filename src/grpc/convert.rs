@@ -93,6 +93,7 @@ pub(super) fn hold_request(
         sharing,
         rebalance: spec.rebalance,
         occurrence,
+        trace_context: None,
     });
     wrong.finish(request)
 }

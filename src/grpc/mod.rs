@@ -31,6 +31,7 @@ mod streams;
 mod subject;
 mod tls;
 mod tokens;
+mod trace;
 mod violations;
 mod workers;
 

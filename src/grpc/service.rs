@@ -19,9 +19,9 @@ use super::proto::{
     WatchLockResponse, WatchLocksRequest, WatchLocksResponse, acquire_lease_response,
 };
 use super::streams::{self, HoldEvents};
-use super::{answer, occurrence, status};
+use super::{answer, occurrence, status, trace};
 use crate::access::Right;
-use crate::coordinator::{CallError, Coordinator, LockRecord, Outcome};
+use crate::coordinator::{CallError, Coordinator, HoldRequest, LockRecord, Outcome, ResumeRequest};
 use crate::lock::Namespace;
 
 /// The service, over a coordinator.
@@ -63,10 +63,11 @@ impl LeaseService for Service {
         &self,
         request: Request<AcquireLeaseRequest>,
     ) -> Result<Response<AcquireLeaseResponse>, Status> {
-        let caller = Caller::of(&request)?;
+        let (caller, context) = (Caller::of(&request)?, trace::context(request.metadata()));
         let mut request = convert::hold_request(request.into_inner().spec, &self.limits, true)?;
         self.permit_key(&caller, Right::Acquire, &request.key)?;
         request.request_id = caller.request_id(request.request_id);
+        request.trace_context = context;
         let understood = Some(answer::understood(&request));
         let outcome = match answered(self.coordinator.acquire(request).await)? {
             Outcome::Granted(grant) => {
@@ -123,12 +124,15 @@ impl LeaseService for Service {
         request: Request<HoldLeaseRequest>,
     ) -> Result<Response<HoldEvents>, Status> {
         let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
+        let trace_context = trace::context(request.metadata());
         let (hold, understood) = match convert::hold_start(request.into_inner(), &self.limits)? {
             HoldStart::New(request) => {
+                let request = HoldRequest { trace_context, ..*request };
                 self.permit_key(&caller, Right::Acquire, &request.key)?;
                 (self.coordinator.hold(&request), Some(answer::understood(&request)))
             }
             HoldStart::Resume(request) => {
+                let request = ResumeRequest { trace_context, ..request };
                 self.permit_holder(&caller, Right::Acquire)?;
                 self.permit_resume(&caller, &request)?;
                 (self.coordinator.resume(&request), None)

@@ -105,6 +105,7 @@ impl Violations {
             resume_token: resume.resume_token,
             attempt_id: resume.attempt_id,
             told_valid_until: told,
+            trace_context: None,
         }
     }
 

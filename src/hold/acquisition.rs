@@ -79,8 +79,8 @@ impl Hold {
                 None => return,
             },
         };
-        // S6: what may have been done is repeated, whoever has fewer.
-        if retry.uncertain.is_none() {
+        // S6: what may have been done is repeated, whoever has fewer, until the store has answered one of them.
+        if retry.uncertain.is_none() || self.store_failure.is_none() {
             match self.share_turn(output.now) {
                 Turn::Acquire if retry.unread >= POLLS_UNREAD => {
                     return self.read_holder(retry, output);
@@ -165,6 +165,8 @@ impl Hold {
                     sent,
                     time: granted.time,
                     heard: output.now,
+                    last_sent: sent,
+                    is_unproven: false,
                 };
                 self.lease_had(lease, granted, output);
             }
@@ -204,6 +206,11 @@ impl Hold {
     }
 
     pub(super) fn advance_acquiring(&mut self, attempt: Attempt, output: &mut Output) {
+        if let Attempt::Leased { lease, flight, .. } = &attempt
+            && (flight.is_over(output.now) || output.now >= lease.valid_until())
+        {
+            self.keep_late_proof(&attempt);
+        }
         match attempt {
             Attempt::Acquire { mut retry, request, sent, until } if output.now >= until => {
                 retry.uncertain = Some(sent);
@@ -230,16 +237,17 @@ impl Hold {
         }
     }
 
-    /// The holder's record could not be read. Beside an acquire that was refused that is no matter; but a pool reads in place of
-    /// an acquire (S31), and what the store does not answer is not busy (S18).
+    /// The holder's record could not be read. Beside an acquire that was refused that is no matter; but pools and shares read in
+    /// place of an acquire (S31, S34), and what the store does not answer is not busy (S18).
     pub(super) fn holder_unread(&mut self, retry: Retry, failure: Failure, output: &mut Output) {
-        let pooled = self.waiters.front().is_some_and(|front| front.terms.is_pooled());
+        let terms = self.waiters.front().map(|front| &front.terms);
+        let in_place = terms.is_some_and(|terms| terms.is_pooled() || terms.share().is_some());
         match failure {
-            Failure::Refused(store_failure) if pooled => {
+            Failure::Refused(store_failure) if in_place => {
                 self.fail_all(&store_failure, output);
                 self.abandon(Some(retry), output);
             }
-            Failure::Unknown(store_failure) | Failure::NotDone(store_failure) if pooled => {
+            Failure::Unknown(store_failure) | Failure::NotDone(store_failure) if in_place => {
                 self.acquire_later(retry, store_failure, output);
             }
             Failure::Refused(_)
@@ -279,9 +287,10 @@ impl Hold {
             && self.memory.known.as_ref().is_some_and(Known::is_handed_on)
     }
 
-    /// The record changed since we knew it: read it beside another acquire (S5).
+    /// The record changed since we knew it: read it beside another acquire (S5). Where the lock was free, somebody had it since (S34).
     fn acquire_met_change(&mut self, mut retry: Retry, output: &mut Output) {
         self.memory.known = None;
+        self.note_taken(output.now);
         retry.changes += 1;
         if retry.changes > MAX_CHANGES {
             return self.contended(retry, output);
@@ -317,12 +326,15 @@ impl Hold {
         let change = Change::new(&record, if is_news { now } else { Instant::default() });
         if !self.memory.change.as_ref().is_some_and(|known| known.is_to(&change)) {
             self.memory.change = Some(Box::new(change));
+            // S34: somebody had it since: it has not stayed free.
+            self.note_taken(now);
         }
         self.memory.known = Some(Known::new(&stored.etag, &stored.fields));
     }
 
     /// Gives up `attempt` without waiting for the store: something more urgent comes first.
     pub(super) fn drop_attempt(&mut self, attempt: Attempt, output: &mut Output) {
+        self.keep_late_proof(&attempt);
         match attempt {
             Attempt::Acquire { retry, request, sent, .. } => {
                 self.late.keep(request, retry.lease_id, None, retry.duration);

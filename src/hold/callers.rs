@@ -10,7 +10,7 @@ use super::releasing::Step;
 use super::tenure::LONGEST_STAND_BACK;
 use super::waiters::Waiter;
 use super::{Hold, State};
-use crate::lock::{FencingToken, Record};
+use crate::lock::{FencingToken, Priority, Record};
 use crate::time::Instant;
 
 impl Hold {
@@ -27,14 +27,13 @@ impl Hold {
         let waiter = match self.waiters.replace(waiter, output.now) {
             Ok((superseded, _)) => {
                 output.push(Action::TellSuperseded { caller: superseded, by: caller });
-                if self.is_answer_known(output.now) {
-                    self.refuse_one_tries(output);
-                }
+                self.refuse_known(output);
                 return self.tell_untold(output);
             }
             Err(waiter) => waiter,
         };
-        if waiter.terms.wait.is_zero() && self.is_answer_known(output.now) {
+        if waiter.terms.wait.is_zero() && self.is_answer_known(waiter.terms.priority(), output.now)
+        {
             return output.push(self.refusal(&waiter, output.now));
         }
         if waiter.terms.wait.is_zero() {
@@ -45,13 +44,13 @@ impl Hold {
         if matches!(self.state, State::Idle { .. }) {
             self.take_seen(caller, output);
         }
-        if self.is_answer_known(output.now) {
+        if self.is_answer_known(self.front_priority(), output.now) {
             self.tell_untold(output);
         }
     }
 
     /// A lock that is left alone, for others who come first (S33, S34), is tried at once for a caller that need not leave it.
-    fn wake_for_front(&mut self, now: Instant) {
+    pub(super) fn wake_for_front(&mut self, now: Instant) {
         let Some(front) = self.waiters.front() else { return };
         let rest = self.memory.rest.as_ref().filter(|rest| !rest.concerns(front.terms.priority()));
         let reserved_until = rest.map(|rest| rest.until);
@@ -92,19 +91,19 @@ impl Hold {
         }
     }
 
-    /// S12: one try is one answer of the store; where others wait or hold here, the answer is known.
-    fn is_answer_known(&self, now: Instant) -> bool {
+    /// S12: one try is one answer of the store; where others wait or hold here, the answer to a caller of this priority is known.
+    fn is_answer_known(&self, priority: Priority, now: Instant) -> bool {
         match &self.state {
             // A lease that is kept serves who comes (T19).
             State::Held(held) => !matches!(held.phase, Phase::Kept { .. }),
             State::Resuming(_) => true,
             // A sidecar that stands back knows of nobody who has the lock (S10).
             State::Idle { not_before, .. } => {
-                let reserved = self.memory.rest.as_ref().filter(|rest| rest.below.is_some());
+                let open = self.memory.rest.as_ref().filter(|rest| !rest.concerns(priority));
                 now < *not_before
                     && self.memory.stands_back_until != Some(*not_before)
                     && self.free_since().is_none()
-                    && reserved.is_none_or(|rest| rest.until != *not_before)
+                    && open.is_none_or(|rest| rest.until != *not_before)
             }
             // Nothing is asked before the lease has run out.
             State::Releasing(releasing) => releasing.step == Step::RunOut,
@@ -114,7 +113,8 @@ impl Hold {
 
     /// S12: one try that came while a lease went back, or before a resume, does not wait for the end of a rest or of that hold.
     pub(super) fn refuse_known(&mut self, output: &mut Output) {
-        if self.waiters.has_one_try() && self.is_answer_known(output.now) {
+        // The front has the greatest priority: what it need not wait for is tried for all.
+        if self.waiters.has_one_try() && self.is_answer_known(self.front_priority(), output.now) {
             self.refuse_one_tries(output);
         }
     }
@@ -197,12 +197,17 @@ impl Hold {
 
     /// Who has the lock, and what became of the caller's priority (S33).
     fn busy_for(&self, waiter: &Waiter, now: Instant) -> Busy {
-        Busy { priority: self.priority_status(waiter, now), ..self.busy(now) }
+        let rest = self.rest_seen(now).filter(|rest| rest.concerns(waiter.terms.priority()));
+        let rest = rest.map(|rest| rest.until);
+        Busy { priority: self.priority_status(waiter, now), ..self.busy_resting(rest, now) }
     }
 
     /// Who has the lock, as far as is known here.
     pub(crate) fn busy(&self, now: Instant) -> Busy {
-        let seen = self.memory.rest.as_ref().map(|rest| rest.until);
+        self.busy_resting(self.rest_seen(now).map(|rest| rest.until), now)
+    }
+
+    fn busy_resting(&self, seen: Option<Instant>, now: Instant) -> Busy {
         let (record, rest) = match (&self.state, &self.memory.known) {
             (State::Held(held), _) => (held.record(), held.holding().resting_until),
             (_, Some(known)) => (known.record(), seen),

@@ -23,6 +23,10 @@ pub(super) struct Leased {
     /// What the store's clock showed, and when that was heard: it had surely passed by then.
     pub(super) time: UnixMillis,
     pub(super) heard: Instant,
+    /// When the newest request was sent after which it may last for D: then it has surely run out D later.
+    pub(super) last_sent: Instant,
+    /// A record was written over under it that was of a holder that yields: until then, others may have broken it for that one's.
+    pub(super) is_unproven: bool,
 }
 
 /// What is to be done under a lease before it can be granted.
@@ -32,6 +36,8 @@ pub(super) enum Work {
     Read { planned: Option<Plan> },
     /// The token must be stored.
     Write { plan: Plan, if_match: ETag, fields: Fields },
+    /// The token is stored. The lease is renewed, because it may have been broken before that (S33).
+    Prove { plan: Plan },
 }
 
 /// What a write of the record is for.
@@ -49,6 +55,7 @@ impl Work {
         match self {
             Self::Read { .. } => "read",
             Self::Write { .. } => "write",
+            Self::Prove { .. } => "renewal",
         }
     }
 
@@ -56,7 +63,7 @@ impl Work {
     fn may_leave_a_rest(&self) -> bool {
         let plan = match self {
             Self::Read { planned } => planned.as_ref(),
-            Self::Write { plan, .. } => Some(plan),
+            Self::Write { plan, .. } | Self::Prove { plan } => Some(plan),
         };
         plan.is_some_and(|plan| !plan.min_hold.is_zero())
     }
@@ -111,9 +118,12 @@ impl Hold {
                         Ok(stored) => stored.free,
                         Err(failure) => *failure == Failure::Deleted && self.share().is_some(),
                     };
+                    let time = answer.as_ref().ok().map(|stored| stored.time);
                     match answer.map(|stored| self.learn(stored, output.now)) {
                         Ok(()) | Err(_) if free => {
-                            if let Some(retry) = self.leave_to_others(retry, output) {
+                            if let Some(retry) = self.leave_to_rest(retry, time, output)
+                                && let Some(retry) = self.leave_to_others(retry, output)
+                            {
                                 self.try_acquire(Some(retry), output);
                             }
                         }
@@ -196,7 +206,12 @@ impl Hold {
     }
 
     /// The lease is ours and the record is known: write the token, unless the lock rests.
-    pub(super) fn record_had(&mut self, lease: Leased, planned: Option<Plan>, output: &mut Output) {
+    pub(super) fn record_had(
+        &mut self,
+        mut lease: Leased,
+        planned: Option<Plan>,
+        output: &mut Output,
+    ) {
         let Some(known) = self.memory.known.clone() else {
             return self.send_work(lease, Work::Read { planned }, output);
         };
@@ -220,7 +235,7 @@ impl Hold {
         let rest = if written_here {
             None
         } else {
-            self.rest_promised(&lease, &record, priority, output.now)
+            self.rest_promised(lease.time, &record, priority, output.now)
         };
         if let Some(free_at) = rest {
             return self.rest_until(lease, free_at, output);
@@ -238,6 +253,7 @@ impl Hold {
                 Action::ReportCollision { stored: record.host_type, ours: ours.host_type.clone() };
             output.push(collision);
         }
+        lease.is_unproven |= record.sharing.is_some_and(|sharing| sharing.yields);
         let Some((stored, decided)) = self.decide(&lease, token, stored, output) else { return };
         let rest = (!min_hold.is_zero()).then(|| lease.store_time(output.now) + min_hold);
         let fields = Record {
@@ -260,8 +276,17 @@ impl Hold {
         self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
     }
 
-    /// The token is in the store: grant, if the lease is still good (S2) and somebody still waits.
+    /// The token is in the store: grant, if anything is, once the lease is known not to have been broken before that.
     fn token_stored(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+        let settles = plan.decided.is_some_and(|decided| decided.settles);
+        if lease.is_unproven && !settles && !self.waiters.is_empty() {
+            return self.send_work(lease, Work::Prove { plan }, output);
+        }
+        self.grant_planned(lease, plan, output);
+    }
+
+    /// Grants, if the lease is still good (S2) and somebody still waits.
+    pub(super) fn grant_planned(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         if output.now >= lease.valid_until() {
             return self.release_unused(lease, output);
         }
@@ -314,9 +339,11 @@ impl Hold {
         self.release_unused(lease, output);
     }
 
-    pub(super) fn send_work(&mut self, lease: Leased, work: Work, output: &mut Output) {
-        let request = self.next_request();
-        let timeout = cut_off(lease.duration);
+    pub(super) fn send_work(&mut self, mut lease: Leased, work: Work, output: &mut Output) {
+        let (request, timeout) = (self.next_request(), cut_off(lease.duration));
+        if let Work::Prove { .. } = work {
+            lease.last_sent = output.now;
+        }
         output.push(match &work {
             Work::Read { .. } => Action::SendRead { request, timeout },
             Work::Write { if_match, fields, .. } => Action::SendWrite {
@@ -326,6 +353,9 @@ impl Hold {
                 fields: fields.clone(),
                 timeout,
             },
+            Work::Prove { .. } => {
+                Action::SendRenew { request, lease_id: lease.lease_id, if_match: None, timeout }
+            }
         });
         let flight = Flight::Sent { request, until: output.now + timeout };
         self.acquiring(Attempt::Leased { lease, work, flight });
@@ -365,6 +395,6 @@ impl Hold {
     }
 
     pub(super) fn release_unused(&mut self, lease: Leased, output: &mut Output) {
-        self.release(Releasing::unused(lease.lease_id, lease.duration, lease.sent), output);
+        self.release(Releasing::unused(lease.lease_id, lease.duration, lease.last_sent), output);
     }
 }

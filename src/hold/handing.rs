@@ -332,6 +332,8 @@ impl Hold {
             duration: held.renewal.lease_duration(),
             time: time.saturating_sub(since_sent),
             heard: sent,
+            last_sent: held.renewal.last_sent(),
+            is_unproven: false,
         };
         self.record_had(lease, None, output);
     }

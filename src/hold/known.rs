@@ -1,5 +1,7 @@
 //! A lock's record as this sidecar knows it, kept small: there is one for each lock path (S5).
 
+use std::collections::BTreeMap;
+
 use crate::lock::{
     Checkpoint, ETag, FencingToken, Fields, RECORD_FIELDS, Record, Sharing, generation_of,
     is_handed_on, sharing_of, token_of,
@@ -55,7 +57,9 @@ impl Known {
     /// The fields that are ours.
     #[must_use]
     pub fn record(&self) -> Record {
-        Record::from_lookup(|name| self.field(name))
+        // All names are asked for: to look through what is packed for each would take long, at every event of a share's lock.
+        let fields: BTreeMap<&str, &str> = self.pairs().collect();
+        Record::from_lookup(|name| fields.get(name).copied())
     }
 
     /// The lock's checkpoint (S25).

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Known, Tenure};
 use crate::lock::{ETag, FencingToken, Priority, Record};
-use crate::time::Instant;
+use crate::time::{Instant, UnixMillis};
 
 /// What outlives a machine: kept while nobody wants the lock, so that the next acquisition is cheap and its token
 /// is checked (S5).
@@ -72,6 +72,8 @@ impl Change {
 #[derive(Clone, Debug)]
 pub struct Rest {
     pub(super) etag: ETag,
+    /// When that version was first seen, and what the store's clock showed then: all that it promises counts from there.
+    pub(super) seen: (Instant, UnixMillis),
     pub(super) until: Instant,
     /// Only callers of a smaller priority are kept from it: it is reserved (S33). None: everybody is (S11).
     pub(super) below: Option<Priority>,

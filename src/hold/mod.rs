@@ -45,6 +45,7 @@ mod part;
 mod phase;
 mod polling;
 mod pooled;
+mod proving;
 mod releasing;
 mod renewal;
 mod renewing;
@@ -111,7 +112,7 @@ use crate::time::Instant;
 /// [`Event::TimePassed`] does nothing. `now` never goes back.
 ///
 /// # Where its parts are
-/// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`. While it is held: `held`, `renewing`,
+/// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`, `proving`. While it is held: `held`, `renewing`,
 /// `asked`, `saving`, `notice`, `resuming`. Among others: `overruling`, `sharing`. Its end: `handing`, `keeping`, `releasing`, `late`. What callers write beside their
 /// tokens: `part`. The sidecar's end: `hand_over`. What is always true: `invariants`.
 #[derive(Clone, Debug)]

@@ -22,13 +22,17 @@ pub(super) const EAGER_BEYOND: Duration = Duration::from_secs(5);
 pub(super) const SETTLED: Duration = Duration::from_secs(600);
 /// How long a move that was asked for may take to begin (S35).
 const MOVE_BEGINS: Duration = Duration::from_secs(30);
+/// Between two looks of which the first has led to no break: the lock is polled meanwhile.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 /// What is done so that the lock becomes free for the caller at the front.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overruling {
     step: Option<Step>,
     /// Nothing is done before that, and why.
-    paused: Option<(Instant, PriorityStatus)>,
+    pub(super) paused: Option<(Instant, PriorityStatus)>,
+    /// The grant whose lease was last seen to be broken, or was broken for a caller here.
+    pub(super) broken: Option<FencingToken>,
     /// The lock was broken for a caller here: it is polled eagerly until then.
     eager_until: Option<Instant>,
     /// The share's balance wants the lock here, if that begins before then (S35).
@@ -40,13 +44,23 @@ pub(super) struct Overruling {
 enum Step {
     /// How the lock is, and when it was broken last.
     Look(Flight),
-    Break(Flight),
+    Break(Flight, Broken),
+}
+
+/// What is broken, and for whom.
+#[derive(Clone, Copy, Debug)]
+struct Broken {
+    token: Option<FencingToken>,
+    priority: Priority,
+    moves: bool,
+    /// For how long the path is left alone then.
+    span: Duration,
 }
 
 impl Step {
     const fn flight(&self) -> Flight {
         match self {
-            Self::Look(flight) | Self::Break(flight) => *flight,
+            Self::Look(flight) | Self::Break(flight, _) => *flight,
         }
     }
 }
@@ -59,7 +73,7 @@ struct Target {
 }
 
 impl Hold {
-    fn overruling(&self) -> Option<&Overruling> {
+    pub(super) fn overruling(&self) -> Option<&Overruling> {
         self.seldom.as_ref()?.overruling.as_deref()
     }
 
@@ -78,27 +92,42 @@ impl Hold {
         until.is_some_and(|until| now < until)
     }
 
-    /// The caller at the front, and what the holder it waits for has said of its place.
-    fn rivals(&self) -> Option<(&Waiter, Sharing)> {
-        let front = self.waiters.front()?;
+    /// What the holder that is waited for here has said of its place.
+    fn rival(&self) -> Option<Sharing> {
         let holder = match &self.state {
             State::Held(held) if held.phase == Phase::Active && held.notice.is_none() => {
                 held.terms.record.sharing.clone()
             }
-            State::Idle { retry: Some(_), .. } => {
+            // S6: a lease that may be our own is not broken; the store says first whose it is.
+            State::Idle { retry: Some(retry), .. }
+                if retry.uncertain.is_none() || self.store_failure.is_none() =>
+            {
                 self.memory.known.as_ref().and_then(Known::sharing)
             }
-            State::Idle { retry: None, .. }
+            State::Idle { .. }
             | State::Acquiring(_)
             | State::Held(_)
             | State::Releasing(_)
             | State::Resuming(_) => return None,
         };
-        Some((front, holder.map(|sharing| *sharing).unwrap_or_default()))
+        Some(holder.map(|sharing| *sharing).unwrap_or_default())
+    }
+
+    /// The first caller that may overrule a holder that has said this, and whether that is a move (S35). Who is at the front of its
+    /// priority has waited longest of it; one of a greater priority may have come just now.
+    fn overruler(&self, holder: &Sharing, now: Instant) -> Option<(&Waiter, bool)> {
+        self.rivals_of(holder)
+            .find_map(|waiter| Some((waiter, self.may_overrule(waiter, holder, now).ok()?)))
+    }
+
+    /// Those at the front of their priorities, as far down as that of the holder.
+    fn rivals_of(&self, holder: &Sharing) -> impl Iterator<Item = &Waiter> {
+        let least = holder.priority;
+        self.waiters.first_of_each().take_while(move |waiter| waiter.terms.priority() >= least)
     }
 
     /// Whether `waiter` may overrule a holder that has said this, and whether that is a move; or why not.
-    fn may_overrule(
+    pub(super) fn may_overrule(
         &self,
         waiter: &Waiter,
         holder: &Sharing,
@@ -121,53 +150,24 @@ impl Hold {
         }
     }
 
-    /// Why the priority of a caller that leaves has not freed the lock; none if it gave none.
-    pub(super) fn priority_status(&self, waiter: &Waiter, now: Instant) -> Option<PriorityStatus> {
-        let ours = waiter.terms.priority();
-        if ours == Priority::NONE {
-            return None;
-        }
-        if self
-            .memory
-            .rest
-            .as_ref()
-            .is_some_and(|rest| rest.below.is_some() && rest.concerns(ours) && now < rest.until)
-        {
-            return Some(PriorityStatus::Reserved);
-        }
-        if self.is_eager_after_break(now) {
-            return Some(PriorityStatus::Revoked);
-        }
-        let holder = match &self.state {
-            State::Held(held) if held.notice.is_some() => return Some(PriorityStatus::Revoked),
-            State::Held(held) => held.terms.record.sharing.clone(),
-            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                self.memory.known.as_ref()?.sharing()
-            }
-        };
-        let holder = holder.map(|sharing| *sharing).unwrap_or_default();
-        // What a caller could do by now and has not done was yet to begin.
-        Some(
-            self.may_overrule(waiter, &holder, now).err().unwrap_or(PriorityStatus::WaitedTooShort),
-        )
-    }
-
-    /// When the caller at the front may overrule a holder here, or the request under way is over.
+    /// When a caller may overrule a holder here, or the request under way is over.
     pub(super) fn overruling_timeout(&self) -> Option<Instant> {
         if let Some(step) = self.overruling().and_then(|overruling| overruling.step) {
             return Some(step.flight().at());
         }
-        let (front, holder) = self.rivals()?;
-        if !matches!(self.state, State::Held(_)) || front.is_one_try() {
+        if !matches!(self.state, State::Held(_)) || self.shutdown.is_under_way() {
             return None;
         }
+        let holder = self.rival().filter(|holder| holder.yields)?;
+        let rivals = self
+            .rivals_of(&holder)
+            .filter(|waiter| waiter.terms.priority() > holder.priority && !waiter.is_one_try());
+        let ripe = rivals.map(|waiter| waiter.since + waiter.terms.lease_duration).min()?;
         let paused = self.overruling().and_then(|overruling| overruling.paused);
-        let ripe = front.since + front.terms.lease_duration;
-        let at = paused.map_or(ripe, |(until, _)| until.max(ripe));
-        (holder.yields && front.terms.priority() > holder.priority).then_some(at)
+        Some(paused.map_or(ripe, |(until, _)| until.max(ripe)))
     }
 
-    /// Begins to free the lock for the caller at the front if it may have that, or gives up on a request that is not answered.
+    /// Begins to free the lock for a caller that may have that, or gives up on a request that is not answered.
     pub(super) fn overrule(&mut self, output: &mut Output) {
         if let Some(step) = self.overruling().and_then(|overruling| overruling.step) {
             if step.flight().is_over(output.now) {
@@ -176,14 +176,12 @@ impl Hold {
             }
             return;
         }
-        if self.shutdown.is_under_way() {
+        if self.shutdown.is_under_way() || self.waiters.is_empty() {
             return;
         }
-        let Some((front, holder)) = self.rivals() else { return };
-        if self.may_overrule(front, &holder, output.now).is_err() {
-            return;
-        }
-        let timeout = cut_off(front.terms.lease_duration);
+        let Some(holder) = self.rival() else { return };
+        let Some((waiter, _)) = self.overruler(&holder, output.now) else { return };
+        let timeout = cut_off(waiter.terms.lease_duration);
         let request = self.next_request();
         output.push(Action::SendLook { request, note: true, timeout });
         let flight = Flight::Sent { request, until: output.now + timeout };
@@ -210,41 +208,48 @@ impl Hold {
         let record = Record::from_fields(&look.stored.fields);
         let target =
             Target { etag: look.stored.etag.clone(), token: record.token, time: look.stored.time };
-        let free = look.stored.free;
+        let (free, breaking) = (look.stored.free, look.breaking);
+        let noted =
+            look.note.and_then(|note| Some((note.token == record.token, note.for_priority?)));
         if matches!(self.state, State::Idle { .. }) {
             self.learn(look.stored, output.now);
         }
         self.poll_now(output.now);
-        let Some((front, _)) = self.rivals() else { return };
-        if free {
-            return;
-        }
-        let span = front.terms.lease_duration * 2;
-        if look.breaking {
+        let holder = record.sharing.map(|sharing| *sharing).unwrap_or_default();
+        let overruler = self.rival().and_then(|_| self.overruler(&holder, output.now));
+        let overruler = overruler.filter(|_| !free);
+        let Some((waiter, moves)) = overruler else {
+            // What there is to have is had by polling; and a holder that yields no more is not looked at without end.
+            return self.pause(BETWEEN_LOOKS, PriorityStatus::WaitedTooShort, output.now);
+        };
+        let (priority, span) = (waiter.terms.priority(), waiter.terms.lease_duration * 2);
+        let by = waiter.terms.record.holder.clone();
+        let breaks = Broken { token: target.token, priority, moves, span };
+        if breaking {
             // Somebody else has had it broken, or we had and did not know.
-            return self.wait_for_release(span, output.now);
+            return self.wait_for_release(breaks, output.now);
         }
-        let broken = look.note.and_then(|note| note.for_priority);
-        if let Some(left) = broken.and_then(|(_, at)| left_of(span, at, target.time)) {
-            self.overruling_mut().moves_until = None;
-            return self.pause(left, PriorityStatus::BrokenRecently, output.now);
+        if let Some((is_of_this, (_, at))) = noted {
+            // The lease of this very grant is not broken: its break is on its way yet, or was lost after the note.
+            let span = if is_of_this { cut_off(span / 2) } else { span };
+            if let Some(left) = left_of(span, at, target.time) {
+                self.overruling_mut().moves_until = None;
+                return self.pause(left, PriorityStatus::BrokenRecently, output.now);
+            }
         }
-        let sharing = record.sharing.map(|sharing| *sharing).unwrap_or_default();
-        let Ok(moves) = self.may_overrule(front, &sharing, output.now) else { return };
         let granted = record.acquired_at.unwrap_or_default();
         if moves && left_of(SETTLED, granted, target.time).is_some() {
             self.overruling_mut().moves_until = None;
             return;
         }
-        self.send_break(target, moves, output);
+        self.send_break(target, breaks, by, output);
     }
 
-    fn send_break(&mut self, target: Target, moves: bool, output: &mut Output) {
-        let Some(front) = self.waiters.front() else { return };
-        let timeout = cut_off(front.terms.lease_duration);
-        let (priority, holder) = (front.terms.priority(), front.terms.record.holder.clone());
+    fn send_break(&mut self, target: Target, breaks: Broken, holder: String, output: &mut Output) {
+        let timeout = cut_off(breaks.span / 2);
         let request = self.next_request();
         let Target { etag, token, time } = target;
+        let Broken { priority, moves, .. } = breaks;
         output.push(Action::SendBreak {
             request,
             if_match: etag,
@@ -252,7 +257,7 @@ impl Hold {
             timeout,
         });
         let flight = Flight::Sent { request, until: output.now + timeout };
-        self.overruling_mut().step = Some(Step::Break(flight));
+        self.overruling_mut().step = Some(Step::Break(flight, breaks));
     }
 
     /// The store answered the break.
@@ -262,19 +267,18 @@ impl Hold {
         answer: Result<(), Failure>,
         output: &mut Output,
     ) {
-        let step = self.overruling().and_then(|overruling| overruling.step);
-        if !matches!(step, Some(Step::Break(flight)) if flight.is(request)) {
-            return;
-        }
+        let breaks = match self.overruling().and_then(|overruling| overruling.step) {
+            Some(Step::Break(flight, breaks)) if flight.is(request) => breaks,
+            Some(Step::Look(_) | Step::Break(..)) | None => return,
+        };
         if let Err(failure) = answer {
             return self.overruling_failed(failure, output);
         }
         self.overruling_mut().step = None;
         self.poll_now(output.now);
-        let Some(front) = self.waiters.front() else { return };
-        let (priority, span) = (front.terms.priority(), front.terms.lease_duration * 2);
-        output.push(Action::ReportOverruled { priority, moves: self.is_moving(output.now) });
-        self.wait_for_release(span, output.now);
+        let Broken { priority, moves, .. } = breaks;
+        output.push(Action::ReportOverruled { priority, moves });
+        self.wait_for_release(breaks, output.now);
         match self.take_state(output.now) {
             State::Held(held) if held.phase.is_open() => self.broken_here_softly(held, output),
             other @ (State::Idle { .. }
@@ -286,9 +290,10 @@ impl Hold {
     }
 
     /// The lease runs out, or is given back before: then the lock is for the caller at the front.
-    fn wait_for_release(&mut self, span: Duration, now: Instant) {
+    fn wait_for_release(&mut self, Broken { token, span, .. }: Broken, now: Instant) {
         let until = now + span / 2 + self.settings.poll_cap + EAGER_BEYOND;
         let overruling = self.overruling_mut();
+        overruling.broken = token;
         overruling.eager_until = Some(until);
         overruling.moves_until = None;
         self.pause(span, PriorityStatus::Revoked, now);
@@ -321,7 +326,9 @@ impl Hold {
             | Failure::Taken
             | Failure::Broken
             | Failure::Deleted
-            | Failure::Changed => {}
+            | Failure::Changed => {
+                self.pause(BETWEEN_LOOKS, PriorityStatus::WaitedTooShort, output.now);
+            }
         }
     }
 

@@ -318,6 +318,8 @@ impl Hold {
         self.store_failure = None;
         let not_before = releasing.not_before.unwrap_or(output.now);
         self.state = State::Idle { not_before, retry: None };
+        // One that need not rest may have come meanwhile (S33).
+        self.wake_for_front(output.now);
     }
 }
 

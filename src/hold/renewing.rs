@@ -65,7 +65,8 @@ impl Hold {
             State::Resuming(resuming) => {
                 self.resume_renew_answered(resuming, request, answer, output);
             }
-            other @ (State::Idle { .. } | State::Acquiring(_) | State::Releasing(_)) => {
+            State::Acquiring(attempt) => self.proof_answered(*attempt, request, answer, output),
+            other @ (State::Idle { .. } | State::Releasing(_)) => {
                 self.state = other;
                 // S4: a renewal that succeeds after the hold was lost is released, not kept.
                 self.late_answer(request, answer.is_ok(), output);

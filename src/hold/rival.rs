@@ -1,7 +1,9 @@
-//! For whom a lock is broken, and why it is not (S33, S35): values.
+//! For whom a lock is broken, and why it is not (S33, S35).
 
+use super::waiters::Waiter;
+use super::{Hold, Known, State};
 use crate::lock::{FencingToken, Priority};
-use crate::time::UnixMillis;
+use crate::time::{Instant, UnixMillis};
 
 /// For whom a lock is broken that is another's (S33, S35).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,4 +37,38 @@ pub enum PriorityStatus {
     CannotBreak,
     /// The lock is kept for a caller of greater priority.
     Reserved,
+}
+
+impl Hold {
+    /// Why the priority of a caller that leaves has not freed the lock; none if it gave none.
+    pub(super) fn priority_status(&self, waiter: &Waiter, now: Instant) -> Option<PriorityStatus> {
+        let ours = waiter.terms.priority();
+        if ours == Priority::NONE {
+            return None;
+        }
+        let rest = self.rest_seen(now);
+        if rest.is_some_and(|rest| rest.below.is_some() && rest.concerns(ours)) {
+            return Some(PriorityStatus::Reserved);
+        }
+        let holder = match &self.state {
+            State::Held(held) if held.notice.is_some() => return Some(PriorityStatus::Revoked),
+            State::Held(held) => held.terms.record.sharing.clone(),
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
+                self.memory.known.as_ref()?.sharing()
+            }
+        };
+        let holder = holder.map(|sharing| *sharing).unwrap_or_default();
+        // Who has been granted the lock since the break was not told of it.
+        let epoch = |token: Option<FencingToken>| token.map(FencingToken::epoch);
+        let known = self.memory.known.as_ref().and_then(Known::token);
+        let broken = self.overruling().and_then(|overruling| overruling.broken);
+        let told = epoch(known) == epoch(broken);
+        Some(match self.may_overrule(waiter, &holder, now) {
+            _ if told && self.is_eager_after_break(now) => PriorityStatus::Revoked,
+            Err(PriorityStatus::Revoked) if !told => PriorityStatus::BrokenRecently,
+            Err(why) => why,
+            // What a caller could do by now and has not done was yet to begin.
+            Ok(_) => PriorityStatus::WaitedTooShort,
+        })
+    }
 }

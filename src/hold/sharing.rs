@@ -16,8 +16,18 @@ pub struct Standing {
     pub held: u32,
     /// For how long a free lock must have stayed free before it is acquired here.
     pub patience: Duration,
+    /// It is not acquired here before this either: another of the share was a moment ago.
+    pub not_before: Option<Instant>,
     /// Whether no other lock of the share is being acquired here: there is one at a time.
     pub turn: bool,
+}
+
+impl Standing {
+    /// When a lock that has been free since then may be acquired here.
+    fn ripe_at(&self, since: Instant) -> Instant {
+        let ripe = since + self.patience;
+        self.not_before.map_or(ripe, |not_before| ripe.max(not_before))
+    }
 }
 
 /// What a machine does with a lock of a share, and has seen of it.
@@ -152,16 +162,14 @@ impl Hold {
             .waiters
             .front()
             .is_some_and(|front| front.terms.share().is_some() && !self.waiters.has_one_try());
-        let Some(Standing { held, patience, turn }) = standing.filter(|_| shares) else {
+        let Some(standing) = standing.filter(|_| shares) else {
             return Turn::Acquire;
         };
-        let is_ripe = match self.free_since() {
-            Some(since) => now >= since + patience,
-            None => false,
-        };
-        if held > 0 && !is_ripe && self.is_patient(now) {
+        let is_ripe = self.free_since().is_some_and(|since| now >= standing.ripe_at(since));
+        if standing.held > 0 && !is_ripe && self.is_patient(now) {
             Turn::Read
-        } else if turn {
+        } else if standing.turn || self.is_eager_after_break(now) {
+            // What was broken for somebody here is kept for it for a short time only.
             Turn::Acquire
         } else {
             let (least, most) = OUT_OF_TURN;
@@ -172,13 +180,15 @@ impl Hold {
     /// A read has found the lock free. Whether it is left alone for now; else `retry` is to acquire it.
     pub(super) fn leave_to_others(&mut self, retry: Retry, output: &mut Output) -> Option<Retry> {
         let standing = self.seldom.as_ref().and_then(|seldom| seldom.sharing.standing);
-        let Some(Standing { held: 1.., patience, .. }) = standing else { return Some(retry) };
+        let Some(standing) = standing.filter(|standing| standing.held > 0) else {
+            return Some(retry);
+        };
         if !self.is_patient(output.now) {
             return Some(retry);
         }
         let since =
             *self.seldom.get_or_insert_default().sharing.free_since.get_or_insert(output.now);
-        let left = (since + patience).saturating_since(output.now);
+        let left = standing.ripe_at(since).saturating_since(output.now);
         let delay = left.min(self.poll_delay(retry.duration, output.now));
         let not_before = output.now + delay;
         self.store_failure = None;
@@ -187,12 +197,16 @@ impl Hold {
         None
     }
 
-    /// Others of the share were found free: this one may be too.
+    /// Others of the share were found free: this one may be too. Or this one is free, and what is had here has changed.
     pub(super) fn stir(&mut self, now: Instant) {
-        let soon = now + self.jitter.between(Duration::ZERO, STIRRED);
-        let free = self.free_since().is_some();
+        let standing = self.seldom.as_ref().and_then(|seldom| seldom.sharing.standing);
+        let soon = match (self.free_since(), standing) {
+            (Some(since), Some(standing)) => standing.ripe_at(since).max(now),
+            (Some(_), None) => return,
+            (None, _) => now + self.jitter.between(Duration::ZERO, STIRRED),
+        };
         if let State::Idle { not_before, retry: Some(_) } = &mut self.state
-            && !free
+            && self.store_failure.is_none()
             && self.memory.stands_back_until != Some(*not_before)
             && self.memory.rest.as_ref().is_none_or(|rest| rest.until != *not_before)
         {

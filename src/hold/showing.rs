@@ -50,6 +50,19 @@ impl Hold {
         }
     }
 
+    /// For whose hold or wait the store is asked now, if for anybody's.
+    #[must_use]
+    pub fn serves(&self) -> Option<CallerId> {
+        let front = || self.waiters.front().map(|waiter| waiter.caller);
+        match &self.state {
+            State::Held(held) if matches!(held.phase, Phase::Kept { .. }) => front(),
+            State::Held(held) => Some(held.caller),
+            State::Releasing(releasing) => releasing.hold.as_ref()?.caller,
+            State::Resuming(resuming) => Some(resuming.caller),
+            State::Idle { .. } | State::Acquiring(_) => front(),
+        }
+    }
+
     /// Whether a hold has ended whose last checkpoint is still on its way (S26).
     #[must_use]
     pub fn is_saving_last(&self) -> bool {

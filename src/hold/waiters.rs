@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +93,18 @@ impl Waiters {
         let queue = self.0.as_ref()?;
         let ticket = queue.request_ids.get(request_id)?;
         queue.waiters.get(ticket).map(|waiter| waiter.caller)
+    }
+
+    /// The first of each priority, the greatest first.
+    pub(crate) fn first_of_each(&self) -> impl Iterator<Item = &Waiter> {
+        let waiters = self.0.as_ref().map(|queue| &queue.waiters);
+        let mut next = waiters.and_then(BTreeMap::first_key_value);
+        std::iter::from_fn(move || {
+            let (&(priority, _), waiter) = next?;
+            let after = (Bound::Excluded((priority, u64::MAX)), Bound::Unbounded);
+            next = waiters.and_then(|waiters| waiters.range(after).next());
+            Some(waiter)
+        })
     }
 
     /// All who wait, the first first.
@@ -207,6 +220,8 @@ impl Waiters {
         else {
             return Err(waiter);
         };
+        // It is the same call, and has waited since it was first made (S33).
+        let waiter = Waiter { since: former.since, ..waiter };
         let queue = self.0.get_or_insert_default();
         let (_, arrival) = ticket;
         let ticket = queue.put(arrival, waiter, now);

@@ -273,6 +273,16 @@ impl Namespace {
         }
     }
 
+    /// What the paths of all locks in this namespace begin with, the container and the slash included.
+    #[must_use]
+    pub fn all_prefix(&self) -> String {
+        if self.prefix.0.is_empty() {
+            format!("{}/", self.container)
+        } else {
+            format!("{}/{}/", self.container, self.prefix.0)
+        }
+    }
+
     /// The name of `path` in this namespace, the host id first; none if the path is not in it.
     #[must_use]
     pub fn name_of<'path>(&self, path: &'path LockPath) -> Option<&'path str> {

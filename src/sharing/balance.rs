@@ -15,7 +15,7 @@ const BETWEEN_TRIES: Duration = Duration::from_secs(10);
 pub(super) struct Balance {
     /// When a lock was last seen to go from one other sidecar to another.
     others_moved_at: Option<Instant>,
-    /// When this sidecar had a lock broken for itself.
+    /// When this sidecar last asked for a break for itself.
     moved_at: Option<Instant>,
     tried_at: Option<Instant>,
 }
@@ -69,7 +69,7 @@ impl<K: Ord + Clone> Share<K> {
         Some(chosen)
     }
 
-    /// A lock was broken so that it moves here.
+    /// A lock is broken so that it moves here.
     pub const fn moved(&mut self, now: Instant) {
         self.balance.moved_at = Some(now);
     }

@@ -21,6 +21,11 @@ use crate::time::Instant;
 const FOR_EACH: Duration = Duration::from_millis(500);
 /// The longest that this comes to.
 const LONGEST: Duration = Duration::from_secs(15);
+/// The longest time between two locks that are acquired here while others have some of the share: longer than another's
+/// start or a lost answer keeps it behind, so that who has fewer gets its turn.
+const LONGEST_STEP: Duration = Duration::from_secs(3);
+/// Poll caps for which a lock is left to others by who has its part of the whole.
+const HAS_ITS_PART: u32 = 3;
 /// A free lock wakes those who wait for others of its share, at most once in this time.
 const BETWEEN_STIRS: Duration = Duration::from_secs(1);
 
@@ -34,6 +39,10 @@ pub struct Share<K> {
     /// The lock that is being acquired here: one at a time (S34).
     acquiring: Option<K>,
     stirred_at: Option<Instant>,
+    /// When anything was first known of it here.
+    begun_at: Option<Instant>,
+    /// When a lock of the share was last had here that was not before.
+    acquired_at: Option<Instant>,
     /// Sidecars of which a lock was found free, and that were not seen to acquire any since: they stop, or have died, and what they
     /// still have is about to become free.
     leaving: BTreeSet<Arc<str>>,
@@ -44,6 +53,10 @@ pub struct Share<K> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Lock {
     seen: Seen,
+    /// Whether somebody here holds it.
+    held: bool,
+    /// Whether it is being acquired here.
+    tried: bool,
     /// Whether who waits here for it wants the share rebalanced (S35).
     rebalances: bool,
     /// The priority of who waits here for it.
@@ -106,6 +119,8 @@ impl<K: Ord + Clone> Share<K> {
             listed: BTreeMap::new(),
             acquiring: None,
             stirred_at: None,
+            begun_at: None,
+            acquired_at: None,
             leaving: BTreeSet::new(),
             balance: balance::Balance::default(),
         }
@@ -121,14 +136,19 @@ impl<K: Ord + Clone> Share<K> {
         self.listed.remove(key);
         self.locks.entry(key.clone()).or_default();
         let held = self.held_beside(key);
-        Standing { held, patience: self.patience(held, poll_cap), turn }
+        let (patience, not_before) = self.patience(held, poll_cap);
+        Standing { held, patience, not_before, turn }
     }
 
-    /// What the machine of `key` does after an event. Whether those who wait for other locks of the share are to look soon.
-    pub fn note(&mut self, key: &K, used: ShareUse, wanted: Wanted, now: Instant) -> bool {
+    /// What the machine of `key` does after an event. The locks whose machines are to be stirred for it: all others that are waited
+    /// for here when one was found free; those that were found free when one was acquired here, or could not be; and with the first
+    /// that was acquired, those of which nothing is known.
+    pub fn note(&mut self, key: &K, used: ShareUse, wanted: Wanted, now: Instant) -> Vec<K> {
         if self.acquiring.as_ref() == Some(key) && used != ShareUse::Acquiring {
             self.acquiring = None;
         }
+        self.begun_at.get_or_insert(now);
+        let (is_held, is_tried) = (used == ShareUse::Held, used == ShareUse::Acquiring);
         let seen = match used {
             ShareUse::Held | ShareUse::Acquiring => Seen::Ours,
             ShareUse::Unknown => Seen::Unknown,
@@ -145,7 +165,14 @@ impl<K: Ord + Clone> Share<K> {
             Seen::Theirs(theirs) if over.is_some() && theirs.epoch == over => Seen::Unknown,
             seen @ (Seen::Theirs(_) | Seen::Unknown | Seen::Free | Seen::Ours) => seen,
         };
-        let before = std::mem::replace(lock, Lock { seen, rebalances, priority, over });
+        let before = std::mem::replace(
+            lock,
+            Lock { seen, held: is_held, tried: is_tried, rebalances, priority, over },
+        );
+        let was_tried = before.tried;
+        if is_held && !before.held {
+            self.acquired_at = Some(now);
+        }
         let after = lock.seen.clone();
         let moved = match (&before.seen, &after) {
             (Seen::Theirs(was), Seen::Theirs(is)) => {
@@ -171,8 +198,20 @@ impl<K: Ord + Clone> Share<K> {
             freed && self.stirred_at.is_none_or(|at| now.saturating_since(at) >= BETWEEN_STIRS);
         if stirs {
             self.stirred_at = Some(now);
+            self.others(key, |lock| lock.seen != Seen::Ours)
+        } else if was_tried && !is_tried {
+            // A lock that was tried in vain was not read: once some is had, who has the others matters.
+            let is_first = is_held && self.held() == 1;
+            let unread = |lock: &Lock| is_first && lock.seen == Seen::Unknown;
+            self.others(key, |lock| lock.seen == Seen::Free || unread(lock))
+        } else {
+            Vec::new()
         }
-        stirs
+    }
+
+    fn others(&self, key: &K, wanted: impl Fn(&Lock) -> bool) -> Vec<K> {
+        let found = self.locks.iter().filter(|(other, lock)| *other != key && wanted(lock));
+        found.map(|(other, _)| other.clone()).collect()
     }
 
     /// Nobody here holds the lock or waits for it any more. Whether nobody does for any of the share.
@@ -222,29 +261,40 @@ impl<K: Ord + Clone> Share<K> {
         counts
     }
 
-    /// For how long a free lock must have stayed free before a sidecar that has `held` others acquires it (S34).
+    /// For how long a free lock must have stayed free before a sidecar that has `held` others acquires it (S34), and before when
+    /// it does not, however long that was.
     ///
     /// Others see that it is free up to a poll cap later. So whoever is not known to have fewest of all waits for that as well,
     /// whoever knows of somebody with fewer once more, and whoever has its part of the whole again: else a sidecar that happens
-    /// to look early takes them all.
-    fn patience(&self, held: u32, poll_cap: Duration) -> Duration {
+    /// to look early takes them all. Many that are free at once ripen at once, so there is a step between two as well.
+    fn patience(&self, held: u32, poll_cap: Duration) -> (Duration, Option<Instant>) {
         if held == 0 {
-            return Duration::ZERO;
+            return (Duration::ZERO, None);
         }
         let mut counts = self.counts();
         counts.retain(|sidecar, _| !self.leaving.contains(sidecar));
         let least = counts.values().copied().min();
         let sidecars = count(counts.keys()) + 1;
         let all = count(self.locks.keys()) + count(self.listed.keys());
-        let part = all.div_ceil(sidecars);
+        let (least_part, part) = (all / sidecars, all.div_ceil(sidecars));
         let turns = match least {
             None => 0,
             Some(least) if held < least => 0,
-            Some(_) if held >= part => 3,
+            Some(least) if held >= part || held >= least_part && held > least => HAS_ITS_PART,
             Some(least) if held > least => 2,
             Some(_) => 1,
         };
-        (FOR_EACH * held).min(LONGEST) + poll_cap * turns
+        // Where every other that is seen has more, half a second is enough, however many there are.
+        let each = if least.is_some() && turns == 0 { FOR_EACH } else { FOR_EACH * held };
+        let step = each.min(LONGEST_STEP);
+        // Who has its part leaves the rest to those who were kept from theirs, however long that has been free.
+        let step = if turns == HAS_ITS_PART { step + poll_cap * turns } else { step };
+        let not_before = match least {
+            Some(_) => self.acquired_at.map(|at| at + step),
+            // By then each lock was looked at again: whoever else has begun shows.
+            None => self.begun_at.map(|at| at + poll_cap),
+        };
+        (each.min(LONGEST) + poll_cap * turns, not_before)
     }
 
     /// The locks that are held here or waited for, for tests and people.

@@ -76,11 +76,29 @@ fn s34_patience_grows_with_what_is_had_and_with_who_has_fewer() {
     };
     assert_eq!(of(0, &[("b", 4)], 4), 0, "who has none waits for nobody");
     assert_eq!(of(3, &[], 9), 1_500, "nobody else is seen");
-    assert_eq!(of(3, &[("b", 4), ("c", 4)], 1), 1_500, "fewest of all");
+    assert_eq!(of(3, &[("b", 4), ("c", 4)], 1), 500, "fewest of all");
     assert_eq!(of(4, &[("b", 4)], 4), 7_000, "as many as another: it may not have looked yet");
     assert_eq!(of(5, &[("b", 4)], 3), 12_500, "another has fewer");
     assert_eq!(of(6, &[("b", 4)], 2), 18_000, "it has its part");
     assert_eq!(of(90, &[], 1), 15_000, "at most 15 s for what it has");
+}
+
+#[test]
+fn s34_locks_that_are_free_at_once_are_acquired_in_steps() {
+    let step = |ours: usize, others: usize, free: usize| {
+        let theirs = theirs("b");
+        let uses = repeated(&ShareUse::Held, ours).chain(repeated(&theirs, others));
+        let mut share = share(uses.chain(repeated(&ShareUse::Free, free)));
+        let last = ours + others + free - 1;
+        share.note(&0, ShareUse::Unknown, WANTED, at(99));
+        share.note(&0, ShareUse::Held, WANTED, at(100));
+        share.standing(&last, CAP).not_before
+    };
+    assert_eq!(step(3, 0, 9), Some(at(5)), "nobody else is seen: until all were looked at again");
+    assert_eq!(step(2, 4, 6), Some(at(100) + FOR_EACH), "everybody else has more");
+    assert_eq!(step(4, 4, 4), Some(at(102)), "half a second for each");
+    assert_eq!(step(12, 12, 50), Some(at(103)), "at most three seconds");
+    assert_eq!(step(6, 5, 1), Some(at(118)), "it has its part, and another has not");
 }
 
 #[test]
@@ -94,12 +112,31 @@ fn s36_a_holder_of_another_share_or_of_none_counts_for_nobody() {
 #[test]
 fn s34_a_lock_that_becomes_free_stirs_the_others_once_a_second() {
     let mut share = share(repeated(&theirs("b"), 4));
-    assert!(share.note(&0, ShareUse::Free, WANTED, at(10)));
-    assert!(!share.note(&1, ShareUse::Free, WANTED, at(10)), "they look already");
-    assert!(share.note(&2, ShareUse::Free, WANTED, at(11)));
-    assert!(!share.note(&2, ShareUse::Free, WANTED, at(20)), "it was free before");
-    assert!(!share.note(&3, ShareUse::Held, WANTED, at(30)));
+    let none: [usize; 0] = [];
+    assert_eq!(share.note(&0, ShareUse::Free, WANTED, at(10)), [1, 2, 3]);
+    assert_eq!(share.note(&1, ShareUse::Free, WANTED, at(10)), none, "they look already");
+    assert_eq!(share.note(&2, ShareUse::Free, WANTED, at(11)), [0, 1, 3]);
+    assert_eq!(share.note(&2, ShareUse::Free, WANTED, at(20)), none, "it was free before");
+    assert_eq!(share.note(&3, ShareUse::Held, WANTED, at(30)), none);
     assert_eq!(share.waited_for().copied().collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[test]
+fn s34_locks_that_are_free_reckon_anew_once_one_was_acquired_or_could_not_be() {
+    for ended in [ShareUse::Held, theirs("b")] {
+        let mut share = share([ShareUse::Free, ShareUse::Free, theirs("b"), ShareUse::Held]);
+        share.note(&0, ShareUse::Acquiring, WANTED, at(10));
+        assert_eq!(share.note(&0, ended, WANTED, at(11)), [1]);
+    }
+}
+
+#[test]
+fn s34_with_its_first_lock_a_sidecar_looks_at_those_that_it_tried_in_vain() {
+    let mut share = share([ShareUse::Unknown, ShareUse::Unknown, theirs("b"), ShareUse::Unknown]);
+    for (key, stirred) in [(0, vec![1, 3]), (1, vec![])] {
+        share.note(&key, ShareUse::Acquiring, WANTED, at(10));
+        assert_eq!(share.note(&key, ShareUse::Held, WANTED, at(11)), stirred);
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 
 use super::Metrics;
 use super::metrics::{CUT_OFF, DONE};
+use crate::coordinator::{TraceHandle, TracedRequest};
 use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 use crate::store::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation,
@@ -15,7 +16,8 @@ use crate::store::{
 };
 use crate::time::{Clock, Instant};
 
-/// Passes everything on to a store, and tells the metrics how each request ended and how long it took.
+/// Passes everything on to a store, and tells the metrics how each request ended and how long it took; and whoever follows the
+/// hold that it was for.
 #[derive(Debug)]
 pub struct Measured {
     store: Arc<dyn LeaseStore>,
@@ -35,9 +37,17 @@ impl Measured {
         operation: Operation,
         call: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
-        let mut request =
-            Request { measured: self, operation, sent: self.clock.now(), outcome: CUT_OFF };
+        let mut request = Request {
+            measured: self,
+            operation,
+            sent: self.clock.now(),
+            outcome: CUT_OFF,
+            expected: false,
+            trace: TraceHandle::current(),
+        };
         let answer = call.await;
+        request.expected =
+            answer.as_ref().map_or_else(|error| is_expected(operation, error), |_| true);
         request.outcome = answer.as_ref().map_or_else(StoreError::kind, |_| DONE);
         answer
     }
@@ -49,11 +59,37 @@ struct Request<'a> {
     operation: Operation,
     sent: Instant,
     outcome: &'static str,
+    expected: bool,
+    trace: Option<TraceHandle>,
+}
+
+/// Whether an error is an answer: somebody else has the lock or was faster, or there is nothing to read yet.
+const fn is_expected(operation: Operation, error: &StoreError) -> bool {
+    match error {
+        StoreError::Contended | StoreError::Changed => true,
+        StoreError::NotFound => {
+            matches!(operation, Operation::ReadRecord | Operation::ReadBreakNote)
+        }
+        StoreError::LeaseLost { .. }
+        | StoreError::NotHeld
+        | StoreError::ContainerMissing { .. }
+        | StoreError::Recreated { .. }
+        | StoreError::Denied { .. }
+        | StoreError::Throttled { .. }
+        | StoreError::Unavailable { .. }
+        | StoreError::Fatal { .. } => false,
+    }
 }
 
 impl Drop for Request<'_> {
     fn drop(&mut self) {
-        let took = self.measured.clock.now().saturating_since(self.sent);
+        let ended = self.measured.clock.now();
+        let took = ended.saturating_since(self.sent);
+        if let Some(trace) = &self.trace {
+            let Self { operation, sent, outcome, expected, .. } = *self;
+            let store = self.measured.store.kind();
+            trace.requested(&TracedRequest { operation, sent, ended, outcome, expected, store });
+        }
         self.measured.metrics.note_store_request(self.operation, self.outcome, took);
     }
 }

@@ -8,6 +8,7 @@ mod gauges;
 mod schedules;
 mod series;
 mod sharing;
+pub(super) mod traces;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -70,6 +71,7 @@ struct Families {
     permits_differ: Counter,
     schedules: schedules::Families,
     sharing: sharing::Families,
+    traces: traces::Families,
     locks_forgotten: Counter,
     forgotten_locks_read: Counter,
     tokens_not_growing: Counter,
@@ -113,6 +115,7 @@ impl Families {
             permits_differ: Counter::default(),
             schedules: schedules::Families::new(),
             sharing: sharing::Families::new(),
+            traces: traces::Families::default(),
             locks_forgotten: Counter::default(),
             forgotten_locks_read: Counter::default(),
             tokens_not_growing: Counter::default(),
@@ -140,6 +143,7 @@ impl Families {
         self.register_counters(&mut Registration { registry, unit: None });
         self.schedules.register(registry);
         self.sharing.register(registry);
+        self.traces.register(registry);
         self.register_gauges(&mut Registration { registry, unit: None });
         self.register_seconds(&mut Registration { registry, unit: Some(Unit::Seconds) });
     }
@@ -325,8 +329,7 @@ impl Metrics {
         let families = &self.inner.families;
         let operation = ("operation", operation.as_str());
         families.store_requests.get_or_create(&[operation, ("outcome", outcome)]).inc();
-        let duration = families.store_request_duration.get_or_create(&[operation]);
-        duration.observe(took.as_secs_f64());
+        families.store_request_duration.get_or_create(&[operation]).observe(took.as_secs_f64());
     }
 }
 

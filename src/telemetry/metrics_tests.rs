@@ -2,11 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::super::rig::{Rig, request};
+use super::super::rig::{Rig, request, resume};
 use super::*;
 use crate::coordinator::{
     AcquireResult, HoldEnd, HoldEvent, HoldRequest, LossReason, Outcome, RenewalFailure,
-    ResumeRequest,
 };
 use crate::hold::StoreFailureKind;
 use crate::lock::Labels as LockLabels;
@@ -110,8 +109,7 @@ async fn s16_a_resume_that_comes_too_late_is_a_loss_without_a_hold() {
     };
     drop(stream);
     rig.pass(2).await;
-    let resume = ResumeRequest { attempt_id: String::new(), resume_token, told_valid_until: None };
-    let mut resumed = rig.coordinator.resume(&resume).unwrap();
+    let mut resumed = rig.coordinator.resume(&resume(resume_token, None)).unwrap();
     while resumed.next().await.is_some() {}
     assert_eq!(rig.value("leasehold_acquires_total{result=\"resume_lost\"}"), 1.0);
     let losses = LossReason::ALL.map(|reason| {
@@ -134,8 +132,7 @@ async fn s15_s16_a_hold_that_goes_on_elsewhere_is_not_counted_as_released() {
     };
     let other = rig.beside();
     let told = Some(rig.clock.boot_reading(rig.clock.now() + Duration::from_secs(30)));
-    let resume = ResumeRequest { attempt_id: String::new(), resume_token, told_valid_until: told };
-    let _resumed = other.coordinator.resume(&resume).unwrap();
+    let _resumed = other.coordinator.resume(&resume(resume_token, told)).unwrap();
     rig.pass(40).await;
     let count = |rig: &Rig, end: &str| {
         rig.value(&format!("leasehold_hold_duration_seconds_count{{end=\"{end}\"}}"))

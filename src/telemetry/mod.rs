@@ -1,4 +1,4 @@
-//! What the sidecar says about itself: logs and metrics.
+//! What the sidecar says about itself: logs, metrics and traces.
 //!
 //! Rules: S20 (no secrets; lease ids of the store are secrets too). May import: coordinator, store, time's Clock.
 //! To add a format of logs: a variant of [`Format`] and an arm in `logs.rs`. To add a metric: a field of `Families` in
@@ -13,9 +13,13 @@ mod registration;
 #[cfg(test)]
 pub(crate) mod rig;
 mod stderr;
+mod traces;
 
 pub use exposition::Exposition;
 pub use logs::{Filter, FilterError, Format, LogsError, init, subscriber};
 pub use measured::Measured;
 pub use metrics::Metrics;
 pub use stderr::{Stderr, flush, lines_dropped};
+pub use traces::{
+    Collector, Observers, Ratio, Sampler, TraceSettings, Traces, TracesError, parse_pairs,
+};

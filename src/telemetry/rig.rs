@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Exposition, Measured, Metrics};
 use crate::coordinator::{
-    Coordinator, Grant, HoldRequest, Host, KeyRequest, NoObserver, Outcome, Settings,
+    Coordinator, Grant, HoldRequest, Host, KeyRequest, NoObserver, Outcome, ResumeRequest, Settings,
 };
 use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Permits, Prefix,
@@ -13,7 +13,7 @@ use crate::lock::{
 };
 use crate::store::{FaultPlan, FaultyStore, LeaseStore, MemoryStore};
 use crate::testing::SimClock;
-use crate::time::Clock;
+use crate::time::{BootReading, Clock};
 
 pub(crate) struct Rig {
     pub(crate) clock: Arc<SimClock>,
@@ -164,5 +164,11 @@ pub(crate) fn request(function: &str, scope: &str) -> HoldRequest {
         holder: None,
         labels: Labels::default(),
         occurrence: None,
+        trace_context: None,
     }
+}
+
+/// A client that goes on with its hold, as it does for the first time after its stream broke.
+pub(crate) fn resume(resume_token: String, told_valid_until: Option<BootReading>) -> ResumeRequest {
+    ResumeRequest { resume_token, attempt_id: String::new(), told_valid_until, trace_context: None }
 }

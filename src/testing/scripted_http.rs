@@ -39,6 +39,8 @@ pub struct Asked {
     pub target: String,
     /// Its headers, names in lower case.
     pub headers: Vec<(String, String)>,
+    /// Its content.
+    pub body: Vec<u8>,
 }
 
 impl Asked {
@@ -137,7 +139,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
     }
     let (first, headers) = lines.split_first()?;
     let mut words = first.split(' ');
-    let asked = Asked {
+    let mut asked = Asked {
         method: words.next()?.to_owned(),
         target: words.next()?.to_owned(),
         headers: headers
@@ -145,8 +147,10 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
             .filter_map(|line| line.split_once(": "))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect(),
+        body: Vec::new(),
     };
     let length = asked.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
-    stream.read_exact(&mut vec![0; length]).await.ok()?;
+    asked.body = vec![0; length];
+    stream.read_exact(&mut asked.body).await.ok()?;
     Some(asked)
 }

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import pathlib
 import subprocess
 import time
 import urllib.error
@@ -10,7 +11,7 @@ import urllib.parse
 import urllib.request
 from xml.etree import ElementTree
 
-from rendering import ROOT
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 NAME = "devstoreaccount1"
 # The emulator's key, which everybody knows.

@@ -39,7 +39,7 @@ async fn idle_locks_are_listed_and_then_deleted() {
     assert_eq!(names(&home).await.len(), 2);
 
     let done = home.directly(&["gc", "--idle", "30d"]).await;
-    assert!(done.stdout.contains("/old/") && done.stdout.contains("deleted 1 locks"), "{done:?}");
+    assert!(done.stdout.contains("/old/") && done.stdout.contains("deleted 1 lock,"), "{done:?}");
     let left = names(&home).await;
     assert!(left.len() == 1 && left[0].contains("/fresh/"), "{left:?}");
 }
@@ -57,7 +57,7 @@ async fn t21_the_lock_of_a_schedule_stays_and_the_reason_is_told() {
     assert!(kept.stdout.contains("kept leasehold/locks/"), "{kept:?}");
     assert!(kept.stdout.contains("the schedule's plan cannot be read"), "{kept:?}");
     assert_eq!(store.execute("DELETE FROM plans", []).unwrap(), 1);
-    assert!(home.directly(&["gc", "--idle", "30d"]).await.stdout.contains("deleted 1 locks"));
+    assert!(home.directly(&["gc", "--idle", "30d"]).await.stdout.contains("deleted 1 lock,"));
 }
 
 #[tokio::test]

@@ -32,4 +32,5 @@ mod serve;
 mod sharing;
 mod stalled;
 mod terminal;
+mod traces;
 mod usage;

@@ -17,12 +17,18 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A folder, and commands that know of nothing outside it.
 pub(crate) struct Home {
     folder: TempDir,
+    variables: Vec<(String, String)>,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
         undo_ignored_signals();
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
+    }
+
+    /// Sets a variable of every command.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.variables.push((name.to_owned(), value.to_owned()));
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -36,10 +42,12 @@ impl Home {
     /// `leasehold` with `arguments`, and an environment that is the test's alone.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
-        let ours = std::env::vars_os()
-            .filter(|(name, _)| name.to_string_lossy().starts_with("LEASEHOLD_"));
-        for (name, _) in ours {
+        let is_read = |name: &str| name.starts_with("LEASEHOLD_") || name.starts_with("OTEL_");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_read(&name.to_string_lossy())) {
             command.env_remove(name);
+        }
+        for (name, value) in &self.variables {
+            command.env(name, value);
         }
         command
             .args(arguments)

@@ -120,6 +120,36 @@ async fn s15_sigterm_ends_an_idle_sidecar_with_0() {
 }
 
 #[tokio::test]
+async fn s15_the_end_of_standard_input_ends_it_where_that_was_asked_for() {
+    use tokio::io::AsyncWriteExt as _;
+    let home = Home::new();
+    let unix = format!("listen.unix={}", home.path("sidecar.sock").display());
+    let sets = ["store.kind=memory", &unix, "listen.tcp=", "admin.listen=", "drain.period=1h"];
+    let mut words = vec!["serve", "--exit-on-stdin-close"];
+    sets.iter().for_each(|set| words.extend(["--set", set]));
+    let mut command = home.command(&words);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let probed = home.leasehold(&["probe", "--wait", "30s"]).await;
+    assert_eq!(probed.code, 0, "{probed:?}");
+    // What is written there is not its end.
+    stdin.write_all(b"hello\n").await.unwrap();
+    let acquired = home.leasehold(&["acquire", "job", "--output", "json"]).await;
+    assert_eq!(acquired.code, 0, "{acquired:?}");
+    drop(stdin);
+    eventually("it drains, as at a signal", || async {
+        (home.leasehold(&["acquire", "-f", "other"]).await.code == 69).then_some(())
+    })
+    .await;
+    let lease = acquired.json()["lease_id"].as_str().unwrap().to_owned();
+    let released = home.leasehold(&["release", &lease]).await;
+    assert_eq!(released.code, 0, "{released:?}");
+    let ended = Ended::of_child(child).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stderr.contains("--exit-on-stdin-close"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn callers_are_served_on_as_many_threads_as_are_configured() {
     let mut sidecar = Sidecar::start(&["limits.worker_threads=2"]).await;
     let ran = sidecar.leasehold(&["run", "-f", "job", "--", "true"]).await;

@@ -145,7 +145,7 @@ impl Driver {
     }
 
     /// Saves a checkpoint that cannot be saved; why.
-    async fn save_refused(&mut self, id: &str, value: &str) -> String {
+    pub(crate) async fn save_refused(&mut self, id: &str, value: &str) -> String {
         self.tell(id, "save", json!({ "value": value })).await;
         let told = self.outcome(id, &["saved", "save_failed"]).await;
         assert_eq!(told["event"], "save_failed", "{}: {told}", self.language());

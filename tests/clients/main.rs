@@ -12,6 +12,7 @@ mod ends;
 mod following;
 mod newcomer;
 mod notice;
+mod older;
 mod permits;
 mod permits_sample;
 mod proxy;
@@ -21,6 +22,8 @@ mod schedules;
 mod sharing;
 mod sidecar;
 mod table;
+mod test_support;
+mod test_support_rust;
 
 /// The languages that have a client, by the names of their folders.
 const LANGUAGES: [&str; 5] = ["go", "java", "python", "rust", "typescript"];

@@ -31,6 +31,8 @@ pub(crate) fn sample(language: &str, name: &str) -> Command {
     cargos_variables().iter().for_each(|name| {
         command.env_remove(name);
     });
+    // Python keeps back what it prints to a pipe.
+    command.env("PYTHONUNBUFFERED", "1");
     command.args(first).current_dir(client).stdin(Stdio::null()).process_group(0);
     command.kill_on_drop(true);
     command

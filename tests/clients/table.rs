@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 
 use crate::driver::Driver;
 use crate::sidecar::Sidecar;
-use crate::{checkpoints, ends, following, notice, permits, scenarios, schedules, sharing};
+use crate::{checkpoints, ends, following, notice, older, permits, scenarios, schedules, sharing};
 
 /// Calls `$run` with each scenario's module and name.
 macro_rules! for_each_scenario {
@@ -40,6 +40,7 @@ macro_rules! for_each_scenario {
         $run!(permits, permits);
         $run!(sharing, greater_priority_takes_over);
         $run!(sharing, share_is_said_back);
+        $run!(older, older_sidecar);
         $run!(following, lead);
         $run!(following, stop_waiting_to_lead);
         $run!(following, watch_locks);

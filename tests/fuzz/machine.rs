@@ -6,42 +6,73 @@ use std::time::Duration;
 
 use leasehold::hold::{
     Action, CallerId, Event, Failure, Hold, LeaseGranted, Look, Memory, NoteSeen, Request, Resume,
-    SaveAsked, SaveId, SavePart, Settings, StoreFailure, StoreFailureKind, Stored, Terms,
+    SaveAsked, SaveId, SavePart, Settings, Standing, StoreFailure, StoreFailureKind, Stored, Terms,
 };
-use leasehold::lock::{CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record};
+use leasehold::lock::{
+    CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record, ShareName, Sharing,
+};
 use leasehold::time::{Instant, UnixMillis};
 use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::cases;
 use crate::parts::{Part, keep};
+use crate::queue::Queue;
 
 /// What happens next, with small numbers, so that they meet.
 #[derive(Clone, Debug)]
 enum Happens {
-    Arrives { caller: u64, lease: u64, wait: u64, max_hold: Option<u64>, min_hold: u64, id: u8 },
+    Arrives {
+        lease: u64,
+        wait: u64,
+        max_hold: Option<u64>,
+        min_hold: u64,
+        id: u8,
+        place: u8,
+    },
     Leaves(u64),
     Silent(u64),
     Releases(u64, u64),
     Extends(u64, u64, u64),
     Reports(u64, u64),
     Saves(u64, u64),
-    Resumes { caller: u64, generation: u64, believes: u64 },
+    Resumes {
+        generation: u64,
+        believes: u64,
+    },
     Suspects,
-    Answered { kind: u8, request: u64, outcome: u8 },
-    Broken { ends_now: bool },
+    Answered {
+        kind: u8,
+        request: u64,
+        outcome: u8,
+    },
+    /// To the request that was sent last.
+    AnsweredLast {
+        outcome: u8,
+    },
+    Broken {
+        ends_now: bool,
+    },
     Drain(u64),
     DrainEnds,
     HandOver(u64),
     Time(u64),
+    Stands {
+        held: u32,
+        patience: u64,
+        step: Option<u64>,
+        turn: bool,
+    },
+    Stirred,
+    Moves,
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
     let caller = || 0..4_u64;
     prop_oneof![
-        3 => (caller(), 15..=60_u64, 0..100_u64, proptest::option::of(0..40_u64), 0..20_u64, 0..3_u8).prop_map(
-            |(caller, lease, wait, max_hold, min_hold, id)| {
-                Happens::Arrives { caller, lease, wait, max_hold, min_hold, id }
+        3 => (15..=60_u64, 0..100_u64, proptest::option::of(1..40_u64), 0..20_u64, 0..3_u8, 0..36_u8).prop_map(
+            |(lease, wait, max_hold, min_hold, id, place)| {
+                Happens::Arrives { lease, wait, max_hold, min_hold, id, place }
             }
         ),
         1 => caller().prop_map(Happens::Leaves),
@@ -50,18 +81,23 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => (caller(), 0..4_u64, 0..60_u64)
             .prop_map(|(caller, of, span)| Happens::Extends(caller, of, span)),
         1 => (caller(), 0..4_u64).prop_map(|(caller, of)| Happens::Reports(caller, of)),
-        1 => (caller(), 0..4_u64, 0..60_u64).prop_map(|(caller, generation, believes)| {
-            Happens::Resumes { caller, generation, believes }
-        }),
+        1 => (0..4_u64, 0..60_u64)
+            .prop_map(|(generation, believes)| Happens::Resumes { generation, believes }),
         2 => (caller(), 0..4_u64).prop_map(|(caller, of)| Happens::Saves(caller, of)),
         1 => Just(Happens::Suspects),
         8 => (0..7_u8, 1..12_u64, 0..8_u8)
             .prop_map(|(kind, request, outcome)| Happens::Answered { kind, request, outcome }),
+        8 => (0..16_u8).prop_map(|outcome| Happens::AnsweredLast { outcome: outcome.saturating_sub(8) }),
         1 => any::<bool>().prop_map(|ends_now| Happens::Broken { ends_now }),
         1 => (0..30_u64).prop_map(Happens::Drain),
         1 => Just(Happens::DrainEnds),
         1 => (0..30_u64).prop_map(Happens::HandOver),
         4 => (0..20_000_u64).prop_map(Happens::Time),
+        1 => (0..4_u32, 0..20_000_u64, proptest::option::of(0..5_000_u64), any::<bool>()).prop_map(
+            |(held, patience, step, turn)| Happens::Stands { held, patience, step, turn }
+        ),
+        1 => Just(Happens::Stirred),
+        1 => Just(Happens::Moves),
     ]
 }
 
@@ -111,15 +147,38 @@ fn answered(kind: u8, request: u64, outcome: u8) -> Event {
     }
 }
 
-/// What a record may have: nothing, a checkpoint, or something that cannot be read as one.
+/// Which kind of answer a request wants.
+fn sent(action: &Action) -> Option<(u8, u64)> {
+    match action {
+        Action::SendAcquire { request, .. } => Some((0, request.0)),
+        Action::SendRead { request, .. } => Some((1, request.0)),
+        Action::SendWrite { request, .. } => Some((2, request.0)),
+        Action::SendRenew { request, .. } => Some((3, request.0)),
+        Action::SendRelease { request, .. } => Some((4, request.0)),
+        Action::SendBreak { request, .. } => Some((5, request.0)),
+        Action::SendLook { request, .. } => Some((6, request.0)),
+        _ => None,
+    }
+}
+
+/// What a record may have: nothing, a checkpoint, or something that cannot be read as one; a holder that yields, or a reservation,
+/// of this grant or of an earlier one.
 fn fields(request: Request) -> Fields {
     let checkpoints =
         ["", "4096.4096.7.YQ", "18446744073709551615.4096.7.", "x.1.1.", "5.0.7.!", "9"];
     let number = usize::try_from(request.0).unwrap_or_default();
     let checkpoint = checkpoints.get(number % checkpoints.len()).copied().unwrap_or_default();
-    let name = "leasehold_checkpoint".to_owned();
-    let checkpoint = Some(checkpoint.to_owned()).filter(|checkpoint| !checkpoint.is_empty());
-    checkpoint.map(|checkpoint| (name, checkpoint)).into_iter().collect()
+    let grant = if number.is_multiple_of(4) { "00000000000000aa" } else { "00000000000000bb" };
+    let yields = (number % 3 > 0).then(|| format!("{grant}.1"));
+    let reserved = (number % 5 > 2).then(|| format!("{grant}.2.1800000010000.10000"));
+    let fields = [
+        ("checkpoint", Some(checkpoint.to_owned()).filter(|checkpoint| !checkpoint.is_empty())),
+        ("lease", Some("00000000000000aa".to_owned())),
+        ("yields", yields),
+        ("reserved", reserved),
+    ];
+    let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    fields.map(|(name, value)| (format!("leasehold_{name}"), value)).collect()
 }
 
 /// The saves that were asked for and not answered (S26).
@@ -183,100 +242,29 @@ fn request_id(id: u8) -> String {
     if id == 0 { String::new() } else { format!("call-{id}") }
 }
 
-/// A call, and its request id.
-type Call = (CallerId, String);
-
-/// Who waits, in the order in which they are to be served, and who holds (S12).
-#[derive(Debug, Default)]
-struct Queue {
-    waiting: Vec<Call>,
-    holder: Option<Call>,
-    /// Has come just now, and was not answered.
-    arriving: Option<Call>,
-    leaving: Option<CallerId>,
-}
-
-impl Queue {
-    fn comes(&mut self, event: &Event) {
-        (self.arriving, self.leaving) = match event {
-            Event::CallerArrived { caller, terms } => {
-                (Some((*caller, terms.request_id.clone())), None)
-            }
-            Event::CallerLeft { caller } | Event::HolderDisconnected { caller } => {
-                (None, Some(*caller))
-            }
-            _ => (None, None),
-        };
-    }
-
-    /// What an action says must be so.
-    fn told(&mut self, action: &Action) -> Result<(), String> {
-        let is_right = match action {
-            Action::TellSuperseded { caller, by } => self.superseded(*caller, *by),
-            Action::TellSameGrant { caller, holder } => self.repeats_holder(*caller, *holder),
-            Action::TellGranted { caller, grant } if !grant.resumed => self.served(*caller),
-            Action::TellGranted { .. } => {
-                self.holder = None;
-                true
-            }
-            Action::TellBusy { caller, .. }
-            | Action::TellFailed { caller, .. }
-            | Action::TellSettled { caller, .. } => {
-                self.waiting.retain(|(waiting, _)| waiting != caller);
-                self.arriving.take_if(|(arriving, _)| arriving == caller);
-                true
-            }
-            _ => true,
-        };
-        if is_right { Ok(()) } else { Err(format!("S12: {action:?} in {self:?}")) }
-    }
-
-    /// A call that waits gives its place to its repeat; a resume supersedes only what does not wait.
-    fn superseded(&mut self, former: CallerId, by: CallerId) -> bool {
-        let Some(place) = self.waiting.iter_mut().find(|(waiting, _)| *waiting == former) else {
-            return true;
-        };
-        let repeat = self.arriving.take().filter(|(caller, id)| *caller == by && *id == place.1);
-        repeat.filter(|(_, id)| !id.is_empty()).map(|repeat| *place = repeat).is_some()
-    }
-
-    fn repeats_holder(&mut self, caller: CallerId, holder: CallerId) -> bool {
-        let Some((arriving, id)) = self.arriving.take() else { return false };
-        arriving == caller && !id.is_empty() && self.holder == Some((holder, id))
-    }
-
-    fn served(&mut self, caller: CallerId) -> bool {
-        if self.waiting.first().is_some_and(|(first, _)| *first == caller) {
-            self.holder = Some(self.waiting.remove(0));
-            return true;
-        }
-        let is_first = self.waiting.is_empty();
-        self.holder = self.arriving.take_if(|(arriving, _)| is_first && *arriving == caller);
-        self.holder.is_some()
-    }
-
-    /// Nobody is left without an answer, and nobody waits twice.
-    fn settled(&mut self, waiting: usize) -> Result<(), String> {
-        self.waiting.extend(self.arriving.take());
-        let leaving = self.leaving.take();
-        self.waiting.retain(|(waiting, _)| Some(*waiting) != leaving);
-        let named = self.waiting.iter().map(|(_, id)| id).filter(|id| !id.is_empty());
-        let ids: BTreeSet<_> = named.clone().collect();
-        let is_right = waiting == self.waiting.len() && ids.len() == named.count();
-        if is_right { Ok(()) } else { Err(format!("S12: {waiting} wait, of {self:?}")) }
-    }
-}
-
 /// The generation that a call carries, if it carries one.
 fn known(generation: u64) -> Option<u64> {
     (generation > 0).then_some(generation)
 }
 
-fn event(happens: Happens, saves: &mut Saves, now: Instant) -> Event {
+/// A priority, a consent, and a share: each in one of a few ways.
+fn sharing(place: u8) -> Sharing {
+    Sharing {
+        priority: Priority::new(u32::from(place % 3)).unwrap(),
+        yields: place.is_multiple_of(2),
+        share: (place > 17).then(|| ShareName::new("share").unwrap()),
+    }
+}
+
+fn event(happens: Happens, saves: &mut Saves, arrived: u64, now: Instant) -> Event {
     let seconds = Duration::from_secs;
     match happens {
-        Happens::Arrives { caller, lease, wait, max_hold, min_hold, id } => {
+        Happens::Arrives { lease, wait, max_hold, min_hold, id, place } => {
+            let sharing = sharing(place);
             let terms = Terms {
+                // Who has no share is asked for no balance.
+                rebalance: place % 4 == 3 && sharing.share.is_some() && sharing.yields,
+                record: Record { sharing: sharing.boxed(), ..Record::default() },
                 request_id: request_id(id),
                 max_hold: max_hold.map(seconds),
                 min_hold: seconds(min_hold),
@@ -284,7 +272,7 @@ fn event(happens: Happens, saves: &mut Saves, now: Instant) -> Event {
                 brought: (id % 2 > 0).then(|| Box::new(Part(wait).into())),
                 ..terms(lease, wait)
             };
-            Event::CallerArrived { caller: CallerId(caller), terms: Arc::new(terms) }
+            Event::CallerArrived { caller: CallerId(arrived), terms: Arc::new(terms) }
         }
         Happens::Leaves(caller) => Event::CallerLeft { caller: CallerId(caller) },
         Happens::Silent(caller) => Event::HolderDisconnected { caller: CallerId(caller) },
@@ -303,9 +291,9 @@ fn event(happens: Happens, saves: &mut Saves, now: Instant) -> Event {
         Happens::Saves(caller, of) => {
             Event::SaveAsked { caller: CallerId(caller), generation: known(of), save: saves.ask() }
         }
-        Happens::Resumes { caller, generation, believes } => {
+        Happens::Resumes { generation, believes } => {
             let resume = Resume {
-                lease_id: LeaseId::from_uuid(Uuid::from_u64_pair(7, caller)),
+                lease_id: LeaseId::from_uuid(Uuid::from_u64_pair(7, arrived)),
                 token: FencingToken::from_u64(4_096 * (1 + believes)).unwrap(),
                 generation,
                 attempt: if generation == 2 { "again".to_owned() } else { String::new() },
@@ -314,15 +302,18 @@ fn event(happens: Happens, saves: &mut Saves, now: Instant) -> Event {
                 acquired_at: UnixMillis(1_800_000_000_000),
                 bounds: None,
             };
-            Event::ResumeAsked { caller: CallerId(caller), resume: Box::new(resume) }
+            Event::ResumeAsked { caller: CallerId(arrived), resume: Box::new(resume) }
         }
         Happens::Suspects => Event::PauseSuspected,
         Happens::Answered { kind, request, outcome } => answered(kind, request, outcome),
+        Happens::AnsweredLast { outcome } => answered(0, 0, outcome),
         Happens::Broken { ends_now } => Event::LeaseBroken { ends_now },
         Happens::Drain(span) => Event::DrainStarted { ends: now + seconds(span) },
         Happens::DrainEnds => Event::DrainEnded,
         Happens::HandOver(span) => Event::HandOverStarted { ends: now + seconds(span) },
-        Happens::Time(_) => Event::TimePassed,
+        Happens::Time(_) | Happens::Stands { .. } => Event::TimePassed,
+        Happens::Stirred => Event::ShareStirred,
+        Happens::Moves => Event::MoveAsked,
     }
 }
 
@@ -336,7 +327,7 @@ proptest! {
         let settings = Settings { poll_cap: Duration::from_secs(5), hand_off: Duration::from_secs(5) };
         let mut now = Instant::from_boot(Duration::from_secs(1_000));
         let mut hold = Hold::new(settings, Memory::default(), 1, now);
-        let (mut ids, mut arrived, mut token) = (0, 0, 0);
+        let (mut ids, mut arrived, mut token, mut last) = (0, 0, 0, None);
         let mut queue = Queue::default();
         let mut saves = Saves::default();
         for happens in story {
@@ -344,18 +335,18 @@ proptest! {
                 now = now + Duration::from_millis(span);
             }
             // Callers have numbers of their own (`CallerId`), whatever else is out of order.
-            let happens = match happens {
-                Happens::Arrives { lease, wait, max_hold, min_hold, id, .. } => {
-                    arrived += 1;
-                    Happens::Arrives { caller: arrived, lease, wait, max_hold, min_hold, id }
+            arrived += u64::from(matches!(happens, Happens::Arrives { .. } | Happens::Resumes { .. }));
+            if let Happens::Stands { held, patience, step, turn } = happens {
+                let (patience, step) = (Duration::from_millis(patience), step.map(Duration::from_millis));
+                hold.stand(Standing { held, patience, not_before: step.map(|step| now + step), turn });
+            }
+            let happens = match (happens, last) {
+                (Happens::AnsweredLast { outcome }, Some((kind, request))) => {
+                    Happens::Answered { kind, request, outcome }
                 }
-                Happens::Resumes { generation, believes, .. } => {
-                    arrived += 1;
-                    Happens::Resumes { caller: arrived, generation, believes }
-                }
-                other => other,
+                (happens, _) => happens,
             };
-            let mut due = vec![event(happens, &mut saves, now)];
+            let mut due = vec![event(happens, &mut saves, arrived, now)];
             // A machine that is due at once, for want of a lease id, comes to rest soon.
             for round in 0.. {
                 let Some(event) = due.pop() else { break };
@@ -366,6 +357,7 @@ proptest! {
                 }
                 queue.comes(&event);
                 for action in hold.handle_event(event, now) {
+                    last = sent(&action).or(last);
                     prop_assert_eq!(queue.told(&action), Ok(()));
                     prop_assert_eq!(saves.told(&action), Ok(()));
                     if let Action::TellGranted { grant, .. } = action {

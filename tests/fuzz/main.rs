@@ -16,6 +16,7 @@ mod machine;
 mod messages;
 mod names;
 mod parts;
+mod queue;
 
 use proptest::test_runner::Config;
 

@@ -22,7 +22,7 @@ impl GrantPart for Part {
         let mut fields = fields.clone();
         fields.insert("run".to_owned(), token.to_string());
         match self.0 % 3 {
-            0 => AtGrant::Grant { fields, max_hold: Some(Duration::from_secs(self.0)) },
+            0 => AtGrant::Grant { fields, max_hold: Some(Duration::from_secs(self.0 + 1)) },
             1 => AtGrant::Settle { fields },
             _ => AtGrant::TurnAway,
         }

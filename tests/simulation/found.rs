@@ -52,7 +52,7 @@ pub(crate) const FOUND: &[Found] = &[
         what: "a cancel at the sidecar that the hold had left handed the lock on to who waited there, while its client believed (S13, S16)",
     },
     Found {
-        seed: 0,
+        seed: 7,
         faults: "",
         shown_by: Some(Bug::IgnoresGeneration),
         what: "a release with an older generation ended a hold that had been resumed just before (S16)",

@@ -224,14 +224,20 @@ impl Storage {
     }
 
     /// The account fails over to an older copy of the record (S5); the first time, the copy is made. Not while the lock
-    /// is leased, nor while a lease that was broken runs out: a store that goes back under a lease does not honour it.
-    pub(crate) fn fall_back(&mut self, now: Duration, truth: &mut Truth) {
+    /// is leased, nor while a lease that was broken runs out: a store that goes back under a lease does not honour it. Nor soon
+    /// after a grant, as with a deletion: the store's date is cut to the second, and front ends differ.
+    pub(crate) fn fall_back(&mut self, now: Duration, newest_grant: Duration, truth: &mut Truth) {
         let (at, time) = self.times(now);
         let stored = self.locks.read_record(&self.path, at, time);
         let runs = stored
             .is_ok_and(|stored| matches!(stored.lease, LeaseState::Leased | LeaseState::Breaking));
         match self.copy.take() {
-            Some(copy) if !runs && !self.is_behind(now) && self.garbled.is_none() => {
+            Some(copy)
+                if !runs
+                    && now >= newest_grant + SOON
+                    && !self.is_behind(now)
+                    && self.garbled.is_none() =>
+            {
                 self.locks.rewind_record(&self.path, copy);
                 self.only_clocks = true;
                 self.newest_ends(Ended::Gone, truth);

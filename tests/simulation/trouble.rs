@@ -73,7 +73,7 @@ impl World {
                 self.checks.counters.reset(self.storage.fields(now).as_ref());
             }
             Happening::OlderCopy => {
-                self.storage.fall_back(now, &mut self.checks.truth);
+                self.storage.fall_back(now, self.checks.newest_grant, &mut self.checks.truth);
                 self.checks.counters.reset(self.storage.fields(now).as_ref());
             }
             Happening::TokenGarbled => {

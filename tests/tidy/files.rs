@@ -63,7 +63,7 @@ fn strange_words(source: &Source) -> Vec<String> {
 
 #[test]
 fn the_repository_speaks_of_the_project_alone() {
-    let folders = ["src", "tests", "benches", "clients", "docs", "proto", ".ci"];
+    let folders = ["src", "tests", "benches", "clients", "docs", "proto", ".ci", "packaging"];
     let mut all = sources(&folders, "");
     for name in ["README.md", "Makefile", "Cargo.toml", "CONTRIBUTING.md", "SECURITY.md"] {
         let text = std::fs::read_to_string(root().join(name)).unwrap();

@@ -25,7 +25,8 @@ const MODULES: [Module; 16] = [
     // Formats of logs, bounds of leases, and the providers and rules that settings name.
     ("config", &["access", "lock", "host_id", "store", "telemetry"]),
     ("telemetry", &["coordinator", "store", "lock", "time"]),
-    ("admin", &["coordinator", "telemetry", "time"]),
+    // Schedule and timetable: values of schedules, as the page shows them.
+    ("admin", &["coordinator", "telemetry", "lock", "schedule", "time", "timetable"]),
     ("testing", &["store", "lock", "time"]),
 ];
 

@@ -9,6 +9,7 @@ mod imports;
 mod proto;
 mod rules;
 mod samples;
+mod versions;
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,8 @@ pub(crate) fn sources(folders: &[&str], ending: &str) -> Vec<Source> {
         collect(&root().join(folder), ending, &mut found);
     }
     found.sort();
+    // Pictures have no words.
+    found.retain(|path| path.extension().is_none_or(|ending| ending != "png"));
     let read = |path: PathBuf| Source {
         text: std::fs::read_to_string(&path).unwrap(),
         path: path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned(),

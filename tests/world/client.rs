@@ -110,6 +110,7 @@ impl Client {
             holder: None,
             labels: Labels::default(),
             occurrence: None,
+            trace_context: None,
         }
     }
 

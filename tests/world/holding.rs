@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    fn hears_validity(&self, holding: &mut Holding, validity: &Validity, now: Duration) {
+    pub(crate) fn hears_validity(&self, holding: &mut Holding, validity: &Validity, now: Duration) {
         if self.home == Some(holding.sidecar.index) && self.believes(holding).is_some() {
             self.believe(holding, validity, now);
         }
@@ -162,7 +162,7 @@ impl Client {
     }
 
     /// Asks for its validity, or for another `max_hold`; false if it got no answer that says that it may go on.
-    async fn ask(&self, holding: &mut Holding, extend: Option<Duration>) -> bool {
+    pub(crate) async fn ask(&self, holding: &mut Holding, extend: Option<Duration>) -> bool {
         let asked = self.world.now();
         let sidecar = holding.sidecar.clone();
         let (lease_id, generation) = (holding.lease_id, Some(holding.generation));

@@ -10,6 +10,7 @@ use leasehold::testing::{Asked, Carried, Wire};
 
 use crate::hand_over;
 use crate::lease::State as LeaseState;
+use crate::schedules;
 use crate::service::{Answer, blob_name};
 use crate::weather::Course;
 use crate::world::{State, World};
@@ -199,6 +200,7 @@ impl Link {
             state.gone[self.sidecar] = Some(now);
         }
         let name = blob_name(asked);
+        schedules::arrived(&self.world, state, (asked, &name), &answer);
         state.checks.costs.answered(
             (self.sidecar, &name),
             (asked, &answer),

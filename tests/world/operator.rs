@@ -1,5 +1,7 @@
 //! An operator, who breaks locks through a sidecar (S17).
 
+use std::time::Duration;
+
 use leasehold::coordinator::{BreakRequest, BreakResult, LockSelector};
 use leasehold::lock::Permit;
 use leasehold::store::BreakPeriod;
@@ -7,11 +9,23 @@ use leasehold::testing::SeededRandom;
 
 use crate::chance::millis;
 use crate::cost::Cause;
+use crate::lease::State;
 use crate::sidecar::{Sidecar, key};
-use crate::world::World;
+use crate::world::{self, World};
 
-/// Breaks a lock, by letting it run out or at once, and says why; one that runs out is broken at once a little later, at
-/// times (S22).
+/// For what may happen is waited no longer than this.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(250);
+
+async fn wait_for(world: &World, mut what: impl FnMut(&world::State, Duration) -> bool) {
+    let latest = world.now() + PATIENCE;
+    while world.now() < latest && !what(&world.state(), world.now()) {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Breaks a lock that somebody has, by letting it run out or at once, and says why; one that runs out is broken at once a little
+/// after its holder was told, at times (S22).
 pub(crate) async fn breaks(world: World, mut random: SeededRandom) {
     let number = |random: &mut SeededRandom, below: usize| {
         usize::try_from(random.below(below as u64)).unwrap()
@@ -19,10 +33,17 @@ pub(crate) async fn breaks(world: World, mut random: SeededRandom) {
     let sidecar = world.sidecar(number(&mut random, world.plan().sidecars));
     let lock = number(&mut random, world.plan().locks);
     tokio::time::sleep(millis(&mut random, 0, 9_000)).await;
+    let path = sidecar.path(&key(lock));
+    wait_for(&world, |state, now| {
+        state.service.blob(path.as_str()).is_some_and(|blob| blob.lease.state(now) == State::Leased)
+    })
+    .await;
     let period = if random.chance(700) { BreakPeriod::RunOut } else { BreakPeriod::Now };
+    let told = world.state().checks.revoked.len();
     break_once(&world, &sidecar, (lock, period), &mut random).await;
     if period == BreakPeriod::RunOut && random.chance(500) {
-        tokio::time::sleep(millis(&mut random, 3_000, 20_000)).await;
+        wait_for(&world, |state, _| state.checks.revoked.len() > told).await;
+        tokio::time::sleep(millis(&mut random, 0, 3_000)).await;
         break_once(&world, &sidecar, (lock, BreakPeriod::Now), &mut random).await;
     }
 }

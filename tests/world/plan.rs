@@ -100,4 +100,16 @@ impl Plan {
             ),
         }
     }
+
+    /// The same for a world of schedules: their runners come and go for longer, and save nothing.
+    pub(crate) fn of_schedules(self, chance: &Chance) -> Self {
+        let mut random = chance.of(About::Plan, 0, 5);
+        Self {
+            length: Duration::from_secs(120 + random.below(240)),
+            saves: 0,
+            max_holds: 1_000,
+            layout: Layout::Readable,
+            ..self
+        }
+    }
 }

@@ -13,6 +13,8 @@ use leasehold::store::{
 use leasehold::time::UnixMillis;
 
 use crate::notices;
+use crate::scene::Scene;
+use crate::schedules::PlantedSchedules;
 use crate::world::World;
 
 const CHECKPOINT: &str = "leasehold_checkpoint";
@@ -106,8 +108,12 @@ impl Bug {
     /// Where the search for it begins: those that are rare are looked for near where they show, for the sake of time.
     pub(crate) const fn first_seed(self) -> u64 {
         match self {
-            Self::OldTokenKept => 900,
-            Self::EndNotLearned => 300,
+            Self::PolicyIsLoss | Self::NoticeOfAnother => 40,
+            Self::NoteUnread => 80,
+            Self::TakenForNew => 95,
+            Self::ExtendForgotten | Self::ReleaseAlwaysFine => 135,
+            Self::OldTokenKept => 920,
+            Self::EndNotLearned => 2_400,
             _ => 0,
         }
     }
@@ -175,8 +181,12 @@ impl Planted {
         connect: impl Fn(Life) -> Arc<dyn LeaseStore> + Send + Sync + 'static,
     ) -> Arc<dyn LeaseStore> {
         let inner = connect(Life::Sidecar);
-        if !world.has_any_bug() {
-            return inner;
+        match world.scene() {
+            Scene::Holds(Some(_)) => {}
+            Scene::Schedules(Some(bug)) => {
+                return PlantedSchedules::wrap(world, bug, sidecar, inner);
+            }
+            Scene::Holds(None) | Scene::Schedules(None) => return inner,
         }
         let (world, connect) = (world.clone(), Box::new(connect));
         Arc::new(Self { world, sidecar, inner, connect, first_read: Mutex::default() })

@@ -52,7 +52,8 @@ impl Client {
             holding;
         stream?.breaks(millis(random, 0, 15_000));
         let attempt_id = format!("{}-{}", self.index, random.below(1 << 40));
-        let request = ResumeRequest { resume_token, attempt_id, told_valid_until: told };
+        let request =
+            ResumeRequest { resume_token, attempt_id, told_valid_until: told, trace_context: None };
         let moving = Moving { path, token, request, from, renews, log };
         loop {
             match self.try_to_resume(&moving, &to, random).await {

@@ -12,7 +12,8 @@ use crate::chance::{Chance, Fault, Only};
 use crate::client::Client;
 use crate::lease::State as LeaseState;
 use crate::link::LATEST;
-use crate::planted::Bug;
+use crate::scene::Scene;
+use crate::schedules;
 use crate::sidecar::{End, SECOND, key};
 use crate::story::{Counts, Story};
 use crate::trouble;
@@ -56,7 +57,8 @@ pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs the schedule of `seed`.
-pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcome {
+pub(crate) fn run(seed: u64, scene: impl Into<Scene>, only: Only, tell: bool) -> Outcome {
+    let scene = scene.into();
     PANICKED.with(|panicked| panicked.borrow_mut().take());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -65,10 +67,15 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
         .unwrap();
     let story = if tell { Story::told() } else { Story::default() };
     let chance = Chance::new(seed, only);
-    let world = runtime.block_on(async { World::new(chance, bug, story) });
+    let world = runtime.block_on(async { World::new(chance, scene, story) });
     let mut longest_wait = Duration::ZERO;
     let played = catch_unwind(AssertUnwindSafe(|| {
-        longest_wait = runtime.block_on(play(&world));
+        longest_wait = runtime.block_on(async {
+            match scene {
+                Scene::Holds(_) => play(&world).await,
+                Scene::Schedules(_) => schedules::play(&world).await,
+            }
+        });
     }));
     if let Some(what) = PANICKED.with(|panicked| panicked.borrow_mut().take()) {
         world.state().checks.fail(format!("panicked: {what}"), Duration::ZERO);
@@ -84,6 +91,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
         counts.insert(format!("fault: {about:?}"), *count);
     }
     counts.extend(state.service.saves.counts());
+    counts.extend(state.schedules.counts());
     counts.insert("grants".to_owned(), state.checks.grants);
     counts.insert("writes".to_owned(), state.checks.writes);
     counts.insert("writes with an older token".to_owned(), state.checks.stale_writes);
@@ -97,7 +105,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     }
 }
 
-fn has_failed(world: &World) -> bool {
+pub(crate) fn has_failed(world: &World) -> bool {
     world.state().checks.violation.is_some()
 }
 
@@ -189,6 +197,7 @@ async fn wait_once(world: World, place: usize, lock: usize) {
         holder: None,
         labels: Labels::default(),
         occurrence: None,
+        trace_context: None,
     };
     loop {
         if let Ok(mut stream) = world.sidecar(place).hold(&request) {
@@ -251,7 +260,8 @@ impl Sums {
 }
 
 /// Runs the schedules of these seeds on all cores, until one fails.
-pub(crate) fn run_many(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Sums {
+pub(crate) fn run_many(seeds: std::ops::Range<u64>, scene: impl Into<Scene>) -> Sums {
+    let scene = scene.into();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let mut sums = Sums::default();
@@ -263,10 +273,10 @@ pub(crate) fn run_many(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Sums {
             if seed >= seeds.end {
                 break;
             }
-            let mut outcome = run(seed, bug, None, false);
-            if let Some(bug) = bug {
+            let mut outcome = run(seed, scene, None, false);
+            if let Some(rules) = scene.rules() {
                 let by = |(what, _): &(String, Duration)| {
-                    bug.rules().iter().any(|rule| what.starts_with(rule))
+                    rules.iter().any(|rule| what.starts_with(rule))
                 };
                 outcome.violation = outcome.violation.filter(by);
             }
@@ -287,12 +297,13 @@ pub(crate) fn run_many(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Sums {
 }
 
 /// The fewest faults found with which `seed` still fails (delta debugging: Zeller and Hildebrandt, 2002).
-pub(crate) fn shrink(seed: u64, bug: Option<Bug>) -> Vec<Fault> {
+pub(crate) fn shrink(seed: u64, scene: impl Into<Scene>) -> Vec<Fault> {
+    let scene = scene.into();
     let fails = |faults: &[Fault]| {
         let only = faults.iter().map(|fault| fault.key()).collect();
-        run(seed, bug, Some(only), false).violation.is_some()
+        run(seed, scene, Some(only), false).violation.is_some()
     };
-    let mut faults = run(seed, bug, None, false).faults;
+    let mut faults = run(seed, scene, None, false).faults;
     let mut pieces = 2;
     while faults.len() > 1 {
         let size = faults.len().div_ceil(pieces);

@@ -15,6 +15,7 @@ pub(crate) struct Blob {
     pub(crate) made: Duration,
     pub(crate) written: Duration,
     pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) content: String,
     pub(crate) lease: Lease,
 }
 
@@ -166,6 +167,7 @@ impl Service {
             "PUT" if query.contains("comp=lease") => self.lease(name, now, asked),
             "PUT" if query.contains("comp=metadata") => self.set_metadata(name, now, asked),
             "HEAD" => properties(blob, now),
+            "GET" => content(blob),
             "DELETE" if blob.lease.state(now) == State::Leased => {
                 Answer::refused(412, "LeaseIdMissing")
             }
@@ -218,6 +220,11 @@ impl Service {
     }
 
     fn put(&mut self, name: &str, now: Duration, asked: &Asked) -> Answer {
+        let condition = asked.header("if-match");
+        let version = self.blobs.get(name).map(|blob| etag(blob.version));
+        if condition.is_some() && condition != version.as_deref() {
+            return Answer::refused(412, "ConditionNotMet");
+        }
         if let Some(blob) = self.blobs.get(name)
             && asked.header("if-none-match").is_some()
         {
@@ -228,8 +235,15 @@ impl Service {
             };
         }
         let version = self.next_version();
-        let blob =
-            Blob { version, made: now, written: now, metadata: metadata(asked), ..Blob::default() };
+        let made = self.blobs.get(name).map_or(now, |blob| blob.made);
+        let blob = Blob {
+            version,
+            made,
+            written: now,
+            metadata: metadata(asked),
+            content: String::from_utf8(asked.body.clone()).unwrap(),
+            lease: Lease::default(),
+        };
         self.blobs.insert(name.to_owned(), blob);
         self.note_written(name, now);
         Answer::done(201).with("etag", etag(version)).with("last-modified", stamp(now))
@@ -289,6 +303,14 @@ fn properties(blob: &Blob, now: Duration) -> Answer {
     let mut answer = answer;
     answer.headers.extend(fields);
     answer
+}
+
+/// All that the blob holds: nobody asks for less than that.
+fn content(blob: &Blob) -> Answer {
+    let length = blob.content.len();
+    let range = format!("bytes 0-{}/{length}", length.saturating_sub(1));
+    let answer = Answer { body: blob.content.clone(), ..Answer::done(206) };
+    answer.with("etag", etag(blob.version)).with("content-range", range)
 }
 
 fn metadata(asked: &Asked) -> BTreeMap<String, String> {

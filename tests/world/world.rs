@@ -14,6 +14,8 @@ use crate::hand_over::HandOvers;
 use crate::plan::Plan;
 use crate::planted::Bug;
 use crate::promises::Rest;
+use crate::scene::Scene;
+use crate::schedules::Judge;
 use crate::service::Service;
 use crate::sidecar::Sidecar;
 use crate::story::Story;
@@ -29,7 +31,7 @@ struct Shared {
     time: SimClock,
     start: Instant,
     plan: Plan,
-    bug: Option<Bug>,
+    scene: Scene,
     state: Mutex<State>,
     sidecars: Mutex<Vec<Sidecar>>,
 }
@@ -40,6 +42,8 @@ pub(crate) struct State {
     pub(crate) story: Story,
     pub(crate) checks: Checks,
     pub(crate) service: Service,
+    /// What is seen of schedules.
+    pub(crate) schedules: Judge,
     /// D.
     pub(crate) lease: Duration,
     pub(crate) layout: Layout,
@@ -88,13 +92,17 @@ pub(crate) struct State {
 
 impl World {
     /// Needs a runtime whose clock is paused.
-    pub(crate) fn new(chance: Chance, bug: Option<Bug>, story: Story) -> Self {
-        let plan = Plan::draw(&chance);
+    pub(crate) fn new(chance: Chance, scene: Scene, story: Story) -> Self {
+        let plan = match scene {
+            Scene::Holds(_) => Plan::draw(&chance),
+            Scene::Schedules(_) => Plan::draw(&chance).of_schedules(&chance),
+        };
         let time = SimClock::following_tokio();
         let start = time.now();
         let state = State {
             checks: Checks::new(),
-            service: Service::new(bug == Some(Bug::OldTokenKept)),
+            service: Service::new(scene == Scene::Holds(Some(Bug::OldTokenKept))),
+            schedules: Judge::default(),
             lease: Duration::from_secs(plan.lease),
             calm: false,
             cut_off: vec![Duration::ZERO; plan.sidecars],
@@ -123,7 +131,7 @@ impl World {
             story,
         };
         let (state, sidecars) = (Mutex::new(state), Mutex::default());
-        let world = Self(Arc::new(Shared { time, start, plan, bug, state, sidecars }));
+        let world = Self(Arc::new(Shared { time, start, plan, scene, state, sidecars }));
         for index in 0..world.plan().sidecars {
             let sidecar = Sidecar::start(&world, index, 0);
             world.0.sidecars.lock().unwrap().push(sidecar);
@@ -146,11 +154,11 @@ impl World {
     }
 
     pub(crate) fn has(&self, bug: Bug) -> bool {
-        self.0.bug == Some(bug)
+        self.0.scene == Scene::Holds(Some(bug))
     }
 
-    pub(crate) fn has_any_bug(&self) -> bool {
-        self.0.bug.is_some()
+    pub(crate) fn scene(&self) -> Scene {
+        self.0.scene
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

@@ -170,6 +170,7 @@ class FakeSidecar(LeaseServiceServicer):
     async def HoldLease(  # noqa: N802
         self, request: wire.HoldLeaseRequest, context: Context
     ) -> AsyncIterator[wire.HoldLeaseResponse]:
+        self.metadata = list(context.invocation_metadata() or ())
         call = HoldCall(request)
         self._holds.put_nowait(call)
         async for message in call.follow(context):

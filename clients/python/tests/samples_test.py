@@ -31,6 +31,7 @@ def the_readme_shows_the_samples_as_they_are() -> None:
         "every.py",
         "leader.py",
         "careful.py",
+        "loss_test.py",
     ]
     assert len(shown) == len(names), "each block is a sample"
     first = [line for line in shown[0].splitlines() if line]

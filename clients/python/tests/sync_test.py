@@ -195,6 +195,27 @@ async def ctrl_c_while_waiting_leaves_the_queue() -> None:
         assert b"KeyboardInterrupt" in err
 
 
+async def ctrl_c_just_before_the_waiting_is_heeded() -> None:
+    # A signal between the interpreter's last look for one and the system's wait does not interrupt that wait. Here it
+    # never does, because another thread takes the signal.
+    async with bench() as (made, _client):
+        script = (
+            "import leasehold, signal, sys\n"
+            "from leasehold._loop_thread import LoopThread\n"
+            "LoopThread.shared()\n"
+            "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
+            "with leasehold.Client(sys.argv[1]).hold('f'): pass\n"
+        )
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, made.endpoint, stderr=subprocess.PIPE
+        )
+        call = await made.sidecar.hold()
+        process.send_signal(signal.SIGINT)
+        await call.ended()
+        _out, err = await process.communicate()
+        assert b"KeyboardInterrupt" in err
+
+
 async def ctrl_c_in_a_block_releases_the_lock() -> None:
     async with bench() as (made, _client):
         script = (

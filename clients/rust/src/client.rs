@@ -185,7 +185,7 @@ impl Client {
                 Ok(Outcome::Granted(Grant::from_wire(grant)))
             }
             Some(Wire::Busy(busy)) => {
-                wanted.check(busy.understood.clone())?;
+                self.check_busy(&wanted, &busy).await?;
                 Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))))
             }
             Some(Wire::AlreadyDone(done)) => Outcome::already_done(done, &wanted),

@@ -90,12 +90,25 @@ impl Client {
         wanted: &Wanted,
         grant: &proto::Grant,
     ) -> Result<(), Error> {
-        let understood = wanted.check(grant.understood.clone());
-        if understood.is_err() {
-            // What is not released expires.
-            let _ = self.release_hold(grant.lease_id.clone(), grant.generation, None, None).await;
+        let Some(missed) = wanted.missed(grant.understood.clone()) else { return Ok(()) };
+        // What is not released expires.
+        let _ = self.release_hold(grant.lease_id.clone(), grant.generation, None, None).await;
+        Err(self.too_old(&missed).await)
+    }
+
+    /// Refuses an answer about a lock from a sidecar that did not understand what was wanted of it (S37).
+    ///
+    /// # Errors
+    /// [`Reason::Unsupported`] then.
+    pub(crate) async fn check_busy(
+        &self,
+        wanted: &Wanted,
+        busy: &proto::Busy,
+    ) -> Result<(), Error> {
+        match wanted.missed(busy.understood.clone()) {
+            Some(missed) => Err(self.too_old(&missed).await),
+            None => Ok(()),
         }
-        understood
     }
 
     /// Replaces the checkpoint of a lock that [`acquire`](Self::acquire) took, and gives its version: see
@@ -126,13 +139,15 @@ impl Client {
     ) -> Result<proto::SaveCheckpointResponse, Error> {
         let request = proto::SaveCheckpointRequest { lease_id, generation, value };
         let request = within(valid_for + CALL_TIMEOUT, request);
-        self.answer(self.short().save_checkpoint(request).await).map_err(|error| {
-            if error.reason() == Some(&Reason::CheckpointUnknown) || error.is_unanswered() {
-                Error::CheckpointUnknown(error.to_string())
-            } else {
-                error
+        match self.answer(self.short().save_checkpoint(request).await) {
+            Err(error)
+                if error.reason() == Some(&Reason::CheckpointUnknown) || error.is_unanswered() =>
+            {
+                Err(Error::CheckpointUnknown(error.to_string()))
             }
-        })
+            Err(error) => Err(self.knowing("checkpoints", error).await),
+            saved => saved,
+        }
     }
 
     /// Sets a new bound of the hold, counted from now.

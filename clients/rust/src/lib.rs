@@ -20,6 +20,8 @@ mod proto;
 mod reason;
 mod runs;
 mod schedules;
+#[cfg(all(unix, feature = "testing"))]
+pub mod testing;
 mod transport;
 mod understood;
 mod validity;

@@ -3,8 +3,8 @@
 use crate::client::{CALL_TIMEOUT, Client, within};
 use crate::error::Error;
 use crate::messages::{
-    Code, Completed, Completion, ListSchedules, LockSelector, PreviewSchedule, Schedule,
-    SchedulePage, SchedulePreview,
+    Completed, Completion, ListSchedules, LockSelector, PreviewSchedule, Schedule, SchedulePage,
+    SchedulePreview,
 };
 use crate::proto;
 
@@ -17,7 +17,7 @@ impl Client {
     pub async fn get_schedule(&self, lock: impl Into<LockSelector>) -> Result<Schedule, Error> {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::GetScheduleRequest { lock });
-        let answer = self.answer_of_schedules(self.schedules().get_schedule(request).await)?;
+        let answer = self.answer_of_schedules(self.schedules().get_schedule(request).await).await?;
         let told = answer.schedule;
         let schedule = told.ok_or(Error::Protocol("a schedule was asked for and none was told"))?;
         Ok(Schedule::from_wire(schedule))
@@ -29,7 +29,8 @@ impl Client {
     /// As [`get_schedule`](Self::get_schedule).
     pub async fn list_schedules(&self, request: ListSchedules) -> Result<SchedulePage, Error> {
         let request = within(CALL_TIMEOUT, request.into_wire());
-        let answer = self.answer_of_schedules(self.schedules().list_schedules(request).await)?;
+        let answer =
+            self.answer_of_schedules(self.schedules().list_schedules(request).await).await?;
         Ok(SchedulePage::from_wire(answer))
     }
 
@@ -42,7 +43,8 @@ impl Client {
         request: PreviewSchedule,
     ) -> Result<SchedulePreview, Error> {
         let request = within(CALL_TIMEOUT, request.into_wire());
-        let answer = self.answer_of_schedules(self.schedules().preview_schedule(request).await)?;
+        let answer =
+            self.answer_of_schedules(self.schedules().preview_schedule(request).await).await?;
         Ok(SchedulePreview::from_wire(answer))
     }
 
@@ -58,7 +60,8 @@ impl Client {
     ) -> Result<Option<Schedule>, Error> {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::PauseScheduleRequest { lock });
-        let answer = self.answer_of_schedules(self.schedules().pause_schedule(request).await)?;
+        let answer =
+            self.answer_of_schedules(self.schedules().pause_schedule(request).await).await?;
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
@@ -72,7 +75,8 @@ impl Client {
     ) -> Result<Option<Schedule>, Error> {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::ResumeScheduleRequest { lock });
-        let answer = self.answer_of_schedules(self.schedules().resume_schedule(request).await)?;
+        let answer =
+            self.answer_of_schedules(self.schedules().resume_schedule(request).await).await?;
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
@@ -89,7 +93,8 @@ impl Client {
     ) -> Result<Option<Schedule>, Error> {
         let (lock, request_id) = (Some(lock.into().into_wire()), request_id.into());
         let request = within(CALL_TIMEOUT, proto::TriggerScheduleRequest { lock, request_id });
-        let answer = self.answer_of_schedules(self.schedules().trigger_schedule(request).await)?;
+        let answer =
+            self.answer_of_schedules(self.schedules().trigger_schedule(request).await).await?;
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
@@ -111,32 +116,24 @@ impl Client {
         request: proto::CompleteRunRequest,
     ) -> Result<Completed, Error> {
         let request = within(COMPLETION_TIMEOUT, request);
-        let answer = self.answer_of_schedules(self.schedules().complete_run(request).await)?;
+        let answer = self.answer_of_schedules(self.schedules().complete_run(request).await).await?;
         Ok(Completed::from_wire(&answer))
     }
 
     /// As [`answer`](Self::answer), and says it plainly where the sidecar is older than schedules.
-    fn answer_of_schedules<T>(
+    async fn answer_of_schedules<T>(
         &self,
         answer: Result<tonic::Response<T>, tonic::Status>,
     ) -> Result<T, Error> {
-        self.answer(answer).map_err(known)
+        match self.answer(answer) {
+            Err(error) => Err(self.knowing("schedules", error).await),
+            answered => answered,
+        }
     }
 }
 
 /// An outcome is recorded under the lease, or once it is over: at most one lease duration, and a request.
 const COMPLETION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(90);
-
-/// A sidecar that does not have the service says only that (S37). One that has it, and no schedules, says why.
-pub(crate) fn known(error: Error) -> Error {
-    let has_no_service = error.code() == Some(Code::Unimplemented) && error.reason().is_none();
-    if has_no_service {
-        return Error::unsupported(
-            "the sidecar does not know schedules, because it is older than they are: update the sidecar".to_owned(),
-        );
-    }
-    error
-}
 
 #[cfg(test)]
 mod tests {

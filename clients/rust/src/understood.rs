@@ -1,8 +1,14 @@
 //! Whether a sidecar has understood what was asked for (S37).
 
+use std::time::Duration;
+
+use crate::client::{Client, within};
 use crate::error::Error;
-use crate::messages::LeaseSpec;
+use crate::messages::{Code, LeaseSpec};
 use crate::proto;
+
+/// An error waits so long at most for the sidecar's version.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Those fields of a request that change what the caller gets.
 #[derive(Clone, Debug)]
@@ -37,11 +43,8 @@ impl Wanted {
         }
     }
 
-    /// Compares with what the sidecar says that it has understood.
-    ///
-    /// # Errors
-    /// [`Reason::Unsupported`](crate::Reason::Unsupported), when it does not know a field that was set.
-    pub(crate) fn check(&self, understood: Option<proto::Understood>) -> Result<(), Error> {
+    /// What the sidecar does not know of that, by what it says that it has understood.
+    pub(crate) fn missed(&self, understood: Option<proto::Understood>) -> Option<String> {
         let understood = understood.unwrap_or_default();
         let missed = [
             ("wait_without_end", self.wait_without_end && !understood.wait_without_end),
@@ -57,13 +60,40 @@ impl Wanted {
         ];
         let missed: Vec<&str> =
             missed.into_iter().filter(|(_, is_missed)| *is_missed).map(|(name, _)| name).collect();
-        if missed.is_empty() {
-            return Ok(());
+        (!missed.is_empty()).then(|| {
+            format!(
+                "the sidecar does not know what was asked for by {}, because it is older than this request: update the \
+                 sidecar, or do not ask for it",
+                missed.join(" and ")
+            )
+        })
+    }
+}
+
+impl Client {
+    /// Says it plainly where an error is that of a sidecar without `what`, which says only that it does not have the call.
+    /// One that has the call, and may not use it, says why.
+    pub(crate) async fn knowing(&self, what: &str, error: Error) -> Error {
+        if error.code() != Some(Code::Unimplemented) || error.reason().is_some() {
+            return error;
         }
-        Err(Error::unsupported(format!(
-            "the sidecar does not know what was asked for by {}, because it is older than this request: update the \
-             sidecar, or do not ask for it",
-            missed.join(" and ")
-        )))
+        let message = format!(
+            "the sidecar does not know {what}, because it is older than they are: update the sidecar"
+        );
+        self.too_old(&message).await
+    }
+
+    /// The error of a sidecar that is too old, with the versions; of an address that several sidecars share another one
+    /// may tell its own.
+    pub(crate) async fn too_old(&self, what: &str) -> Error {
+        let request = within(QUESTION_TIMEOUT, proto::GetServerInfoRequest {});
+        let sidecar = match self.short().get_server_info(request).await {
+            Ok(info) if !info.get_ref().version.is_empty() => {
+                format!("the sidecar that answers now is version {}", info.get_ref().version)
+            }
+            Ok(_) | Err(_) => "the sidecar does not say which version it is".to_owned(),
+        };
+        let client = env!("CARGO_PKG_VERSION");
+        Error::unsupported(format!("{what}; this client is version {client}, and {sidecar}"))
     }
 }

@@ -17,6 +17,8 @@ import type { Connections, Place } from "./connections.js";
 import type { RefusedError } from "./errors.js";
 import { ProtocolError } from "./errors.js";
 import { ownRefusal, refused } from "./refusal.js";
+import { inTrace } from "./trace-context.js";
+import { knowing } from "./understood.js";
 
 /** A call that asks no holder and waits for nothing is given up after this. */
 export const CALL_TIMEOUT_MS = 30_000;
@@ -83,7 +85,7 @@ export class Rpc {
   ): Promise<R> {
     signal?.throwIfAborted();
     this.#throwIfClosed();
-    const { metadata } = this.#connections;
+    const metadata = inTrace(this.#connections.metadata);
     const place = lasting ? this.#connections.place() : undefined;
     const { channel } = place ?? { channel: this.#connections.short };
     return await new Promise<R>((resolve, reject) => {
@@ -116,7 +118,7 @@ export class Rpc {
   stream<Q, R>(method: MethodDefinition<Q, R>, request: Q): MessageStream<R> {
     this.#throwIfClosed();
     const place = this.#connections.place();
-    const { metadata } = this.#connections;
+    const metadata = inTrace(this.#connections.metadata);
     const { path, requestSerialize, responseDeserialize } = method;
     const call = place.channel.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata);
     const stream = new MessageStream<R>(call, place, this.limits.silenceMs, (ended) => this.#streams.delete(ended));
@@ -159,7 +161,8 @@ export class Rpc {
   /** Replaces the lock's checkpoint (S24). */
   async saveCheckpoint(hold: HoldId, value: Buffer, timeoutMs?: number): Promise<SaveCheckpointResponse> {
     const options = timeoutMs === undefined ? {} : { timeoutMs };
-    return await this.unary(LeaseServiceService.saveCheckpoint, { ...hold, value }, options);
+    const request = { ...hold, value };
+    return await knowing("checkpoints", () => this.unary(LeaseServiceService.saveCheckpoint, request, options));
   }
 
   /** Whether the client was closed, so that no further call can be made. */

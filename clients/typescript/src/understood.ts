@@ -3,7 +3,7 @@
 import { status } from "@grpc/grpc-js";
 
 import type { LeaseSpec, Understood } from "../gen/leasehold/v1/hold.js";
-import type { RefusedError } from "./errors.js";
+import { RefusedError } from "./errors.js";
 import { ErrorReason } from "./reason.js";
 import { ownRefusal } from "./refusal.js";
 
@@ -27,4 +27,16 @@ export function notUnderstood(spec: LeaseSpec, understood: Understood | undefine
 export function unsupported(what: string, done = "nothing is held"): RefusedError {
   const details = `the sidecar is older than this request and does not know ${what}: upgrade it; ${done}`;
   return ownRefusal(status.UNIMPLEMENTED, details, { reason: ErrorReason.UNSUPPORTED });
+}
+
+/** What `call` gives. A sidecar that does not have the call says only that (S37); one that has it says more. */
+export async function knowing<T>(what: string, call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    if (!(error instanceof RefusedError)) throw error;
+    throw error.code === status.UNIMPLEMENTED && error.reason === undefined
+      ? unsupported(what, "nothing was done")
+      : error;
+  }
 }

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
-import type { ServerOptions, ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
+import type { Metadata, ServerOptions, ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
 import { Server, ServerCredentials, status } from "@grpc/grpc-js";
 
 import type { BootReading, Clock } from "../src/boot-clock.js";
@@ -88,12 +88,14 @@ export function grant(granted: Validity, more: Partial<Grant> = {}): { $case: "g
 /** A HoldLease call that the test answers. */
 export class HoldCall {
   readonly start: HoldLeaseRequest["start"];
+  readonly metadata: Metadata;
   readonly #stream: ServerWritableStream<HoldLeaseRequest, HoldLeaseResponse>;
   isOpen = true;
 
   constructor(stream: ServerWritableStream<HoldLeaseRequest, HoldLeaseResponse>) {
     this.#stream = stream;
     this.start = stream.request.start;
+    this.metadata = stream.metadata;
     stream.on("cancelled", () => {
       this.isOpen = false;
     });
@@ -158,6 +160,8 @@ export interface Script {
   holders: string[];
   onRelease?: () => void;
   readonly asked: string[];
+  /** What came with the last acquire. */
+  metadata?: Metadata;
 }
 
 const NOT_NOW = refusal(status.UNAVAILABLE, "not now");
@@ -210,6 +214,7 @@ export class FakeSidecar {
         this.holds.items.push(new HoldCall(call));
       },
       acquireLease: ({ metadata, request }, answer) => {
+        script.metadata = metadata;
         const [token, kernel] = ["authorization", "leasehold-boot-id"].map((name) => String(metadata.get(name)[0]));
         script.asked.push(`acquire ${request.spec?.requestId ?? ""} ${String(token)} ${String(kernel)}`);
         script.waits.push(request.spec?.wait?.seconds);

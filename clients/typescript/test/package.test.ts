@@ -21,11 +21,12 @@ interface Packed {
 const USER = `
 import { Client } from "leasehold-client";
 import { LockKey } from "leasehold-client/proto";
+import { PROGRAM_VARIABLE } from "leasehold-client/testing";
 
 await using client = await Client.connect();
 await using hold = await client.hold({ function: "packed" });
 const token: number = hold.fencingToken;
-console.log(token, LockKey.create({ function: "f" }).function);
+console.log(token, LockKey.create({ function: "f" }).function, PROGRAM_VARIABLE);
 `;
 
 test("the package has what a user needs, and works", async () => {
@@ -44,7 +45,7 @@ test("the package has what a user needs, and works", async () => {
       assert.ok(paths.includes(wanted), `${wanted} is in the package`);
     }
     assert.deepEqual(
-      paths.filter((name) => /test|conformance|samples|\.tsbuildinfo/.test(name)),
+      paths.filter((name) => /\.test\.|conformance|samples|test-support|\.tsbuildinfo/.test(name)),
       [],
     );
 
@@ -69,7 +70,7 @@ test("the package has what a user needs, and works", async () => {
     // On the user's own kernel, whose clock is not the test's.
     bench.sidecar.script.report = validity("elsewhere", 1, 60);
     call.tell(grant(validity("elsewhere", 1, 60)));
-    assert.equal((await running).stdout, "65536 f\n");
+    assert.equal((await running).stdout, "65536 f LEASEHOLD_PROGRAM\n");
 
     await writeFile(path.join(user, "user.cjs"), 'console.log(typeof require("leasehold-client").Client.connect);');
     assert.equal((await run("node", ["user.cjs"], { cwd: user })).stdout, "function\n");
@@ -94,7 +95,7 @@ test("the readme's code is the samples'", async () => {
 });
 
 test("no file is longer than people read", async () => {
-  for (const folder of ["src", "src/hold", "test", "samples", "conformance"]) {
+  for (const folder of ["src", "src/hold", "src/testing", "test", "test-support", "samples", "conformance"]) {
     for (const name of await readdir(path.join(ROOT, folder))) {
       if (!name.endsWith(".ts")) continue;
       const text = await readFile(path.join(ROOT, folder, name), "utf8");

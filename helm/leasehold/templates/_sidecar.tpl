@@ -60,8 +60,15 @@
 {{- $_ := set $s "admin.allow_break" $v.admin.allowBreak -}}
 {{- $_ := set $s "admin.allow_schedule_changes" $v.admin.allowScheduleChanges -}}
 {{- if $v.admin.scheduleLabels }}{{ $_ := set $s "admin.schedule_labels" true }}{{ end -}}
+{{- if ne $v.admin.page "loopback" }}{{ $_ := set $s "admin.page" $v.admin.page }}{{ end -}}
 {{- $_ := set $s "log.format" $v.log.format -}}
 {{- with $v.log.filter }}{{ $_ := set $s "log.filter" . }}{{ end -}}
+{{- with $v.telemetry.traces -}}
+{{- with .endpoint }}{{ $_ := set $s "telemetry.traces.endpoint" . }}{{ end -}}
+{{- with .sampler }}{{ $_ := set $s "telemetry.traces.sampler" . }}{{ end -}}
+{{- with .ratio }}{{ $_ := set $s "telemetry.traces.ratio" . }}{{ end -}}
+{{- with .serviceName }}{{ $_ := set $s "telemetry.traces.service_name" . }}{{ end -}}
+{{- end -}}
 {{- toYaml $s -}}
 {{- end -}}
 

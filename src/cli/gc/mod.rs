@@ -98,7 +98,8 @@ pub(in crate::cli) async fn run(args: Args) -> anyhow::Result<Exit> {
     let text = || {
         let (verb, kept) =
             if collected.dry_run { ("would delete", "keep") } else { ("deleted", "kept") };
-        let total = format!("{verb} {} locks, {kept} {}", collected.deleted.len(), collected.kept);
+        let noun = if collected.deleted.len() == 1 { "lock" } else { "locks" };
+        let total = format!("{verb} {} {noun}, {kept} {}", collected.deleted.len(), collected.kept);
         let spared = collected.spared.iter();
         let spared =
             spared.map(|Spared { lock_path, reason }| format!("{kept} {lock_path}: {reason}"));

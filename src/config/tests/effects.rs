@@ -12,6 +12,7 @@ const BY_WORKLOAD: &str = "store.kind = 'azure'\nstore.azure.account = 'abc'\nst
                            store.azure.client_id = 'c'\nstore.azure.sign_in = 'workload_identity'\n";
 const BY_APPLICATION: &str = "store.kind = 'azure'\nstore.azure.account = 'abc'\nstore.azure.tenant_id = 't'\n\
                               store.azure.client_id = 'c'\nstore.azure.client_secret = 's'\n";
+const COLLECTOR: &str = "telemetry.traces.endpoint = 'http://a:1'\n";
 const TLS: &str = "listen.tls.certificate = 'c'\nlisten.tls.key = 'k'\n";
 
 const ROWS: &[Row] = &[
@@ -122,11 +123,22 @@ const ROWS: &[Row] = &[
     ("drain.period", "", "'1s'", "'2s'"),
     ("drain.hand_over", "", "false", "true"),
     ("admin.listen", "", "''", "'127.0.0.1:1'"),
+    ("admin.page", "", "'everyone'", "'off'"),
+    ("admin.page_hosts", "", "['a']", "['a', 'b']"),
     ("admin.allow_break", "", "true", "false"),
     ("admin.allow_schedule_changes", "", "true", "false"),
     ("admin.schedule_labels", "", "true", "false"),
     ("log.format", "", "'json'", "'human'"),
     ("log.filter", "", "'info'", "'debug'"),
+    ("telemetry.traces.enabled", COLLECTOR, "true", "false"),
+    ("telemetry.traces.endpoint", "", "'http://a:1'", "'http://b:1'"),
+    ("telemetry.traces.headers", COLLECTOR, "'a=1'", "'a=2'"),
+    ("telemetry.traces.timeout", COLLECTOR, "'1s'", "'2s'"),
+    ("telemetry.traces.ca_file", "telemetry.traces.endpoint = 'https://a:1'\n", "'a'", "'b'"),
+    ("telemetry.traces.service_name", COLLECTOR, "'a'", "'b'"),
+    ("telemetry.traces.resource_attributes", COLLECTOR, "'a=1'", "'a=2'"),
+    ("telemetry.traces.sampler", COLLECTOR, "'always_on'", "'always_off'"),
+    ("telemetry.traces.ratio", COLLECTOR, "'0.1'", "'0.2'"),
 ];
 
 #[test]
@@ -142,12 +154,13 @@ fn every_setting_changes_the_configuration() {
                 .unwrap_or_else(|error| panic!("{file}\n{error}"))
         };
         let (one, other) = (load(one), load(other));
-        let differs = one.store != other.store || sections(&one) != sections(&other);
+        let secrets = one.store != other.store || one.traces != other.traces;
+        let differs = secrets || sections(&one) != sections(&other);
         assert!(differs, "{key} has no effect");
     }
 }
 
-/// Everything but the store, which has secrets and so compares by itself, and what is shown.
+/// Everything but what has secrets and so compares by itself, and what is shown.
 fn sections(config: &Config) -> String {
     let Config { store: _, shown: _, paths, host_id, listen, access, .. } = config;
     let Config { limits, locks, drain, admin, log, .. } = config;

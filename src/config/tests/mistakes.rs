@@ -108,6 +108,7 @@ fn variables_of_clients_and_of_kubernetes_are_left_alone() {
         ("LEASEHOLD_LOCK_PATH", "x"),
         ("LEASEHOLD_LEASE_ID", "x"),
         ("LEASEHOLD_PERMIT", "0"),
+        ("LEASEHOLD_PROGRAM", "/usr/bin/leasehold"),
         ("LEASEHOLD_PRIORITY", "7"),
         ("LEASEHOLD_REBALANCE", "true"),
         ("LEASEHOLD_SHARE", "queues"),

@@ -6,6 +6,7 @@ mod effects;
 mod merging;
 mod mistakes;
 mod sections;
+mod telemetry;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -7,6 +7,7 @@ use super::request::{ScheduleChange, ScheduleInfo, SchedulePage};
 use super::task::Message;
 use crate::coordinator::Coordinator;
 use crate::coordinator::error::CallError;
+use crate::coordinator::journal::{HappeningKind, News};
 use crate::coordinator::records::{ListRequest, Under};
 use crate::coordinator::request::{LockRecord, LockSelector};
 use crate::lock::{Labels, LockPath};
@@ -115,6 +116,8 @@ impl Coordinator {
         written: VersionedPlan,
     ) {
         tracing::warn!(lock = %path, change = change.as_str(), caller, "schedule changed by an operator");
+        let news = News::of(HappeningKind::ScheduleChanged, path).saying(change.as_str());
+        self.shared.happened(news);
         self.shared.schedules.send(path, Message::PlanWritten(written));
     }
 }

@@ -13,7 +13,7 @@ use crate::coordinator::request::Grant;
 use crate::coordinator::saves::{CheckpointOutcome, Saving};
 use crate::coordinator::{Coordinator, StoreFailure, StoreFailureKind};
 use crate::hold::{Brought, SaveOutcome, Stored};
-use crate::lock::{LeaseId, Record};
+use crate::lock::{LeaseId, LockPath, Record};
 use crate::schedule::{Lease, Outcome, Report, Reported, RunId};
 use crate::timetable::UtcSecond;
 
@@ -79,9 +79,11 @@ impl Coordinator {
                     // What was saved in the same write may be another call's.
                     let version = version.filter(|_| has_checkpoint);
                     let saved = version.map(|version| CheckpointOutcome::Saved { version });
-                    if let Some(completed) =
-                        self.counted(&part, done(&desk, reported, Completion::Recorded, saved))
-                    {
+                    if let Some(completed) = self.counted(
+                        &run_id.path,
+                        &part,
+                        done(&desk, reported, Completion::Recorded, saved),
+                    ) {
                         return Ok(completed);
                     }
                 }
@@ -164,8 +166,11 @@ impl Coordinator {
                 }
                 Reported::HeldElsewhere => {}
                 Reported::Write { .. } | Reported::Recorded | Reported::Superseded => {
-                    let completed =
-                        self.counted(part, done(desk, reported, Completion::Recorded, None));
+                    let completed = self.counted(
+                        &run_id.path,
+                        part,
+                        done(desk, reported, Completion::Recorded, None),
+                    );
                     return completed.ok_or(CallError::UnknownLease);
                 }
             }
@@ -202,7 +207,11 @@ impl Coordinator {
         match self.settle_at(&run_id.path, record, lease_duration, brought).await? {
             Settling::Written => {
                 let Some(Ok(reported)) = part.reported() else { return Ok(None) };
-                Ok(self.counted(part, done(desk, reported, Completion::RecordedLate, None)))
+                Ok(self.counted(
+                    &run_id.path,
+                    part,
+                    done(desk, reported, Completion::RecordedLate, None),
+                ))
             }
             Settling::TurnedAway | Settling::Busy => Ok(None),
         }
@@ -237,7 +246,11 @@ impl Coordinator {
                     lock = %run_id.path, occasion = %run_id.occasion, attempt = run_id.attempt,
                     outcome = Outcome::from(report).as_str(), "run ended"
                 );
-                let _ = self.counted(&part, done(&desk, reported, Completion::Recorded, None));
+                let _ = self.counted(
+                    &run_id.path,
+                    &part,
+                    done(&desk, reported, Completion::Recorded, None),
+                );
             }
             // What is not stored is not known.
             (
@@ -255,11 +268,16 @@ impl Coordinator {
     }
 
     /// What came of a report is counted where it was written here: once (T23).
-    fn counted(&self, part: &ReportPart, completed: Option<Completed>) -> Option<Completed> {
+    fn counted(
+        &self,
+        path: &LockPath,
+        part: &ReportPart,
+        completed: Option<Completed>,
+    ) -> Option<Completed> {
         let completed = completed?;
         let written = part.take_tally().filter(|_| completed.completion != Completion::Superseded);
         if let Some(tally) = written {
-            self.count(&tally);
+            self.count(path, &tally);
         }
         Some(completed)
     }

@@ -2,6 +2,7 @@
 
 use super::desk::Known;
 use crate::coordinator::Coordinator;
+use crate::coordinator::journal::{HappeningKind, News};
 use crate::coordinator::observe::Observation;
 use crate::lock::LockPath;
 use crate::schedule::{Occasion, Outcome, Plan, ScheduleRecord, Tally};
@@ -27,14 +28,16 @@ pub struct ScheduleFigures {
 
 impl Coordinator {
     /// What was written here is counted.
-    pub(super) fn count(&self, tally: &Tally) {
+    pub(super) fn count(&self, path: &LockPath, tally: &Tally) {
         let observer = &self.shared.observer;
         if tally.missed() > 0 {
+            self.happened(HappeningKind::Missed, path, tally.missed().to_string());
             observer.observe(&Observation::ScheduleMissed { count: tally.missed() });
         }
         for (outcome, times) in tally.ended() {
             for _ in 0..times {
                 observer.observe(&Observation::ScheduleRunEnded { outcome });
+                self.happened(HappeningKind::RunEnded, path, outcome.as_str().to_lowercase());
             }
         }
     }
@@ -47,6 +50,11 @@ impl Coordinator {
              look for a store that was restored from a copy (T21)"
         );
         self.shared.observer.observe(&Observation::ScheduleWentBack);
+        self.happened(HappeningKind::WentBack, path, "");
+    }
+
+    pub(super) fn happened(&self, kind: HappeningKind, path: &LockPath, detail: impl Into<String>) {
+        self.shared.happened(News::of(kind, path).saying(detail));
     }
 
     /// The schedules with subscribers here, in no order.

@@ -359,6 +359,7 @@ impl Task {
             holder: subscriber.holder.clone(),
             labels: subscriber.labels.clone(),
             occurrence: None,
+            trace_context: None,
         };
         let (id, events, life) =
             (subscriber.id, subscriber.events.clone(), subscriber.life.clone());

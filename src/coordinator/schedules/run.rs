@@ -16,6 +16,7 @@ use crate::coordinator::Coordinator;
 use crate::coordinator::caller::HoldStream;
 use crate::coordinator::error::CallError;
 use crate::coordinator::hold_event::HoldEvent;
+use crate::coordinator::journal::HappeningKind;
 use crate::coordinator::observe::Observation;
 use crate::coordinator::request::Grant;
 use crate::hold::LossReason;
@@ -34,6 +35,8 @@ pub(super) enum RunEnd {
     Busy,
     /// The lock could not be had.
     Failed(CallError),
+    /// A run does not go on here; its subscriber was told so last.
+    NotResumed(CallError),
     /// The run is over. `released`: by a call.
     Over { run_id: RunId, released: bool },
     /// Its deadline came, and no outcome has (T12).
@@ -80,9 +83,15 @@ impl Run {
                 Some(HoldEvent::Settled { written }) => return self.settled(written),
                 // A run names no occurrence.
                 Some(HoldEvent::AlreadyDone(_) | HoldEvent::Skipped { .. }) => {}
-                Some(HoldEvent::Failed(error)) => return RunEnd::Failed(error),
-                Some(HoldEvent::Lost { reason, .. }) => {
-                    return RunEnd::Failed(CallError::HoldLost { reason });
+                Some(HoldEvent::Failed(error)) => return self.failed(error),
+                Some(HoldEvent::Lost { reason, detail, break_note }) => {
+                    let Begin::Resume(told) = &self.begin else {
+                        return RunEnd::Failed(CallError::HoldLost { reason });
+                    };
+                    // Its runner acts on it until it is told (S12, S16).
+                    let run_id = told.run_id.clone();
+                    self.tell(ScheduleEvent::Lost { reason, detail, break_note });
+                    return RunEnd::Over { run_id, released: false };
                 }
                 Some(
                     HoldEvent::Renewed(_)
@@ -93,8 +102,19 @@ impl Run {
                     | HoldEvent::Draining { .. },
                 ) => {}
                 Some(HoldEvent::Released(_)) | None => {
-                    return RunEnd::Failed(CallError::HoldReleased);
+                    return self.failed(CallError::HoldReleased);
                 }
+            }
+        }
+    }
+
+    /// Who goes on with a run is told that it does not go on here, and may try again, here or elsewhere (S16).
+    fn failed(&self, error: CallError) -> RunEnd {
+        match &self.begin {
+            Begin::Start(_) => RunEnd::Failed(error),
+            Begin::Resume(_) => {
+                self.tell(ScheduleEvent::Failed(error.clone()));
+                RunEnd::NotResumed(error)
             }
         }
     }
@@ -104,7 +124,7 @@ impl Run {
         self.say_back(part);
         match part.decision() {
             Some(StartDecision::Settled { record, tally }) if written => {
-                self.coordinator.count(&tally);
+                self.coordinator.count(&self.path, &tally);
                 self.desk.learn(Some(*record));
             }
             Some(StartDecision::Nothing { record }) => {
@@ -136,7 +156,7 @@ impl Run {
             Begin::Resume(told) => told.clone(),
             Begin::Start(part) => match part.decision() {
                 Some(StartDecision::Run { token, record, told, tally }) if token == grant.token => {
-                    self.coordinator.count(&tally);
+                    self.coordinator.count(&self.path, &tally);
                     self.desk.learn(Some(*record));
                     if told.attempt == 1 {
                         let lateness = told.lateness;
@@ -168,6 +188,8 @@ impl Run {
             missed = told.missed_count,
             "run started"
         );
+        let detail = format!("{}, attempt {}", run_id.occasion, run_id.attempt);
+        self.coordinator.happened(HappeningKind::RunStarted, &self.path, detail);
         let run = ScheduleEvent::Run(Box::new(RunGrant { grant: grant.clone(), told: *told }));
         if self.events.capacity() <= 1 || self.events.try_send(run).is_err() {
             // Nobody was told: the hold ends, and the run counts as an attempt (T6).
@@ -181,6 +203,8 @@ impl Run {
         let mut returns_at: Option<Pin<Box<Sleep>>> = None;
         loop {
             let next = tokio::select! {
+                // In this order, so that a simulated world repeats what it did.
+                biased;
                 event = self.hold.next() => Next::Event(event),
                 life = ended(&mut self.life) => Next::Life(life),
                 () = over(&mut returns_at) => Next::Return,

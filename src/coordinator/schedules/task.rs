@@ -138,6 +138,8 @@ impl Task {
             self.set_timer();
             let is_draining = *self.draining.borrow();
             tokio::select! {
+                // In this order, so that a simulated world repeats what it did.
+                biased;
                 // The task keeps a sender itself, so there is always another message.
                 Some(message) = self.messages.recv() => self.take(message).await,
                 () = self.bell.0.notify.notified() => {}
@@ -225,7 +227,7 @@ impl Task {
             }
             return self.finish_released();
         }
-        self.running.retain(|running| running.turn != turn);
+        let ended = self.running.extract_if(.., |running| running.turn == turn).next();
         match end {
             RunEnd::Settled => self.looking.after_run(now),
             RunEnd::Busy => {
@@ -233,6 +235,14 @@ impl Task {
                 self.look_after_busy(now);
             }
             RunEnd::Failed(error) => self.look_failed(&error, now),
+            RunEnd::NotResumed(error) => {
+                tracing::info!(lock = %self.target.path, %error, "a run does not go on here");
+                if let Some(ended) = ended {
+                    self.leave(ended.subscriber);
+                }
+                self.desk.known().is_last_runner = false;
+                self.look_after_busy(now);
+            }
             RunEnd::Over { run_id, .. } => {
                 tracing::warn!(
                     lock = %self.target.path, occasion = %run_id.occasion, attempt = run_id.attempt,

@@ -148,7 +148,12 @@ impl Client {
         let sidecar = self.sidecar();
         let told_valid_until = self.random.chance(500).then(|| self.checker.told(belief)).flatten();
         let resume_token = grant.resume_token.clone();
-        let request = ResumeRequest { attempt_id: String::new(), resume_token, told_valid_until };
+        let request = ResumeRequest {
+            attempt_id: String::new(),
+            resume_token,
+            told_valid_until,
+            trace_context: None,
+        };
         let mut stream = sidecar.coordinator.resume(&request).unwrap();
         let Some(resumed) = first_grant(&mut stream).await else {
             self.checker.ended(belief);

@@ -10,6 +10,7 @@ use super::rig::{
     Account, LEASE, MINUTE, SECOND, granted, next, next_but_renewals, pass, path, request,
     settings, settle, waiting,
 };
+use super::sharing::listener;
 use crate::coordinator::{
     CallError, Coordinator, HoldEvent, HoldRequest, LossReason, NoObserver, Observation, Observer,
     Outcome, Released, StoreFailureKind,
@@ -254,4 +255,22 @@ async fn a_request_that_hangs_delays_no_command() {
     assert!(matches!(extended, Err(CallError::HoldReleased)), "{extended:?}");
     assert_eq!(account.now(), before, "answered at once");
     assert_eq!(grant.path, path("slow"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s34_a_lock_whose_task_panicked_counts_for_its_share_no_more() {
+    let account = Account::new();
+    let faulty = Arc::new(Faulty::default());
+    let sidecar = account.sidecar_with(Arc::clone(&faulty) as _, 1, |_| {});
+    let (mut failing, _) = sidecar.hold(&listener("failing", false)).await;
+    pass(LEASE / 6).await;
+    let (_sound, _) = sidecar.hold(&listener("sound", false)).await;
+    faulty.0.store(true, Ordering::Relaxed);
+    while !matches!(next(&mut failing).await, HoldEvent::Lost { .. }) {}
+    settle().await;
+    assert_eq!(sidecar.coordinator.gauges().share_locks, 1);
+    // Who waits for others of the share has its turn.
+    let mut waits = sidecar.coordinator.hold(&listener("another", false)).unwrap();
+    let granted = tokio::time::timeout(MINUTE, granted(&mut waits)).await;
+    assert!(granted.is_ok(), "nobody here acquires any other lock of the share");
 }

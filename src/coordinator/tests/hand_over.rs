@@ -37,6 +37,7 @@ async fn resume(account: &Account, sidecar: &Sidecar, grant: &Grant) -> Result<G
         resume_token: grant.resume_token.clone(),
         attempt_id: "one".to_owned(),
         told_valid_until: Some(told),
+        trace_context: None,
     };
     let mut stream = sidecar.coordinator.resume(&request).unwrap();
     match next(&mut stream).await {

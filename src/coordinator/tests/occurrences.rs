@@ -146,6 +146,7 @@ async fn s16_a_hold_that_was_resumed_elsewhere_still_has_its_occurrence() {
         resume_token: first.resume_token.clone(),
         attempt_id: "try".to_owned(),
         told_valid_until: None,
+        trace_context: None,
     };
     let mut resumed = there.coordinator.resume(&resume).unwrap();
     let second = granted(&mut resumed).await;

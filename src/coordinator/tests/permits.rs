@@ -176,6 +176,7 @@ async fn s16_s28_a_permit_is_resumed_at_another_sidecar() {
         attempt_id: "one".to_owned(),
         resume_token: grant.resume_token.clone(),
         told_valid_until: Some(grant.validity.valid_until.clone()),
+        trace_context: None,
     };
     let there = account.sidecar();
     let mut resumed = there.coordinator.resume(&resume).unwrap();
@@ -282,6 +283,7 @@ async fn s15_s16_each_permit_goes_on_at_the_replacement() {
             attempt_id: "one".to_owned(),
             resume_token: grant.resume_token.clone(),
             told_valid_until: Some(grant.validity.valid_until.clone()),
+            trace_context: None,
         };
         let mut stream = new.coordinator.resume(&request).unwrap();
         let again = granted(&mut stream).await;

@@ -12,6 +12,7 @@ fn resume(grant: &Grant) -> ResumeRequest {
         attempt_id: String::new(),
         resume_token: grant.resume_token.clone(),
         told_valid_until: Some(grant.validity.valid_until.clone()),
+        trace_context: None,
     }
 }
 
@@ -129,6 +130,7 @@ async fn s19_a_resume_token_that_is_not_ours_is_refused() {
             attempt_id: String::new(),
             resume_token: token.to_owned(),
             told_valid_until: None,
+            trace_context: None,
         };
         let refused = sidecar.coordinator.resume(&request).unwrap_err();
         assert!(matches!(refused, CallError::ResumeToken), "{token}: {refused}");

@@ -218,6 +218,7 @@ pub(super) fn request(function: &str) -> HoldRequest {
         holder: None,
         labels: Labels::default(),
         occurrence: None,
+        trace_context: None,
     }
 }
 

@@ -26,6 +26,7 @@ async fn resumed(sidecar: &Sidecar, grant: &Grant) -> (HoldStream, Grant) {
         resume_token: grant.resume_token.clone(),
         attempt_id: "try".to_owned(),
         told_valid_until: None,
+        trace_context: None,
     };
     let mut stream = sidecar.coordinator.resume(&request).unwrap();
     let grant = granted(&mut stream).await;

@@ -49,6 +49,7 @@ async fn t19_grants_saves_resumes_and_releases_keep_the_fields_of_a_schedule() {
         resume_token: granted_here.resume_token.clone(),
         attempt_id: "try".to_owned(),
         told_valid_until: None,
+        trace_context: None,
     };
     let mut resumed = there.coordinator.resume(&resume).unwrap();
     let resumed_there = granted(&mut resumed).await;

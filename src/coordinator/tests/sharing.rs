@@ -16,13 +16,13 @@ use crate::hold::LossReason;
 use crate::lock::{Priority, ShareName, Sharing};
 use crate::store::{LeaseState, Operation};
 
-fn of(priority: u32, request: HoldRequest) -> HoldRequest {
+pub(super) fn of(priority: u32, request: HoldRequest) -> HoldRequest {
     let priority = Priority::new(priority).unwrap();
     HoldRequest { sharing: Sharing { priority, yields: true, share: None }, ..request }
 }
 
 /// What a listener asks for that shares its locks.
-fn listener(function: &str, rebalance: bool) -> HoldRequest {
+pub(super) fn listener(function: &str, rebalance: bool) -> HoldRequest {
     let share = ShareName::new("listeners").ok();
     let sharing = Sharing { priority: Priority::NONE, yields: rebalance, share };
     HoldRequest { sharing, rebalance, ..waiting(function, WAIT_WITHOUT_END) }
@@ -34,14 +34,14 @@ fn named(account: &Account, name: &str) -> Sidecar {
 }
 
 /// The holder is told that it has until its lease expires, and for which priority.
-async fn revoked(stream: &mut HoldStream) -> Priority {
+pub(super) async fn revoked(stream: &mut HoldStream) -> Priority {
     match next_but_renewals(stream).await {
         HoldEvent::Revoked { break_note: Some(note), .. } => note.for_priority.unwrap(),
         other => panic!("{other:?}"),
     }
 }
 
-async fn release(sidecar: &Sidecar, grant: &Grant) {
+pub(super) async fn release(sidecar: &Sidecar, grant: &Grant) {
     sidecar.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
 }
 
@@ -186,6 +186,28 @@ async fn s34_whoever_has_some_of_a_share_reads_and_takes_what_stays_free() {
     assert!(after >= SECOND, "two locks are held here: {after:?}");
     let counts = here.counts();
     assert_eq!(counts.of(Operation::Acquire), 1, "{counts}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s34_a_lock_that_was_had_in_between_has_not_stayed_free() {
+    let account = Account::new();
+    let (here, there) = (named(&account, "a"), named(&account, "b"));
+    let mut held = Vec::new();
+    for number in 0..20 {
+        held.push(here.hold(&listener(&format!("l{number}"), false)).await);
+    }
+    let (_theirs, first) = there.hold(&listener("other", false)).await;
+    let mut waits = here.coordinator.hold(&listener("other", false)).unwrap();
+    pass(20 * SECOND).await;
+    release(&there, &first).await;
+    // It is seen free within a poll cap, and left alone for ten seconds.
+    pass(8 * SECOND).await;
+    let (_theirs, second) = there.hold(&listener("other", false)).await;
+    release(&there, &second).await;
+    let released = account.now();
+    granted(&mut waits).await;
+    let after = account.now() - released;
+    assert!(after >= 10 * SECOND, "twenty locks are held here: {after:?}");
 }
 
 /// Holds a lock until the stream is dropped.

@@ -12,8 +12,12 @@ mod machine {
     pub(super) use crate::hold::Hold;
 }
 mod keeping;
+mod moves;
 mod noticing;
+mod overruled;
+mod overruling;
 mod parts;
+mod proving;
 mod recording;
 mod renewing;
 mod resuming;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::hold::{Action, Event, Failure, LeaseGranted, Look, NoteSeen, Stored};
+use crate::hold::{Action, Event, Failure, LeaseGranted, Look, NoteSeen, Rival, Stored};
 use crate::lock::{ETag, Fields, LeaseId};
 use crate::time::UnixMillis;
 
@@ -53,6 +53,23 @@ impl Table {
         }
     }
 
+    /// The note of a break that was not done: its request was lost.
+    pub(super) const fn note_break(&mut self, note: NoteSeen) {
+        self.note = Some(note);
+    }
+
+    /// S33, S35: for a waiting caller.
+    fn break_for(&mut self, if_match: &ETag, rival: &Rival, now: Duration) -> Result<(), Failure> {
+        if self.leased(now).is_none() {
+            return Err(Failure::Taken);
+        }
+        if *if_match != self.etag() {
+            return Err(Failure::Changed);
+        }
+        self.break_softly(Some(note_for(rival)));
+        Ok(())
+    }
+
     /// Somebody writes a field that is not ours.
     pub(super) fn touch(&mut self) {
         let value = self.version.to_string();
@@ -95,6 +112,10 @@ impl Table {
                 let answer =
                     self.renew(*lease_id, if_match.as_ref(), now).map(|()| Self::time(now));
                 Event::RenewAnswered { request: *request, answer }
+            }
+            Action::SendBreak { request, if_match, rival, .. } => {
+                let answer = self.break_for(if_match, rival, now);
+                Event::BreakAnswered { request: *request, answer }
             }
             Action::SendRelease { request, lease_id, if_match, .. } => {
                 let answer = self.release(*lease_id, if_match.as_ref());
@@ -184,6 +205,12 @@ impl Table {
     }
 }
 
+/// The note that is left for `rival`.
+pub(super) const fn note_for(rival: &Rival) -> NoteSeen {
+    let for_priority = Some((rival.priority, rival.at));
+    NoteSeen { token: rival.token, runs_out: true, for_priority }
+}
+
 /// The answer to `action` that it failed; none if it is not for the store.
 pub(super) fn failed(action: &Action, failure: Failure) -> Option<Event> {
     Some(match action {
@@ -201,6 +228,9 @@ pub(super) fn failed(action: &Action, failure: Failure) -> Option<Event> {
         }
         Action::SendRenew { request, .. } => {
             Event::RenewAnswered { request: *request, answer: Err(failure) }
+        }
+        Action::SendBreak { request, .. } => {
+            Event::BreakAnswered { request: *request, answer: Err(failure) }
         }
         Action::SendRelease { request, .. } => {
             Event::ReleaseAnswered { request: *request, answer: Err(failure) }

@@ -52,7 +52,7 @@ mod wired {
     use async_trait::async_trait;
     use azure_core::error::ErrorKind;
     use azure_core::http::headers::Headers;
-    use azure_core::http::{AsyncRawResponse, HttpClient, Request, StatusCode};
+    use azure_core::http::{AsyncRawResponse, Body, HttpClient, Request, StatusCode};
 
     use crate::testing::{Asked, Carried, Wire};
 
@@ -66,6 +66,7 @@ mod wired {
     #[async_trait]
     impl HttpClient for Wired {
         async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
+            let failed = |kind, io: IoKind| Err(azure_core::Error::new(kind, IoError::from(io)));
             let headers = request.headers().iter();
             let asked = Asked {
                 method: request.method().to_string(),
@@ -73,9 +74,12 @@ mod wired {
                 headers: headers
                     .map(|(name, value)| (name.as_str().to_owned(), value.as_str().to_owned()))
                     .collect(),
+                body: match request.body() {
+                    Body::Bytes(bytes) => bytes.to_vec(),
+                    Body::SeekableStream(_) => return failed(ErrorKind::Io, IoKind::Unsupported),
+                },
             };
             let carried = tokio::time::timeout(self.timeout, self.wire.carry(asked)).await;
-            let failed = |kind, io: IoKind| Err(azure_core::Error::new(kind, IoError::from(io)));
             match carried {
                 Ok(Carried::Answer { status, headers, body }) => {
                     let mut answered = Headers::new();

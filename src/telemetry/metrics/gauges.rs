@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::Metrics;
+use super::{Metrics, traces};
 use crate::coordinator::{Coordinator, StoreStatus};
 use crate::time::UnixMillis;
 
@@ -19,6 +19,11 @@ impl Metrics {
     /// Counts the tasks of further runtimes too. The first ones count: there is one server.
     pub fn follow_runtimes(&self, runtimes: Vec<Handle>) {
         let _ = self.inner.runtimes.set(runtimes);
+    }
+
+    /// What counts the spans of traces.
+    pub(in crate::telemetry) fn trace_counts(&self) -> traces::Families {
+        self.inner.families.traces.clone()
     }
 
     /// Sets every gauge to what is true now.

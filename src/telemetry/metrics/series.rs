@@ -26,6 +26,7 @@ impl Families {
         }
         self.schedules.make_known_series();
         self.sharing.make_known_series();
+        self.traces.make_known_series();
         drop(self.renewals.get_or_create(&renewal_labels(None)));
         for failure in RenewalFailure::EXPECTED {
             drop(self.renewals.get_or_create(&renewal_labels(Some(failure))));

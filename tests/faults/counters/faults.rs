@@ -46,6 +46,10 @@ impl Storm {
         self.passing.iter().any(|(_, passing)| what(passing))
     }
 
+    fn is_late(&self, seat: usize) -> bool {
+        self.is_passing(|what| matches!(what, Passing::Late(late, ..) if *late == seat))
+    }
+
     fn is_whole(&self, sidecar: usize) -> bool {
         !self.is_passing(|what| {
             [
@@ -222,7 +226,8 @@ impl Storm {
             Fault::KillSidecar => self.kill_sidecar(sidecar),
             Fault::KillSidecarOfSave => self.kill_while_saving(false),
             Fault::KillClientOfSave => self.kill_while_saving(true),
-            Fault::KillClient => self.seats[seat].handle.kill(),
+            // One that is late has yet to write what the control loses.
+            Fault::KillClient => !self.is_late(seat) && self.seats[seat].handle.kill(),
             Fault::StopSidecar if self.is_whole(sidecar) => {
                 self.sidecars[sidecar].stop().await;
                 self.statistics.count("fault: a sidecar was stopped");
@@ -296,7 +301,11 @@ impl Storm {
     pub(super) fn missing(&self) -> Vec<String> {
         let saved = languages().into_iter().map(|language| format!("saved: {language}"));
         let all = MUST_OCCUR.into_iter().map(str::to_owned).chain(saved);
-        all.filter(|what| self.statistics.sum(what) == 0).collect()
+        let mut missing: Vec<_> = all.filter(|what| self.statistics.sum(what) == 0).collect();
+        if self.shared.journal(|journal| journal.lost_unchecked()) == 0 {
+            missing.push("the control lost a write".to_owned());
+        }
+        missing
     }
 
     /// The fault that is due acts, if it can.

@@ -238,7 +238,6 @@ async fn storm(seed: u64, kills: u64) {
                 _ => assert!(traces::check(&traced) > 0, "{lock} was never granted"),
             }
         }
-        assert!(journal.lost_unchecked() > 0, "the control lost nothing");
     });
     assert!(storm.statistics.sum("killed: ") >= kills);
     assert_eq!(storm.missing(), [""; 0], "never occurred");

@@ -22,6 +22,7 @@ from leasehold._errors import (
 )
 from leasehold._grants import Loss
 from leasehold._listening import Listening
+from leasehold._tracing import trace_metadata
 from leasehold.v1.hold_pb2 import ReleaseResult, Validity
 from leasehold.v1.lease_service_pb2 import (
     GetHoldRequest,
@@ -128,7 +129,7 @@ class Calls:
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What each call carries besides its request."""
-        return (*self._connector.metadata(), *self._kernel)
+        return (*self._connector.metadata(), *self._kernel, *trace_metadata())
 
     async def close(self) -> None:
         """Close the connections."""

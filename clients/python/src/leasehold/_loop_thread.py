@@ -5,7 +5,9 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Generic, TypeVar
 
 from leasehold._errors import ClosedError, LeaseholdError
 
@@ -13,6 +15,9 @@ _T = TypeVar("_T")
 
 _END_TIMEOUT: Final = 5.0
 """The process's end waits so many seconds at most for the loop's."""
+
+_NAP: Final = 1.0
+"""No wait is longer without a look for a signal: one that comes just before the wait does not interrupt it."""
 
 
 class LoopThread:
@@ -50,27 +55,14 @@ class LoopThread:
             # The interpreter closes iterators that were left open when no thread runs any more.
             work.close()
             raise ClosedError("the process is ending")
-        handing_over = threading.Lock()
-        given_up = False
-        given: list[_T] = []
-
-        async def handed_over() -> _T:
-            result = await work
-            with handing_over:
-                if given_up and undo is not None:
-                    undo(result)
-                given.append(result)
-            return result
-
-        future = asyncio.run_coroutine_threadsafe(handed_over(), self._loop)
+        call = _Call(self._loop, work, undo)
         try:
-            return future.result()
+            self._loop.call_soon_threadsafe(call.begin)
+            return call.wait()
         except BaseException:
-            with handing_over:
-                given_up = True
-                if given and undo is not None:
-                    self._loop.call_soon_threadsafe(undo, given[0])
-            future.cancel()
+            # With the process the loop has ended, and all that was done in it.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(call.give_up)
             raise
 
     def _end(self) -> None:
@@ -90,3 +82,49 @@ class LoopThread:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
         self._loop.stop()
+
+
+class _Call(Generic[_T]):
+    """Work that is done in the loop, while another thread waits for it."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[Any, Any, _T],
+        undo: Callable[[_T], None] | None,
+    ) -> None:
+        """Begin nothing yet."""
+        self._loop: Final = loop
+        self._work: Final = work
+        self._undo: Final = undo
+        self._task: asyncio.Task[_T] | None = None
+        # Not a future of the other thread: a signal in its lock's own code could leave that lock taken.
+        self._ended: Final[SimpleQueue[asyncio.Task[_T]]] = SimpleQueue()
+
+    def wait(self) -> _T:
+        """Give what the work gives, or raise what it raises."""
+        while True:
+            try:
+                task = self._ended.get(timeout=_NAP)
+            except Empty:
+                continue
+            if task.cancelled():
+                raise ClosedError("the process is ending")
+            return task.result()
+
+    def begin(self) -> None:
+        """Do the work; called in the loop."""
+        self._task = self._loop.create_task(self._work)
+        self._task.add_done_callback(self._ended.put)
+
+    def give_up(self) -> None:
+        """Cancel the work, and undo what it gives all the same; called in the loop."""
+        if self._task is None:
+            self._work.close()
+            return
+        self._task.cancel()
+        self._task.add_done_callback(self._forget)
+
+    def _forget(self, task: "asyncio.Task[_T]") -> None:
+        if not task.cancelled() and task.exception() is None and self._undo is not None:
+            self._undo(task.result())

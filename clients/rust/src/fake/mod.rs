@@ -97,6 +97,8 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool + Send +
 /// A HoldLease call that the test answers.
 pub(crate) struct HoldCall {
     pub(crate) start: hold_lease_request::Start,
+    /// The trace that came with it, or nothing.
+    pub(crate) traceparent: String,
     events: mpsc::Sender<Result<HoldLeaseResponse, Status>>,
 }
 

@@ -55,8 +55,10 @@ impl LeaseService for Service {
         request: Request<HoldLeaseRequest>,
     ) -> Answer<Self::HoldLeaseStream> {
         let (events, stream) = mpsc::channel(8);
+        let parent = request.metadata().get("traceparent");
+        let traceparent = parent.map_or("", |value| value.to_str().unwrap()).to_owned();
         let start = request.into_inner().start.unwrap();
-        let _gone = self.calls.send(HoldCall { start, events });
+        let _gone = self.calls.send(HoldCall { start, events, traceparent });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 

@@ -93,14 +93,18 @@ async fn ask(
         match stream.next(client.settings.silence).await.map_err(refused)? {
             Event::Granted(grant) => break grant,
             Event::Busy(busy) => {
-                wanted.check(busy.understood.clone())?;
+                client.check_busy(&wanted, &busy).await?;
                 return Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))));
             }
             Event::AlreadyDone(done) => return Outcome::already_done(done, &wanted),
             Event::Skipped(skipped) => return Outcome::skipped(&skipped, &wanted),
             Event::Lost(lost) => return Err(Error::Lost(Loss::from_wire(lost))),
             Event::Waiting(place) => {
-                wanted.check(place.understood.clone())?;
+                if let Some(missed) = wanted.missed(place.understood.clone()) {
+                    // It leaves the queue first.
+                    drop(stream);
+                    return Err(client.too_old(&missed).await);
+                }
                 *heard = true;
                 waiting(Waiting::from_wire(place));
             }

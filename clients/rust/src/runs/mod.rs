@@ -28,7 +28,6 @@ use crate::hold::{Message, Stream, retry_after, silent};
 use crate::messages::{DefinitionInForce, Standby, Subscription, UnderstoodSchedule, duration};
 use crate::proto::subscribe_schedule_response::Event;
 use crate::proto::{self, SubscribeScheduleRequest, SubscribeScheduleResponse};
-use crate::schedules::known;
 
 pub use run::Run;
 
@@ -224,8 +223,8 @@ impl Runs {
                 Place::Here(here) => here.stream.next(self.client.settings.silence).await,
             };
             match heard {
-                Ok(event) => self.hear(event)?,
-                Err(status) => self.interrupted(&status)?,
+                Ok(event) => self.hear(event).await?,
+                Err(status) => self.interrupted(&status).await?,
             }
         }
     }
@@ -240,11 +239,11 @@ impl Runs {
     }
 
     /// Takes in an event between runs.
-    fn hear(&mut self, event: Event) -> Result<(), Error> {
+    async fn hear(&mut self, event: Event) -> Result<(), Error> {
         match event {
-            Event::Standby(standby) => self.stand_by(standby)?,
+            Event::Standby(standby) => self.stand_by(standby).await?,
             Event::Run(run) => {
-                self.check_understood()?;
+                self.check_understood().await?;
                 self.granted = Some(Box::new(run));
             }
             Event::DefinitionInForce(definition) => {
@@ -266,7 +265,7 @@ impl Runs {
         Ok(())
     }
 
-    fn stand_by(&mut self, mut standby: proto::Standby) -> Result<(), Error> {
+    async fn stand_by(&mut self, mut standby: proto::Standby) -> Result<(), Error> {
         if let Some(understood) = standby.understood.take() {
             let understood = UnderstoodSchedule::from_wire(understood);
             self.tells.tell(ScheduleEvent::Subscribed(understood.clone()));
@@ -275,7 +274,7 @@ impl Runs {
                 here.understood = true;
             }
         }
-        self.check_understood()?;
+        self.check_understood().await?;
         self.pause = FIRST_PAUSE;
         let standby = Standby::from_wire(standby);
         self.tells.tell(ScheduleEvent::Standby(standby.clone()));
@@ -284,20 +283,19 @@ impl Runs {
     }
 
     /// S37: what did not say how it understood the schedule does not know it.
-    fn check_understood(&mut self) -> Result<(), Error> {
+    async fn check_understood(&mut self) -> Result<(), Error> {
         if matches!(&self.place, Place::Here(here) if here.understood) {
             return Ok(());
         }
         self.place = Place::Away;
-        Err(Error::unsupported(
-            "the sidecar has not said how it understood the schedule: another version of it is needed".to_owned(),
-        ))
+        let what = "the sidecar has not said how it understood the schedule: another version of it is needed";
+        Err(self.client.too_old(what).await)
     }
 
     /// Puts the next try off for a little.
-    fn interrupted(&mut self, status: &Status) -> Result<(), Error> {
+    async fn interrupted(&mut self, status: &Status) -> Result<(), Error> {
         self.place = Place::Away;
-        let error = known(self.client.error(status));
+        let error = self.client.knowing("schedules", self.client.error(status)).await;
         if self.understood.is_none() || !error.is_transient() {
             return Err(error);
         }

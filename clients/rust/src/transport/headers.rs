@@ -83,6 +83,8 @@ impl tonic::service::Interceptor for Headers {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         let method = request.extensions().get::<GrpcMethod<'static>>();
         let method = method.map(|method| method.method().to_owned()).unwrap_or_default();
+        #[cfg(feature = "otel")]
+        super::trace::add(request.metadata_mut());
         let mut call = Call { method, metadata: Vec::new() };
         for interceptor in &self.interceptors {
             interceptor

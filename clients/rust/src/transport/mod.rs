@@ -8,6 +8,8 @@ mod endpoint;
 mod headers;
 mod pool;
 mod tls;
+#[cfg(feature = "otel")]
+mod trace;
 
 pub(crate) use dial::Dial;
 pub(crate) use endpoint::{Address, KeepAlive};

@@ -7,8 +7,9 @@ import type { Holds } from "../hold/held.js";
 import type { CallOptions, LockName, LockReference } from "../request.js";
 import { lockKey, lockSelector, under, wholeNumber } from "../request.js";
 import type { Rpc } from "../rpc.js";
+import { knowing } from "../understood.js";
 import type { CompletedRun, Completion } from "./completion.js";
-import { completeRun, completionRequest, known } from "./completion.js";
+import { completeRun, completionRequest } from "./completion.js";
 import type { EveryOptions, RunWork } from "./every.js";
 import { every } from "./every.js";
 import type { Run } from "./run.js";
@@ -109,7 +110,9 @@ export abstract class ScheduleClient {
    */
   async getSchedule(lock: LockReference, options: CallOptions = {}): Promise<Schedule> {
     const request = { lock: lockSelector(lock) };
-    const { schedule } = await known(() => this.rpc.unary(ScheduleServiceService.getSchedule, request, options));
+    const { schedule } = await knowing("schedules", () =>
+      this.rpc.unary(ScheduleServiceService.getSchedule, request, options),
+    );
     if (schedule === undefined) throw new ProtocolError("a schedule was asked for and none was told");
     return schedule;
   }
@@ -121,7 +124,9 @@ export abstract class ScheduleClient {
     do {
       const request = { under: under(options), pageSize, pageToken };
       const call = signal === undefined ? {} : { signal };
-      const page = await known(() => this.rpc.unary(ScheduleServiceService.listSchedules, request, call));
+      const page = await knowing("schedules", () =>
+        this.rpc.unary(ScheduleServiceService.listSchedules, request, call),
+      );
       yield* page.schedules;
       pageToken = page.nextPageToken;
     } while (pageToken !== "");
@@ -140,7 +145,9 @@ export abstract class ScheduleClient {
       count: wholeNumber("count", count, " from 1 to 100"),
       key: name === undefined ? undefined : lockKey(name),
     };
-    const answer = await known(() => this.rpc.unary(ScheduleServiceService.previewSchedule, request, options));
+    const answer = await knowing("schedules", () =>
+      this.rpc.unary(ScheduleServiceService.previewSchedule, request, options),
+    );
     const { understood, occurrences } = answer;
     if (understood === undefined) throw new ProtocolError("a preview was answered without how the spec was understood");
     return { understood, occurrences };
@@ -155,7 +162,8 @@ export abstract class ScheduleClient {
    */
   async pauseSchedule(lock: LockReference, options: CallOptions = {}): Promise<Schedule | undefined> {
     const request = { lock: lockSelector(lock) };
-    return (await known(() => this.rpc.unary(ScheduleServiceService.pauseSchedule, request, options))).schedule;
+    return (await knowing("schedules", () => this.rpc.unary(ScheduleServiceService.pauseSchedule, request, options)))
+      .schedule;
   }
 
   /**
@@ -165,7 +173,8 @@ export abstract class ScheduleClient {
    */
   async resumeSchedule(lock: LockReference, options: CallOptions = {}): Promise<Schedule | undefined> {
     const request = { lock: lockSelector(lock) };
-    return (await known(() => this.rpc.unary(ScheduleServiceService.resumeSchedule, request, options))).schedule;
+    return (await knowing("schedules", () => this.rpc.unary(ScheduleServiceService.resumeSchedule, request, options)))
+      .schedule;
   }
 
   /**
@@ -180,7 +189,8 @@ export abstract class ScheduleClient {
     options: CallOptions = {},
   ): Promise<Schedule | undefined> {
     const request = { lock: lockSelector(lock), requestId };
-    return (await known(() => this.rpc.unary(ScheduleServiceService.triggerSchedule, request, options))).schedule;
+    return (await knowing("schedules", () => this.rpc.unary(ScheduleServiceService.triggerSchedule, request, options)))
+      .schedule;
   }
 
   /**

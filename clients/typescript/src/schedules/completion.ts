@@ -1,16 +1,13 @@
 // How a run ended, and telling it to the sidecar (T8).
 
-import { status } from "@grpc/grpc-js";
-
 import type { CheckpointOutcome } from "../../gen/leasehold/v1/hold.js";
 import type { CompletionResult } from "../../gen/leasehold/v1/schedule_service.js";
 import { CompleteRunRequest, ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.js";
 import { checkpointBytes } from "../checkpoint.js";
-import { RefusedError } from "../errors.js";
 import type { Outcome } from "../occurrence.js";
 import { OUTCOMES } from "../occurrence.js";
 import type { HoldId, Rpc } from "../rpc.js";
-import { unsupported } from "../understood.js";
+import { knowing } from "../understood.js";
 
 /** More is cut by the sidecar, too. */
 const DETAIL_BYTES_MAX = 512;
@@ -67,17 +64,7 @@ export async function completeRun(
   request: CompleteRunRequest,
   { signal, timeoutMs = COMPLETION_TIMEOUT_MS }: { signal?: AbortSignal | undefined; timeoutMs?: number } = {},
 ): Promise<CompletedRun> {
-  return await known(() => rpc.unary(ScheduleServiceService.completeRun, request, { signal, timeoutMs }));
-}
-
-/** What `call` gives. A sidecar that does not have the service says only that (S37); one that has it says more. */
-export async function known<T>(call: () => Promise<T>): Promise<T> {
-  try {
-    return await call();
-  } catch (error) {
-    if (!(error instanceof RefusedError)) throw error;
-    throw error.code === status.UNIMPLEMENTED && error.reason === undefined
-      ? unsupported("schedules", "nothing was done")
-      : error;
-  }
+  return await knowing("schedules", () =>
+    rpc.unary(ScheduleServiceService.completeRun, request, { signal, timeoutMs }),
+  );
 }

@@ -13,8 +13,7 @@ import type { HoldState } from "../hold/state.js";
 import type { CallOptions } from "../request.js";
 import { mayPass, ownRefusal } from "../refusal.js";
 import type { Rpc } from "../rpc.js";
-import { unsupported } from "../understood.js";
-import { known } from "./completion.js";
+import { knowing, unsupported } from "../understood.js";
 import type { ScheduleListener } from "./event.js";
 import type { RunThread, Subscribed, SubscriptionEvent } from "./line.js";
 import { RunLine, subscribe } from "./line.js";
@@ -86,7 +85,7 @@ export class Runs {
 
   /** Takes in the next event between runs; the run, if it is one. */
   async #hear(here: Subscribed): Promise<Run | undefined> {
-    const event = await known(() => this.#event(here));
+    const event = await knowing("schedules", () => this.#event(here));
     switch (event?.$case) {
       case "standby":
         this.#standBy(here, event.value);

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::rig::{at, complete, minutely, news, resume, run, run_within, spec, standby, subscribe};
+use crate::coordinator::tests::breaking::broken;
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
-use crate::coordinator::{LossReason, ScheduleEvent};
+use crate::coordinator::{BreakPeriod, LossReason, ScheduleEvent};
 use crate::schedule::{Outcome, Report, RunTimeout, Spec};
 use crate::store::LeaseState;
 
@@ -145,6 +146,23 @@ async fn s16_a_run_whose_stream_broke_goes_on_at_another_sidecar() {
     let recorded = news(&mut stream).await;
     assert!(matches!(recorded, ScheduleEvent::Recorded { .. }), "{recorded:?}");
     assert_eq!(run(&mut stream).await.told.scheduled_at, at(1_200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s12_s16_who_goes_on_with_a_run_whose_lock_was_broken_is_told_that_it_is_lost() {
+    let account = Account::new();
+    let (first, second) = (account.sidecar(), account.sidecar());
+    let mut stream = subscribe(&first, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    stream.disconnected();
+    settle().await;
+    broken(&second, BreakPeriod::Now).await.unwrap();
+    let request = resume(spec("@every 600s"), &granted);
+    let mut stream = second.coordinator.subscribe(request).unwrap();
+    let lost = news(&mut stream).await;
+    assert!(matches!(lost, ScheduleEvent::Lost { reason: LossReason::Broken, .. }), "{lost:?}");
+    let again = run_within(&mut stream, 4 * LEASE).await.expect("it waits on");
+    assert_eq!((again.told.scheduled_at, again.told.attempt), (at(600), 2));
 }
 
 #[tokio::test(start_paused = true)]

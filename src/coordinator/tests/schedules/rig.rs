@@ -47,6 +47,7 @@ pub(super) fn resume(spec: Spec, run: &RunGrant) -> SubscribeRequest {
         resume_token: run.grant.resume_token.clone(),
         attempt_id: "again".to_owned(),
         told_valid_until: Some(run.grant.validity.valid_until.clone()),
+        trace_context: None,
     };
     let resume = Some(ResumeRun { hold, run_id: run.told.run_id.clone() });
     SubscribeRequest { resume, is_new: false, ..subscription(spec) }

@@ -21,10 +21,18 @@ mod keeping;
 #[path = "../leaving.rs"]
 mod leaving;
 mod machine;
+#[path = "../moves.rs"]
+mod moves;
 #[path = "../noticing.rs"]
 mod noticing;
+#[path = "../overruled.rs"]
+mod overruled;
+#[path = "../overruling.rs"]
+mod overruling;
 #[path = "../parts.rs"]
 mod parts;
+#[path = "../proving.rs"]
+mod proving;
 #[path = "../recording.rs"]
 mod recording;
 #[path = "../renewing.rs"]

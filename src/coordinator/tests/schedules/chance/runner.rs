@@ -252,7 +252,12 @@ impl Runner {
         let sidecar = self.random_sidecar();
         let told_valid_until = self.judge().beliefs.told(belief);
         let resume_token = run.grant.resume_token.clone();
-        let hold = ResumeRequest { resume_token, attempt_id: "again".to_owned(), told_valid_until };
+        let hold = ResumeRequest {
+            resume_token,
+            attempt_id: "again".to_owned(),
+            told_valid_until,
+            trace_context: None,
+        };
         let resume = Some(ResumeRun { hold, run_id: run.told.run_id.clone() });
         let request = SubscribeRequest { resume, ..self.subscription(false) };
         let mut stream = sidecar.coordinator.subscribe(request).ok()?;

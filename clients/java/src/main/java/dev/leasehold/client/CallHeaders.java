@@ -12,8 +12,9 @@ import java.util.Optional;
 import java.util.function.Supplier;
 
 /**
- * What goes with each call: the token, and the kernel of this process, so that a sidecar on the
- * same one knows that the end of a stream is this process's doing (S14).
+ * What goes with each call: the token, the trace that the caller is in, and the kernel of this
+ * process, so that a sidecar on the same one knows that the end of a stream is this process's doing
+ * (S14).
  */
 final class CallHeaders implements ClientInterceptor {
   private static final Metadata.Key<String> AUTHORIZATION = key("authorization");
@@ -65,6 +66,7 @@ final class CallHeaders implements ClientInterceptor {
     if (!bootId.isEmpty()) {
       headers.put(BOOT_ID, bootId);
     }
+    TraceHeaders.addTo(headers);
   }
 
   private String authorization() {

@@ -21,9 +21,12 @@ class ReadmeTest {
 
   @Test
   void itsCodeIsThatOfASampleThatCompiles() throws IOException {
-    String sample = Files.readString(Path.of("samples/dev/leasehold/samples/NightlyReport.java"));
+    Path samples = Path.of("samples/dev/leasehold/samples");
+    String sample =
+        Files.readString(samples.resolve("NightlyReport.java"))
+            + Files.readString(samples.resolve("LossSample.java"));
     List<String> blocks = blocks();
-    assertEquals(6, blocks.size());
+    assertEquals(7, blocks.size());
     for (String block : blocks) {
       assertTrue(sample.contains(block), block);
     }

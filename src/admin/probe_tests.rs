@@ -10,54 +10,63 @@ use crate::store::FaultPlan;
 use crate::telemetry::rig::{Rig, request};
 use crate::testing::SimClock;
 
-const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub(super) const ANY_PORT: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// An admin server over a coordinator whose store can be made to fail.
-struct Server {
-    rig: Rig,
-    address: SocketAddr,
-    stop: oneshot::Sender<()>,
-    running: JoinHandle<()>,
+pub(super) struct Server {
+    pub(super) rig: Rig,
+    pub(super) address: SocketAddr,
+    pub(super) stop: oneshot::Sender<()>,
+    pub(super) running: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: String,
 }
 
 impl Server {
     async fn start(clock: SimClock) -> Self {
+        Self::showing(clock, None).await
+    }
+
+    /// The same with a page, for those who may look.
+    pub(super) async fn showing(clock: SimClock, look: Option<Look>) -> Self {
         let rig = Rig::new(clock);
+        if look.is_some() {
+            rig.coordinator.keep_journal();
+        }
         let admin = Admin::bind(ANY_PORT).await.unwrap();
         let address = admin.address();
         assert_ne!(address.port(), 0, "the system chose one");
         let (stop, stopped) = oneshot::channel::<()>();
         let (coordinator, metrics) = (rig.coordinator.clone(), rig.metrics.clone());
-        let running = tokio::spawn(admin.run(coordinator, metrics, async {
+        let running = tokio::spawn(admin.run(coordinator, metrics, look, async {
             let _ = stopped.await;
         }));
         Self { rig, address, stop, running }
     }
 
-    async fn send(&self, request: &str) -> Answer {
+    pub(super) async fn send(&self, request: &str) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         read_answer(&mut stream).await
     }
 
-    async fn ask(&self, method: &str, page: &str, headers: &str) -> Answer {
+    pub(super) async fn ask(&self, method: &str, page: &str, headers: &str) -> Answer {
         self.send(&format!("{method} {page} HTTP/1.1\r\nhost: admin\r\n{headers}\r\n")).await
     }
 
-    async fn get(&self, page: &str) -> Answer {
+    pub(super) async fn get(&self, page: &str) -> Answer {
         self.ask("GET", page, "").await
     }
 }
 
 /// Reads to the end of the connection, which carries one answer.
-async fn read_answer(stream: &mut TcpStream) -> Answer {
+pub(super) async fn read_answer(stream: &mut TcpStream) -> Answer {
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("answered {text:?}"));

@@ -1,8 +1,21 @@
-//! Health and metrics over HTTP, for whoever operates the sidecar: `/livez`, `/readyz`, `/metrics`.
+//! Health, metrics, and a page to look at, over HTTP, for whoever operates the sidecar.
 //!
 //! Rules: S18 (alive without its store, ready only with it), S15 (not ready while it shuts down), S20. May import:
-//! coordinator, telemetry. To add a page: a line in `PAGES` and in `router`. Nothing here changes anything: there is
-//! no page that ends the process, and there is no sign-in.
+//! coordinator, telemetry, lock, schedule, time, timetable. To add a page: a line in `PAGES` and a route, in `probes` if
+//! every caller may have it, else in `page`. Nothing here changes anything: there is no page that ends the process, and
+//! there is no sign-in.
+
+mod guard;
+mod live;
+mod page;
+mod place;
+mod probes;
+mod schedules;
+mod snapshot;
+mod view;
+
+pub use guard::Readers;
+pub use page::{About, Look};
 
 use std::future::Future;
 use std::io;
@@ -11,21 +24,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::http::StatusCode;
 use axum::serve::Listener;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
 
-use crate::coordinator::{Coordinator, StoreStatus};
-use crate::telemetry::{Exposition, Metrics};
+use crate::coordinator::Coordinator;
+use crate::telemetry::Metrics;
+use place::{Connection, MAX_STREAMS, bound_reader};
+use probes::plain;
 
 /// Connections at once; what comes beyond waits in the system's queue.
 const MAX_CONNECTIONS: usize = 32;
@@ -37,13 +52,6 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER_BYTES: usize = 16 * 1024;
 /// How long answers under way have once it is over.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-
-/// What there is, as it is told to those who ask for something else.
-const PAGES: &str = "\
-/livez    200 while the process runs, whatever the store does
-/readyz   200 when locks can be acquired, else 503 and the reason
-/metrics  metrics for Prometheus
-";
 
 /// Why there is no admin HTTP. The messages name the setting.
 #[derive(Debug, thiserror::Error)]
@@ -116,27 +124,27 @@ impl Admin {
         self.address
     }
 
-    /// Answers until `stop` is over, then ends what is under way within a second.
+    /// Answers until `stop` is over, then ends what is under way within a second. Without a `look`, there is no page.
     pub async fn run(
         self,
         coordinator: Coordinator,
         metrics: Metrics,
+        look: Option<Look>,
         stop: impl Future<Output = ()> + Send,
     ) {
-        let router = router(coordinator, metrics);
+        let stopped = CancellationToken::new();
+        let router = router(coordinator, metrics, look, &stopped);
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let connections = TaskTracker::new();
         let mut listener = self.listener;
         let accept = async {
             // The semaphore is never closed.
             while let Ok(place) = Arc::clone(&places).acquire_owned().await {
                 // Axum's accept: it waits and tries again when the system has no more file descriptors.
-                let (stream, _peer) = Listener::accept(&mut listener).await;
-                let router = router.clone();
-                connections.spawn(async move {
-                    answer(stream, router).await;
-                    drop(place);
-                });
+                let (stream, peer) = Listener::accept(&mut listener).await;
+                let connection = Connection::new(peer.ip(), place, &streams);
+                connections.spawn(answer(stream, connection, router.clone()));
             }
         };
         tokio::select! {
@@ -144,6 +152,7 @@ impl Admin {
             () = stop => {}
         }
         drop(listener);
+        stopped.cancel();
         connections.close();
         // Those that are late end by their own time limit.
         let _ = tokio::time::timeout(LAST_ANSWERS, connections.wait()).await;
@@ -151,86 +160,52 @@ impl Admin {
 }
 
 /// Answers one request.
-async fn answer(stream: TcpStream, router: Router) {
+async fn answer(stream: TcpStream, place: Connection, router: Router) {
+    bound_reader(&stream);
+    let of_requests = place.clone();
+    let service = router.map_request(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(of_requests.clone());
+        request
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(BUFFER_BYTES)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    match tokio::time::timeout(CONNECTION_TIMEOUT, connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "an admin request failed"),
-        Err(_elapsed) => tracing::debug!("an admin request took too long"),
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    let mut connection = std::pin::pin!(connection);
+    let ended = match tokio::time::timeout(CONNECTION_TIMEOUT, &mut connection).await {
+        Ok(ended) => ended,
+        Err(_elapsed) if place.is_stream() => connection.await,
+        Err(_elapsed) => return tracing::debug!("an admin request took too long"),
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "an admin request failed");
     }
 }
 
-#[derive(Clone, Debug)]
-struct Pages {
+fn router(
     coordinator: Coordinator,
     metrics: Metrics,
-}
-
-fn router(coordinator: Coordinator, metrics: Metrics) -> Router {
-    Router::new()
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(show_metrics))
+    look: Option<Look>,
+    stopped: &CancellationToken,
+) -> Router {
+    let mut there = probes::PAGES.to_owned();
+    let mut router = probes::router(coordinator.clone(), metrics);
+    if let Some(look) = look {
+        there.push_str(page::PAGES);
+        router = router.merge(page::router(coordinator, look, stopped.clone()));
+    }
+    router
         .method_not_allowed_fallback(async || {
             (StatusCode::METHOD_NOT_ALLOWED, plain("only GET and HEAD are allowed\n".to_owned()))
         })
-        .fallback(async || {
-            (StatusCode::NOT_FOUND, plain(format!("page not found; these exist:\n{PAGES}")))
+        .fallback(async move || {
+            (StatusCode::NOT_FOUND, plain(format!("page not found; these exist:\n{there}")))
         })
-        .with_state(Pages { coordinator, metrics })
-}
-
-/// S18: whoever runs the process must not restart it because its store is away.
-async fn livez() -> impl IntoResponse {
-    plain("alive\n".to_owned())
-}
-
-async fn readyz(State(pages): State<Pages>) -> impl IntoResponse {
-    match obstacle(&pages.coordinator) {
-        None => (StatusCode::OK, plain("ready\n".to_owned())),
-        Some(obstacle) => {
-            (StatusCode::SERVICE_UNAVAILABLE, plain(format!("not ready: {obstacle}\n")))
-        }
-    }
-}
-
-/// Why no lock can be taken now, in one line.
-fn obstacle(coordinator: &Coordinator) -> Option<String> {
-    if *coordinator.draining().borrow() {
-        return Some("the sidecar is shutting down".to_owned());
-    }
-    match &*coordinator.store_status().borrow() {
-        StoreStatus::Ready => None,
-        StoreStatus::Unknown => Some("the store has not answered yet".to_owned()),
-        StoreStatus::NotReady { cause, since } => {
-            let span = coordinator.clock().now().saturating_since(*since).as_secs();
-            let span = humantime::format_duration(Duration::from_secs(span));
-            Some(format!("for {span}: {}", one_line(cause)))
-        }
-    }
-}
-
-/// What a store or its network says may have line breaks.
-fn one_line(text: &str) -> String {
-    text.split(char::is_control).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-async fn show_metrics(State(pages): State<Pages>, headers: HeaderMap) -> impl IntoResponse {
-    let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let exposition = Exposition::for_accept(&accept.collect::<Vec<_>>().join(","));
-    let text = pages.metrics.encode(&pages.coordinator, exposition);
-    ([(CONTENT_TYPE, exposition.content_type())], text)
-}
-
-fn plain(text: String) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/plain; charset=utf-8"), (CACHE_CONTROL, "no-store")], text)
 }
 
 #[cfg(test)]
-#[path = "admin_tests.rs"]
-mod tests;
+mod page_tests;
+#[cfg(test)]
+mod probe_tests;

@@ -1,0 +1,30 @@
+package dev.leasehold.samples;
+
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import dev.leasehold.client.HoldLostException;
+import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseholdClient;
+import dev.leasehold.client.testing.LeaseholdExtension;
+import dev.leasehold.client.testing.Sidecar;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** How the loss of a lock is tested. */
+class LossSample {
+  @RegisterExtension static final LeaseholdExtension LEASEHOLD = new LeaseholdExtension();
+
+  @Test
+  void theReportStopsWhenTheLockIsLost(Sidecar sidecar, LeaseholdClient client) {
+    LeaseRequest request = LeaseRequest.of("nightly-report");
+    assertThrows(
+        HoldLostException.class,
+        () ->
+            client.withHold(
+                request,
+                hold -> {
+                  sidecar.lose("nightly-report");
+                  return hold.lost().get();
+                }));
+  }
+}

@@ -1,0 +1,195 @@
+//! The page's data as it changes, by server-sent events: locks, how long holds are valid, what happens, and the sidecar.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Extension, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::page::Looked;
+use super::place::Connection;
+use super::snapshot::{self, Batch, SidecarView, busy, text};
+use super::view::{self, EventView, HoldView, Holds, LockView};
+use crate::coordinator::{CallError, LocksWatch};
+
+/// How often it is looked which holds were renewed, and how the sidecar is.
+const TICK: Duration = Duration::from_secs(1);
+/// Ticks until a listing is tried again that failed.
+const RETRY: u32 = 5;
+/// A proxy closes what is silent for longer.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Locks that have changed.
+#[derive(Debug, Serialize)]
+struct LocksView {
+    changed: Vec<LockView>,
+    gone: Vec<String>,
+    /// All that is known has been told.
+    listed_at: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct FailureView {
+    message: String,
+}
+
+/// Follows everything until the reader or the sidecar ends.
+pub(super) async fn live(
+    State(looked): State<Arc<Looked>>,
+    Extension(connection): Extension<Connection>,
+) -> Response {
+    if !connection.become_stream() {
+        return busy();
+    }
+    let follower = Follower::new(Arc::clone(&looked));
+    let events = stream::unfold(follower, async |mut follower| {
+        let stopped = follower.looked.stopped.clone();
+        let event = tokio::select! {
+            () = stopped.cancelled() => return None,
+            event = follower.next() => event,
+        };
+        Some((Ok::<_, Infallible>(event), follower))
+    });
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}
+
+/// One who looks, and what it was told.
+struct Follower {
+    looked: Arc<Looked>,
+    /// None before the first, and after a failure.
+    locks: Option<LocksWatch>,
+    newest: Option<watch::Receiver<u64>>,
+    /// The newest happening that was told.
+    told: u64,
+    holds: Holds,
+    sidecar: Option<SidecarView>,
+    ticks: Interval,
+    until_retry: u32,
+    /// Whether the sidecar and the holds are to be looked at.
+    is_due: bool,
+}
+
+impl Follower {
+    fn new(looked: Arc<Looked>) -> Self {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            locks: None,
+            newest: looked.coordinator.newest_happening(),
+            looked,
+            told: 0,
+            holds: Holds::new(),
+            sidecar: None,
+            ticks,
+            until_retry: 0,
+            is_due: true,
+        }
+    }
+
+    /// Nothing is missed where this is dropped before it is done.
+    async fn next(&mut self) -> Event {
+        loop {
+            if let Some(event) = self.due().or_else(|| self.events()) {
+                return event;
+            }
+            if self.locks.is_none() && self.until_retry == 0 {
+                self.until_retry = RETRY;
+                match snapshot::watch(&self.looked.coordinator) {
+                    Ok(watch) => self.locks = Some(watch),
+                    Err(error) => return failure(&error),
+                }
+            }
+            let (locks, newest) = (&mut self.locks, &mut self.newest);
+            tokio::select! {
+                batch = next_batch(locks) => match batch {
+                    Ok(batch) => return self.locks(&batch),
+                    Err(error) => {
+                        self.locks = None;
+                        return failure(&error);
+                    }
+                },
+                () = changed(newest) => {}
+                _ = self.ticks.tick() => {
+                    self.is_due = true;
+                    self.until_retry = self.until_retry.saturating_sub(1);
+                }
+            }
+        }
+    }
+
+    /// How the sidecar is, if that has changed; then which holds were renewed or are at risk.
+    fn due(&mut self) -> Option<Event> {
+        if !std::mem::take(&mut self.is_due) {
+            return None;
+        }
+        let sidecar = snapshot::sidecar_now(&self.looked);
+        if self.sidecar.as_ref() != Some(&sidecar) {
+            let event = event("sidecar", &sidecar);
+            self.sidecar = Some(sidecar);
+            self.is_due = true;
+            return Some(event);
+        }
+        let coordinator = &self.looked.coordinator;
+        let (holds, now) = (view::holds(coordinator), coordinator.clock().now());
+        let renewed = holds.values().filter(|hold| self.holds.get(&hold.path) != Some(*hold));
+        let renewed: Vec<HoldView> = renewed.map(|hold| view::hold(hold, now)).collect();
+        self.holds = holds;
+        (!renewed.is_empty()).then(|| event("holds", &renewed))
+    }
+
+    fn events(&mut self) -> Option<Event> {
+        let newest = *self.newest.as_mut()?.borrow_and_update();
+        if newest <= self.told {
+            return None;
+        }
+        let happenings = self.looked.coordinator.happenings(self.told);
+        self.told = happenings.last().map_or(newest, |last| last.number);
+        let events: Vec<EventView> = happenings.iter().map(|one| view::event(one)).collect();
+        Some(event("events", &events))
+    }
+
+    fn locks(&self, batch: &Batch) -> Event {
+        let coordinator = &self.looked.coordinator;
+        let (now, namespace) = (coordinator.clock().now(), &coordinator.host().namespace);
+        let view = |record| {
+            let record: &crate::coordinator::LockRecord = record;
+            view::lock(record, namespace, self.holds.get(&record.path), now)
+        };
+        let locks = LocksView {
+            changed: batch.changed.iter().map(view).collect(),
+            gone: batch.gone.iter().map(ToString::to_string).collect(),
+            listed_at: batch.listed.and_then(view::moment),
+        };
+        event("locks", &locks)
+    }
+}
+
+async fn next_batch(locks: &mut Option<LocksWatch>) -> Result<Batch, CallError> {
+    match locks {
+        Some(watch) => Batch::next(watch).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn changed(newest: &mut Option<watch::Receiver<u64>>) {
+    match newest {
+        // The sender lives as long as the coordinator.
+        Some(newest) => drop(newest.changed().await),
+        None => std::future::pending().await,
+    }
+}
+
+fn failure(error: &CallError) -> Event {
+    event("failure", &FailureView { message: error.to_string() })
+}
+
+fn event(name: &str, data: &impl Serialize) -> Event {
+    // JSON has no line break outside of its texts, and there they are escaped.
+    Event::default().event(name).data(text(data))
+}

@@ -1,0 +1,106 @@
+//! The page: its files, its data, and who may have them.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::guard::{Guard, Readers, guard};
+use super::schedules::Schedules;
+use super::{live, snapshot};
+use crate::coordinator::Coordinator;
+
+/// What there is, as it is told to those who ask for something else.
+pub(super) const PAGES: &str = "\
+/               a page to look at: locks, schedules, what happened
+/api/sidecar    what this sidecar is, as JSON
+/api/locks      every lock under this sidecar's prefix
+/api/locks/PATH one lock, and what happened to it here
+/api/schedules  every schedule
+/api/events     the newest 500 events
+/api/live       all that as it changes, by server-sent events
+";
+
+/// What a person is told of the sidecar that does not change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct About {
+    /// Its version.
+    pub version: String,
+    /// Its name in records (S34).
+    pub sidecar: String,
+    /// Its host id.
+    pub host_id: String,
+    /// Which provider that came from.
+    pub host_id_provider: String,
+    /// Its host type.
+    pub host_type: String,
+    /// Where its locks are kept, for people.
+    pub store: String,
+    /// What all of its paths begin with.
+    pub prefix: String,
+    /// How keys become paths.
+    pub layout: String,
+    /// Where it listens.
+    pub endpoints: Vec<String>,
+}
+
+/// Who may look at the page, and what it says of the sidecar.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Who may look.
+    pub readers: Readers,
+    /// Names that may lead to the page, beside addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// What it says of the sidecar.
+    pub about: About,
+}
+
+/// What all requests for the page share.
+#[derive(Debug)]
+pub(super) struct Looked {
+    pub(super) coordinator: Coordinator,
+    pub(super) about: About,
+    pub(super) schedules: Schedules,
+    /// The server ends.
+    pub(super) stopped: CancellationToken,
+}
+
+pub(super) fn router(coordinator: Coordinator, look: Look, stopped: CancellationToken) -> Router {
+    let Look { readers, hosts, about } = look;
+    let hosts = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
+    let looked = Looked { coordinator, about, schedules: Schedules::default(), stopped };
+    Router::new()
+        .route("/", get(html))
+        .route("/page.css", get(css))
+        .route("/page.js", get(script))
+        .route("/icon.svg", get(icon))
+        .route("/api/sidecar", get(snapshot::sidecar))
+        .route("/api/locks", get(snapshot::locks))
+        .route("/api/locks/{*lock_path}", get(snapshot::lock))
+        .route("/api/schedules", get(snapshot::schedules))
+        .route("/api/events", get(snapshot::events))
+        .route("/api/live", get(live::live))
+        .route_layer(middleware::from_fn_with_state(Arc::new(Guard { readers, hosts }), guard))
+        .with_state(Arc::new(looked))
+}
+
+async fn html() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], include_str!("page/index.html"))
+}
+
+async fn css() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("page/page.css"))
+}
+
+async fn script() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("page/page.js"))
+}
+
+async fn icon() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "image/svg+xml")], include_str!("page/icon.svg"))
+}

@@ -1,0 +1,176 @@
+//! The section `telemetry`: where traces go. What is not set comes from OpenTelemetry's own variables.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::listen::check_file;
+use super::setting::{Key, settings};
+use super::sources::Context;
+use super::value::Choice;
+use super::values::Values;
+use crate::store::Secret;
+use crate::telemetry::{Collector, Ratio, Sampler, TraceSettings, parse_pairs};
+
+impl Choice for Sampler {
+    const CHOICES: &'static [(&'static str, Self)] = &Self::NAMES;
+}
+
+/// The longest time that one request to the collector may take.
+const MAX_TIMEOUT: Duration = Duration::from_secs(60);
+
+settings! {
+    ENABLED: bool = Key::found(
+        "telemetry.traces.enabled",
+        "`false` if `OTEL_SDK_DISABLED` is `true` or `OTEL_TRACES_EXPORTER` does not name `otlp`, else `true`",
+        |context| Some(is_enabled(context).to_string()),
+        "Whether traces are sent to the collector, if one is named; see [Traces](operations.md#traces).",
+    );
+    ENDPOINT: Collector = Key::found(
+        "telemetry.traces.endpoint",
+        "`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, else `OTEL_EXPORTER_OTLP_ENDPOINT`, unless \
+         `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL` or `OTEL_EXPORTER_OTLP_PROTOCOL` is another than `grpc`; else none: no traces",
+        |context| speaks_grpc(context).then(|| of_exporter(context, "ENDPOINT")).flatten(),
+        "The URL of a collector that speaks OTLP over gRPC, such as `http://localhost:4317`.",
+    );
+    HEADERS: Secret = Key::<Secret>::found(
+        "telemetry.traces.headers",
+        "`OTEL_EXPORTER_OTLP_TRACES_HEADERS`, else `OTEL_EXPORTER_OTLP_HEADERS`, else none",
+        |context| of_exporter(context, "HEADERS"),
+        "Headers of each request to the collector, as `key=value` pairs with commas between them.",
+    ).masked();
+    TIMEOUT: Duration = Key::<Duration>::found(
+        "telemetry.traces.timeout",
+        "`OTEL_EXPORTER_OTLP_TRACES_TIMEOUT`, else `OTEL_EXPORTER_OTLP_TIMEOUT` (milliseconds), else `10s`",
+        |context| {
+            let milliseconds = of_exporter(context, "TIMEOUT").and_then(|text| text.parse().ok());
+            let timeout = milliseconds.map(Duration::from_millis);
+            let timeout = timeout.filter(|timeout| !timeout.is_zero());
+            let timeout = timeout.map(|timeout| timeout.min(MAX_TIMEOUT).as_millis());
+            Some(timeout.map_or_else(|| "10s".to_owned(), |timeout| format!("{timeout}ms")))
+        },
+        "How long one request to the collector may take. Nothing of the sidecar waits for it.",
+    ).within(Duration::from_millis(1), MAX_TIMEOUT);
+    CA_FILE: PathBuf = Key::found(
+        "telemetry.traces.ca_file",
+        "`OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE`, else `OTEL_EXPORTER_OTLP_CERTIFICATE`, else the system's authorities",
+        |context| of_exporter(context, "CERTIFICATE"),
+        "The PEM file of the authorities that sign the certificate of a collector by `https`.",
+    );
+    SERVICE_NAME: String = Key::found(
+        "telemetry.traces.service_name",
+        "`OTEL_SERVICE_NAME`, else `service.name` of the resource attributes, else `leasehold`",
+        |context| {
+            let of_resource = || {
+                let pairs = parse_pairs(&resource_text(context)?).ok()?;
+                let named = pairs.into_iter().find(|(key, _)| key == "service.name");
+                named.map(|(_, name)| name)
+            };
+            let named = context.variable("OTEL_SERVICE_NAME").or_else(of_resource);
+            Some(named.unwrap_or_else(|| "leasehold".to_owned()))
+        },
+        "The name of the service in the traces.",
+    );
+    RESOURCE_ATTRIBUTES: String = Key::found(
+        "telemetry.traces.resource_attributes",
+        "`OTEL_RESOURCE_ATTRIBUTES`, else none",
+        |context| context.variable("OTEL_RESOURCE_ATTRIBUTES"),
+        "What else the traces say of this sidecar, as `key=value` pairs with commas between them.",
+    );
+    SAMPLER: Sampler = Key::found(
+        "telemetry.traces.sampler",
+        "`OTEL_TRACES_SAMPLER` if it is one of these, else `parentbased_always_on`",
+        |context| {
+            let named = context.variable("OTEL_TRACES_SAMPLER");
+            let known = named.filter(|name| Sampler::NAMES.iter().any(|(known, _)| known == name));
+            Some(known.unwrap_or_else(|| Sampler::ParentBasedAlwaysOn.word().to_owned()))
+        },
+        "Which traces are recorded. Those that begin with `parentbased_` do as the caller does that is in a trace already.",
+    );
+    RATIO: Ratio = Key::found(
+        "telemetry.traces.ratio",
+        "`OTEL_TRACES_SAMPLER_ARG` if it is such a number, else `1`",
+        |context| {
+            let given = context.variable("OTEL_TRACES_SAMPLER_ARG");
+            Some(given.filter(|text| Ratio::parse(text).is_ok()).unwrap_or_else(|| "1".to_owned()))
+        },
+        "Which part of the traces is recorded by a sampler that ends with `traceidratio`.",
+    );
+}
+
+/// The variable of this name for traces, else the one for everything that OTLP exports.
+fn of_exporter(context: &Context<'_>, name: &str) -> Option<String> {
+    let of_traces = context.variable(&format!("OTEL_EXPORTER_OTLP_TRACES_{name}"));
+    of_traces.or_else(|| context.variable(&format!("OTEL_EXPORTER_OTLP_{name}")))
+}
+
+fn speaks_grpc(context: &Context<'_>) -> bool {
+    of_exporter(context, "PROTOCOL").is_none_or(|protocol| protocol == "grpc")
+}
+
+fn is_enabled(context: &Context<'_>) -> bool {
+    let disabled = context.variable("OTEL_SDK_DISABLED");
+    let disabled = disabled.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let exporters = context.variable("OTEL_TRACES_EXPORTER");
+    let is_chosen = |names: String| names.split(',').any(|name| name.trim() == "otlp");
+    !disabled && exporters.is_none_or(is_chosen)
+}
+
+/// What is set, or else the variable.
+fn resource_text(context: &Context<'_>) -> Option<String> {
+    let given = context.given(RESOURCE_ATTRIBUTES.setting.key).map(str::to_owned);
+    given.or_else(|| context.variable("OTEL_RESOURCE_ATTRIBUTES"))
+}
+
+/// What is said of traces.
+pub(super) struct Traces {
+    /// How they are sent; none if they are off.
+    pub(super) settings: Option<TraceSettings>,
+    /// Why the collector that a variable names is not used. No mistake: the variable may be meant for others.
+    pub(super) ignored: Option<String>,
+}
+
+/// `holder` is the name of this sidecar for people.
+pub(super) fn read(values: &mut Values<'_>, holder: Option<&str>) -> Option<Traces> {
+    if !values.get(&ENABLED)? {
+        return Some(Traces { settings: None, ignored: None });
+    }
+    let Some(collector) = values.get(&ENDPOINT) else {
+        let mistaken = values.is_mistaken(ENDPOINT.setting.key);
+        let wrong = values.wrong_default(&ENDPOINT).filter(|_| !mistaken);
+        let ignored = wrong.map(|(text, problem)| format!("{text:?} {problem}"));
+        return Some(Traces { settings: None, ignored });
+    };
+    Some(Traces { settings: Some(settings_of(values, collector, holder)?), ignored: None })
+}
+
+fn settings_of(
+    values: &mut Values<'_>,
+    collector: Collector,
+    holder: Option<&str>,
+) -> Option<TraceSettings> {
+    let headers = values.get(&HEADERS).and_then(|headers| {
+        let read = parse_pairs(headers.expose());
+        read.map_err(|problem| values.bad(HEADERS.setting.key, None, problem)).ok()
+    });
+    let resource = values.get(&RESOURCE_ATTRIBUTES).and_then(|text| {
+        let read = parse_pairs(&text);
+        let key = RESOURCE_ATTRIBUTES.setting.key;
+        read.map_err(|problem| values.bad(key, Some(text), problem)).ok()
+    });
+    let ca_file = values.get(&CA_FILE).filter(|_| collector.is_encrypted());
+    let ca = ca_file.and_then(|path| {
+        check_file(values, &CA_FILE.setting, &path);
+        values.read_file(CA_FILE.setting.key, &path)
+    });
+    Some(TraceSettings {
+        collector,
+        headers: headers.unwrap_or_default(),
+        timeout: values.get(&TIMEOUT)?,
+        ca,
+        service_name: values.get(&SERVICE_NAME)?,
+        instance: holder.unwrap_or_default().to_owned(),
+        resource: resource.unwrap_or_default(),
+        sampler: values.get(&SAMPLER)?,
+        ratio: values.get(&RATIO)?,
+    })
+}

@@ -1,0 +1,285 @@
+//! Lets each hold be followed from its request to its end, for whoever shows traces. Nothing here knows how they are shown.
+//! Where nobody follows, this costs a null pointer a caller.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::Shared;
+use super::caller::Caller;
+use super::observe::{AcquireResult, HoldEnd};
+use super::task::Task;
+use crate::hold::{Action, CallerId, Granted, Hold, StoreFailureKind};
+use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit, Permits};
+use crate::store::Operation;
+use crate::time::Instant;
+
+/// The trace that a caller is in, as it said so by the headers of W3C Trace Context; nothing of them is checked yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceContext {
+    /// `traceparent`.
+    pub parent: String,
+    /// `tracestate`.
+    pub state: String,
+}
+
+/// Where in which trace a hold is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceId {
+    /// The trace.
+    pub trace: [u8; 16],
+    /// The place in it.
+    pub span: [u8; 8],
+}
+
+/// A caller asks for a lock, or to go on with a hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The lock's own path.
+    pub path: &'a LockPath,
+    /// The host id in it.
+    pub host_id: &'a HostId,
+    /// Who asks, for people.
+    pub holder: &'a str,
+    /// How many may hold the lock at once (S28).
+    pub permits: Permits,
+    /// When it came.
+    pub arrived: Instant,
+    /// Whether it resumes a hold (S16).
+    pub resumes: bool,
+    /// The trace that it is in.
+    pub context: Option<&'a TraceContext>,
+}
+
+/// What is told of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedGrant {
+    /// When.
+    pub at: Instant,
+    /// Which permit (S28).
+    pub permit: Permit,
+    /// The token (S5).
+    pub token: FencingToken,
+    /// How often the hold was resumed, from 1 (S16).
+    pub generation: u64,
+}
+
+/// What two holds have to do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceLink {
+    /// The lock was handed on from the other hold, without the store (S10).
+    HandedOnFrom,
+    /// The lock was handed on to the other hold.
+    HandedOnTo,
+    /// It goes on with the other one, whose stream broke (S16).
+    ResumedFrom,
+    /// The other one goes on with it.
+    ResumedBy,
+}
+
+/// Something that happened to a hold on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceEvent {
+    /// Renewals fail (S9).
+    AtRisk(StoreFailureKind),
+    /// Renewals succeed again.
+    Recovered,
+    /// Its lease was broken and runs out (S22).
+    Revoked,
+    /// It has a new `max_hold` (S11).
+    Extended,
+    /// Its holder was told that the sidecar shuts down (S15).
+    Draining,
+}
+
+/// How what was followed has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceEnd {
+    /// Without a grant of its own.
+    NotGranted(AcquireResult),
+    /// It was refused before it was in the queue.
+    Refused,
+    /// The hold has ended here.
+    Ended(HoldEnd),
+    /// It goes on here by another stream (S16).
+    ResumedHere,
+}
+
+/// A request to the store that was made for a hold.
+#[derive(Clone, Copy, Debug)]
+pub struct TracedRequest {
+    /// What was asked.
+    pub operation: Operation,
+    /// When it was sent.
+    pub sent: Instant,
+    /// When it was answered or given up.
+    pub ended: Instant,
+    /// How it ended: a stable name.
+    pub outcome: &'static str,
+    /// Whether it was done, or says only that somebody else has the lock.
+    pub expected: bool,
+    /// The kind of the store.
+    pub store: &'static str,
+}
+
+/// Follows one caller, from its request to the end of its hold. Nothing of it may block.
+pub trait HoldTrace: Send + Sync + fmt::Debug {
+    /// Where it is followed.
+    fn id(&self) -> TraceId;
+    /// It was granted the lock.
+    fn granted(&self, granted: &TracedGrant);
+    /// It has to do with another hold.
+    fn linked(&self, other: TraceId, how: TraceLink);
+    /// Something happened on its way.
+    fn happened(&self, event: TraceEvent, at: Instant);
+    /// A request to the store was made for it.
+    fn requested(&self, request: &TracedRequest);
+    /// It has ended; what comes after that changes nothing. One that is dropped before is gone without an outcome.
+    fn ended(&self, end: TraceEnd, at: Instant);
+}
+
+/// A hold that is followed. The clones are one.
+#[derive(Clone, Debug)]
+pub struct TraceHandle(Arc<Followed>);
+
+/// One pointer to it is half as large as one to the trait: there may be a hundred thousand callers that nobody follows.
+#[derive(Debug)]
+struct Followed {
+    trace: Box<dyn HoldTrace>,
+}
+
+impl TraceHandle {
+    /// Follows a hold by `trace`.
+    pub fn new(trace: impl HoldTrace + 'static) -> Self {
+        Self(Arc::new(Followed { trace: Box::new(trace) }))
+    }
+}
+
+impl Deref for TraceHandle {
+    type Target = dyn HoldTrace;
+
+    fn deref(&self) -> &Self::Target {
+        self.0.trace.as_ref()
+    }
+}
+
+tokio::task_local! {
+    /// The hold that a request to the store is made for.
+    static FOLLOWED: TraceHandle;
+}
+
+impl TraceHandle {
+    /// The hold for which the store is being asked by who calls this, if it is followed.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        FOLLOWED.try_with(Self::clone).ok()
+    }
+
+    /// Runs `request` as one for this hold.
+    pub(super) async fn around<T>(self, request: impl Future<Output = T>) -> T {
+        FOLLOWED.scope(self, request).await
+    }
+}
+
+/// Adds requests for whichever hold `trace` follows.
+pub(super) fn requesting<T>(trace: Option<TraceHandle>, add: impl FnOnce() -> T) -> T {
+    match trace {
+        Some(trace) => FOLLOWED.sync_scope(trace, add),
+        None => add(),
+    }
+}
+
+impl Shared {
+    /// Tells whoever follows a caller how that has ended.
+    pub(super) fn trace_end(&self, trace: Option<&TraceHandle>, end: TraceEnd) {
+        if let Some(trace) = trace {
+            trace.ended(end, self.clock.now());
+        }
+    }
+}
+
+fn goes_on(former: &TraceHandle, trace: &TraceHandle, at: Instant) {
+    trace.linked(former.id(), TraceLink::ResumedFrom);
+    former.linked(trace.id(), TraceLink::ResumedBy);
+    former.ended(TraceEnd::ResumedHere, at);
+}
+
+impl Task {
+    /// Who follows the caller that requests for this permit are made for now.
+    pub(super) fn served(&self, permit: Permit) -> Option<TraceHandle> {
+        let caller = self.pool.machine(permit).and_then(Hold::serves)?;
+        self.callers.get(&caller)?.trace.clone()
+    }
+
+    /// A grant, with the hold that it goes on with or that the lock was handed on from: that one is told its end next (S10).
+    pub(super) fn trace_grant(
+        &self,
+        (id, lease_id): (CallerId, LeaseId),
+        permit: Permit,
+        granted: &Granted,
+    ) {
+        let Some(trace) = self.callers.get(&id).and_then(|caller| caller.trace.as_ref()) else {
+            return;
+        };
+        let at = self.shared.clock.now();
+        for (other, caller) in self.callers.iter() {
+            let Some(former) = caller.trace.as_ref().filter(|_| *other != id) else { continue };
+            if caller.lease_id == lease_id {
+                goes_on(former, trace, at);
+            } else if caller.granted.is_some() && caller.permit == permit {
+                trace.linked(former.id(), TraceLink::HandedOnFrom);
+                former.linked(trace.id(), TraceLink::HandedOnTo);
+            }
+        }
+        let Granted { token, generation, .. } = *granted;
+        trace.granted(&TracedGrant { at, permit, token, generation });
+    }
+
+    /// A holder whose place another stream of its client has taken (S16); or a caller that waits, which is told elsewhere.
+    pub(super) fn trace_resumed(&self, former: &Caller, by: CallerId) {
+        let trace = self.callers.get(&by).and_then(|caller| caller.trace.as_ref());
+        if let (Some(former), Some(trace), Some(_)) = (&former.trace, trace, former.granted) {
+            goes_on(former, trace, self.shared.clock.now());
+        }
+    }
+
+    /// What is told to a holder on the way of its hold.
+    pub(super) fn trace_event(&self, action: &Action) {
+        let (caller, event) = match action {
+            Action::TellAtRisk { caller, kind, .. } => (caller, TraceEvent::AtRisk(*kind)),
+            Action::TellRecovered { caller, .. } => (caller, TraceEvent::Recovered),
+            Action::TellRevoked { caller, .. } => (caller, TraceEvent::Revoked),
+            Action::TellExtended { caller, .. } => (caller, TraceEvent::Extended),
+            Action::TellDraining { caller, .. } => (caller, TraceEvent::Draining),
+            Action::SendAcquire { .. }
+            | Action::SendRead { .. }
+            | Action::SendWrite { .. }
+            | Action::SendRenew { .. }
+            | Action::SendLook { .. }
+            | Action::SendBreak { .. }
+            | Action::SendRelease { .. }
+            | Action::TellWaiting { .. }
+            | Action::TellGranted { .. }
+            | Action::TellSameGrant { .. }
+            | Action::TellBusy { .. }
+            | Action::TellFailed { .. }
+            | Action::TellSettled { .. }
+            | Action::TellSuperseded { .. }
+            | Action::TellMoved { .. }
+            | Action::TellInterrupted { .. }
+            | Action::TellRenewed { .. }
+            | Action::TellSaved { .. }
+            | Action::TellLost { .. }
+            | Action::TellReleased { .. }
+            | Action::ReportCollision { .. }
+            | Action::ReportCannotBreak { .. }
+            | Action::ReportOverruled { .. }
+            | Action::ReportForgotten
+            | Action::ReportTokenNotGrowing { .. }
+            | Action::ReportRenewal { .. } => return,
+        };
+        if let Some(trace) = self.callers.get(caller).and_then(|caller| caller.trace.as_ref()) {
+            trace.happened(event, self.shared.clock.now());
+        }
+    }
+}

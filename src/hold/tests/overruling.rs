@@ -1,0 +1,386 @@
+//! What a machine does so that the lock becomes free for who waits here (S33, S35).
+
+use std::time::Duration;
+
+use super::proving::of;
+use super::rig::{ANN, BOB, CAT, Rig, is_granted, millis, one_try, outage, revoked, secs, terms};
+use super::table::{failed, note_for};
+use crate::hold::{
+    Action, Event, Failure, Granted, PriorityStatus, Rival, StoreFailure, StoreFailureKind, Terms,
+};
+use crate::lock::Priority;
+
+/// D of all of these tests.
+const LEASE: Duration = secs(15);
+const STEP: Duration = millis(50);
+
+/// The terms of a caller that waits without end, so to say.
+pub(super) fn waits(terms: Terms) -> Terms {
+    Terms { wait: secs(36_000), ..terms }
+}
+
+/// One that takes its part of a share.
+pub(super) fn moving(terms: Terms) -> Terms {
+    Terms { rebalance: true, ..waits(terms) }
+}
+
+/// A holder elsewhere, and a machine that nobody has asked for anything yet.
+pub(super) fn held(terms: Terms) -> (Rig, Rig, Granted) {
+    let (mut old, new) = Rig::pair();
+    let grant = old.grant(ANN, terms);
+    (old, new, grant)
+}
+
+/// Lets both go on for `span`; what `new` sends, it sends by `answer`, which is told how long that is.
+pub(super) fn go_on(
+    (old, new): (&mut Rig, &mut Rig),
+    span: Duration,
+    mut answer: impl FnMut(&mut Rig, Action),
+) {
+    let end = new.now + span;
+    while new.now < end {
+        old.pass_served(STEP);
+        new.pass(STEP);
+        while let Some(action) = new.sent.pop_front() {
+            answer(new, action);
+        }
+    }
+}
+
+pub(super) fn serves(rig: &mut Rig, action: Action) {
+    rig.serve_one(&action);
+}
+
+/// The breaks that `new` asks for within `span`, and when: each is answered by `answer`, all else by the store.
+pub(super) fn breaks(
+    rigs: (&mut Rig, &mut Rig),
+    span: Duration,
+    mut answer: impl FnMut(&mut Rig, &Action, &Rival),
+) -> Vec<(Duration, Rival)> {
+    let begun = rigs.1.now;
+    let mut asked = Vec::new();
+    go_on(rigs, span, |rig, action| match &action {
+        Action::SendBreak { rival, .. } => {
+            asked.push((rig.now - begun, (**rival).clone()));
+            answer(rig, &action, rival);
+        }
+        _ => rig.serve_one(&action),
+    });
+    asked
+}
+
+pub(super) fn does(rig: &mut Rig, action: &Action, _: &Rival) {
+    rig.serve_one(action);
+}
+
+fn times(breaks: &[(Duration, Rival)]) -> Vec<Duration> {
+    breaks.iter().map(|(at, _)| *at).collect()
+}
+
+fn refused() -> Failure {
+    Failure::Refused(StoreFailure {
+        kind: StoreFailureKind::Denied,
+        message: "no".to_owned(),
+        retry_after: None,
+    })
+}
+
+#[test]
+fn s33_who_has_waited_for_d_breaks_a_holder_that_yields_once() {
+    let (mut old, mut new, grant) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let asked = breaks((&mut old, &mut new), secs(26), does);
+    let [(at, rival)] = asked.as_slice() else { panic!("{asked:?}") };
+    assert!(*at >= LEASE && *at <= LEASE + secs(6), "D, and a poll at the cap: {at:?}");
+    assert_eq!((rival.token, rival.priority, rival.moves), (Some(grant.token), two(), false));
+    assert!(revoked(&old.told(), ANN).is_some());
+    go_on((&mut old, &mut new), secs(10), serves);
+    assert!(is_granted(&new.told(), BOB));
+}
+
+fn two() -> Priority {
+    Priority::new(2).unwrap()
+}
+
+#[test]
+fn s33_who_may_not_overrule_does_not_even_look() {
+    let yields = of(2, terms());
+    let plain = waits(of(3, terms()));
+    let cases = [
+        (terms(), plain.clone(), "the holder does not yield"),
+        (yields.clone(), waits(of(2, terms())), "equal"),
+        (yields.clone(), moving(of(2, terms())), "equal, and no move was asked for"),
+        (yields.clone(), waits(of(1, terms())), "smaller"),
+        (yields, Terms { wait: secs(14), ..plain }, "not for so long"),
+    ];
+    for (holder, waiter, why) in cases {
+        let (mut old, mut new, _) = held(holder);
+        new.arrive(BOB, waiter);
+        go_on((&mut old, &mut new), secs(60), |rig, action| {
+            assert!(!matches!(action, Action::SendLook { .. }), "{why}");
+            rig.serve_one(&action);
+        });
+    }
+}
+
+#[test]
+fn s33_one_try_behind_does_not_overrule_however_often_it_comes() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(CAT, waits(terms()));
+    for _ in 0..20 {
+        new.arrive(BOB, Terms { wait: Duration::ZERO, ..of(2, one_try()) });
+        go_on((&mut old, &mut new), secs(2), |rig, action| {
+            assert!(!matches!(action, Action::SendLook { .. }));
+            rig.serve_one(&action);
+        });
+    }
+}
+
+#[test]
+fn s33_a_lock_is_not_broken_again_within_two_lease_durations() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    assert_eq!(breaks((&mut old, &mut new), secs(22), does).len(), 1);
+    // The next to have it is of a smaller priority again, and somebody new waits for it.
+    go_on((&mut old, &mut new), secs(15), serves);
+    let grant = new.granted(BOB);
+    new.release_of(BOB, &grant);
+    new.serve();
+    old.grant(CAT, waits(of(1, terms())));
+    let (mut third, begun) = (new, old.now);
+    third.restart();
+    third.arrive(BOB, waits(of(2, terms())));
+    let at = times(&breaks((&mut old, &mut third), secs(40), does));
+    assert_eq!(at.len(), 1, "{at:?}");
+    assert!(at[0] >= LEASE && at[0] <= 2 * LEASE, "{at:?} after {begun:?}");
+}
+
+#[test]
+fn s33_a_break_whose_request_was_lost_is_asked_for_again_before_long() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let mut lost = false;
+    let asked = breaks((&mut old, &mut new), secs(50), |rig, action, rival| {
+        if std::mem::replace(&mut lost, true) {
+            rig.serve_one(action);
+        } else {
+            // Its note is there, as some stores write that first; and the lease goes on.
+            rig.table_mut().note_break(note_for(rival));
+            rig.on(failed(action, outage()).unwrap());
+        }
+    });
+    let at = times(&asked);
+    assert_eq!(at.len(), 2, "{at:?}");
+    assert!(at[1] - at[0] < LEASE, "{at:?}");
+}
+
+#[test]
+fn s33_a_break_whose_answer_was_lost_is_not_repeated() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let asked = breaks((&mut old, &mut new), secs(40), |rig, action, _| {
+        rig.do_in_store(action);
+        rig.on(failed(action, outage()).unwrap());
+    });
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert!(is_granted(&new.told(), BOB));
+}
+
+#[test]
+fn s33_a_break_whose_answer_was_lost_does_not_meet_the_next_holder() {
+    let (mut old, mut new, grant) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let mut broken_at = None;
+    while broken_at.is_none() {
+        go_on((&mut old, &mut new), STEP, |rig, action| {
+            if matches!(action, Action::SendBreak { .. }) {
+                rig.do_in_store(&action);
+                broken_at = Some(rig.now);
+                rig.on(failed(&action, outage()).unwrap());
+            } else {
+                rig.serve_one(&action);
+            }
+        });
+    }
+    // Its holder releases before it knows, and somebody else yields there at once.
+    old.release_of(ANN, &grant);
+    old.serve();
+    old.grant(CAT, waits(of(1, terms())));
+    let begun = new.now;
+    let at = times(&breaks((&mut old, &mut new), secs(60), does));
+    assert_eq!(at.len(), 1, "{at:?}");
+    assert!(begun + at[0] - broken_at.unwrap() >= 2 * LEASE - secs(1), "{at:?}");
+}
+
+#[test]
+fn s33_a_record_that_changed_before_the_break_is_looked_at_again_soon() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let mut changed = 0;
+    let asked = breaks((&mut old, &mut new), secs(30), |rig, action, _| {
+        changed += 1;
+        let event = if changed == 1 {
+            failed(action, Failure::Changed).unwrap()
+        } else {
+            rig.do_in_store(action)
+        };
+        rig.on(event);
+    });
+    let at = times(&asked);
+    assert_eq!(at.len(), 2, "{at:?}");
+    assert!(at[1] - at[0] >= secs(1) && at[1] - at[0] <= secs(7), "{at:?}");
+}
+
+#[test]
+fn s33_a_store_that_refuses_breaks_is_asked_each_ten_minutes_and_that_is_said_once() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let at = times(&breaks((&mut old, &mut new), secs(1_300), |rig, action, _| {
+        rig.on(failed(action, refused()).unwrap());
+    }));
+    assert_eq!(at.len(), 3, "{at:?}");
+    assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= secs(600)), "{at:?}");
+    let said = new.told().iter().filter(|action| is_cannot_break(action)).count();
+    assert_eq!(said, 1);
+}
+
+const fn is_cannot_break(action: &Action) -> bool {
+    matches!(action, Action::ReportCannotBreak { .. })
+}
+
+#[test]
+fn s12_a_look_that_is_not_answered_is_given_up_and_the_lock_is_polled_again() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let (mut looks, mut asked) = (Vec::new(), Vec::new());
+    go_on((&mut old, &mut new), secs(60), |rig, action| {
+        if matches!(action, Action::SendLook { .. }) {
+            looks.push(rig.now);
+        } else {
+            asked.push(rig.now);
+            rig.serve_one(&action);
+        }
+    });
+    assert!(looks.len() >= 3, "{looks:?}");
+    for look in looks.iter().take(looks.len() - 1) {
+        let within = |at: &&Duration| **at > *look && **at < *look + millis(2_400);
+        assert!(!asked.iter().any(|at| within(&at)), "one request at a time: {asked:?}, {looks:?}");
+        let after = |at: &&Duration| **at >= *look + millis(2_400) && **at < *look + secs(4);
+        assert!(asked.iter().any(|at| after(&at)), "{asked:?}, {looks:?}");
+    }
+}
+
+#[test]
+fn s33_what_was_broken_for_a_caller_here_is_polled_eagerly_until_it_must_be_free() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let mut broken_at = None;
+    let mut polls = Vec::new();
+    // The lease goes on: somebody else has it, and holds it.
+    go_on((&mut old, &mut new), secs(75), |rig, action| match &action {
+        Action::SendBreak { request, .. } => {
+            broken_at.get_or_insert(rig.now);
+            rig.on(Event::BreakAnswered { request: *request, answer: Ok(()) });
+        }
+        Action::SendAcquire { .. } => {
+            polls.push(rig.now);
+            rig.serve_one(&action);
+        }
+        _ => rig.serve_one(&action),
+    });
+    let broken_at = broken_at.unwrap();
+    let count = |from: Duration, to: Duration| {
+        polls.iter().filter(|at| **at >= broken_at + from && **at < broken_at + to).count()
+    };
+    assert!(count(secs(0), secs(25)) >= 60, "each 250 to 300 ms");
+    assert!(count(secs(26), secs(30)) <= 8, "D, the poll cap and 5 s are over");
+}
+
+#[test]
+fn s33_a_lock_that_was_broken_for_another_is_waited_for_as_well() {
+    let (mut old, mut new, grant) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    go_on((&mut old, &mut new), LEASE - secs(1), serves);
+    old.break_softly(&grant);
+    let asked = breaks((&mut old, &mut new), secs(20), does);
+    assert_eq!(asked.len(), 0, "it is broken already");
+    assert!(is_granted(&new.told(), BOB));
+}
+
+#[test]
+fn s33_the_first_that_has_waited_for_long_enough_is_named_though_it_is_not_the_front() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    go_on((&mut old, &mut new), LEASE - secs(1), serves);
+    new.arrive(CAT, waits(of(9, terms())));
+    let asked = breaks((&mut old, &mut new), secs(8), does);
+    let [(_, rival)] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!(rival.priority, two());
+    go_on((&mut old, &mut new), secs(15), serves);
+    let told = new.told();
+    assert!(is_granted(&told, CAT) && !is_granted(&told, BOB), "the greater is served first");
+}
+
+#[test]
+fn s33_a_holder_here_is_overruled_without_a_poll_and_told_at_once() {
+    let (mut rig, grant) = Rig::with_holder(ANN, of(1, terms()));
+    rig.arrive(BOB, waits(of(2, terms())));
+    rig.pass_served(LEASE - millis(1));
+    assert!(rig.told().iter().all(|action| revoked(std::slice::from_ref(action), ANN).is_none()));
+    rig.pass_served(millis(2));
+    rig.serve();
+    let told = rig.told();
+    assert!(revoked(&told, ANN).is_some(), "{told:?}");
+    rig.release_of(ANN, &grant);
+    rig.serve();
+    assert!(is_granted(&rig.told(), BOB));
+}
+
+#[test]
+fn s13_who_may_not_know_is_not_overruled() {
+    let (mut rig, _) = Rig::with_holder(ANN, of(1, terms()));
+    rig.arrive(BOB, waits(of(2, terms())));
+    rig.pass_served(LEASE - secs(1));
+    rig.silent(ANN);
+    rig.pass(secs(3));
+    assert!(!rig.sent.iter().any(|action| matches!(action, Action::SendLook { .. })));
+}
+
+#[test]
+fn s15_a_sidecar_that_ends_breaks_nothing() {
+    let (mut rig, _) = Rig::with_holder(ANN, of(1, terms()));
+    rig.arrive(BOB, waits(of(2, terms())));
+    rig.pass_served(LEASE - secs(1));
+    rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
+    rig.pass(secs(3));
+    assert!(!rig.sent.iter().any(|action| matches!(action, Action::SendLook { .. })));
+}
+
+#[test]
+fn s33_who_leaves_while_its_break_is_prepared_breaks_nothing() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let mut look = None;
+    while look.is_none() {
+        go_on((&mut old, &mut new), STEP, |rig, action| match action {
+            Action::SendLook { .. } => look = Some(action),
+            _ => rig.serve_one(&action),
+        });
+    }
+    new.leave(BOB);
+    assert!(!new.hold.is_idle(), "an answer is to come");
+    new.serve_one(&look.unwrap());
+    assert!(new.sent.is_empty() && new.hold.is_idle(), "{:?}", new.sent);
+}
+
+#[test]
+fn s33_a_caller_that_leaves_is_told_why_its_priority_did_not_help() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, Terms { wait: secs(22), ..of(2, terms()) });
+    go_on((&mut old, &mut new), secs(23), serves);
+    let status = new.told().iter().find_map(|action| match action {
+        Action::TellBusy { caller: BOB, busy } => Some(busy.priority),
+        _ => None,
+    });
+    assert_eq!(status, Some(Some(PriorityStatus::Revoked)));
+}

@@ -1,0 +1,97 @@
+//! Who takes part in a world of schedules, and that nothing is left when they have gone.
+
+use std::time::Duration;
+
+use leasehold::schedule::Definition;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::maintenance;
+use super::operators;
+use super::runner::Runner;
+use super::terms;
+use crate::chance::About;
+use crate::client::Client;
+use crate::lease::State as LeaseState;
+use crate::sidecar::key;
+use crate::world::World;
+
+/// The longest that somebody who is told to go takes: the longest pause, and the longest wait for a late completion.
+const GOING: Duration = Duration::from_secs(600);
+/// A lease that is kept for the next run goes back within this (T19), with what is on its way.
+const KEPT: Duration = Duration::from_secs(100);
+
+/// Everybody.
+pub(super) struct Cast {
+    runners: Vec<JoinHandle<()>>,
+}
+
+impl Cast {
+    pub(super) fn begin(world: &World, over: &watch::Receiver<bool>) -> Self {
+        let plan = world.plan();
+        let mut random = world.draw(About::Plan, 99);
+        let (may_change, maintains) = (random.chance(400), random.chance(500));
+        let firsts: Vec<Definition> =
+            (0..plan.locks).map(|_| terms::definition(&mut random, plan.lease)).collect();
+        let mut runners = Vec::new();
+        for index in 0..plan.clients {
+            // One in three is elsewhere; the others share a machine with a sidecar.
+            let home = (index % 3 != 2).then_some(index % plan.sidecars);
+            let client = Client { world: world.clone(), index, home };
+            if maintains && index + 1 == plan.clients {
+                tokio::spawn(maintenance::live(client));
+                continue;
+            }
+            let lock = index % plan.locks;
+            let definition = if may_change && index >= plan.locks && random.chance(400) {
+                terms::definition(&mut random, plan.lease)
+            } else {
+                firsts[lock].clone()
+            };
+            let path = world.sidecar(0).path(&key(lock)).to_string();
+            let mut state = world.state();
+            let known = &mut state.schedules.seen(&path).definitions;
+            known.insert(definition.hash(), definition.clone());
+            drop(state);
+            let runner = Runner { client, lock, definition, is_new: true, over: over.clone() };
+            runners.push(tokio::spawn(runner.live()));
+        }
+        tokio::spawn(operators::operate(world.clone()));
+        Self { runners }
+    }
+
+    /// They have gone, and nothing of theirs is left.
+    pub(super) async fn ends(self, world: &World) {
+        let gone = async {
+            for runner in self.runners {
+                let _ = runner.await;
+            }
+        };
+        if tokio::time::timeout(GOING, gone).await.is_err() {
+            return world.fail(format!("T20: a runner has not gone {GOING:?} after it was told"));
+        }
+        tokio::time::sleep(KEPT).await;
+        for place in 0..world.plan().sidecars {
+            let coordinator = world.sidecar(place).coordinator;
+            let gauges = coordinator.gauges();
+            let left = (gauges.holds, gauges.waiters, gauges.at_risk, gauges.paths);
+            if left != (0, 0, 0, 0) {
+                world.fail(format!("S18: {place} keeps (holds, waiters, at risk, paths) {left:?}"));
+            }
+            let tasks = coordinator.schedule_figures().len();
+            if tasks > 0 {
+                world.fail(format!("T17: {place} keeps {tasks} schedules for nobody"));
+            }
+        }
+        let now = world.now();
+        for lock in 0..world.plan().locks {
+            let path = world.sidecar(0).path(&key(lock)).to_string();
+            let is_leased = world.state().service.blob(&path).is_some_and(|blob| {
+                matches!(blob.lease.state(now), LeaseState::Leased | LeaseState::Breaking)
+            });
+            if is_leased {
+                world.fail(format!("T19: a lease of {path} is left over"));
+            }
+        }
+    }
+}

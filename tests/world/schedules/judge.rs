@@ -1,0 +1,157 @@
+//! What is seen of schedules: each write of a record and of a plan, as the service takes it, and what runners have said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use leasehold::schedule::{
+    Definition, MAX_RECORD_BYTES, Occasion, Outcome, Plan, Report, RunId, ScheduleRecord,
+};
+use leasehold::testing::Asked;
+use leasehold::timetable::UtcSecond;
+
+use super::{plans, records};
+use crate::service::{Answer, Blob};
+use crate::story::Counts;
+use crate::world::{State, World};
+
+/// A run: its occasion and its token.
+pub(super) type RunKey = (Occasion, u64);
+
+/// The schedules of a world.
+#[derive(Debug, Default)]
+pub(crate) struct Judge {
+    /// By the names of their locks' blobs.
+    seen: BTreeMap<String, Seen>,
+    counts: Counts,
+}
+
+/// A run that was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    pub(super) attempt: u32,
+    pub(super) deadline: Option<UtcSecond>,
+    pub(super) ended: Option<Outcome>,
+}
+
+/// What was seen of one schedule.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// All definitions that runners come with, by their hash.
+    pub(super) definitions: BTreeMap<String, Definition>,
+    /// When the lock's blob was made, and what stands in it.
+    pub(super) made: Option<Duration>,
+    pub(super) record: Option<ScheduleRecord>,
+    pub(super) runs: BTreeMap<RunKey, Written>,
+    /// Occasions whose outcome is stored for good: they are never run again (T2).
+    pub(super) is_final: BTreeMap<Occasion, u64>,
+    /// What runners have said, before it was on its way.
+    pub(super) reported: BTreeMap<RunKey, Vec<Report>>,
+    /// When the plan's blob was made, and what stands in it.
+    pub(super) plan_made: Option<Duration>,
+    pub(super) plan: Option<Plan>,
+    /// From when to when the stored plan was paused.
+    pub(super) pauses: Vec<(UtcSecond, Option<UtcSecond>)>,
+    /// Pauses and resumes that people asked for, and those that were stored.
+    pub(super) asked: [u32; 2],
+    pub(super) stored: [u32; 2],
+    /// Runs by hand whose request was answered as stored.
+    pub(super) by_hand: BTreeSet<String>,
+    /// The lock or the plan was deleted: what was known may be known no more (T2).
+    pub(super) was_lost: bool,
+    /// Requests about the lock and its plan.
+    pub(super) requests: u64,
+}
+
+impl Judge {
+    pub(super) fn seen(&mut self, lock: &str) -> &mut Seen {
+        self.seen.entry(lock.to_owned()).or_default()
+    }
+
+    pub(super) fn count(&mut self, what: &str) {
+        *self.counts.entry(format!("schedules: {what}")).or_default() += 1;
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts.clone()
+    }
+
+    /// A runner is about to say how its run ended.
+    pub(super) fn reports(&mut self, id: &RunId, report: Report) {
+        let reported = &mut self.seen(id.path.as_str()).reported;
+        reported.entry((id.occasion.clone(), id.token.value())).or_default().push(report);
+    }
+}
+
+/// The whole second that a front end shows at the most now.
+pub(super) fn latest(world: &World) -> UtcSecond {
+    let ahead = world.plan().front_ends.iter().max().copied().unwrap_or_default();
+    world.wall(ahead).into()
+}
+
+/// The same at the least.
+pub(super) fn earliest(world: &World) -> UtcSecond {
+    world.wall(Duration::ZERO).into()
+}
+
+const PLANS: &str = "/leasehold-plans/";
+
+/// The lock that a blob is about, and whether it is the lock's plan.
+fn lock_of(name: &str) -> Option<(String, bool)> {
+    if name.contains(PLANS) {
+        return Some((name.replace(PLANS, "/"), true));
+    }
+    name.contains("/locks/")
+        .then(|| (name.to_owned(), false))
+        .filter(|_| !name.contains("-breaks/"))
+}
+
+/// A request has come to the service and was answered so.
+pub(crate) fn arrived(
+    world: &World,
+    state: &mut State,
+    (asked, name): (&Asked, &str),
+    answer: &Answer,
+) {
+    if !matches!(world.scene(), crate::scene::Scene::Schedules(_)) {
+        return;
+    }
+    let Some((lock, is_plan)) = lock_of(name) else { return };
+    state.schedules.seen(&lock).requests += 1;
+    let writes = asked.method == "PUT" && !asked.target.contains("comp=lease");
+    if !writes || !matches!(answer.status, 200 | 201) {
+        return;
+    }
+    let Some(blob) = state.service.blob(name) else { return };
+    let wrong = if is_plan {
+        let plan = Plan::from_text(&blob.content).map_err(|error| error.to_string());
+        let (made, paths) = (blob.made, &mut state.schedules);
+        match plan {
+            Ok(plan) => plans::written(world, paths.seen(&lock), (made, plan)),
+            Err(error) => Some(format!("T3: a plan that cannot be read is written: {error}")),
+        }
+    } else {
+        let (made, record) = (blob.made, record_of(blob));
+        too_long(blob)
+            .or_else(|| records::written(world, &mut state.schedules, &lock, (made, record)))
+    };
+    if let Some(what) = wrong {
+        let now = world.now();
+        state.story.note(now, || format!("VIOLATION   {what}"));
+        state.checks.fail(what, now);
+    }
+}
+
+/// T3: what a schedule may take of a record.
+fn too_long(blob: &Blob) -> Option<String> {
+    let name = |name: &str| name.strip_prefix("x-ms-meta-leasehold_schedule_").map(str::len);
+    let sizes = blob.metadata.iter().filter_map(|(key, value)| Some(name(key)? + value.len()));
+    // Each name begins with as much again.
+    let size: usize = sizes.map(|size| size + "leasehold_schedule_".len()).sum();
+    (size > MAX_RECORD_BYTES).then(|| format!("T3: a schedule takes {size} bytes of its record"))
+}
+
+/// What the blob of a lock says of its schedule.
+pub(super) fn record_of(blob: &Blob) -> Option<ScheduleRecord> {
+    let field = |name: &str| blob.metadata.get(&format!("x-ms-meta-{name}")).map(String::as_str);
+    ScheduleRecord::from_lookup(field).unwrap()
+}

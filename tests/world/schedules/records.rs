@@ -1,0 +1,271 @@
+//! What a write of a lock's record may change of its schedule (T2, T5, T7, T9, T11, T12, T18, T21).
+
+use std::time::Duration;
+
+use leasehold::schedule::{
+    Ended, Occasion, Outcome, Overlap, Report, Run, RunTimeout, ScheduleRecord,
+};
+use leasehold::timetable::UtcSecond;
+
+use super::judge::{Judge, RunKey, Seen, Written, earliest, latest};
+use super::terms::{ALL, LONGEST_GAP, MOST_ATTEMPTS};
+use crate::world::World;
+
+/// How often a run may be given back beside its attempts (T11).
+const MOST_RETURNS: usize = 10;
+/// Two front ends differ by 3 s at the most, and each shows whole seconds.
+pub(super) const APART: i64 = 4;
+/// A run until the next is due lasts for two gaps at the most, and the spread.
+const MOST_SPAN: i64 = 2 * LONGEST_GAP.as_secs().cast_signed() + 10;
+
+/// A record was written, and this is what it says now.
+pub(super) fn written(
+    world: &World,
+    judge: &mut Judge,
+    lock: &str,
+    (made, after): (Duration, Option<ScheduleRecord>),
+) -> Option<String> {
+    let seen = judge.seen(lock);
+    let definitions = std::mem::take(&mut seen.definitions);
+    if seen.made != Some(made) {
+        // The lock is another: nothing is known of what was before (T2).
+        seen.was_lost |= seen.made.is_some();
+        seen.made = Some(made);
+        seen.record = None;
+        seen.is_final.clear();
+    }
+    let before = std::mem::replace(&mut seen.record, after.clone());
+    let mut wrong = None;
+    match (&before, &after) {
+        (Some(before), None) => wrong = Some(format!("T19: {before:?} is gone")),
+        (before, Some(after)) => {
+            let context = Context { world, lock, definitions: &definitions };
+            wrong = context.written(seen, before.as_ref(), after);
+        }
+        (None, None) => {}
+    }
+    seen.definitions = definitions;
+    let is_new_run = |it: &ScheduleRecord| {
+        let run = before.as_ref().and_then(|before| before.run.as_ref());
+        it.run.is_some() && it.run.as_ref() != run
+    };
+    if let Some(after) = &after {
+        if is_new_run(after) {
+            judge.count("runs written");
+        }
+        for (outcome, ended) in new_ends(before.as_ref(), after).map(|it| (it.outcome, it)) {
+            let late = if ended.attempt > 1 { ", tried again" } else { "" };
+            judge.count(&format!("ended {}{late}", outcome.as_str()));
+        }
+        let missed = before.as_ref().map_or(0, |before| before.missed);
+        if after.missed > missed {
+            judge.count("missed");
+        }
+    }
+    wrong
+}
+
+/// What ended since `before`.
+fn new_ends<'a>(
+    before: Option<&'a ScheduleRecord>,
+    after: &'a ScheduleRecord,
+) -> impl Iterator<Item = &'a Ended> {
+    let known = before.and_then(|before| before.ended.first());
+    after.ended.iter().take_while(move |ended| Some(*ended) != known)
+}
+
+struct Context<'a> {
+    world: &'a World,
+    lock: &'a str,
+    definitions: &'a std::collections::BTreeMap<String, leasehold::schedule::Definition>,
+}
+
+impl Context<'_> {
+    fn written(
+        &self,
+        seen: &mut Seen,
+        before: Option<&ScheduleRecord>,
+        after: &ScheduleRecord,
+    ) -> Option<String> {
+        // What ended stands before what began since.
+        let mut ends: Vec<&Ended> = new_ends(before, after).collect();
+        ends.reverse();
+        for ended in ends {
+            if let Some(what) = self.ended(seen, ended) {
+                return Some(what);
+            }
+        }
+        let known = before.and_then(|before| before.run.as_ref());
+        if let Some(run) = after.run.as_ref().filter(|run| known != Some(run)) {
+            let wrong = self.began(seen, before, run).or_else(|| self.is_limited(after, run));
+            if wrong.is_some() {
+                return wrong;
+            }
+        }
+        let before = before?;
+        self.went_back(before, after).or_else(|| self.counted(seen, before, after))
+    }
+
+    /// T21: nothing goes back while the lock stands.
+    fn went_back(&self, before: &ScheduleRecord, after: &ScheduleRecord) -> Option<String> {
+        let figures = |it: &ScheduleRecord| (it.watermark, it.by_hand_done, it.missed);
+        let (old, new) = (figures(before), figures(after));
+        let back = new.0 < old.0 || new.1 < old.1 || new.2 < old.2;
+        back.then(|| format!("T21: the record of {} goes back from {old:?} to {new:?}", self.lock))
+    }
+
+    /// A run, or what was skipped, has this outcome now.
+    fn ended(&self, seen: &mut Seen, ended: &Ended) -> Option<String> {
+        let Ended { occasion, outcome, attempt, token } = ended;
+        let token = token.map(|token| token.value())?;
+        let key: RunKey = (occasion.clone(), token);
+        let reported = seen.reported.get(&key).cloned().unwrap_or_default();
+        let was_lost = seen.was_lost;
+        let Some(run) = seen.runs.get_mut(&key) else {
+            let what =
+                format!("T8: {occasion} of {token} ended {outcome:?}, and was never written");
+            return (!was_lost).then_some(what);
+        };
+        if run.attempt != *attempt {
+            return Some(format!("T11: {occasion} ended as attempt {attempt} of {}", run.attempt));
+        }
+        run.ended = Some(*outcome);
+        let said = |report| reported.contains(&report);
+        let is_right = match outcome {
+            Outcome::Succeeded => said(Report::Succeeded),
+            Outcome::Failed => said(Report::Failed),
+            Outcome::FailedFinal => said(Report::FailedFinal),
+            // A sidecar that drains, or whose run was revoked, says so for its runner (T12, T20).
+            Outcome::Returned | Outcome::Abandoned => true,
+            Outcome::TimedOut => run.deadline.is_some_and(|at| at <= latest(self.world)),
+            Outcome::Skipped => false,
+        };
+        if !is_right {
+            return Some(format!(
+                "T12: {occasion} ended {outcome:?}, which nobody said ({reported:?}, {run:?})"
+            ));
+        }
+        let is_final =
+            matches!(outcome, Outcome::Succeeded | Outcome::FailedFinal | Outcome::TimedOut);
+        let before = if is_final { seen.is_final.insert(occasion.clone(), token) } else { None };
+        before.map(|before| format!("T2: {occasion} is final by {before}, and again by {token}"))
+    }
+
+    /// A run was written with its token.
+    fn began(&self, seen: &mut Seen, before: Option<&ScheduleRecord>, run: &Run) -> Option<String> {
+        let Run { occasion, attempt, token, deadline, .. } = run;
+        let token = token.value();
+        if let Some(by) = seen.is_final.get(occasion) {
+            return Some(format!("T2: {occasion} is run again with {token}: it is final by {by}"));
+        }
+        let same = seen.runs.iter().filter(|((it, _), _)| it == occasion);
+        let (mut runs, mut last) = (0, None);
+        for ((_, token), written) in same {
+            (runs, last) = (runs + 1, Some((*token, *written)));
+        }
+        let grows = last.is_none_or(|(_, last)| {
+            *attempt > last.attempt
+                || *attempt == last.attempt && last.ended == Some(Outcome::Returned)
+        });
+        if !seen.was_lost && (!grows || last.is_some_and(|(before, _)| before >= token)) {
+            return Some(format!(
+                "T11: {occasion} is tried as {attempt} of {token} after {last:?}"
+            ));
+        }
+        if *attempt > MOST_ATTEMPTS || runs > MOST_ATTEMPTS as usize + MOST_RETURNS {
+            return Some(format!("T11: {occasion} is tried too often: {run:?}, {runs} before"));
+        }
+        let written = Written { attempt: *attempt, deadline: *deadline, ended: None };
+        seen.runs.insert((occasion.clone(), token), written);
+        let Occasion::Scheduled(at) = occasion else { return None };
+        self.is_due(seen, *at, *attempt).or_else(|| {
+            let passed = before.is_some_and(|before| *at <= before.watermark);
+            passed.then(|| format!("T5: {at} is run, and the watermark is past it: {before:?}"))
+        })
+    }
+
+    /// T5: the watermark waits for its outcome. T12: it has the deadline of its definition.
+    fn is_limited(&self, after: &ScheduleRecord, run: &Run) -> Option<String> {
+        if run.occasion <= Occasion::Scheduled(after.watermark) {
+            return Some(format!("T5: the watermark is past a run without an outcome: {after:?}"));
+        }
+        let definition = self.definitions.get(&after.plan.hash)?;
+        let span = run.deadline.map(|deadline| deadline.seconds_since(run.started));
+        let is_right = match definition.run_timeout() {
+            RunTimeout::None => span.is_none(),
+            RunTimeout::Duration(timeout) => span == Some(timeout.as_secs().cast_signed()),
+            RunTimeout::NextDue => span.is_some_and(|span| (1..=MOST_SPAN).contains(&span)),
+        };
+        // What is due under the definition before runs by the one that is read (T16).
+        let is_known = self.definitions.len() == 1;
+        (is_known && !is_right).then(|| format!("T12: {run:?} has no deadline of {definition:?}"))
+    }
+
+    fn is_due(&self, seen: &Seen, at: UtcSecond, attempt: u32) -> Option<String> {
+        let definition = seen.plan.as_ref().map(leasehold::schedule::Plan::definition);
+        let mut all = self.definitions.values();
+        if !all.any(|one| one.timetable().at_or_after(at) == Some(at)) {
+            return Some(format!("T5: {at} is no occurrence of any definition"));
+        }
+        // With one definition its spread is known.
+        let spread = definition.filter(|_| self.definitions.len() == 1).map(|one| {
+            one.timetable().spread_offset(self.lock.as_bytes(), one.spread(), at).as_secs()
+        });
+        let due = at.0.saturating_add_unsigned(spread.unwrap_or(0));
+        if due > latest(self.world).0 {
+            return Some(format!("T7: {at} is run before it is due"));
+        }
+        if attempt > 1 {
+            return None;
+        }
+        let paused = |(from, to): &&(UtcSecond, Option<UtcSecond>)| {
+            from.0 + APART < at.0 && to.is_none_or(|to| at.0 + APART < to.0)
+        };
+        let paused = seen.pauses.iter().find(paused);
+        paused.map(|pause| format!("T18: {at} fell due in the pause {pause:?}, and is run"))
+    }
+
+    /// T9: each occurrence that is final was run or is counted as missed, and under ALL it was run.
+    fn counted(
+        &self,
+        seen: &Seen,
+        before: &ScheduleRecord,
+        after: &ScheduleRecord,
+    ) -> Option<String> {
+        let (old, new) = (before.next?, after.next?);
+        if before.plan != after.plan {
+            return None;
+        }
+        let definition = self.definitions.get(&after.plan.hash)?;
+        let timetable = definition.timetable();
+        let passed: Vec<UtcSecond> = timetable
+            .at_or_after(old)
+            .into_iter()
+            .flat_map(|first| std::iter::once(first).chain(timetable.occurrences_after(first)))
+            .take_while(|at| *at < new)
+            .collect();
+        let was_run = |at: &&UtcSecond| {
+            let mut ends = seen.runs.iter().filter(|((it, _), _)| *it == Occasion::Scheduled(**at));
+            ends.any(|(_, run)| run.ended.is_some_and(|outcome| outcome != Outcome::Returned))
+        };
+        let run = passed.iter().filter(was_run).count() as u64;
+        let (all, missed) = (passed.len() as u64, after.missed - before.missed);
+        let told = || {
+            format!(
+                "of {all} occurrences from {old} to {new} {run} were run, {missed} missed ({after:?})"
+            )
+        };
+        let may_skip = !seen.pauses.is_empty() || seen.was_lost;
+        if run + missed > all || run + missed < all && !may_skip {
+            return Some(format!("T9: {}", told()));
+        }
+        let is_all = definition.catch_up() == ALL && definition.overlap() == Overlap::Follow;
+        let ran_all = is_all && missed > 0 && !may_skip && earliest(self.world) > old;
+        // What was only ever given back, and is not any more, is counted as missed.
+        let returned = passed.iter().any(|at| {
+            let occasion = Occasion::Scheduled(*at);
+            seen.runs.keys().any(|(it, _)| *it == occasion)
+        });
+        (ran_all && !returned).then(|| format!("T9, ALL: {}", told()))
+    }
+}

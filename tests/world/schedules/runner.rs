@@ -1,0 +1,276 @@
+//! A runner: subscribes, runs what it is given while it may believe in it (S21), and ends in one way or another.
+
+use std::time::Duration;
+
+use leasehold::coordinator::{ResumeRun, RunGrant, ScheduleEvent, SubscribeRequest};
+use leasehold::lock::Labels;
+use leasehold::schedule::{Definition, RunId};
+use leasehold::testing::SeededRandom;
+use tokio::sync::watch;
+
+use super::stream::Stream;
+use crate::chance::{About, millis};
+use crate::client::{Client, Holding};
+use crate::cost::Cause;
+use crate::resuming::is_to_come_again;
+use crate::sidecar::{End, Sidecar, key};
+
+/// Never, in a world.
+const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+/// What a deadline may be later than its time-out from the start: an answer on its way, a clock that is a hundredth slow,
+/// and dates that differ where the hold has moved (S16).
+const DEADLINE_SLACK: Duration = Duration::from_secs(20);
+
+/// One process that runs a schedule.
+pub(super) struct Runner {
+    pub(super) client: Client,
+    pub(super) lock: usize,
+    pub(super) definition: Definition,
+    /// It has not subscribed yet (T16).
+    pub(super) is_new: bool,
+    pub(super) over: watch::Receiver<bool>,
+}
+
+/// A run that goes on.
+pub(super) struct Running {
+    pub(super) holding: Holding,
+    pub(super) stream: Stream,
+    pub(super) run: RunGrant,
+    /// When it was told first.
+    pub(super) began: Duration,
+}
+
+impl Running {
+    pub(super) fn id(&self) -> &RunId {
+        &self.run.told.run_id
+    }
+}
+
+/// How following a run has ended.
+pub(super) enum Worked {
+    /// Its work is done, or nobody waits for it any longer.
+    Done,
+    /// It was told that the run is over.
+    Over,
+    /// It may believe no more, and was told nothing.
+    Unsure,
+    /// Its sidecar is being replaced (S15).
+    Interrupted,
+    /// Its stream is gone.
+    Gone,
+}
+
+impl Runner {
+    pub(super) async fn live(mut self) {
+        while !self.is_over() {
+            let mut random = self.client.world.draw(About::Act, self.client.index);
+            let sidecar = self.client.pick(&mut random);
+            let begun = self.subscribe(&sidecar, None).await;
+            self.is_new = false;
+            if let Some(stream) = begun {
+                self.serve(sidecar, stream, &mut random).await;
+            }
+            tokio::time::sleep(millis(&mut random, 100, 5_000)).await;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        *self.over.borrow()
+    }
+
+    pub(super) fn is_calm(&self) -> bool {
+        self.client.world.state().calm
+    }
+
+    pub(super) async fn subscribe(
+        &self,
+        sidecar: &Sidecar,
+        resume: Option<ResumeRun>,
+    ) -> Option<Stream> {
+        let request = SubscribeRequest {
+            key: key(self.lock),
+            definition: self.definition.clone(),
+            is_new: self.is_new && resume.is_none(),
+            holder: None,
+            labels: Labels::default(),
+            resume,
+        };
+        let path = sidecar.path(&request.key);
+        let cause = if request.resume.is_some() { Cause::Resume } else { Cause::Caller };
+        sidecar.calls_for(&path, cause);
+        let world = &self.client.world;
+        let work = async { Stream::begin(world, sidecar, request) };
+        sidecar.call_surely(self.client.index, work).await?.ok()
+    }
+
+    /// Runs what it is given, until it leaves.
+    async fn serve(&self, sidecar: Sidecar, stream: Stream, random: &mut SeededRandom) {
+        let (mut sidecar, mut stream) = (sidecar, stream);
+        let asked = self.client.world.now();
+        let stays = if self.is_calm() { FOR_EVER } else { millis(random, 1_000, 600_000) };
+        let mut over = self.over.clone();
+        let leaves = tokio::time::sleep(stays);
+        tokio::pin!(leaves);
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = stream.next() => event,
+                _ = over.wait_for(|over| *over) => None,
+                () = &mut leaves => None,
+            };
+            match event {
+                Some(ScheduleEvent::Run(run)) => {
+                    self.client.is_late().await;
+                    match self.run((sidecar, stream), *run, asked, random).await {
+                        Some(goes_on) => (sidecar, stream) = goes_on,
+                        None => return,
+                    }
+                }
+                Some(ScheduleEvent::Failed(_)) | None => {
+                    return stream.end(self.how_seen(&sidecar));
+                }
+                // What is told of a run that is over for its runner; the definition in force; that it waits.
+                Some(
+                    ScheduleEvent::Standby(_)
+                    | ScheduleEvent::Renewed(_)
+                    | ScheduleEvent::AtRisk { .. }
+                    | ScheduleEvent::Recovered(_)
+                    | ScheduleEvent::Revoked { .. }
+                    | ScheduleEvent::Lost { .. }
+                    | ScheduleEvent::Recorded { .. }
+                    | ScheduleEvent::DefinitionInForce { .. }
+                    | ScheduleEvent::Draining { .. },
+                ) => {}
+            }
+        }
+    }
+
+    /// Over a network an end may have been a proxy's doing (S14).
+    pub(super) fn how_seen(&self, sidecar: &Sidecar) -> End {
+        if self.client.home == Some(sidecar.index) { End::Closed } else { End::Silent }
+    }
+
+    /// Runs an occurrence; where it goes on to wait for the next, if it does.
+    async fn run(
+        &self,
+        (sidecar, stream): (Sidecar, Stream),
+        run: RunGrant,
+        asked: Duration,
+        random: &mut SeededRandom,
+    ) -> Option<(Sidecar, Stream)> {
+        let mut holding = self.client.holding(&sidecar, None, &run.grant);
+        self.client.believe(&mut holding, &run.grant.validity, asked);
+        let mut running = Running { holding, stream, run, began: self.client.world.now() };
+        let most = if self.is_calm() || random.chance(600) { 3_000 } else { 60_000 };
+        let mut span = millis(random, 0, most);
+        loop {
+            let worked = self.work(&mut running, span, random).await;
+            if !matches!(worked, Worked::Interrupted | Worked::Gone) {
+                return self.ends(running, worked, random).await;
+            }
+            if matches!(worked, Worked::Gone) {
+                tokio::time::sleep(millis(random, 0, 8_000)).await;
+            }
+            running = self.resume(running, random).await?;
+            span = millis(random, 0, 20_000);
+        }
+    }
+
+    /// Goes about its business for this long.
+    pub(super) async fn work(
+        &self,
+        running: &mut Running,
+        span: Duration,
+        random: &mut SeededRandom,
+    ) -> Worked {
+        let (client, world) = (&self.client, &self.client.world);
+        let mut ends = world.now() + span;
+        loop {
+            let now = world.now();
+            let holding = &mut running.holding;
+            let Some(until) = client.believes(holding) else {
+                if !holding.fresh || !client.ask(holding, None).await {
+                    client.believes_no_more(holding);
+                    return Worked::Unsure;
+                }
+                continue;
+            };
+            self.in_time(running, until);
+            let next = (now + millis(random, 200, 4_000)).min(ends).min(until).saturating_sub(now);
+            let told = tokio::select! {
+                biased;
+                event = running.stream.next() => Some(event),
+                () = tokio::time::sleep(next.max(Duration::from_millis(1))) => None,
+            };
+            match told {
+                Some(None) => return Worked::Gone,
+                Some(Some(event)) => {
+                    client.is_late().await;
+                    let soon = world.now() + millis(random, 0, 20_000);
+                    if let Some(worked) = self.hears(running, event, (now, soon, &mut ends)) {
+                        return worked;
+                    }
+                }
+                None if world.now() >= ends => return Worked::Done,
+                None => self.acts(running, until).await,
+            }
+        }
+    }
+
+    /// What an event means to a runner; none if it goes on.
+    fn hears(
+        &self,
+        running: &mut Running,
+        event: ScheduleEvent,
+        (now, soon, ends): (Duration, Duration, &mut Duration),
+    ) -> Option<Worked> {
+        let client = &self.client;
+        match event {
+            ScheduleEvent::Renewed(validity)
+            | ScheduleEvent::Recovered(validity)
+            | ScheduleEvent::AtRisk { validity, .. } => {
+                client.hears_validity(&mut running.holding, &validity, now);
+                None
+            }
+            ScheduleEvent::Revoked { .. } | ScheduleEvent::Draining { .. } => {
+                *ends = (*ends).min(soon);
+                None
+            }
+            ScheduleEvent::Standby(_) | ScheduleEvent::DefinitionInForce { .. } => None,
+            ScheduleEvent::Failed(error) if is_to_come_again(&error) => Some(Worked::Interrupted),
+            ScheduleEvent::Lost { .. }
+            | ScheduleEvent::Recorded { .. }
+            | ScheduleEvent::Failed(_) => {
+                client.believes_no_more(&running.holding);
+                Some(Worked::Over)
+            }
+            ScheduleEvent::Run(next) => {
+                let (id, next) = (running.id(), &next.told.run_id);
+                client.world.fail(format!("T10: {next:?} is told beside {id:?}"));
+                Some(Worked::Over)
+            }
+        }
+    }
+
+    /// T12: what it is told of its validity ends at its deadline.
+    fn in_time(&self, running: &Running, until: Duration) {
+        let Some(timeout) = running.run.told.timeout else { return };
+        let latest = running.began + timeout + timeout / 100 + DEADLINE_SLACK;
+        if until > latest {
+            let id = running.id();
+            self.client.world.fail(format!("T12: {id:?} is valid to {until:?}, past {latest:?}"));
+        }
+    }
+
+    async fn acts(&self, running: &mut Running, until: Duration) {
+        let (client, world) = (&self.client, &self.client.world);
+        let third = Duration::from_secs(world.plan().lease) / 3;
+        let holding = &mut running.holding;
+        let soon = until.saturating_sub(world.now()) < third * 2;
+        if client.home != Some(holding.sidecar.index) && soon {
+            client.ask(holding, None).await;
+        } else if client.believes(holding).is_some() {
+            world.state().checks.write(&holding.path, holding.token);
+        }
+    }
+}

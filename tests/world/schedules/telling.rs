@@ -1,0 +1,121 @@
+//! What runners are told and answered, held against what is stored (T2, T6, T8).
+
+use leasehold::coordinator::{CallError, Completed, Completion, RunGrant, ScheduleEvent};
+use leasehold::schedule::{Outcome, Report, RunId};
+
+use super::judge::RunKey;
+use crate::sidecar::Sidecar;
+use crate::world::{State, World};
+
+/// A stream is told this, before it is on its way.
+pub(super) fn told(
+    world: &World,
+    sidecar: &Sidecar,
+    resumes: Option<&RunId>,
+    event: &ScheduleEvent,
+) {
+    let now = world.now();
+    let mut state = world.state();
+    let state = &mut *state;
+    let text = shortly(event);
+    state.story.note(now, || format!("  {}   tells a subscriber {text}", sidecar.index));
+    let name = text.split(':').next().unwrap_or_default();
+    state.schedules.count(&format!("told {name}"));
+    let ScheduleEvent::Run(run) = event else { return };
+    let goes_on = resumes == Some(&run.told.run_id);
+    if goes_on {
+        state.schedules.count("resumed");
+    }
+    let wrong = told_run(state, run, goes_on).or_else(|| {
+        let path = &run.grant.path;
+        let made = state.service.blob(path.as_str()).map(|blob| blob.made);
+        let granted = || state.checks.granted(path, run.grant.token.value(), (now, made));
+        (!goes_on).then(granted).flatten()
+    });
+    if let Some(what) = wrong {
+        state.story.note(now, || format!("VIOLATION   {what}"));
+        state.checks.fail(what, now);
+    }
+}
+
+fn told_run(state: &mut State, run: &RunGrant, goes_on: bool) -> Option<String> {
+    let id = &run.told.run_id;
+    if id.token != run.grant.token || id.attempt != run.told.attempt {
+        return Some(format!("T8: {id:?} is told with {}", run.grant.token));
+    }
+    let seen = state.schedules.seen(id.path.as_str());
+    let key: RunKey = (id.occasion.clone(), id.token.value());
+    match seen.runs.get(&key) {
+        None => Some(format!("T6: {id:?} is told, and was never written")),
+        Some(written) if written.attempt != id.attempt => {
+            Some(format!("T6: {id:?} is told, and {} was written", written.attempt))
+        }
+        Some(_) if goes_on => None,
+        Some(_) => {
+            let by = seen.is_final.get(&id.occasion).filter(|by| **by != id.token.value());
+            by.map(|by| format!("T2: {id:?} is told, and is final by {by}"))
+        }
+    }
+}
+
+/// A call that completes a run is answered, before the answer is on its way.
+pub(super) fn answered(
+    world: &World,
+    id: &RunId,
+    report: Report,
+    answer: &Result<Completed, CallError>,
+) {
+    let now = world.now();
+    let mut state = world.state();
+    let state = &mut *state;
+    state.story.note(now, || {
+        format!("      {} of {}: {report:?} answered {answer:?}", id.occasion, id.token)
+    });
+    let Ok(completed) = answer else { return state.schedules.count("completion refused") };
+    let made = state.service.blob(id.path.as_str()).map(|blob| blob.made);
+    let seen = state.schedules.seen(id.path.as_str());
+    // Who finds the lock deleted knows of no run (T2).
+    let was_lost = seen.was_lost || seen.made != made;
+    let written = seen.runs.get(&(id.occasion.clone(), id.token.value()));
+    let stored = written.and_then(|written| written.ended);
+    let is_stored = stored == Some(Outcome::from(report));
+    let wrong = match completed.completion {
+        Completion::Recorded | Completion::RecordedLate => !is_stored,
+        Completion::Superseded => is_stored && !was_lost,
+    };
+    let name = match completed.completion {
+        Completion::Recorded => "recorded",
+        Completion::RecordedLate => "recorded late",
+        Completion::Superseded => "superseded",
+    };
+    state.schedules.count(name);
+    if wrong {
+        let what = format!("T8: {id:?} {report:?} is told {name}, and {stored:?} is stored");
+        state.story.note(now, || format!("VIOLATION   {what}"));
+        state.checks.fail(what, now);
+    }
+}
+
+/// What an event says, shortly.
+fn shortly(event: &ScheduleEvent) -> String {
+    match event {
+        ScheduleEvent::Standby(standby) => format!("standby: {standby:?}"),
+        ScheduleEvent::Run(run) => {
+            let id = &run.told.run_id;
+            format!("run: {} as {} of {}", id.occasion, id.attempt, id.token)
+        }
+        ScheduleEvent::Renewed(validity) => format!("renewed: {:?}", validity.valid_for),
+        ScheduleEvent::AtRisk { detail, .. } => format!("at risk: {detail}"),
+        ScheduleEvent::Recovered(_) => "recovered".to_owned(),
+        ScheduleEvent::Revoked { .. } => "revoked".to_owned(),
+        ScheduleEvent::Lost { reason, detail, .. } => {
+            format!("lost {}: {detail}", reason.as_str())
+        }
+        ScheduleEvent::Recorded { run_id, report, completion } => {
+            format!("what became of it: {} {report:?} {completion:?}", run_id.occasion)
+        }
+        ScheduleEvent::DefinitionInForce { conflict, .. } => format!("definition: {conflict}"),
+        ScheduleEvent::Draining { .. } => "draining".to_owned(),
+        ScheduleEvent::Failed(error) => format!("failed: {error}"),
+    }
+}

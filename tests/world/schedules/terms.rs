@@ -1,0 +1,42 @@
+//! On which terms schedules are: drawn from the seed.
+
+use std::time::Duration;
+
+use leasehold::schedule::{CatchUp, Definition, Overlap, RunTimeout, Spec};
+use leasehold::testing::SeededRandom;
+use leasehold::timetable::Timetable;
+
+use crate::chance::one_of;
+
+/// The most attempts of any definition here.
+pub(super) const MOST_ATTEMPTS: u32 = 3;
+/// `catch_up` ALL of all that can be due here.
+pub(super) const ALL: CatchUp = CatchUp::All(100);
+/// The longest gap between two occurrences.
+pub(super) const LONGEST_GAP: Duration = Duration::from_secs(60);
+
+/// A definition by chance, whose leases last no longer than `lease` seconds.
+pub(super) fn definition(random: &mut SeededRandom, lease: u64) -> Definition {
+    let expression = one_of(
+        random,
+        &["@every 10s", "@every 20s", "@every 35s", "@every 60s", "*/15 * * * * *", "* * * * *"],
+    );
+    let attempts = 1 + random.below(u64::from(MOST_ATTEMPTS));
+    let lease_duration = Duration::from_secs(15 + random.below(lease - 14));
+    let spec = Spec {
+        catch_up: one_of(random, &[CatchUp::Latest, CatchUp::None, ALL]),
+        overlap: if random.chance(300) { Overlap::Skip } else { Overlap::Follow },
+        max_attempts: Some(u32::try_from(attempts).unwrap()),
+        backoff: Some(Duration::from_secs(1 + random.below(20))),
+        run_timeout: match random.below(3) {
+            0 => RunTimeout::NextDue,
+            1 => RunTimeout::Duration(Duration::from_secs(20 + random.below(60))),
+            _ => RunTimeout::None,
+        },
+        spread: Duration::from_secs(random.below(2) * random.below(4)),
+        takeover_check: random.chance(500).then(|| Duration::from_secs(1 + random.below(60))),
+        revision: random.below(3),
+        ..Spec::new(Timetable::parse(expression, "UTC").unwrap(), lease_duration)
+    };
+    Definition::new(spec).unwrap()
+}
