@@ -158,7 +158,9 @@ final class SidecarProcess {
   /** Has it shut down, as at SIGTERM, and waits for that. */
   synchronized void stop(Duration timeout) throws IOException, InterruptedException {
     Process process = runningOrThrow();
-    process.destroy();
+    // Process.destroy() would close its standard input too, which it may notice before the signal:
+    // the signal would be the second one then, and end it without a word to holders.
+    boolean unused = process.toHandle().destroy();
     resume();
     if (!process.waitFor(timeout.toMillis(), TimeUnit.MILLISECONDS)) {
       throw new SidecarException(
