@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, LeaseId, LockPath};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, PlanRead, PlanWritten,
-    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, PlanListing, PlanRead,
+    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use leasehold::time::{BootClock, Clock as _};
 
@@ -113,6 +113,10 @@ impl LeaseStore for SlowStore {
     }
 
     async fn delete_plan(&self, _path: &LockPath, _if_match: ETag) -> Result<(), StoreError> {
+        unused()
+    }
+
+    async fn list_plans(&self, _request: List) -> Result<PlanListing, StoreError> {
         unused()
     }
 

@@ -22,7 +22,7 @@ const (
 	ours      = "kernel-a"
 	elsewhere = "kernel-b"
 	// patience is how long a test waits for what must come.
-	patience = 20 * time.Second
+	patience = time.Minute
 )
 
 // manualClock stands still until it is moved. Its kernel is ours, and it starts at 1,000 s.

@@ -14,6 +14,7 @@ mod path;
 mod permit;
 mod record;
 mod sharing;
+mod shown;
 mod timer;
 mod token;
 

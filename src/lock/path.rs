@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::encoding::{cut, decode, encode, hex};
+use super::encoding::{cut, encode, hex};
 use super::{HostId, HostType, LockKey, LockMode};
 
 /// Names one lock in the store: container, a slash, and the name inside the container. Two callers exclude each
@@ -282,45 +282,9 @@ impl Namespace {
             format!("{}/{}/", self.container, self.prefix.0)
         }
     }
-
-    /// The name of `path` in this namespace, the host id first; none if the path is not in it.
-    #[must_use]
-    pub fn name_of<'path>(&self, path: &'path LockPath) -> Option<&'path str> {
-        let inside = path.container() == self.container.as_str();
-        let name = path.name();
-        let own = if self.prefix.0.is_empty() {
-            Some(name)
-        } else {
-            name.strip_prefix(self.prefix.as_str()).and_then(|rest| rest.strip_prefix('/'))
-        };
-        own.filter(|_| inside)
-    }
-
-    /// The host id in `path`, if it shows one.
-    #[must_use]
-    pub fn host_id_of(&self, path: &LockPath) -> Option<HostId> {
-        let (host_id, _) = self.name_of(path)?.split_once('/')?;
-        HostId::parse(host_id).ok()
-    }
-
-    /// The function in `path`, if it shows the whole of it; in the layout `webjobs`, where several keys have one name,
-    /// that name.
-    #[must_use]
-    pub fn function_of(&self, path: &LockPath) -> Option<String> {
-        let (_, lock_name) = self.name_of(path)?.split_once('/')?;
-        match self.layout {
-            Layout::Hashed => None,
-            Layout::WebJobs => Some(lock_name.to_owned()),
-            Layout::Readable => match lock_name.split('/').next()? {
-                "~" => Some(String::new()),
-                cut if cut.contains('~') => None,
-                encoded => Some(decode(encoded)),
-            },
-        }
-    }
 }
 
-fn readable_name(key: &LockKey) -> String {
+pub(super) fn readable_name(key: &LockKey) -> String {
     let mode = key.mode();
     format!("{}/{}/{mode}", readable_part(key.function()), readable_part(key.scope()))
 }

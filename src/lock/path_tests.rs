@@ -180,6 +180,21 @@ fn a_namespace_knows_the_names_in_it() {
 }
 
 #[test]
+fn a_key_is_not_read_from_what_is_no_readable_name() {
+    for name in ["f", "f/~", "f/~/OTHER", "f/~/FUNCTION/x", "f%2/~/FUNCTION", "~/~/FUNCTION"] {
+        let path = LockPath::from_parts(
+            &namespace(Layout::Readable).container,
+            &format!("locks/host/{name}"),
+        );
+        assert_eq!(namespace(Layout::Readable).key_of(&path), None, "{path}");
+    }
+    for layout in [Layout::Hashed, Layout::WebJobs] {
+        let path = path_in(layout, "f/~", "", LockMode::Function).unwrap();
+        assert_eq!(namespace(layout).key_of(&path), None, "{path}");
+    }
+}
+
+#[test]
 fn prefixes_and_layouts_are_written_as_they_are_configured() {
     assert_eq!(Prefix::parse("a/b.c").unwrap().as_str(), "a/b.c");
     let layouts = [Layout::Readable, Layout::WebJobs, Layout::Hashed];
@@ -216,6 +231,18 @@ proptest! {
                 name_in(layout, &one.0, &one.1, one.2), name_in(layout, &two.0, &two.1, two.2)
             );
         }
+    }
+
+    #[test]
+    fn a_readable_name_shows_its_key_unless_it_was_cut(
+        function in part(), scope in part(), mode in mode(),
+    ) {
+        prop_assume!(!(function.is_empty() && scope.is_empty()));
+        let path = path_in(Layout::Readable, &function, &scope, mode).unwrap();
+        let cut = |part: &str| readable_part(part).len() > 1 && readable_part(part).contains('~');
+        let shown = !cut(&function) && !cut(&scope);
+        let key = LockKey::new(&function, &scope, mode).unwrap();
+        prop_assert_eq!(namespace(Layout::Readable).key_of(&path), shown.then_some(key));
     }
 
     #[test]

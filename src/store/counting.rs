@@ -8,8 +8,8 @@ use async_trait::async_trait;
 
 use super::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation,
-    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten,
-    Write, Written,
+    PlanListing, PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead,
+    TimerWritten, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 
@@ -148,6 +148,10 @@ impl<S: LeaseStore> LeaseStore for CountingStore<S> {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.counted(Operation::DeletePlan).delete_plan(path, if_match).await
+    }
+
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+        self.counted(Operation::List).list_plans(request).await
     }
 
     fn has_timers(&self) -> bool {

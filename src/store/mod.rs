@@ -39,7 +39,7 @@ pub use faulty::{Fault, FaultPlan, FaultyStore};
 pub use list::{List, Listing};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
 pub use operation::Operation;
-pub use plan::{PlanRead, PlanWritten, StoredPlan};
+pub use plan::{PlanListing, PlanRead, PlanWritten, StoredPlan};
 pub use secret::Secret;
 pub use sqlite::SqliteStore;
 pub use timer::{StoredTimer, TimerRead, TimerWritten};
@@ -163,6 +163,13 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Changed`, also when it is gone; and the faults of the store.
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError>;
+
+    /// One page of the locks that have a plan, whether or not the lock itself is there, and whose names in the container begin
+    /// with `prefix`, in the order of their names. A name of more than 1,000 bytes may be left out.
+    ///
+    /// # Errors
+    /// The faults of the store. A container that is missing has no plans.
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError>;
 
     /// Whether hosts of .NET can share this store, so that it keeps the status of their timers (T22). In one that does not,
     /// reading and writing a status is `Fatal`.

@@ -1,7 +1,7 @@
 //! The plan of a schedule, as a store keeps it: a text of its own beside the lock (T3).
 
 use super::{ETag, StoreError, StoreTime};
-use crate::lock::MAX_PLAN_BYTES;
+use crate::lock::{LockPath, MAX_PLAN_BYTES};
 
 /// A plan as the store has it. Its text is the schedule's own matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,15 @@ pub struct PlanWritten {
     pub etag: ETag,
     /// The store's clock.
     pub time: StoreTime,
+}
+
+/// A page of the locks that have a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanListing {
+    /// The locks, in the order of their names.
+    pub paths: Vec<LockPath>,
+    /// Where the next page begins; `None` at the end.
+    pub continuation: Option<String>,
 }
 
 /// Refuses a text that is longer than any plan may be. Every store asks this first, so that all have the same limit.

@@ -11,8 +11,8 @@ use crate::coordinator::{TraceHandle, TracedRequest};
 use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 use crate::store::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation,
-    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten,
-    Write, Written,
+    PlanListing, PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead,
+    TimerWritten, Write, Written,
 };
 use crate::time::{Clock, Instant};
 
@@ -154,6 +154,10 @@ impl LeaseStore for Measured {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.measured(Operation::DeletePlan, self.store.delete_plan(path, if_match)).await
+    }
+
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+        self.measured(Operation::List, self.store.list_plans(request)).await
     }
 
     fn has_timers(&self) -> bool {

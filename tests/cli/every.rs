@@ -176,6 +176,8 @@ async fn t18_people_pause_a_schedule_and_run_it_by_hand() {
         (sidecar.leasehold(&["schedule", "show", "-f", "job"]).await.code == 0).then_some(())
     })
     .await;
+    let listed = sidecar.leasehold(&["schedule", "ls"]).await;
+    assert!(listed.stdout.contains("/job/") && listed.stdout.contains("waiting"), "{listed:?}");
     for _ in 0..2 {
         let words = ["schedule", "trigger", "-f", "job", "--request-id", "by-hand"];
         let triggered = sidecar.leasehold(&words).await;

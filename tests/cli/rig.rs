@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The longest that anything is waited for.
-pub(crate) const GENEROUS: Duration = Duration::from_secs(60);
+pub(crate) const GENEROUS: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A folder, and commands that know of nothing outside it.

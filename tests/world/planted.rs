@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath, Record};
 use leasehold::store::{
     Acquire, Acquired, BreakNote, LeaseBroken, LeaseEnd, LeaseState, LeaseStore, List, Listing,
-    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanListing, PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use leasehold::time::UnixMillis;
 
@@ -344,6 +344,10 @@ impl LeaseStore for Planted {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.inner.delete_plan(path, if_match).await
+    }
+
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+        self.inner.list_plans(request).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

@@ -21,7 +21,7 @@ from leasehold.v1.lease_service_pb2_grpc import (
 )
 from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceServicer, add_ScheduleServiceServicer_to_server
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 OURS = "kernel-a"
 ELSEWHERE = "kernel-b"
 

@@ -4243,8 +4243,8 @@ pub mod schedule_service_client {
                 .insert(GrpcMethod::new("leasehold.v1.ScheduleService", "GetSchedule"));
             self.inner.unary(req, path, codec).await
         }
-        /// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
-        /// nobody has run yet has no record of its lock, and is not listed.
+        /// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. Those that nobody
+        /// has run yet come last. A page may be empty and have a token.
         pub async fn list_schedules(
             &mut self,
             request: impl tonic::IntoRequest<super::ListSchedulesRequest>,
@@ -4452,8 +4452,8 @@ pub mod schedule_service_server {
             tonic::Response<super::GetScheduleResponse>,
             tonic::Status,
         >;
-        /// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
-        /// nobody has run yet has no record of its lock, and is not listed.
+        /// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. Those that nobody
+        /// has run yet come last. A page may be empty and have a token.
         async fn list_schedules(
             &self,
             request: tonic::Request<super::ListSchedulesRequest>,

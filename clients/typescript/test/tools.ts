@@ -9,7 +9,7 @@ import { BadRequest, ErrorInfo, RetryInfo, Status } from "../gen/google/rpc/erro
 import { duration } from "../src/duration.js";
 
 /** How long a test waits for what must come. */
-export const PATIENCE_MS = 20_000;
+export const PATIENCE_MS = 60_000;
 
 /** What a call is refused with. */
 export interface Refused {

@@ -1,21 +1,16 @@
-//! What operators ask of schedules: one, many, and changes that need no lease (T3, T18).
-
-use futures_util::StreamExt as _;
+//! What operators ask of a schedule: what is known of it, and changes that need no lease (T3, T18).
 
 use super::reading::VersionedPlan;
-use super::request::{ScheduleChange, ScheduleInfo, SchedulePage};
+use super::request::{ScheduleChange, ScheduleInfo};
 use super::task::Message;
 use crate::coordinator::Coordinator;
 use crate::coordinator::error::CallError;
 use crate::coordinator::journal::{HappeningKind, News};
-use crate::coordinator::records::{ListRequest, Under};
-use crate::coordinator::request::{LockRecord, LockSelector};
-use crate::lock::{Labels, LockPath};
-use crate::schedule::{Plan, PlanError, ScheduleRecord, is_of_occurrences};
+use crate::coordinator::request::LockSelector;
+use crate::lock::LockPath;
+use crate::schedule::{Plan, PlanError, ScheduleRecord};
 use crate::timetable::UtcSecond;
 
-/// Plans that one listing reads at a time.
-const AT_ONCE: usize = 8;
 /// Writers of one plan that get in each other's way at the most.
 const TRIES: usize = 10;
 
@@ -27,7 +22,7 @@ impl Coordinator {
     pub async fn schedule(&self, selector: &LockSelector) -> Result<ScheduleInfo, CallError> {
         let path = self.shared.select(selector)?;
         let record = self.shared.record(&path).await?;
-        let mut info = self.info(path.clone(), record).await?;
+        let mut info = self.info(record).await?;
         if let Some(timer) = self.shared.read_status(&path).await? {
             // A listing shows the record alone: it would take a request for each.
             info.state = timer.over(info.state.map(|state| *state)).map(Box::new);
@@ -36,37 +31,6 @@ impl Coordinator {
             return Err(CallError::NoSuchSchedule { path });
         }
         Ok(info)
-    }
-
-    /// A page of those schedules that are `visible`; `page_size` is 1 to 200. Schedules that nobody has run yet have no lock,
-    /// and are not listed.
-    ///
-    /// # Errors
-    /// When the store cannot be asked, or the page token is not of this listing of this process.
-    pub async fn list_schedules(
-        &self,
-        (under, page_size, page_token): (Under, usize, Option<String>),
-        visible: impl Fn(&LockRecord) -> bool + Send + Sync,
-    ) -> Result<SchedulePage, CallError> {
-        let (states, labels) = (Vec::new(), Labels::default());
-        let request = ListRequest { under, states, labels, share: None, page_size, page_token };
-        let is_listed = |record: &LockRecord| is_scheduled(record) && visible(record);
-        let page = self.list(request, is_listed).await?;
-        let infos = page.records.into_iter().map(|record| self.info(record.path.clone(), record));
-        let infos: Vec<_> = futures_util::stream::iter(infos).buffered(AT_ONCE).collect().await;
-        let schedules = infos.into_iter().collect::<Result<_, _>>()?;
-        Ok(SchedulePage { schedules, next_page_token: page.next_page_token })
-    }
-
-    async fn info(&self, path: LockPath, record: LockRecord) -> Result<ScheduleInfo, CallError> {
-        let plan = match self.shared.read_plan(&path).await {
-            Ok((plan, _)) => plan.map(|(plan, _)| Ok(Box::new(Plan::clone(&plan)))),
-            Err(CallError::ScheduleUnreadable { problem, .. }) => Some(Err(problem)),
-            Err(error) => return Err(error),
-        };
-        let state = record.schedule.clone().filter(|state| !is_of_occurrences(state));
-        let subscribers_here = self.shared.schedules.subscribers(&path);
-        Ok(ScheduleInfo { path, plan, state, record, subscribers_here })
     }
 
     /// Pauses or resumes a schedule, or asks for a run by hand (T18). The schedule as it is then. `caller` is for the log.
@@ -140,9 +104,4 @@ fn changed(
             }
         }
     }
-}
-
-/// Whether a schedule has run on the lock: occurrences that callers name themselves are none.
-fn is_scheduled(record: &LockRecord) -> bool {
-    record.schedule.as_deref().is_some_and(|state| !is_of_occurrences(state))
 }

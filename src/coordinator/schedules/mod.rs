@@ -11,6 +11,7 @@ mod desk;
 mod enlisting;
 mod figures;
 mod importing;
+mod listing;
 mod looking;
 mod parts;
 mod reading;

@@ -18,7 +18,7 @@ use crate::coordinator::{
 use crate::lock::{Container, ETag, LeaseId, LockPath, Permits};
 use crate::store::{
     Acquire, Acquired, BreakNote, LeaseBroken, LeaseState, LeaseStore, List, Listing, MemoryStore,
-    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanListing, PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 
 /// Panics once at a renewal, when it was told to.
@@ -164,6 +164,10 @@ impl LeaseStore for Fragile {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.store.delete_plan(path, if_match).await
+    }
+
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+        self.store.list_plans(request).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

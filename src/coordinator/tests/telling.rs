@@ -9,8 +9,8 @@ use super::rig::{Account, SECOND, pass, request, settings};
 use crate::coordinator::{Coordinator, NoObserver, Outcome};
 use crate::lock::{Container, ETag, LeaseId, LockPath};
 use crate::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, MemoryStore, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, MemoryStore, PlanListing,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 
 /// A store that tells the record, and takes its time: as the embedded one behind a slow disk.
@@ -84,6 +84,10 @@ impl LeaseStore for Slow {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.store.delete_plan(path, if_match).await
+    }
+
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+        self.store.list_plans(request).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

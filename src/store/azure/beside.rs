@@ -40,6 +40,17 @@ pub(super) fn name_in(folder: &str, name: &str) -> String {
     digest.iter().fold(format!("{folder}~"), |text, byte| format!("{text}{byte:02x}"))
 }
 
+/// The name of the lock for which a blob is kept in `folder`, unless that is its hash.
+pub(super) fn lock_of<'name>(folder: &str, blob: &'name str) -> Option<&'name str> {
+    blob.strip_prefix(folder).filter(|name| name_in(folder, name) == blob && !is_hash(name))
+}
+
+/// Whether the name below a folder is the hash of a longer one.
+fn is_hash(name: &str) -> bool {
+    let digest = name.strip_prefix('~').unwrap_or_default();
+    digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -58,6 +69,9 @@ mod tests {
             assert!(is_beside(name) && name.len() <= MAX_NAME, "{name}");
             assert!(name.split('/').count() <= MAX_SEGMENTS, "{name}");
         }
+        let of =
+            |name: &str| lock_of(plan::FOLDER, &name_in(plan::FOLDER, name)).map(str::to_owned);
+        assert_eq!(names.map(|name| of(&name)), [Some("h/f".to_owned()), None, None, None]);
     }
 
     #[test]

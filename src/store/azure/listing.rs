@@ -8,10 +8,10 @@ use azure_storage_blob::models::{
 use futures_util::StreamExt as _;
 
 use super::answer;
-use super::beside;
 use super::error::Failure;
+use super::{beside, plan};
 use crate::lock::{Container, ETag, LockPath};
-use crate::store::{LeaseState, List, Listing, StoreTime, StoredLock};
+use crate::store::{LeaseState, List, Listing, PlanListing, StoreTime, StoredLock};
 use crate::time::UnixMillis;
 
 /// The page of `request`. A page without a lock, of notes and plans only, is passed over.
@@ -26,16 +26,52 @@ pub(super) async fn list(client: &BlobContainerClient, request: &List) -> Result
     }
 }
 
+/// The page of `request` of those locks that have a plan.
+pub(super) async fn list_plans(
+    client: &BlobContainerClient,
+    request: &List,
+) -> Result<PlanListing, Failure> {
+    let prefix = format!("{}{}", plan::FOLDER, request.prefix);
+    let page = blobs(client, request, prefix, request.continuation.clone()).await?;
+    let names = page.items.iter().filter_map(|item| item.name.as_deref());
+    let names = names.filter_map(|name| beside::lock_of(plan::FOLDER, name));
+    let paths = names.map(|name| LockPath::from_parts(&request.container, name)).collect();
+    Ok(PlanListing { paths, continuation: page.continuation })
+}
+
 async fn page(
     client: &BlobContainerClient,
     request: &List,
     marker: Option<String>,
 ) -> Result<Listing, Failure> {
+    let page = blobs(client, request, request.prefix.clone(), marker).await?;
+    let locks = page
+        .items
+        .into_iter()
+        .filter(|item| !item.name.as_deref().is_some_and(beside::is_beside))
+        .map(|item| lock(&request.container, item, page.time))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Listing { locks, continuation: page.continuation })
+}
+
+/// A page as the service lists it.
+struct Blobs {
+    items: Vec<BlobItem>,
+    time: StoreTime,
+    continuation: Option<String>,
+}
+
+async fn blobs(
+    client: &BlobContainerClient,
+    request: &List,
+    prefix: String,
+    marker: Option<String>,
+) -> Result<Blobs, Failure> {
     let options = BlobContainerClientListBlobsOptions {
         include: Some(vec![ListBlobsIncludeItem::Metadata]),
         marker,
         maxresults: Some(i32::try_from(request.limit.clamp(1, 1_000)).unwrap_or(1_000)),
-        prefix: Some(request.prefix.clone()).filter(|prefix| !prefix.is_empty()),
+        prefix: Some(prefix).filter(|prefix| !prefix.is_empty()),
         ..BlobContainerClientListBlobsOptions::default()
     };
     let mut pages = client.list_blobs(Some(options))?.into_pages();
@@ -43,13 +79,7 @@ async fn page(
     let time = answer::time(answer.headers())?;
     let page = answer.into_model()?;
     let continuation = page.next_marker.filter(|marker| !marker.is_empty());
-    let locks = page
-        .blob_items
-        .into_iter()
-        .filter(|item| !item.name.as_deref().is_some_and(beside::is_beside))
-        .map(|item| lock(&request.container, item, time))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Listing { locks, continuation })
+    Ok(Blobs { items: page.blob_items, time, continuation })
 }
 
 fn lock(

@@ -45,9 +45,9 @@ use self::settings::Access;
 use self::transport::Network;
 use super::lease::check_duration;
 use super::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten, Write,
-    Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanListing,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten,
+    Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 use crate::time::Clock;
@@ -310,6 +310,15 @@ impl LeaseStore for AzureStore {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.remove_plan(path, &if_match).await
+    }
+
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+        let container = self.clients.admin.blob_container_client(request.container.as_str());
+        match listing::list_plans(&container, &request).await {
+            Ok(listing) => Ok(listing),
+            Err(failure) if failure.code() == "ContainerNotFound" => Ok(PlanListing::default()),
+            Err(failure) => Err(self.error(Request::List, failure)),
+        }
     }
 
     fn has_timers(&self) -> bool {

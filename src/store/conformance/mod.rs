@@ -121,6 +121,7 @@ cases! {
         t3_a_plan_is_written_and_deleted_without_the_lease
         t3_no_operation_on_the_lock_changes_the_plan
         t3_every_lock_has_a_plan_of_its_own
+        t3_plans_are_listed_whether_or_not_their_locks_are_there
         t3_of_eight_writes_of_one_plan_one_is_done
         t3_of_eight_first_plans_one_is_written
         s18_the_first_plan_makes_its_container

@@ -10,7 +10,7 @@ use super::bench::{
     written_lock,
 };
 use crate::lock::{LockPath, MAX_PLAN_BYTES};
-use crate::store::{BreakPeriod, ETag, LeaseState, List, PlanWritten, StoreError};
+use crate::store::{BreakPeriod, ETag, LeaseState, List, PlanListing, PlanWritten, StoreError};
 
 const PLAN: &str = r#"{"number": 1}"#;
 const ROUNDS: usize = 8;
@@ -182,6 +182,41 @@ pub(super) async fn t3_every_lock_has_a_plan_of_its_own<B: Bench>(bench: &B) {
     let listed: BTreeSet<_> =
         bench.store().list(list).await.unwrap().locks.into_iter().map(|(path, _)| path).collect();
     assert_eq!(listed, paths.into_iter().collect(), "plans are not listed");
+}
+
+pub(super) async fn t3_plans_are_listed_whether_or_not_their_locks_are_there<B: Bench>(bench: &B) {
+    let request = |prefix: &str| List {
+        container: bench.container(),
+        prefix: prefix.to_owned(),
+        continuation: None,
+        limit: 2,
+    };
+    assert_eq!(bench.store().list_plans(request("")).await.unwrap(), PlanListing::default());
+    let names = ["a/f/~/FUNCTION", "b/e/~/FUNCTION", "b/f/~/FUNCTION", "b/f/~x/FUNCTION", "bb/f"];
+    let mut paths = names.map(|name| lock(bench, name));
+    paths.sort();
+    for (number, path) in paths.iter().enumerate() {
+        put(bench, path, PLAN, None).await;
+        if number % 2 == 0 {
+            acquire(bench, path, longest(new_id())).await;
+        }
+    }
+    acquire(bench, &lock(bench, "b/a/~/FUNCTION"), longest(new_id())).await;
+    for prefix in ["", "a/", "b/", "b", "b/f/~", "c", "leasehold-"] {
+        let (mut request, mut listed) = (request(prefix), Vec::new());
+        loop {
+            let page = bench.store().list_plans(request.clone()).await.unwrap();
+            assert!(page.paths.len() <= 2, "{page:?}");
+            listed.extend(page.paths);
+            if page.continuation.is_none() {
+                break;
+            }
+            request.continuation = page.continuation;
+        }
+        let mut expected = paths.to_vec();
+        expected.retain(|path| path.name().starts_with(prefix));
+        assert_eq!(listed, expected, "{prefix:?}");
+    }
 }
 
 pub(super) async fn t21_a_lock_that_is_deleted_takes_its_plan_along<B: Bench>(bench: &B) {

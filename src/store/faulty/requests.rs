@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use super::FaultyStore;
 use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 use crate::store::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten, Write,
-    Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanListing,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten,
+    Write, Written,
 };
 
 #[async_trait]
@@ -118,6 +118,14 @@ impl<S: LeaseStore + 'static> LeaseStore for FaultyStore<S> {
         self.send("delete a plan", move |store| {
             let (path, if_match) = (path.clone(), if_match.clone());
             Box::pin(async move { store.delete_plan(&path, if_match).await })
+        })
+        .await
+    }
+
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+        self.send("list the plans", move |store| {
+            let request = request.clone();
+            Box::pin(async move { store.list_plans(request).await })
         })
         .await
     }

@@ -192,22 +192,8 @@ impl MemoryLocks {
     /// One page of the locks whose names in the container begin with the prefix, in the order of their names.
     #[must_use]
     pub fn list(&self, request: &List, now: Instant, time: StoreTime) -> Listing {
-        let begin = LockPath::from_parts(&request.container, &request.prefix);
-        let from = match &request.continuation {
-            None => Bound::Included(begin.clone()),
-            Some(last) => Bound::Excluded(LockPath::from_parts(&request.container, last)),
-        };
-        let mut found = self
-            .locks
-            .range((from, Bound::Unbounded))
-            .take_while(|(path, _)| path.as_str().starts_with(begin.as_str()));
-        let locks: Vec<_> = found
-            .by_ref()
-            .take(request.limit)
-            .map(|(path, lock)| (path.clone(), lock.stored(now, time)))
-            .collect();
-        let more = found.next().is_some();
-        let continuation = locks.last().filter(|_| more).map(|(path, _)| path.name().to_owned());
+        let (locks, continuation) = page(&self.locks, request);
+        let locks = locks.map(|(path, lock)| (path.clone(), lock.stored(now, time))).collect();
         Listing { locks, continuation }
     }
 
@@ -280,6 +266,25 @@ impl MemoryLocks {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+/// What `all` has of a page, and where the next one begins.
+pub(super) fn page<'all, T>(
+    all: &'all BTreeMap<LockPath, T>,
+    request: &List,
+) -> (impl Iterator<Item = (&'all LockPath, &'all T)> + use<'all, T>, Option<String>) {
+    let begin = LockPath::from_parts(&request.container, &request.prefix);
+    let from = match &request.continuation {
+        None => Bound::Included(begin.clone()),
+        Some(last) => Bound::Excluded(LockPath::from_parts(&request.container, last)),
+    };
+    let found = all
+        .range((from, Bound::Unbounded))
+        .take_while(move |(path, _)| path.as_str().starts_with(begin.as_str()));
+    let mut rest = found.clone().skip(request.limit.saturating_sub(1)).map(|(path, _)| path);
+    let last = rest.next();
+    let continuation = last.filter(|_| rest.next().is_some()).map(|path| path.name().to_owned());
+    (found.take(request.limit), continuation)
 }
 
 fn check_etag(wanted: Option<&ETag>, etag: &ETag) -> Result<(), StoreError> {

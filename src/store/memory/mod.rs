@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten, Write,
-    Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanListing,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten,
+    Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 use crate::time::Clock;
@@ -113,6 +113,10 @@ impl LeaseStore for MemoryStore {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.locks().delete_plan(path, &if_match)
+    }
+
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+        Ok(self.locks().list_plans(&request))
     }
 
     fn has_timers(&self) -> bool {

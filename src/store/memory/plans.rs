@@ -1,9 +1,9 @@
 //! The plans of schedules, beside the locks.
 
-use super::locks::MemoryLocks;
+use super::locks::{MemoryLocks, page};
 use crate::lock::{ETag, LockPath};
 use crate::store::plan::check_plan;
-use crate::store::{PlanRead, PlanWritten, StoreError, StoreTime, StoredPlan};
+use crate::store::{List, PlanListing, PlanRead, PlanWritten, StoreError, StoreTime, StoredPlan};
 
 /// The operations on plans of [`LeaseStore`](crate::store::LeaseStore), with its contract and its errors.
 impl MemoryLocks {
@@ -46,5 +46,12 @@ impl MemoryLocks {
         }
         self.plans.remove(path);
         Ok(())
+    }
+
+    /// One page of the locks that have a plan and whose names in the container begin with the prefix, in the order of their names.
+    #[must_use]
+    pub fn list_plans(&self, request: &List) -> PlanListing {
+        let (plans, continuation) = page(&self.plans, request);
+        PlanListing { paths: plans.map(|(path, _)| path.clone()).collect(), continuation }
     }
 }

@@ -27,8 +27,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::plan::check_plan;
 use super::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanListing,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::Clock;
@@ -267,6 +267,10 @@ impl LeaseStore for SqliteStore {
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         let path = path.clone();
         self.perform(RECORD, move |locks| locks.delete_plan(&path, &if_match)).await
+    }
+
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+        self.perform(Access::Read, move |locks| locks.list_plans(&request)).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

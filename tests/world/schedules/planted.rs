@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath};
 use leasehold::schedule::{Occasion, Outcome, ScheduleRecord};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, PlanRead, PlanWritten,
-    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, PlanListing, PlanRead,
+    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use leasehold::time::{Clock, UnixMillis};
 
@@ -326,6 +326,10 @@ impl LeaseStore for PlantedSchedules {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.inner.delete_plan(path, if_match).await
+    }
+
+    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+        self.inner.list_plans(request).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

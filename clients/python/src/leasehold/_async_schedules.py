@@ -124,7 +124,7 @@ class AsyncSchedules:
         return Schedule._from_wire(answer.schedule)
 
     async def list_schedules(self, **options: Unpack[ListSchedulesOptions]) -> AsyncGenerator[Schedule, None]:
-        """Give the schedules in the order of their paths, all pages of them. One that never ran is not listed."""
+        """Give the schedules in the order of their paths, all pages of them. Those that never ran come last."""
         calls = self._calls()
         request = list_schedules_request(options)
         while True:

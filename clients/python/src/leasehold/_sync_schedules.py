@@ -122,7 +122,7 @@ class Schedules:
         return LoopThread.shared().run(self._in_loop.get_schedule(lock))
 
     def list_schedules(self, **options: Unpack[ListSchedulesOptions]) -> Iterator[Schedule]:
-        """Give the schedules in the order of their paths, all pages of them. One that never ran is not listed."""
+        """Give the schedules in the order of their paths, all pages of them. Those that never ran come last."""
         return each(self._in_loop.list_schedules(**options))
 
     def preview_schedule(self, timetable: str | Seconds, **options: Unpack[PreviewOptions]) -> Preview:

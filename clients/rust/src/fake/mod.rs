@@ -26,7 +26,7 @@ use service::Service;
 pub(crate) const OURS: &str = "kernel-a";
 pub(crate) const ELSEWHERE: &str = "kernel-b";
 /// How long a test waits for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)

@@ -1,11 +1,18 @@
 //! Pauses, runs by hand, and what operators see (T3, T18, T21).
 
-use super::rig::{at, complete, minutely, news, next, run, run_within, spec, standby, subscribe};
-use crate::coordinator::tests::rig::{Account, MINUTE, SECOND, by_key, pass, settle};
-use crate::coordinator::{CallError, NoObserver, ScheduleChange, ScheduleEvent, Under};
+use super::rig::{
+    at, complete, minutely, news, next, run, run_within, spec, standby, subscribe, subscription,
+};
+use crate::coordinator::tests::rig::{
+    Account, MINUTE, SECOND, Sidecar, by_key, key, pass, request, settle,
+};
+use crate::coordinator::{
+    CallError, LockRecord, NoObserver, ScheduleChange, ScheduleEvent, SubscribeRequest, Under,
+};
 use crate::schedule::{Occasion, Report};
+use crate::store::Operation;
 
-async fn change(sidecar: &crate::coordinator::tests::rig::Sidecar, change: ScheduleChange) {
+async fn change(sidecar: &Sidecar, change: ScheduleChange) {
     sidecar.coordinator.change_schedule(&by_key("nightly"), change, "a test").await.unwrap();
 }
 
@@ -88,6 +95,66 @@ async fn t3_a_schedule_can_be_seen() {
     let page = page.unwrap();
     assert_eq!(page.schedules.len(), 1);
     assert!(page.next_page_token.is_none());
+}
+
+/// All pages of this many, by function.
+async fn listed(sidecar: &Sidecar, page_size: usize) -> Vec<String> {
+    let (mut functions, mut token) = (Vec::new(), None);
+    loop {
+        let request = (Under::OwnHostId, page_size, token);
+        let visible = |record: &LockRecord| !record.path.as_str().contains("hidden");
+        let page = sidecar.coordinator.list_schedules(request, visible).await.unwrap();
+        assert!(page.schedules.len() <= page_size, "{page:?}");
+        assert!(page.schedules.iter().all(|info| info.plan.as_ref().unwrap().is_ok()));
+        functions.extend(page.schedules.into_iter().map(|info| info.record.record.function));
+        match page.next_page_token {
+            Some(next) => token = Some(next),
+            None => return functions,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t3_schedules_that_nobody_has_run_yet_are_listed_last() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let named = |name: &str, expression: &str| {
+        let request = SubscribeRequest { key: key(name), ..subscription(spec(expression)) };
+        sidecar.coordinator.subscribe(request).unwrap()
+    };
+    let later = ["b", "d", "hidden", "e"].map(|name| named(name, "@every 1h"));
+    let mut soon = ["a", "c"].map(|name| named(name, "@every 60s"));
+    for stream in &mut soon {
+        let granted = run(stream).await;
+        complete(&sidecar, &granted, Report::Succeeded).await;
+    }
+    // A lock without a schedule, which somebody holds.
+    let (_hold, _) = sidecar.hold(&request("plain")).await;
+    for page_size in [1, 2, 3, 10] {
+        assert_eq!(listed(&sidecar, page_size).await, ["a", "c", "b", "d", "e"], "{page_size}");
+    }
+    sidecar.counts();
+    listed(&sidecar, 10).await;
+    let asked = [(Operation::List, 2), (Operation::ReadRecord, 4), (Operation::ReadPlan, 5)];
+    assert_eq!(sidecar.counts(), asked.into());
+    drop(later);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t3_a_token_of_another_listing_is_refused() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let _streams = ["a", "b"].map(|name| {
+        let request = SubscribeRequest { key: key(name), ..subscription(spec("@every 1h")) };
+        sidecar.coordinator.subscribe(request).unwrap()
+    });
+    settle().await;
+    let page = sidecar.coordinator.list_schedules((Under::OwnHostId, 1, None), |_| true).await;
+    let token = page.unwrap().next_page_token;
+    assert!(token.is_some());
+    let elsewhere = Under::Prefix("leasehold/locks/".to_owned());
+    let refused = sidecar.coordinator.list_schedules((elsewhere, 1, token), |_| true).await;
+    assert!(matches!(refused, Err(CallError::PageToken)), "{refused:?}");
 }
 
 #[tokio::test(start_paused = true)]

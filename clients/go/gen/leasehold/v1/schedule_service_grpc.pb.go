@@ -70,8 +70,8 @@ type ScheduleServiceClient interface {
 	// Returns a schedule: its definition, and what is known of its runs. NOT_FOUND, reason UNKNOWN_SCHEDULE, if nobody
 	// ever subscribed to it.
 	GetSchedule(ctx context.Context, in *GetScheduleRequest, opts ...grpc.CallOption) (*GetScheduleResponse, error)
-	// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
-	// nobody has run yet has no record of its lock, and is not listed.
+	// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. Those that nobody
+	// has run yet come last. A page may be empty and have a token.
 	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
 	// Checks a spec, and returns its next occurrences. Asks no store and changes nothing.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
@@ -223,8 +223,8 @@ type ScheduleServiceServer interface {
 	// Returns a schedule: its definition, and what is known of its runs. NOT_FOUND, reason UNKNOWN_SCHEDULE, if nobody
 	// ever subscribed to it.
 	GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error)
-	// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
-	// nobody has run yet has no record of its lock, and is not listed.
+	// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. Those that nobody
+	// has run yet come last. A page may be empty and have a token.
 	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
 	// Checks a spec, and returns its next occurrences. Asks no store and changes nothing.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)

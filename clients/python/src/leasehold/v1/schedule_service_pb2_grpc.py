@@ -135,8 +135,8 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListSchedules(self, request, context):
-        """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
-        nobody has run yet has no record of its lock, and is not listed.
+        """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. Those that nobody
+        has run yet come last. A page may be empty and have a token.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

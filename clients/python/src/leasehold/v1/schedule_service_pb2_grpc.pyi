@@ -270,8 +270,8 @@ class ScheduleServiceStub(typing.Generic[_ScheduleServiceSubscribeScheduleType, 
     """
 
     ListSchedules: _ScheduleServiceListSchedulesType
-    """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
-    nobody has run yet has no record of its lock, and is not listed.
+    """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. Those that nobody
+    has run yet come last. A page may be empty and have a token.
     """
 
     PreviewSchedule: _ScheduleServicePreviewScheduleType
@@ -392,8 +392,8 @@ class ScheduleServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.schedule_service_pb2.ListSchedulesRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.schedule_service_pb2.ListSchedulesResponse, collections.abc.Awaitable[leasehold.v1.schedule_service_pb2.ListSchedulesResponse]]:
-        """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
-        nobody has run yet has no record of its lock, and is not listed.
+        """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. Those that nobody
+        has run yet come last. A page may be empty and have a token.
         """
 
     @abc.abstractmethod

@@ -2884,8 +2884,8 @@ export const ScheduleServiceService = {
     responseDeserialize: (value: Buffer): GetScheduleResponse => GetScheduleResponse.decode(value),
   },
   /**
-   * Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
-   * nobody has run yet has no record of its lock, and is not listed.
+   * Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. Those that nobody
+   * has run yet come last. A page may be empty and have a token.
    */
   listSchedules: {
     path: "/leasehold.v1.ScheduleService/ListSchedules" as const,
@@ -2990,8 +2990,8 @@ export interface ScheduleServiceServer extends UntypedServiceImplementation {
    */
   getSchedule: handleUnaryCall<GetScheduleRequest, GetScheduleResponse>;
   /**
-   * Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
-   * nobody has run yet has no record of its lock, and is not listed.
+   * Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. Those that nobody
+   * has run yet come last. A page may be empty and have a token.
    */
   listSchedules: handleUnaryCall<ListSchedulesRequest, ListSchedulesResponse>;
   /** Checks a spec, and returns its next occurrences. Asks no store and changes nothing. */
@@ -3084,8 +3084,8 @@ export interface ScheduleServiceClient extends Client {
     callback: (error: ServiceError | null, response: GetScheduleResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
-   * nobody has run yet has no record of its lock, and is not listed.
+   * Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. Those that nobody
+   * has run yet come last. A page may be empty and have a token.
    */
   listSchedules(
     request: ListSchedulesRequest,

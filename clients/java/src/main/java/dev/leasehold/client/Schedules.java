@@ -100,8 +100,8 @@ public interface Schedules {
   }
 
   /**
-   * Some schedules: all pages, from the one that the request names on. One that nobody has run yet
-   * is not listed.
+   * Some schedules: all pages, from the one that the request names on. Those that nobody has run
+   * yet come last.
    *
    * @param request which schedules: under which host id or prefix
    * @return the schedules, in the order of their paths

@@ -55,7 +55,7 @@ import java.util.function.Function;
 /** A sidecar in process, on a Unix socket of its own, that does what a test says. */
 final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   /** How long a test waits for what must come. */
-  static final long PATIENCE_SECONDS = 20;
+  static final long PATIENCE_SECONDS = 60;
 
   /** A HoldLease call that the test answers. */
   static final class HoldCall extends StreamCall<HoldLeaseRequest, HoldLeaseResponse> {
