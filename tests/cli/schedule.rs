@@ -29,7 +29,7 @@ async fn t15_the_canonical_text_a_sentence_and_the_occurrences_are_printed() {
             "",
             "UTC LOCAL TIME, Europe/Copenhagen CLOCK",
             "2027-03-27T01:30:00Z 2027-03-27T02:30:00+01:00",
-            "2027-03-28T01:00:00Z 2027-03-28T03:00:00+02:00 the clock jumps to here: also for what it left out",
+            "2027-03-28T01:00:00Z 2027-03-28T03:00:00+02:00 the clock jumps ahead to here: includes the skipped times",
             "2027-03-29T00:30:00Z 2027-03-29T02:30:00+02:00",
         ]
     );
@@ -48,10 +48,10 @@ async fn t14_both_passes_of_a_repeated_hour_are_told_apart() {
     assert_eq!(
         rows,
         [
-            "2027-10-31T00:00:00Z 2027-10-31T02:00:00+02:00 the clock shows this twice: first pass",
-            "2027-10-31T00:30:00Z 2027-10-31T02:30:00+02:00 the clock shows this twice: first pass",
-            "2027-10-31T01:00:00Z 2027-10-31T02:00:00+01:00 the clock shows this twice: second pass",
-            "2027-10-31T01:30:00Z 2027-10-31T02:30:00+01:00 the clock shows this twice: second pass",
+            "2027-10-31T00:00:00Z 2027-10-31T02:00:00+02:00 this local time occurs twice: first pass",
+            "2027-10-31T00:30:00Z 2027-10-31T02:30:00+02:00 this local time occurs twice: first pass",
+            "2027-10-31T01:00:00Z 2027-10-31T02:00:00+01:00 this local time occurs twice: second pass",
+            "2027-10-31T01:30:00Z 2027-10-31T02:30:00+01:00 this local time occurs twice: second pass",
         ]
     );
 }

@@ -131,9 +131,11 @@ impl Args {
 impl Occurrence {
     fn of(timetable: &Timetable, at: UtcSecond) -> Self {
         let jump = timetable.clock_jump(at).map(|jump| match jump {
-            ClockJump::MadeUp => ("made_up", "the clock jumps to here: also for what it left out"),
-            ClockJump::FirstPass => ("first_pass", "the clock shows this twice: first pass"),
-            ClockJump::SecondPass => ("second_pass", "the clock shows this twice: second pass"),
+            ClockJump::MadeUp => {
+                ("made_up", "the clock jumps ahead to here: includes the skipped times")
+            }
+            ClockJump::FirstPass => ("first_pass", "this local time occurs twice: first pass"),
+            ClockJump::SecondPass => ("second_pass", "this local time occurs twice: second pass"),
         });
         Self {
             scheduled_at: at.to_string(),
