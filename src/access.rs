@@ -153,7 +153,7 @@ impl FunctionPattern {
     /// What it must be.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() || text.strip_suffix('*').unwrap_or(text).contains('*') {
-            return Err("must be a function's name, or what it begins with and one * at the end");
+            return Err("must be a function's name, or a prefix followed by one *");
         }
         Ok(Self(text.to_owned()))
     }

@@ -78,8 +78,9 @@ impl Guard {
             }
             if headers.contains_key(FORWARDED_FOR) || headers.contains_key(FORWARDED) {
                 return Some(
-                    "a proxy on this machine asks for somebody else, and the page is shown to callers from this machine \
-                     only; set admin.page = \"everyone\" if the proxy says who may look\n"
+                    "the request came through a proxy (X-Forwarded-For or Forwarded), and the page is shown to \
+                     callers from this machine only; set admin.page = \"everyone\" if the proxy authenticates its \
+                     users\n"
                         .to_owned(),
                 );
             }

@@ -105,7 +105,7 @@ fn view(info: &ScheduleInfo, namespace: &Namespace) -> ScheduleView {
     let (plan, problem) = match &info.plan {
         Some(Ok(plan)) => (Some(plan.as_ref()), String::new()),
         Some(Err(problem)) => (None, problem.clone()),
-        None => (None, "its plan was deleted: subscribe to it again, and it goes on".to_owned()),
+        None => (None, "its plan was deleted: subscribe to it again to continue it".to_owned()),
     };
     // Of occurrences that callers have named there is no plan to wait for.
     let state = info.state.as_deref().filter(|state| !is_of_occurrences(state));

@@ -81,7 +81,7 @@ pub(super) fn failed(error: &CallError) -> Response {
 /// When too many look at once.
 pub(super) fn busy() -> Response {
     let text = format!(
-        "{} others read streams of the page now, and that is the limit: close one, or try again later\n",
+        "{} streams of the page are open, which is the limit: close another page, or try again later\n",
         super::MAX_STREAMS
     );
     (StatusCode::SERVICE_UNAVAILABLE, plain(text)).into_response()
@@ -126,7 +126,7 @@ pub(super) async fn lock(
 ) -> Response {
     let coordinator = &looked.coordinator;
     let Ok(path) = lock_path.parse::<LockPath>() else {
-        return (StatusCode::NOT_FOUND, plain("there is no lock with such a path\n".to_owned()))
+        return (StatusCode::NOT_FOUND, plain("there is no lock with this path\n".to_owned()))
             .into_response();
     };
     let record = match coordinator.get(&LockSelector::Path(path.clone())).await {

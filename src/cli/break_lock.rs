@@ -84,9 +84,9 @@ fn confirm(lock: &str) -> Result<(), UsageError> {
          duration"
     );
     if !std::io::stdin().is_terminal() {
-        return Err(UsageError(format!("{danger}: give --yes too if that is meant")));
+        return Err(UsageError(format!("{danger}: add --yes to confirm")));
     }
-    output::note(&format!("{danger}. Go on? [y/N]"));
+    output::note(&format!("{danger}. Continue? [y/N]"));
     let mut answer = String::new();
     // An answer that cannot be read is no yes.
     let _ = std::io::stdin().read_line(&mut answer);

@@ -122,7 +122,7 @@ impl EndpointArgs {
     fn tls(&self) -> Result<Option<Tls>, UsageError> {
         let Some(ca) = &self.ca_file else {
             if self.certificate_file.is_some() {
-                let problem = "--certificate-file needs --ca-file: whom to trust";
+                let problem = "--certificate-file needs --ca-file, the authorities to trust";
                 return Err(UsageError(problem.to_owned()));
             }
             return Ok(None);
@@ -181,16 +181,15 @@ impl ConnectionArgs {
     pub(crate) async fn link(self) -> anyhow::Result<Link> {
         if self.config.store.is_none() {
             if self.config.config.is_some() || !self.config.set.is_empty() {
-                let problem = "--config and --set make no difference to a sidecar that runs already; to do without \
-                               one, give --store too";
+                let problem = "--config and --set have no effect on a running sidecar; to work without one, add --store";
                 return Err(UsageError(problem.to_owned()).into());
             }
             let client = self.endpoint.builder()?.connect().await?;
             return Ok(Link { client, engine: None });
         }
         if self.endpoint.is_given() {
-            let problem = "--store does without a sidecar, and flags were given that say how to reach one: take one \
-                           of them out";
+            let problem = "--store works without a sidecar, and flags that say how to reach one were given: remove \
+                one or the other";
             return Err(UsageError(problem.to_owned()).into());
         }
         let config = self.config.load()?;

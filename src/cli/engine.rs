@@ -135,8 +135,8 @@ fn make_folder_of(file: &Path) -> anyhow::Result<()> {
     let Some(folder) = file.parent() else { return Ok(()) };
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|source| {
         let problem = format!(
-            "cannot make the folder {} of the embedded store: {source}; make it, or set store.embedded.path to a file \
-             that this user can write",
+            "cannot create the folder {} of the embedded store: {source}; create it, or set store.embedded.path to a \
+             file that this user can write",
             folder.display()
         );
         MisconfiguredError(problem).into()

@@ -46,8 +46,8 @@ pub(super) struct Args {
     /// With --by-sidecar: the paths of its locks, too.
     #[arg(long, requires = "by_sidecar")]
     names: bool,
-    /// Goes on until it is interrupted: on a terminal the table as it changes, else a line for each lock (or sidecar) now
-    /// and at each change.
+    /// Keep running until interrupted: on a terminal, show the table as it changes; otherwise, print a line for each lock
+    /// (or sidecar) now and at each change.
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
@@ -254,7 +254,7 @@ async fn watch_sidecars(
 
 /// How often the screen is drawn at the most, and at the least.
 const REDRAW: Duration = Duration::from_millis(500);
-const ENDED: &str = "the sidecar has ended the watch: watch again";
+const ENDED: &str = "the sidecar ended the watch: start it again";
 
 async fn all_pages(client: &Client, mut request: ListLocks) -> anyhow::Result<Vec<LockRecord>> {
     let mut records = Vec::new();

@@ -94,9 +94,9 @@ pub enum Command {
     Path(path::Args),
     /// Show what a sidecar is: its version, limits and features.
     Info(info::Args),
-    /// Read or replace the value from which the next holder of a lock goes on.
+    /// Read or replace the value from which the next holder of a lock continues.
     Checkpoint(checkpoint::Args),
-    /// Look at schedules, pause them, run them by hand; tell when they are due.
+    /// Show schedules, pause them, run them by hand; print when an expression is due.
     Schedule(schedule::Args),
     /// Compare a fencing token with the newest of its lock.
     CheckToken(check_token::Args),

@@ -46,7 +46,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             }
             Ok(Err(error)) => error,
             Err(_elapsed) => {
-                UnavailableError("the sidecar does not answer in time".to_owned()).into()
+                UnavailableError("the sidecar did not answer in time".to_owned()).into()
             }
         };
         let hopeless = matches!(problem.downcast_ref::<Error>(), Some(Error::Endpoint { .. }));
@@ -66,7 +66,7 @@ async fn ask(args: &Args) -> anyhow::Result<()> {
         ))
         .into(),
         Some(Code::Unimplemented) => UnavailableError(
-            "what answers there has no health service, so it is no sidecar".to_owned(),
+            "the server at this endpoint has no health service, so it is not a sidecar".to_owned(),
         )
         .into(),
         _ => anyhow::Error::from(error).context("the sidecar does not answer"),

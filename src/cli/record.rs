@@ -21,7 +21,9 @@ fn held_text(busy: &Busy) -> String {
     let lock = &record.lock_path;
     let by = holder_text(record);
     match reason(busy.reason) {
-        "breaking" => format!("the lock {lock} was broken, and its holder's lease expires first"),
+        "breaking" => format!(
+            "the lock {lock} was broken, and becomes available when its holder's lease expires"
+        ),
         "resting" => {
             let until = moment(record.resting_until);
             let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
@@ -74,7 +76,13 @@ pub(crate) fn locks_table(records: &[LockRecord]) -> String {
 /// What a lock is doing, in one line.
 pub(crate) fn doing_text(record: &LockRecord) -> String {
     let token = record.fencing_token.map(|token| format!("; token {token}")).unwrap_or_default();
-    let (state, holder, waiters) = (state(record), holder_text(record), record.waiters_here);
+    let (state, waiters) = (state(record), record.waiters_here);
+    let was_held = record.state == LockState::Available && !record.holder_is_last_recorded;
+    let holder = match (was_held, record.holder.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) => format!(", last held{}", holder_text(record)),
+        (false, _) => holder_text(record),
+    };
     format!("{state}{holder}{token}; {waiters} waiting here{}", place_text(record))
 }
 

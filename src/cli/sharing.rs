@@ -27,7 +27,7 @@ pub(crate) struct SharingArgs {
         action = ArgAction::Set
     )]
     yields: Option<bool>,
-    /// The group of like locks that are spread over the sidecars that ask for them; empty for none. Default: the variable
+    /// The group of locks that are spread over the sidecars that compete for them; empty for none. Default: the variable
     /// LEASEHOLD_SHARE, else none.
     #[arg(long, value_name = "NAME")]
     share: Option<String>,
@@ -83,8 +83,8 @@ impl SharingArgs {
         // The sidecar would name fields that nobody has given.
         if spec.permits > 1 && !read.is_empty() {
             return Err(UsageError(format!(
-                "--permits does not go with a priority or a share, and the environment has {}: unset what is not meant \
-                 for this command",
+                "--permits cannot be combined with a priority or a share, and the environment has {}: unset the \
+                 variables that are not meant for this command",
                 read.join(", ")
             )));
         }
@@ -105,7 +105,7 @@ fn value<T, E: Display>(
 
 fn priority(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| *number <= i32::MAX.unsigned_abs());
-    number.ok_or_else(|| "not a whole number of 0 to 2147483647".to_owned())
+    number.ok_or_else(|| "not a whole number from 0 to 2147483647".to_owned())
 }
 
 fn bool(text: &str) -> Result<bool, String> {
@@ -132,8 +132,8 @@ pub(super) fn status_text(busy: &Busy) -> Option<String> {
     let record = busy.record.as_ref();
     Some(match busy.priority_status? {
         PriorityStatus::HolderDoesNotYield => {
-            "its holder does not yield to a greater priority: wait until it releases, and let holders be started with \
-             --yields"
+            "its holder does not yield to a greater priority: wait until it releases the lock, and start holders \
+             with --yields"
                 .to_owned()
         }
         PriorityStatus::NotGreater => {
@@ -151,8 +151,8 @@ pub(super) fn status_text(busy: &Busy) -> Option<String> {
             "its holder has been told to finish, and has until its lease expires: give a longer --wait".to_owned()
         }
         PriorityStatus::CannotBreak => {
-            "the store does not let the sidecar break leases, so that the holder is waited for: allow it (a SAS needs \
-             the permission d)"
+            "the store does not let the sidecar break leases, so the caller waits for the holder: allow it (a SAS \
+             needs the permission d)"
                 .to_owned()
         }
         PriorityStatus::Reserved => {

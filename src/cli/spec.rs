@@ -112,8 +112,8 @@ pub(crate) struct SpecArgs {
     name: Option<String>,
     #[command(flatten)]
     key: KeyArgs,
-    /// How long to wait while the lock is busy, or `forever`; 0s is one try. A sidecar that crashes or restarts
-    /// meanwhile is waited for too.
+    /// How long to wait while the lock is busy, or `forever`; 0s is one try. The wait goes on while the sidecar
+    /// restarts or is unreachable.
     #[arg(long, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
     pub(crate) wait: Wait,
     /// The duration of the lease in the store, 15s to 60s in whole seconds, which renewals restart. Default: the
@@ -147,7 +147,7 @@ pub(crate) struct SpecArgs {
     /// The name of the holder, shown to people. Default: the name of the sidecar's pod or host.
     #[arg(long, value_name = "TEXT")]
     holder: Option<String>,
-    /// A pair that is shown with the lock; may be repeated.
+    /// A pair that is stored and shown with the lock; may be repeated.
     #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
     labels: Vec<(String, String)>,
 }

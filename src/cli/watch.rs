@@ -28,5 +28,5 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         let text = || record::doing_text(&record);
         output::next_result(args.output.output, text, &LockView::from(&record))?;
     }
-    Err(UnavailableError("the sidecar has ended the watch: watch again".to_owned()).into())
+    Err(UnavailableError("the sidecar ended the watch: start it again".to_owned()).into())
 }

@@ -15,9 +15,9 @@ settings! {
     ACCESS: Vec<Rule> = Key::new(
         "access",
         "[]",
-        "Who may do what over TCP: rules, of which each names a caller, locks and rights; what none allows is refused. \
-         Without rules, every caller that `listen` accepts may do everything. See \
-         [Access rules](#access-rules).",
+        "Who may do what over TCP: a list of rules, each with a caller, locks and rights. What no rule allows is \
+         refused. Without rules, every caller that `listen` accepts may do everything. See [Access \
+         rules](#access-rules).",
     );
 }
 
@@ -139,7 +139,8 @@ fn who(table: &toml::Table) -> Result<Who, String> {
             "names no caller: give one of certificate, token_file and token_sha256".to_owned(),
         ),
         (..) => Err(
-            "names a caller in several ways: give one of certificate, token_file and token_sha256, and write a rule for each"
+            "names a caller in several ways: give one of certificate, token_file and token_sha256, and write a rule \
+             for each"
                 .to_owned(),
         ),
     }
@@ -265,8 +266,8 @@ pub(super) fn check(
     for (number, rule) in (1..).zip(rules) {
         if matches!(rule.who, Who::Certificate(_)) && !shows_certificates && listen.tcp.is_some() {
             let problem = format!(
-                "access, rule {number}: names a certificate, and clients show none unless listen.tls.client_ca is set: \
-                 set it, or name the caller by a token"
+                "access, rule {number}: names a certificate, but clients present none unless listen.tls.client_ca is \
+                 set: set it, or name the caller by a token"
             );
             values.conflict(ACCESS.setting.key, problem);
         }

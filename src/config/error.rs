@@ -60,9 +60,9 @@ pub struct ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.mistakes.as_slice() {
-            [only] => write!(formatter, "the configuration has a mistake: {only}"),
+            [only] => write!(formatter, "the configuration has an error: {only}"),
             mistakes => {
-                write!(formatter, "the configuration has {} mistakes:", mistakes.len())?;
+                write!(formatter, "the configuration has {} errors:", mistakes.len())?;
                 mistakes.iter().try_for_each(|mistake| write!(formatter, "\n  - {mistake}"))
             }
         }

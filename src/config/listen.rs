@@ -96,7 +96,7 @@ settings! {
     );
     TOKEN_FILE: PathBuf = Key::optional(
         "listen.token_file",
-        "A file of bearer tokens, one a line; then every TCP caller must send one (`authorization: Bearer …`).",
+        "A file of bearer tokens, one per line; then every TCP caller must send one (`authorization: Bearer …`).",
     );
     INSECURE: bool = Key::new(
         "listen.insecure",
@@ -132,8 +132,8 @@ settings! {
     REMEMBERED_LOCKS: usize = Key::<usize>::new(
         "limits.remembered_locks",
         "5000",
-        "The greatest number of locks that are remembered while nobody uses them. The least recently used is forgotten \
-         first, and costs one request more when it is acquired again.",
+        "The greatest number of locks that are remembered while nobody uses them. The least recently used one is \
+         forgotten first, and costs one more request when it is acquired again.",
     ).within(0, 1_000_000);
     HEADER_LIST_BYTES: usize = Key::<usize>::new(
         "limits.header_list_bytes",
@@ -143,8 +143,8 @@ settings! {
     WORKER_THREADS: usize = Key::<usize>::new(
         "limits.worker_threads",
         "1",
-        "How many threads serve callers. One serves most sidecars best: a second one pays where many callers at once keep the \
-         first one busy, above all with TLS, and needs a processor of its own (docs/performance.md).",
+        "How many threads serve callers. One is best for most sidecars. A second one helps if many concurrent callers \
+         keep the first one busy, above all with TLS, and if a core is free for it (docs/performance.md).",
     ).within(1, 64);
 }
 

@@ -63,14 +63,15 @@ settings! {
     PERIOD: Duration = Key::<Duration>::new(
         "drain.period",
         "20s",
-        "How long holders have to release their locks when the sidecar is told to stop. The pod's grace period must be longer.",
+        "How long holders have to release their locks when the sidecar is told to stop. The pod's grace period must be \
+         longer.",
     ).within(Duration::ZERO, Duration::from_secs(3_600));
     HAND_OVER: bool = Key::new(
         "drain.hand_over",
         "false",
-        "Whether a replacement follows at the same address when the sidecar is told to stop. Then no holder is told to \
-         finish: each hold is renewed once more, its stream ends, and its client resumes it at the replacement. A \
-         hold that nobody resumes there before its validity ends expires.",
+        "Whether a replacement starts at the same address when the sidecar is told to stop. Then no holder is told to \
+         finish: each hold is renewed once more, its stream ends, and its client resumes it at the replacement. A hold \
+         that is not resumed before its validity ends expires.",
     );
     LISTEN: Option<SocketAddr> = Key::new(
         "admin.listen",
@@ -80,14 +81,14 @@ settings! {
     PAGE: Page = Key::new(
         "admin.page",
         "loopback",
-        "Who may look at the page and its data: callers from this machine, everyone who reaches the address, or nobody. \
+        "Who may see the page and its data: callers from this machine, everyone who reaches the address, or nobody. \
          They see the names, holders and labels of all locks in the container.",
     );
     PAGE_HOSTS: Vec<String> = Key::new(
         "admin.page_hosts",
         "[]",
-        "Host names by which browsers may reach the page, without a port, beside IP addresses and `localhost`. A request \
-         with any other name is refused, so that no web page from elsewhere can read it.",
+        "Host names, without a port, by which browsers may reach the page, in addition to IP addresses and `localhost`. \
+         Requests with any other name are refused, so that no other web site can read the page.",
     );
     ALLOW_BREAK: bool = Key::new(
         "admin.allow_break",

@@ -23,7 +23,7 @@ settings! {
         "telemetry.traces.enabled",
         "`false` if `OTEL_SDK_DISABLED` is `true` or `OTEL_TRACES_EXPORTER` does not name `otlp`, else `true`",
         |context| Some(is_enabled(context).to_string()),
-        "Whether traces are sent to the collector, if one is named; see [Traces](operations.md#traces).",
+        "Whether traces are sent to the collector, if one is configured; see [Traces](operations.md#traces).",
     );
     ENDPOINT: Collector = Key::found(
         "telemetry.traces.endpoint",
@@ -36,7 +36,7 @@ settings! {
         "telemetry.traces.headers",
         "`OTEL_EXPORTER_OTLP_TRACES_HEADERS`, else `OTEL_EXPORTER_OTLP_HEADERS`, else none",
         |context| of_exporter(context, "HEADERS"),
-        "Headers of each request to the collector, as `key=value` pairs with commas between them.",
+        "Headers of each request to the collector, as `key=value` pairs separated by commas.",
     ).masked();
     TIMEOUT: Duration = Key::<Duration>::found(
         "telemetry.traces.timeout",
@@ -48,13 +48,13 @@ settings! {
             let timeout = timeout.map(|timeout| timeout.min(MAX_TIMEOUT).as_millis());
             Some(timeout.map_or_else(|| "10s".to_owned(), |timeout| format!("{timeout}ms")))
         },
-        "How long one request to the collector may take. Nothing of the sidecar waits for it.",
+        "How long one request to the collector may take. No lock waits for it.",
     ).within(Duration::from_millis(1), MAX_TIMEOUT);
     CA_FILE: PathBuf = Key::found(
         "telemetry.traces.ca_file",
         "`OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE`, else `OTEL_EXPORTER_OTLP_CERTIFICATE`, else the system's authorities",
         |context| of_exporter(context, "CERTIFICATE"),
-        "The PEM file of the authorities that sign the certificate of a collector by `https`.",
+        "The PEM file of the authorities that sign the collector's certificate, for `https`.",
     );
     SERVICE_NAME: String = Key::found(
         "telemetry.traces.service_name",
@@ -74,7 +74,7 @@ settings! {
         "telemetry.traces.resource_attributes",
         "`OTEL_RESOURCE_ATTRIBUTES`, else none",
         |context| context.variable("OTEL_RESOURCE_ATTRIBUTES"),
-        "What else the traces say of this sidecar, as `key=value` pairs with commas between them.",
+        "Further resource attributes of this sidecar in the traces, as `key=value` pairs separated by commas.",
     );
     SAMPLER: Sampler = Key::found(
         "telemetry.traces.sampler",
@@ -84,7 +84,8 @@ settings! {
             let known = named.filter(|name| Sampler::NAMES.iter().any(|(known, _)| known == name));
             Some(known.unwrap_or_else(|| Sampler::ParentBasedAlwaysOn.word().to_owned()))
         },
-        "Which traces are recorded. Those that begin with `parentbased_` do as the caller does that is in a trace already.",
+        "Which traces are recorded. Samplers that begin with `parentbased_` follow the caller's decision if the caller \
+         is in a trace.",
     );
     RATIO: Ratio = Key::found(
         "telemetry.traces.ratio",
@@ -93,7 +94,7 @@ settings! {
             let given = context.variable("OTEL_TRACES_SAMPLER_ARG");
             Some(given.filter(|text| Ratio::parse(text).is_ok()).unwrap_or_else(|| "1".to_owned()))
         },
-        "Which part of the traces is recorded by a sampler that ends with `traceidratio`.",
+        "The share of traces that a sampler that ends with `traceidratio` records.",
     );
 }
 

@@ -64,7 +64,7 @@ pub enum CallError {
     HoldReleased,
     /// The layout of paths is one whose locks have no checkpoints (S23).
     #[error(
-        "the layout `webjobs` keeps no checkpoints, because other software that shares its locks drops them"
+        "the layout `webjobs` has no checkpoints, because other software that shares its locks drops them"
     )]
     NoCheckpoints {
         /// The field that had one.
@@ -72,7 +72,8 @@ pub enum CallError {
     },
     /// The layout of paths is one whose locks have one permit (S28).
     #[error(
-        "a lock of the layout `webjobs` has one permit, because other software may have a lock by the name of another one"
+        "a lock of the layout `webjobs` has one permit, because other software may have a lock with the name of \
+         another permit"
     )]
     NoPermits {
         /// The field that names more.
@@ -80,7 +81,7 @@ pub enum CallError {
     },
     /// The hold was over before a save was answered (S27).
     #[error(
-        "the hold was over before the store answered: the checkpoint from before stands, or this one"
+        "the hold ended before the store answered: either the earlier checkpoint is stored, or this one"
     )]
     CheckpointUnknown,
     /// Breaking locks is off.
@@ -91,7 +92,7 @@ pub enum CallError {
     Superseded,
     /// The hold was resumed since the grant that the call is about (S16).
     #[error(
-        "the hold was resumed since: nothing was saved; save with the generation of the newest grant"
+        "the hold was resumed after this grant: nothing was saved; save with the generation of the newest grant"
     )]
     ResumedSince,
     /// The resume token is not one of ours.
@@ -116,7 +117,7 @@ pub enum CallError {
     ScheduleChangesNotEnabled,
     /// As many runs by hand wait as may (T3).
     #[error(
-        "{MAX_REQUESTS} runs by hand wait already, which is the most; try again when one of them is over"
+        "{MAX_REQUESTS} runs by hand wait already, which is the limit; try again when one of them is over"
     )]
     TooManyTriggers,
     /// The request id of a run by hand has a form that is not allowed.
@@ -152,7 +153,7 @@ pub enum CallError {
     /// The lock has a schedule: its occurrences are granted to its subscribers.
     #[error(
         "the lock {path} has a schedule, so its occurrences are granted to subscribers only; use another key for occurrences of \
-         your own, or leave occurrence_at away to hold the lock for maintenance"
+         your own, or omit occurrence_at to hold the lock for maintenance"
     )]
     LockHasSchedule {
         /// Its path.

@@ -16,7 +16,7 @@ use crate::hold::{LossReason, Memory, StoreFailure, StoreFailureKind};
 use crate::lock::Permit;
 
 /// What callers are told; the fault itself is in the log.
-const DETAIL: &str = "the sidecar failed inside and gave up this lock; its lease runs out";
+const DETAIL: &str = "an internal error of the sidecar ended this hold; its lease expires";
 
 /// Runs `task` to its end. A panic ends its holds as lost and its waits as failed.
 pub(super) async fn run(mut task: Box<Task>, mut commands: Commands) {

@@ -343,7 +343,7 @@ impl Gate {
     fn end_if_quiet(&self, queue: &mut Queue, now: Instant) {
         if queue.waiting.is_empty() && queue.budget.end_if_quiet(now).is_some() {
             self.inner.limited.store(false, Ordering::Relaxed);
-            tracing::info!("the store throttles no more: requests are not held back");
+            tracing::info!("the store no longer throttles: requests are not held back");
         }
     }
 

@@ -277,7 +277,7 @@ pub(super) fn outcome(saved: Option<SaveOutcome>, released: &Released) -> Checkp
         }
         Some(SaveOutcome::NotSaved(store_failure)) => store_failure.message,
         Some(SaveOutcome::Unknown) => {
-            let detail = "the hold was over before the store answered".to_owned();
+            let detail = "the hold ended before the store answered".to_owned();
             return CheckpointOutcome::Unknown { detail };
         }
         // An earlier release has passed its save, which may have been of the same checkpoint.
@@ -288,7 +288,7 @@ pub(super) fn outcome(saved: Option<SaveOutcome>, released: &Released) -> Checkp
         }
         // A checkpoint that was saved has a version, and one that was brought is something to save.
         Some(SaveOutcome::Saved { version: None } | SaveOutcome::Nothing | SaveOutcome::Ended)
-        | None => "the hold was over before it could be saved".to_owned(),
+        | None => "the hold ended before it could be saved".to_owned(),
     };
     CheckpointOutcome::NotSaved { detail }
 }

@@ -35,7 +35,7 @@ impl Task {
                 if let Some(source) = source {
                     tracing::warn!(
                         clock = source.as_str(),
-                        "a clock has shown three pauses that were none: it is not heard for an hour"
+                        "a clock showed three pauses that did not happen: it is ignored for an hour"
                     );
                     self.shared.observer.observe(&Observation::ClockNotHeard { source });
                 }

@@ -23,7 +23,7 @@ pub(super) fn occurrence(
 ) -> Option<Occurrence> {
     let Some(at) = at else {
         if max_attempts > 0 {
-            wrong.add("spec.occurrence_max_attempts", "goes with occurrence_at only");
+            wrong.add("spec.occurrence_max_attempts", "is allowed only with occurrence_at");
         }
         return None;
     };
@@ -34,7 +34,7 @@ pub(super) fn occurrence(
         wrong.add("spec.permits", "must be 1 with occurrence_at: each occurrence is run by one");
     }
     if min_hold.is_some_and(|min_hold| !min_hold.is_zero()) {
-        let problem = "does not go with occurrence_at: an occurrence that is done keeps others away by itself";
+        let problem = "cannot be combined with occurrence_at: an occurrence that is done is not run again anyway";
         wrong.add("spec.min_hold", problem);
     }
     if max_attempts > MAX_ATTEMPTS {

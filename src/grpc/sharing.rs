@@ -23,7 +23,7 @@ pub(super) fn sharing(
         }
     }
     if spec.rebalance && !spec.yields {
-        let problem = "needs yields: who takes locks from others must give them up to others";
+        let problem = "needs yields: a caller that takes locks from others must also yield its own";
         wrong.add("spec.rebalance", problem);
     }
     if spec.rebalance && spec.share.is_empty() {

@@ -154,7 +154,7 @@ impl Violations {
             let longest = humantime::format_duration(limits.wait_ceiling);
             self.add(field, format!("is for HoldLease only; here a wait is at most {longest}"));
         } else if given.is_some() {
-            self.add(field, "excludes wait: give one of them");
+            self.add(field, "cannot be combined with wait: set only one of them");
         }
         WAIT_WITHOUT_END
     }

@@ -76,7 +76,8 @@ struct Text {
 pub enum PlanError {
     /// It is longer than any that this program writes.
     #[error(
-        "the schedule's plan has {bytes} bytes; at most {MAX_PLAN_BYTES} are allowed: repair it, or delete it and subscribe again"
+        "the schedule's plan has {bytes} bytes; at most {MAX_PLAN_BYTES} are allowed: repair it, or delete it and \
+         subscribe again"
     )]
     TooLong {
         /// Its size.
@@ -87,12 +88,14 @@ pub enum PlanError {
     Unreadable(#[source] serde_json::Error),
     /// Its definition is none.
     #[error(
-        "the schedule's plan has a wrong definition: subscribe again with a higher revision, or delete it and subscribe again"
+        "the schedule's plan has a wrong definition: subscribe again with a higher revision, or delete it and \
+         subscribe again"
     )]
     Definition(#[source] DefinitionError),
     /// Its definition was edited by hand, so that nobody would notice the change (T16).
     #[error(
-        "the schedule's plan has the hash {stored}, but its definition has {computed}: it was edited; subscribe with the definition instead"
+        "the schedule's plan has the hash {stored}, but its definition has {computed}: it was edited; subscribe with \
+         the definition instead"
     )]
     Hash {
         /// What it says.
@@ -102,12 +105,13 @@ pub enum PlanError {
     },
     /// There are more requests than it can have, or their numbers are not in order.
     #[error(
-        "the schedule's plan has wrong requests: at most {MAX_REQUESTS} with growing numbers up to last_request are allowed"
+        "the schedule's plan has wrong requests: at most {MAX_REQUESTS} with growing numbers up to last_request are \
+         allowed"
     )]
     Requests,
     /// Too many runs by hand wait.
     #[error(
-        "{MAX_REQUESTS} runs by hand wait already, which is the most; try again when one of them is over"
+        "{MAX_REQUESTS} runs by hand wait already, which is the limit; try again when one of them is over"
     )]
     Full,
     /// The request id has a form that is not allowed.

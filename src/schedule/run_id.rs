@@ -33,7 +33,7 @@ pub struct RunId {
 
 /// A text that is no run id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("run_id is not one of a run: {problem}; send the text that came with the run, unchanged")]
+#[error("run_id is not valid: {problem}; send the text that came with the run, unchanged")]
 pub struct RunIdError {
     problem: &'static str,
 }

@@ -173,7 +173,7 @@ impl Families {
         );
         to.add(
             "leasehold_permits_differ",
-            "Times that callers of a lock were seen to name different numbers of permits",
+            "Times that callers of a lock named different numbers of permits",
             &self.permits_differ,
         );
         to.add(
@@ -183,12 +183,12 @@ impl Families {
         );
         to.add(
             "leasehold_locks_forgotten",
-            "Locks that nobody used and that were forgotten, because `limits.remembered_locks` others were used since",
+            "Unused locks that were forgotten, because `limits.remembered_locks` others were used since",
             &self.locks_forgotten,
         );
         to.add(
             "leasehold_forgotten_locks_read",
-            "Acquisitions that read a record again because the lock had been forgotten: one request more each",
+            "Acquisitions that had to read a record again because the lock had been forgotten: one more request each",
             &self.forgotten_locks_read,
         );
         to.add(
@@ -198,7 +198,7 @@ impl Families {
         );
         to.add(
             "leasehold_clocks_not_heard",
-            "Times that a clock was ignored for an hour, because the pauses that it showed were none, by clock",
+            "Times that a clock was ignored for an hour, because it showed pauses that did not happen, by clock",
             &self.clocks_not_heard,
         );
         to.add(
@@ -224,7 +224,7 @@ impl Families {
             "Locks that are remembered now while nobody uses them",
             &self.locks_remembered,
         );
-        to.add("leasehold_tasks", "Tasks of the process that have not ended", &self.tasks);
+        to.add("leasehold_tasks", "Tasks that the process runs now", &self.tasks);
         to.add(
             "leasehold_store_ready",
             "1 if the store can be used, else 0: it refuses the sidecar, or no request has succeeded for three seconds",
@@ -237,7 +237,7 @@ impl Families {
         );
         to.add(
             "leasehold_store_rate_limit",
-            "Requests a second that are sent at most while the store throttles; NaN while it does not",
+            "The most requests a second that are sent while the store throttles; NaN while it does not",
             &self.store_rate_limit,
         );
         to.add("leasehold_draining", "1 while the sidecar shuts down, else 0", &self.draining);
@@ -257,12 +257,12 @@ impl Families {
         );
         to.add(
             "leasehold_renewal_latency",
-            "Time from the send of a renewal to its answer, of those that were answered",
+            "Time from sending a renewal to its answer, for renewals that were answered",
             &self.renewal_latency,
         );
         to.add(
             "leasehold_renewal_lateness",
-            "Time from when a renewal was due to its send",
+            "Time from when a renewal was due to when it was sent",
             &self.renewal_lateness,
         );
         to.add(
@@ -272,17 +272,17 @@ impl Families {
         );
         to.add(
             "leasehold_smallest_validity",
-            "Time until the first hold is lost unless it is renewed; NaN without holds",
+            "Shortest time until a hold is lost unless it is renewed; NaN without holds",
             &self.smallest_validity,
         );
         to.add(
             "leasehold_tls_certificate_not_after_timestamp",
-            "When the TLS certificate that is served expires, since the Unix epoch; NaN without TLS",
+            "When the served TLS certificate expires, in seconds since the Unix epoch; NaN without TLS",
             &self.certificate_not_after,
         );
         to.add(
             "process_start_time",
-            "When the process started, since the Unix epoch",
+            "When the process started, in seconds since the Unix epoch",
             &self.process_start_time,
         );
     }

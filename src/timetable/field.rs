@@ -260,7 +260,7 @@ impl Reader<'_> {
                 Ok(u8::try_from(number).unwrap_or(least))
             }
             Some(_) => Err(self.wrong(format!("{text} is out of range"))),
-            None if text == "?" => Err(self.wrong("? is of Quartz; did you mean *?")),
+            None if text == "?" => Err(self.wrong("? is Quartz syntax; did you mean *?")),
             None => Err(self.wrong(format!("{text:?} is not a value"))),
         }
     }
@@ -288,7 +288,7 @@ impl Reader<'_> {
                     Some(nth @ 1..=5) => {
                         Some(SpecialDay::Nth(self.value(day)? % 7, u8::try_from(nth).unwrap_or(5)))
                     }
-                    _ => return Err(self.wrong("after # stands 1 to 5, or L")),
+                    _ => return Err(self.wrong("# must be followed by 1 to 5, or L")),
                 },
                 (None, None) => None,
             },

@@ -118,7 +118,7 @@ async fn s15_a_draining_sidecar_has_its_commands_stopped() {
     sidecar.signal(Signal::TERM);
     let ended = Ended::of_child(child).await;
     assert_eq!(ended.code, 76, "{ended:?}");
-    assert!(ended.stderr.contains("shuts down"), "{ended:?}");
+    assert!(ended.stderr.contains("shutting down"), "{ended:?}");
     assert!(sidecar.process.wait().await.unwrap().success());
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Args {
     /// How many locks they acquire.
     #[arg(long, value_name = "NUMBER", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     locks: u32,
-    /// How many percent of the clients use single calls instead of a stream.
+    /// The percentage of clients that use single calls instead of a stream.
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100))]
     unary: u32,
     /// How long a lock is held, at most.

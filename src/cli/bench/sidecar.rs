@@ -47,7 +47,7 @@ impl Sidecar {
         let name = format!("leasehold-bench-{}", uuid::Uuid::new_v4());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+            .with_context(|| format!("cannot create the folder {}", folder.display()))?;
         let socket = folder.join("leasehold.sock");
         let mut command =
             Command::new(std::env::current_exe().context("the path of this program is unknown")?);

@@ -18,7 +18,7 @@ use crate::cli::view::CheckpointView;
 pub(super) struct Args {
     #[command(flatten)]
     lock: SelectorArgs,
-    /// Writes the value to this file instead. Without a checkpoint the file stays as it is.
+    /// Write the value to this file instead. Without a checkpoint, the file stays unchanged.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]

@@ -56,7 +56,10 @@ async fn held(sidecar: anyhow::Result<Client>) -> anyhow::Result<(Client, String
             Ok((sidecar, grant.lease_id, path))
         }
         Outcome::Busy(busy) => {
-            anyhow::bail!("{}, although nobody else knows its name", record::busy_text(&busy))
+            anyhow::bail!(
+                "{}, although only this doctor knows its name; run doctor again, and report a bug if it happens again",
+                record::busy_text(&busy)
+            )
         }
         Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => Err(not_asked()),
     }

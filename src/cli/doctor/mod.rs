@@ -38,8 +38,7 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     if args.endpoint.is_given() && !args.exclusion {
-        let problem =
-            "doctor asks a sidecar only with --exclusion: add it, or leave the sidecar's flags out";
+        let problem = "doctor contacts a sidecar only with --exclusion: add it, or remove the flags for the sidecar";
         return Err(UsageError(problem.to_owned()).into());
     }
     let sidecar = args.exclusion.then_some(args.endpoint);
@@ -47,7 +46,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     match args.config.load() {
         Ok(config) => {
             init_quiet_logs(&config)?;
-            report.add(Finding::good("configuration", "no mistakes"));
+            report.add(Finding::good("configuration", "no errors"));
             examine(&config, sidecar, &mut report).await;
         }
         Err(error) => {

@@ -42,13 +42,13 @@ use spec::ScheduleArgs;
 /// LEASEHOLD_REQUEST_ID (of a run by hand).
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 it was told to end; with --once the command's own, 76 its run was lost, 74 its checkpoint \
+    after_help = "Exit codes: 0 it was told to stop; with --once the command's own, 76 its run was lost, 74 its checkpoint \
                   was not saved."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     schedule: ScheduleArgs,
-    /// End after the first run that ends here, with the command's exit code.
+    /// Exit after the first run that ends here, with the command's exit code.
     #[arg(long)]
     once: bool,
     /// The exit code of a command that failed and is not to be tried again.
@@ -209,7 +209,7 @@ async fn told(
 
 fn result(completed: &Completed) -> String {
     let next = match (completed.retry_at, completed.next_at) {
-        (Some(at), _) => moment(Some(at)).map(|at| format!("; tried again at {at}")),
+        (Some(at), _) => moment(Some(at)).map(|at| format!("; retried at {at}")),
         (None, at) => moment(at).map(|at| format!("; next at {at}")),
     };
     let result = match completed.result {
@@ -232,7 +232,7 @@ fn name(run: &Run) -> String {
 }
 
 fn beginning(run: &Run) -> String {
-    let mut text = format!("the run of {} begins: attempt {}", name(run), run.attempt());
+    let mut text = format!("the run of {} starts: attempt {}", name(run), run.attempt());
     if run.max_attempts() > 0 {
         text = format!("{text} of {}", run.max_attempts());
     }

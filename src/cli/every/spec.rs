@@ -21,8 +21,8 @@ pub(super) struct ScheduleArgs {
     /// The time zone, by its name in the IANA database, such as Europe/Copenhagen. Default: UTC.
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
-    /// What becomes of occurrences that were missed: `latest` runs the newest, `none` only if it is not late, `all:N` also
-    /// up to N before it, 1 to 100. Default: latest.
+    /// Which missed occurrences run: `latest`, the newest; `none`, the newest and only if it is not late; `all:N`, the
+    /// newest and up to N before it, 1 to 100. Default: latest.
     #[arg(long, value_name = "latest|none|all:N", value_parser = catch_up)]
     catch_up: Option<CatchUp>,
     /// Occurrences older than this are never run: 1m to 366d. Default: 24h.
@@ -31,10 +31,10 @@ pub(super) struct ScheduleArgs {
     /// How late an occurrence may start and still be on time. Default: twice the lease duration and 10s.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     grace: Option<Duration>,
-    /// What becomes of occurrences that fall due during a run. Default: follow.
+    /// How occurrences that fall due during a run are handled. Default: follow.
     #[arg(long, value_enum, value_name = "POLICY")]
     overlap: Option<OverlapFlag>,
-    /// How many attempts an occurrence has that fail or are abandoned: 1 to 100. Default: 3.
+    /// How many attempts an occurrence gets, if they fail or are abandoned: 1 to 100. Default: 3.
     #[arg(
         long,
         value_name = "COUNT",
@@ -48,13 +48,14 @@ pub(super) struct ScheduleArgs {
     /// How long a run may take: 1s to 366d, or `none`. Default: until the next occurrence is due.
     #[arg(long, value_name = "DURATION", value_parser = timeout, allow_hyphen_values = true)]
     timeout: Option<RunTimeout>,
-    /// Start later by an offset that is this schedule's own, up to this, so that not all start at once.
+    /// Start later, by an offset of this schedule that is at most this long, so that not all schedules start at once.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     spread: Option<Duration>,
-    /// Look at least so often whether a run elsewhere was abandoned: 1s to 10m. Costs requests to the store.
+    /// How often to check, at least, whether a run elsewhere was abandoned: 1s to 10m. Costs requests to the store.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     takeover_check: Option<Duration>,
-    /// Of two different definitions the one with the higher revision is in force: such as the number of the release.
+    /// Of two different definitions, the one with the higher revision is in force. Use the number of the release, for
+    /// example.
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     revision: Option<u64>,
     /// The duration of the lease in the store, 15s to 60s in whole seconds. Default: 60s.
@@ -63,7 +64,7 @@ pub(super) struct ScheduleArgs {
     /// The name of the holder, shown to people. Default: the name of the sidecar's pod or host.
     #[arg(long, value_name = "TEXT")]
     holder: Option<String>,
-    /// A pair that is shown with the lock; may be repeated.
+    /// A pair that is stored and shown with the lock; may be repeated.
     #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
     labels: Vec<(String, String)>,
 }
@@ -87,7 +88,7 @@ impl FromStr for Timing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OverlapFlag {
-    /// When the run is over they are handled as missed ones are.
+    /// After the run, they are handled like missed ones.
     Follow,
     /// They are skipped.
     Skip,

@@ -38,13 +38,16 @@ pub(super) async fn needs(
         Err(error) => return Ok(Some(format!("{:#}", anyhow::Error::from(error)))),
     };
     if plan.as_ref().is_some_and(Plan::is_paused) {
-        let reason = "its schedule is paused, which would be forgotten; resume it if it is not needed any more";
+        let reason = "its schedule is paused, and the pause would be forgotten; resume the schedule if it is no \
+            longer needed";
         return Ok(Some(reason.to_owned()));
     }
     let now = UtcSecond(i64::try_from(lock.time.0 / 1_000).unwrap_or(i64::MAX));
     let reason = needed_until(plan.as_ref(), record.as_ref(), idle)
         .filter(|(_, until)| now < *until)
-        .map(|(used, until)| format!("its schedule is of {used}: it is deleted from {until} on"));
+        .map(|(used, until)| {
+            format!("its schedule was last in use at {used}: it is deleted from {until} on")
+        });
     Ok(reason)
 }
 

@@ -80,8 +80,7 @@ async fn t21_a_schedule_keeps_its_lock_for_two_periods_and_the_idle_time_after_i
     bench.set("2027-03-04T23:59:59Z");
     for dry_run in [true, false] {
         let kept = bench.collect(IDLE, dry_run).await;
-        let said =
-            "its schedule is of 2027-02-01T00:00:00Z: it is deleted from 2027-03-05T00:00:00Z on";
+        let said = "its schedule was last in use at 2027-02-01T00:00:00Z: it is deleted from 2027-03-05T00:00:00Z on";
         assert_eq!(reason(&kept), said);
     }
     bench.clock.advance(SECOND);
@@ -99,7 +98,9 @@ async fn t21_a_schedule_that_was_just_subscribed_to_keeps_a_lock_that_was_idle_b
     bench.clock.advance(DAY * 60);
     let plan = daily(&bench.clock);
     bench.store.write_plan(&path, plan.to_text(), None).await.unwrap();
-    assert!(reason(&bench.collect(IDLE, false).await).starts_with("its schedule is of"));
+    assert!(
+        reason(&bench.collect(IDLE, false).await).starts_with("its schedule was last in use at")
+    );
     assert!(bench.has_plan(&path).await);
     bench.clock.advance(DAY * 33);
     assert_eq!(bench.collect(IDLE, false).await.deleted.len(), 1);
@@ -151,7 +152,9 @@ async fn t18_a_schedule_that_is_paused_keeps_its_lock() {
     let known = bench.store.read_plan(&path).await.unwrap().plan.unwrap().etag;
     let resumed = plan.resume(now(&bench.clock)).unwrap().to_text();
     bench.store.write_plan(&path, resumed, Some(known)).await.unwrap();
-    assert!(reason(&bench.collect(IDLE, false).await).starts_with("its schedule is of"));
+    assert!(
+        reason(&bench.collect(IDLE, false).await).starts_with("its schedule was last in use at")
+    );
     bench.clock.advance(DAY * 33);
     assert_eq!(bench.collect(IDLE, false).await.deleted.len(), 1);
 }

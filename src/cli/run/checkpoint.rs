@@ -87,7 +87,8 @@ pub(in crate::cli) fn check_size(value: &[u8]) -> Result<(), UsageError> {
         return Ok(());
     }
     Err(UsageError(format!(
-        "more than {LONGEST} bytes, and a checkpoint has no more: save where the rest is stored instead"
+        "it has more than {LONGEST} bytes, the most that a checkpoint may have: store the data elsewhere, and save \
+         its address"
     )))
 }
 

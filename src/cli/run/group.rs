@@ -41,7 +41,7 @@ impl Group {
         environment: &[(&'static str, OsString)],
     ) -> anyhow::Result<Self> {
         // What the command leaves behind becomes our child, so that its end can be waited for.
-        set_child_subreaper(Some(getpid())).context("cannot look after the command's processes")?;
+        set_child_subreaper(Some(getpid())).context("cannot supervise the command's processes")?;
         let mut leader = std::process::Command::new(THIS_PROGRAM);
         leader
             .arg0("leasehold")
@@ -69,7 +69,7 @@ impl Group {
             Ok(sentinel) => sentinel,
             Err(error) => {
                 let _ = kill_process_group(id, Signal::KILL);
-                return Err(error).context("cannot start a process that watches over the command");
+                return Err(error).context("cannot start the process that supervises the command");
             }
         };
         let foreground = Foreground::lend(id);

@@ -66,13 +66,13 @@ pub(super) const SENTINEL: &str = "run-sentinel";
 pub(super) struct Args {
     #[command(flatten)]
     spec: SpecArgs,
-    /// The exit code when the lock was not acquired within `--wait`, for commands that end with 75 themselves.
+    /// The exit code when the lock was not acquired within `--wait`, for commands that may exit with 75 themselves.
     #[arg(long, value_name = "CODE", default_value_t = Exit::Busy.code())]
     busy_exit_code: u8,
-    /// The exit code when the lock was lost, for commands that end with 76 themselves.
+    /// The exit code when the lock was lost, for commands that may exit with 76 themselves.
     #[arg(long, value_name = "CODE", default_value_t = Exit::Lost.code())]
     lost_exit_code: u8,
-    /// The same as --busy-exit-code, and nothing is printed then. Use 0 for cron.
+    /// Like --busy-exit-code, but nothing is printed. Use 0 for cron.
     #[arg(long, value_name = "CODE", conflicts_with = "busy_exit_code")]
     skip_exit_code: Option<u8>,
     /// How long the command has between SIGTERM and SIGKILL. Default: as long as the lock allows. Never so long that

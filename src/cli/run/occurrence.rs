@@ -19,11 +19,12 @@ const EARLIEST: UtcSecond = UtcSecond(1_577_836_800);
     clap::ArgGroup::new("at").args(["occurrence", "occurrence_from_job_name"]).multiple(false)
 ))]
 pub(super) struct OccurrenceArgs {
-    /// The occurrence that the command is run for, by the scheduler that starts this: RFC 3339 in whole seconds, such as
-    /// 2026-11-22T02:30:00Z. It is run until an outcome is recorded, wherever it is started, and never after.
+    /// The occurrence that the command runs for, as the scheduler that starts it names it: RFC 3339 in whole seconds,
+    /// such as 2026-11-22T02:30:00Z. It runs until an outcome is recorded, wherever it is started, and never afterwards.
     #[arg(long, value_name = "TIME")]
     occurrence: Option<UtcSecond>,
-    /// The same from the name of a Kubernetes Job that a CronJob has made: it ends with the minute, counted since 1970.
+    /// The occurrence, taken from the name of a Kubernetes Job that a CronJob created: the name ends with the minutes
+    /// since 1970.
     #[arg(long, value_name = "NAME", value_parser = of_job)]
     occurrence_from_job_name: Option<UtcSecond>,
     /// How often the occurrence may fail, or its holder die, before that is final, 1 to 100. Default: no limit.
@@ -32,7 +33,7 @@ pub(super) struct OccurrenceArgs {
     /// The exit code when the occurrence is done already, or a newer one is.
     #[arg(long, value_name = "CODE", default_value_t = 0, requires = "at")]
     done_exit_code: u8,
-    /// The exit code of the command that says that trying this occurrence again is no use.
+    /// The exit code with which the command says that it failed and a retry would not help.
     #[arg(long, value_name = "CODE", requires = "at")]
     final_exit_code: Option<u8>,
 }

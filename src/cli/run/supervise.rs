@@ -54,8 +54,8 @@ struct Watch<'a> {
 }
 
 /// What a person is told about a command that has changed its user, as by sudo.
-const UNKILLABLE: &str =
-    "what is left of the command runs as another user and cannot be killed: waiting for its end";
+const UNKILLABLE: &str = "the command's remaining processes run as another user and cannot be killed: waiting until \
+    they end";
 
 /// Watches until nothing of the command's group is left, which is before the validity ends (S21).
 pub(super) async fn supervise(
@@ -122,8 +122,7 @@ impl Watch<'_> {
                 valid_until.saturating_since(now).as_secs(),
             ));
             let is_deadline = self.guard.max_hold_ends().is_some_and(|ends| ends <= valid_until);
-            let why =
-                if is_deadline { "its time is over" } else { "nothing was heard of a renewal" };
+            let why = if is_deadline { "its time is over" } else { "no renewal was reported" };
             self.stop(Cause::AtRisk, &format!("{why}, with {left} left"));
         }
         if self.plan.kill_at(valid_until).is_some_and(|at| now >= at) {
@@ -160,7 +159,7 @@ impl Watch<'_> {
                 self.stop(Cause::Revoked, &who.unwrap_or_else(|| notice.to_string()));
             }
             HoldEvent::Draining { time_left } => {
-                self.stop(Cause::Draining(time_left), "the sidecar shuts down");
+                self.stop(Cause::Draining(time_left), "the sidecar is shutting down");
             }
             HoldEvent::Lost(loss) => {
                 self.stop(Cause::Lost(loss.reason), &format!("the lock is lost: {loss}"));

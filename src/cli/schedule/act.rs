@@ -26,7 +26,7 @@ pub(super) struct Args {
 /// subscribes at this sidecar, and elsewhere within 10 minutes.
 #[derive(Debug, clap::Args)]
 pub(super) struct TriggerArgs {
-    /// Names the run: a repeated command with the same name is one run. 1 to 64 of A-Z a-z 0-9 . _ -. Default: a new one,
+    /// The id of the run: a repeated command with the same id triggers only one run. 1 to 64 of A-Z a-z 0-9 . _ -. Default: a new one,
     /// which is printed.
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,

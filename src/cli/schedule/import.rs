@@ -44,7 +44,7 @@ pub(super) struct Args {
     /// The zone of times without an offset from UTC, which older SDKs wrote, such as Europe/Copenhagen.
     #[arg(long, value_name = "ZONE")]
     status_tz: Option<LocalZone>,
-    /// Also if the schedule exists already: what it has done never goes back.
+    /// Import even if the schedule already exists; its progress never goes backwards.
     #[arg(long)]
     replace: bool,
     /// Only print what would be written.

@@ -27,17 +27,17 @@ pub(super) struct Args {
 enum What {
     /// List schedules.
     Ls(ls::Args),
-    /// Show one schedule: its definition, and what is known of its runs.
+    /// Show one schedule: its definition, its run in progress, and its last runs.
     Show(show::Args),
     /// Print the next occurrences of an expression, with their local times.
     Next(next::Args),
-    /// Pause a schedule: a run that goes on may finish, and what falls due is skipped.
+    /// Pause a schedule: a run in progress may finish, and occurrences that fall due are skipped.
     Pause(act::Args),
     /// End a pause.
     Resume(act::Args),
     /// Run a schedule by hand, once.
     Trigger(act::TriggerArgs),
-    /// Let a schedule begin where a timer of WebJobs or Azure Functions has stopped.
+    /// Let a schedule continue where a timer of WebJobs or Azure Functions stopped.
     Import(Box<import::Args>),
 }
 

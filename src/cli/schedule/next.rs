@@ -28,7 +28,7 @@ pub(super) struct Args {
     /// What a shell makes of an expression without quotes.
     #[arg(hide = true, value_name = "WORD", value_parser = OsStringValueParser::new())]
     more: Vec<OsString>,
-    /// Instead of an expression: occurrences so far apart, 10s to 366d, counted from 1970-01-01T00:00:00Z.
+    /// Instead of an expression: the distance between occurrences, 10s to 366d, counted from 1970-01-01T00:00:00Z.
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     every: Option<Duration>,
     /// The time zone, by its name in the IANA database, such as Europe/Copenhagen.
@@ -44,7 +44,7 @@ pub(super) struct Args {
         allow_hyphen_values = true
     )]
     count: u8,
-    /// The first instant that may be listed, in RFC 3339. Default: what comes after now.
+    /// The earliest time to list, in RFC 3339. Default: now.
     #[arg(long, value_name = "TIME", value_parser = instant(), allow_hyphen_values = true)]
     from: Option<UtcSecond>,
     #[command(flatten)]

@@ -42,12 +42,12 @@ pub(super) fn schedule(schedule: &Schedule) -> String {
         ("revision", spec.map(|spec| spec.revision.to_string()).unwrap_or_default()),
         ("state", doing(schedule)),
         ("next", moment(schedule.next_at).unwrap_or_default()),
-        ("tried again", moment(state.retry_at).unwrap_or_default()),
+        ("retry", moment(state.retry_at).unwrap_or_default()),
         ("done up to", moment(state.watermark).unwrap_or_default()),
         ("missed", if state.missed > 0 { state.missed.to_string() } else { String::new() }),
-        ("waiting by hand", schedule.waiting_request_ids.join(", ")),
+        ("triggered", schedule.waiting_request_ids.join(", ")),
         ("lock", schedule.record.as_ref().map(record::doing_text).unwrap_or_default()),
-        ("subscribed here", schedule.subscribers_here.to_string()),
+        ("subscribers here", schedule.subscribers_here.to_string()),
     ];
     let ends = state.ended.iter().map(|run| ("ended", ended(run)));
     output::fields(&all.into_iter().chain(ends).collect::<Vec<_>>())

@@ -110,7 +110,10 @@ fn mistakes_in_rules_are_found_at_start_with_what_may_have_been_meant() {
             "rule 1: there is no field function; did you mean functions?",
         ),
         ("certificate = 'cn:a'\nrights = ['read']\nfunctions = []", "is for every function"),
-        ("certificate = 'cn:a'\nrights = ['read']\nfunctions = ['a*b']", "one * at the end"),
+        (
+            "certificate = 'cn:a'\nrights = ['read']\nfunctions = ['a*b']",
+            "prefix followed by one *",
+        ),
         ("certificate = 'cn:a'\nrights = ['read']\nhost_ids = ['A']", "is not a host id"),
         ("certificate = 'cn:a'\nrights = ['read']\nhost_ids = []", "the sidecar's own host id"),
         (&format!("{digest}\nrights = ['read']"), "64 hexadecimal digits"),

@@ -48,7 +48,7 @@ async fn a_panic_in_the_task_of_one_lock_harms_no_other() {
         panic!("the holder is not told")
     };
     assert_eq!(reason, LossReason::Expired);
-    assert!(detail.contains("failed inside"), "{detail}");
+    assert!(detail.contains("internal error"), "{detail}");
     let HoldEvent::Failed(CallError::StoreFailure(store_failure)) = next(&mut waits).await else {
         panic!("the waiter is not told")
     };

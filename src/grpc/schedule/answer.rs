@@ -170,7 +170,7 @@ pub(super) fn listed(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedu
         Some(Ok(plan)) => (Some(plan), String::new()),
         Some(Err(problem)) => (None, problem),
         None => {
-            let problem = "the schedule's plan was deleted: subscribe to it again, and it goes on";
+            let problem = "the schedule's plan was deleted: subscribe to it again to continue it";
             (None, problem.to_owned())
         }
     };

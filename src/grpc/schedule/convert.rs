@@ -41,7 +41,7 @@ pub(super) fn subscribe(
     let resume = match (request.resume, request.run_id.as_str()) {
         (None, "") => None,
         (None, _) => {
-            wrong.add("run_id", "goes with resume only");
+            wrong.add("run_id", "is allowed only with resume");
             None
         }
         (Some(resume), run_id) => {

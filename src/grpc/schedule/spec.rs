@@ -102,7 +102,7 @@ fn catch_up(wrong: &mut Violations, given: i32, most: u32) -> CatchUp {
         }
     };
     if most > 0 {
-        wrong.add("spec.catch_up_max", "goes with catch_up ALL only: leave it out, or set ALL");
+        wrong.add("spec.catch_up_max", "is allowed only with catch_up ALL: omit it, or set ALL");
     }
     policy
 }

@@ -145,7 +145,7 @@ impl AzureStore {
     /// is about nobody's grant. Best effort, like [`Self::delete_note`].
     async fn write_back(&self, path: &LockPath, before: &BreakNote) {
         if let Err(error) = self.write_note(path, before).await {
-            tracing::warn!(%path, error = %error.chain(), "could not undo the note of a break that came to nothing");
+            tracing::warn!(%path, error = %error.chain(), "could not undo the note of a break that failed");
         }
     }
 

@@ -203,7 +203,7 @@ impl Shared {
             _ if state.fetching => Look::Wait,
             Some(held) if now < held.ends => Look::Settled(Ok(held.token.clone())),
             _ => Look::Settled(Err(state.error.clone().unwrap_or_else(|| {
-                SignInError::Unreachable { reason: "the token has ended".to_owned() }
+                SignInError::Unreachable { reason: "the token has expired".to_owned() }
             }))),
         }
     }
@@ -234,7 +234,7 @@ impl Shared {
         let unreachable = |reason: &str| SignInError::Unreachable { reason: reason.to_owned() };
         let answer = match tokio::time::timeout(FETCH_TIMEOUT, task).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(unreachable("the sign-in failed inside")),
+            Ok(Err(_)) => Err(unreachable("the sign-in failed with an internal error")),
             Err(_) => Err(unreachable("the identity endpoint does not answer")),
         };
         self.take(answer);

@@ -29,7 +29,7 @@ pub(super) enum Failure {
         cause: String,
     },
     /// Something answered, but not the service, or not as it does (S7).
-    #[error("the answer does not count: {0}")]
+    #[error("the answer is invalid: {0}")]
     Unbelievable(&'static str),
     /// There is no token to send the request with.
     #[error(transparent)]

@@ -165,7 +165,7 @@ impl SharedKeyPolicy {
         if self.ahead.swap(ahead, Memory::Relaxed) != ahead && ahead != 0 {
             tracing::warn!(
                 seconds = ahead / 1_000,
-                "this machine's clock differs from the store's: requests are signed by the store's clock"
+                "this machine's clock differs from the store's: requests are signed with the store's time"
             );
         }
     }

@@ -17,7 +17,7 @@ pub(super) enum SqliteError {
     Answer(#[from] StoreError),
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    #[error("the file cannot be opened or made")]
+    #[error("the file cannot be opened or created")]
     File(#[source] io::Error),
     #[error("it is not a regular file")]
     NoFile,
@@ -121,7 +121,7 @@ impl SqliteError {
                     change(format!("free space on the disk of {file}"))
                 }
                 ErrorKind::NotFound | ErrorKind::NotADirectory => {
-                    change(format!("make the folder that {file} is to be in, or name another file"))
+                    change(format!("create the folder of {file}, or name another file"))
                 }
                 _ => Remedy::Wait { sent: false },
             },

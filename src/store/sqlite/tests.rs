@@ -283,7 +283,7 @@ fn a_folder_that_is_not_there_is_named() {
     let fixture = Fixture::new();
     let file = fixture.folder.path().join("missing/locks.db");
     let opened = SqliteStore::open(&file, Arc::clone(&fixture.clock) as _);
-    assert_fatal(opened, &file, "make the folder");
+    assert_fatal(opened, &file, "create the folder");
 }
 
 #[test]

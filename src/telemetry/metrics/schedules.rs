@@ -94,39 +94,39 @@ impl Families {
         let to = &mut Registration { registry, unit: None };
         to.add(
             "leasehold_schedule_runs",
-            "Ends of runs that were recorded here, by outcome: failed is tried again, and failed_final, timed_out and the last \
-             failed attempt are not; skipped is an occurrence, or several, without a run",
+            "Runs that ended and were recorded here, by outcome: failed is retried, but failed_final, timed_out and \
+             the last failed attempt are not; skipped is one occurrence or several without a run",
             &self.runs,
         );
         to.add(
             "leasehold_schedule_missed",
-            "Occurrences that were missed and are not run, as was recorded here",
+            "Occurrences that were missed and will not run, as recorded here",
             &self.missed,
         );
         to.add(
             "leasehold_schedule_conflicts",
-            "Times that two definitions of a schedule came with the same revision",
+            "Times that two different definitions of a schedule had the same revision",
             &self.conflicts,
         );
         to.add(
             "leasehold_schedule_went_back",
-            "Times that the record of a schedule had gone back to an older one, and was written again",
+            "Times that the record of a schedule had fallen back to an older one, and was rewritten",
             &self.went_back,
         );
         to.add("leasehold_schedules", "Schedules that have subscribers here now", &self.here);
         to.add(
             "leasehold_schedules_late",
-            "Of these, schedules that have been due for longer than their grace, and no run goes on",
+            "Of these, schedules that have been due for longer than their grace without a run in progress",
             &self.late,
         );
         to.add(
             "leasehold_schedules_failing",
-            "Of these, schedules whose newest occurrence that is over did not succeed",
+            "Of these, schedules whose last occurrence that ended did not succeed",
             &self.failing,
         );
         to.add(
             "leasehold_schedules_silent",
-            "Of these, schedules of which two occurrences and their grace have passed since the last success",
+            "Of these, schedules without a success for two occurrences and their grace",
             &self.silent,
         );
         let to = &mut Registration { registry: to.registry, unit: Some(Unit::Seconds) };
@@ -137,14 +137,14 @@ impl Families {
         );
         to.add(
             "leasehold_schedule_next_timestamp",
-            "When the next occurrence of these is due, since the Unix epoch; NaN without one. With `admin.schedule_labels` of \
-             each schedule",
+            "When the next occurrence of these schedules is due, in seconds since the Unix epoch; NaN without one. \
+             With `admin.schedule_labels`, for each schedule",
             &self.next,
         );
         to.add(
             "leasehold_schedule_last_success_timestamp",
-            "The newest occurrence that succeeded, of the schedule whose is the oldest, since the Unix epoch; NaN without one. \
-             With `admin.schedule_labels` of each schedule",
+            "The newest occurrence that succeeded, in seconds since the Unix epoch, for the schedule where it is the \
+             oldest; NaN without one. With `admin.schedule_labels`, for each schedule",
             &self.last_success,
         );
     }

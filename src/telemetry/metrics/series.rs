@@ -3,6 +3,7 @@
 use super::{CUT_OFF, DONE, Families, Labels};
 use crate::coordinator::{AcquireResult, HoldEnd, LossReason, RenewalFailure};
 use crate::store::{Operation, StoreError};
+use crate::time::SignSource;
 
 impl Families {
     /// Makes every series that is known in advance, so that a rate over it sees 0 before the first event.
@@ -23,6 +24,9 @@ impl Families {
         }
         for reason in LossReason::ALL {
             drop(self.losses.get_or_create(&[("reason", reason.as_str())]));
+        }
+        for source in [SignSource::WallClock, SignSource::StoreDate] {
+            drop(self.clocks_not_heard.get_or_create(&[("clock", source.as_str())]));
         }
         self.schedules.make_known_series();
         self.sharing.make_known_series();

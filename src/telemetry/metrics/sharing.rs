@@ -23,7 +23,8 @@ impl Families {
         let to = &mut Registration { registry, unit: None };
         to.add(
             "leasehold_overruled",
-            "Locks that were broken for a caller that waits here, by why: for its greater priority, or to balance a share",
+            "Locks that were broken for a caller that waits here, by reason: for its greater priority, or to balance \
+             a share",
             &self.overruled,
         );
         to.add(

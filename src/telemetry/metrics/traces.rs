@@ -27,13 +27,13 @@ impl Families {
         let to = &mut Registration { registry, unit: None };
         to.add(
             "leasehold_trace_spans_exported",
-            "Spans of traces that the collector has accepted",
+            "Trace spans that the collector has accepted",
             &self.exported,
         );
         to.add(
             "leasehold_trace_spans_dropped",
-            "Spans of traces that were dropped, by why: `queue_full`, because the collector is too slow, or `export_failed`, \
-             because it is unreachable or refused them",
+            "Trace spans that were dropped, by reason: `queue_full`, because the collector is too slow, or \
+             `export_failed`, because it is unreachable or refused them",
             &self.dropped,
         );
     }

@@ -128,7 +128,7 @@ pub fn parse_pairs(text: &str) -> Result<Vec<(String, String)>, String> {
     let pair = |(number, item): (usize, &str)| {
         let pair = item.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
         let (key, value) = pair.filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
-            format!("must be key=value pairs with commas between them: pair {number} is none")
+            format!("must be key=value pairs separated by commas: pair {number} is not one")
         })?;
         let value = percent_encoding::percent_decode_str(value).decode_utf8();
         let value = value.map_err(|_| format!("has a value that is not UTF-8: that of {key}"))?;

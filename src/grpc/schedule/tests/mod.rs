@@ -131,7 +131,7 @@ fn s19_a_wrong_policy_is_named_with_what_is_allowed() {
             "spec.catch_up_max",
             "1 to 100",
         ),
-        (changed(|spec| spec.catch_up_max = 1), "spec.catch_up_max", "ALL only"),
+        (changed(|spec| spec.catch_up_max = 1), "spec.catch_up_max", "only with catch_up ALL"),
         (changed(|spec| spec.catch_up_window = seconds(59)), "spec.catch_up_window", "60 s"),
         (changed(|spec| spec.grace = seconds(1)), "spec.grace", "from 130 s"),
         (
