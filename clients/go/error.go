@@ -264,7 +264,7 @@ func finalRefusal(err error) *LostError {
 // gaveUp is the error of a call that its caller has cancelled.
 func gaveUp(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != ctx.Err() {
-		return fmt.Errorf("the call to the sidecar was given up: %w: %w", ctx.Err(), cause)
+		return fmt.Errorf("the call to the sidecar was abandoned: %w: %w", ctx.Err(), cause)
 	}
-	return fmt.Errorf("the call to the sidecar was given up: %w", ctx.Err())
+	return fmt.Errorf("the call to the sidecar was abandoned: %w", ctx.Err())
 }

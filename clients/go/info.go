@@ -62,7 +62,7 @@ func (c *Client) getHold(
 		return nil, err
 	}
 	if answer.GetValidity() == nil {
-		return nil, &ProtocolError{"a hold was told without its validity"}
+		return nil, &ProtocolError{"it has no validity of the hold"}
 	}
 	return answer, nil
 }

@@ -106,7 +106,7 @@ func TestAListingIsFilteredByStatesAndLabels(t *testing.T) {
 		t.Error(calls)
 	}
 	for _, err := range b.client.ListLocks(t.Context(), Listing{States: []LockState{"held"}}) {
-		if err == nil || !strings.Contains(err.Error(), `"held" is none`) {
+		if err == nil || !strings.Contains(err.Error(), `"held" is not the state`) {
 			t.Error(err)
 		}
 	}

@@ -180,7 +180,7 @@ func (k *keeper) read() {
 			continue
 		}
 		if errors.Is(err, io.EOF) {
-			err = status.Error(codes.Unavailable, "the sidecar ended the stream without a word")
+			err = status.Error(codes.Unavailable, "the sidecar ended the stream without a reason")
 		}
 		if loss := finalRefusal(err); loss != nil {
 			k.state.lose(loss)

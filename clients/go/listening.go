@@ -12,7 +12,7 @@ import (
 )
 
 // errSilent is the end of a stream over which nothing was heard for so long that the connection is taken for dead.
-var errSilent = status.Error(codes.Unavailable, "nothing was heard from the sidecar for long")
+var errSilent = status.Error(codes.Unavailable, "nothing was received from the sidecar for a long time")
 
 // errStopped says that nobody waits for the stream any more. It says nothing of the stream.
 var errStopped = errors.New("nobody waits any more")

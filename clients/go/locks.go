@@ -16,7 +16,7 @@ func (c *Client) GetLock(ctx context.Context, lock Selector) (LockRecord, error)
 		return LockRecord{}, err
 	}
 	if answer.GetRecord() == nil {
-		return LockRecord{}, &ProtocolError{"a lock was told without its record"}
+		return LockRecord{}, &ProtocolError{"it has no record of the lock"}
 	}
 	return recordFrom(answer.GetRecord()), nil
 }
@@ -45,7 +45,7 @@ func (c *Client) ListLocks(ctx context.Context, listing Listing) iter.Seq2[LockR
 		for _, state := range listing.States {
 			number, known := leaseholdv1.LockState_value["LOCK_STATE_"+string(state)]
 			if !known {
-				yield(LockRecord{}, fmt.Errorf("locks are listed by their states, and %q is none", state))
+				yield(LockRecord{}, fmt.Errorf("%q is not the state of a lock", state))
 				return
 			}
 			request.States = append(request.States, leaseholdv1.LockState(number))

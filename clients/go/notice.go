@@ -82,5 +82,5 @@ func (s *holdState) expiredLocked() *LostError {
 			Reason: LossReasonBroken, Detail: "it was broken, and its validity has ended", BreakNote: s.breakNote,
 		}
 	}
-	return &LostError{Reason: LossReasonExpired, Detail: "its validity ended without word of a renewal"}
+	return &LostError{Reason: LossReasonExpired, Detail: "its validity ended without a renewal"}
 }

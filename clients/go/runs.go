@@ -199,7 +199,7 @@ func (r *Runs) checkUnderstood() error {
 // interrupted waits a little before the next try; the error, if another one does not help.
 func (r *Runs) interrupted(within context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
-		err = status.Error(codes.Unavailable, "the sidecar ended the stream without a word")
+		err = status.Error(codes.Unavailable, "the sidecar ended the stream without a reason")
 	}
 	failure := knowing("schedules", r.stream.connection.failure(context.Background(), err))
 	r.hangUp()

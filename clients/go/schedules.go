@@ -32,7 +32,7 @@ func (c *Client) GetSchedule(ctx context.Context, lock Selector) (Schedule, erro
 		return Schedule{}, err
 	}
 	if answer.GetSchedule() == nil {
-		return Schedule{}, &ProtocolError{"a schedule was asked for and none was told"}
+		return Schedule{}, &ProtocolError{"it has no schedule"}
 	}
 	return *scheduleFrom(answer.GetSchedule()), nil
 }

@@ -42,7 +42,7 @@ func (o *options) credentials(ctx context.Context, secure bool) (credentials.Tra
 	case !secure:
 		return insecure.NewCredentials(), nil
 	case isGiven && o.tlsSource != nil:
-		return nil, o.invalidEndpoint("WithTLSSource takes the place of WithCA and WithClientCertificate; give one of them")
+		return nil, o.invalidEndpoint("WithTLSSource replaces WithCA and WithClientCertificate; use one or the other")
 	}
 	source := o.tlsSource
 	if source == nil {

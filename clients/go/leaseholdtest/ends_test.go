@@ -104,7 +104,7 @@ func TestTheProgramIsFoundOrSaid(t *testing.T) {
 		t.Error(found, err)
 	}
 	t.Setenv(leaseholdtest.ProgramVariable, folder)
-	if _, err := leaseholdtest.FindProgram(); err == nil || !strings.Contains(err.Error(), "which is no executable file") {
+	if _, err := leaseholdtest.FindProgram(); err == nil || !strings.Contains(err.Error(), "which is not an executable file") {
 		t.Error(err)
 	}
 }

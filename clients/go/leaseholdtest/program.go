@@ -20,7 +20,7 @@ func FindProgram() (string, error) {
 			path, err = exec.LookPath(path)
 		}
 		if err != nil {
-			return "", fmt.Errorf("%s names %s, which is no executable file: correct it, or unset it to use PATH: %w",
+			return "", fmt.Errorf("%s names %s, which is not an executable file: correct it, or unset it to use PATH: %w",
 				ProgramVariable, named, err)
 		}
 		return path, nil

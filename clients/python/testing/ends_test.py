@@ -76,7 +76,7 @@ def test_a_program_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setitem(sys.modules, "leasehold_sidecar", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv(testing.PROGRAM_VARIABLE, str(tmp_path))
-    with pytest.raises(testing.ProgramNotFoundError, match="which is no executable file"):
+    with pytest.raises(testing.ProgramNotFoundError, match="which is not an executable file"):
         testing.Sidecar()
     monkeypatch.delenv(testing.PROGRAM_VARIABLE)
     with pytest.raises(testing.ProgramNotFoundError) as caught:

@@ -202,7 +202,7 @@ impl Client {
         let lock = Some(lock.into().into_wire());
         let request = proto::GetLockRequest { lock, with_checkpoint: false };
         let answer = self.answer(self.short().get_lock(within(CALL_TIMEOUT, request)).await)?;
-        let record = answer.record.ok_or(Error::Protocol("a lock was told without its record"))?;
+        let record = answer.record.ok_or(Error::Protocol("it has no record of the lock"))?;
         Ok(LockRecord::from_wire(record))
     }
 
@@ -217,7 +217,7 @@ impl Client {
         let lock = Some(lock.into().into_wire());
         let request = proto::GetLockRequest { lock, with_checkpoint: true };
         let answer = self.answer(self.short().get_lock(within(CALL_TIMEOUT, request)).await)?;
-        let record = answer.record.ok_or(Error::Protocol("a lock was told without its record"))?;
+        let record = answer.record.ok_or(Error::Protocol("it has no record of the lock"))?;
         Ok(record.checkpoint.map(Checkpoint::from_wire))
     }
 

@@ -19,7 +19,7 @@ impl Client {
         let request = within(CALL_TIMEOUT, proto::GetScheduleRequest { lock });
         let answer = self.answer_of_schedules(self.schedules().get_schedule(request).await).await?;
         let told = answer.schedule;
-        let schedule = told.ok_or(Error::Protocol("a schedule was asked for and none was told"))?;
+        let schedule = told.ok_or(Error::Protocol("it has no schedule"))?;
         Ok(Schedule::from_wire(schedule))
     }
 

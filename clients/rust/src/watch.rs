@@ -95,5 +95,5 @@ async fn start(
 }
 
 fn silent() -> tonic::Status {
-    tonic::Status::unavailable("the sidecar has said nothing for long")
+    tonic::Status::unavailable("the sidecar has sent nothing for a long time")
 }

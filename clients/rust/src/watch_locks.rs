@@ -190,7 +190,7 @@ async fn start(
     let mut lane = client.lane();
     let asking = lane.watch_locks(request.clone().into_wire());
     let asked = tokio::time::timeout(client.settings.silence, asking).await;
-    let silent = || tonic::Status::unavailable("the sidecar has said nothing for long");
+    let silent = || tonic::Status::unavailable("the sidecar has sent nothing for a long time");
     let Ok(answer) = asked else { return Err(Error::refused(&silent())) };
     let stream = client.answer(answer)?;
     Ok((lane, stream))

@@ -77,7 +77,7 @@ export function checkpointBytes(field: string, value: Uint8Array | string): Buff
   if (bytes.length <= CHECKPOINT_BYTES_MAX) return bytes;
   const description =
     `has ${String(bytes.length)} bytes; at most ${String(CHECKPOINT_BYTES_MAX)} are allowed: ` +
-    "store more elsewhere, and save where";
+    "store the data elsewhere, and save its address";
   throw ownRefusal(status.INVALID_ARGUMENT, `${field} ${description}`, {
     reason: ErrorReason.INVALID_FIELD,
     violations: [{ field, description }],

@@ -262,7 +262,7 @@ export class Client extends ScheduleClient implements AsyncDisposable {
   async getLock(lock: LockReference, options: GetLockOptions = {}): Promise<LockRecord> {
     const request = { lock: lockSelector(lock), withCheckpoint: options.withCheckpoint ?? false };
     const { record } = await this.rpc.unary(LeaseServiceService.getLock, request, options);
-    if (record === undefined) throw new ProtocolError("a lock was told without its record");
+    if (record === undefined) throw new ProtocolError("it has no record of the lock");
     return record;
   }
 

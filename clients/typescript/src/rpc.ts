@@ -154,7 +154,7 @@ export class Rpc {
   async getHold(hold: HoldId, timeoutMs = CALL_TIMEOUT_MS): Promise<GetHoldResponse & { validity: Validity }> {
     const answer = await this.unary(LeaseServiceService.getHold, hold, { timeoutMs });
     const { validity } = answer;
-    if (validity === undefined) throw new ProtocolError("a hold was told without its validity");
+    if (validity === undefined) throw new ProtocolError("it has no validity of the hold");
     return { ...answer, validity };
   }
 

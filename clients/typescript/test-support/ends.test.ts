@@ -67,7 +67,7 @@ test("the program is found, or it is said where it was looked for", async (conte
   process.env[PROGRAM_VARIABLE] = other;
   assert.equal(await findProgram(), other);
   process.env[PROGRAM_VARIABLE] = folder;
-  await assert.rejects(findProgram(), /which is no executable file/);
+  await assert.rejects(findProgram(), /which is not an executable file/);
 });
 
 /** Stands for the package of the program, which is another package's build. */

@@ -27,8 +27,8 @@ def find_program() -> str:
     if named:
         if not (Path(named).is_file() and os.access(named, os.X_OK)):
             raise ProgramNotFoundError(
-                f"{PROGRAM_VARIABLE} names {named}, which is no executable file: correct it, or unset it to use the "
-                "package leasehold-sidecar or PATH"
+                f"{PROGRAM_VARIABLE} names {named}, which is not an executable file: correct it, or unset it to use "
+                "the package leasehold-sidecar or PATH"
             )
         return str(Path(named).absolute())
     packaged = _packaged()

@@ -32,7 +32,8 @@ def checked(value: bytes) -> bytes:
     """Give a value that can be saved."""
     if len(value) > LONGEST:
         raise ArgumentError(
-            f"the checkpoint has {len(value):,} bytes; at most {LONGEST:,} are allowed: save where it is instead",
+            f"the checkpoint has {len(value):,} bytes; at most {LONGEST:,} are allowed: store the data elsewhere, "
+            "and save its address",
         )
     return bytes(value)
 

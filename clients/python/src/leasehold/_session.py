@@ -269,7 +269,7 @@ class Session:
                     if loss is not None:
                         return loss
                     continue
-                broke = RefusedError(grpc.StatusCode.UNAVAILABLE, "the sidecar ended the stream without a word")
+                broke = RefusedError(grpc.StatusCode.UNAVAILABLE, "the sidecar ended the stream without a reason")
             if not self.state.is_valid():
                 return None
             loss = final_refusal(broke)

@@ -63,7 +63,7 @@ class LocalState:
             left = self._local.until - self._clock.now()
             if left <= 0:
                 self._found_here = True
-                self._end_by(Loss(LossReason.EXPIRED, "its validity ended without word of a renewal"))
+                self._end_by(Loss(LossReason.EXPIRED, "its validity ended without a renewal"))
                 return 0
             return left
 

@@ -121,7 +121,7 @@ class Subscription:
         with calls.knowing_schedules():
             message = await stream.call.read()
         if not isinstance(message, SubscribeScheduleResponse):
-            raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the sidecar ended the stream without a word")
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the sidecar ended the stream without a reason")
         match message.WhichOneof("event"):
             case "standby":
                 self._stand_by(stream, message.standby)

@@ -71,7 +71,9 @@ impl<M: Message> Stream<M> {
             loop {
                 let message = self.stream.message().await?;
                 let Some(message) = message else {
-                    return Err(Status::unavailable("the sidecar ended the stream without a word"));
+                    return Err(Status::unavailable(
+                        "the sidecar ended the stream without a reason",
+                    ));
                 };
                 if let Some(event) = message.event() {
                     return Ok(event);
@@ -83,7 +85,7 @@ impl<M: Message> Stream<M> {
 }
 
 pub(crate) fn silent() -> Status {
-    Status::unavailable("the sidecar has said nothing for long")
+    Status::unavailable("the sidecar has sent nothing for a long time")
 }
 
 /// A HoldLease call.

@@ -180,7 +180,7 @@ impl HoldState {
                     let detail = "it lasted as long as max_hold allows";
                     return Loss::new(LossReason::MaxHoldReached, detail);
                 }
-                Loss::new(LossReason::Expired, "its validity ended without word of a renewal")
+                Loss::new(LossReason::Expired, "its validity ended without a renewal")
             };
             let loss = self.notice().map_or_else(expired, |notice| notice.loss());
             self.over(kept, Some(loss));

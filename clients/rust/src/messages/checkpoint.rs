@@ -64,7 +64,7 @@ pub(crate) fn check_size(field: &str, value: &[u8]) -> Result<(), Error> {
         return Ok(());
     }
     let description = format!(
-        "has {} bytes; a checkpoint has at most {MAX_CHECKPOINT}: save where more is stored instead",
+        "has {} bytes; a checkpoint has at most {MAX_CHECKPOINT}: store the data elsewhere, and save its address",
         value.len()
     );
     Err(Error::invalid(FieldViolation { field: field.to_owned(), description }))

@@ -23,7 +23,7 @@ fn find(named: Option<OsString>, path: Option<OsString>) -> Result<PathBuf, Side
         return match is_program(&named) {
             true => Ok(std::path::absolute(&named).unwrap_or(named)),
             false => Err(SidecarError::NoProgram(format!(
-                "{PROGRAM_VARIABLE} names {}, which is no executable file: correct it, or unset it to use PATH",
+                "{PROGRAM_VARIABLE} names {}, which is not an executable file: correct it, or unset it to use PATH",
                 named.display()
             ))),
         };
@@ -69,6 +69,6 @@ mod tests {
         assert_eq!(find(Some(OsString::new()), path()).unwrap(), in_folder("leasehold"));
         assert_eq!(find(Some(in_folder("other").into()), path()).unwrap(), in_folder("other"));
         let named = find(path(), path()).unwrap_err().to_string();
-        assert!(named.contains("which is no executable file"), "{named}");
+        assert!(named.contains("which is not an executable file"), "{named}");
     }
 }

@@ -341,7 +341,7 @@ async function readGrant(line: Line): Promise<Grant | Loss | RefusedError> {
 }
 
 function endedWithoutWord(): RefusedError {
-  return ownRefusal(status.UNAVAILABLE, "the sidecar ended the stream without a word");
+  return ownRefusal(status.UNAVAILABLE, "the sidecar ended the stream without a reason");
 }
 
 const HOPELESS: ReadonlySet<status> = new Set([

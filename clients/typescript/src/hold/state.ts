@@ -9,7 +9,7 @@ import { HoldLostError } from "../errors.js";
 import type { Loss } from "../loss.js";
 import { Notice } from "../notice.js";
 
-const EXPIRED: Loss = { reason: LossReason.EXPIRED, detail: "its validity ended without word of a renewal" };
+const EXPIRED: Loss = { reason: LossReason.EXPIRED, detail: "its validity ended without a renewal" };
 
 const AT_BOUND: Loss = { reason: LossReason.MAX_HOLD_REACHED, detail: "the time that it may last was over" };
 

@@ -113,7 +113,7 @@ export abstract class ScheduleClient {
     const { schedule } = await knowing("schedules", () =>
       this.rpc.unary(ScheduleServiceService.getSchedule, request, options),
     );
-    if (schedule === undefined) throw new ProtocolError("a schedule was asked for and none was told");
+    if (schedule === undefined) throw new ProtocolError("it has no schedule");
     return schedule;
   }
 

@@ -119,7 +119,7 @@ export class Runs {
     signal?.addEventListener("abort", abort);
     try {
       const message = await stream.next();
-      if (message === undefined) throw ownRefusal(status.UNAVAILABLE, "the sidecar ended the stream without a word");
+      if (message === undefined) throw ownRefusal(status.UNAVAILABLE, "the sidecar ended the stream without a reason");
       return message.event;
     } finally {
       signal?.removeEventListener("abort", abort);

@@ -24,8 +24,8 @@ export async function findProgram(): Promise<string> {
   if (named !== undefined && named !== "") {
     if (!isProgram(named)) {
       throw new Error(
-        `${PROGRAM_VARIABLE} names ${named}, which is no executable file: correct it, or unset it to use the package ` +
-          `${PACKAGE} or PATH`,
+        `${PROGRAM_VARIABLE} names ${named}, which is not an executable file: correct it, or unset it to use the ` +
+          `package ${PACKAGE} or PATH`,
       );
     }
     return path.resolve(named);

@@ -154,7 +154,7 @@ final class Calls {
 
   private static Validity told(boolean present, Validity validity) {
     if (!present) {
-      throw new ProtocolException("a hold was told about without its validity");
+      throw new ProtocolException("it has no validity of the hold");
     }
     return validity;
   }

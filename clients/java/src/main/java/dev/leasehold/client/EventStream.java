@@ -49,7 +49,7 @@ final class EventStream<Q, A> {
   }
 
   private static final Status SILENT =
-      Status.UNAVAILABLE.withDescription("the sidecar ended the stream without a word");
+      Status.UNAVAILABLE.withDescription("the sidecar ended the stream without a reason");
 
   private final Queue<Signal<A>> pending = new ArrayDeque<>();
   private Optional<Consumer<Signal<A>>> reader = Optional.empty();

@@ -69,7 +69,7 @@ abstract class GrpcSchedules implements Schedules {
     GetScheduleRequest request = GetScheduleRequest.newBuilder().setLock(lock).build();
     GetScheduleResponse answer = call(stub -> stub.getSchedule(request));
     if (!answer.hasSchedule()) {
-      throw new ProtocolException("a schedule was asked for and none was told");
+      throw new ProtocolException("it has no schedule");
     }
     return answer.getSchedule();
   }

@@ -141,8 +141,8 @@ final class HoldState {
     }
     boolean isBounded = maxHoldEnds != null && !validity.until().isBefore(maxHoldEnds);
     return isBounded
-        ? new Loss(LossReason.LOSS_REASON_MAX_HOLD_REACHED, "it lasted as long as its bound allows")
-        : new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without word of a renewal");
+        ? new Loss(LossReason.LOSS_REASON_MAX_HOLD_REACHED, "it lasted as long as its limit allows")
+        : new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without a renewal");
   }
 
   synchronized Optional<Notice> notice() {

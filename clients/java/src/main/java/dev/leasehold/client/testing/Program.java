@@ -22,7 +22,7 @@ final class Program {
             Sidecar.PROGRAM_VARIABLE
                 + " names "
                 + named
-                + ", which is no executable file: correct it, or unset it to use PATH");
+                + ", which is not an executable file: correct it, or unset it to use PATH");
       }
       return program;
     }

@@ -240,6 +240,6 @@ class SidecarTest {
     assertEquals(other, Program.find(other.toString(), folder.toString()));
     Exception named =
         assertThrows(SidecarException.class, () -> Program.find(folder.toString(), ""));
-    assertTrue(named.getMessage().contains("which is no executable file"), named.getMessage());
+    assertTrue(named.getMessage().contains("which is not an executable file"), named.getMessage());
   }
 }
