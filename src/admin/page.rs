@@ -17,13 +17,13 @@ use crate::coordinator::Coordinator;
 
 /// What there is, as it is told to those who ask for something else.
 pub(super) const PAGES: &str = "\
-/               a page to look at: locks, schedules, what happened
-/api/sidecar    what this sidecar is, as JSON
+/               the page: locks, schedules and events
+/api/sidecar    this sidecar, as JSON
 /api/locks      every lock under this sidecar's prefix
-/api/locks/PATH one lock, and what happened to it here
+/api/locks/PATH one lock, and its events at this sidecar
 /api/schedules  every schedule
 /api/events     the newest 500 events
-/api/live       all that as it changes, by server-sent events
+/api/live       all of this as it changes, as server-sent events
 ";
 
 /// What a person is told of the sidecar that does not change.

@@ -145,8 +145,12 @@ fn of_refusal(refusal: &Refusal) -> Exit {
     let Some(reason) = &refusal.reason else { return of_code(refusal.code) };
     #[expect(clippy::wildcard_enum_match_arm, reason = "the API's reasons may grow")]
     match reason {
-        // What is not there was named wrongly.
-        Reason::InvalidField | Reason::UnknownLock | Reason::UnknownSchedule => Exit::Usage,
+        // What is not there was named wrongly; so was an occurrence that is still to come, or that a schedule grants.
+        Reason::InvalidField
+        | Reason::UnknownLock
+        | Reason::UnknownSchedule
+        | Reason::OccurrenceInFuture
+        | Reason::LockHasSchedule => Exit::Usage,
         // A lease that is not known any more is not held any more.
         Reason::UnknownLease | Reason::HoldLost | Reason::HoldReleased => Exit::Lost,
         Reason::BreakNotEnabled

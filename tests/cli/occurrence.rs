@@ -96,4 +96,8 @@ async fn t1_the_occurrence_is_in_the_name_of_a_cron_jobs_job() {
     assert!(by_hand.stderr.contains("made by hand"), "{by_hand:?}");
     let alone = home.directly(&["run", "-f", "job", "--max-attempts", "2", "--", "true"]).await;
     assert_eq!(alone.code, 64, "{alone:?}");
+    let to_come = words("2099-01-01T00:00:00Z", &[], "exit 0");
+    let early = Ended::of(home.direct_command(&to_come)).await;
+    assert_eq!(early.code, 64, "{early:?}");
+    assert!(early.stderr.contains("check the caller's clock"), "{early:?}");
 }
