@@ -303,6 +303,12 @@ impl LocksWatch {
         }
     }
 
+    /// When the store was listed last; none before all was told for the first time.
+    #[must_use]
+    pub fn listed_at(&self) -> Option<UnixMillis> {
+        self.listed_at.and_then(|_| self.followed.state().listed_at)
+    }
+
     /// Takes along some of what has changed since the last time; at the end of it, that it is all.
     fn take_along(&mut self) -> Result<(), CallError> {
         let state = self.followed.state();
