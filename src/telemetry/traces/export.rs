@@ -55,7 +55,8 @@ impl Export {
         Ok(Self {
             spans,
             channel,
-            headers: metadata(&settings.headers).map_err(failed)?,
+            headers: metadata(&settings.headers)
+                .map_err(|problem| failed(format!("telemetry.traces.headers {problem}")))?,
             resource: resource(settings),
             timeout: settings.timeout,
             counts,
@@ -200,15 +201,16 @@ fn channel(settings: &TraceSettings) -> Result<Channel, tonic::transport::Error>
     Ok(endpoint.connect_lazy())
 }
 
-fn metadata(headers: &[(String, String)]) -> Result<MetadataMap, String> {
+/// Headers as they are sent.
+pub(super) fn metadata(headers: &[(String, String)]) -> Result<MetadataMap, String> {
     let mut metadata = MetadataMap::new();
     for (name, value) in headers {
         let key = MetadataKey::from_bytes(name.to_lowercase().as_bytes());
         let key =
-            key.map_err(|_| format!("telemetry.traces.headers: {name:?} is no name of a header"))?;
+            key.map_err(|_| format!("has a pair whose key is no name of a header: {name:?}"))?;
         let value = MetadataValue::try_from(value.as_str());
         let mut value = value.map_err(|_| {
-            format!("telemetry.traces.headers: the value of {name} has characters that a header cannot have")
+            format!("has a value with characters that a header cannot have: that of {name}")
         })?;
         value.set_sensitive(true);
         metadata.insert(key, value);
