@@ -1,5 +1,6 @@
 //! The queue's other end: batches to the collector, from a task of their own.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -122,11 +123,8 @@ impl Export {
         self.counts.exported(spans - rejected);
         if rejected > 0 {
             self.counts.dropped(Dropped::ExportFailed, rejected);
-            tracing::warn!(
-                rejected,
-                why = refused.error_message,
-                "the collector has refused spans of traces"
-            );
+            let status = Status::invalid_argument(refused.error_message);
+            return self.note_failure(&status);
         }
         if std::mem::take(&mut self.is_failing) {
             tracing::info!("traces are sent again");
@@ -168,7 +166,16 @@ impl Export {
         };
         let answer = tokio::time::timeout(self.timeout, sending).await;
         let late = |_| Err(Status::deadline_exceeded("no answer in time"));
-        answer.unwrap_or_else(late).map(tonic::Response::into_inner)
+        let answer = answer.unwrap_or_else(late).map_err(unavailable_if_broken);
+        answer.map(tonic::Response::into_inner)
+    }
+}
+
+/// A connection that broke has no status of the collector: what was sent by it is sent again.
+fn unavailable_if_broken(status: Status) -> Status {
+    match status.source() {
+        Some(cause) if cause.is::<tonic::transport::Error>() => Status::unavailable(chain(cause)),
+        Some(_) | None => status,
     }
 }
 
