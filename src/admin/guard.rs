@@ -87,7 +87,9 @@ impl Guard {
         }
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
-        if hosts.next().is_some() || !self.knows(host) {
+        // What the request line names goes before the header.
+        let named = request.uri().authority().is_none_or(|named| self.knows(named.as_str()));
+        if hosts.next().is_some() || !self.knows(host) || !named {
             // Not repeated: what it says may be anybody's.
             return Some(
                 "the Host header has a name that is not this sidecar's; use an IP address or localhost, or add the name \

@@ -17,6 +17,7 @@ use super::place::Connection;
 use super::snapshot::{self, Batch, SidecarView, busy, text};
 use super::view::{self, EventView, HoldView, Holds, LockView};
 use crate::coordinator::{CallError, LocksWatch};
+use crate::time::UnixMillis;
 
 /// How often it is looked which holds were renewed, and how the sidecar is.
 const TICK: Duration = Duration::from_secs(1);
@@ -69,6 +70,8 @@ struct Follower {
     told: u64,
     holds: Holds,
     sidecar: Option<SidecarView>,
+    /// When the store was listed, as it was told last.
+    listed_at: Option<UnixMillis>,
     ticks: Interval,
     until_retry: u32,
     /// Whether the sidecar and the holds are to be looked at.
@@ -86,6 +89,7 @@ impl Follower {
             told: 0,
             holds: Holds::new(),
             sidecar: None,
+            listed_at: None,
             ticks,
             until_retry: 0,
             is_due: true,
@@ -123,7 +127,7 @@ impl Follower {
         }
     }
 
-    /// How the sidecar is, if that has changed; then which holds were renewed or are at risk.
+    /// How the sidecar is, if that has changed; then when the store was listed, and which holds were renewed or are at risk.
     fn due(&mut self) -> Option<Event> {
         if !std::mem::take(&mut self.is_due) {
             return None;
@@ -134,6 +138,12 @@ impl Follower {
             self.sidecar = Some(sidecar);
             self.is_due = true;
             return Some(event);
+        }
+        // The watch itself says so seldom.
+        let listed_at = self.locks.as_ref().and_then(LocksWatch::listed_at);
+        if listed_at.is_some() && self.listed_at != listed_at {
+            self.is_due = true;
+            return Some(self.locks(&Batch { listed: listed_at, ..Batch::default() }));
         }
         let coordinator = &self.looked.coordinator;
         let (holds, now) = (view::holds(coordinator), coordinator.clock().now());
@@ -154,7 +164,8 @@ impl Follower {
         Some(event("events", &events))
     }
 
-    fn locks(&self, batch: &Batch) -> Event {
+    fn locks(&mut self, batch: &Batch) -> Event {
+        self.listed_at = batch.listed.or(self.listed_at);
         let coordinator = &self.looked.coordinator;
         let (now, namespace) = (coordinator.clock().now(), &coordinator.host().namespace);
         let view = |record| {

@@ -110,6 +110,8 @@ async fn a_page_from_elsewhere_cannot_read_it() {
         }
         let two = server.look_as("localhost", page, "host: evil.example\r\n").await;
         assert!(matches!(two.status, 400 | 403), "{page}: {}", two.status);
+        let whole = format!("GET http://evil.example{page} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        assert_eq!(server.send(&whole).await.status, 403, "{page}");
         let proxied = server.look_as("localhost", page, "x-forwarded-for: 192.0.2.1\r\n").await;
         assert_eq!(proxied.status, 403, "{page}");
     }
@@ -286,6 +288,20 @@ async fn who_follows_stays_longer_than_an_answer_may_take_and_until_the_server_e
     server.stop.send(()).unwrap();
     while live.lines.next_line().await.is_ok_and(|line| line.is_some()) {}
     server.running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_is_told_each_time_that_the_store_was_listed() {
+    let server = Server::showing(SimClock::following_tokio(), look(Readers::ThisMachine)).await;
+    let mut live = server.live().await;
+    let clock = server.rig.coordinator.clock();
+    let is_listed = |locks: &Value| locks["listed_at"].is_string();
+    let first = live.next("locks", is_listed).await;
+    let begun = clock.now();
+    let second = live.next("locks", is_listed).await;
+    assert_ne!(first["listed_at"], second["listed_at"]);
+    let took = clock.now().saturating_since(begun);
+    assert!(took < Duration::from_secs(15), "{took:?}");
 }
 
 #[tokio::test]

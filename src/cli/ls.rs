@@ -141,7 +141,12 @@ async fn watch_on(
 ) -> anyhow::Result<Exit> {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let mut signals = Signals::listen(&kinds).context("cannot listen for signals")?;
-    let mut watch = client.watch_locks(request).await?;
+    screen.draw("waiting for the sidecar; ^C ends it")?;
+    let asked = tokio::select! {
+        number = signals.next() => return Ok(Exit::by_signal(number)),
+        asked = client.watch_locks(request) => asked,
+    };
+    let mut watch = asked?;
     let mut locks: BTreeMap<String, LockRecord> = BTreeMap::new();
     // What holds last for is counted on the screen, so it is drawn without news, too.
     let mut ticks = tokio::time::interval(REDRAW);
@@ -151,10 +156,11 @@ async fn watch_on(
             number = signals.next() => return Ok(Exit::by_signal(number)),
             _ = ticks.tick() => {
                 let shown = locks.values().filter(|lock| is_among(states, lock));
-                let shown: Vec<LockRecord> = shown.cloned().collect();
+                let mut shown: Vec<LockRecord> = shown.cloned().collect();
+                let under = shorten(&mut shown);
                 let held = locks.values().filter(|lock| lock.state == LockState::Held).count();
                 let title = format!("held: {held} of {}; ^C ends it", locks.len());
-                screen.draw(&format!("{title}\n\n{}", record::locks_table(&shown)))?;
+                screen.draw(&format!("{title}\n{under}\n{}", record::locks_table(&shown)))?;
             }
             event = watch.next() => match event? {
                 Some(LocksEvent::Changed(record)) => {
@@ -169,6 +175,23 @@ async fn watch_on(
             },
         }
     }
+}
+
+/// Takes out of all paths what they begin with up to their host id, if that is the same; and says what it was. A path in full
+/// leaves a terminal no room for the state of its lock.
+fn shorten(locks: &mut [LockRecord]) -> String {
+    let host = |lock: &LockRecord| {
+        let end = lock.lock_path.find(&format!("/{}/", lock.host_id))?;
+        lock.lock_path.get(..end + lock.host_id.len() + 2).map(str::to_owned)
+    };
+    let Some(under) = locks.first().and_then(host) else { return String::new() };
+    if !locks.iter().all(|lock| lock.lock_path.starts_with(&under)) {
+        return String::new();
+    }
+    for lock in locks {
+        lock.lock_path.drain(..under.len());
+    }
+    format!("under {under}")
 }
 
 /// A line for each lock and each change.
@@ -265,5 +288,28 @@ async fn all_pages(client: &Client, mut request: ListLocks) -> anyhow::Result<Ve
             return Ok(records);
         }
         request = request.page(page.next_page_token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock(path: &str, host_id: &str) -> LockRecord {
+        let mut lock = LockRecord::default();
+        (lock.lock_path, lock.host_id) = (path.to_owned(), host_id.to_owned());
+        lock
+    }
+
+    #[test]
+    fn paths_under_one_host_id_leave_room_for_the_state() {
+        let mut one = [lock("c/p/h/a/~/FUNCTION", "h"), lock("c/p/h/b/h/FUNCTION", "h")];
+        assert_eq!(shorten(&mut one), "under c/p/h/");
+        assert_eq!(one.map(|lock| lock.lock_path), ["a/~/FUNCTION", "b/h/FUNCTION"]);
+        let mut two = [lock("c/p/h/a/~/FUNCTION", "h"), lock("c/p/i/b/~/FUNCTION", "i")];
+        assert_eq!(shorten(&mut two), "");
+        assert_eq!(two[1].lock_path, "c/p/i/b/~/FUNCTION");
+        assert_eq!(shorten(&mut [lock("c/foreign", "")]), "");
+        assert_eq!(shorten(&mut []), "");
     }
 }

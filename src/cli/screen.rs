@@ -2,9 +2,10 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-/// What a terminal takes for the other screen without a cursor, and for the one before.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l";
-const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+/// What a terminal takes for the other screen, without a cursor and with lines that end at its edge, however wide their letters
+/// are; and for the one before.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// For a terminal that does not say how large it is.
 const USUAL: (usize, usize) = (24, 80);
 

@@ -64,7 +64,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     announce(&config, &identity, &place);
     listening(&config, &server, admin.as_ref().map(Admin::address));
     let look = admin.as_ref().and_then(|_| look(&config, &identity, &place, &server));
-    let traces = traces(&config, &clock, &metrics)?;
+    let traces = traces(&config, &clock, &metrics);
     let observer = Arc::new(Observers { metrics: metrics.clone(), traces: traces.clone() });
     let engine = Engine::start(&config, identity, Arc::new(store), clock, observer);
 
@@ -95,22 +95,22 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Traces of holds, if a collector is named. None of it is reached yet, and nothing waits for it.
-fn traces(
-    config: &Config,
-    clock: &Arc<dyn Clock>,
-    metrics: &Metrics,
-) -> anyhow::Result<Option<Arc<Traces>>> {
-    if let Some(why) = &config.traces_ignored {
-        tracing::warn!(
-            why,
-            "no traces: the collector that OTEL_EXPORTER_OTLP_ENDPOINT names cannot be used"
-        );
+/// Traces of holds, if a collector is named. It is not reached yet, and nothing waits for it; locks do without traces, too.
+fn traces(config: &Config, clock: &Arc<dyn Clock>, metrics: &Metrics) -> Option<Arc<Traces>> {
+    for why in &config.traces_ignored {
+        tracing::warn!(why, "a variable of OpenTelemetry cannot be used, and is ignored");
     }
-    let Some(settings) = &config.traces else { return Ok(None) };
-    let traces = Traces::start(settings, Arc::clone(clock), metrics)?;
-    tracing::info!(collector = settings.collector.as_str(), "sends traces");
-    Ok(Some(Arc::new(traces)))
+    let settings = config.traces.as_ref()?;
+    match Traces::start(settings, Arc::clone(clock), metrics) {
+        Ok(traces) => {
+            tracing::info!(collector = settings.collector.as_str(), "sends traces");
+            Some(Arc::new(traces))
+        }
+        Err(error) => {
+            tracing::error!(%error, "no traces are sent");
+            None
+        }
+    }
 }
 
 /// Runs both to their ends. A server that breaks ends this at once: what answers probes must not outlive it.

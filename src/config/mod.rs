@@ -77,8 +77,8 @@ pub struct Config {
     pub log: Log,
     /// How traces are sent; none where they are off.
     pub traces: Option<TraceSettings>,
-    /// Why the collector that a variable of OpenTelemetry names is not used.
-    pub traces_ignored: Option<String>,
+    /// Which variables of OpenTelemetry are not used, and why.
+    pub traces_ignored: Vec<String>,
     shown: Vec<Shown>,
 }
 

@@ -128,6 +128,12 @@ pub(super) struct Context<'a> {
     pub(super) layers: &'a Layers,
 }
 
+/// Whether it is a URL with a user, and perhaps a password, in it (S20).
+fn has_user(given: &Given) -> bool {
+    let rest = given.text().ok().and_then(|text| text.split_once("://"));
+    rest.is_some_and(|(_, rest)| rest.contains('@'))
+}
+
 impl Context<'_> {
     /// The variable's value, unless it is empty.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
@@ -189,7 +195,7 @@ impl Layers {
                 self.given.insert(setting.key, (given, origin));
             }
             Err(problem) => {
-                let shown = !setting.secret && !given.has_tables();
+                let shown = !setting.secret && !given.has_tables() && !has_user(&given);
                 let value = shown.then(|| given.to_string());
                 self.mistakes.push(Mistake::Value { origin, key: setting.key, value, problem });
             }

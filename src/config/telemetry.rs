@@ -1,15 +1,14 @@
 //! The section `telemetry`: where traces go. What is not set comes from OpenTelemetry's own variables.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::listen::check_file;
 use super::setting::{Key, settings};
 use super::sources::Context;
-use super::value::Choice;
+use super::value::{Choice, Given, Value};
 use super::values::Values;
 use crate::store::Secret;
-use crate::telemetry::{Collector, Ratio, Sampler, TraceSettings, parse_pairs};
+use crate::telemetry::{Collector, Ratio, Sampler, TraceSettings, parse_headers, parse_pairs};
 
 impl Choice for Sampler {
     const CHOICES: &'static [(&'static str, Self)] = &Self::NAMES;
@@ -27,9 +26,10 @@ settings! {
     );
     ENDPOINT: Collector = Key::found(
         "telemetry.traces.endpoint",
-        "`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, else `OTEL_EXPORTER_OTLP_ENDPOINT`, unless \
+        "`OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, else `OTEL_EXPORTER_OTLP_ENDPOINT` (without a scheme by `https`, or by `http` if \
+         `OTEL_EXPORTER_OTLP_INSECURE` is `true`), unless \
          `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL` or `OTEL_EXPORTER_OTLP_PROTOCOL` is another than `grpc`; else none: no traces",
-        |context| speaks_grpc(context).then(|| of_exporter(context, "ENDPOINT")).flatten(),
+        |context| speaks_grpc(context).then(|| collector(context)).flatten(),
         "The URL of a collector that speaks OTLP over gRPC, such as `http://localhost:4317`.",
     );
     HEADERS: Secret = Key::<Secret>::found(
@@ -65,7 +65,8 @@ settings! {
                 let named = pairs.into_iter().find(|(key, _)| key == "service.name");
                 named.map(|(_, name)| name)
             };
-            let named = context.variable("OTEL_SERVICE_NAME").or_else(of_resource);
+            let named = context.variable("OTEL_SERVICE_NAME").filter(|name| is_text(name));
+            let named = named.or_else(|| of_resource().filter(|name| is_text(name)));
             Some(named.unwrap_or_else(|| "leasehold".to_owned()))
         },
         "The name of the service in the traces.",
@@ -104,6 +105,20 @@ fn of_exporter(context: &Context<'_>, name: &str) -> Option<String> {
     of_traces.or_else(|| context.variable(&format!("OTEL_EXPORTER_OTLP_{name}")))
 }
 
+/// The collector that a variable names. One without a scheme is asked by https, so that a key is not sent in the clear, unless
+/// another variable says that it may be.
+fn collector(context: &Context<'_>) -> Option<String> {
+    let named = of_exporter(context, "ENDPOINT")?;
+    let insecure = of_exporter(context, "INSECURE");
+    let insecure = insecure.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let scheme = match (named.contains("://"), insecure) {
+        (true, _) => "",
+        (false, true) => "http://",
+        (false, false) => "https://",
+    };
+    Some(format!("{scheme}{}", named.trim()))
+}
+
 fn speaks_grpc(context: &Context<'_>) -> bool {
     of_exporter(context, "PROTOCOL").is_none_or(|protocol| protocol == "grpc")
 }
@@ -116,6 +131,11 @@ fn is_enabled(context: &Context<'_>) -> bool {
     !disabled && exporters.is_none_or(is_chosen)
 }
 
+/// Whether a setting could have this text.
+fn is_text(text: &str) -> bool {
+    String::parse(&SERVICE_NAME.setting, &Given::Word(text.to_owned())).is_ok()
+}
+
 /// What is set, or else the variable.
 fn resource_text(context: &Context<'_>) -> Option<String> {
     let given = context.given(RESOURCE_ATTRIBUTES.setting.key).map(str::to_owned);
@@ -126,42 +146,81 @@ fn resource_text(context: &Context<'_>) -> Option<String> {
 pub(super) struct Traces {
     /// How they are sent; none if they are off.
     pub(super) settings: Option<TraceSettings>,
-    /// Why the collector that a variable names is not used. No mistake: the variable may be meant for others.
-    pub(super) ignored: Option<String>,
+    /// Which variables are not used, and why. No mistakes: they may be meant for others.
+    pub(super) ignored: Vec<String>,
 }
 
 /// `holder` is the name of this sidecar for people.
 pub(super) fn read(values: &mut Values<'_>, holder: Option<&str>) -> Option<Traces> {
     if !values.get(&ENABLED)? {
-        return Some(Traces { settings: None, ignored: None });
+        return Some(Traces { settings: None, ignored: Vec::new() });
     }
+    let mut ignored = Vec::new();
     let Some(collector) = values.get(&ENDPOINT) else {
-        let mistaken = values.is_mistaken(ENDPOINT.setting.key);
-        let wrong = values.wrong_default(&ENDPOINT).filter(|_| !mistaken);
-        let ignored = wrong.map(|(text, problem)| format!("{text:?} {problem}"));
+        ignore_wrong(values, (&ENDPOINT, "OTEL_EXPORTER_OTLP_ENDPOINT"), &mut ignored);
         return Some(Traces { settings: None, ignored });
     };
-    Some(Traces { settings: Some(settings_of(values, collector, holder)?), ignored: None })
+    let settings = Some(settings_of(values, (collector, holder), &mut ignored)?);
+    Some(Traces { settings, ignored })
+}
+
+/// Says that a variable is passed over, if it is. S20: not what is in it, which may be a password.
+fn ignore_wrong<T: Value>(
+    values: &Values<'_>,
+    (key, variable): (&Key<T>, &str),
+    ignored: &mut Vec<String>,
+) {
+    if !values.is_mistaken(key.setting.key)
+        && let Some(problem) = values.wrong_default(key)
+    {
+        ignored.push(format!("{variable} {problem}"));
+    }
+}
+
+/// What was read: a mistake if a setting cannot be, nothing if a variable cannot be.
+fn read_or_ignore<T>(
+    values: &mut Values<'_>,
+    (key, variable): (&'static str, &str),
+    read: Result<T, String>,
+    ignored: &mut Vec<String>,
+) -> Option<T> {
+    match read {
+        Ok(read) => return Some(read),
+        Err(problem) if values.is_given(key) => values.bad(key, None, problem),
+        Err(problem) => ignored.push(format!("{variable} {problem}")),
+    }
+    None
+}
+
+/// The authorities in a file.
+fn authorities(values: &Values<'_>, path: &Path) -> Result<Vec<u8>, String> {
+    match values.bytes_of(path) {
+        Ok(bytes) if bytes.trim_ascii().is_empty() => Err("names a file that is empty".to_owned()),
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(format!("names a file that cannot be read: {error}: {}", path.display())),
+    }
 }
 
 fn settings_of(
     values: &mut Values<'_>,
-    collector: Collector,
-    holder: Option<&str>,
+    (collector, holder): (Collector, Option<&str>),
+    ignored: &mut Vec<String>,
 ) -> Option<TraceSettings> {
     let headers = values.get(&HEADERS).and_then(|headers| {
-        let read = parse_pairs(headers.expose());
-        read.map_err(|problem| values.bad(HEADERS.setting.key, None, problem)).ok()
+        let names = (HEADERS.setting.key, "OTEL_EXPORTER_OTLP_HEADERS");
+        read_or_ignore(values, names, parse_headers(headers.expose()), ignored)
     });
+    let of_resource = "OTEL_RESOURCE_ATTRIBUTES";
+    ignore_wrong(values, (&RESOURCE_ATTRIBUTES, of_resource), ignored);
     let resource = values.get(&RESOURCE_ATTRIBUTES).and_then(|text| {
-        let read = parse_pairs(&text);
-        let key = RESOURCE_ATTRIBUTES.setting.key;
-        read.map_err(|problem| values.bad(key, Some(text), problem)).ok()
+        let names = (RESOURCE_ATTRIBUTES.setting.key, of_resource);
+        read_or_ignore(values, names, parse_pairs(&text), ignored)
     });
     let ca_file = values.get(&CA_FILE).filter(|_| collector.is_encrypted());
     let ca = ca_file.and_then(|path| {
-        check_file(values, &CA_FILE.setting, &path);
-        values.read_file(CA_FILE.setting.key, &path)
+        let names = (CA_FILE.setting.key, "OTEL_EXPORTER_OTLP_CERTIFICATE");
+        let read = authorities(values, &path);
+        read_or_ignore(values, names, read, ignored)
     });
     Some(TraceSettings {
         collector,

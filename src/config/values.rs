@@ -1,5 +1,6 @@
 //! The merged values, as the sections read them.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::{Mistake, Origin};
@@ -49,11 +50,9 @@ impl<'a> Values<'a> {
         self.get(key).expect("a setting that always has a value has a default")
     }
 
-    /// A default that was found and cannot be used, and what is wrong with it.
-    pub(super) fn wrong_default<T: Value>(&self, key: &Key<T>) -> Option<(String, String)> {
-        let (given, _) = self.found(&key.setting)?;
-        let problem = key.parse(&given).err()?;
-        Some((given.text().ok()?.to_owned(), problem))
+    /// What is wrong with a default that was found and cannot be used.
+    pub(super) fn wrong_default<T: Value>(&self, key: &Key<T>) -> Option<String> {
+        self.found(&key.setting).and_then(|(given, _)| key.parse(&given).err())
     }
 
     /// The value; a mistake when there is none, unless one has been noted for it.
@@ -124,6 +123,11 @@ impl<'a> Values<'a> {
                 None
             }
         }
+    }
+
+    /// The bytes of a file that may be missing.
+    pub(super) fn bytes_of(&self, path: &Path) -> io::Result<Vec<u8>> {
+        (self.sources.read_file)(path)
     }
 
     /// Where the setting's value comes from.

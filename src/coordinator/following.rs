@@ -16,14 +16,15 @@ use super::records::{PATIENCE, Under, store_error};
 use super::request::{LockRecord, LockState};
 use super::{Coordinator, Shared};
 use crate::lock::LockPath;
-use crate::store::List;
+use crate::store::{BreakNote, LeaseState, List};
 use crate::time::{Instant, UnixMillis};
 
 /// Locks that are asked of the store at a time.
 const PAGE: usize = 1_000;
 /// Locks that one look of a follower takes along.
 const BATCH: usize = 64;
-/// Locks that are read one by one after they were lost here; when there are more, the next listing has them.
+/// Locks that are read one by one after they were lost here, or because somebody breaks them elsewhere; when there are more, the
+/// next listing has the former, and the latter are without the note of their break.
 const READS: usize = 16;
 /// A follower hears this often that everything was told: one that hears nothing takes its connection for dead, and a
 /// proxy may close it. A little under the 30 s that callers are promised.
@@ -201,7 +202,7 @@ async fn keep(shared: Arc<Shared>, prefix: String, followed: Arc<Followed>) {
 async fn list(shared: &Shared, prefix: &str, followed: &Followed) -> Result<(), CallError> {
     let listing = followed.state().listings + 1;
     let at = shared.clock.wall();
-    let mut continuation = None;
+    let (mut continuation, mut reads) = (None, 0);
     loop {
         let list = List {
             container: shared.settings.host.namespace.container.clone(),
@@ -213,7 +214,14 @@ async fn list(shared: &Shared, prefix: &str, followed: &Followed) -> Result<(), 
         let page = page.map_err(|error| store_error(&error))?;
         for (path, stored) in page.locks {
             let view = shared.look(&path).await;
-            let record = shared.merged(&path, Some(stored), view.as_ref(), None);
+            let note = match stored.lease {
+                LeaseState::Breaking => break_note(shared, followed, &path, &mut reads).await,
+                LeaseState::Available
+                | LeaseState::Leased
+                | LeaseState::Expired
+                | LeaseState::Broken => None,
+            };
+            let record = shared.merged(&path, Some(stored), view.as_ref(), note);
             followed.state().put(record, listing);
         }
         continuation = page.continuation;
@@ -223,6 +231,25 @@ async fn list(shared: &Shared, prefix: &str, followed: &Followed) -> Result<(), 
     }
     followed.state().finish_listing(listing, at);
     Ok(())
+}
+
+/// Who breaks a lock and why, which a listing does not say: it is read once a break.
+async fn break_note(
+    shared: &Shared,
+    followed: &Followed,
+    path: &LockPath,
+    reads: &mut usize,
+) -> Option<BreakNote> {
+    let known = followed.state().locks.get(path).map(|known| known.record.clone());
+    if let Some(known) = known.filter(|known| known.state == LockState::Breaking) {
+        return known.break_note;
+    }
+    if *reads >= READS {
+        return None;
+    }
+    *reads += 1;
+    // What cannot be read now is shown without it.
+    shared.asked(PATIENCE, shared.store.read_break_note(path)).await.ok().flatten()
 }
 
 /// Takes in what has changed here. The store is asked only of locks that were lost or broken here, and of few of them.
@@ -301,6 +328,12 @@ impl LocksWatch {
             // The sender lives as long as this; either way it is looked at again.
             let _ = tokio::time::timeout(left, self.ticks.changed()).await;
         }
+    }
+
+    /// When the store was listed last; none before all was told for the first time.
+    #[must_use]
+    pub fn listed_at(&self) -> Option<UnixMillis> {
+        self.listed_at.and_then(|_| self.followed.state().listed_at)
     }
 
     /// Takes along some of what has changed since the last time; at the end of it, that it is all.

@@ -21,5 +21,6 @@ pub use measured::Measured;
 pub use metrics::Metrics;
 pub use stderr::{Stderr, flush, lines_dropped};
 pub use traces::{
-    Collector, Observers, Ratio, Sampler, TraceSettings, Traces, TracesError, parse_pairs,
+    Collector, Observers, Ratio, Sampler, TraceSettings, Traces, TracesError, parse_headers,
+    parse_pairs,
 };

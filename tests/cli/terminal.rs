@@ -2,10 +2,11 @@
 
 use std::process::Stdio;
 
+use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use crate::rig::{Ended, GENEROUS, Home};
+use crate::rig::{Ended, GENEROUS, Home, Sidecar};
 
 /// A shell on a terminal of its own.
 struct Terminal {
@@ -131,6 +132,24 @@ async fn the_tests_of_signals_pass_where_signals_are_ignored_at_the_start() {
     let ended = tokio::time::timeout(3 * GENEROUS, shell.output()).await.expect("it ends").unwrap();
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success() && said.contains("2 passed"), "{said}");
+}
+
+#[tokio::test]
+async fn a_watch_shows_the_states_of_locks_and_ends_at_ctrl_c_when_no_sidecar_answers() {
+    let sidecar = Sidecar::start(&[]).await;
+    assert_eq!(sidecar.leasehold(&["run", "-f", "job", "--", "true"]).await.code, 0);
+    let (program, endpoint) = (env!("CARGO_BIN_EXE_leasehold"), sidecar.home.endpoint());
+    let watch = format!("{program} ls --watch --endpoint {endpoint}");
+    let mut terminal = Terminal::start(&sidecar.home, &watch);
+    terminal.shows("job/~/FUNCTION  available").await;
+    terminal.types("\u{3}").await;
+    assert_eq!(terminal.ends().await, 130);
+    sidecar.signal(Signal::STOP);
+    let mut terminal = Terminal::start(&sidecar.home, &watch);
+    terminal.shows("^C ends it").await;
+    terminal.types("\u{3}").await;
+    assert_eq!(terminal.ends().await, 130);
+    sidecar.signal(Signal::CONT);
 }
 
 #[tokio::test]

@@ -47,6 +47,11 @@ fn a_person_sees_locks_acquired_refused_at_risk_lost_and_broken_and_occurrences_
     run("look.mjs", pictures.map(|folder| root().join(folder).into()));
 }
 
+#[test]
+fn a_person_can_use_it_by_keyboard_and_when_something_is_wrong() {
+    run("steady.mjs", None);
+}
+
 /// Locks of the large page, and how many of them are held while somebody looks.
 const LOCKS: usize = 10_000;
 const HELD: usize = 1_000;

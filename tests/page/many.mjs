@@ -20,9 +20,17 @@ assert.equal(answer.locks.length, LOCKS);
 assert.equal(answer.locks.filter((lock) => lock.validity !== null).length, HELD);
 
 const page = await open(address);
+const firstPaint = () => page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
 await page.getByText("10000 locks; listed at").waitFor();
 const listed = await page.evaluate(() => performance.now());
-const painted = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
+// The best of a few: the machine may have other work.
+let painted = await firstPaint();
+for (let tries = 0; painted >= 1000 && tries < 5; tries += 1) {
+  await page.reload();
+  await page.getByText("10000 locks; listed at").waitFor();
+  painted = Math.min(painted, await firstPaint());
+}
+assert.ok(painted < 1000, `the first paint came after ${painted} ms`);
 assert.equal(await page.locator("#locks tr[data-path]").count(), 200);
 await page.locator("#more").click();
 assert.equal(await page.locator("#locks tr[data-path]").count(), 400);
@@ -32,6 +40,7 @@ await page.locator("#text").fill("job-09999");
 await page.getByRole("link", { name: "job-09999" }).waitFor();
 assert.equal(await page.locator("#locks tr[data-path]").count(), 1);
 assert.equal(await metric("leasehold_holds"), HELD, "nobody has lost a lock");
+assert.equal(await metric("leasehold_at_risk_total"), 0, "no renewal was too late");
 assert.deepEqual(page.complaints, []);
 
 console.log(`/api/locks ${read.toFixed(0)} ms; first paint ${painted.toFixed(0)} ms; all there ${listed.toFixed(0)} ms`);

@@ -8,6 +8,7 @@ let events = []; // the newest first
 let schedules = [];
 let sidecar = null;
 let listedAt = null;
+let failure = null; // why the store could not be listed last
 let shown = FIRST_ROWS;
 let view = { name: "locks", path: null };
 
@@ -175,42 +176,69 @@ function matches(lock, wanted) {
   return texts.some((text) => text.toLowerCase().includes(wanted.text));
 }
 
-// A row is made anew only when what it shows has changed.
-const rows = new Map(); // by path: { row, key }
+// A row is made anew only when what it shows has changed, so that a person who is in it by keyboard stays there.
+const rows = new Map(); // by what it is about: { row, key }
 
-function rowOf(lock) {
+function rowOf(id, shows, create) {
+  const key = JSON.stringify(shows);
+  const last = rows.get(id);
+  if (last?.key === key) return last.row;
+  const made = create();
+  if (last?.row.contains(document.activeElement)) queueMicrotask(() => made.querySelector("a").focus({ preventScroll: true }));
+  rows.set(id, { row: made, key });
+  return made;
+}
+
+// Those that stay are not moved: what is moved loses the focus.
+function fill(parent, children) {
+  const stay = new Set(children);
+  for (const child of [...parent.children]) if (!stay.has(child)) child.remove();
+  children.forEach((child, place) => {
+    if (parent.children[place] !== child) parent.insertBefore(child, parent.children[place] ?? null);
+  });
+}
+
+function lockRow(lock) {
   const known = validity.get(lock.lock_path);
   const held = lock.permits > 0 ? heldOf(lock.lock) : 0;
-  const key = JSON.stringify([lock, Boolean(known), known?.risk, held]);
-  const last = rows.get(lock.lock_path);
-  if (last?.key === key) return last.row;
-  const made = row(lock);
-  if (last && last.row.contains(document.activeElement)) queueMicrotask(() => made.querySelector("a").focus());
-  rows.set(lock.lock_path, { row: made, key });
-  return made;
+  return rowOf(`lock ${lock.lock_path}`, [lock, Boolean(known), known?.risk, held], () => row(lock));
+}
+
+const groups = new Map(); // of rows, by host id
+
+function group(host, rowsOfIt) {
+  const own = sidecar && host === sidecar.host_id ? " (this sidecar's)" : "";
+  if (!groups.has(host)) {
+    const title = make("th", { class: "group", colspan: 8, scope: "rowgroup" });
+    groups.set(host, make("tbody", {}, make("tr", {}, title)));
+  }
+  const body = groups.get(host);
+  body.rows[0].cells[0].textContent = `Host id ${host || "unknown"}${own}`;
+  fill(body, [body.rows[0], ...rowsOfIt]);
+  return body;
+}
+
+function lockNote(found) {
+  if (failure !== null) return `The store cannot be listed, and what is shown may be old: ${failure}`;
+  if (listedAt === null) return "Loading …";
+  const of = found === locks.size ? "" : ` of ${locks.size}`;
+  return `${plural(found, "lock")}${of}; listed at ${moment(listedAt)}`;
 }
 
 function showLocks() {
   const wanted = filters();
   const found = [...locks.values()].filter((lock) => matches(lock, wanted));
   found.sort((a, b) => (a.lock_path < b.lock_path ? -1 : 1));
-  const groups = new Map();
+  const byHost = new Map();
   for (const lock of found.slice(0, shown)) {
-    if (!groups.has(lock.host_id)) groups.set(lock.host_id, []);
-    groups.get(lock.host_id).push(rowOf(lock));
+    if (!byHost.has(lock.host_id)) byHost.set(lock.host_id, []);
+    byHost.get(lock.host_id).push(lockRow(lock));
   }
-  const bodies = [...groups].map(([host, group]) => {
-    const own = sidecar && host === sidecar.host_id ? " (this sidecar's)" : "";
-    const title = make("th", { class: "group", colspan: 8, scope: "rowgroup" }, `Host id ${host || "unknown"}${own}`);
-    return make("tbody", {}, make("tr", {}, title), ...group);
-  });
   const table = byId("locks");
-  table.replaceChildren(table.tHead, ...bodies);
-  const of = found.length === locks.size ? "" : ` of ${locks.size}`;
-  byId("note-locks").textContent = listedAt === null ? "Loading …" : `${plural(found.length, "lock")}${of}; listed at ${moment(listedAt)}`;
+  fill(table, [table.tHead, ...[...byHost].map(([host, rowsOfIt]) => group(host, rowsOfIt))]);
+  byId("note-locks").textContent = lockNote(found.length);
   byId("more").hidden = found.length <= shown;
   byId("more").textContent = `Show more: ${found.length - shown} are not shown`;
-  for (const path of rows.keys()) if (!locks.has(path)) rows.delete(path);
 }
 
 function showShares() {
@@ -222,7 +250,7 @@ function showShares() {
   }
   const all = [...shares].sort().flatMap(([share, sidecars]) => [...sidecars].sort().map(([of, count]) =>
     make("tr", {}, cell("Share", share), cell("Sidecar", of || "unknown", small(of === sidecar?.sidecar ? "this one" : "")), cell("Locks held", String(count)))));
-  byId("shares").replaceChildren(...all);
+  fill(byId("shares"), all);
   byId("note-shares").textContent = all.length ? "" : "Nobody holds a lock of a share.";
   byId("count-shares").textContent = shares.size || "";
 }
@@ -255,7 +283,7 @@ function showSchedules() {
   const wanted = filters();
   const found = schedules.filter((schedule) => (!wanted.host || schedule.host_id === wanted.host)
     && (!wanted.text || [schedule.lock_path, schedule.function, schedule.scope].some((text) => text.toLowerCase().includes(wanted.text))));
-  byId("schedules").replaceChildren(...found.map(scheduleRow));
+  fill(byId("schedules"), found.map((schedule) => rowOf(`schedule ${schedule.lock_path}`, schedule, () => scheduleRow(schedule))));
   byId("count-schedules").textContent = schedules.length || "";
 }
 
@@ -265,13 +293,13 @@ function eventCells(event) {
 }
 
 function eventRow(event, withLock) {
-  const [what, whom, detail] = eventCells(event);
+  const [what, who, detail] = eventCells(event);
   const lock = locks.get(event.lock_path);
   const link = event.lock_path ? linkTo(event.lock_path, lock ? name(lock) : event.lock_path) : "";
   const token = event.fencing_token === null ? "" : small(`token ${event.fencing_token}`);
   return make("tr", { "data-kind": event.kind },
     make("td", { class: "time", "data-label": "When" }, make("time", { datetime: event.at }, moment(event.at))),
-    cell("What", what), ...(withLock ? [cell("Lock", link)] : []), cell("Whom", whom, token), cell("More", detail));
+    cell("What", what), ...(withLock ? [cell("Lock", link)] : []), cell("Who", who, token), cell("More", detail));
 }
 
 function showEvents() {
@@ -279,26 +307,50 @@ function showEvents() {
   const found = events.filter((event) => {
     const lock = locks.get(event.lock_path);
     if (wanted.host && lock?.host_id !== wanted.host) return false;
-    const texts = [event.lock_path ?? "", lock ? name(lock) : "", event.holder, event.detail, event.kind];
+    const [kind] = KINDS[event.kind] ?? [event.kind];
+    const texts = [event.lock_path ?? "", lock ? name(lock) : "", event.holder, event.detail, event.kind, kind];
     return !wanted.text || texts.some((text) => text.toLowerCase().includes(wanted.text));
   });
-  byId("events").replaceChildren(...found.map((event) => eventRow(event, true)));
+  const nameOf = ({ lock_path: path }) => (locks.has(path) ? name(locks.get(path)) : path);
+  fill(byId("events"), found.map((event) => rowOf(`event ${event.number}`, [event, nameOf(event)], () => eventRow(event, true))));
   byId("note-events").textContent = events.length ? "The newest 500, the newest first." : "Nothing has happened here yet.";
 }
 
 const fact = ([term, ...text]) => make("div", {}, make("dt", {}, term), make("dd", {}, ...text));
 
+// One request at a time: what changes meanwhile is asked for after it.
+let isReading = false;
+let isDue = false;
+
 async function showLock() {
-  const { path } = view;
-  byId("title-lock").textContent = path;
-  const answer = await fetch(`api/locks/${path.split("/").map(encodeURIComponent).join("/")}`).catch(() => null);
-  if (path !== view.path) return;
-  if (!answer?.ok) {
-    byId("note-lock").textContent = answer ? await answer.text() : "The sidecar does not answer.";
-    byId("lock").replaceChildren();
-    return byId("history").replaceChildren();
+  isDue = true;
+  if (isReading) return;
+  isReading = true;
+  try {
+    while (isDue && view.name === "lock") {
+      isDue = false;
+      await readLock(view.path);
+    }
+  } finally {
+    isReading = false;
   }
-  const { lock, history, collides } = await answer.json();
+}
+
+// What is known of a lock that cannot be read: what has happened to it here.
+function clearLock(path, note) {
+  byId("note-lock").textContent = note;
+  byId("lock").replaceChildren();
+  showHistory(events.filter((event) => event.lock_path === path));
+}
+
+const showHistory = (history) => byId("history").replaceChildren(...history.map((event) => eventRow(event, false)));
+
+async function readLock(path) {
+  const answer = await fetch(`api/locks/${path.split("/").map(encodeURIComponent).join("/")}`).catch(() => null);
+  const read = await (answer?.ok ? answer.json() : answer?.text())?.catch(() => null);
+  if (path !== view.path) return;
+  if (!answer?.ok || !read) return clearLock(path, read || "The sidecar does not answer.");
+  const { lock, history, collides } = read;
   if (lock.validity) learn(path, lock.validity, lock.lease_duration_seconds);
   byId("note-lock").textContent = collides ? "Two host types share this lock: see docs/paths.md." : "";
   const facts = [
@@ -311,14 +363,17 @@ async function showLock() {
     ["More", ...more(lock)],
   ];
   byId("lock").replaceChildren(...facts.filter(([, text]) => text !== "" && text !== null && text !== undefined).map(fact));
-  byId("history").replaceChildren(...history.reverse().map((event) => eventRow(event, false)));
+  showHistory(history.reverse());
 }
 
 function showSidecar() {
   if (!sidecar) return;
   const health = byId("health");
+  const wasReady = health.classList.contains("good");
   health.textContent = sidecar.ready ? "ready" : sidecar.obstacle.startsWith("for ") ? `store not usable ${sidecar.obstacle}` : sidecar.obstacle;
   health.className = `badge ${sidecar.ready ? "good" : "bad"}`;
+  // Said once, and not with each second that it goes on.
+  if (wasReady !== sidecar.ready) byId("said").textContent = health.textContent;
   byId("about").replaceChildren(...[
     ["Sidecar", sidecar.sidecar], ["Version", sidecar.version], ["Host id", `${sidecar.host_id} (from ${sidecar.host_id_provider})`],
     ["Host type", sidecar.host_type], ["Store", sidecar.store], ["Locks under", sidecar.prefix], ["Layout", sidecar.layout],
@@ -348,6 +403,7 @@ function show() {
   if (view.name === "locks") showLocks();
   if (view.name === "schedules") showSchedules();
   if (view.name === "events") showEvents();
+  for (const [id, { row: made }] of rows) if (!made.isConnected) rows.delete(id);
 }
 
 // However much comes at once, it is shown four times a second.
@@ -387,12 +443,14 @@ function follow() {
   let told = new Set(); // what this connection has told of
   source.onopen = () => {
     told = new Set();
-    listedAt = null;
+    [listedAt, failure] = [null, null];
     events = [];
     byId("link").textContent = "live";
     readSchedules();
   };
   source.onerror = () => {
+    // One that was refused, because others read all streams, is not tried again by the browser.
+    if (source.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
     byId("link").textContent = "not connected: what is shown may be old; trying again";
     byId("health").className = "badge bad";
     byId("health").textContent = "no answer";
@@ -409,9 +467,10 @@ function follow() {
       if (!isHeld(lock) || !lock.held_here) validity.delete(lock.lock_path);
     }
     for (const path of news.gone) [locks, validity].forEach((known) => known.delete(path));
+    if ([...news.changed.map((lock) => lock.lock_path), ...news.gone].includes(view.path)) showLock();
     if (news.listed_at === null) return;
     if (listedAt === null) for (const path of locks.keys()) if (!told.has(path)) locks.delete(path);
-    listedAt = news.listed_at;
+    [listedAt, failure] = [news.listed_at, null];
   });
   on("holds", (holds) => holds.forEach((hold) => learn(hold.lock_path, hold, locks.get(hold.lock_path)?.lease_duration_seconds)));
   on("events", (news) => {
@@ -427,14 +486,24 @@ function follow() {
     if (view.name === "lock" && news.some((event) => event.lock_path === view.path)) showLock();
   });
   on("failure", ({ message }) => {
-    byId("note-locks").textContent = `The store cannot be listed: ${message}`;
+    // All is told again, but for what is gone meanwhile.
+    told = new Set();
+    [listedAt, failure] = [null, message];
   });
 }
 
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // written by hand
+  }
+}
+
 function turn() {
-  const [name, path] = location.hash.slice(1).split("/");
+  const [name, ...path] = location.hash.slice(1).split("/");
   view = { name: ["locks", "schedules", "shares", "events", "lock"].includes(name) ? name : "locks", path: null };
-  if (view.name === "lock") view.path = decodeURIComponent(path ?? "");
+  if (view.name === "lock") view.path = decoded(path.join("/"));
   for (const section of document.querySelectorAll("main > section")) section.hidden = section.id !== `view-${view.name}`;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#${view.name}`) link.setAttribute("aria-current", "page");
@@ -442,7 +511,12 @@ function turn() {
   }
   byId("filters").hidden = view.name === "lock" || view.name === "shares";
   byId("by-state").hidden = view.name !== "locks";
-  if (view.name === "lock") showLock().then(() => byId("title-lock").focus());
+  if (view.name === "lock") {
+    byId("title-lock").textContent = view.path;
+    byId("title-lock").focus();
+    clearLock(view.path, "Loading …");
+    showLock();
+  }
   show();
 }
 

@@ -64,13 +64,19 @@ fn a_variable_that_cannot_be_used_is_passed_over_and_a_setting_is_a_mistake() {
     ];
     let config = Config::load(&sources("", &others, &[])).unwrap();
     assert!(config.traces.is_none());
-    assert!(config.traces_ignored.unwrap().contains("must have no path"));
+    assert!(config.traces_ignored[0].contains("must have no path"));
     let [_, rest @ ..] = others;
     let read = traces("telemetry.traces.endpoint = 'http://mine:4317'", &rest).unwrap();
     assert_eq!((read.sampler, read.ratio.get()), (Sampler::ParentBasedAlwaysOn, 1.0));
     assert_eq!(read.timeout, std::time::Duration::from_secs(10));
-    for wrong in ["endpoint = 'ftp://x'", "sampler = 'some'", "ratio = '2'", "headers = 'hunter2'"]
-    {
+    for wrong in [
+        "endpoint = 'ftp://x'",
+        "sampler = 'some'",
+        "ratio = '2'",
+        "headers = 'hunter2'",
+        "headers = 'a b=hunter2'",
+        "resource_attributes = 'team'",
+    ] {
         let file = format!("[telemetry.traces]\n{wrong}\n");
         let error = Config::load(&sources(&file, &[ENDPOINT], &[])).unwrap_err().to_string();
         assert!(
@@ -78,6 +84,49 @@ fn a_variable_that_cannot_be_used_is_passed_over_and_a_setting_is_a_mistake() {
             "{wrong}: {error}"
         );
     }
+}
+
+#[test]
+fn a_variable_that_is_meant_for_others_stops_no_sidecar() {
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector:4317");
+    let long = "x".repeat(2_000);
+    for (name, wrong) in [
+        ("OTEL_EXPORTER_OTLP_HEADERS", "hunter2"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a b=hunter2"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "key-bin=hunter2"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "team"),
+        ("OTEL_RESOURCE_ATTRIBUTES", &long),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/missing/ca.pem"),
+    ] {
+        let config = Config::load(&sources("", &[endpoint, (name, wrong)], &[])).unwrap();
+        let read = config.traces.unwrap();
+        assert_eq!((read.headers, read.resource, read.ca), (Vec::new(), Vec::new(), None));
+        let [why] = config.traces_ignored.as_slice() else { panic!("{name}={wrong}") };
+        assert!(why.starts_with(name) && !why.contains("hunter2"), "{why}");
+    }
+    for wrong in [" ", &long] {
+        let read = traces("", &[endpoint, ("OTEL_SERVICE_NAME", wrong)]).unwrap();
+        assert_eq!(read.service_name, "leasehold");
+    }
+}
+
+#[test]
+fn a_collector_without_a_scheme_is_asked_by_https_unless_that_is_not_wanted() {
+    let named = ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317");
+    assert_eq!(traces("", &[named]).unwrap().collector.as_str(), "https://collector:4317");
+    let insecure = ("OTEL_EXPORTER_OTLP_INSECURE", "true");
+    assert_eq!(traces("", &[named, insecure]).unwrap().collector.as_str(), "http://collector:4317");
+}
+
+#[test]
+fn s20_a_password_in_the_endpoint_is_not_repeated() {
+    let url = "http://me:hunter2@collector:4317";
+    let config = Config::load(&sources("", &[("OTEL_EXPORTER_OTLP_ENDPOINT", url)], &[])).unwrap();
+    let said = format!("{:?} {config:?} {}", config.traces_ignored, config.print());
+    assert!(said.contains("must have no user") && !said.contains("hunter2"), "{said}");
+    let file = format!("telemetry.traces.endpoint = '{url}'");
+    let error = Config::load(&sources(&file, &[], &[])).unwrap_err().to_string();
+    assert!(error.contains("must have no user") && !error.contains("hunter2"), "{error}");
 }
 
 #[test]

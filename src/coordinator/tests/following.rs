@@ -89,6 +89,30 @@ async fn s17_a_break_here_shows_at_once_as_breaking() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn s17_a_break_elsewhere_shows_by_whom_and_why_and_is_read_once() {
+    let account = Account::new();
+    let (sidecar, other) = (account.sidecar(), account.sidecar());
+    other.acquire(request("nightly")).await;
+    let mut watch = follow(&sidecar);
+    events(&mut watch).await;
+    let broken = BreakRequest {
+        lock: super::rig::by_key("nightly"),
+        period: BreakPeriod::RunOut,
+        reason: "stuck since noon".to_owned(),
+        by: Some("ops".to_owned()),
+        caller: "test".to_owned(),
+    };
+    other.coordinator.break_lock(broken).await.unwrap();
+    sidecar.counts();
+    pass(6 * SECOND).await;
+    let LocksEvent::Changed(lock) = watch.next().await.unwrap() else { panic!("no change") };
+    let note = lock.break_note.unwrap();
+    assert_eq!((note.reason.as_str(), note.by.as_str()), ("stuck since noon", "ops"));
+    pass(5 * SECOND).await;
+    assert_eq!(sidecar.counts().of(Operation::ReadBreakNote), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_others_change_shows_with_the_next_listing_and_a_deleted_lock_is_gone() {
     let account = Account::new();
     let (sidecar, other) = (account.sidecar(), account.sidecar());

@@ -1,5 +1,6 @@
 //! The queue's other end: batches to the collector, from a task of their own.
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -55,7 +56,8 @@ impl Export {
         Ok(Self {
             spans,
             channel,
-            headers: metadata(&settings.headers).map_err(failed)?,
+            headers: metadata(&settings.headers)
+                .map_err(|problem| failed(format!("telemetry.traces.headers {problem}")))?,
             resource: resource(settings),
             timeout: settings.timeout,
             counts,
@@ -121,11 +123,8 @@ impl Export {
         self.counts.exported(spans - rejected);
         if rejected > 0 {
             self.counts.dropped(Dropped::ExportFailed, rejected);
-            tracing::warn!(
-                rejected,
-                why = refused.error_message,
-                "the collector has refused spans of traces"
-            );
+            let status = Status::invalid_argument(refused.error_message);
+            return self.note_failure(&status);
         }
         if std::mem::take(&mut self.is_failing) {
             tracing::info!("traces are sent again");
@@ -167,7 +166,16 @@ impl Export {
         };
         let answer = tokio::time::timeout(self.timeout, sending).await;
         let late = |_| Err(Status::deadline_exceeded("no answer in time"));
-        answer.unwrap_or_else(late).map(tonic::Response::into_inner)
+        let answer = answer.unwrap_or_else(late).map_err(unavailable_if_broken);
+        answer.map(tonic::Response::into_inner)
+    }
+}
+
+/// A connection that broke has no status of the collector: what was sent by it is sent again.
+fn unavailable_if_broken(status: Status) -> Status {
+    match status.source() {
+        Some(cause) if cause.is::<tonic::transport::Error>() => Status::unavailable(chain(cause)),
+        Some(_) | None => status,
     }
 }
 
@@ -200,15 +208,16 @@ fn channel(settings: &TraceSettings) -> Result<Channel, tonic::transport::Error>
     Ok(endpoint.connect_lazy())
 }
 
-fn metadata(headers: &[(String, String)]) -> Result<MetadataMap, String> {
+/// Headers as they are sent.
+pub(super) fn metadata(headers: &[(String, String)]) -> Result<MetadataMap, String> {
     let mut metadata = MetadataMap::new();
     for (name, value) in headers {
         let key = MetadataKey::from_bytes(name.to_lowercase().as_bytes());
         let key =
-            key.map_err(|_| format!("telemetry.traces.headers: {name:?} is no name of a header"))?;
+            key.map_err(|_| format!("has a pair whose key is no name of a header: {name:?}"))?;
         let value = MetadataValue::try_from(value.as_str());
         let mut value = value.map_err(|_| {
-            format!("telemetry.traces.headers: the value of {name} has characters that a header cannot have")
+            format!("has a value with characters that a header cannot have: that of {name}")
         })?;
         value.set_sensitive(true);
         metadata.insert(key, value);

@@ -1,5 +1,8 @@
 use std::net::TcpListener;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::super::wire::PartialSuccess;
 use super::*;
 use crate::telemetry::{Collector, Ratio, Sampler};
 
@@ -85,6 +88,38 @@ async fn headers_that_are_none_are_refused_without_their_values() {
             "{problem}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_collector_that_refuses_spans_again_and_again_is_said_once() {
+    let stop = CancellationToken::new();
+    let (_queue, mut export) = export(&settings("http://localhost:4317"), &stop);
+    let refused = PartialSuccess { rejected_spans: 2, error_message: "too many".to_owned() };
+    for _ in 0..2 {
+        export.accepted(3, ExportResponse { partial_success: Some(refused.clone()) });
+        assert!(export.is_failing);
+    }
+    assert_eq!(export.counts.counts(), (2, 0, 4));
+    export.accepted(3, ExportResponse::default());
+    assert!(!export.is_failing);
+}
+
+#[tokio::test]
+async fn a_batch_whose_connection_breaks_is_tried_again() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    // Each caller gets so far as to send its request.
+    let breaking = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await;
+            let _ = stream.read(&mut [0; 1_024]).await;
+        }
+    });
+    let (_queue, export) = export(&settings(&url), &CancellationToken::new());
+    let request = export.request(vec![Span::default()]);
+    let status = export.send(request).await.unwrap_err();
+    assert!(is_worth_another_try(&status), "{status:?}");
+    breaking.abort();
 }
 
 #[test]

@@ -31,7 +31,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use sampler::Sampler;
-pub use settings::{Collector, Ratio, TraceSettings, parse_pairs};
+pub use settings::{Collector, Ratio, TraceSettings, parse_headers, parse_pairs};
 
 use export::Export;
 use hold::HoldSpans;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tonic::transport::Uri;
 
 use super::Sampler;
+use super::export::metadata;
 
 /// How traces are sent.
 #[derive(Clone, PartialEq)]
@@ -66,13 +67,12 @@ impl Collector {
         if authority.as_str().contains('@') {
             return Err("must have no user and password: set telemetry.traces.headers".to_owned());
         }
-        if !matches!(uri.scheme_str(), Some("http" | "https")) {
-            return Err(wrong());
-        }
+        let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"));
+        let scheme = scheme.ok_or_else(wrong)?;
         if uri.path() != "/" || uri.query().is_some() {
             return Err("must have no path: OTLP over gRPC has one of its own; is this the URL of OTLP over HTTP?".to_owned());
         }
-        Ok(Self { text: text.trim_end_matches('/').to_owned() })
+        Ok(Self { text: format!("{scheme}://{authority}") })
     }
 
     /// The URL.
@@ -137,6 +137,15 @@ pub fn parse_pairs(text: &str) -> Result<Vec<(String, String)>, String> {
     (1..).zip(items).map(pair).collect()
 }
 
+/// Reads pairs that are headers.
+///
+/// # Errors
+/// What is wrong with them, for people; without the text, which may be a secret.
+pub fn parse_headers(text: &str) -> Result<Vec<(String, String)>, String> {
+    let headers = parse_pairs(text)?;
+    metadata(&headers).map(|_| headers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +157,7 @@ mod tests {
             ("https://collector.example:443/", "https://collector.example:443"),
             ("localhost:4317", "http://localhost:4317"),
             ("[::1]:4317", "http://[::1]:4317"),
+            ("HTTPS://collector.example", "https://collector.example"),
         ] {
             assert_eq!(Collector::parse(given).unwrap().as_str(), read);
         }
