@@ -17,6 +17,7 @@ mod noticing;
 mod overruled;
 mod overruling;
 mod parts;
+mod proven;
 mod proving;
 mod recording;
 mod renewing;

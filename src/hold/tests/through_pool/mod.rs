@@ -31,6 +31,8 @@ mod overruled;
 mod overruling;
 #[path = "../parts.rs"]
 mod parts;
+#[path = "../proven.rs"]
+mod proven;
 #[path = "../proving.rs"]
 mod proving;
 #[path = "../recording.rs"]
