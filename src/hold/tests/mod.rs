@@ -21,6 +21,7 @@ mod proven;
 mod proving;
 mod recording;
 mod renewing;
+mod reserving;
 mod resuming;
 mod returning;
 mod rig;

@@ -39,6 +39,8 @@ mod proving;
 mod recording;
 #[path = "../renewing.rs"]
 mod renewing;
+#[path = "../reserving.rs"]
+mod reserving;
 #[path = "../resuming.rs"]
 mod resuming;
 #[path = "../returning.rs"]
