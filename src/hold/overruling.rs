@@ -203,6 +203,12 @@ impl Hold {
         self.overruling_mut().step = None;
         let look = match answer {
             Ok(look) => look,
+            // S8: who may not look now may break all the same, once its credentials are good again.
+            Err(Failure::Refused(store_failure)) => {
+                let retry_after = Some(self.settings.poll_cap);
+                let failure = Failure::NotDone(StoreFailure { retry_after, ..store_failure });
+                return self.overruling_failed(failure, output);
+            }
             Err(failure) => return self.overruling_failed(failure, output),
         };
         let record = Record::from_fields(&look.stored.fields);

@@ -2,7 +2,7 @@
 
 use super::overruling::{breaks, does, go_on, held, moving, serves, waits};
 use super::proving::of;
-use super::rig::{ANN, BOB, CAT, Rig, is_granted, millis, outage, secs, terms};
+use super::rig::{ANN, BOB, CAT, Rig, is_granted, millis, outage, revoked, secs, terms};
 use super::table::failed;
 use crate::hold::{Action, Event, Failure, PriorityStatus, StoreFailure, StoreFailureKind, Terms};
 use crate::lock::Priority;
@@ -193,4 +193,18 @@ fn s33_who_reads_that_a_lock_is_reserved_is_told_that_it_waits_and_of_no_old_fai
     assert!(waiting && !is_granted(&told, CAT), "{told:?}");
     new.pass_served(secs(4));
     assert_eq!(told_busy(&mut new), Some((Some(PriorityStatus::Reserved), true)));
+}
+
+#[test]
+fn s8_a_look_that_is_refused_once_does_not_say_that_the_store_refuses_breaks() {
+    let (mut rig, look) = looked_at();
+    let refused = Failure::Refused(StoreFailure {
+        kind: StoreFailureKind::Denied,
+        message: "its token has expired".to_owned(),
+        retry_after: None,
+    });
+    rig.on(failed(&look, refused).unwrap());
+    assert_eq!(rig.told(), []);
+    rig.pass_served(secs(10));
+    assert!(revoked(&rig.told(), ANN).is_some());
 }
