@@ -215,8 +215,11 @@ impl Hold {
         let target =
             Target { etag: look.stored.etag.clone(), token: record.token, time: look.stored.time };
         let (free, breaking) = (look.stored.free, look.breaking);
-        let noted =
-            look.note.and_then(|note| Some((note.token == record.token, note.for_priority?)));
+        // What is handed on and saves has another token than the record had, and the same lease (S10).
+        let epoch = |token: Option<FencingToken>| token.map(FencingToken::epoch);
+        let noted = look
+            .note
+            .and_then(|note| Some((epoch(note.token) == epoch(record.token), note.for_priority?)));
         if matches!(self.state, State::Idle { .. }) {
             self.learn(look.stored, output.now);
         }

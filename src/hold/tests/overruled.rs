@@ -3,7 +3,7 @@
 use super::overruling::{breaks, does, go_on, held, moving, serves, waits};
 use super::proving::of;
 use super::rig::{ANN, BOB, CAT, Rig, is_granted, millis, outage, revoked, secs, terms};
-use super::table::failed;
+use super::table::{failed, note_for};
 use crate::hold::{Action, Event, Failure, PriorityStatus, StoreFailure, StoreFailureKind, Terms};
 use crate::lock::Priority;
 
@@ -207,4 +207,25 @@ fn s8_a_look_that_is_refused_once_does_not_say_that_the_store_refuses_breaks() {
     assert_eq!(rig.told(), []);
     rig.pass_served(secs(10));
     assert!(revoked(&rig.told(), ANN).is_some());
+}
+
+#[test]
+fn s33_s10_a_lost_break_of_a_lock_that_was_handed_on_and_saved_is_asked_for_again_before_long() {
+    let (mut old, mut new, grant) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let mut lost = None;
+    while lost.is_none() {
+        let asked = breaks((&mut old, &mut new), millis(50), |rig, action, rival| {
+            // Its note is there, and the lease goes on.
+            rig.table_mut().note_break(note_for(rival));
+            rig.on(failed(action, outage()).unwrap());
+        });
+        lost = asked.into_iter().next();
+    }
+    old.arrive(CAT, waits(of(1, terms())));
+    old.release_of(ANN, &grant);
+    old.save(CAT, 1, "saved");
+    old.serve();
+    assert!(is_granted(&old.told(), CAT) && old.record().token > Some(grant.token));
+    assert_eq!(breaks((&mut old, &mut new), secs(15), does).len(), 1);
 }
