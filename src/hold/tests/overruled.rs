@@ -229,3 +229,21 @@ fn s33_s10_a_lost_break_of_a_lock_that_was_handed_on_and_saved_is_asked_for_agai
     assert!(is_granted(&old.told(), CAT) && old.record().token > Some(grant.token));
     assert_eq!(breaks((&mut old, &mut new), secs(15), does).len(), 1);
 }
+
+#[test]
+fn s33_a_lock_is_not_polled_eagerly_for_who_is_left_once_the_one_that_it_was_broken_for_has_gone() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(CAT, waits(of(1, terms())));
+    new.arrive(BOB, waits(of(2, terms())));
+    assert_eq!(breaks((&mut old, &mut new), secs(22), does).len(), 1);
+    new.leave(BOB);
+    go_on((&mut old, &mut new), secs(1), serves);
+    // Its holder's sidecar is gone, so that the lease runs out.
+    old.restart();
+    let mut polls = 0;
+    go_on((&mut old, &mut new), secs(5), |rig, action| {
+        polls += u32::from(matches!(action, Action::SendAcquire { .. } | Action::SendRead { .. }));
+        rig.serve_one(&action);
+    });
+    assert!(polls <= 8, "{polls} in 5 s");
+}
