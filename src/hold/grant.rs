@@ -34,7 +34,8 @@ impl Hold {
         self.note_had();
         let held = Held {
             lease_id: lease.lease_id,
-            renewal: Renewal::new(lease.duration, lease.sent, &mut self.jitter),
+            renewal: Renewal::new(lease.duration, lease.sent, &mut self.jitter)
+                .last_sent_at(lease.last_sent),
             token,
             generation: self.generation_stored(),
             attempt: Box::default(),

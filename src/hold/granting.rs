@@ -341,9 +341,6 @@ impl Hold {
 
     pub(super) fn send_work(&mut self, mut lease: Leased, work: Work, output: &mut Output) {
         let (request, timeout) = (self.next_request(), cut_off(lease.duration));
-        if let Work::Prove { .. } = work {
-            lease.last_sent = output.now;
-        }
         output.push(match &work {
             Work::Read { .. } => Action::SendRead { request, timeout },
             Work::Write { if_match, fields, .. } => Action::SendWrite {
@@ -353,8 +350,11 @@ impl Hold {
                 fields: fields.clone(),
                 timeout,
             },
+            // S16: one that comes late renews nothing that went on elsewhere since.
             Work::Prove { .. } => {
-                Action::SendRenew { request, lease_id: lease.lease_id, if_match: None, timeout }
+                lease.last_sent = output.now;
+                let if_match = self.memory.known.as_ref().map(Known::etag);
+                Action::SendRenew { request, lease_id: lease.lease_id, if_match, timeout }
             }
         });
         let flight = Flight::Sent { request, until: output.now + timeout };

@@ -10,7 +10,7 @@ use super::granting::Leased;
 use super::held::{GracePeriod, Held, Phase};
 use super::output::Output;
 use super::releasing::{Released, Releasing};
-use super::saving::end_saves;
+use super::saving::{Saving, end_saves};
 use super::{Hold, Known, State};
 use crate::time::Instant;
 
@@ -96,11 +96,13 @@ impl Hold {
             }
             Phase::LastSave { .. } => self.state = State::Held(held),
             // S33: it is kept for who had it broken.
-            Phase::Active if held.reserves_at_end(output.now) => {
+            Phase::Active | Phase::GracePeriod(GracePeriod::Silent)
+                if held.reserves_at_end(output.now) =>
+            {
                 let saving = held.saving.get_or_insert_default();
                 saving.reserve_at_end(output.now);
                 saving.keep = None;
-                held.phase = Phase::LastSave { released };
+                held.phase = Phase::LastSave { released: released && held.phase == Phase::Active };
                 self.state = State::Held(held);
             }
             // S22: a broken lease is not handed on; its release frees the lock at once.
@@ -179,17 +181,28 @@ impl Hold {
         output: &mut Output,
     ) {
         debug_assert_eq!(held.phase, Phase::Active, "only an active hold can be lost");
-        end_saves(held.saving.take().as_deref(), output);
+        let saving = held.saving.take();
+        end_saves(saving.as_deref(), output);
         output.push(Action::TellLost { caller: held.caller, reason, detail });
         if reason == LossReason::Shutdown {
             held.phase = Phase::GracePeriod(GracePeriod::ToldAtShutdown);
             self.state = State::Held(held);
-        } else if output.now < held.believed_until {
-            held.phase = Phase::GracePeriod(GracePeriod::Told);
-            self.state = State::Held(held);
         } else {
-            self.end_unasked(*held, output);
+            self.fade(held, saving.as_deref(), output);
         }
+    }
+
+    /// Its holder was told the end, and may believe a little longer. The lock is then kept for who had it broken from the time at
+    /// which its lease goes back, and not from the end of that (S33); unless a write that is under way would cross with that one.
+    fn fade(&mut self, mut held: Box<Held>, saving: Option<&Saving>, output: &mut Output) {
+        if output.now >= held.believed_until {
+            return self.end_unasked(*held, output);
+        }
+        held.phase = Phase::GracePeriod(GracePeriod::Told);
+        if held.reserves_at_end(output.now) && !saving.is_some_and(Saving::may_be_done) {
+            held.saving.get_or_insert_default().reserve_at_end(output.now);
+        }
+        self.state = State::Held(held);
     }
 
     /// Ends a hold because the store says that the lease is not ours any more (S8).
@@ -234,18 +247,14 @@ impl Hold {
         period: GracePeriod,
         output: &mut Output,
     ) {
-        end_saves(held.saving.take().as_deref(), output);
+        let saving = held.saving.take();
+        end_saves(saving.as_deref(), output);
         match period {
             GracePeriod::Silent => {
                 let detail = "the holder's stream broke and was not resumed in time".to_owned();
                 let reason = LossReason::Expired;
                 output.push(Action::TellLost { caller: held.caller, reason, detail });
-                if output.now < held.believed_until {
-                    held.phase = Phase::GracePeriod(GracePeriod::Told);
-                    self.state = State::Held(held);
-                } else {
-                    self.end_unasked(*held, output);
-                }
+                self.fade(held, saving.as_deref(), output);
             }
             GracePeriod::Told => self.end_unasked(*held, output),
             GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone => {

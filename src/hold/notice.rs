@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::action::{Action, LossReason};
 use super::event::{Failure, Look, Request};
-use super::held::{BROKEN, DELETED, Held, Phase};
+use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
 use super::output::Output;
 use super::overruling::EAGER_BEYOND;
 use super::releasing::TAKEN;
@@ -78,6 +78,8 @@ impl Held {
         let lease_duration = self.renewal.lease_duration();
         let lasts = match self.phase {
             Phase::LastSave { .. } => Duration::ZERO,
+            // It goes back then.
+            Phase::GracePeriod(GracePeriod::Told) => self.believed_until.saturating_since(now),
             Phase::Active | Phase::Resting { .. } | Phase::Kept { .. } | Phase::GracePeriod(_) => {
                 self.renewal.valid_until().saturating_since(now) + margin(lease_duration)
             }

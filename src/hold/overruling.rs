@@ -7,7 +7,7 @@ use super::action::Action;
 use super::event::{Failure, Look, Request, StoreFailure};
 use super::held::Phase;
 use super::output::Output;
-use super::rival::{PriorityStatus, Rival};
+use super::rival::{Eager, PriorityStatus, Rival};
 use super::validity::cut_off;
 use super::waiters::Waiter;
 use super::{Flight, Hold, Known, State};
@@ -33,8 +33,8 @@ pub(super) struct Overruling {
     pub(super) paused: Option<(Instant, PriorityStatus)>,
     /// The grant whose lease was last seen to be broken, or was broken for a caller here.
     pub(super) broken: Option<FencingToken>,
-    /// The lock was broken for a caller here: it is polled eagerly until then.
-    eager_until: Option<Instant>,
+    /// The lock was broken for a caller here.
+    pub(super) eager: Option<Eager>,
     /// The share's balance wants the lock here, if that begins before then (S35).
     moves_until: Option<Instant>,
 }
@@ -84,12 +84,6 @@ impl Hold {
     /// Whether a request is under way: the lock is not polled beside it (S12).
     pub(super) fn is_overruling(&self) -> bool {
         self.overruling().is_some_and(|overruling| overruling.step.is_some())
-    }
-
-    /// Whether the lock was broken for who waits here, and is to be had as soon as it is free.
-    pub(super) fn is_eager_after_break(&self, now: Instant) -> bool {
-        let until = self.overruling().and_then(|overruling| overruling.eager_until);
-        until.is_some_and(|until| now < until)
     }
 
     /// What the holder that is waited for here has said of its place.
@@ -203,14 +197,23 @@ impl Hold {
         self.overruling_mut().step = None;
         let look = match answer {
             Ok(look) => look,
+            // S8: who may not look now may break all the same, once its credentials are good again.
+            Err(Failure::Refused(store_failure)) => {
+                let retry_after = Some(self.settings.poll_cap);
+                let failure = Failure::NotDone(StoreFailure { retry_after, ..store_failure });
+                return self.overruling_failed(failure, output);
+            }
             Err(failure) => return self.overruling_failed(failure, output),
         };
         let record = Record::from_fields(&look.stored.fields);
         let target =
             Target { etag: look.stored.etag.clone(), token: record.token, time: look.stored.time };
         let (free, breaking) = (look.stored.free, look.breaking);
-        let noted =
-            look.note.and_then(|note| Some((note.token == record.token, note.for_priority?)));
+        // What is handed on and saves has another token than the record had, and the same lease (S10).
+        let epoch = |token: Option<FencingToken>| token.map(FencingToken::epoch);
+        let noted = look
+            .note
+            .and_then(|note| Some((epoch(note.token) == epoch(record.token), note.for_priority?)));
         if matches!(self.state, State::Idle { .. }) {
             self.learn(look.stored, output.now);
         }
@@ -290,11 +293,12 @@ impl Hold {
     }
 
     /// The lease runs out, or is given back before: then the lock is for the caller at the front.
-    fn wait_for_release(&mut self, Broken { token, span, .. }: Broken, now: Instant) {
+    fn wait_for_release(&mut self, broken: Broken, now: Instant) {
+        let Broken { token, priority, span, .. } = broken;
         let until = now + span / 2 + self.settings.poll_cap + EAGER_BEYOND;
         let overruling = self.overruling_mut();
         overruling.broken = token;
-        overruling.eager_until = Some(until);
+        overruling.eager = Some(Eager { until, priority });
         overruling.moves_until = None;
         self.pause(span, PriorityStatus::Revoked, now);
     }
@@ -353,12 +357,12 @@ impl Hold {
         until.is_some_and(|until| now < until)
     }
 
-    /// The lock is had here, or nobody waits for it: what was done for a caller is over. That it was broken is remembered.
+    /// The lock is had here: what was done for a caller is over. That it was broken is remembered.
     pub(super) fn end_overruling(&mut self) {
         if let Some(seldom) = &mut self.seldom
             && let Some(overruling) = &mut seldom.overruling
         {
-            overruling.eager_until = None;
+            overruling.eager = None;
             overruling.moves_until = None;
         }
     }

@@ -33,6 +33,10 @@ impl Hold {
                         self.fail_all(&store_failure, output);
                         self.release_ungranted(lease, plan, output);
                     }
+                    // Our own write whose answer was lost, or another's: the record says which.
+                    Err(Failure::Changed) => {
+                        self.send_work(lease, Work::Read { planned: Some(plan) }, output);
+                    }
                     Err(failure) => self.work_failed(lease, Work::Prove { plan }, failure, output),
                 }
             }

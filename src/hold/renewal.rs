@@ -73,6 +73,11 @@ impl Renewal {
         }
     }
 
+    /// The same, where a renewal was sent since under which nothing was granted yet: it may last for D from there (S13, S33).
+    pub(super) fn last_sent_at(self, at: Instant) -> Self {
+        Self { last_sent: self.last_sent.max(at), ..self }
+    }
+
     /// The end of the validity that the store has granted (S2).
     pub(super) fn valid_until(&self) -> Instant {
         valid_until(self.good_sent, self.lease_duration)

@@ -39,7 +39,25 @@ pub enum PriorityStatus {
     Reserved,
 }
 
+/// The lock was broken for a caller here: until then it is polled eagerly for who is of no smaller priority.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Eager {
+    pub(super) until: Instant,
+    pub(super) priority: Priority,
+}
+
 impl Hold {
+    /// What the lock was broken for, for a caller here, while it is to be free soon.
+    fn eager(&self, now: Instant) -> Option<Eager> {
+        self.overruling()?.eager.filter(|eager| now < eager.until)
+    }
+
+    /// Whether the lock was broken for who waits here, and is to be had as soon as it is free. Not for those that are left once
+    /// that one has gone.
+    pub(super) fn is_eager_after_break(&self, now: Instant) -> bool {
+        self.eager(now).is_some_and(|eager| self.front_priority() >= eager.priority)
+    }
+
     /// Why the priority of a caller that leaves has not freed the lock; none if it gave none.
     pub(super) fn priority_status(&self, waiter: &Waiter, now: Instant) -> Option<PriorityStatus> {
         let ours = waiter.terms.priority();
@@ -64,7 +82,7 @@ impl Hold {
         let broken = self.overruling().and_then(|overruling| overruling.broken);
         let told = epoch(known) == epoch(broken);
         Some(match self.may_overrule(waiter, &holder, now) {
-            _ if told && self.is_eager_after_break(now) => PriorityStatus::Revoked,
+            _ if told && self.eager(now).is_some() => PriorityStatus::Revoked,
             Err(PriorityStatus::Revoked) if !told => PriorityStatus::BrokenRecently,
             Err(why) => why,
             // What a caller could do by now and has not done was yet to begin.

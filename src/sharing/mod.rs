@@ -185,7 +185,12 @@ impl<K: Ord + Clone> Share<K> {
         }
         let freed = matches!((&before.seen, &after), (Seen::Theirs(_), Seen::Free));
         match (before.seen, after) {
-            (Seen::Theirs(was), Seen::Free) => self.leaving.extend(was.sidecar),
+            (Seen::Theirs(was), Seen::Free) => {
+                self.leaving.extend(was.sidecar);
+                // Of whom nothing more is known nothing is about to become free.
+                let counts = self.counts();
+                self.leaving.retain(|sidecar| counts.contains_key(sidecar));
+            }
             (before, Seen::Theirs(is)) => {
                 let known = Seen::Theirs(is.clone()) == before;
                 if let Some(sidecar) = is.sidecar.filter(|_| !known) {

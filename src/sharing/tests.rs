@@ -201,3 +201,15 @@ fn s35_locks_that_nobody_here_wants_are_counted_as_they_were_listed() {
     share.listed([(9, &c)]);
     assert_eq!(share.counts(), BTreeMap::from([("b".into(), 1), ("c".into(), 1)]));
 }
+
+#[test]
+fn s34_sidecars_that_have_gone_are_forgotten() {
+    let mut share = share([theirs("b")]);
+    for replica in 1..1_000 {
+        let held = ShareUse::Others(Box::new(record(&format!("replica-{replica}"), replica)));
+        for used in [held, ShareUse::Free] {
+            share.note(&1, used, WANTED, at(replica));
+        }
+    }
+    assert!(share.leaving.len() <= 1, "{}", share.leaving.len());
+}

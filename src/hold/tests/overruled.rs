@@ -2,8 +2,8 @@
 
 use super::overruling::{breaks, does, go_on, held, moving, serves, waits};
 use super::proving::of;
-use super::rig::{ANN, BOB, CAT, Rig, is_granted, millis, outage, secs, terms};
-use super::table::failed;
+use super::rig::{ANN, BOB, CAT, Rig, is_granted, millis, outage, revoked, secs, terms};
+use super::table::{failed, note_for};
 use crate::hold::{Action, Event, Failure, PriorityStatus, StoreFailure, StoreFailureKind, Terms};
 use crate::lock::Priority;
 
@@ -193,4 +193,57 @@ fn s33_who_reads_that_a_lock_is_reserved_is_told_that_it_waits_and_of_no_old_fai
     assert!(waiting && !is_granted(&told, CAT), "{told:?}");
     new.pass_served(secs(4));
     assert_eq!(told_busy(&mut new), Some((Some(PriorityStatus::Reserved), true)));
+}
+
+#[test]
+fn s8_a_look_that_is_refused_once_does_not_say_that_the_store_refuses_breaks() {
+    let (mut rig, look) = looked_at();
+    let refused = Failure::Refused(StoreFailure {
+        kind: StoreFailureKind::Denied,
+        message: "its token has expired".to_owned(),
+        retry_after: None,
+    });
+    rig.on(failed(&look, refused).unwrap());
+    assert_eq!(rig.told(), []);
+    rig.pass_served(secs(10));
+    assert!(revoked(&rig.told(), ANN).is_some());
+}
+
+#[test]
+fn s33_s10_a_lost_break_of_a_lock_that_was_handed_on_and_saved_is_asked_for_again_before_long() {
+    let (mut old, mut new, grant) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let mut lost = None;
+    while lost.is_none() {
+        let asked = breaks((&mut old, &mut new), millis(50), |rig, action, rival| {
+            // Its note is there, and the lease goes on.
+            rig.table_mut().note_break(note_for(rival));
+            rig.on(failed(action, outage()).unwrap());
+        });
+        lost = asked.into_iter().next();
+    }
+    old.arrive(CAT, waits(of(1, terms())));
+    old.release_of(ANN, &grant);
+    old.save(CAT, 1, "saved");
+    old.serve();
+    assert!(is_granted(&old.told(), CAT) && old.record().token > Some(grant.token));
+    assert_eq!(breaks((&mut old, &mut new), secs(15), does).len(), 1);
+}
+
+#[test]
+fn s33_a_lock_is_not_polled_eagerly_for_who_is_left_once_the_one_that_it_was_broken_for_has_gone() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(CAT, waits(of(1, terms())));
+    new.arrive(BOB, waits(of(2, terms())));
+    assert_eq!(breaks((&mut old, &mut new), secs(22), does).len(), 1);
+    new.leave(BOB);
+    go_on((&mut old, &mut new), secs(1), serves);
+    // Its holder's sidecar is gone, so that the lease runs out.
+    old.restart();
+    let mut polls = 0;
+    go_on((&mut old, &mut new), secs(5), |rig, action| {
+        polls += u32::from(matches!(action, Action::SendAcquire { .. } | Action::SendRead { .. }));
+        rig.serve_one(&action);
+    });
+    assert!(polls <= 8, "{polls} in 5 s");
 }

@@ -36,7 +36,7 @@ fn leased(terms: Terms) -> (Rig, Action) {
 }
 
 /// The same, and the token is written: the request that follows.
-fn written(terms: Terms) -> (Rig, Action) {
+pub(super) fn written(terms: Terms) -> (Rig, Action) {
     let (mut rig, write) = leased(terms);
     rig.serve_one(&write);
     let proof = rig.request();
@@ -50,7 +50,7 @@ fn break_for_the_former(rig: &Rig) {
     rig.table_mut().break_softly(Some(note));
 }
 
-const fn is_renewal(action: &Action) -> bool {
+pub(super) const fn is_renewal(action: &Action) -> bool {
     matches!(action, Action::SendRenew { .. })
 }
 

@@ -4,13 +4,15 @@
 use std::collections::HashMap;
 
 use azure_core::http::RequestContent;
-use azure_storage_blob::models::{BlobClientBreakLeaseOptions, BlockBlobClientUploadOptions};
+use azure_storage_blob::models::{
+    BlobClientBreakLeaseOptions, BlobClientDeleteOptions, BlockBlobClientUploadOptions,
+};
 use percent_encoding::percent_decode_str;
 
 use super::error::{Failure, Request};
 use super::{AzureStore, answer, beside};
 use crate::lock::{ETag, FencingToken, Fields, LockPath, Priority, header_safe};
-use crate::store::{BreakNote, BreakPeriod, LeaseBroken, LeaseState, LeaseStore, StoreError};
+use crate::store::{BreakNote, BreakPeriod, LeaseBroken, LeaseState, LeaseStore as _, StoreError};
 use crate::time::UnixMillis;
 
 /// Under this are the notes; no lock may be.
@@ -25,6 +27,17 @@ const FOR_PRIORITY: &str = "for_priority";
 /// Encoded bytes that are kept of the reason and of who broke it; Azure allows 8 KiB for all metadata.
 const MAX_REASON: usize = 5_000;
 const MAX_BY: usize = 2_000;
+
+/// What a note may be written over.
+#[derive(Clone, Copy, Debug)]
+enum Over<'a> {
+    /// Whatever is there.
+    Any,
+    /// Nothing.
+    None,
+    /// This version of the note.
+    Version(&'a ETag),
+}
 
 /// The name of the note of the lock `name`.
 pub(super) fn note_name(name: &str) -> String {
@@ -96,9 +109,15 @@ impl AzureStore {
             return Err(StoreError::NotHeld);
         }
         let period = note.period;
-        let former = self.read_break_note(path).await?;
-        let note = note.after(former.as_ref());
-        self.write_note(path, &note).await?;
+        let former = self.read_note(path).await?;
+        let note = note.after(former.as_ref().map(|(former, _)| former));
+        // Of two callers that break at once one is told that it came second: else it would undo the note of the other's break.
+        let over = match (&if_match, &former) {
+            (None, _) => Over::Any,
+            (Some(_), None) => Over::None,
+            (Some(_), Some((_, version))) => Over::Version(version),
+        };
+        let ours = self.write_note(path, &note, over).await?;
         let options = BlobClientBreakLeaseOptions {
             // Without a period the lease runs out as it would have.
             break_period: match period {
@@ -115,46 +134,95 @@ impl AzureStore {
         let watch = self.containers.watch(path.container());
         let broken = self.answer(watch, Request::Break, broken.await);
         // A note of a break that was not done would speak for a later one by somebody else. That of an earlier break stays.
+        let former = former.map(|(former, _)| former);
         match (&broken, former) {
-            (Err(StoreError::NotFound), _) => self.delete_note(path).await,
+            (Err(StoreError::NotFound), _) => self.delete_note(path, None).await,
             // What refuses a break refuses a deletion too: a SAS without the permission for it.
             (Err(StoreError::Denied { .. } | StoreError::Fatal { .. }), former) => {
-                self.write_back(path, &former.unwrap_or(BreakNote { token: None, ..note })).await;
+                let before = former.unwrap_or(BreakNote { token: None, ..note });
+                self.write_back(path, &before, &ours).await;
             }
             (Err(error), Some(former)) if error.is_surely_not_done() => {
-                self.write_back(path, &former).await;
+                self.write_back(path, &former, &ours).await;
             }
-            (Err(error), None) if error.is_surely_not_done() => self.delete_note(path).await,
+            (Err(error), None) if error.is_surely_not_done() => {
+                self.delete_note(path, Some(&ours)).await;
+            }
             (Ok(_) | Err(_), _) => {}
         }
         broken
     }
 
-    async fn write_note(&self, path: &LockPath, note: &BreakNote) -> Result<(), StoreError> {
+    /// The note, and its version.
+    pub(super) async fn read_note(
+        &self,
+        path: &LockPath,
+    ) -> Result<Option<(BreakNote, ETag)>, StoreError> {
+        let name = note_name(path.name());
+        let blob = self.clients.lease.blob_client(path.container(), &name);
+        let watch = self.containers.watch(path.container());
+        let read = async {
+            let answer = blob.get_properties(None).await?;
+            let headers = answer.headers();
+            Ok((from_metadata(&answer::fields(headers)), answer::etag(headers)?))
+        };
+        let read = read.await;
+        self.note(watch, &read);
+        match read.map_err(|failure| self.error(Request::ReadNote, failure)) {
+            Ok(read) => Ok(Some(read)),
+            Err(StoreError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn write_note(
+        &self,
+        path: &LockPath,
+        note: &BreakNote,
+        over: Over<'_>,
+    ) -> Result<ETag, StoreError> {
+        let (if_match, if_none_match) = match over {
+            Over::Any => (None, None),
+            Over::None => (None, Some("*".into())),
+            Over::Version(version) => (Some(answer::condition(version)), None),
+        };
         let options = BlockBlobClientUploadOptions {
             metadata: Some(to_metadata(note)),
+            if_match,
+            if_none_match,
             ..BlockBlobClientUploadOptions::default()
         };
         let name = note_name(path.name());
         let blob = self.clients.admin.blob_client(path.container(), &name).block_blob_client();
-        let written = blob.upload(RequestContent::from(Vec::new()), Some(options)).await;
-        written.map(drop).map_err(|failure| self.error(Request::WriteNote, failure))
+        let written = async {
+            let written = blob.upload(RequestContent::from(Vec::new()), Some(options)).await?;
+            answer::etag(written.raw_response.headers())
+        };
+        written.await.map_err(|failure| self.error(Request::WriteNote, failure))
     }
 
-    /// Undoes the note of a break that came to nothing: writes what stood there before, or the note without its token, which
-    /// is about nobody's grant. Best effort, like [`Self::delete_note`].
-    async fn write_back(&self, path: &LockPath, before: &BreakNote) {
-        if let Err(error) = self.write_note(path, before).await {
-            tracing::warn!(%path, error = %error.chain(), "could not undo the note of a break that failed");
+    /// Undoes the note of a break that failed, if it is still there: writes what stood there before, or the note without
+    /// its token, which is about nobody's grant. Best effort, like [`Self::delete_note`].
+    async fn write_back(&self, path: &LockPath, before: &BreakNote, ours: &ETag) {
+        match self.write_note(path, before, Over::Version(ours)).await {
+            Ok(_) | Err(StoreError::Changed) => {}
+            Err(error) => {
+                tracing::warn!(%path, error = %error.chain(), "could not undo the note of a break that failed");
+            }
         }
     }
 
     /// Best effort: a note without its lock, or of a break that came to nothing, names a token that nobody has.
-    pub(super) async fn delete_note(&self, path: &LockPath) {
+    pub(super) async fn delete_note(&self, path: &LockPath, version: Option<&ETag>) {
         let name = note_name(path.name());
-        let deleted = self.clients.lease.blob_client(path.container(), &name).delete(None).await;
+        let options = BlobClientDeleteOptions {
+            if_match: version.map(answer::condition),
+            ..BlobClientDeleteOptions::default()
+        };
+        let blob = self.clients.lease.blob_client(path.container(), &name);
+        let deleted = blob.delete(Some(options)).await;
         if let Err(failure) = deleted.map_err(Failure::from)
-            && !matches!(failure.code(), "BlobNotFound" | "ContainerNotFound")
+            && !matches!(failure.code(), "BlobNotFound" | "ContainerNotFound" | "ConditionNotMet")
         {
             tracing::warn!(%path, %failure, "could not delete the note of a break");
         }
@@ -163,7 +231,10 @@ impl AzureStore {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{service, store_on};
     use super::*;
+    use crate::lock::Container;
+    use crate::testing::{Asked, Reply};
 
     fn note(reason: &str) -> BreakNote {
         BreakNote {
@@ -212,5 +283,77 @@ mod tests {
             ..note("")
         };
         assert_eq!(from_metadata(&fields), empty);
+    }
+
+    /// The requests of a break for a waiting caller that is answered so, with the conditions of each.
+    async fn conditions(
+        replies: Vec<Reply>,
+    ) -> (Result<LeaseBroken, StoreError>, Vec<(String, Option<String>, Option<String>)>) {
+        let (store, fake, _) = store_on(replies).await;
+        let path =
+            LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/h/a/~/FUNCTION");
+        let broken = store.break_lease(&path, note(""), Some(ETag("\"0x9\"".to_owned()))).await;
+        let header = |asked: &Asked, name| asked.header(name).map(str::to_owned);
+        let asked = fake.asked().into_iter().map(|asked| {
+            let conditions = (header(&asked, "if-match"), header(&asked, "if-none-match"));
+            (asked.method.clone(), conditions.0, conditions.1)
+        });
+        (broken, asked.collect())
+    }
+
+    fn refusal(status: u16, code: &str) -> Reply {
+        service(status, &[("x-ms-error-code", code)])
+    }
+
+    fn is(
+        method: &str,
+        if_match: Option<&str>,
+        if_none_match: Option<&str>,
+    ) -> (String, Option<String>, Option<String>) {
+        (method.to_owned(), if_match.map(str::to_owned), if_none_match.map(str::to_owned))
+    }
+
+    #[tokio::test]
+    async fn s22_of_two_that_break_at_once_none_undoes_the_note_of_the_other() {
+        let lock = service(
+            200,
+            &[("x-ms-lease-state", "leased"), ("last-modified", "Fri, 15 Jan 2027 07:00:00 GMT")],
+        );
+        // Another has written its note in between: nothing is broken.
+        let none = refusal(404, "BlobNotFound");
+        for (former, condition) in [
+            (none.clone(), is("PUT", None, Some("*"))),
+            (service(200, &[]), is("PUT", Some("\"0x1\""), None)),
+        ] {
+            let replies = vec![lock.clone(), former, refusal(412, "ConditionNotMet")];
+            let (broken, asked) = conditions(replies).await;
+            assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
+            assert_eq!(asked[2..], [condition]);
+        }
+        let replies = vec![lock.clone(), none.clone(), refusal(409, "BlobAlreadyExists")];
+        let (broken, asked) = conditions(replies).await;
+        assert!(matches!(broken, Err(StoreError::Changed)) && asked.len() == 3, "{broken:?}");
+        // Or after it: what is undone is this one's own.
+        let written = Reply::new(
+            201,
+            &[
+                ("x-ms-request-id", "r"),
+                ("date", "Fri, 15 Jan 2027 08:00:00 GMT"),
+                ("etag", "\"0x2\""),
+            ],
+        );
+        let replies = vec![
+            lock,
+            none,
+            written,
+            refusal(412, "ConditionNotMet"),
+            refusal(412, "ConditionNotMet"),
+        ];
+        let (broken, asked) = conditions(replies).await;
+        assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
+        assert_eq!(
+            asked[3..],
+            [is("PUT", Some("\"0x9\""), None), is("DELETE", Some("\"0x2\""), None)]
+        );
     }
 }

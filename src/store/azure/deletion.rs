@@ -25,7 +25,7 @@ impl AzureStore {
         }
         // When the lock is gone already, an earlier delete may have been cut short.
         if matches!(deleted, Ok(()) | Err(StoreError::NotFound)) {
-            self.delete_note(path).await;
+            self.delete_note(path, None).await;
         }
         // T21: never before its lock, and only the one that was there then. Without the lock it may be about to be made.
         if let (Ok(()), Some(etag)) = (&deleted, plan) {

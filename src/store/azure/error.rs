@@ -281,9 +281,10 @@ impl Refusal {
                 StoreError::Contended
             }
             ("LeaseIdMissing", Request::Delete | Request::Create) => StoreError::Contended,
-            ("BlobAlreadyExists", Request::WritePlan | Request::WriteTimerStatus) => {
-                StoreError::Changed
-            }
+            (
+                "BlobAlreadyExists",
+                Request::WriteNote | Request::WritePlan | Request::WriteTimerStatus,
+            ) => StoreError::Changed,
             // Nobody leases a plan or a status but another tool.
             (
                 "LeaseIdMissing",

@@ -281,18 +281,7 @@ impl LeaseStore for AzureStore {
     }
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
-        let name = break_note::note_name(path.name());
-        let blob = self.clients.lease.blob_client(path.container(), &name);
-        let watch = self.containers.watch(path.container());
-        let read = blob.get_properties(None).await.map_err(Failure::from);
-        self.note(watch, &read);
-        match read {
-            Ok(answer) => Ok(Some(break_note::from_metadata(&answer::fields(answer.headers())))),
-            Err(failure) => {
-                let error = self.error(Request::ReadNote, failure);
-                if matches!(error, StoreError::NotFound) { Ok(None) } else { Err(error) }
-            }
-        }
+        Ok(self.read_note(path).await?.map(|(note, _)| note))
     }
 
     async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {

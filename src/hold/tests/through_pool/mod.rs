@@ -31,12 +31,16 @@ mod overruled;
 mod overruling;
 #[path = "../parts.rs"]
 mod parts;
+#[path = "../proven.rs"]
+mod proven;
 #[path = "../proving.rs"]
 mod proving;
 #[path = "../recording.rs"]
 mod recording;
 #[path = "../renewing.rs"]
 mod renewing;
+#[path = "../reserving.rs"]
+mod reserving;
 #[path = "../resuming.rs"]
 mod resuming;
 #[path = "../returning.rs"]
