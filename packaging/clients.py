@@ -8,7 +8,7 @@ import tempfile
 from archives import Entry, dated_alike, zipped
 from project import ROOT, TOOLS, PackagingError, epoch, git, run, version
 
-GO_MODULE = "github.com/leasehold/leasehold/clients/go"
+GO_MODULES = ("github.com/leasehold/leasehold/clients/go", "github.com/leasehold/leasehold/clients/go/leaseholdotel")
 
 
 def rust(to):
@@ -20,26 +20,27 @@ def rust(to):
         shutil.copyfile(pathlib.Path(folder, "package", name), to / name)
 
 
-def _go_files():
-    """The module's files: what is in the repository, without modules of their own below."""
-    home = ROOT / "clients/go"
-    names = [name.removeprefix("clients/go/") for name in git("ls-files", "clients/go").splitlines()]
-    modules = [name.removesuffix("go.mod") for name in names if name.endswith("/go.mod")]
-    if not names:
-        raise PackagingError("git lists no file of clients/go: build from a clone of the repository")
-    return [(name, home / name) for name in sorted(names) if not name.startswith(tuple(modules) or ("\0",))]
+def _go_files(folder):
+    """The files of the module in this folder: what is in the repository, without modules of their own below."""
+    listed = [name.removeprefix(f"{folder}/") for name in git("ls-files", folder).splitlines()]
+    modules = [name.removesuffix("go.mod") for name in listed if name.endswith("/go.mod")]
+    if not listed:
+        raise PackagingError(f"git lists no file of {folder}: build from a clone of the repository")
+    return [(name, ROOT / folder / name) for name in sorted(listed) if not name.startswith(tuple(modules) or ("\0",))]
 
 
 def go(to):
-    """The module as a folder of the form that GOPROXY reads: where the repository can be reached, `go get` needs none."""
+    """The modules as a folder of the form that GOPROXY reads: where the repository can be reached, `go get` needs none."""
     name = f"v{version()}"
-    versions = to / GO_MODULE / "@v"
-    versions.mkdir(parents=True)
-    entries = [Entry(f"{GO_MODULE}@{name}/{inside}", path.read_bytes()) for inside, path in _go_files()]
-    (versions / f"{name}.zip").write_bytes(zipped(entries))
-    (versions / f"{name}.mod").write_bytes((ROOT / "clients/go/go.mod").read_bytes())
-    (versions / f"{name}.info").write_text(json.dumps({"Version": name}) + "\n")
-    (versions / "list").write_text(f"{name}\n")
+    for module in GO_MODULES:
+        folder = module.removeprefix("github.com/leasehold/leasehold/")
+        versions = to / module / "@v"
+        versions.mkdir(parents=True)
+        entries = [Entry(f"{module}@{name}/{inside}", path.read_bytes()) for inside, path in _go_files(folder)]
+        (versions / f"{name}.zip").write_bytes(zipped(entries))
+        (versions / f"{name}.mod").write_bytes((ROOT / folder / "go.mod").read_bytes())
+        (versions / f"{name}.info").write_text(json.dumps({"Version": name}) + "\n")
+        (versions / "list").write_text(f"{name}\n")
 
 
 def python(to):

@@ -1,12 +1,28 @@
 """The packages of the clients and the chart: complete, and usable from where they lie."""
 
 import json
+import pathlib
 import tarfile
 import zipfile
 
 from trial import ROOT, VERSION, claim, clean_environment, must, step
 
 GO_MODULE = "github.com/leasehold/leasehold/clients/go"
+GO_PROGRAM = """package main
+
+import (
+	"context"
+
+	leasehold "github.com/leasehold/leasehold/clients/go"
+	"github.com/leasehold/leasehold/clients/go/leaseholdotel"
+)
+
+func main() {
+	if client, err := leasehold.Connect(context.Background(), leaseholdotel.WithTraceContext()); err == nil {
+		client.Close()
+	}
+}
+"""
 
 
 def check(dist, folder):
@@ -30,14 +46,26 @@ def rust(dist):
 
 
 def go(dist, folder):
-    """The module, got by Go itself from the folder, which checks its form."""
-    environment = clean_environment(
-        GOPROXY=f"file://{dist / 'go'}", GONOSUMDB="*", GOFLAGS="-modcacherw", GOMODCACHE=str(folder / "modules"), GOWORK="off"
-    )
-    got = json.loads(must("go", "mod", "download", "-json", f"{GO_MODULE}@v{VERSION}", cwd=folder, env=environment))
-    names = {str(path.relative_to(got["Dir"])) for path in (folder / "modules").rglob("*.go") if path.is_relative_to(got["Dir"])}
-    claim({"client.go", "gen/leasehold/v1/lock.pb.go"} <= names, f"Go: the module has {len(names)} files")
-    claim(not any(name.startswith("tools/") for name in names), "Go: without the module of the tools")
+    """The modules, got by Go itself from the folder, which checks their form; and a program that uses both."""
+    ours, modules = f"file://{dist / 'go'}", folder / "modules"
+    cache = {"GONOSUMDB": f"{GO_MODULE},{GO_MODULE}/*", "GOFLAGS": "-modcacherw", "GOMODCACHE": str(modules), "GOWORK": "off"}
+    environment = clean_environment(GOPROXY=ours, **cache)
+    for module, wanted in ((GO_MODULE, {"client.go", "gen/leasehold/v1/lock.pb.go"}), (f"{GO_MODULE}/leaseholdotel", {"trace.go"})):
+        got = json.loads(must("go", "mod", "download", "-json", f"{module}@v{VERSION}", cwd=folder, env=environment))
+        place = pathlib.Path(got["Dir"])
+        names = {str(path.relative_to(place)) for path in place.rglob("*.go")}
+        claim(wanted <= names, f"Go: {module.rsplit('/', 1)[-1]} has {len(names)} files")
+        claim(not any((path / "go.mod").exists() for path in place.iterdir()), "Go: without other modules")
+    program = folder / "program"
+    program.mkdir()
+    (program / "main.go").write_text(GO_PROGRAM)
+    # What the client's own checks have downloaded is not downloaded again.
+    known = f"file://{must('go', 'env', 'GOMODCACHE')}/cache/download"
+    environment = clean_environment(GOPROXY=f"{ours},{known},{must('go', 'env', 'GOPROXY')}", **cache)
+    must("go", "mod", "init", "example.test/program", cwd=program, env=environment)
+    must("go", "get", f"{GO_MODULE}/leaseholdotel@v{VERSION}", cwd=program, env=environment)
+    must("go", "build", ".", cwd=program, env=environment)
+    claim((program / "program").exists(), "Go: a program with traces is built")
 
 
 def python(dist, folder):

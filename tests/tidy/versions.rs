@@ -3,9 +3,10 @@
 use crate::{assert_none, root};
 
 /// Where tools and people read it: the file, and what stands before the version in it.
-const REPEATED: [(&str, &str); 24] = [
+const REPEATED: [(&str, &str); 25] = [
     ("Cargo.toml", "path = \"clients/rust\", version = \""),
     ("clients/go/README.md", "`clients/go/v"),
+    ("clients/go/leaseholdotel/go.mod", "github.com/leasehold/leasehold/clients/go v"),
     ("clients/go/README.md", "Version "),
     ("clients/java/README.md", "dev.leasehold:leasehold-client:"),
     ("clients/java/pom.xml", "<artifactId>leasehold-client</artifactId>\n  <version>"),

@@ -3,7 +3,7 @@ module github.com/leasehold/leasehold/clients/go/leaseholdotel
 go 1.26.0
 
 require (
-	github.com/leasehold/leasehold/clients/go v0.0.0
+	github.com/leasehold/leasehold/clients/go v0.1.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
 	google.golang.org/grpc v1.85.0

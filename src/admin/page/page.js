@@ -15,7 +15,7 @@ let view = { name: "locks", path: null };
 const STATES = {
   held: ["held", "good"],
   risk: ["at risk", "bad"],
-  breaking: ["broken, runs out", "warn"],
+  breaking: ["broken, expiring", "warn"],
   resting: ["resting", "calm"],
   available: ["available", "calm"],
 };
@@ -29,16 +29,16 @@ const KINDS = {
   revoked: ["revoked", "warn"],
   lost: ["lost", "bad"],
   released: ["released", "calm"],
-  handed_over: ["left to the replacement", "calm"],
-  resumed_elsewhere: ["goes on elsewhere", "calm"],
+  handed_over: ["handed over to the replacement", "calm"],
+  resumed_elsewhere: ["resumed at another sidecar", "calm"],
   broken: ["broken by an operator", "warn"],
-  overruled: ["broken for another", "warn"],
+  overruled: ["broken for a waiting caller", "warn"],
   collision: ["host-id collision", "bad"],
   token_not_growing: ["token would not grow", "bad"],
   run_started: ["run started", "good"],
   run_ended: ["run ended", "calm"],
   missed: ["missed", "bad"],
-  went_back: ["record went back", "bad"],
+  went_back: ["record fell back", "bad"],
   schedule_changed: ["schedule changed", "warn"],
   draining: ["shutting down", "warn"],
 };
@@ -313,7 +313,7 @@ function showEvents() {
   });
   const nameOf = ({ lock_path: path }) => (locks.has(path) ? name(locks.get(path)) : path);
   fill(byId("events"), found.map((event) => rowOf(`event ${event.number}`, [event, nameOf(event)], () => eventRow(event, true))));
-  byId("note-events").textContent = events.length ? "The newest 500, the newest first." : "Nothing has happened here yet.";
+  byId("note-events").textContent = events.length ? "The newest 500, the newest first." : "No events yet.";
 }
 
 const fact = ([term, ...text]) => make("div", {}, make("dt", {}, term), make("dd", {}, ...text));
