@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use leasehold::testing::SeededRandom;
 
+use crate::rivals::RIVALS;
+
 /// What a choice is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -78,6 +80,11 @@ pub(crate) struct Chance {
 impl Chance {
     pub(crate) fn new(seed: u64, only: Option<BTreeSet<[u32; 3]>>) -> Self {
         Self { seed, only, happened: Vec::new(), counts: BTreeMap::new() }
+    }
+
+    /// Whether callers have priorities (S33).
+    pub(crate) const fn has_rivals(&self) -> bool {
+        self.seed >= RIVALS
     }
 
     /// Randomness for the choice `number` of `whose` about something.

@@ -56,6 +56,7 @@ mod plan;
 mod planted;
 mod promises;
 mod repeats;
+mod rivals;
 mod run;
 mod saving;
 mod sidecar;
@@ -77,6 +78,8 @@ use run::{Only, run, run_many, shrink};
 const SCHEDULES: u64 = 20_000;
 /// Schedules whose traces the model's monitor judges.
 const TRACED: u64 = 600;
+/// Schedules whose callers have priorities, of each ten.
+const RIVAL_SCHEDULES: u64 = SCHEDULES / 10;
 /// Schedules within which a planted bug must be found.
 const BUG_SCHEDULES: u64 = 10_000;
 
@@ -137,6 +140,19 @@ fn s1_s4_s5_s6_s12_s13_hold_whatever_happens() {
         .filter(|name| sums.counts.get(**name).is_none_or(|count| *count == 0))
         .collect();
     assert!(missing.is_empty(), "these never occurred, so they were not tested: {missing:?}");
+}
+
+#[test]
+fn s33_s34_nothing_else_is_harmed_where_callers_have_priorities() {
+    let asked = variable("SCHEDULES").map(|number| number.parse::<u64>().unwrap() / 10);
+    let first = rivals::RIVALS + variable("FROM").map_or(0, |number| number.parse().unwrap());
+    let sums = quietly(|| run_many(first..first + asked.unwrap_or(RIVAL_SCHEDULES), None));
+    if let Some(seed) = sums.failed {
+        panic!("{}", report(seed, None));
+    }
+    let breaks = sums.counts.get("breaks for a rival").copied().unwrap_or_default();
+    println!("{breaks} breaks for a rival in {} schedules", sums.schedules);
+    assert!(breaks > 0);
 }
 
 #[test]

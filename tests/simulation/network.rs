@@ -82,6 +82,7 @@ impl World {
         sent: Duration,
     ) {
         let event = self.storage.apply(action, self.now, &mut self.checks.truth);
+        self.note_overruled();
         if let Some(violation) = self.storage.violation.take() {
             self.checks.fail(violation);
         }

@@ -96,7 +96,8 @@ impl Notices {
                     false => Ok(()),
                 }
             }
-            Action::SendLook { .. } => {
+            // One that asks for the note is for the notice itself, or for a waiting caller (S33).
+            Action::SendLook { note: false, .. } => {
                 let own = self.revoked.iter_mut().find(|((at, _), _)| *at == look.sidecar);
                 let Some(((_, lease_id), told)) = own else { return Ok(()) };
                 told.looked = look.local;

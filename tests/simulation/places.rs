@@ -1,9 +1,11 @@
 //! Who waits at each sidecar (S12): first come, first served; a call that is repeated keeps its place; each is answered in
 //! time.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use leasehold::hold::{Action, CallerId, Event, Holding};
+use leasehold::lock::Priority;
 use leasehold::time::Instant;
 
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub(crate) struct Places {
     ids: BTreeMap<CallerId, String>,
     /// The end of each wait, by the sidecar's clock. One try has none.
     deadlines: BTreeMap<CallerId, Instant>,
+    /// Of those that have one (S33).
+    priorities: BTreeMap<CallerId, Priority>,
     /// A call with an id that has come, and of which is not known yet whether it repeats another.
     arriving: Option<CallerId>,
 }
@@ -24,6 +28,7 @@ impl Places {
             waiting: vec![VecDeque::new(); sidecars],
             ids: BTreeMap::new(),
             deadlines: BTreeMap::new(),
+            priorities: BTreeMap::new(),
             arriving: None,
         }
     }
@@ -33,6 +38,7 @@ impl Places {
         if !terms.wait.is_zero() {
             self.deadlines.insert(*caller, local + terms.wait);
         }
+        self.priorities.insert(*caller, terms.priority());
         if terms.request_id.is_empty() {
             self.waiting[sidecar].push_back(*caller);
         } else {
@@ -122,9 +128,10 @@ impl Places {
         self.waiting[sidecar].clear();
     }
 
-    /// S12: who came first is served first.
+    /// S12, S33: who came first is served first, of those of the greatest priority.
     pub(crate) fn served(&mut self, sidecar: usize, caller: CallerId) -> Result<(), String> {
-        let first = self.waiting[sidecar].front().copied();
+        let after = |caller: &&CallerId| Reverse(self.priorities.get(caller).copied());
+        let first = self.waiting[sidecar].iter().min_by_key(after).copied();
         self.stops_waiting(sidecar, caller);
         if first == Some(caller) {
             return Ok(());

@@ -51,6 +51,8 @@ pub(crate) struct Plan {
     pub(crate) trouble: u16,
     pub(crate) length: Duration,
     pub(crate) crossing: Crossing,
+    /// Callers have priorities, and locks of a share (S33, S34).
+    pub(crate) rivals: bool,
 }
 
 /// A number with which the schedules in `found.rs` stay what they were.
@@ -104,13 +106,18 @@ impl Plan {
             terms.max_hold = terms.max_hold.filter(|_| random.chance(300));
             terms.progress_timeout = terms.progress_timeout.filter(|_| random.chance(300));
         }
+        if self.rivals {
+            crate::rivals::place(&mut terms, random);
+        }
         terms
     }
 
     /// What the seed says: the plan, the number of sidecars, and their settings.
     pub(crate) fn drawn(chance: &Chance) -> (Self, usize, Settings) {
         let mut random = chance.of(About::Plan, 0, 0);
-        let mode = if random.below(8) == 0 { Mode::Clocks } else { Mode::Everything };
+        let rivals = chance.has_rivals();
+        let clocks = random.below(8) == 0 && !rivals;
+        let mode = if clocks { Mode::Clocks } else { Mode::Everything };
         let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
         let mut plan = Self {
             mode,
@@ -121,6 +128,7 @@ impl Plan {
             trouble: rate(1_000),
             length: Duration::from_secs(60 + u64::from(rate(240))),
             crossing: Crossing::drawn(chance, mode),
+            rivals,
         };
         if mode == Mode::Clocks {
             let Self { trouble, length, crossing, .. } = plan;
@@ -143,6 +151,7 @@ impl Plan {
             delay: 0,
             trouble: 0,
             length: Duration::ZERO,
+            rivals: false,
             crossing: Crossing {
                 moves: false,
                 late_writes: 0,

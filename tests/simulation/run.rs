@@ -61,6 +61,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     counts.insert("writes with an older token".to_owned(), world.checks.stale_writes);
     counts.insert("resumed after a hand-over".to_owned(), world.checks.hand_overs.resumed);
     counts.insert("clients".to_owned(), world.clients.len() as u64);
+    counts.insert("breaks for a rival".to_owned(), world.storage.rivals.breaks);
     let promises = &world.checks.promises;
     counts.insert("renewals that overlap".to_owned(), promises.overlapping);
     counts.insert("calls where the hold has left".to_owned(), promises.calls_at_left);

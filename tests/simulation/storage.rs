@@ -15,6 +15,7 @@ use leasehold::time::{Instant, UnixMillis};
 use crate::clock::EPOCH;
 use crate::due::Breaker;
 use crate::ledger::checkpoint_of;
+use crate::rivals::Rivals;
 use crate::truth::{Ended, Truth};
 
 /// The field of the record that the token stands in.
@@ -27,8 +28,8 @@ const SOON: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Storage {
-    locks: MemoryLocks,
-    path: LockPath,
+    pub(crate) locks: MemoryLocks,
+    pub(crate) path: LockPath,
     copy: Option<RecordCopy>,
     newest_lease: Option<LeaseId>,
     /// How far the clocks of its front ends are ahead, in milliseconds.
@@ -46,6 +47,7 @@ pub(crate) struct Storage {
     pub(crate) loose_saves: bool,
     /// A rule that a write broke.
     pub(crate) violation: Option<String>,
+    pub(crate) rivals: Rivals,
 }
 
 impl Storage {
@@ -65,6 +67,7 @@ impl Storage {
             loose: false,
             loose_saves: false,
             violation: None,
+            rivals: Rivals::default(),
         }
     }
 
@@ -90,6 +93,7 @@ impl Storage {
                 let acquire = Acquire { lease_id, duration, if_match: if_match.clone() };
                 let answer = self.locks.acquire(&self.path, &acquire, at, time);
                 if answer.is_ok() {
+                    self.rivals.acquired(lease_id);
                     truth.acquired(lease_id, self.newest_lease.replace(lease_id));
                 }
                 let answer = answer.map_err(|error| failure(&error)).map(|acquired| LeaseGranted {
@@ -133,6 +137,9 @@ impl Storage {
             Action::SendLook { request, note, .. } => {
                 let answer = self.look(*note, at, time);
                 Event::LookAnswered { request: *request, answer }
+            }
+            Action::SendBreak { request, if_match, rival, .. } => {
+                self.overrule(*request, (if_match, rival), now, truth)
             }
             other => panic!("not for the store: {other:?}"),
         }
@@ -332,7 +339,7 @@ fn millis_of(token: FencingToken) -> u64 {
 }
 
 /// What a store's error is to the machine, as the coordinator has it.
-fn failure(error: &StoreError) -> Failure {
+pub(crate) fn failure(error: &StoreError) -> Failure {
     match error {
         StoreError::Contended => Failure::Contended,
         StoreError::LeaseLost { how: LeaseEnd::Taken } | StoreError::NotHeld => Failure::Taken,
@@ -373,6 +380,9 @@ pub(crate) fn failed(action: &Action, failure: Failure) -> Option<Event> {
         }
         Action::SendLook { request, .. } => {
             Event::LookAnswered { request: *request, answer: Err(failure) }
+        }
+        Action::SendBreak { request, .. } => {
+            Event::BreakAnswered { request: *request, answer: Err(failure) }
         }
         _ => return None,
     })

@@ -255,6 +255,7 @@ impl World {
             _ => None,
         };
         let bug = self.bug;
+        let more = if self.plan.rivals { self.stand(index, &event, local) } else { None };
         let sidecar = &mut self.sidecars[index];
         if sidecar.machine.hold.needs_lease_id() {
             sidecar.lease_ids += 1;
@@ -270,7 +271,10 @@ impl World {
         }
         let before = sidecar.machine.hold.state();
         let is_resume = matches!(event, Event::ResumeAsked { .. }) || before == "resuming";
-        let actions = sidecar.machine.on(event, local);
+        let mut actions = sidecar.machine.on(event, local);
+        if let Some(more) = more.filter(|_| !sidecar.machine.hold.needs_lease_id()) {
+            actions.extend(sidecar.machine.on(more, local));
+        }
         let after = sidecar.machine.hold.state();
         sidecar.resumes = is_resume || after == "resuming";
         self.story.transition(before, after);
@@ -301,6 +305,7 @@ impl World {
         self.check_resume(&action);
         self.check_hand_over(index, &action);
         self.checks.told(look, &action);
+        self.check_unbroken(&action);
         self.note_promise(index, &action);
         self.check_token(&action);
         self.check_bound(&action);
