@@ -96,7 +96,7 @@ impl World {
     /// What the sidecar has of the share, and what it is told of its other locks: anything.
     pub(crate) fn stand(&mut self, index: usize, event: &Event, local: Instant) -> Option<Event> {
         let nanos = u64::try_from(self.now.as_nanos()).unwrap();
-        let mut random = SeededRandom::new(nanos ^ (index as u64) << 48);
+        let mut random = SeededRandom::new(nanos ^ ((index as u64) << 48));
         let hold = &mut self.sidecars[index].machine.hold;
         let arrives =
             matches!(event, Event::CallerArrived { terms, .. } if terms.share().is_some());
