@@ -1,11 +1,15 @@
 import asyncio
 import functools
 import inspect
+import signal
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fake import PATIENCE
+
+# What a shell runs in the background ignores SIGINT, and so would the samples that the tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
