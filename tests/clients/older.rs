@@ -63,7 +63,7 @@ pub(crate) async fn older_sidecar(driver: &mut Driver, sidecar: &mut Sidecar) {
     asking.is_refused_as_too_new("asks").await;
     driver.release("next").await;
 
-    let schedule = json!({ "function": "older", "every_ms": 60_000 });
+    let schedule = json!({ "function": "older", "every_ms": 60_000, "backoff_ms": 10_000 });
     asking.tell("asks", "runs", schedule).await;
     asking.is_refused_as_too_new("asks").await;
 

@@ -113,7 +113,7 @@ final class HoldCheckpoint {
             && (refusal.is(Reason.CHECKPOINT_UNKNOWN) || isUnanswered(refusal));
     return unknown
         ? new CheckpointUnknownException(grant.getLockPath(), (RefusedException) cause)
-        : cause;
+        : RefusedException.knowingCheckpoints(cause);
   }
 
   /** The connection broke, or brought no answer in time. */

@@ -138,14 +138,24 @@ public final class RefusedException extends LeaseholdException {
    * does not have the service (S37). One that has it, and no schedules, says why.
    */
   static Throwable knowingSchedules(Throwable error) {
-    boolean hasNoService =
+    return knowing("schedules", error);
+  }
+
+  /** The same of a sidecar without checkpoints, which does not have the call (S37). */
+  static Throwable knowingCheckpoints(Throwable error) {
+    return knowing("checkpoints", error);
+  }
+
+  private static Throwable knowing(String what, Throwable error) {
+    boolean isMissing =
         error instanceof RefusedException refusal
             && refusal.code == Status.Code.UNIMPLEMENTED
             && refusal.reasonName == null;
-    return hasNoService
+    return isMissing
         ? unsupported(
-            "the sidecar does not know schedules, because it is older than they are: update the"
-                + " sidecar")
+            "the sidecar does not know "
+                + what
+                + ", because it is older than they are: update the sidecar")
         : error;
   }
 
