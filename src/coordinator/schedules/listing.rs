@@ -30,9 +30,8 @@ impl Coordinator {
         visible: impl Fn(&LockRecord) -> bool + Send + Sync,
     ) -> Result<SchedulePage, CallError> {
         let prefix = self.shared.prefix(&under)?;
-        let place = page_token
-            .as_ref()
-            .and_then(|token| self.shared.pages.open(&format!("{PLANS}{prefix}"), token));
+        let of_plans = format!("{PLANS}{prefix}");
+        let place = page_token.as_ref().and_then(|token| self.shared.pages.open(&of_plans, token));
         if let Some(place) = place {
             let place = Some(place).filter(|place| !place.is_empty());
             return self.list_plans((prefix, page_size, place), &BTreeSet::new(), visible).await;
@@ -48,7 +47,7 @@ impl Coordinator {
         }
         let room = page_size.saturating_sub(schedules.len());
         if room == 0 {
-            let next = self.shared.pages.seal(&format!("{PLANS}{prefix}"), "");
+            let next = self.shared.pages.seal(&of_plans, "");
             return Ok(SchedulePage { schedules, next_page_token: Some(next) });
         }
         let rest = self.list_plans((prefix, room, None), &listed, visible).await?;

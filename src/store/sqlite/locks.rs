@@ -76,6 +76,9 @@ struct StoredNote {
 
 const LEASE: &str = "lease_id, lease_ms, lease_until, lease_boot, lease_broken";
 
+/// Rows by the lock that they are about, and where the next page begins.
+type Page<T> = (Vec<(LockPath, T)>, Option<String>);
+
 /// The values of these columns.
 type LeaseColumns<'a> =
     (Option<[u8; 16]>, Option<i64>, Option<i64>, Option<&'a String>, Option<bool>);
@@ -325,34 +328,41 @@ impl<'a> Locks<'a> {
     }
 
     pub(super) fn list(&self, request: &List) -> Result<Listing, SqliteError> {
+        let rows = format!("name, etag, fields, written_at, {LEASE} FROM locks");
+        let (locks, continuation) = self.page(&rows, request, |row| Ok(self.stored_of(row)?.0))?;
+        Ok(Listing { locks, continuation })
+    }
+
+    /// A page of these rows of a table that has a container and a name in each, in the order of their names, and where the
+    /// next page begins.
+    pub(super) fn page<T>(
+        &self,
+        rows: &str,
+        request: &List,
+        value_of: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Page<T>, SqliteError> {
         // Names compare byte by byte, so those with the prefix stand together.
         let sql = format!(
-            "SELECT name, etag, fields, written_at, {LEASE} FROM locks \
-             WHERE container = ? AND name >= ? AND name > ? ORDER BY name LIMIT ?"
+            "SELECT {rows} WHERE container = ? AND name >= ? AND name > ? ORDER BY name LIMIT ?"
         );
         let after = request.continuation.as_deref().unwrap_or_default();
-        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);
         let mut statement = self.prepare(&sql)?;
-        let mut rows = statement.query((
-            request.container.as_str(),
-            &request.prefix,
-            after,
-            limit.saturating_add(1),
-        ))?;
-        let mut locks: Vec<(LockPath, StoredLock)> = Vec::new();
+        let mut rows =
+            statement.query((request.container.as_str(), &request.prefix, after, limit))?;
+        let mut page: Vec<(LockPath, T)> = Vec::new();
         while let Some(row) = rows.next()? {
             let name: String = row.get("name")?;
             if !name.starts_with(&request.prefix) {
                 break;
             }
-            if locks.len() == request.limit {
-                let last = locks.last().map(|(path, _)| path.name().to_owned());
-                return Ok(Listing { locks, continuation: last });
+            if page.len() == request.limit {
+                let last = page.last().map(|(path, _)| path.name().to_owned());
+                return Ok((page, last));
             }
-            let path = LockPath::from_parts(&request.container, &name);
-            locks.push((path, self.stored_of(row)?.0));
+            page.push((LockPath::from_parts(&request.container, &name), value_of(row)?));
         }
-        Ok(Listing { locks, continuation: None })
+        Ok((page, None))
     }
 
     pub(super) fn delete(&self, path: &LockPath) -> Result<(), SqliteError> {

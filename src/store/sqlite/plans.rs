@@ -50,29 +50,8 @@ impl Locks<'_> {
     }
 
     pub(super) fn list_plans(&self, request: &List) -> Result<PlanListing, SqliteError> {
-        // Names compare byte by byte, so those with the prefix stand together.
-        let mut statement = self.prepare(
-            "SELECT name FROM plans WHERE container = ? AND name >= ? AND name > ? ORDER BY name LIMIT ?",
-        )?;
-        let after = request.continuation.as_deref().unwrap_or_default();
-        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX).saturating_add(1);
-        let mut rows =
-            statement.query((request.container.as_str(), &request.prefix, after, limit))?;
-        let mut names: Vec<String> = Vec::new();
-        let mut continuation = None;
-        while let Some(row) = rows.next()? {
-            let name: String = row.get(0)?;
-            if !name.starts_with(&request.prefix) {
-                break;
-            }
-            if names.len() == request.limit {
-                continuation = names.last().cloned();
-                break;
-            }
-            names.push(name);
-        }
-        let of = |name: &String| LockPath::from_parts(&request.container, name);
-        Ok(PlanListing { paths: names.iter().map(of).collect(), continuation })
+        let (plans, continuation) = self.page("name FROM plans", request, |_| Ok(()))?;
+        Ok(PlanListing { paths: plans.into_iter().map(|(path, ())| path).collect(), continuation })
     }
 
     /// Whatever its ETag: its lock is gone.
