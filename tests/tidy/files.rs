@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{Source, assert_none, root, sources};
 
-const MAX_LINES: usize = 400;
+const MAX_LINES: usize = 700;
 
 fn too_long(source: &Source) -> Option<String> {
     let lines = source.text.lines().count();
