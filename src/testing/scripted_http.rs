@@ -9,24 +9,37 @@ use tokio::net::{TcpListener, TcpStream};
 /// What is done with the next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// An answer without a body.
+    /// An answer.
     Answer {
         /// Its status.
         status: u16,
         /// Its headers, beside the length.
         headers: Vec<(String, String)>,
+        /// Its content.
+        body: String,
     },
     /// The connection is closed without an answer.
     Close,
 }
 
 impl Reply {
-    /// An answer with these headers.
+    /// An answer with these headers, and without content.
     #[must_use]
     pub fn new(status: u16, headers: &[(&str, &str)]) -> Self {
         let headers =
             headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self::Answer { status, headers }
+        Self::Answer { status, headers, body: String::new() }
+    }
+
+    /// The same answer with this content.
+    #[must_use]
+    pub fn with_body(self, body: &str) -> Self {
+        match self {
+            Self::Answer { status, headers, .. } => {
+                Self::Answer { status, headers, body: body.to_owned() }
+            }
+            Self::Close => Self::Close,
+        }
     }
 }
 
@@ -112,13 +125,15 @@ async fn serve(stream: TcpStream, state: Arc<Mutex<State>>) {
             state.asked.push(asked);
             state.replies.pop_front()
         };
-        let Some(Reply::Answer { status, headers }) = reply else { return };
-        let mut head = format!("HTTP/1.1 {status} Scripted\r\ncontent-length: 0\r\n");
+        let Some(Reply::Answer { status, headers, body }) = reply else { return };
+        let length = body.len();
+        let mut answer = format!("HTTP/1.1 {status} Scripted\r\ncontent-length: {length}\r\n");
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            answer.push_str(&format!("{name}: {value}\r\n"));
         }
-        head.push_str("\r\n");
-        if stream.write_all(head.as_bytes()).await.is_err() {
+        answer.push_str("\r\n");
+        answer.push_str(&body);
+        if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
     }

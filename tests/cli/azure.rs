@@ -31,6 +31,9 @@ async fn doctor_run_ls_and_gc_work_on_azure() {
     let checks = report.json()["checks"].clone();
     let versions = checks.as_array().unwrap().iter().find(|one| one["check"] == "blob versions");
     assert_eq!(versions.unwrap()["status"], "good", "{report:?}");
+    let kind = checks.as_array().unwrap().iter().find(|one| one["check"] == "namespace");
+    // The emulator does not tell; accounts do.
+    assert!(kind.unwrap()["detail"].as_str().unwrap().starts_with("unknown"), "{report:?}");
     let script = "echo $LEASEHOLD_FENCING_TOKEN; exit 3";
     let ran = on_azurite(&home, &["run", "-f", "job", "--", "sh", "-c", script]).await;
     assert_eq!(ran.code, 3, "{ran:?}");

@@ -54,7 +54,7 @@ fn reply() -> impl Strategy<Value = Reply> {
     ];
     prop_oneof![
         9 => (status, proptest::collection::vec(header(), 0..8))
-            .prop_map(|(status, headers)| Reply::Answer { status, headers }),
+            .prop_map(|(status, headers)| Reply::Answer { status, headers, body: String::new() }),
         1 => Just(Reply::Close),
     ]
 }
@@ -78,7 +78,7 @@ proptest! {
             let path = LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/fuzz");
             let lease_id = LeaseId::from_uuid(Uuid::parse_str(ID).unwrap());
             let exact = |status: u16, reply: &Reply| {
-                let Reply::Answer { status: given, headers } = reply else { return false };
+                let Reply::Answer { status: given, headers, .. } = reply else { return false };
                 *given == status
                     && headers.iter().any(|(name, value)| name == "x-ms-lease-id" && value == ID)
             };

@@ -16,6 +16,11 @@ use uuid::Uuid;
 /// instead of in the emulator, each in a container of its own, which stays.
 const REAL_ACCOUNT: &str = "LEASEHOLD_TEST_AZURE_CONNECTION_STRING";
 
+/// Its connection string, if one is named.
+pub(crate) fn real_account() -> Option<String> {
+    std::env::var(REAL_ACCOUNT).ok()
+}
+
 struct AzureBench {
     store: Arc<AzureStore>,
     container: Container,
@@ -32,7 +37,7 @@ const NO_SAS: &str = "writing from outside needs a SAS, which is made for the em
 impl Bench for AzureBench {
     async fn open(_case: &'static str) -> Self {
         static CASES: AtomicU32 = AtomicU32::new(0);
-        let real = std::env::var(REAL_ACCOUNT).ok();
+        let real = real_account();
         let container = match &real {
             Some(_) => format!("leasehold-test-{}", Uuid::new_v4().simple()),
             None => format!("case-{}", CASES.fetch_add(1, Ordering::Relaxed)),

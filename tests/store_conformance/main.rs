@@ -9,5 +9,6 @@
 mod azure;
 mod memory;
 mod processes;
+mod recordings;
 mod sqlite;
 mod wrapped;

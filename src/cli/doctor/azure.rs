@@ -2,10 +2,12 @@
 
 use super::report::{Finding, Report};
 use crate::lock::Container;
+use crate::store::StoreError;
 use crate::store::azure::{AzureStore, BlobHistory};
 
-/// Looks at what the account keeps that locks do not need.
+/// Looks at which kind of account it is, and at what it keeps that locks do not need.
 pub(super) async fn examine(account: &AzureStore, container: &Container, report: &mut Report) {
+    report.add(of_namespace(account.is_hierarchical(container).await));
     match account.blob_history(container).await {
         Ok(history) => {
             report.add(of_versions(history));
@@ -17,6 +19,26 @@ pub(super) async fn examine(account: &AzureStore, container: &Container, report:
             let advice = "no lock depends on it; old versions and deleted blobs cost money";
             report.add(Finding::warning("blob versions", error.chain(), advice));
         }
+    }
+}
+
+fn of_namespace(is_hierarchical: Result<Option<bool>, StoreError>) -> Finding {
+    let check = "namespace";
+    let unknown = |why: &str| {
+        let detail =
+            format!("unknown: {why}; az storage account show --query isHnsEnabled shows it");
+        Finding::good(check, detail)
+    };
+    match is_hierarchical {
+        Ok(Some(false)) => Finding::good(check, "flat: an account for blobs"),
+        Ok(Some(true)) => Finding::good(
+            check,
+            "hierarchical (Data Lake Storage): locks work; the folders of their names are directories, which are not \
+             listed as locks, and which gc leaves: docs/azure.md",
+        ),
+        Ok(None) => unknown("the service does not tell"),
+        // No lock depends on it.
+        Err(error) => unknown(&error.chain()),
     }
 }
 
@@ -62,6 +84,20 @@ mod tests {
     }
 
     const NONE: BlobHistory = BlobHistory { versions: false, deleted: None, deleted_days: None };
+
+    #[test]
+    fn the_kind_of_account_is_told_and_never_stands_in_the_way() {
+        for (answer, wanted) in [
+            (Ok(Some(false)), "flat"),
+            (Ok(Some(true)), "hierarchical (Data Lake Storage)"),
+            (Ok(None), "unknown: the service does not tell"),
+            (Err(StoreError::NotFound), "az storage account show --query isHnsEnabled"),
+        ] {
+            let found = shown(&of_namespace(answer));
+            assert_eq!(found["status"], "good");
+            assert!(found["detail"].as_str().unwrap().contains(wanted), "{found}");
+        }
+    }
 
     #[test]
     fn versions_are_told_with_their_cost_and_what_to_do() {

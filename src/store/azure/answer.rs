@@ -11,6 +11,7 @@ use azure_core::http::{Context, Etag, Request};
 use azure_core::time::parse_rfc7231;
 
 use super::error::Failure;
+use super::namespace;
 use crate::lock::{ETag, Fields, LeaseId};
 use crate::store::{LeaseState, StoreTime, StoredLock};
 use crate::time::UnixMillis;
@@ -101,6 +102,9 @@ pub(super) fn remaining(headers: &Headers) -> Result<Duration, Failure> {
 
 /// The lock as the headers of its blob show it.
 pub(super) fn stored_lock(headers: &Headers) -> Result<StoredLock, Failure> {
+    if namespace::is_directory(headers) {
+        return Err(Failure::Directory);
+    }
     let written_at = headers.get_optional_str(&LAST_MODIFIED).and_then(http_date);
     let lease = headers.get_optional_str(&LEASE_STATE).and_then(lease_state);
     Ok(StoredLock {

@@ -4,16 +4,16 @@ use crate::store::{BreakPeriod, Secret};
 use crate::testing::{Asked, Reply, ScriptedHttp, SimClock};
 use crate::time::UnixMillis;
 
-const ID: &str = "5b1c6e1a-0b0e-4c7e-9d1c-1f2a3b4c5d6e";
-const OTHER: &str = "00000000-0000-4000-8000-000000000000";
+pub(super) const ID: &str = "5b1c6e1a-0b0e-4c7e-9d1c-1f2a3b4c5d6e";
+pub(super) const OTHER: &str = "00000000-0000-4000-8000-000000000000";
 const KEY: &str = "c2VjcmV0LWtleS1vZi10aGUtYWNjb3VudA==";
 const DATE: (&str, &str) = ("date", "Fri, 15 Jan 2027 08:00:00 GMT");
 
-fn lease_id() -> LeaseId {
+pub(super) fn lease_id() -> LeaseId {
     LeaseId::parse(ID).unwrap()
 }
 
-fn path() -> LockPath {
+pub(super) fn path() -> LockPath {
     LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/h/job/~/FUNCTION")
 }
 
@@ -40,7 +40,7 @@ pub(super) async fn store_on(replies: Vec<Reply>) -> (AzureStore, ScriptedHttp, 
     (store, fake, clock)
 }
 
-fn acquire() -> Acquire {
+pub(super) fn acquire() -> Acquire {
     Acquire { lease_id: lease_id(), duration: std::time::Duration::from_secs(60), if_match: None }
 }
 

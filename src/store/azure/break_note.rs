@@ -10,7 +10,7 @@ use azure_storage_blob::models::{
 use percent_encoding::percent_decode_str;
 
 use super::error::{Failure, Request};
-use super::{AzureStore, answer, beside};
+use super::{AzureStore, answer, beside, namespace};
 use crate::lock::{ETag, FencingToken, Fields, LockPath, Priority, header_safe};
 use crate::store::{BreakNote, BreakPeriod, LeaseBroken, LeaseState, LeaseStore as _, StoreError};
 use crate::time::UnixMillis;
@@ -164,12 +164,15 @@ impl AzureStore {
         let read = async {
             let answer = blob.get_properties(None).await?;
             let headers = answer.headers();
-            Ok((from_metadata(&answer::fields(headers)), answer::etag(headers)?))
+            if namespace::is_directory(headers) {
+                return Ok(None);
+            }
+            Ok(Some((from_metadata(&answer::fields(headers)), answer::etag(headers)?)))
         };
         let read = read.await;
         self.note(watch, &read);
         match read.map_err(|failure| self.error(Request::ReadNote, failure)) {
-            Ok(read) => Ok(Some(read)),
+            Ok(read) => Ok(read),
             Err(StoreError::NotFound) => Ok(None),
             Err(error) => Err(error),
         }

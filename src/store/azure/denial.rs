@@ -121,7 +121,8 @@ const fn sas_permissions(request: Request) -> &'static str {
         | Request::ReadTimerStatus
         | Request::WriteTimerStatus
         | Request::List
-        | Request::Check => {
+        | Request::Check
+        | Request::ReadAccount => {
             "the shared access signature lacks a permission; the sidecar needs read, write and list (rwl)"
         }
     }

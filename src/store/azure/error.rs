@@ -31,6 +31,9 @@ pub(super) enum Failure {
     /// Something answered, but not the service, or not as it does (S7).
     #[error("the answer is invalid: {0}")]
     Unbelievable(&'static str),
+    /// A directory has the name: an account with a hierarchical namespace shows it as a blob.
+    #[error("what has that name is a directory")]
+    Directory,
     /// There is no token to send the request with.
     #[error(transparent)]
     SignIn(SignInError),
@@ -155,6 +158,7 @@ pub(super) enum Request {
     List,
     Delete,
     Check,
+    ReadAccount,
 }
 
 impl Request {
@@ -179,6 +183,7 @@ impl Request {
             Self::List => "list the locks",
             Self::Delete => "delete the lock",
             Self::Check => "look for the container",
+            Self::ReadAccount => "read the account's kind",
         }
     }
 
@@ -200,7 +205,8 @@ impl Request {
             | Self::Read
             | Self::List
             | Self::Delete
-            | Self::Check => false,
+            | Self::Check
+            | Self::ReadAccount => false,
         }
     }
 }
@@ -218,7 +224,9 @@ impl Failure {
     pub(super) fn code(&self) -> &str {
         match self {
             Self::Refused(refusal) => &refusal.code,
-            Self::Unanswered { .. } | Self::Unbelievable(_) | Self::SignIn(_) => "",
+            Self::Unanswered { .. } | Self::Unbelievable(_) | Self::Directory | Self::SignIn(_) => {
+                ""
+            }
         }
     }
 
@@ -232,6 +240,13 @@ impl Failure {
             }
             Self::Unbelievable(_) => {
                 return StoreError::Unavailable { sent: true, source: Box::new(self) };
+            }
+            Self::Directory => {
+                return StoreError::Fatal {
+                    advice: "choose another name or prefix for the lock, or delete the directory"
+                        .to_owned(),
+                    source: Box::new(self),
+                };
             }
             Self::SignIn(SignInError::Refused { .. }) => {
                 return StoreError::Denied {

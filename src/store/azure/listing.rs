@@ -9,12 +9,12 @@ use futures_util::StreamExt as _;
 
 use super::answer;
 use super::error::Failure;
-use super::{beside, plan};
+use super::{beside, namespace, plan};
 use crate::lock::{Container, ETag, LockPath};
 use crate::store::{LeaseState, List, Listing, PlanListing, StoreTime, StoredLock};
 use crate::time::UnixMillis;
 
-/// The page of `request`. A page without a lock, of notes and plans only, is passed over.
+/// The page of `request`. A page without a lock, of notes, plans and directories only, is passed over.
 pub(super) async fn list(client: &BlobContainerClient, request: &List) -> Result<Listing, Failure> {
     let mut continuation = request.continuation.clone();
     loop {
@@ -54,7 +54,7 @@ async fn page(
     Ok(Listing { locks, continuation: page.continuation })
 }
 
-/// A page as the service lists it.
+/// A page as the service lists it, without directories.
 struct Blobs {
     items: Vec<BlobItem>,
     time: StoreTime,
@@ -79,7 +79,13 @@ async fn blobs(
     let time = answer::time(answer.headers())?;
     let page = answer.into_model()?;
     let continuation = page.next_marker.filter(|marker| !marker.is_empty());
-    Ok(Blobs { items: page.blob_items, time, continuation })
+    let items = page.blob_items.into_iter().filter(|item| !is_directory(item)).collect();
+    Ok(Blobs { items, time, continuation })
+}
+
+fn is_directory(item: &BlobItem) -> bool {
+    let metadata = item.metadata.as_ref().and_then(|metadata| metadata.values.as_ref());
+    metadata.is_some_and(namespace::is_listed_directory)
 }
 
 fn lock(

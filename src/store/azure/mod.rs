@@ -18,6 +18,7 @@ mod denial;
 mod error;
 mod history;
 mod listing;
+mod namespace;
 mod plan;
 mod sas;
 mod second_try;
@@ -378,6 +379,8 @@ impl LeaseStore for AzureStore {
     }
 }
 
+#[cfg(test)]
+mod lease_vectors_tests;
 #[cfg(test)]
 #[path = "answers_tests.rs"]
 mod tests;

@@ -9,7 +9,7 @@ use azure_storage_blob::models::{
 };
 
 use super::error::{Failure, Request};
-use super::{AzureStore, answer, beside};
+use super::{AzureStore, answer, beside, namespace};
 use crate::lock::{ETag, LockPath, MAX_PLAN_BYTES};
 use crate::store::plan::{check_plan, too_long};
 use crate::store::{PlanRead, PlanWritten, Source, StoreError, StoredPlan};
@@ -39,6 +39,9 @@ impl AzureStore {
         let told = |failure| self.error(Request::ReadPlan, failure);
         let etag = answer::etag(&headers).map_err(told)?;
         let time = answer::time(&headers).map_err(told)?;
+        if namespace::is_directory(&headers) {
+            return Err(no_plan(path, Failure::Directory.into()));
+        }
         if bytes.len() > MAX_PLAN_BYTES {
             return Err(no_plan(path, too_long().into()));
         }
@@ -126,11 +129,12 @@ impl AzureStore {
     pub(super) async fn find_plan(&self, path: &LockPath) -> Result<Option<ETag>, StoreError> {
         let found = async {
             let answer = self.plan_blob(path).get_properties(None).await?;
-            answer::etag(answer.headers())
+            let is_directory = namespace::is_directory(answer.headers());
+            answer::etag(answer.headers()).map(|etag| (!is_directory).then_some(etag))
         };
         let watch = self.containers.watch(path.container());
         match self.answer(watch, Request::ReadPlan, found.await) {
-            Ok(etag) => Ok(Some(etag)),
+            Ok(etag) => Ok(etag),
             Err(StoreError::NotFound) => Ok(None),
             Err(error) => Err(error),
         }

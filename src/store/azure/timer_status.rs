@@ -8,7 +8,7 @@ use azure_storage_blob::models::{
 };
 
 use super::error::{Failure, Request};
-use super::{AzureStore, answer};
+use super::{AzureStore, answer, namespace};
 use crate::lock::{ETag, MAX_TIMER_STATUS_BYTES, TimerPath};
 use crate::store::timer::check_status;
 use crate::store::{StoreError, StoredTimer, TimerRead, TimerWritten};
@@ -35,10 +35,14 @@ impl AzureStore {
         };
         let etag = answer::etag(&headers).map_err(told)?;
         let time = answer::time(&headers).map_err(told)?;
-        let text = String::from_utf8(bytes).map_err(|error| StoreError::Fatal {
+        let no_status = |source| StoreError::Fatal {
             advice: format!("is the blob {timer} the status of a timer?"),
-            source: error.into(),
-        })?;
+            source,
+        };
+        if namespace::is_directory(&headers) {
+            return Err(no_status(Failure::Directory.into()));
+        }
+        let text = String::from_utf8(bytes).map_err(|error| no_status(error.into()))?;
         Ok(TimerRead { status: Some(StoredTimer { etag, text }), time })
     }
 
