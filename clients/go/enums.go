@@ -154,6 +154,9 @@ const (
 	ReleaseOutcomeAlreadyReleased ReleaseOutcome = "ALREADY_RELEASED"
 	// ReleaseOutcomeResting says that the hold is over, and the lock rests because of MinHold.
 	ReleaseOutcomeResting ReleaseOutcome = "RESTING"
+	// ReleaseOutcomeNotConfirmed says that the store did not confirm the release before the lease expired. The lock is
+	// available, and it is not known whether the hold lasted until its release.
+	ReleaseOutcomeNotConfirmed ReleaseOutcome = "NOT_CONFIRMED"
 )
 
 // TokenStatus is what a fencing token is, compared with the newest of its lock. A status that this version of the

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
 use super::Coordinator;
-use super::caller::{Caller, HoldStream, Presence, STREAM_BUFFER, Sink};
+use super::caller::{Caller, HoldStream, Presence, Sink};
 use super::error::CallError;
 use super::hold_event::HoldEvent;
 use super::occurrences::Named;
 use super::request::HoldRequest;
 use super::task::Command;
 use super::trace::{Asked, TraceEnd, TraceHandle};
+use super::unread::unread;
 use crate::hold::{Brought, Terms};
 use crate::lock::{HostId, LockPath, Permit, Permits, Record};
 use crate::schedule::check_key;
@@ -35,7 +34,7 @@ impl Coordinator {
         request: &HoldRequest,
         brought: Option<Brought>,
     ) -> Result<HoldStream, CallError> {
-        let (sender, events) = mpsc::channel(STREAM_BUFFER);
+        let (sender, events) = unread();
         let presence = self.arrive(request, Sink::Stream(sender), brought)?;
         Ok(HoldStream { events, presence })
     }
@@ -49,7 +48,7 @@ impl Coordinator {
         lease_duration: Duration,
         brought: Brought,
     ) -> Result<Settling, CallError> {
-        let (sender, events) = mpsc::channel(STREAM_BUFFER);
+        let (sender, events) = unread();
         let terms = Terms {
             lease_duration,
             wait: Duration::ZERO,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::Shared;
 use super::error::CallError;
@@ -10,6 +10,7 @@ use super::hold_event::HoldEvent;
 use super::request::Outcome;
 use super::task::Command;
 use super::trace::TraceHandle;
+use super::unread::{Teller, Unread};
 use crate::hold::{CallerId, Granted, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit};
 use crate::time::Instant;
@@ -45,11 +46,8 @@ pub(super) enum Sink {
     /// A unary call: one answer; empty once it was given.
     Unary(Option<oneshot::Sender<Result<Outcome, CallError>>>),
     /// A stream.
-    Stream(mpsc::Sender<HoldEvent>),
+    Stream(Teller<HoldEvent>),
 }
-
-/// Events that a stream may lag behind before it is taken for silent.
-pub(super) const STREAM_BUFFER: usize = 32;
 
 impl Sink {
     pub(super) const fn is_stream(&self) -> bool {
@@ -66,17 +64,12 @@ impl Sink {
         }
     }
 
-    /// Sends an event to a stream. False if it is too far behind to be told. There is always room for the last event.
-    pub(super) fn event(&self, event: HoldEvent) -> bool {
-        let Self::Stream(events) = self else { return true };
-        if events.capacity() <= 1 && !event.is_last() {
-            // A newer validity or place is coming; whoever reads this late is better served by it.
-            let is_repeated = matches!(event, HoldEvent::Renewed(_) | HoldEvent::Waiting { .. });
-            return is_repeated || events.is_closed();
+    /// Sends an event to a stream.
+    pub(super) fn event(&self, event: HoldEvent) {
+        if let Self::Stream(events) = self {
+            let told = events.tell(event);
+            debug_assert!(told, "one of each kind is unread at the most");
         }
-        // One that is closed has told so itself.
-        let _ = events.try_send(event);
-        true
     }
 }
 
@@ -137,7 +130,7 @@ impl Drop for Presence {
 /// has.
 #[derive(Debug)]
 pub struct HoldStream {
-    pub(super) events: mpsc::Receiver<HoldEvent>,
+    pub(super) events: Unread<HoldEvent>,
     pub(super) presence: Presence,
 }
 
@@ -152,7 +145,7 @@ impl HoldStream {
         &mut self,
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<HoldEvent>> {
-        let event = std::task::ready!(self.events.poll_recv(context));
+        let event = std::task::ready!(self.events.poll_next(context));
         if event.as_ref().is_none_or(HoldEvent::is_last) {
             self.presence.done();
         }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::error::CallError;
 use super::request::{BusyAnswer, Extended, Grant, LockRecord, Released, Validity};
+use super::unread::Telling;
 use crate::hold::{LossReason, StoreFailureKind};
 use crate::schedule::Ended;
 use crate::store::BreakNote;
@@ -100,5 +101,16 @@ impl HoldEvent {
             | Self::Revoked { .. }
             | Self::Draining { .. } => false,
         }
+    }
+}
+
+impl Telling for HoldEvent {
+    /// Each kind says what is true now: who reads late needs the newest only.
+    fn supersedes(&self, unread: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(unread)
+    }
+
+    fn is_last(&self) -> bool {
+        Self::is_last(self)
     }
 }

@@ -49,12 +49,13 @@ mod tests;
 mod timers;
 mod trace;
 mod turned_away;
+mod unread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
@@ -90,7 +91,7 @@ pub use crate::hold::{LossReason, PriorityStatus, StoreFailure, StoreFailureKind
 pub use crate::schedule::Outcome as RunOutcome;
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
-use caller::{Caller, Presence, STREAM_BUFFER, Sink};
+use caller::{Caller, Presence, Sink};
 use inbox::Inbox;
 use journal::Journal;
 use pacing::Gate;
@@ -230,7 +231,7 @@ impl Coordinator {
     /// # Errors
     /// When the request cannot be queued.
     pub fn hold(&self, request: &HoldRequest) -> Result<HoldStream, CallError> {
-        let (sender, events) = mpsc::channel(STREAM_BUFFER);
+        let (sender, events) = unread::unread();
         // A repeated stream is another hold: its life line is its own.
         let request = HoldRequest { request_id: String::new(), ..request.clone() };
         let presence = self.arrive(&request, Sink::Stream(sender), None)?;
@@ -254,7 +255,7 @@ impl Coordinator {
         let mut resumed = resume_token::read(request, self.shared.clock.as_ref())?;
         resumed.set_sidecar(&self.shared.settings.sidecar);
         let (path, permit) = self.shared.permit_of(&self.shared.own(resumed.path)?);
-        let (sender, events) = mpsc::channel(STREAM_BUFFER);
+        let (sender, events) = unread::unread();
         let terms = Arc::clone(&resumed.resume.terms);
         let arrived = self.shared.clock.now();
         let trace = self.shared.observer.follow(&Asked {

@@ -350,16 +350,9 @@ impl Task {
         }
     }
 
-    pub(super) fn send_event(&mut self, id: CallerId, event: HoldEvent) {
-        let told = self.callers.get(&id).is_none_or(|caller| caller.sink.event(event));
-        if !told {
-            // S14: a client that does not read may be paused and not know; it gets no more, and may resume.
-            let path = self.path_at(id);
-            tracing::warn!(lock = %path, "a holder's stream is too far behind and is ended");
-            if let Some(caller) = self.callers.get_mut(&id) {
-                caller.sink = super::caller::Sink::Unary(None);
-            }
-            self.inbox.send(super::task::Command::Disconnected(id));
+    pub(super) fn send_event(&self, id: CallerId, event: HoldEvent) {
+        if let Some(caller) = self.callers.get(&id) {
+            caller.sink.event(event);
         }
     }
 }

@@ -270,7 +270,7 @@ impl Hold {
         self.store_failure = None;
         let delay = self.poll_delay(retry.duration, output.now);
         self.state = State::Idle { not_before: output.now + delay, retry: Some(Box::new(retry)) };
-        self.tell_still_taken(output);
+        self.tell_taken(output);
     }
 
     pub(super) fn poll_delay(&mut self, lease_duration: Duration, now: Instant) -> Duration {

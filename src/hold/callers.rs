@@ -10,7 +10,7 @@ use super::releasing::Step;
 use super::tenure::LONGEST_STAND_BACK;
 use super::waiters::Waiter;
 use super::{Hold, State};
-use crate::lock::{FencingToken, Priority, Record};
+use crate::lock::{Priority, Record};
 use crate::time::Instant;
 
 impl Hold {
@@ -76,18 +76,8 @@ impl Hold {
 
     /// Those who came while a try was under way are told once it is known that they wait.
     fn tell_untold(&mut self, output: &mut Output) {
-        let token = self.newest_token();
-        while let Some((caller, place)) = self.waiters.tell_next(token) {
+        while let Some((caller, place)) = self.waiters.tell_next() {
             output.push(Action::TellWaiting { caller, place });
-        }
-    }
-
-    fn newest_token(&self) -> Option<FencingToken> {
-        match &self.state {
-            State::Held(held) => Some(held.token),
-            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                self.memory.known.as_ref()?.token()
-            }
         }
     }
 
@@ -135,28 +125,17 @@ impl Hold {
 
     /// Who waits for long is told so again, whatever has changed.
     pub(super) fn repeat_waiting(&mut self, output: &mut Output) {
-        if !self.waiters.is_repeat_due(output.now) {
-            return;
-        }
-        let token = self.newest_token();
-        for (caller, place) in self.waiters.tell_again(token, output.now) {
-            output.push(Action::TellWaiting { caller, place });
+        if self.waiters.is_repeat_due(output.now) {
+            for (caller, place) in self.waiters.tell_again(output.now) {
+                output.push(Action::TellWaiting { caller, place });
+            }
         }
     }
 
-    /// Somebody has the lock now: one try is over, and the others wait.
+    /// Somebody has the lock: one try is over, and the others wait.
     pub(super) fn tell_taken(&mut self, output: &mut Output) {
         self.tell_busy_one_tries(output);
         self.tell_untold(output);
-    }
-
-    /// Somebody still has the lock: one try is over, and the others are told what has changed.
-    pub(super) fn tell_still_taken(&mut self, output: &mut Output) {
-        self.tell_busy_one_tries(output);
-        let token = self.newest_token();
-        for (caller, place) in self.waiters.tell_changed(token) {
-            output.push(Action::TellWaiting { caller, place });
-        }
     }
 
     fn tell_busy_one_tries(&mut self, output: &mut Output) {

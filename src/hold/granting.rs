@@ -375,7 +375,7 @@ impl Hold {
                 self.memory.known = None;
                 let not_before = output.now + self.poll_delay(lease.duration, output.now);
                 self.state = State::Idle { not_before, retry: None };
-                return self.tell_still_taken(output);
+                return self.tell_taken(output);
             }
             Failure::Refused(store_failure) => {
                 self.fail_all(&store_failure, output);

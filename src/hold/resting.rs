@@ -80,13 +80,13 @@ impl Hold {
         };
         self.store_failure = None;
         self.state = State::Idle { not_before: free_at, retry: Some(Box::new(retry)) };
-        self.tell_still_taken(output);
+        self.tell_taken(output);
         None
     }
 
     /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
     pub(super) fn rest_until(&mut self, lease: Leased, free_at: Instant, output: &mut Output) {
-        self.tell_still_taken(output);
+        self.tell_taken(output);
         let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.last_sent);
         self.release(Releasing { not_before: Some(free_at), ..releasing }, output);
     }

@@ -193,7 +193,7 @@ impl Hold {
         let not_before = output.now + delay;
         self.store_failure = None;
         self.state = State::Idle { not_before, retry: Some(Box::new(retry)) };
-        self.tell_still_taken(output);
+        self.tell_taken(output);
         None
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::{CallerId, Terms};
-use crate::lock::{FencingToken, Priority};
+use crate::lock::Priority;
 use crate::time::Instant;
 
 /// A caller that waits for the lock.
@@ -18,21 +18,17 @@ pub(crate) struct Waiter {
     /// Since when it waits (S33, S34).
     pub(crate) since: Instant,
     deadline: Instant,
-    /// The place and the newest token that it was told last.
-    told: Option<Told>,
 }
 
-/// Whoever waits hears so again after this at the latest: one that hears nothing takes its connection for dead, and a
-/// proxy may close it. A little under the 30 s that callers are promised.
+/// Whoever waits hears so again after this, and not before, whatever has changed: a queue that is told of each hand-off is
+/// served the more slowly the longer it is (S31). One that hears nothing takes its connection for dead, and a proxy may
+/// close it. A little under the 30 s that callers are promised.
 const REPEAT: Duration = Duration::from_secs(25);
-
-/// A place in the queue, and the newest token of the lock.
-type Told = (usize, Option<FencingToken>);
 
 impl Waiter {
     pub(crate) fn new(caller: CallerId, terms: Arc<Terms>, now: Instant) -> Self {
         let deadline = now + terms.wait;
-        Self { caller, terms, since: now, deadline, told: None }
+        Self { caller, terms, since: now, deadline }
     }
 
     /// A wait of zero is one try: it ends with the next answer, not with the clock (S12).
@@ -53,7 +49,7 @@ struct Queue {
     request_ids: BTreeMap<String, Ticket>,
     deadlines: BTreeSet<(Instant, Ticket)>,
     one_tries: BTreeSet<Ticket>,
-    /// Those who were not told yet that they wait: they came while it was not known whether they would.
+    /// Those who wait and were not told yet: they came while it was not known whether they would.
     untold: BTreeSet<Ticket>,
     next: u64,
     /// When all are told once more that they wait.
@@ -147,24 +143,17 @@ impl Waiters {
     }
 
     /// Who was not told yet that it waits, and its place; from now on it was.
-    pub(crate) fn tell_next(&mut self, token: Option<FencingToken>) -> Option<(CallerId, usize)> {
+    pub(crate) fn tell_next(&mut self) -> Option<(CallerId, usize)> {
         let queue = self.0.as_mut()?;
         let ticket = queue.untold.pop_first()?;
         let place = queue.waiters.range(..=ticket).count();
-        let waiter = queue.waiters.get_mut(&ticket)?;
-        waiter.told = Some((place, token));
+        let waiter = queue.waiters.get(&ticket)?;
         Some((waiter.caller, place))
     }
 
-    /// All whose place, or what they know of the holder, is not what they were told last; from now on it was.
-    pub(crate) fn tell_changed(
-        &mut self,
-        token: Option<FencingToken>,
-    ) -> impl Iterator<Item = (CallerId, usize)> {
-        self.places().filter_map(move |(waiter, place)| {
-            let told = waiter.told.replace((place, token));
-            (told != Some((place, token))).then_some((waiter.caller, place))
-        })
+    /// Whether there is somebody who was not told yet that it waits.
+    pub(crate) fn has_untold(&self) -> bool {
+        self.0.as_ref().is_some_and(|queue| !queue.untold.is_empty())
     }
 
     /// Whether all are to be told once more that they wait.
@@ -175,30 +164,18 @@ impl Waiters {
 
     /// All who wait, and their places; from now on they were told. Also those who came while it was not known whether they
     /// would wait: they have.
-    pub(crate) fn tell_again(
-        &mut self,
-        token: Option<FencingToken>,
-        now: Instant,
-    ) -> impl Iterator<Item = (CallerId, usize)> {
+    pub(crate) fn tell_again(&mut self, now: Instant) -> impl Iterator<Item = (CallerId, usize)> {
         if let Some(queue) = &mut self.0 {
             queue.repeat_at = Some(now + REPEAT);
-        }
-        self.places().filter(|(waiter, _)| !waiter.is_one_try()).map(move |(waiter, place)| {
-            waiter.told = Some((place, token));
-            (waiter.caller, place)
-        })
-    }
-
-    /// All who wait, each with its place, to be told that.
-    fn places(&mut self) -> impl Iterator<Item = (&mut Waiter, usize)> {
-        let queue = self.0.iter_mut().flat_map(|queue| {
             queue.untold.clear();
-            queue.waiters.values_mut()
-        });
-        queue.zip(1..)
+        }
+        let places = self.each().zip(1..);
+        places
+            .filter(|(waiter, _)| !waiter.is_one_try())
+            .map(|(waiter, place)| (waiter.caller, place))
     }
 
-    pub(super) fn has_one_try(&self) -> bool {
+    pub(crate) fn has_one_try(&self) -> bool {
         self.0.as_ref().is_some_and(|queue| !queue.one_tries.is_empty())
     }
 
@@ -248,12 +225,12 @@ impl Queue {
             self.one_tries.insert(ticket);
         } else {
             self.deadlines.insert((waiter.deadline, ticket));
+            self.untold.insert(ticket);
         }
         if !waiter.terms.request_id.is_empty() {
             self.request_ids.insert(waiter.terms.request_id.clone(), ticket);
         }
         self.callers.insert(waiter.caller, ticket);
-        self.untold.insert(ticket);
         self.waiters.insert(ticket, waiter);
         debug_assert_eq!(self.waiters.len(), self.callers.len(), "a caller waits once");
         ticket

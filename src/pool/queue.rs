@@ -119,7 +119,7 @@ impl Pool {
     pub(super) fn answer_one_tries(&mut self, output: &mut Output) {
         let now = output.now;
         let over = |pool: &Self| {
-            let shared = pool.shared.as_ref()?;
+            let shared = pool.shared.as_ref().filter(|shared| shared.waiters.has_one_try())?;
             let tried = |permit| {
                 shared.chooser.is_tried(permit) || pool.readiness(permit) == Readiness::InUse
             };
@@ -186,28 +186,30 @@ impl Pool {
         self.machines.get(permit).map_or(Readiness::Idle { from: None }, Hold::readiness)
     }
 
-    /// Who has waited for long, or whose place is another, is told so.
+    /// Who waits is told so once it is known, and again after long; never because a permit was handed on (S31).
     pub(super) fn tell_waiting(&mut self, output: &mut Output) {
         let Some(shared) = &mut self.shared else { return };
         if shared.waiters.is_repeat_due(output.now) {
-            for (caller, place) in shared.waiters.tell_again(None, output.now) {
+            for (caller, place) in shared.waiters.tell_again(output.now) {
                 output.push(Permit::FIRST, Action::TellWaiting { caller, place });
             }
         }
-        // Before each permit was tried it is not known whether they wait.
-        let Some(front) = shared.waiters.front() else { return };
-        let known = front.terms.permits().each().all(|permit| {
-            shared.chooser.is_tried(permit)
-                || self
-                    .machines
-                    .get(permit)
-                    .is_some_and(|hold| hold.readiness() == Readiness::InUse)
-        });
-        if known {
-            for (caller, place) in shared.waiters.tell_changed(None) {
+        if self.is_known_to_wait() {
+            let next = |pool: &mut Self| pool.shared.as_mut()?.waiters.tell_next();
+            while let Some((caller, place)) = next(self) {
                 output.push(Permit::FIRST, Action::TellWaiting { caller, place });
             }
         }
+    }
+
+    /// Before each permit was tried it is not known whether those who have come must wait.
+    fn is_known_to_wait(&self) -> bool {
+        let Some(shared) = self.shared.as_ref().filter(|shared| shared.waiters.has_untold()) else {
+            return false;
+        };
+        let taken =
+            |permit| shared.chooser.is_tried(permit) || self.readiness(permit) == Readiness::InUse;
+        shared.waiters.front().is_some_and(|front| front.terms.permits().each().all(taken))
     }
 }
 

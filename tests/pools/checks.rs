@@ -18,7 +18,11 @@ pub(crate) struct Belief {
 #[derive(Clone, Debug)]
 struct Waiting {
     permits: Permits,
+    since: Duration,
     deadline: Duration,
+    /// How often it was told that it waits, and when it was told last or came.
+    told: u32,
+    heard: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +39,9 @@ pub(crate) struct Checks {
 
 /// By how much an answer may be late: the longest that a sidecar is busy with a request.
 const LATE: Duration = Duration::from_secs(30);
+/// How often all who wait are told so again (S31), and what callers are promised.
+const REPEAT: Duration = Duration::from_secs(25);
+const PROMISE: Duration = Duration::from_secs(30);
 /// For how long a lease of 15 s may be had without a grant or a release: until its validity is over.
 const UNUSED: Duration = Duration::from_millis(14_500);
 
@@ -43,8 +50,32 @@ impl Checks {
         self.violation.get_or_insert(what);
     }
 
-    pub(crate) fn arrived(&mut self, caller: CallerId, permits: Permits, deadline: Duration) {
-        self.waiting.insert(caller, Waiting { permits, deadline });
+    pub(crate) fn arrived(
+        &mut self,
+        caller: CallerId,
+        permits: Permits,
+        (since, deadline): (Duration, Duration),
+    ) {
+        let waiting = Waiting { permits, since, deadline, told: 0, heard: since };
+        self.waiting.insert(caller, waiting);
+    }
+
+    pub(crate) fn waits(&self, caller: CallerId) -> bool {
+        self.waiting.contains_key(&caller)
+    }
+
+    /// The caller was told that it waits: once, and then with all others each 25 s (S31).
+    pub(crate) fn told_to_wait(&mut self, caller: CallerId, now: Duration) {
+        let Some(waiting) = self.waiting.get_mut(&caller) else {
+            return self.violate(format!("S31: {caller:?} was told to wait, and did not wait"));
+        };
+        waiting.told += 1;
+        waiting.heard = now;
+        let most = 2 + (now - waiting.since).as_secs() / REPEAT.as_secs();
+        if u64::from(waiting.told) > most {
+            let what = format!("S31: {caller:?} was told too often that it waits: {waiting:?}");
+            self.violate(what);
+        }
     }
 
     /// The caller was told why it gets nothing, or has gone.
@@ -136,6 +167,13 @@ impl Checks {
         let late = self.waiting.iter().find(|(_, waiting)| waiting.deadline + LATE < now);
         if let Some((caller, waiting)) = late {
             let what = format!("S12: {caller:?} was not answered: {waiting:?}");
+            self.violate(what);
+        }
+        let silent = self.waiting.iter().find(|(_, waiting)| {
+            waiting.deadline > waiting.since && waiting.heard + PROMISE < now.min(waiting.deadline)
+        });
+        if let Some((caller, waiting)) = silent {
+            let what = format!("S31: {caller:?} waits and hears nothing: {waiting:?}");
             self.violate(what);
         }
         let kept = self.unused.iter().find(|(_, since)| **since + UNUSED < now);

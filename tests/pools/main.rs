@@ -38,12 +38,13 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// What must have occurred, or the schedules say nothing.
-const MUST_OCCUR: [&str; 9] = [
+const MUST_OCCUR: [&str; 10] = [
     "a grant of permit 0",
     "a grant of another permit",
     "a grant to a plain caller",
     "a hand-off",
     "busy",
+    "a caller was told that it waits",
     "a caller left",
     "a request lost",
     "a sidecar crashed",

@@ -15,15 +15,18 @@ pub(crate) enum Bug {
     LeaverKept,
     /// The path of each permit above the first is that of permit 1 in one sidecar (S28).
     PermitsMixedUp,
+    /// Whenever a permit is handed on, all who wait are told their places (S31).
+    AllToldAtHandOff,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::DoubleGrant,
         Self::FirstPermitOffPlainPath,
         Self::LimitReadAtRelease,
         Self::LateGrantKept,
         Self::LeaverKept,
         Self::PermitsMixedUp,
+        Self::AllToldAtHandOff,
     ];
 }

@@ -264,6 +264,50 @@ fn s10_s31_no_sidecar_starves_at_a_pool() {
     }
 }
 
+/// How many grants there are in a minute in which each holder releases after 100 ms while 800 callers wait, and how often
+/// these are told that they wait.
+fn hand_offs(permits: u32) -> (usize, usize) {
+    let mut rig = Rig::new();
+    for caller in 1..=800 {
+        rig.arrive(hold::CallerId(caller), terms(permits, secs(3_600)));
+    }
+    let end = rig.now + secs(60);
+    let (mut grants, mut waits, mut callers) = (0, 0, 800);
+    while rig.now < end {
+        let held: Vec<_> = rig.pool.holdings().map(|(_, holding)| holding.caller).collect();
+        for caller in held {
+            rig.release(caller);
+            callers += 1;
+            rig.arrive(hold::CallerId(callers), terms(permits, secs(3_600)));
+        }
+        rig.pass(millis(100));
+        for action in rig.told() {
+            match action {
+                Action::At { action: hold::Action::TellGranted { .. }, .. } => grants += 1,
+                Action::At { action: hold::Action::TellWaiting { .. }, .. } => waits += 1,
+                _ => {}
+            }
+        }
+    }
+    (grants, waits)
+}
+
+#[test]
+fn s31_a_pool_hands_on_as_a_lock_does_and_tells_each_waiter_once_and_each_25_s() {
+    let (of_lock, told_at_lock) = hand_offs(1);
+    assert!(of_lock >= 450, "{of_lock} grants in a minute at a lock");
+    for permits in [2, 4] {
+        let (of_pool, told_at_pool) = hand_offs(permits);
+        let wanted = of_lock * usize::try_from(permits).unwrap() * 9 / 10;
+        assert!(of_pool >= wanted, "{permits} permits: {of_pool} grants, {of_lock} at a lock");
+        // Whoever comes once, and 800 in the 25th and the 50th second.
+        for (told, grants) in [(told_at_lock, of_lock), (told_at_pool, of_pool)] {
+            assert!(told <= 3 * 800 + grants, "{permits} permits: told {told} times");
+        }
+        assert!(told_at_pool >= 3 * 800, "{permits} permits: told {told_at_pool} times");
+    }
+}
+
 #[test]
 fn s32_a_grant_ends_the_wait_everywhere_and_a_late_acquire_is_released() {
     let (mut rig, mut other) = Rig::pair();

@@ -243,7 +243,7 @@ impl World {
         if self.random.chance(100) {
             terms.min_hold = self.random.span(secs(4));
         }
-        self.checks.arrived(caller, permits, self.now + wait);
+        self.checks.arrived(caller, permits, (self.now, self.now + wait));
         self.sidecars[at].callers.insert(caller);
         if self.random.chance(150) {
             let leaves = self.now + self.random.span(wait.max(secs(1)));
@@ -328,6 +328,7 @@ impl World {
                 });
                 if handed_on {
                     self.count("a hand-off");
+                    self.tell_all_if_planted(at);
                 }
                 if self.named(at) == Permits::ONE && permit == Permit::FIRST {
                     self.count("a grant to a plain caller");
@@ -346,6 +347,10 @@ impl World {
                     );
                 }
             }
+            hold::Action::TellWaiting { caller, .. } => {
+                self.count("a caller was told that it waits");
+                self.checks.told_to_wait(caller, self.now);
+            }
             hold::Action::TellBusy { caller, .. } | hold::Action::TellFailed { caller, .. } => {
                 self.count("busy");
                 self.checks.answered(caller);
@@ -361,6 +366,17 @@ impl World {
                 self.sidecars[at].callers.remove(&caller);
             }
             _ => {}
+        }
+    }
+
+    fn tell_all_if_planted(&mut self, at: usize) {
+        if self.bug == Some(Bug::AllToldAtHandOff) {
+            let callers: Vec<CallerId> = self.sidecars[at].callers.iter().copied().collect();
+            for caller in callers {
+                if self.checks.waits(caller) {
+                    self.checks.told_to_wait(caller, self.now);
+                }
+            }
         }
     }
 

@@ -1049,11 +1049,10 @@ pub struct Resume {
     #[prost(string, tag = "3")]
     pub attempt_id: ::prost::alloc::string::String,
 }
-/// The caller waits for the lock. Sent when the wait begins, and again when the sidecar finds the lock still held and
-/// the position or the holder has changed.
+/// The caller waits for the lock. Sent when the wait begins.
 ///
-/// Repeated at least every 30 s, with the current position and record. A client that receives nothing for much longer
-/// can assume that the connection is dead.
+/// Repeated at least every 30 s, with the current position and record, and not when these change. A client that receives
+/// nothing for much longer can assume that the connection is dead.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Waiting {
     /// The position in this sidecar's queue; 1 is next. Other sidecars have their own queues.
@@ -1392,8 +1391,7 @@ impl CheckpointOutcome {
 pub enum ReleaseOutcome {
     /// Never sent.
     Unspecified = 0,
-    /// The lock is available or already granted to the next caller: the store has released it, or the lease can no longer
-    /// be valid.
+    /// The lock is available, or already granted to the next caller.
     Released = 1,
     /// The hold had been lost before, so there was nothing to release. A later hold was not affected.
     AlreadyLost = 2,
@@ -1401,6 +1399,9 @@ pub enum ReleaseOutcome {
     AlreadyReleased = 3,
     /// The hold is over, and the lock rests until `resting_until` because of `min_hold`.
     Resting = 4,
+    /// The store did not confirm the release in time, and the lease has expired. So the lock is available, but it is not
+    /// known whether this hold lasted until its release: usually it did, and the store could not be reached.
+    NotConfirmed = 5,
 }
 impl ReleaseOutcome {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1414,6 +1415,7 @@ impl ReleaseOutcome {
             Self::AlreadyLost => "RELEASE_OUTCOME_ALREADY_LOST",
             Self::AlreadyReleased => "RELEASE_OUTCOME_ALREADY_RELEASED",
             Self::Resting => "RELEASE_OUTCOME_RESTING",
+            Self::NotConfirmed => "RELEASE_OUTCOME_NOT_CONFIRMED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1424,6 +1426,7 @@ impl ReleaseOutcome {
             "RELEASE_OUTCOME_ALREADY_LOST" => Some(Self::AlreadyLost),
             "RELEASE_OUTCOME_ALREADY_RELEASED" => Some(Self::AlreadyReleased),
             "RELEASE_OUTCOME_RESTING" => Some(Self::Resting),
+            "RELEASE_OUTCOME_NOT_CONFIRMED" => Some(Self::NotConfirmed),
             _ => None,
         }
     }

@@ -23,7 +23,7 @@ impl Task {
         resume: Option<Box<ResumeRun>>,
     ) {
         if let Err(error) = self.subscribe(&subscriber, is_new).await {
-            subscriber.tell(ScheduleEvent::Failed(error));
+            subscriber.events.tell(ScheduleEvent::Failed(error));
             self.shared.schedules.count_out();
             return;
         }

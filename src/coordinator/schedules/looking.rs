@@ -309,7 +309,7 @@ impl Task {
 
     /// Those who do not read what they are told are let go: an attempt that nobody hears of would be lost (T6).
     fn leave_those_behind(&mut self) {
-        let behind = |it: &&Subscriber| !it.can_be_told();
+        let behind = |it: &&Subscriber| !it.events.can_be_told();
         let behind: Vec<_> = self.subscribers.iter().filter(behind).map(|it| it.id).collect();
         for id in behind {
             tracing::warn!(lock = %self.target.path, "a subscriber's stream is too far behind and is ended");

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::coordinator::error::CallError;
 use crate::coordinator::request::{Grant, KeyRequest, LockRecord, ResumeRequest, Validity};
 use crate::coordinator::saves::CheckpointOutcome;
+use crate::coordinator::unread::Telling;
 use crate::hold::{LossReason, StoreFailureKind};
 use crate::lock::{CheckpointValue, Labels, LeaseId, LockPath};
 use crate::schedule::{Definition, Ended, Plan, Report, RunId, ScheduleRecord, Told};
@@ -103,6 +104,22 @@ impl ScheduleEvent {
     #[must_use]
     pub const fn is_last(&self) -> bool {
         matches!(self, Self::Failed(_))
+    }
+}
+
+impl Telling for ScheduleEvent {
+    /// What is true of a run now replaces what was; what has happened is told each time. Who does not read for long while it
+    /// waits is to be found behind, before it is given a run (T6).
+    fn supersedes(&self, unread: &Self) -> bool {
+        let is_so_now = matches!(
+            self,
+            Self::Renewed(_) | Self::AtRisk { .. } | Self::Recovered(_) | Self::Draining { .. }
+        );
+        is_so_now && std::mem::discriminant(self) == std::mem::discriminant(unread)
+    }
+
+    fn is_last(&self) -> bool {
+        Self::is_last(self)
     }
 }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use super::desk::Desk;
@@ -19,6 +19,7 @@ use crate::coordinator::hold_event::HoldEvent;
 use crate::coordinator::journal::HappeningKind;
 use crate::coordinator::observe::Observation;
 use crate::coordinator::request::Grant;
+use crate::coordinator::unread::Teller;
 use crate::hold::LossReason;
 use crate::lock::LockPath;
 use crate::schedule::{Report, RunId, Told};
@@ -60,7 +61,7 @@ pub(super) struct Run {
     pub(super) desk: Arc<Desk>,
     pub(super) hold: HoldStream,
     pub(super) begin: Begin,
-    pub(super) events: mpsc::Sender<ScheduleEvent>,
+    pub(super) events: Teller<ScheduleEvent>,
     pub(super) life: watch::Receiver<Life>,
 }
 
@@ -90,7 +91,7 @@ impl Run {
                     };
                     // Its runner acts on it until it is told (S12, S16).
                     let run_id = told.run_id.clone();
-                    self.tell(ScheduleEvent::Lost { reason, detail, break_note });
+                    self.events.tell(ScheduleEvent::Lost { reason, detail, break_note });
                     return RunEnd::Over { run_id, released: false };
                 }
                 Some(
@@ -113,7 +114,7 @@ impl Run {
         match &self.begin {
             Begin::Start(_) => RunEnd::Failed(error),
             Begin::Resume(_) => {
-                self.tell(ScheduleEvent::Failed(error.clone()));
+                self.events.tell(ScheduleEvent::Failed(error.clone()));
                 RunEnd::NotResumed(error)
             }
         }
@@ -191,7 +192,7 @@ impl Run {
         let detail = format!("{}, attempt {}", run_id.occasion, run_id.attempt);
         self.coordinator.happened(HappeningKind::RunStarted, &self.path, detail);
         let run = ScheduleEvent::Run(Box::new(RunGrant { grant: grant.clone(), told: *told }));
-        if self.events.capacity() <= 1 || self.events.try_send(run).is_err() {
+        if !self.events.tell(run) {
             // Nobody was told: the hold ends, and the run counts as an attempt (T6).
             return RunEnd::Over { run_id, released: false };
         }
@@ -212,7 +213,7 @@ impl Run {
             let event = match next {
                 Next::Event(Some(event)) => event,
                 Next::Event(None) => {
-                    // The hold's stream was too far behind: its client may believe in it (S14).
+                    // The lock's task has failed: the hold's client may believe in it (S14).
                     self.hold.disconnected();
                     return RunEnd::Over { run_id, released: false };
                 }
@@ -246,7 +247,7 @@ impl Run {
                     ScheduleEvent::Draining { time_left }
                 }
                 HoldEvent::Lost { reason, detail, break_note } => {
-                    self.tell(ScheduleEvent::Lost { reason, detail, break_note });
+                    self.events.tell(ScheduleEvent::Lost { reason, detail, break_note });
                     return if reason == LossReason::MaxHoldReached {
                         RunEnd::TimedOut(run_id)
                     } else {
@@ -255,7 +256,7 @@ impl Run {
                 }
                 HoldEvent::Released(_) => return RunEnd::Over { run_id, released: true },
                 HoldEvent::Failed(error) => {
-                    self.tell(ScheduleEvent::Failed(error));
+                    self.events.tell(ScheduleEvent::Failed(error));
                     return RunEnd::Over { run_id, released: false };
                 }
                 HoldEvent::Waiting { .. }
@@ -265,21 +266,11 @@ impl Run {
                 | HoldEvent::Skipped { .. }
                 | HoldEvent::Busy(_) => continue,
             };
-            if !self.tell(told) {
+            if !self.events.tell(told) {
                 self.hold.disconnected();
                 return RunEnd::Over { run_id, released: false };
             }
         }
-    }
-
-    /// False if the stream is too far behind to be told, or gone. The last place is for the last event.
-    fn tell(&self, event: ScheduleEvent) -> bool {
-        if self.events.capacity() <= 1 && !event.is_last() {
-            return matches!(event, ScheduleEvent::Renewed(_));
-        }
-        // Whoever is gone says so by its life.
-        let _ = self.events.try_send(event);
-        true
     }
 }
 

@@ -6,11 +6,9 @@ use tokio::sync::{mpsc, watch};
 
 use super::request::{ScheduleEvent, Standby};
 use super::task::Message;
+use crate::coordinator::unread::{Teller, Unread, unread};
 use crate::lock::Labels;
 use crate::schedule::Definition;
-
-/// Events that a stream may lag behind before it is taken for silent.
-pub(super) const BUFFER: usize = 32;
 
 /// A subscriber of this sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,7 +28,7 @@ pub(super) enum Life {
 #[derive(Debug)]
 pub(super) struct Subscriber {
     pub(super) id: SubscriberId,
-    pub(super) events: mpsc::Sender<ScheduleEvent>,
+    pub(super) events: Teller<ScheduleEvent>,
     pub(super) life: watch::Receiver<Life>,
     pub(super) definition: Definition,
     pub(super) holder: Option<String>,
@@ -43,29 +41,13 @@ pub(super) struct Subscriber {
     pub(super) served: u64,
 }
 
-impl Subscriber {
-    /// Whether there is room for an event that must be told. The last place is for the last event.
-    pub(super) fn can_be_told(&self) -> bool {
-        self.events.capacity() > 1
-    }
-
-    /// Sends an event. False if the stream is too far behind to be told, or gone.
-    pub(super) fn tell(&self, event: ScheduleEvent) -> bool {
-        let is_repeated = matches!(event, ScheduleEvent::Standby(_) | ScheduleEvent::Renewed(_));
-        if !self.can_be_told() && !event.is_last() {
-            return is_repeated && !self.events.is_closed();
-        }
-        self.events.try_send(event).is_ok()
-    }
-}
-
 /// A subscription by stream: the life line of the run that it has (S14, T20).
 ///
 /// Dropping it says that the client has ended it: a run is abandoned at once. [`ScheduleStream::disconnected`] says that the
 /// client may not know that its stream ended.
 #[derive(Debug)]
 pub struct ScheduleStream {
-    events: mpsc::Receiver<ScheduleEvent>,
+    events: Unread<ScheduleEvent>,
     presence: Presence,
 }
 
@@ -98,7 +80,7 @@ pub(super) fn subscription(
     (holder, labels): (Option<String>, Labels),
     task: mpsc::UnboundedSender<Message>,
 ) -> (Subscriber, ScheduleStream) {
-    let (events, stream) = mpsc::channel(BUFFER);
+    let (events, stream) = unread();
     let (life, seen) = watch::channel(Life::Open);
     let told_definition = definition.hash();
     let subscriber = Subscriber {
@@ -123,7 +105,7 @@ impl ScheduleStream {
 
     /// The next event, as `Stream` implementations ask for it; none after the last one.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<ScheduleEvent>> {
-        self.events.poll_recv(context)
+        self.events.poll_next(context)
     }
 
     /// The client closed its side: it does not rely on its run any more.

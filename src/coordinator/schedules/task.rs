@@ -291,8 +291,8 @@ impl Task {
     fn drain(&mut self) {
         let running = self.with_a_run();
         for subscriber in self.subscribers.extract_if(.., |it| !running.contains(&it.id)) {
-            subscriber.tell(ScheduleEvent::Draining { time_left: Duration::ZERO });
-            subscriber.tell(ScheduleEvent::Failed(CallError::shutting_down()));
+            subscriber.events.tell(ScheduleEvent::Draining { time_left: Duration::ZERO });
+            subscriber.events.tell(ScheduleEvent::Failed(CallError::shutting_down()));
             self.shared.schedules.count_out();
         }
     }
@@ -303,7 +303,7 @@ impl Task {
 
     /// Sends an event to one subscriber. One that cannot be told is let go.
     pub(super) fn tell(&mut self, id: SubscriberId, event: ScheduleEvent) {
-        let told = self.subscribers.iter().find(|it| it.id == id).map(|it| it.tell(event));
+        let told = self.subscribers.iter().find(|it| it.id == id).map(|it| it.events.tell(event));
         if told == Some(false) {
             self.leave(id);
         }
@@ -327,13 +327,16 @@ impl Task {
                 subscriber.told_definition.clone_from(&hash);
                 let conflict = definition.revision() == subscriber.definition.revision();
                 let definition = Box::new(definition.clone());
-                told = subscriber.tell(ScheduleEvent::DefinitionInForce { definition, conflict });
+                told = subscriber
+                    .events
+                    .tell(ScheduleEvent::DefinitionInForce { definition, conflict });
             }
             if !running.contains(&subscriber.id)
                 && (repeat || subscriber.standby.as_ref() != Some(&standby))
             {
                 subscriber.standby = Some(standby.clone());
-                told &= subscriber.tell(ScheduleEvent::Standby(Box::new(standby.clone())));
+                // Who has not read so many of these is let go once something is due.
+                subscriber.events.tell(ScheduleEvent::Standby(Box::new(standby.clone())));
             }
             if !told {
                 gone.push(subscriber.id);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, granted, next, pass, request, settle, waiting};
-use crate::coordinator::{CallError, HoldEvent, LockSelector, TokenStatus};
+use crate::coordinator::{CallError, HoldEvent, HoldRequest, LockSelector, TokenStatus};
+use crate::lock::Permits;
 use crate::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -160,4 +161,38 @@ async fn s12_who_waits_hears_so_at_least_each_thirty_seconds_with_its_place_and_
         heard = account.now();
     }
     assert!(heard.since_boot() > Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s31_who_does_not_read_that_it_waits_is_granted_all_the_same() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    for permits in [1_u8, 2] {
+        let lock = format!("of-{permits}");
+        let asked = |wait| HoldRequest {
+            permits: Permits::new(u32::from(permits)).unwrap(),
+            ..waiting(&lock, wait)
+        };
+        let mut held = Vec::new();
+        for _ in 0..permits {
+            held.push(sidecar.hold(&asked(Duration::ZERO)).await);
+        }
+        let mut silent = sidecar.coordinator.hold(&asked(2 * 60 * MINUTE)).unwrap();
+        // Told that it waits more often than anything has room for.
+        pass(60 * MINUTE).await;
+        let (_stream, grant) = held.remove(0);
+        sidecar.release(&grant).await;
+        settle().await;
+        assert_eq!(sidecar.coordinator.gauges().holds, usize::from(permits), "{permits} permits");
+        // It reads what is true now: one place, and its grant.
+        let HoldEvent::Waiting { place: 1, .. } = next(&mut silent).await else {
+            panic!("no place")
+        };
+        let HoldEvent::Granted(granted) = next(&mut silent).await else { panic!("no grant") };
+        pass(60 * MINUTE).await;
+        let HoldEvent::Renewed(validity) = next(&mut silent).await else { panic!("no renewal") };
+        assert!(validity.valid_until.since_boot > account.now().since_boot(), "the newest");
+        sidecar.release(&granted).await;
+        settle().await;
+    }
 }

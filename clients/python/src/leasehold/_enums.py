@@ -119,6 +119,8 @@ class ReleaseOutcome(Enum):
     """The hold had been released before."""
     RESTING = 4
     """The hold is over, and the lock rests because of `min_hold`."""
+    NOT_CONFIRMED = 5
+    """The store did not confirm the release before the lease expired; whether the hold lasted until then is unknown."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:

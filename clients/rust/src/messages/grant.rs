@@ -304,6 +304,9 @@ pub enum ReleaseOutcome {
     AlreadyReleased,
     /// The hold is over, and the lock rests because of `min_hold`.
     Resting,
+    /// The store did not confirm the release before the lease expired. The lock is available, and it is not known whether
+    /// the hold lasted until its release.
+    NotConfirmed,
 }
 
 impl ReleaseOutcome {
@@ -315,6 +318,7 @@ impl ReleaseOutcome {
             Self::AlreadyLost => "ALREADY_LOST",
             Self::AlreadyReleased => "ALREADY_RELEASED",
             Self::Resting => "RESTING",
+            Self::NotConfirmed => "NOT_CONFIRMED",
         }
     }
 }
@@ -342,6 +346,7 @@ impl ReleaseResult {
             proto::ReleaseOutcome::AlreadyLost => ReleaseOutcome::AlreadyLost,
             proto::ReleaseOutcome::AlreadyReleased => ReleaseOutcome::AlreadyReleased,
             proto::ReleaseOutcome::Resting => ReleaseOutcome::Resting,
+            proto::ReleaseOutcome::NotConfirmed => ReleaseOutcome::NotConfirmed,
         };
         let lost = outcome == ReleaseOutcome::AlreadyLost;
         Self {

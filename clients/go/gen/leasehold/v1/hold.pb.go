@@ -352,8 +352,7 @@ type ReleaseOutcome int32
 const (
 	// Never sent.
 	ReleaseOutcome_RELEASE_OUTCOME_UNSPECIFIED ReleaseOutcome = 0
-	// The lock is available or already granted to the next caller: the store has released it, or the lease can no longer
-	// be valid.
+	// The lock is available, or already granted to the next caller.
 	ReleaseOutcome_RELEASE_OUTCOME_RELEASED ReleaseOutcome = 1
 	// The hold had been lost before, so there was nothing to release. A later hold was not affected.
 	ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST ReleaseOutcome = 2
@@ -361,6 +360,9 @@ const (
 	ReleaseOutcome_RELEASE_OUTCOME_ALREADY_RELEASED ReleaseOutcome = 3
 	// The hold is over, and the lock rests until `resting_until` because of `min_hold`.
 	ReleaseOutcome_RELEASE_OUTCOME_RESTING ReleaseOutcome = 4
+	// The store did not confirm the release in time, and the lease has expired. So the lock is available, but it is not
+	// known whether this hold lasted until its release: usually it did, and the store could not be reached.
+	ReleaseOutcome_RELEASE_OUTCOME_NOT_CONFIRMED ReleaseOutcome = 5
 )
 
 // Enum value maps for ReleaseOutcome.
@@ -371,6 +373,7 @@ var (
 		2: "RELEASE_OUTCOME_ALREADY_LOST",
 		3: "RELEASE_OUTCOME_ALREADY_RELEASED",
 		4: "RELEASE_OUTCOME_RESTING",
+		5: "RELEASE_OUTCOME_NOT_CONFIRMED",
 	}
 	ReleaseOutcome_value = map[string]int32{
 		"RELEASE_OUTCOME_UNSPECIFIED":      0,
@@ -378,6 +381,7 @@ var (
 		"RELEASE_OUTCOME_ALREADY_LOST":     2,
 		"RELEASE_OUTCOME_ALREADY_RELEASED": 3,
 		"RELEASE_OUTCOME_RESTING":          4,
+		"RELEASE_OUTCOME_NOT_CONFIRMED":    5,
 	}
 )
 
@@ -1356,11 +1360,10 @@ func (x *Resume) GetAttemptId() string {
 	return ""
 }
 
-// The caller waits for the lock. Sent when the wait begins, and again when the sidecar finds the lock still held and
-// the position or the holder has changed.
+// The caller waits for the lock. Sent when the wait begins.
 //
-// Repeated at least every 30 s, with the current position and record. A client that receives nothing for much longer
-// can assume that the connection is dead.
+// Repeated at least every 30 s, with the current position and record, and not when these change. A client that receives
+// nothing for much longer can assume that the connection is dead.
 type Waiting struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The position in this sidecar's queue; 1 is next. Other sidecars have their own queues.
@@ -2089,13 +2092,14 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x1eCHECKPOINT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18CHECKPOINT_OUTCOME_SAVED\x10\x01\x12 \n" +
 	"\x1cCHECKPOINT_OUTCOME_NOT_SAVED\x10\x02\x12\x1e\n" +
-	"\x1aCHECKPOINT_OUTCOME_UNKNOWN\x10\x03*\xb4\x01\n" +
+	"\x1aCHECKPOINT_OUTCOME_UNKNOWN\x10\x03*\xd7\x01\n" +
 	"\x0eReleaseOutcome\x12\x1f\n" +
 	"\x1bRELEASE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18RELEASE_OUTCOME_RELEASED\x10\x01\x12 \n" +
 	"\x1cRELEASE_OUTCOME_ALREADY_LOST\x10\x02\x12$\n" +
 	" RELEASE_OUTCOME_ALREADY_RELEASED\x10\x03\x12\x1b\n" +
-	"\x17RELEASE_OUTCOME_RESTING\x10\x04Bv\n" +
+	"\x17RELEASE_OUTCOME_RESTING\x10\x04\x12!\n" +
+	"\x1dRELEASE_OUTCOME_NOT_CONFIRMED\x10\x05Bv\n" +
 	"\x10dev.leasehold.v1B\tHoldProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\fLeasehold.V1b\x06proto3"
 
 var (

@@ -216,15 +216,17 @@ class _ReleaseOutcomeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper.
     RELEASE_OUTCOME_UNSPECIFIED: _ReleaseOutcome.ValueType  # 0
     """Never sent."""
     RELEASE_OUTCOME_RELEASED: _ReleaseOutcome.ValueType  # 1
-    """The lock is available or already granted to the next caller: the store has released it, or the lease can no longer
-    be valid.
-    """
+    """The lock is available, or already granted to the next caller."""
     RELEASE_OUTCOME_ALREADY_LOST: _ReleaseOutcome.ValueType  # 2
     """The hold had been lost before, so there was nothing to release. A later hold was not affected."""
     RELEASE_OUTCOME_ALREADY_RELEASED: _ReleaseOutcome.ValueType  # 3
     """This hold had been released before. A later hold was not affected."""
     RELEASE_OUTCOME_RESTING: _ReleaseOutcome.ValueType  # 4
     """The hold is over, and the lock rests until `resting_until` because of `min_hold`."""
+    RELEASE_OUTCOME_NOT_CONFIRMED: _ReleaseOutcome.ValueType  # 5
+    """The store did not confirm the release in time, and the lease has expired. So the lock is available, but it is not
+    known whether this hold lasted until its release: usually it did, and the store could not be reached.
+    """
 
 class ReleaseOutcome(_ReleaseOutcome, metaclass=_ReleaseOutcomeEnumTypeWrapper):
     """What a release did."""
@@ -232,15 +234,17 @@ class ReleaseOutcome(_ReleaseOutcome, metaclass=_ReleaseOutcomeEnumTypeWrapper):
 RELEASE_OUTCOME_UNSPECIFIED: ReleaseOutcome.ValueType  # 0
 """Never sent."""
 RELEASE_OUTCOME_RELEASED: ReleaseOutcome.ValueType  # 1
-"""The lock is available or already granted to the next caller: the store has released it, or the lease can no longer
-be valid.
-"""
+"""The lock is available, or already granted to the next caller."""
 RELEASE_OUTCOME_ALREADY_LOST: ReleaseOutcome.ValueType  # 2
 """The hold had been lost before, so there was nothing to release. A later hold was not affected."""
 RELEASE_OUTCOME_ALREADY_RELEASED: ReleaseOutcome.ValueType  # 3
 """This hold had been released before. A later hold was not affected."""
 RELEASE_OUTCOME_RESTING: ReleaseOutcome.ValueType  # 4
 """The hold is over, and the lock rests until `resting_until` because of `min_hold`."""
+RELEASE_OUTCOME_NOT_CONFIRMED: ReleaseOutcome.ValueType  # 5
+"""The store did not confirm the release in time, and the lease has expired. So the lock is available, but it is not
+known whether this hold lasted until its release: usually it did, and the store could not be reached.
+"""
 Global___ReleaseOutcome: typing_extensions.TypeAlias = ReleaseOutcome
 
 @typing.final
@@ -788,11 +792,10 @@ Global___Resume: typing_extensions.TypeAlias = Resume
 
 @typing.final
 class Waiting(google.protobuf.message.Message):
-    """The caller waits for the lock. Sent when the wait begins, and again when the sidecar finds the lock still held and
-    the position or the holder has changed.
+    """The caller waits for the lock. Sent when the wait begins.
 
-    Repeated at least every 30 s, with the current position and record. A client that receives nothing for much longer
-    can assume that the connection is dead.
+    Repeated at least every 30 s, with the current position and record, and not when these change. A client that receives
+    nothing for much longer can assume that the connection is dead.
     """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor

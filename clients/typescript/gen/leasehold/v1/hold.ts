@@ -334,10 +334,7 @@ export function checkpointOutcomeToNumber(object: CheckpointOutcome): number {
 export enum ReleaseOutcome {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED = "RELEASE_OUTCOME_UNSPECIFIED",
-  /**
-   * RELEASED - The lock is available or already granted to the next caller: the store has released it, or the lease can no longer
-   * be valid.
-   */
+  /** RELEASED - The lock is available, or already granted to the next caller. */
   RELEASED = "RELEASE_OUTCOME_RELEASED",
   /** ALREADY_LOST - The hold had been lost before, so there was nothing to release. A later hold was not affected. */
   ALREADY_LOST = "RELEASE_OUTCOME_ALREADY_LOST",
@@ -345,6 +342,11 @@ export enum ReleaseOutcome {
   ALREADY_RELEASED = "RELEASE_OUTCOME_ALREADY_RELEASED",
   /** RESTING - The hold is over, and the lock rests until `resting_until` because of `min_hold`. */
   RESTING = "RELEASE_OUTCOME_RESTING",
+  /**
+   * NOT_CONFIRMED - The store did not confirm the release in time, and the lease has expired. So the lock is available, but it is not
+   * known whether this hold lasted until its release: usually it did, and the store could not be reached.
+   */
+  NOT_CONFIRMED = "RELEASE_OUTCOME_NOT_CONFIRMED",
   UNRECOGNIZED = "UNRECOGNIZED",
 }
 
@@ -365,6 +367,9 @@ export function releaseOutcomeFromJSON(object: any): ReleaseOutcome {
     case 4:
     case "RELEASE_OUTCOME_RESTING":
       return ReleaseOutcome.RESTING;
+    case 5:
+    case "RELEASE_OUTCOME_NOT_CONFIRMED":
+      return ReleaseOutcome.NOT_CONFIRMED;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -384,6 +389,8 @@ export function releaseOutcomeToNumber(object: ReleaseOutcome): number {
       return 3;
     case ReleaseOutcome.RESTING:
       return 4;
+    case ReleaseOutcome.NOT_CONFIRMED:
+      return 5;
     case ReleaseOutcome.UNRECOGNIZED:
     default:
       return -1;
@@ -710,11 +717,10 @@ export interface Resume {
 }
 
 /**
- * The caller waits for the lock. Sent when the wait begins, and again when the sidecar finds the lock still held and
- * the position or the holder has changed.
+ * The caller waits for the lock. Sent when the wait begins.
  *
- * Repeated at least every 30 s, with the current position and record. A client that receives nothing for much longer
- * can assume that the connection is dead.
+ * Repeated at least every 30 s, with the current position and record, and not when these change. A client that receives
+ * nothing for much longer can assume that the connection is dead.
  */
 export interface Waiting {
   /** The position in this sidecar's queue; 1 is next. Other sidecars have their own queues. */
