@@ -48,10 +48,14 @@ wait "$first"
 first=
 
 say '5. What the sidecar saw.'
-grep -E 'granted|renewed|released' "$folder/log" | sed -E 's/^([^ ]+) +/\1 /'
+grep -E 'lock granted|renewed|lock released' "$folder/log" | sed -E 's/^([^ ]+) +/\1 /'
 
 say '6. Now nobody holds it.'
 "$leasehold" ls
+"$leasehold" ls --output json | grep -q replica-3 || {
+    echo 'the last holder is another!' >&2
+    exit 1
+}
 
 say '7. Three replicas of a job that is due every 10 s: each occurrence runs in one of them.'
 # The job; $1 is the name of its replica.

@@ -144,6 +144,18 @@ func TestS13AReleaseThatFindsTheLockLostIsALostErrorAgainAndAgain(t *testing.T) 
 	}
 }
 
+func TestS13AReleaseThatWasNotConfirmedIsHandedOnAndIsNoLoss(t *testing.T) {
+	b := newBench(t)
+	hold, _, _ := b.heldHere()
+	b.sidecar.released = &leaseholdv1.ReleaseResult{
+		Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_NOT_CONFIRMED,
+	}
+	result, err := hold.Release(t.Context())
+	if err != nil || result.Outcome != ReleaseOutcomeNotConfirmed || hold.Loss() != nil {
+		t.Error(result, err, hold.Loss())
+	}
+}
+
 // deaf is a bench whose sidecar answers no release.
 func deaf(t *testing.T) *bench {
 	t.Helper()

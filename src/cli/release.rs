@@ -69,6 +69,9 @@ struct Released {
     resting_until: Option<String>,
 }
 
+/// What is said of a release that the store has not confirmed (S13).
+pub(super) const NOT_CONFIRMED: &str = "the lock is available: its lease has expired, and the store did not confirm the release before";
+
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let lease_id = args.lease.lease_id()?;
@@ -81,6 +84,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         resting_until: record::moment(result.resting_until),
     };
     let text = || match (&released.loss_reason, &released.resting_until) {
+        _ if result.outcome == ReleaseOutcome::NotConfirmed => NOT_CONFIRMED.to_owned(),
         (Some(reason), _) => format!("nothing to release: the lock had been lost ({reason})"),
         (None, Some(until)) => {
             format!("released; nobody is granted the lock before {until} (min_hold)")

@@ -100,6 +100,7 @@ pub(super) fn send(
         | Action::TellDraining { .. }
         | Action::TellLost { .. }
         | Action::TellReleased { .. }
+        | Action::TellNotConfirmed { .. }
         | Action::ReportCollision { .. }
         | Action::ReportTokenNotGrowing { .. }
         | Action::ReportForgotten

@@ -9,7 +9,7 @@ use super::merged::scheduled;
 use super::registry::HoldEntry;
 use super::request::{Capacity, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState};
 use super::task::{Command, HoldCall, Task};
-use crate::hold::{Event, Holding, Known};
+use crate::hold::{Event, Handed, Holding, Known};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, LockPath, Permit, Record};
 use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
@@ -30,6 +30,8 @@ pub(super) struct LocalView {
     pub(super) waiters: usize,
     /// The greatest token seen or granted here.
     pub(super) highest: Option<FencingToken>,
+    /// The newest grant by a hand-off here, which the record in the store may not tell of (S10).
+    pub(super) handed: Option<Handed>,
 }
 
 /// How long a hold of a caller here is valid, for people who look.
@@ -165,6 +167,7 @@ impl Task {
             schedule: self.scheduled(permit),
             waiters: self.pool.waiting(),
             highest: self.highest(permit),
+            handed: self.pool.handed(permit).cloned(),
             record: holding.map(|holding| self.shared.record_of(&holding)),
         }
     }
@@ -184,7 +187,7 @@ impl Task {
         let holding = self.holding(permit);
         let record = match (&holding, self.known(permit)) {
             (Some(holding), _) => self.shared.record_of(holding),
-            (None, Some(known)) => known.record(),
+            (None, Some(known)) => newest(known.record(), self.pool.handed(permit)),
             (None, None) => Record::default(),
         };
         let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
@@ -202,6 +205,14 @@ impl Task {
             break_note: None,
             holder_is_last_recorded: elsewhere && self.shared.holder_is_last_recorded(false),
         }
+    }
+}
+
+/// Of a record and a hand-off here, what was granted last (S10).
+pub(super) fn newest(record: Record, handed: Option<&Handed>) -> Record {
+    match handed {
+        Some(handed) => handed.or_newer(record),
+        None => record,
     }
 }
 

@@ -64,6 +64,8 @@ pub enum HappeningKind {
     Lost,
     /// A hold was released (S13).
     Released,
+    /// The store has not confirmed the release of a hold (S13).
+    NotConfirmed,
     /// A hold was left to the replacement of this sidecar (S15).
     HandedOver,
     /// A hold goes on at another sidecar (S16).
@@ -104,6 +106,7 @@ impl HappeningKind {
             Self::Revoked => "revoked",
             Self::Lost => "lost",
             Self::Released => "released",
+            Self::NotConfirmed => "release_not_confirmed",
             Self::HandedOver => "handed_over",
             Self::ResumedElsewhere => "resumed_elsewhere",
             Self::Broken => "broken",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hashlink::LinkedHashMap;
 
 use super::marks::Marks;
-use crate::hold::Memory;
+use crate::hold::{Handed, Memory};
 use crate::lock::{FencingToken, LockPath};
 use crate::time::Instant;
 
@@ -69,6 +69,11 @@ impl Memories {
     pub(super) fn highest(&self, path: &LockPath) -> Option<FencingToken> {
         let relied_on = || self.relied_on.get(path).map(|(_, memory)| memory);
         self.remembered.get(path).or_else(relied_on)?.highest
+    }
+
+    /// The newest grant by a hand-off of a lock that has no task (S10).
+    pub(super) fn handed(&self, path: &LockPath) -> Option<Handed> {
+        self.remembered.get(path)?.handed.as_deref().cloned()
     }
 
     pub(super) fn len(&self) -> usize {

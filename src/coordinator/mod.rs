@@ -87,7 +87,7 @@ pub use trace::{
     TracedGrant, TracedRequest,
 };
 
-pub use crate::hold::{LossReason, PriorityStatus, StoreFailure, StoreFailureKind};
+pub use crate::hold::{LossReason, NotConfirmed, PriorityStatus, StoreFailure, StoreFailureKind};
 pub use crate::schedule::Outcome as RunOutcome;
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
@@ -379,5 +379,6 @@ const fn released_before(ended: Ended) -> Released {
     match ended {
         Ended::Lost(reason) => Released::AlreadyLost { reason },
         Ended::Released => Released::AlreadyReleased,
+        Ended::NotConfirmed(_) => Released::NotConfirmed,
     }
 }

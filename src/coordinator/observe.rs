@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::trace::{Asked, TraceHandle};
-use crate::hold::{Failure, LossReason, StoreFailureKind};
+use crate::hold::{Failure, LossReason, NotConfirmed, StoreFailureKind};
 use crate::schedule::Outcome;
 use crate::time::SignSource;
 
@@ -96,6 +96,8 @@ pub enum Observation {
 pub enum HoldEnd {
     /// It was released.
     Released,
+    /// It was released, and the store has not confirmed that (S13).
+    NotConfirmed(NotConfirmed),
     /// It was lost.
     Lost(LossReason),
     /// It was left to the replacement of this sidecar, or to expire (S15).
@@ -110,6 +112,7 @@ impl HoldEnd {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Released => "released",
+            Self::NotConfirmed(_) => "release_not_confirmed",
             Self::Lost(_) => "lost",
             Self::HandedOver => "handed_over",
             Self::ResumedElsewhere => "resumed_elsewhere",

@@ -185,9 +185,10 @@ impl Conclusion {
 const fn unsaved(released: &Released) -> OutcomeResult {
     match released {
         Released::AlreadyLost { .. } => OutcomeResult::NotRecorded,
-        Released::Released | Released::Resting { .. } | Released::AlreadyReleased => {
-            OutcomeResult::Unknown
-        }
+        Released::Released
+        | Released::NotConfirmed
+        | Released::Resting { .. }
+        | Released::AlreadyReleased => OutcomeResult::Unknown,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::error::CallError;
-use super::here::LocalView;
+use super::here::{LocalView, newest};
 use super::journal::{HappeningKind, News};
 use super::request::{BreakResult, LockRecord, LockSelector, LockState, TokenStatus};
 use super::task::Command;
@@ -346,6 +346,9 @@ impl Shared {
         note: Option<BreakNote>,
     ) -> LockRecord {
         let mut record = super::merged::merged(path, stored, view, note);
+        let handed = view.and_then(|view| view.handed.clone());
+        let handed = handed.or_else(|| self.registry().handed(path));
+        record.record = newest(record.record, handed.as_ref());
         let held = matches!(record.state, LockState::Held | LockState::Breaking);
         record.holder_is_last_recorded = held && self.holder_is_last_recorded(record.held_here);
         record

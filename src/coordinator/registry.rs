@@ -16,7 +16,7 @@ use super::marks::Marks;
 use super::memories::Memories;
 use super::request::Gauges;
 use super::task::Command;
-use crate::hold::{CallerId, LossReason, Memory};
+use crate::hold::{CallerId, Handed, LossReason, Memory, NotConfirmed};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::time::Instant;
 
@@ -27,6 +27,7 @@ const MAX_ENDED: usize = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     Released,
+    NotConfirmed(NotConfirmed),
     Lost(LossReason),
 }
 
@@ -126,6 +127,11 @@ impl Registry {
         self.memories.highest(path)
     }
 
+    /// The newest grant by a hand-off of a lock that has no task (S10).
+    pub(super) fn handed(&self, path: &LockPath) -> Option<Handed> {
+        self.memories.handed(path)
+    }
+
     pub(super) fn has_tasks(&self) -> bool {
         !self.tasks.is_empty()
     }
@@ -223,7 +229,7 @@ impl Registry {
         }
         match self.ended(lease_id, generation) {
             None => self.unknown_lease(),
-            Some(Ended::Released) => CallError::HoldReleased,
+            Some(Ended::Released | Ended::NotConfirmed(_)) => CallError::HoldReleased,
             Some(Ended::Lost(reason)) => CallError::HoldLost { reason },
         }
     }

@@ -218,8 +218,10 @@ pub enum Outcome {
 /// The outcome of a release (S13).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// The store has released the lease, or another caller here holds the lock, or the lease has expired.
+    /// The store has released the lease, or another caller here holds the lock.
     Released,
+    /// The store has not confirmed the release, and the lease has expired since.
+    NotConfirmed,
     /// The hold is over; nobody is granted the lock until then (S11).
     Resting {
         /// When it is available.

@@ -245,7 +245,9 @@ impl Task {
         }
         let share = self.enter_share(&event);
         // The clock is read here, after every wait and before every decision (S3).
-        for action in self.pool.handle_event(permit, event, self.shared.clock.now()) {
+        let actions = self.pool.handle_event(permit, event, self.shared.clock.now());
+        self.trace_hand_offs(&actions);
+        for action in actions {
             let (permit, action) = match action {
                 Action::At { permit, action } => (permit, action),
                 Action::ReportPermitsDiffer { others, ours } => {

@@ -11,7 +11,7 @@ use super::request::{BusyAnswer, Extended, Grant, LockState, Outcome, Released};
 use super::task::Task;
 use super::trace::TraceEnd;
 use super::{calls, resume_token};
-use crate::hold::{Action, Busy, CallerId, Granted, Known, LossReason, StoreFailure};
+use crate::hold::{Action, Busy, CallerId, Granted, Known, LossReason, NotConfirmed, StoreFailure};
 use crate::lock::{FencingToken, Permit};
 use crate::store::BreakNote;
 use crate::time::Instant;
@@ -61,6 +61,9 @@ impl Task {
             Action::TellLost { caller, reason, detail } => self.tell_lost(caller, reason, detail),
             Action::TellReleased { caller, resting_until } => {
                 self.tell_released(caller, resting_until);
+            }
+            Action::TellNotConfirmed { caller, why, detail } => {
+                self.tell_not_confirmed(caller, why, &detail);
             }
             Action::ReportCollision { stored, ours } => {
                 self.report_collision(&path, &stored, &ours);
@@ -129,7 +132,7 @@ impl Task {
         });
         let holder = &caller.terms.record.holder;
         let token = granted.token.value();
-        tracing::info!(lock = %path, token, %holder, resumed = granted.resumed, "granted");
+        tracing::info!(lock = %path, token, %holder, resumed = granted.resumed, "lock granted");
         let kind = match (granted.resumed, granted.token.hand_offs()) {
             (true, _) => HappeningKind::Resumed,
             (false, 0) => HappeningKind::Granted,
@@ -249,7 +252,7 @@ impl Task {
         let holder = &caller.terms.record.holder;
         let token = caller.token.map(FencingToken::value);
         let path = self.path_of(caller.permit);
-        tracing::warn!(lock = %path, token, reason = reason.as_str(), %detail, %holder, "lost");
+        tracing::warn!(lock = %path, token, reason = reason.as_str(), %detail, %holder, "lock lost");
         self.happened_loss(&path, &caller, reason, &detail);
         self.end_hold(&mut caller, Ended::Lost(reason));
         caller.sink.event(HoldEvent::Lost { reason, detail, break_note });
@@ -282,6 +285,33 @@ impl Task {
         self.answer_releases(id, &released);
     }
 
+    /// The store has not confirmed a release (S13).
+    fn tell_not_confirmed(&mut self, id: CallerId, why: NotConfirmed, detail: &str) {
+        self.forget_grant(id);
+        if let Some(mut caller) = self.callers.remove(&id) {
+            let was_here = self.holder(caller.lease_id) == Some(id);
+            if was_here {
+                self.note_not_confirmed(&mut caller, why, detail);
+            } else {
+                // A resume that its client gave up: what it would have resumed was not here.
+                self.end_wait(&mut caller, AcquireResult::Left);
+            }
+            caller.sink.event(HoldEvent::Released(Released::NotConfirmed));
+        }
+        self.answer_releases(id, &Released::NotConfirmed);
+    }
+
+    fn note_not_confirmed(&self, caller: &mut Caller, why: NotConfirmed, detail: &str) {
+        let holder = &caller.terms.record.holder;
+        let token = caller.token.map(FencingToken::value);
+        let path = self.path_of(caller.permit);
+        let cause = why.as_str();
+        tracing::warn!(lock = %path, token, %holder, why = cause, %detail, "release not confirmed");
+        let news = News::of(HappeningKind::NotConfirmed, &path).to(holder, caller.token);
+        self.happened(news.saying(detail));
+        self.end_hold(caller, Ended::NotConfirmed(why));
+    }
+
     /// A caller went away: it waited, or it held.
     pub(super) fn note_left(&mut self, mut caller: Caller) {
         self.forget_grant(caller.id);
@@ -297,7 +327,7 @@ impl Task {
         let holder = &caller.terms.record.holder;
         let token = caller.token.map(FencingToken::value);
         let path = self.path_of(caller.permit);
-        tracing::info!(lock = %path, token, %holder, "released");
+        tracing::info!(lock = %path, token, %holder, "lock released");
         self.happened(News::of(HappeningKind::Released, &path).to(holder, caller.token));
         self.end_hold(caller, Ended::Released);
     }
@@ -318,6 +348,7 @@ impl Task {
         let held = caller.granted.map(|at| now.saturating_since(at));
         let end = match ended {
             Ended::Released => HoldEnd::Released,
+            Ended::NotConfirmed(why) => HoldEnd::NotConfirmed(why),
             Ended::Lost(reason) => HoldEnd::Lost(reason),
         };
         let observer = &self.shared.observer;
@@ -334,7 +365,7 @@ impl Task {
         }
         registry.end_hold(caller.lease_id, caller.id, ended);
         match ended {
-            Ended::Released => registry.released(&path),
+            Ended::Released | Ended::NotConfirmed(_) => registry.released(&path),
             Ended::Lost(_) => registry.changed(&path),
         }
     }

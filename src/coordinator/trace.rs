@@ -11,6 +11,7 @@ use super::observe::{AcquireResult, HoldEnd};
 use super::task::Task;
 use crate::hold::{Action, CallerId, Granted, Hold, StoreFailureKind};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit, Permits};
+use crate::pool;
 use crate::store::Operation;
 use crate::time::Instant;
 
@@ -211,7 +212,7 @@ impl Task {
         self.callers.get(&caller)?.trace.clone()
     }
 
-    /// A grant, with the hold that it goes on with or that the lock was handed on from: that one is told its end next (S10).
+    /// A grant, with the hold that it goes on with (S16).
     pub(super) fn trace_grant(
         &self,
         (id, lease_id): (CallerId, LeaseId),
@@ -226,13 +227,32 @@ impl Task {
             let Some(former) = caller.trace.as_ref().filter(|_| *other != id) else { continue };
             if caller.lease_id == lease_id {
                 goes_on(former, trace, at);
-            } else if caller.granted.is_some() && caller.permit == permit {
-                trace.linked(former.id(), TraceLink::HandedOnFrom);
-                former.linked(trace.id(), TraceLink::HandedOnTo);
             }
         }
         let Granted { token, generation, .. } = *granted;
         trace.granted(&TracedGrant { at, permit, token, generation });
+    }
+
+    /// Links a hold with the one that its lock is handed on to, before it is told to be over (S10).
+    pub(super) fn trace_hand_offs(&self, actions: &[pool::Action]) {
+        for action in actions {
+            let pool::Action::At { permit, action: Action::TellGranted { caller: id, .. } } =
+                action
+            else {
+                continue;
+            };
+            let Some(next) = self.callers.get(id) else { continue };
+            for (_, former) in self.callers.iter() {
+                if former.granted.is_some()
+                    && former.permit == *permit
+                    && former.lease_id != next.lease_id
+                    && let (Some(former), Some(next)) = (&former.trace, &next.trace)
+                {
+                    next.linked(former.id(), TraceLink::HandedOnFrom);
+                    former.linked(next.id(), TraceLink::HandedOnTo);
+                }
+            }
+        }
     }
 
     /// A holder whose place another stream of its client has taken (S16); or a caller that waits, which is told elsewhere.
@@ -271,6 +291,7 @@ impl Task {
             | Action::TellSaved { .. }
             | Action::TellLost { .. }
             | Action::TellReleased { .. }
+            | Action::TellNotConfirmed { .. }
             | Action::ReportCollision { .. }
             | Action::ReportCannotBreak { .. }
             | Action::ReportOverruled { .. }

@@ -275,6 +275,7 @@ pub(super) fn released(
     let (outcome, loss, resting) = match released {
         Released::Released => (ReleaseOutcome::Released, None, None),
         Released::Resting { until } => (ReleaseOutcome::Resting, None, Some(*until)),
+        Released::NotConfirmed => (ReleaseOutcome::NotConfirmed, None, None),
         Released::AlreadyReleased => (ReleaseOutcome::AlreadyReleased, None, None),
         Released::AlreadyLost { reason } => (ReleaseOutcome::AlreadyLost, Some(*reason), None),
     };

@@ -218,6 +218,16 @@ pub enum Action {
         /// Until when nobody gets the lock, because of `min_hold` (S11).
         resting_until: Option<Instant>,
     },
+    /// Answer a release that the store has not confirmed: the lease has run out by now, and it is not known whether the hold
+    /// lasted until it was released (S13).
+    TellNotConfirmed {
+        /// Whom.
+        caller: CallerId,
+        /// Why.
+        why: NotConfirmed,
+        /// More for people.
+        detail: String,
+    },
     /// Tell the operator that two host types share this path.
     ReportCollision {
         /// The host type in the record.
@@ -322,6 +332,32 @@ pub struct Busy {
     pub held_permits: u8,
     /// Why the caller's priority has not freed the lock, if it gave one (S33).
     pub priority: Option<PriorityStatus>,
+}
+
+/// Why a release was not confirmed (S13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NotConfirmed {
+    /// The store has not answered before the lease ran out.
+    NoAnswer,
+    /// The store said that the lease is not ours any more, and by then it may have run out by itself.
+    LeaseGone,
+    /// Nothing was asked of the store, because the hold may have gone on elsewhere (S16).
+    LeftToExpire,
+}
+
+impl NotConfirmed {
+    /// Every reason.
+    pub const ALL: [Self; 3] = [Self::NoAnswer, Self::LeaseGone, Self::LeftToExpire];
+
+    /// A stable name, for metrics and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoAnswer => "no_answer",
+            Self::LeaseGone => "lease_gone",
+            Self::LeftToExpire => "left_to_expire",
+        }
+    }
 }
 
 /// Why a hold was lost (S4).

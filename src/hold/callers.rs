@@ -10,7 +10,7 @@ use super::releasing::Step;
 use super::tenure::LONGEST_STAND_BACK;
 use super::waiters::Waiter;
 use super::{Hold, State};
-use crate::lock::{Priority, Record};
+use crate::lock::Priority;
 use crate::time::Instant;
 
 impl Hold {
@@ -187,10 +187,11 @@ impl Hold {
     }
 
     fn busy_resting(&self, seen: Option<Instant>, now: Instant) -> Busy {
-        let (record, rest) = match (&self.state, &self.memory.known) {
-            (State::Held(held), _) => (held.record(), held.holding().resting_until),
-            (_, Some(known)) => (known.record(), seen),
-            (_, None) => (Record::default(), seen),
+        let (record, rest) = match &self.state {
+            State::Held(held) => (held.record(), held.holding().resting_until),
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
+                (self.memory.record().unwrap_or_default(), seen)
+            }
         };
         let rest = rest.filter(|until| *until > now);
         let retry_after = rest.map_or(self.settings.poll_cap, |until| until.saturating_since(now));

@@ -29,6 +29,7 @@ impl Hold {
             return self.release_unused(lease, output);
         };
         self.memory.highest = self.memory.highest.max(Some(token));
+        self.memory.handed = None;
         self.late.forget(lease.lease_id);
         self.end_overruling();
         self.note_had();

@@ -1,6 +1,7 @@
 //! How a hold ends, and who has the lock then: the next caller here, or the store (S4, S8, S10, S13).
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::action::{Action, LossReason};
@@ -11,7 +12,7 @@ use super::held::{GracePeriod, Held, Phase};
 use super::output::Output;
 use super::releasing::{Released, Releasing};
 use super::saving::{Saving, end_saves};
-use super::{Hold, Known, State};
+use super::{Handed, Hold, Known, State};
 use crate::time::Instant;
 
 impl Hold {
@@ -306,8 +307,11 @@ impl Hold {
         held.believed_until = output.now;
         held.settled_at = None;
         held.phase = Phase::Active;
-        self.tell_granted(held, false, output);
+        let (acquired_at, terms) = (held.acquired_at, Arc::clone(&held.terms));
+        self.memory.handed = Some(Box::new(Handed { token, acquired_at, terms }));
+        // Who gave the lock back has ended its belief, and is told so before the next one has it.
         tell_handed_on(reply, output);
+        self.tell_granted(held, false, output);
     }
 
     /// Whether the lock may go to the caller at the front without asking the store.
@@ -376,12 +380,12 @@ impl Hold {
             token: held.token,
             generation: held.generation,
             resting_until,
-            may_have_written: held.saving.as_ref().is_some_and(|saving| saving.may_be_done()),
+            proven_until: held.renewal.valid_until(),
         }
     }
 }
 
-/// Who gave the lock back is told so when the next caller here has it.
+/// Who gave the lock back is told so before the next caller here is told that it has it.
 fn tell_handed_on(former: Option<CallerId>, output: &mut Output) {
     if let Some(caller) = former {
         output.push(Action::TellReleased { caller, resting_until: None });

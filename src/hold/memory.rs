@@ -1,7 +1,9 @@
 //! What is remembered of a lock while nobody here wants it (S5, S10, S11, S13).
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::event::Terms;
 use super::{Known, Tenure};
 use crate::lock::{ETag, FencingToken, Priority, Record};
 use crate::time::{Instant, UnixMillis};
@@ -25,11 +27,47 @@ pub struct Memory {
     pub tenure: Tenure,
     /// Until when this sidecar stands back, if it does: nobody has the lock then for all we know (S10).
     pub stands_back_until: Option<Instant>,
+    /// The newest grant by a hand-off, until a record is written for a later one (S10).
+    pub handed: Option<Box<Handed>>,
     /// Its record was known here and has been forgotten since: what the next read costs is counted.
     pub is_forgotten: bool,
 }
 
+/// A grant by a hand-off here, of which the record may not tell (S10).
+#[derive(Clone, Debug)]
+pub struct Handed {
+    pub(super) token: FencingToken,
+    pub(super) acquired_at: UnixMillis,
+    pub(super) terms: Arc<Terms>,
+}
+
+impl Handed {
+    /// `record`, or this grant where it is a later one under the same lease.
+    pub(crate) fn or_newer(&self, record: Record) -> Record {
+        let is_newer = record
+            .token
+            .is_some_and(|token| token.epoch() == self.token.epoch() && token < self.token);
+        if !is_newer {
+            return record;
+        }
+        Record {
+            token: Some(self.token),
+            acquired_at: Some(self.acquired_at),
+            ..self.terms.record.clone()
+        }
+    }
+}
+
 impl Memory {
+    /// Who has the lock or had it last, as far as is known here without a hold.
+    pub(super) fn record(&self) -> Option<Record> {
+        let record = self.known.as_ref()?.record();
+        Some(match &self.handed {
+            Some(handed) => handed.or_newer(record),
+            None => record,
+        })
+    }
+
     /// Whether nothing is known of the lock.
     pub(crate) const fn is_empty(&self) -> bool {
         let Self { known, highest, not_before, rest, .. } = self;
@@ -44,7 +82,7 @@ impl Memory {
         let not_before = self.not_before.filter(|at| rest != Some(*at));
         let until = not_before.max(rest).max(self.tenure.matters_until(poll_cap));
         let until = until.filter(|until| now < *until)?;
-        Some((until, Self { known: None, change: None, not_before, ..self }))
+        Some((until, Self { known: None, change: None, handed: None, not_before, ..self }))
     }
 }
 

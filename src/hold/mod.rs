@@ -69,14 +69,14 @@ mod waiters;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use action::{Action, Busy, Granted, LossReason, SaveOutcome};
+pub use action::{Action, Busy, Granted, LossReason, NotConfirmed, SaveOutcome};
 pub use event::{
     Brought, CallerId, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Resume, SaveAsked,
     SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
 };
 pub use held::Holding;
 pub use known::Known;
-pub use memory::{Change, Memory, Rest};
+pub use memory::{Change, Handed, Memory, Rest};
 pub use part::{AtGrant, GrantPart, SavePart};
 pub use pooled::Readiness;
 pub use rival::{PriorityStatus, Rival};

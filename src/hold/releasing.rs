@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::action::{Action, LossReason};
+use super::action::{Action, LossReason, NotConfirmed};
 use super::event::{CallerId, Failure, Request, StoreFailure, Stored};
 use super::held::Held;
 use super::output::Output;
@@ -25,6 +25,8 @@ pub(super) struct Releasing {
     pub(super) not_before: Option<Instant>,
     pub(super) step: Step,
     pub(super) flight: Flight,
+    /// When the last release was sent: every answer that counts is one to that.
+    pub(super) asked_at: Instant,
     /// An earlier try may have been done.
     pub(super) uncertain: bool,
     /// The only release that was sent so far: its answer is definite, however late it comes.
@@ -42,8 +44,8 @@ pub(super) struct Released {
     pub(super) generation: u64,
     /// Until when nobody gets the lock all the same, because of `min_hold` (S11).
     pub(super) resting_until: Option<Instant>,
-    /// A save of it may have changed the record, and nobody knows (S27).
-    pub(super) may_have_written: bool,
+    /// Until when the lease cannot have run out by itself: its end before that is a loss.
+    pub(super) proven_until: Instant,
 }
 
 /// What is asked of the store.
@@ -67,6 +69,7 @@ impl Releasing {
             not_before: None,
             step: Step::Release,
             flight: Flight::Waiting { at: sent },
+            asked_at: sent,
             uncertain: false,
             only: None,
         }
@@ -89,13 +92,9 @@ impl Releasing {
         Self { step: Step::RunOut, flight, ..self }
     }
 
-    /// Whether the record may have been changed by a save of the hold.
-    fn may_have_written(&self) -> bool {
-        self.hold.as_ref().is_some_and(|hold| hold.may_have_written)
-    }
-
     /// A release is sent: whether it is the only one.
-    fn sends(&mut self, request: Request) -> Request {
+    fn sends(&mut self, request: Request, now: Instant) -> Request {
+        self.asked_at = now;
         let first = self.only.is_none() && !self.uncertain;
         self.only = first.then_some(request);
         request
@@ -136,7 +135,7 @@ impl Hold {
         let timeout = cut_off(releasing.lease_duration);
         match releasing.step {
             Step::Release => output.push(Action::SendRelease {
-                request: releasing.sends(request),
+                request: releasing.sends(request, output.now),
                 lease_id: releasing.lease_id,
                 if_match: releasing.hold.as_ref().and_then(|hold| hold.if_match.clone()),
                 timeout,
@@ -150,15 +149,7 @@ impl Hold {
 
     pub(super) fn advance_releasing(&mut self, mut releasing: Box<Releasing>, output: &mut Output) {
         if output.now >= releasing.over_at {
-            return match releasing.step {
-                Step::Release | Step::RunOut => self.released(&releasing, output),
-                // S13: it cannot be said that the lease was ours until then.
-                Step::Settle if !releasing.uncertain && !releasing.may_have_written() => {
-                    let detail = "the record was changed while the hold went on, and could not be read again";
-                    self.lost_before_release(&releasing, LossReason::Taken, detail, output);
-                }
-                Step::Settle => self.released(&releasing, output),
-            };
+            return self.release_over(&releasing, output);
         }
         match releasing.flight {
             Flight::Sent { until, .. } if output.now >= until => {
@@ -214,12 +205,7 @@ impl Hold {
             Err(Failure::Broken) => (LossReason::Broken, super::held::BROKEN),
             Err(Failure::Deleted) => (LossReason::LockDeleted, super::held::DELETED),
         };
-        if releasing.uncertain {
-            // S13: the first release was done, and only its answer was lost.
-            self.released(&releasing, output);
-        } else {
-            self.lost_before_release(&releasing, reason, detail, output);
-        }
+        self.lease_gone(&releasing, reason, detail, output);
     }
 
     /// The record was read because a release met another version than ours.
@@ -251,16 +237,11 @@ impl Hold {
             }
             Ok(stored) => {
                 self.learn(stored, output.now);
-                if releasing.uncertain {
-                    self.released(&releasing, output);
-                } else {
-                    self.lost_before_release(&releasing, LossReason::Taken, TAKEN, output);
-                }
+                self.lease_gone(&releasing, LossReason::Taken, TAKEN, output);
             }
-            Err(Failure::Deleted) if releasing.uncertain => self.released(&releasing, output),
             Err(Failure::Deleted) => {
                 let (reason, detail) = (LossReason::LockDeleted, super::held::DELETED);
-                self.lost_before_release(&releasing, reason, detail, output);
+                self.lease_gone(&releasing, reason, detail, output);
             }
             Err(
                 Failure::Unknown(store_failure)
@@ -299,17 +280,59 @@ impl Hold {
         self.released_or_not(releasing, output);
     }
 
-    /// S13: the hold had been lost before its holder released it, and nobody knew.
-    fn lost_before_release(
+    /// S13: the lease has run out, and the store has not said that it was released.
+    fn release_over(&mut self, releasing: &Releasing, output: &mut Output) {
+        let (why, detail) = match releasing.step {
+            Step::RunOut => (
+                NotConfirmed::LeftToExpire,
+                "the hold may have been resumed elsewhere, so its lease was left to expire"
+                    .to_owned(),
+            ),
+            Step::Release | Step::Settle => {
+                let cause =
+                    self.store_failure.as_ref().map(|failure| format!(": {}", failure.message));
+                let cause = cause.unwrap_or_default();
+                let detail = format!("the lease expired before the store answered{cause}");
+                (NotConfirmed::NoAnswer, detail)
+            }
+        };
+        self.not_confirmed(releasing, why, detail, output);
+    }
+
+    /// The store says that the lease is not ours any more. Where it was asked before the lease can have run out by itself, the
+    /// hold had been lost before its holder released it, and nobody knew. Later that says nothing of a holder whose belief had
+    /// ended in time: the release has come too late to be confirmed (S13).
+    fn lease_gone(
         &mut self,
         releasing: &Releasing,
         reason: LossReason,
         detail: &str,
         output: &mut Output,
     ) {
+        if releasing.hold.as_ref().is_some_and(|hold| releasing.asked_at >= hold.proven_until) {
+            let detail = format!("{detail}; by then it may have expired");
+            return self.not_confirmed(releasing, NotConfirmed::LeaseGone, detail, output);
+        }
+        if releasing.uncertain {
+            // S13: the first release was done, and only its answer was lost.
+            return self.released(releasing, output);
+        }
         if let Some(Released { caller: Some(caller), .. }) = releasing.hold {
             let detail = format!("{detail}; learned when it was released");
             output.push(Action::TellLost { caller, reason, detail });
+        }
+        self.released_or_not(releasing, output);
+    }
+
+    fn not_confirmed(
+        &mut self,
+        releasing: &Releasing,
+        why: NotConfirmed,
+        detail: String,
+        output: &mut Output,
+    ) {
+        if let Some(Released { caller: Some(caller), .. }) = releasing.hold {
+            output.push(Action::TellNotConfirmed { caller, why, detail });
         }
         self.released_or_not(releasing, output);
     }

@@ -42,7 +42,7 @@ impl Hold {
             token: resuming.resume.token,
             generation: resuming.resume.generation,
             resting_until: None,
-            may_have_written: false,
+            proven_until: output.now,
         };
         let unused = Releasing::unused(resuming.lease_id(), lease_duration, output.now);
         self.release(Releasing { hold: Some(released), ..unused }.running_out(), output);

@@ -2,7 +2,7 @@
 
 use super::event::CallerId;
 use super::held::{Holding, Phase};
-use super::{Attempt, Hold, Known, State};
+use super::{Attempt, Handed, Hold, Known, State};
 use crate::lock::FencingToken;
 use crate::time::Instant;
 
@@ -11,6 +11,11 @@ impl Hold {
     #[must_use]
     pub const fn highest(&self) -> Option<FencingToken> {
         self.memory.highest
+    }
+
+    /// The newest grant by a hand-off here, which the record may not tell of (S10).
+    pub(crate) fn handed(&self) -> Option<&Handed> {
+        self.memory.handed.as_deref()
     }
 
     /// The name of the state, for people and for those who count transitions.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::hold::{self, CallerId, Event, Hold, Memory, Settings, Standing, Waiter};
+use crate::hold::{self, CallerId, Event, Handed, Hold, Memory, Settings, Standing, Waiter};
 use crate::lock::{FencingToken, LeaseId, Permit};
 use crate::time::Instant;
 
@@ -213,6 +213,14 @@ impl Machines {
         let memories = self.beside.iter().flat_map(|beside| &beside.memories);
         let memories = memories.map(|(permit, memory)| (*permit, memory.highest));
         machines.chain(memories).filter_map(|(permit, highest)| Some((permit, highest?)))
+    }
+
+    /// The newest grant of `permit` by a hand-off here (S10).
+    pub(super) fn handed(&self, permit: Permit) -> Option<&Handed> {
+        if let Some(machine) = self.get(permit) {
+            return machine.handed();
+        }
+        self.beside.as_ref()?.memories.get(&permit)?.handed.as_deref()
     }
 
     pub(super) fn into_memories(self) -> Vec<(Permit, Memory)> {

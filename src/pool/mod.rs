@@ -23,7 +23,9 @@ use chooser::Chooser;
 use machines::Machines;
 use serving::Serving;
 
-use crate::hold::{self, CallerId, Event, Hold, Holding, Memory, Settings, Standing, Waiters};
+use crate::hold::{
+    self, CallerId, Event, Handed, Hold, Holding, Memory, Settings, Standing, Waiters,
+};
 use crate::lock::{FencingToken, LeaseId, Permit, Permits};
 use crate::time::Instant;
 
@@ -184,6 +186,12 @@ impl Pool {
     /// The greatest token seen or granted here of each permit that was used or is known (S5).
     pub fn highest(&self) -> impl Iterator<Item = (Permit, FencingToken)> {
         self.machines.highest()
+    }
+
+    /// The newest grant of `permit` by a hand-off here, which its record may not tell of (S10).
+    #[must_use]
+    pub fn handed(&self, permit: Permit) -> Option<&Handed> {
+        self.machines.handed(permit)
     }
 
     /// The machine of `permit`, if there is one.

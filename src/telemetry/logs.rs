@@ -164,47 +164,19 @@ fn is_named(filter: &str, library: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex, Once};
+    use std::sync::Arc;
     use std::time::Duration;
 
-    use tracing_subscriber::filter::dynamic_filter_fn;
-    use tracing_subscriber::util::SubscriberInitExt as _;
-
-    use super::super::rig::Rig;
+    use super::super::rig::{Captured, Rig};
     use super::*;
     use crate::store::Secret;
     use crate::store::azure::{AzureCredential, AzureSettings, AzureStore};
     use crate::testing::{Reply, ScriptedHttp, SimClock};
 
-    #[derive(Clone, Default)]
-    struct Captured(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Captured {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// A callsite first used in another test's thread while a subscriber is made would stay shut for it; beside this one none is.
-    fn keep_callsites_open() {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            tracing_subscriber::registry().with(dynamic_filter_fn(|_, _| false)).init();
-        });
-    }
-
     fn logged(format: Format, filter: &str, say: impl FnOnce()) -> String {
-        keep_callsites_open();
         let captured = Captured::default();
-        let writer = captured.clone();
-        let subscriber = subscriber(format, &filter.parse().unwrap(), move || writer.clone());
-        tracing::subscriber::with_default(subscriber, say);
-        String::from_utf8(captured.0.lock().unwrap().clone()).unwrap()
+        tracing::subscriber::with_default(captured.subscriber(format, filter), say);
+        captured.text()
     }
 
     fn say_secrets() {

@@ -61,6 +61,7 @@ struct Families {
     acquire_wait: Histograms,
     hold_duration: Histograms,
     losses: Counters<1>,
+    releases_not_confirmed: Counters<1>,
     at_risk: Counter,
     renewals: Counters<2>,
     renewal_latency: Histogram,
@@ -105,6 +106,7 @@ impl Families {
             acquire_wait: Family::new_with_constructor(|| Histogram::new(WAITS)),
             hold_duration: Family::new_with_constructor(|| Histogram::new(HOLDS)),
             losses: Family::default(),
+            releases_not_confirmed: Family::default(),
             at_risk: Counter::default(),
             renewals: Family::default(),
             renewal_latency: Histogram::new(REQUESTS),
@@ -151,6 +153,13 @@ impl Families {
     fn register_counters(&self, to: &mut Registration<'_>) {
         to.add("leasehold_acquires", "Calls for a lock that ended, by result", &self.acquires);
         to.add("leasehold_losses", "Holds that were lost, by reason", &self.losses);
+        to.add(
+            "leasehold_releases_not_confirmed",
+            "Releases that the store did not confirm before the lease expired, by why: no_answer; lease_gone, because it \
+             answered only when somebody else may have had the lock; left_to_expire, because the hold may have been resumed \
+             elsewhere",
+            &self.releases_not_confirmed,
+        );
         to.add(
             "leasehold_at_risk",
             "Times that a hold became at risk: no renewal succeeded for two thirds of its lease",
@@ -345,6 +354,9 @@ impl Observer for Metrics {
             Observation::HoldEnded { end, held } => {
                 if let HoldEnd::Lost(reason) = end {
                     families.losses.get_or_create(&[("reason", reason.as_str())]).inc();
+                }
+                if let HoldEnd::NotConfirmed(why) = end {
+                    families.releases_not_confirmed.get_or_create(&[("why", why.as_str())]).inc();
                 }
                 if let Some(held) = held {
                     let duration = families.hold_duration.get_or_create(&end_label(end));

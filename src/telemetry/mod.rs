@@ -9,6 +9,8 @@ mod exposition;
 mod logs;
 mod measured;
 mod metrics;
+#[cfg(test)]
+mod operator_tests;
 mod registration;
 #[cfg(test)]
 pub(crate) mod rig;

@@ -1,9 +1,15 @@
 //! A measured coordinator over a store in memory that can be made to fail, for the tests of what is shown of it.
 
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
-use super::{Exposition, Measured, Metrics};
+use tracing::Subscriber;
+use tracing_subscriber::filter::dynamic_filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::{Exposition, Format, Measured, Metrics, subscriber};
 use crate::coordinator::{
     Coordinator, Grant, HoldRequest, Host, KeyRequest, NoObserver, Outcome, ResumeRequest, Settings,
 };
@@ -171,4 +177,38 @@ pub(crate) fn request(function: &str, scope: &str) -> HoldRequest {
 /// A client that goes on with its hold, as it does for the first time after its stream broke.
 pub(crate) fn resume(resume_token: String, told_valid_until: Option<BootReading>) -> ResumeRequest {
     ResumeRequest { resume_token, attempt_id: String::new(), told_valid_until, trace_context: None }
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+pub(crate) struct Captured(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Captured {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Captured {
+    pub(crate) fn subscriber(&self, format: Format, filter: &str) -> impl Subscriber + use<> {
+        keep_callsites_open();
+        let writer = self.clone();
+        subscriber(format, &filter.parse().unwrap(), move || writer.clone())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// A callsite first used in another test's thread while a subscriber is made would stay shut for it; beside this one none is.
+fn keep_callsites_open() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing_subscriber::registry().with(dynamic_filter_fn(|_, _| false)).init();
+    });
 }

@@ -62,7 +62,7 @@ pub enum Traced {
     Released {
         /// Which hold.
         token: u64,
-        /// Whether the answer was RELEASED, not ALREADY_LOST.
+        /// Whether the answer was RELEASED, not ALREADY_LOST or NOT_CONFIRMED.
         released: bool,
     },
     /// The process died; what it believed died with it.

@@ -167,7 +167,7 @@ def helm_test(engine, account, port):
     code = pod.inspect(pod.main)["State"]["ExitCode"]
     report = [line for line in pod.log(pod.main) if "exclusion" in line]
     claim(code == 0 and report and report[0].startswith("✓"), f"exit code {code}; {' '.join(report) or pod.log(pod.main)}")
-    claim(pod.events("granted") and pod.events("released"), "its sidecar granted the lock that the store refused to others")
+    claim(pod.events("lock granted") and pod.events("lock released"), "its sidecar granted the lock that the store refused to others")
     claim(not account.locks(), "nothing is left in the account")
     pod.stop()
 
@@ -212,9 +212,9 @@ def application_killed(account, a, c):
     held = leased(account)
     killed = time.time()
     a.kill_container("app")
-    free, when = until(lambda: not leased(account) or c.events("granted"))
+    free, when = until(lambda: not leased(account) or c.events("lock granted"))
     claim(free and when - killed < 1, f"its lock is free in the account after {when - killed:.2f} s")
-    granted, _ = until(lambda: c.events("granted"))
+    granted, _ = until(lambda: c.events("lock granted"))
     taken = seconds_of(granted[0]) - killed
     # The cap counts from when the lock was free; a second for the release itself and the request that takes it.
     claim(taken < POLL_CAP + 1, f"keeper-c has it after {taken:.2f} s; its polling cap is {POLL_CAP:.0f} s")
@@ -234,32 +234,32 @@ def sidecar_killed(a, c):
     time.sleep(3)
     c.start_container("leasehold")
     say(f"the sidecar is started again, {time.time() - killed:.1f} s later")
-    resumed, _ = until(lambda: [event for event in c.events("granted") if event["resumed"]])
+    resumed, _ = until(lambda: [event for event in c.events("lock granted") if event["resumed"]])
     claim(resumed and resumed[0]["token"] == before, f"the hold was resumed with its token {before}")
     ticks = len(c.log("app"))
     until(lambda: len(c.log("app")) > ticks + 2)
     claim(token(c) == before and len(c.log("app")) > ticks, "the job works on with it")
     begun = [line for line in c.log("app") if line.startswith("begins")]
     claim(c.inspect("app")["State"]["StartedAt"] == since and len(begun) == 1, "it was never started anew, nor stopped")
-    claim(len(a.events("granted")) == 1, "keeper-a did not get the lock meanwhile")
+    claim(len(a.events("lock granted")) == 1, "keeper-a did not get the lock meanwhile")
 
 
 def pod_stopped(account, a, c):
     """A pod gives back its locks before it ends."""
     step("5. The pod of keeper-c is stopped")
-    grants = len(a.events("granted"))
+    grants = len(a.events("lock granted"))
     began = time.time()
     c.stop()
     ended = time.time()
-    released = c.events("released")
+    released = c.events("lock released")
     claim(bool(released) and seconds_of(released[-1]) <= ended, "its lock was released before it ended")
     if released:
         say(f"       released after {seconds_of(released[-1]) - began:.2f} s, the pod ended after {ended - began:.2f} s")
-    claim(not c.events("lost"), "nothing was lost")
+    claim(not c.events("lock lost"), "nothing was lost")
     codes = {name: c.inspect(name)["State"]["ExitCode"] for name in ("app", "leasehold")}
     # The job's own where the application was told first, 76 where the sidecar was and told it.
     claim(codes["leasehold"] == 0 and codes["app"] in (0, 76), f"both ended in order; exit codes: {codes}")
-    granted, _ = until(lambda: a.events("granted")[grants:])
+    granted, _ = until(lambda: a.events("lock granted")[grants:])
     claim(bool(granted), "keeper-a has the lock again")
     claim(until(lambda: token(a))[0], f"its job works with token {token(a)}")
     claim(len(leased(account)) == 1, "one lock is leased")
@@ -272,7 +272,7 @@ def account_gone(account, a):
     unready, _ = until(lambda: a.probe("readinessProbe") == 69, 90, 1)
     claim(unready, "the readiness probe says no, once a renewal has failed")
     claim(a.probe("livenessProbe") == 0 and a.probe("startupProbe") == 0, "the liveness and startup probes are content")
-    claim(not a.events("lost") and token(a), "the job works on: its hold is valid for now")
+    claim(not a.events("lock lost") and token(a), "the job works on: its hold is valid for now")
 
 
 def end_early(number, _):

@@ -55,7 +55,7 @@ async fn a_log_that_nobody_reads_stops_neither_the_sidecar_nor_its_end() {
     assert_eq!(status.code(), Some(0));
     let mut log = String::new();
     reader.read_to_string(&mut log).unwrap();
-    assert!(log.contains("\"granted\""), "{log}");
+    assert!(log.contains("\"lock granted\""), "{log}");
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_log_that_is_read_again_has_every_line_and_the_last() {
         .map(|line| line["message"].as_str().unwrap().to_owned())
         .collect();
     let count = |wanted: &str| messages.iter().filter(|message| *message == wanted).count();
-    assert_eq!((count("granted"), count("released")), (MANY, MANY));
+    assert_eq!((count("lock granted"), count("lock released")), (MANY, MANY));
     assert_eq!(messages.last().unwrap(), "shut down");
 }
 

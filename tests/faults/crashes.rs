@@ -145,7 +145,7 @@ async fn s15_s16_the_client_library_holds_on_over_a_hand_over() {
     sidecar.signal(Signal::TERM);
     assert_eq!(sidecar.ended().await.code(), Some(0), "{}", sidecar.log());
     let ended = sidecar.log();
-    assert!(!ended.contains("\"released\"") && !ended.contains("\"lost\""), "{ended}");
+    assert!(!ended.contains("\"lock released\"") && !ended.contains("\"lock lost\""), "{ended}");
     sidecar.restart().await;
     let rpc = sidecar.client().await;
     for function in ["by-socket", "by-tcp"] {

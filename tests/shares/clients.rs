@@ -191,7 +191,8 @@ impl World {
                 self.checks.ended(lock, caller, self.now);
                 self.over(caller, Duration::ZERO);
             }
-            hold::Action::TellReleased { caller, .. } => self.over(caller, Duration::ZERO),
+            hold::Action::TellReleased { caller, .. }
+            | hold::Action::TellNotConfirmed { caller, .. } => self.over(caller, Duration::ZERO),
             hold::Action::TellBusy { caller, .. } | hold::Action::TellFailed { caller, .. } => {
                 self.count("busy");
                 self.over(caller, Duration::from_secs(1));

@@ -286,7 +286,7 @@ impl Checks {
             }
             Action::TellAtRisk { caller, .. } => (*caller, Told::AtRisk),
             Action::TellLost { caller, .. } => (*caller, Told::Over),
-            Action::TellReleased { caller, .. } => {
+            Action::TellReleased { caller, .. } | Action::TellNotConfirmed { caller, .. } => {
                 self.told.insert(*caller, Told::Over);
                 return;
             }

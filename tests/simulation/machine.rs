@@ -325,9 +325,13 @@ impl Machine {
         }
     }
 
-    /// What the bug makes of versions, generations and rests in an action (S10, S11, S16).
+    /// What the bug makes of versions, generations, rests and releases in an action (S10, S11, S13, S16).
     fn about_generations(&mut self, bug: Bug, action: &mut Action) {
-        match (bug, action) {
+        match (bug, &mut *action) {
+            (Bug::UnconfirmedIsReleased, Action::TellNotConfirmed { caller, .. }) => {
+                let (caller, resting_until) = (*caller, None);
+                *action = Action::TellReleased { caller, resting_until };
+            }
             (Bug::RenewsWithoutMatch, Action::SendRenew { if_match, .. }) => *if_match = None,
             (Bug::GenerationNotStored, Action::SendWrite { fields, .. }) => {
                 fields.retain(|name, _| !name.ends_with("_generation"));

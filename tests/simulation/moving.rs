@@ -135,7 +135,9 @@ impl World {
                 (*caller, Message::Extended { until: *until, valid_for: for_now(until), bound })
             }
             Action::TellSameGrant { caller, holder } => (*caller, self.same_grant(index, *holder)?),
-            Action::TellReleased { caller, .. } => (*caller, Message::Released),
+            Action::TellReleased { caller, .. } | Action::TellNotConfirmed { caller, .. } => {
+                (*caller, Message::Released)
+            }
             Action::TellLost { caller, .. } => (*caller, Message::Lost),
             Action::TellMoved { caller }
             | Action::TellInterrupted { caller }

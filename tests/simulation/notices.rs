@@ -144,6 +144,7 @@ impl Notices {
             },
             Action::TellLost { caller, .. }
             | Action::TellReleased { caller, .. }
+            | Action::TellNotConfirmed { caller, .. }
             | Action::TellMoved { caller }
             | Action::TellSuperseded { caller, .. }
             | Action::TellInterrupted { caller } => {

@@ -71,6 +71,8 @@ pub(crate) enum Bug {
     RefusalIsLoss,
     /// The first release of a lease that was another's is told as a release (S13).
     TakenIsReleased,
+    /// A release that the store has not confirmed is told as released (S13).
+    UnconfirmedIsReleased,
     /// Nobody stands back who has nobody queued (S10).
     NoStandBackAlone,
     /// The mark of a lock that is handed on does not age (S10).
@@ -125,7 +127,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 55] = [
+    pub(crate) const ALL: [Self; 56] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -160,6 +162,7 @@ impl Bug {
         Self::UnknownIsStored,
         Self::RefusalIsLoss,
         Self::TakenIsReleased,
+        Self::UnconfirmedIsReleased,
         Self::NoStandBackAlone,
         Self::MarkNeverAges,
         Self::RestByStoreClock,

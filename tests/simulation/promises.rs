@@ -186,7 +186,7 @@ impl Promises {
                 self.over.extend(self.callers.get(caller).map(|(_, lease_id)| *lease_id));
                 Ok(())
             }
-            Action::TellLost { caller, .. } => {
+            Action::TellLost { caller, .. } | Action::TellNotConfirmed { caller, .. } => {
                 self.over.extend(self.callers.get(caller).map(|(_, lease_id)| *lease_id));
                 Ok(())
             }

@@ -134,6 +134,7 @@ impl Story {
             Action::TellRevoked { .. } => "revoked",
             Action::TellDraining { .. } => "draining",
             Action::TellReleased { .. } => "released",
+            Action::TellNotConfirmed { .. } => "release not confirmed",
             Action::TellMoved { .. } => "moved",
             Action::TellSuperseded { .. } => "superseded",
             Action::TellInterrupted { .. } => "interrupted",

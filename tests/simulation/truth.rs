@@ -23,6 +23,9 @@ pub(crate) struct Truth {
     /// The latest release of each lease by each sidecar, and those that were repeated.
     releases: BTreeMap<(usize, LeaseId), Request>,
     repeated: BTreeSet<(usize, LeaseId)>,
+    /// Which lease each release was of, and the leases of which the store has answered one.
+    asked: BTreeMap<(usize, Request), LeaseId>,
+    answered: BTreeSet<(usize, LeaseId)>,
     /// Leases whose first release was answered so that they had ended before.
     refused: BTreeSet<(usize, LeaseId)>,
     /// Leases that somebody wanted to go on with elsewhere (S16).
@@ -35,6 +38,7 @@ impl Truth {
     pub(crate) fn sent(&mut self, sidecar: usize, action: &Action) {
         match action {
             Action::SendRelease { request, lease_id, .. } => {
+                self.asked.insert((sidecar, *request), *lease_id);
                 // Once it was repeated, an answer may be about the try before.
                 let only = self.releases.insert((sidecar, *lease_id), *request).is_none();
                 if !only {
@@ -48,6 +52,7 @@ impl Truth {
                 self.releases.remove(&place);
                 self.repeated.remove(&place);
                 self.refused.remove(&place);
+                self.answered.remove(&place);
             }
             _ => {}
         }
@@ -89,6 +94,16 @@ impl Truth {
         if let Event::ResumeAsked { resume, .. } = event {
             self.moved.insert(resume.lease_id);
         }
+        if let Event::ReleaseAnswered { request, answer } = event
+            && matches!(
+                answer,
+                Ok(())
+                    | Err(Failure::Taken | Failure::Broken | Failure::Deleted | Failure::Changed)
+            )
+            && let Some(lease_id) = self.asked.get(&(sidecar, *request))
+        {
+            self.answered.insert((sidecar, *lease_id));
+        }
         if let Event::ReleaseAnswered { request, answer: Err(failure) } = event
             && matches!(failure, Failure::Taken | Failure::Broken | Failure::Deleted)
         {
@@ -106,12 +121,18 @@ impl Truth {
         self.releases.retain(|(at, _), _| *at != sidecar);
     }
 
-    /// S13: what the store refused at the first try had ended earlier, so it is no release.
+    /// S13: what the store refused at the first try had ended earlier, so it is no release; nor is one that the store has not
+    /// answered. A hand-off and a rest ask it for none.
     pub(crate) fn released(&self, sidecar: usize, caller: CallerId) -> Option<String> {
         let lease_id = self.leases.get(&caller)?;
+        let place = (sidecar, *lease_id);
+        if self.releases.contains_key(&place) && !self.answered.contains(&place) {
+            return Some(format!(
+                "S13: {caller:?} is told RELEASED though the store has not confirmed it"
+            ));
+        }
         let ended = self.ended.get(lease_id)?;
-        let refused = self.refused.contains(&(sidecar, *lease_id));
-        refused.then(|| {
+        self.refused.contains(&place).then(|| {
             format!("S13: {caller:?} is told RELEASED though its lease was {ended:?} before")
         })
     }

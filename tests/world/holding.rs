@@ -274,6 +274,7 @@ impl Client {
         world.state().story.count(match &answer {
             Ok(Some(Ok(Released::Released))) => "release: released",
             Ok(Some(Ok(Released::Resting { .. }))) => "release: resting",
+            Ok(Some(Ok(Released::NotConfirmed))) => "release: not confirmed",
             Ok(Some(Ok(Released::AlreadyReleased))) => "release: released before",
             Ok(Some(Ok(Released::AlreadyLost { .. }))) => "release: lost before",
             Ok(Some(Err(_))) => "release: refused",

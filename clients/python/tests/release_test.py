@@ -152,6 +152,16 @@ async def s13_a_release_that_finds_the_lock_lost_is_told_where_the_block_ends() 
         await call.ended()
 
 
+async def s13_a_release_that_was_not_confirmed_is_handed_on_and_is_no_loss() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        made.sidecar.release = hold_pb2.ReleaseResult(outcome=hold_pb2.RELEASE_OUTCOME_NOT_CONFIRMED)
+        released = await holder.hold.release()
+        assert released.outcome is leasehold.ReleaseOutcome.NOT_CONFIRMED
+        holder.leave.set()
+        await holder.task
+
+
 @pytest.mark.parametrize(
     ("answer", "hidden", "note"),
     [

@@ -259,6 +259,15 @@ test("s13 work under a lock gives it back, whether it ends well or not", async (
   assert.deepEqual(asked, ["release lease-1 of generation 1", "release lease-1 of generation 1"]);
 });
 
+test("s13 a release that was not confirmed is handed on and is no loss", async () => {
+  await using bench = await Bench.create();
+  bench.sidecar.script.release = ReleaseResult.create({ outcome: ReleaseOutcome.NOT_CONFIRMED });
+  const { hold } = await bench.held();
+  const released = await hold.release();
+  assert.equal(released.outcome, ReleaseOutcome.NOT_CONFIRMED);
+  assert.equal(hold.loss, undefined);
+});
+
 test("s13 work whose lock only the release finds lost fails, and its own error goes before", async () => {
   await using bench = await Bench.create();
   bench.sidecar.script.release = ReleaseResult.create({

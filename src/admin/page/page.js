@@ -29,6 +29,7 @@ const KINDS = {
   revoked: ["revoked", "warn"],
   lost: ["lost", "bad"],
   released: ["released", "calm"],
+  release_not_confirmed: ["release not confirmed", "warn"],
   handed_over: ["handed over to the replacement", "calm"],
   resumed_elsewhere: ["resumed at another sidecar", "calm"],
   broken: ["broken by an operator", "warn"],
@@ -43,7 +44,7 @@ const KINDS = {
   draining: ["shutting down", "warn"],
 };
 const OUTCOMES = { succeeded: "good", failed: "bad", failed_final: "bad", timed_out: "bad", abandoned: "bad" };
-const ALARMING = new Set(["at_risk", "lost", "revoked", "missed", "collision", "token_not_growing", "went_back"]);
+const ALARMING = new Set(["at_risk", "lost", "release_not_confirmed", "revoked", "missed", "collision", "token_not_growing", "went_back"]);
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);

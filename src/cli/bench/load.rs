@@ -81,7 +81,7 @@ impl Tally {
     }
 
     fn released(&self, outcome: ReleaseOutcome) {
-        if outcome != ReleaseOutcome::Released {
+        if outcome == ReleaseOutcome::AlreadyLost {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_client::{Error, HoldEvent, HoldGuard, Loss, Outcome, RunOutcome};
+use leasehold_client::{Error, HoldEvent, HoldGuard, Loss, Outcome, ReleaseOutcome, RunOutcome};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -31,6 +31,7 @@ use super::exit::Exit;
 use super::output;
 use super::patience::Patience;
 use super::record;
+use super::release::NOT_CONFIRMED;
 use super::signals::Signals;
 use super::spec::{SpecArgs, duration};
 use checkpoint::CheckpointFile;
@@ -260,7 +261,12 @@ async fn release(
         }
     };
     let problem = match tokio::time::timeout(timeout, releasing).await {
-        Ok(Ok(_)) => return Released::Done,
+        Ok(Ok(result)) => {
+            if result.outcome == ReleaseOutcome::NotConfirmed {
+                output::note(NOT_CONFIRMED);
+            }
+            return Released::Done;
+        }
         Ok(Err(Error::Lost(loss))) => {
             if let Some(what) = what {
                 output::note(&format!("{what} not saved: the lock was lost"));

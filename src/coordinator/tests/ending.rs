@@ -159,7 +159,8 @@ async fn s13_a_release_is_answered_when_the_store_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s13_a_release_that_never_reaches_the_store_is_answered_when_the_lease_is_over() {
+async fn s13_a_release_that_never_reaches_the_store_is_told_as_not_confirmed_when_the_lease_is_over()
+ {
     let account = Account::new();
     let sidecar = account.sidecar();
     let grant = sidecar.acquire(request("nightly")).await;
@@ -169,7 +170,7 @@ async fn s13_a_release_that_never_reaches_the_store_is_answered_when_the_lease_i
         sidecar.coordinator.release(grant.lease_id, Some(grant.generation)),
         sidecar.coordinator.release(grant.lease_id, Some(grant.generation))
     );
-    assert_eq!((one.unwrap(), two.unwrap()), (Released::Released, Released::Released));
+    assert_eq!((one.unwrap(), two.unwrap()), (Released::NotConfirmed, Released::NotConfirmed));
     let waited = account.now() - asked;
     assert!(waited >= LEASE && waited <= LEASE + 2 * SECOND, "{waited:?}");
     settle().await;

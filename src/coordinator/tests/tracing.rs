@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use super::rig::{Account, LEASE, MINUTE, SECOND, granted, pass, request, settle, waiting};
 use crate::coordinator::{
-    AcquireResult, Asked, Grant, HoldEnd, HoldTrace, LossReason, Observation, Observer,
-    ResumeRequest, TraceContext, TraceEnd, TraceEvent, TraceHandle, TraceId, TraceLink,
+    AcquireResult, Asked, Grant, HoldEnd, HoldTrace, LossReason, NotConfirmed, Observation,
+    Observer, ResumeRequest, TraceContext, TraceEnd, TraceEvent, TraceHandle, TraceId, TraceLink,
     TracedGrant, TracedRequest,
 };
 use crate::time::Instant;
@@ -136,7 +136,7 @@ async fn s16_a_hold_that_goes_on_by_another_stream_is_linked_with_the_first() {
             "resumes the-pod",
             "ResumedFrom 0",
             "granted, generation 2",
-            &ended(HoldEnd::Released),
+            &ended(HoldEnd::NotConfirmed(NotConfirmed::LeftToExpire)),
         ];
         assert_eq!(follower.of(1), of_second, "noticed: {noticed}");
     }

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, granted, next, pass, request, settle, waiting};
-use crate::coordinator::{CallError, HoldEvent, HoldRequest, LockSelector, TokenStatus};
-use crate::lock::Permits;
+use crate::coordinator::{
+    CallError, HoldEvent, HoldRequest, ListRequest, LockSelector, LockState, TokenStatus, Under,
+};
+use crate::lock::{Labels, Permits};
 use crate::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -195,4 +197,50 @@ async fn s31_who_does_not_read_that_it_waits_is_granted_all_the_same() {
         sidecar.release(&granted).await;
         settle().await;
     }
+}
+
+fn all() -> ListRequest {
+    ListRequest {
+        under: Under::OwnHostId,
+        states: Vec::new(),
+        labels: Labels::default(),
+        share: None,
+        page_size: 10,
+        page_token: None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s10_after_hand_offs_the_last_holder_is_shown_also_when_nobody_has_the_lock() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let named =
+        |name: &str| HoldRequest { holder: Some(name.to_owned()), ..waiting("nightly", MINUTE) };
+    let (_first, first) = sidecar.hold(&named("first")).await;
+    let mut second = sidecar.coordinator.hold(&named("second")).unwrap();
+    let HoldEvent::Waiting { .. } = next(&mut second).await else { panic!("it does not wait") };
+    pass(10 * SECOND).await;
+    sidecar.release(&first).await;
+    let grant = granted(&mut second).await;
+    assert_eq!(grant.token.epoch(), first.token.epoch(), "it was handed on");
+    let lock = LockSelector::Path(super::rig::path("nightly"));
+    let last = (Some(grant.token), "second".to_owned(), Some(grant.acquired_at));
+    for state in [LockState::Held, LockState::Available] {
+        let shown = sidecar.coordinator.get(&lock).await.unwrap();
+        let listed = sidecar.coordinator.list(all(), |_| true).await.unwrap().records.remove(0);
+        for shown in [shown, listed] {
+            let record = shown.record;
+            assert_eq!((record.token, record.holder, record.acquired_at), last, "{state:?}");
+            assert_eq!(shown.state, state);
+        }
+        if state == LockState::Held {
+            sidecar.release(&grant).await;
+            settle().await;
+        }
+    }
+    // Whoever has it after that elsewhere is shown as what the store has.
+    let other = account.sidecar();
+    let (_third, third) = other.hold(&named("third")).await;
+    let shown = sidecar.coordinator.get(&lock).await.unwrap().record;
+    assert_eq!((shown.token, &*shown.holder), (Some(third.token), "third"));
 }

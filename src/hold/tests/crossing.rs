@@ -1,8 +1,8 @@
 //! What happens at the same time: calls, resumes, rests and late answers that cross each other (S11 to S16).
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, released, secs, store_failure,
-    terms,
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, not_confirmed, one_try, released, secs,
+    store_failure, terms,
 };
 use crate::hold::{Action, Event, LossReason, StoreBounds, Terms};
 
@@ -94,7 +94,7 @@ fn s13_a_lease_has_run_out_only_when_no_renewal_from_before_a_resume_keeps_it() 
     rig.serve();
     rig.granted(BOB);
     rig.release(BOB);
-    while released(&rig.told(), BOB).is_none() {
+    while not_confirmed(&rig.told(), BOB).is_none() {
         rig.pass(millis(100));
     }
     assert!(!rig.is_leased(), "it is told that the lease is over: {:?}", rig.at());

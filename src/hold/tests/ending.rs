@@ -1,10 +1,21 @@
 //! How holds end: S1, S13 to S15, S17.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, released, secs, store_failure,
-    terms,
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, not_confirmed, one_try, outage, released, secs,
+    store_failure, terms,
 };
-use crate::hold::{Action, CallerId, Event, Failure, LossReason, StoreFailureKind, Terms};
+use crate::hold::{
+    Action, CallerId, Event, Failure, LossReason, NotConfirmed, StoreFailure, StoreFailureKind,
+    Terms,
+};
+
+fn throttled() -> Failure {
+    Failure::NotDone(StoreFailure {
+        kind: StoreFailureKind::Throttled,
+        message: "busy".to_owned(),
+        retry_after: None,
+    })
+}
 
 #[test]
 fn s1_two_sidecars_never_grant_at_once() {
@@ -34,14 +45,49 @@ fn s13_a_release_is_answered_when_the_store_has_it() {
 }
 
 #[test]
-fn s13_a_release_is_answered_when_the_lease_can_no_longer_be_valid() {
+fn s13_a_release_that_the_store_has_not_confirmed_is_told_as_that_when_the_lease_is_over() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.release(ANN);
     rig.pass_failing(secs(15));
-    assert_eq!(released(&rig.told(), ANN), None);
+    assert_eq!(not_confirmed(&rig.told(), ANN), None);
     rig.pass_failing(secs(1));
-    assert_eq!(released(&rig.told(), ANN), Some(None));
+    let told = rig.told();
+    assert_eq!((released(&told, ANN), loss(&told, ANN)), (None, None));
+    assert_eq!(not_confirmed(&told, ANN), Some(NotConfirmed::NoAnswer));
     assert!(rig.hold.is_idle());
+}
+
+/// The store was away while the job ended in time, and its lease ran out meanwhile.
+#[test]
+fn s13_a_release_that_comes_after_the_lease_may_have_run_out_is_no_loss() {
+    for unknown in [false, true] {
+        let (mut rig, mut other) = Rig::pair();
+        let grant = rig.grant(ANN, terms());
+        rig.pass(secs(6));
+        // A renewal that never arrives: this sidecar must wait for the end of the lease that it would have given.
+        rig.fail(outage());
+        rig.release(ANN);
+        let failure = || if unknown { outage() } else { throttled() };
+        while rig.at() < grant.valid_until {
+            rig.fail(failure());
+            rig.pass(millis(500));
+            while rig.sent.is_empty() {
+                rig.pass(millis(100));
+            }
+        }
+        rig.fail(failure());
+        other.now = rig.now + secs(1);
+        other.grant(CAT, terms());
+        rig.now = other.now;
+        while rig.sent.is_empty() {
+            rig.pass(millis(10));
+        }
+        rig.serve();
+        let told = rig.told();
+        assert_eq!((released(&told, ANN), loss(&told, ANN)), (None, None), "{told:?}");
+        assert_eq!(not_confirmed(&told, ANN), Some(NotConfirmed::LeaseGone));
+        assert!(other.hold.validity(CAT).is_some());
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A lease that was renewed before its first grant: what comes of that renewal later, and where it meets another version (S33).
 
 use super::proving::{is_renewal, of, written};
-use super::rig::{ANN, BOB, CAT, Rig, millis, outage, released, secs, terms};
+use super::rig::{ANN, BOB, CAT, Rig, millis, not_confirmed, outage, secs, terms};
 use super::table::failed;
 use crate::hold::{Action, Event, Failure, Terms};
 
@@ -17,7 +17,7 @@ fn s13_a_lease_that_was_renewed_before_its_grant_is_not_told_as_given_back_befor
     rig.serve_one(&proof);
     let grant = rig.granted(BOB);
     rig.release_of(BOB, &grant);
-    while released(&rig.told(), BOB).is_none() {
+    while not_confirmed(&rig.told(), BOB).is_none() {
         rig.pass_failing(millis(100));
     }
     assert!(!rig.is_leased());

@@ -1,7 +1,9 @@
 //! Holds that go on at a sidecar that did not grant them, or at the same one again: S16.
 
-use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, released, secs, terms};
-use crate::hold::{Action, Event, LossReason, Terms};
+use super::rig::{
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, not_confirmed, released, secs, terms,
+};
+use crate::hold::{Action, Event, LossReason, NotConfirmed, Terms};
 use crate::lock::{Labels, Record};
 
 #[test]
@@ -311,9 +313,11 @@ fn s16_s13_a_release_while_a_resume_is_unanswered_runs_out() {
     rig.resume(BOB, &grant, terms(), secs(9));
     rig.release_of(BOB, &grant);
     rig.serve();
-    assert_eq!(released(&rig.told(), BOB), None);
+    assert_eq!(not_confirmed(&rig.told(), BOB), None);
     rig.pass_served(secs(17));
-    assert_eq!(released(&rig.told(), BOB), Some(None));
+    let told = rig.told();
+    assert_eq!(not_confirmed(&told, BOB), Some(NotConfirmed::LeftToExpire), "{told:?}");
+    assert_eq!(released(&told, BOB), None);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::machine::Hold;
 use super::table::{Table, failed};
 pub(super) use super::told::{
-    is_busy, is_granted, loss, released, revoked, saved, store_failure, text,
+    is_busy, is_granted, loss, not_confirmed, released, revoked, saved, store_failure, text,
 };
 use crate::hold::{
     Action, CallerId, Event, Failure, Granted, Memory, NoteSeen, Resume, SaveAsked, SaveId,

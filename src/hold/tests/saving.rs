@@ -1,10 +1,12 @@
 //! Checkpoints: what is saved, when, and what the next holder gets (S23 to S27).
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, saved, secs, terms, text,
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, not_confirmed, outage, released, saved, secs,
+    terms, text,
 };
 use crate::hold::{
-    Action, Event, Failure, LossReason, SaveOutcome, StoreFailure, StoreFailureKind, Terms,
+    Action, Event, Failure, LossReason, NotConfirmed, SaveOutcome, StoreFailure, StoreFailureKind,
+    Terms,
 };
 use crate::lock::Record;
 
@@ -378,7 +380,8 @@ fn s13_a_release_after_an_unsettled_save_is_not_told_as_a_loss() {
     rig.serve_one(&release);
     rig.pass_failing(secs(5));
     let told = rig.told();
-    assert_eq!((loss(&told, ANN), released(&told, ANN)), (None, Some(None)), "{told:?}");
+    assert_eq!((loss(&told, ANN), released(&told, ANN)), (None, None), "{told:?}");
+    assert_eq!(not_confirmed(&told, ANN), Some(NotConfirmed::NoAnswer));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What was told, looked through.
 
-use crate::hold::{Action, CallerId, LossReason, SaveId, SaveOutcome, StoreFailureKind};
+use crate::hold::{
+    Action, CallerId, LossReason, NotConfirmed, SaveId, SaveOutcome, StoreFailureKind,
+};
 use crate::lock::Checkpoint;
 use crate::time::Instant;
 
@@ -58,6 +60,14 @@ pub(super) fn released(told: &[Action], caller: CallerId) -> Option<Option<Insta
         Action::TellReleased { caller: whom, resting_until } if *whom == caller => {
             Some(*resting_until)
         }
+        _ => None,
+    })
+}
+
+/// Why `caller` was told that its release was not confirmed; none if it was not.
+pub(super) fn not_confirmed(told: &[Action], caller: CallerId) -> Option<NotConfirmed> {
+    told.iter().find_map(|action| match action {
+        Action::TellNotConfirmed { caller: whom, why, .. } if *whom == caller => Some(*why),
         _ => None,
     })
 }

@@ -1,7 +1,7 @@
 //! The labels of series, and the series that are known in advance.
 
 use super::{CUT_OFF, DONE, Families, Labels};
-use crate::coordinator::{AcquireResult, HoldEnd, LossReason, RenewalFailure};
+use crate::coordinator::{AcquireResult, HoldEnd, LossReason, NotConfirmed, RenewalFailure};
 use crate::store::{Operation, StoreError};
 use crate::time::SignSource;
 
@@ -16,6 +16,7 @@ impl Families {
         }
         for end in [
             HoldEnd::Released,
+            HoldEnd::NotConfirmed(NotConfirmed::NoAnswer),
             HoldEnd::Lost(LossReason::Expired),
             HoldEnd::HandedOver,
             HoldEnd::ResumedElsewhere,
@@ -24,6 +25,9 @@ impl Families {
         }
         for reason in LossReason::ALL {
             drop(self.losses.get_or_create(&[("reason", reason.as_str())]));
+        }
+        for why in NotConfirmed::ALL {
+            drop(self.releases_not_confirmed.get_or_create(&[("why", why.as_str())]));
         }
         for source in [SignSource::WallClock, SignSource::StoreDate] {
             drop(self.clocks_not_heard.get_or_create(&[("clock", source.as_str())]));

@@ -6,8 +6,8 @@ use super::Recorder;
 use super::context::Parent;
 use super::wire::{Event, KeyValue, Link, Span, SpanKind, Status, StatusCode};
 use crate::coordinator::{
-    AcquireResult, Asked, HoldEnd, HoldTrace, TraceEnd, TraceEvent, TraceId, TraceLink,
-    TracedGrant, TracedRequest,
+    AcquireResult, Asked, HoldEnd, HoldTrace, NotConfirmed, TraceEnd, TraceEvent, TraceId,
+    TraceLink, TracedGrant, TracedRequest,
 };
 use crate::store::Operation;
 use crate::time::{Instant, UnixMillis};
@@ -286,13 +286,21 @@ const fn outcome(end: TraceEnd) -> &'static str {
 const fn failure(end: TraceEnd) -> Option<&'static str> {
     match end {
         TraceEnd::Ended(HoldEnd::Lost(reason)) => Some(reason.as_str()),
+        TraceEnd::Ended(
+            end @ HoldEnd::NotConfirmed(NotConfirmed::NoAnswer | NotConfirmed::LeaseGone),
+        ) => Some(end.as_str()),
         TraceEnd::NotGranted(
             result @ (AcquireResult::Failed(_)
             | AcquireResult::ResumeLost
             | AcquireResult::OverLimit),
         ) => Some(result.as_str()),
         TraceEnd::Refused => Some("refused"),
-        TraceEnd::Ended(HoldEnd::Released | HoldEnd::HandedOver | HoldEnd::ResumedElsewhere)
+        TraceEnd::Ended(
+            HoldEnd::Released
+            | HoldEnd::NotConfirmed(NotConfirmed::LeftToExpire)
+            | HoldEnd::HandedOver
+            | HoldEnd::ResumedElsewhere,
+        )
         | TraceEnd::ResumedHere
         | TraceEnd::NotGranted(
             AcquireResult::Granted

@@ -295,7 +295,8 @@ impl Job {
         let event = told["event"].as_str().unwrap();
         match event {
             "released" => {
-                self.trace(boot_nanos(), path, Traced::Released { token, released: true })
+                let released = told["outcome"] != "NOT_CONFIRMED";
+                self.trace(boot_nanos(), path, Traced::Released { token, released })
             }
             "lost" => self.trace(boot_nanos(), path, Traced::Lost { token }),
             _ => {}

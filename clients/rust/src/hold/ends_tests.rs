@@ -41,6 +41,17 @@ async fn s13_a_scope_tells_that_its_release_found_the_lock_lost() {
 }
 
 #[tokio::test]
+async fn s13_a_release_that_was_not_confirmed_is_handed_on_and_is_no_loss() {
+    let mut bench = Bench::new().await;
+    let (guard, _call, _events) = held_here(&mut bench).await;
+    let outcome = proto::ReleaseOutcome::NotConfirmed.into();
+    let told = proto::ReleaseResult { outcome, ..proto::ReleaseResult::default() };
+    bench.sidecar.script.lock().unwrap().release = Some(told);
+    let released = guard.release().await.unwrap();
+    assert_eq!(released.outcome, crate::ReleaseOutcome::NotConfirmed);
+}
+
+#[tokio::test]
 async fn s4_a_scope_ends_its_body_when_the_lock_is_lost() {
     struct Ended<'a>(&'a AtomicBool);
     impl Drop for Ended<'_> {

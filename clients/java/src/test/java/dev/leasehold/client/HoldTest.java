@@ -170,6 +170,18 @@ class HoldTest {
     assertThrows(HoldLostException.class, held.hold()::close);
   }
 
+  @Test
+  void s13AReleaseThatWasNotConfirmedIsHandedOnAndIsNoLoss() {
+    bench.sidecar.released =
+        ReleaseResult.newBuilder()
+            .setOutcome(ReleaseOutcome.RELEASE_OUTCOME_NOT_CONFIRMED)
+            .build();
+    Held held = bench.held();
+    assertEquals(
+        ReleaseOutcome.RELEASE_OUTCOME_NOT_CONFIRMED, held.hold().release().getOutcome());
+    held.hold().close();
+  }
+
   static ReleaseResult taken() {
     return ReleaseResult.newBuilder()
         .setOutcome(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST)
