@@ -173,12 +173,9 @@ class HoldTest {
   @Test
   void s13AReleaseThatWasNotConfirmedIsHandedOnAndIsNoLoss() {
     bench.sidecar.released =
-        ReleaseResult.newBuilder()
-            .setOutcome(ReleaseOutcome.RELEASE_OUTCOME_NOT_CONFIRMED)
-            .build();
+        ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_NOT_CONFIRMED).build();
     Held held = bench.held();
-    assertEquals(
-        ReleaseOutcome.RELEASE_OUTCOME_NOT_CONFIRMED, held.hold().release().getOutcome());
+    assertEquals(ReleaseOutcome.RELEASE_OUTCOME_NOT_CONFIRMED, held.hold().release().getOutcome());
     held.hold().close();
   }
 
