@@ -90,7 +90,7 @@ impl LeaseStore for SlowStore {
         &self,
         _path: &LockPath,
         _note: BreakNote,
-        _if_match: Option<ETag>,
+        _if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
         unused()
     }

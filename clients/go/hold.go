@@ -209,6 +209,8 @@ func (h *Hold) Release(ctx context.Context, options ...ReleaseOption) (ReleaseRe
 	wire := notHeld()
 	if loss == nil {
 		wire, loss, err = h.release(ctx, with)
+	} else {
+		h.sayKnown()
 	}
 	if err != nil {
 		return ReleaseResult{}, &ReleaseError{err}
@@ -250,6 +252,21 @@ func (h *Hold) release(ctx context.Context, with releasing) (*leaseholdv1.Releas
 		return nil, nil, err
 	}
 	return wire, alreadyLost(wire), nil
+}
+
+// knownTimeout is how long the holder of a lost hold waits for the sidecar to hear that it has let go.
+const knownTimeout = time.Second
+
+// sayKnown tells the sidecar that the holder knows of its loss and has let go, so that the lock need not be kept for it
+// (S13). Not where a resume may have made a newer generation (S16). Whatever is answered, the hold is lost.
+func (h *Hold) sayKnown() {
+	generation, answered, refused := h.state.releasable()
+	if !answered || refused != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), knownTimeout)
+	defer cancel()
+	_, _ = h.client.release(ctx, h.LeaseID(), generation, releasing{})
 }
 
 func isReleased(cause error) bool { return errors.Is(cause, ErrReleased) }

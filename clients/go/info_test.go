@@ -77,7 +77,7 @@ func TestAReasonThatIsUnknownIsKept(t *testing.T) {
 func TestEveryReasonOfTheAPIHasAConstant(t *testing.T) {
 	constants := []Reason{
 		ReasonInvalidField, ReasonUnknownLease, ReasonUnknownLock, ReasonHoldLost, ReasonHoldReleased,
-		ReasonBreakNotEnabled, ReasonContainerMissing, ReasonAccessDenied, ReasonOverrideForbidden, ReasonStoreDenied,
+		ReasonBreakNotEnabled, ReasonOtherHolder, ReasonContainerMissing, ReasonAccessDenied, ReasonOverrideForbidden, ReasonStoreDenied,
 		ReasonUserNotAllowed, ReasonUnauthenticated, ReasonStoreUnavailable, ReasonStoreThrottled, ReasonShuttingDown,
 		ReasonStoreFailed, ReasonTokenNotGrowing, ReasonTokenUnreadable, ReasonTooManyHolds, ReasonTooManyWaiters,
 		ReasonSuperseded, ReasonStreamBehind, ReasonUnsupported, ReasonCheckpointUnknown,

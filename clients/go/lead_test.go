@@ -70,7 +70,8 @@ func TestALeaderLeadsAgainAfterALossUntilItsContextEnds(t *testing.T) {
 	if err := receive(t, "the end", l.done); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if calls := b.sidecar.calls(); len(calls) != 1 {
+	// S13: and the lost ones say that they know.
+	if calls := b.sidecar.calls(); len(calls) != 3 {
 		t.Error("the last term is released:", calls)
 	}
 }

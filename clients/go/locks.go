@@ -98,14 +98,21 @@ type Break struct {
 	Now bool
 	// By is who breaks it. Default: the name of the sidecar's pod or host.
 	By string
+	// FencingToken is the token of the grant to break, as [LockRecord] has shown it. Give it always: if that grant is over
+	// by then, nothing is broken, and the error has [ReasonOtherHolder]. Default: the grant that the sidecar reads first.
+	FencingToken uint64
 }
 
 // BreakLock ends the lease of a lock that somebody else holds (S17). For operators.
 //
-// Errors: [*RefusedError], with [ReasonBreakNotEnabled] unless the operator enabled it; [*UnreachableError]; that of ctx.
+// Errors: [*RefusedError], with [ReasonBreakNotEnabled] unless the operator enabled it, and with [ReasonOtherHolder] if the
+// lock has another holder by then; [*UnreachableError]; that of ctx.
 func (c *Client) BreakLock(ctx context.Context, lock Selector, how Break) (BreakResult, error) {
 	request := &leaseholdv1.BreakLockRequest{
 		Lock: lock.selector(), Reason: how.Reason, BrokenBy: how.By, Mode: leaseholdv1.BreakMode_BREAK_MODE_RUN_OUT,
+	}
+	if how.FencingToken != 0 {
+		request.FencingToken = &how.FencingToken
 	}
 	if how.Now {
 		request.Mode = leaseholdv1.BreakMode_BREAK_MODE_NOW

@@ -20,6 +20,8 @@ const (
 	ReasonHoldReleased Reason = "HOLD_RELEASED"
 	// ReasonBreakNotEnabled says that the operator has not enabled breaking.
 	ReasonBreakNotEnabled Reason = "BREAK_NOT_ENABLED"
+	// ReasonOtherHolder says that the grant to break is over, and the lock has another holder.
+	ReasonOtherHolder Reason = "OTHER_HOLDER"
 	// ReasonContainerMissing says that the container does not exist and the sidecar may not make it.
 	ReasonContainerMissing Reason = "CONTAINER_MISSING"
 	// ReasonAccessDenied says that no rule of the operator allows this caller to do this with this lock.

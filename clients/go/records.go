@@ -65,6 +65,9 @@ type LockRecord struct {
 	Yields bool
 	// Reserved is for whom the lock is kept after a break; nil if it is for nobody in particular.
 	Reserved *Reservation
+	// KeptUntil is until when the sidecar that answers grants the lock to nobody, by its wall clock, because the lock's
+	// former holder there may not know that its hold is over (S13). Zero if it is not kept for such a holder.
+	KeptUntil time.Time
 	// CheckpointVersion is the version of the lock's checkpoint; 0 if there is none. [Client.GetCheckpoint] reads it.
 	CheckpointVersion uint64
 	// CheckpointSize is the size of the checkpoint in bytes; 0 if there is none, or if it is empty.
@@ -84,6 +87,7 @@ func recordFrom(wire *leaseholdv1.LockRecord) LockRecord {
 		Permits: wire.GetPermits(), Permit: wire.GetPermit(), Sidecar: wire.GetSidecar(), Share: wire.GetShare(),
 		Priority: wire.GetPriority(), Yields: wire.GetYields(), Reserved: reservationFrom(wire.GetReserved()),
 		CheckpointVersion: wire.GetCheckpointVersion(), CheckpointSize: wire.GetCheckpointSize(),
+		KeptUntil: moment(wire.GetKeptUntil()),
 	}
 }
 

@@ -72,7 +72,7 @@ func TestAReleaseIsCutShortByItsCaller(t *testing.T) {
 	}
 }
 
-func TestReleasingWhatIsLostIsALostErrorAndAsksNobody(t *testing.T) {
+func TestS13ReleasingWhatIsLostIsALostErrorAndSaysThatItIsKnown(t *testing.T) {
 	b := newBench(t)
 	hold, _, _ := b.heldHere()
 	b.clock.advance(58)
@@ -82,7 +82,7 @@ func TestReleasingWhatIsLostIsALostErrorAndAsksNobody(t *testing.T) {
 		result.LossReason != LossReasonExpired {
 		t.Error(result, err)
 	}
-	if calls := b.sidecar.calls(); len(calls) != 0 {
+	if calls := b.sidecar.calls(); len(calls) != 1 || calls[0] != "release lease-1 of generation 1" {
 		t.Error(calls)
 	}
 }

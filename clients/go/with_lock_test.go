@@ -69,8 +69,8 @@ func TestALossCancelsTheWorkWithItsCause(t *testing.T) {
 	if !errors.As(err, &lost) || !errors.Is(err, errWork) || lost.Reason != LossReasonBroken {
 		t.Error(err)
 	}
-	if calls := b.sidecar.calls(); len(calls) != 0 {
-		t.Error(calls)
+	if calls := b.sidecar.calls(); len(calls) != 1 || calls[0] != "release lease-1 of generation 1" {
+		t.Error("S13: it says that it knows:", calls)
 	}
 }
 

@@ -235,6 +235,7 @@ async fn who_follows_is_told_of_each_change() {
 
     let lock = LockSelector::Path(grant.path.clone());
     let breaking = BreakRequest {
+        token: None,
         lock,
         period: BreakPeriod::Now,
         reason: "stuck <b>since</b> noon".to_owned(),

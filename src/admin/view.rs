@@ -34,6 +34,8 @@ pub(super) struct LockView {
     labels: BTreeMap<String, String>,
     acquired_at: Option<String>,
     resting_until: Option<String>,
+    /// Until when it is granted to nobody here, because its former holder may not know (S13).
+    kept_until: Option<String>,
     written_at: Option<String>,
     renewed_at: Option<String>,
     lease_duration_seconds: Option<f64>,
@@ -133,6 +135,7 @@ pub(super) fn lock(
         labels: record.labels.as_map().clone(),
         acquired_at: record.acquired_at.and_then(moment),
         resting_until: record.resting_until.and_then(moment),
+        kept_until: lock.kept_until.and_then(moment),
         written_at: lock.written_at.and_then(moment),
         renewed_at: lock.lease.and_then(|lease| moment(lease.renewed_at)),
         lease_duration_seconds: lock.lease.map(|lease| lease.duration.as_secs_f64()),

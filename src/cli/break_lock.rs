@@ -2,7 +2,9 @@
 
 use std::io::IsTerminal as _;
 
-use leasehold_client::{BreakLock, BreakMode, BreakOutcome};
+use leasehold_client::{
+    BreakLock, BreakMode, BreakOutcome, Client, Error as ClientError, LockSelector, Reason,
+};
 use serde::Serialize;
 
 use super::connection::ConnectionArgs;
@@ -24,6 +26,10 @@ pub(super) struct Args {
     /// Who breaks it, shown to people. Default: the name of the sidecar's pod or host.
     #[arg(long, value_name = "TEXT")]
     by: Option<String>,
+    /// Break this grant only, by the token that `ls`, `show` or the status page has shown. Default: the one that this command
+    /// shows first. If another holder has the lock by then, nothing is broken.
+    #[arg(long, value_name = "TOKEN", value_parser = clap::value_parser!(u64).range(1..))]
+    token: Option<u64>,
     /// Make the lock available at once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration: only for a
     /// holder that is known to be dead, or where resources check fencing tokens.
     #[arg(long)]
@@ -47,26 +53,34 @@ struct Broken {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let lock = args.lock.selector()?;
+    let link = args.connection.link().await?;
+    // S17: what is broken is what was shown.
+    let token = match args.token {
+        Some(token) => Some(token),
+        None => shown(&link.client, &lock).await?,
+    };
     if args.now && !args.yes {
         confirm(&record::selector_text(&lock))?;
     }
     let mode = if args.now { BreakMode::Now } else { BreakMode::RunOut };
-    let request = BreakLock::new(lock, args.reason)
+    let mut request = BreakLock::new(lock, args.reason)
         .with_mode(mode)
         .with_broken_by(args.by.unwrap_or_default());
-    let link = args.connection.link().await?;
+    request.fencing_token = token;
     let answer = link.client.break_lock(request).await?;
     link.close().await;
+    let kept = answer.record.as_ref().and_then(record::kept_text);
+    let kept = kept.map(|kept| format!("; this sidecar: {kept}")).unwrap_or_default();
     let free_in = answer.free_in;
     #[expect(clippy::wildcard_enum_match_arm, reason = "the client's outcomes may grow")]
     let text = match answer.outcome {
         BreakOutcome::Breaking => {
             let free_in = record::whole_millis(free_in.unwrap_or_default());
             let free_in = humantime::format_duration(free_in);
-            format!("broken: the lock is available in {free_in}")
+            format!("broken: the lock is available in {free_in}{kept}")
         }
         BreakOutcome::NotHeld => "nobody held the lock, so nothing was broken".to_owned(),
-        _ => "broken: the lock is available".to_owned(),
+        _ => format!("broken: the lock is available{kept}"),
     };
     let broken = Broken {
         outcome: answer.outcome.as_str().to_ascii_lowercase(),
@@ -75,6 +89,20 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     output::result(args.output.output, || text, &broken)?;
     Ok(Exit::Success)
+}
+
+/// Shows who has the lock; the token of that grant. None if there is none, or the caller may not read the lock.
+async fn shown(client: &Client, lock: &LockSelector) -> anyhow::Result<Option<u64>> {
+    match client.get_lock(lock.clone()).await {
+        Ok(record) => {
+            output::note(&format!("{}: {}", record.lock_path, record::doing_text(&record)));
+            Ok(record.fencing_token)
+        }
+        Err(ClientError::Refused(refusal)) if refusal.reason == Some(Reason::AccessDenied) => {
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// S17: whoever frees a lock at once must know what that means.

@@ -151,6 +151,8 @@ fn of_refusal(refusal: &Refusal) -> Exit {
         | Reason::UnknownSchedule
         | Reason::OccurrenceInFuture
         | Reason::LockHasSchedule => Exit::Usage,
+        // S17: another has it now.
+        Reason::OtherHolder => Exit::Busy,
         // A lease that is not known any more is not held any more.
         Reason::UnknownLease | Reason::HoldLost | Reason::HoldReleased => Exit::Lost,
         Reason::BreakNotEnabled

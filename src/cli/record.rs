@@ -29,8 +29,17 @@ fn held_text(busy: &Busy) -> String {
             let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
             format!("the lock {lock} rests{until}, as its last holder asked (min_hold)")
         }
-        _ => format!("the lock {lock} is held{by}"),
+        _ => match kept_text(record) {
+            Some(kept) => format!("the lock {lock} is {kept}; last held{by}"),
+            None => format!("the lock {lock} is held{by}"),
+        },
     }
+}
+
+/// S13: how long the sidecar that answers grants the lock to nobody, and why.
+pub(crate) fn kept_text(record: &LockRecord) -> Option<String> {
+    let until = moment(record.kept_until)?;
+    Some(format!("kept until {until} because its former holder may not know"))
 }
 
 /// " by HOLDER, since MOMENT", as far as it is known.
@@ -53,7 +62,7 @@ pub(crate) fn locks_table(records: &[LockRecord]) -> String {
         let in_use = LockState::Available != record.state;
         let mut row = vec![
             record.lock_path.clone(),
-            state(record).to_owned(),
+            state_text(record),
             holder(record),
             record.fencing_token.map(|token| token.to_string()).unwrap_or_default(),
             if in_use { age(record.acquired_at, now) } else { String::new() },
@@ -83,7 +92,8 @@ pub(crate) fn doing_text(record: &LockRecord) -> String {
         (true, false) => format!(", last held{}", holder_text(record)),
         (false, _) => holder_text(record),
     };
-    format!("{state}{holder}{token}; {waiters} waiting here{}", place_text(record))
+    let kept = kept_text(record).map(|kept| format!(", {kept}")).unwrap_or_default();
+    format!("{state}{holder}{token}{kept}; {waiters} waiting here{}", place_text(record))
 }
 
 /// One lock, line by line.
@@ -122,7 +132,7 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
     });
     output::fields(&[
         ("lock", view.lock_path),
-        ("state", view.state.to_owned()),
+        ("state", state_text(record)),
         ("holder", holder(record)),
         ("fencing token", view.fencing_token.map(|token| token.to_string()).unwrap_or_default()),
         ("acquired", since.unwrap_or_default()),
@@ -172,6 +182,12 @@ pub(crate) fn state(record: &LockRecord) -> &'static str {
         LockState::Resting => "resting",
         _ => "held",
     }
+}
+
+/// The same, and until when the sidecar that answers grants it to nobody though it may be available elsewhere.
+fn state_text(record: &LockRecord) -> String {
+    let kept = kept_text(record).map(|kept| format!(" ({kept})")).unwrap_or_default();
+    format!("{}{kept}", state(record))
 }
 
 /// Why a lock is busy, in a word.
@@ -260,6 +276,19 @@ mod tests {
     fn a_stranger_s_text_does_not_command_the_terminal() {
         assert!(!lock_text(&held()).contains('\u{1b}'));
         assert!(!locks_table(&[held()]).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn s13_a_lock_that_is_kept_for_a_former_holder_says_so_everywhere() {
+        let mut record = held();
+        record.kept_until = at(1_700_000_060);
+        let kept = "kept until 2023-11-14T22:14:20Z because its former holder may not know";
+        let table = locks_table(std::slice::from_ref(&record));
+        let busy = busy_text(&busy(record.clone()));
+        for text in [busy, table, lock_text(&record), doing_text(&record)] {
+            assert!(text.contains(kept), "{text}");
+        }
+        assert!(!lock_text(&held()).contains("kept until"));
     }
 
     #[test]

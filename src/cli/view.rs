@@ -48,6 +48,8 @@ pub(crate) struct LockView {
     priority: u32,
     yields: bool,
     reserved: Option<ReservedView>,
+    /// Until when the sidecar that answers keeps it from all, since its former holder there may not know its end.
+    kept_until: Option<String>,
 }
 
 /// For whom a lock is kept, as JSON.
@@ -154,6 +156,7 @@ impl From<&LockRecord> for LockView {
             priority: record.priority,
             yields: record.yields,
             reserved: record.reserved.as_ref().map(ReservedView::from),
+            kept_until: moment(record.kept_until),
         }
     }
 }

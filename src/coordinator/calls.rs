@@ -201,7 +201,7 @@ async fn break_for(
     };
     let (period, for_priority) = (BreakPeriod::RunOut, Some(priority));
     let note = BreakNote { period, reason, by: holder, token, at, for_priority };
-    let breaking = shared.store.break_lease(path, note, Some(if_match));
+    let breaking = shared.store.break_lease(path, note, if_match);
     let answer = shared.limited(Urgency::Lease, timeout, breaking).await;
     shared.answer(gone(answer)).map(drop)
 }

@@ -1,7 +1,7 @@
 //! Why the coordinator does not serve a call.
 
 use crate::hold::{LossReason, StoreFailure};
-use crate::lock::{LockPath, PathError};
+use crate::lock::{FencingToken, LockPath, PathError};
 use crate::schedule::MAX_REQUESTS;
 use crate::timetable::UtcSecond;
 
@@ -87,6 +87,16 @@ pub enum CallError {
     /// Breaking locks is off.
     #[error("breaking locks is not enabled at this sidecar (admin.allow_break is false)")]
     BreakNotEnabled,
+    /// The grant that an operator was shown is over, and the lock has another holder (S17).
+    #[error("the lock {path} was not broken: {}", other_holder(*named, *now))]
+    OtherHolder {
+        /// Its path.
+        path: LockPath,
+        /// The token of the grant that was to be broken, if its record had one.
+        named: Option<FencingToken>,
+        /// The token of the grant that stands there now, if its record has one.
+        now: Option<FencingToken>,
+    },
     /// A repeated call took this one's place.
     #[error("a later call with the same request_id, or a resume, has taken the place of this one")]
     Superseded,
@@ -175,4 +185,15 @@ pub enum CallError {
         /// Its path.
         path: LockPath,
     },
+}
+
+fn other_holder(named: Option<FencingToken>, now: Option<FencingToken>) -> String {
+    let text = |token: Option<FencingToken>| {
+        token.map_or_else(|| "without a token".to_owned(), |token| format!("with token {token}"))
+    };
+    format!(
+        "the grant {} is over, and the lock has another holder, {}; look at it again",
+        text(named),
+        text(now)
+    )
 }

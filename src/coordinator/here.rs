@@ -13,7 +13,7 @@ use crate::hold::{Event, Handed, Holding, Known};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, LockPath, Permit, Record};
 use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
-use crate::time::Instant;
+use crate::time::{Instant, UnixMillis};
 
 /// A look at a path's machine.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(super) struct LocalView {
     pub(super) record: Option<Record>,
     pub(super) active: bool,
     pub(super) resting: bool,
+    /// Until when the lock is kept from callers here, by the wall clock, for a holder that may not know its end (S13).
+    pub(super) kept_until: Option<UnixMillis>,
     /// The lease was broken and runs out, with the note of that (S22).
     pub(super) revoked: Option<Option<BreakNote>>,
     /// The lease, while somebody holds the lock.
@@ -158,6 +160,7 @@ impl Task {
         LocalView {
             active: holding.as_ref().is_some_and(|holding| holding.active),
             resting: holding.as_ref().is_some_and(|holding| holding.resting_until.is_some()),
+            kept_until: holding.as_ref().and_then(|holding| self.shared.kept_until(holding)),
             revoked: holding
                 .as_ref()
                 .filter(|holding| holding.revoked || self.is_broken_here(permit, holding))
@@ -192,6 +195,7 @@ impl Task {
         };
         let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
         let elsewhere = holding.is_none();
+        let kept_until = holding.as_ref().and_then(|holding| self.shared.kept_until(holding));
         LockRecord {
             checkpoint: self.known(permit).and_then(Known::checkpoint),
             schedule: self.scheduled(permit),
@@ -203,6 +207,7 @@ impl Task {
             lease: holding.as_ref().and_then(lease),
             held_here: holding.is_some_and(|holding| holding.active),
             break_note: None,
+            kept_until,
             holder_is_last_recorded: elsewhere && self.shared.holder_is_last_recorded(false),
         }
     }

@@ -10,9 +10,10 @@ use super::journal::{HappeningKind, News};
 use super::request::{BreakResult, LockRecord, LockSelector, LockState, TokenStatus};
 use super::task::Command;
 use super::{Coordinator, Shared, calls};
-use crate::hold::Holding;
-use crate::lock::{Checkpoint, FencingToken, HostId, Labels, LockPath, Record, ShareName};
+use crate::hold::{Holding, StoreFailureKind};
+use crate::lock::{Checkpoint, ETag, FencingToken, HostId, Labels, LockPath, Record, ShareName};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, List, StoreError, StoredLock};
+use crate::time::{Instant, UnixMillis};
 
 /// Where locks are.
 #[derive(Clone, Debug)]
@@ -56,6 +57,8 @@ pub struct RecordPage {
 pub struct BreakRequest {
     /// The lock.
     pub lock: LockSelector,
+    /// The token of the grant that the operator was shown; none for the one that is read first.
+    pub token: Option<FencingToken>,
     /// At once, or by letting it run out.
     pub period: BreakPeriod,
     /// Why: stored, and told to the holder.
@@ -176,55 +179,64 @@ impl Coordinator {
         Ok((status, newest))
     }
 
-    /// Breaks a lock's lease (S17).
+    /// Breaks the lease of the grant that was named, or is read first, and of no other (S17).
     ///
     /// # Errors
-    /// When breaking is not enabled, the lock does not exist, or the store cannot be asked.
+    /// When breaking is not enabled, the lock does not exist or has another holder, or the store cannot be asked.
     pub async fn break_lock(&self, request: BreakRequest) -> Result<BreakResult, CallError> {
         if !self.shared.settings.allow_break {
             return Err(CallError::BreakNotEnabled);
         }
         let path = self.shared.select(&request.lock)?;
-        let token = self.shared.record(&path).await?.record.token;
-        let note = BreakNote {
-            period: request.period,
-            reason: request.reason,
-            by: request.by.unwrap_or_else(|| self.shared.settings.holder.clone()),
-            token,
-            at: self.shared.clock.wall(),
-            for_priority: None,
+        let Some(mut standing) = self.shared.standing(&path).await? else {
+            return Ok(BreakResult::NotHeld);
         };
-        let breaking = self.shared.store.break_lease(&path, note.clone(), None);
-        let broken = self.shared.asked(PATIENCE, breaking).await;
-        match broken {
-            Ok(broken) => {
-                tracing::warn!(
-                    lock = %path,
-                    reason = %calls::note_text(&note),
-                    caller = %request.caller,
-                    "lock broken by an operator"
-                );
-                let news = News::of(HappeningKind::Broken, &path).to(&note.by, note.token);
-                self.shared.happened(news.saying(note.reason.as_str()));
-                let registry = self.shared.registry();
-                let (lock, permit) = self.shared.permit_of(&path);
-                let _ = registry.send(&lock, Command::Broken(permit, note));
-                registry.changed(&path);
-                Ok(if broken.remaining.is_zero() {
-                    BreakResult::Broken
-                } else {
-                    BreakResult::Breaking { free_in: broken.remaining }
-                })
+        let named = request.token.or(standing.token);
+        let mut tries = BREAK_TRIES;
+        loop {
+            if standing.token != named {
+                return Err(CallError::OtherHolder { path, named, now: standing.token });
             }
-            Err(StoreError::NotHeld) => Ok(BreakResult::NotHeld),
-            Err(StoreError::NotFound) => Err(CallError::NoSuchLock { path }),
-            Err(error) => {
-                let mut failure = calls::store_failure(&error);
-                failure.message = format!("the lock {path} was not broken: {}", failure.message);
-                Err(CallError::StoreFailure(failure))
+            let note = BreakNote {
+                period: request.period,
+                reason: request.reason.clone(),
+                by: request.by.clone().unwrap_or_else(|| self.shared.settings.holder.clone()),
+                token: named,
+                at: self.shared.clock.wall(),
+                for_priority: None,
+            };
+            let breaking = self.shared.store.break_lease(&path, note.clone(), standing.etag);
+            let error = match self.shared.asked(PATIENCE, breaking).await {
+                Ok(broken) => {
+                    self.shared.broken(&path, note, &request.caller);
+                    return Ok(match broken.remaining.is_zero() {
+                        true => BreakResult::Broken,
+                        false => BreakResult::Breaking { free_in: broken.remaining },
+                    });
+                }
+                Err(StoreError::NotHeld) => return Ok(BreakResult::NotHeld),
+                Err(error) => error,
+            };
+            tries -= 1;
+            if !matches!(error, StoreError::Changed) || tries == 0 {
+                return Err(not_broken(path, &error));
+            }
+            match self.shared.standing(&path).await? {
+                Some(read) => standing = read,
+                None => return Ok(BreakResult::NotHeld),
+            }
+            // Only the version that was looked at could have said whose lease it is.
+            if named.is_none() {
+                return Err(CallError::OtherHolder { path, named, now: standing.token });
             }
         }
     }
+}
+
+/// The grant of a lock that somebody has, and the version of its record.
+struct Standing {
+    token: Option<FencingToken>,
+    etag: ETag,
 }
 
 /// A lock that is followed.
@@ -257,7 +269,8 @@ impl LockRecord {
         fn seen(lock: &LockRecord) -> impl PartialEq {
             let record = &lock.record;
             let holder = (&record.holder, &record.host_type, record.labels.as_map());
-            let grant = (record.token, record.acquired_at, record.resting_until.is_some());
+            let kept = (record.resting_until.is_some(), lock.kept_until.is_some());
+            let grant = (record.token, record.acquired_at, kept);
             let key = (&record.function, &record.scope, &record.mode);
             let checkpoint = lock.checkpoint.as_ref().map(|checkpoint| checkpoint.version);
             (lock.state, lock.held_here, holder, grant, key, checkpoint, &lock.schedule)
@@ -330,6 +343,41 @@ impl Shared {
         answer.await.ok()
     }
 
+    /// The grant that stands in the record now, or was handed on from that one here and is not in it yet (S10). None if nobody
+    /// has the lock.
+    async fn standing(&self, path: &LockPath) -> Result<Option<Standing>, CallError> {
+        let view = self.look(path).await;
+        let stored = match self.asked(PATIENCE, self.store.read_record(path)).await {
+            Ok(stored) => stored,
+            Err(StoreError::NotFound) => return Err(CallError::NoSuchLock { path: path.clone() }),
+            Err(error) => return Err(not_broken(path.clone(), &error)),
+        };
+        if stored.lease == LeaseState::Available {
+            return Ok(None);
+        }
+        let handed = view.as_ref().and_then(|view| view.handed.clone());
+        let handed = handed.or_else(|| self.registry().handed(path));
+        let stands = newest(Record::from_fields(&stored.fields), handed.as_ref()).token;
+        let here = view.and_then(|view| view.record?.token);
+        let handed_on = here.filter(|here| {
+            Some(here.epoch()) == stands.map(FencingToken::epoch) && Some(*here) > stands
+        });
+        Ok(Some(Standing { token: handed_on.or(stands), etag: stored.etag }))
+    }
+
+    /// An operator has broken the lease of the grant that the note names.
+    fn broken(&self, path: &LockPath, note: BreakNote, caller: &str) {
+        let token = note.token.map(FencingToken::value);
+        let reason = calls::note_text(&note);
+        tracing::warn!(lock = %path, token, %reason, %caller, "lock broken by an operator");
+        let news = News::of(HappeningKind::Broken, path).to(&note.by, note.token);
+        self.happened(news.saying(note.reason.as_str()));
+        let registry = self.registry();
+        let (lock, permit) = self.permit_of(path);
+        let _ = registry.send(&lock, Command::Broken(permit, note));
+        registry.changed(path);
+    }
+
     /// The greatest token of the lock that was seen or granted here.
     async fn highest(&self, path: &LockPath) -> Option<FencingToken> {
         let view = self.look(path).await;
@@ -365,17 +413,38 @@ impl Shared {
         Record {
             token: Some(holding.token),
             acquired_at: Some(holding.acquired_at),
-            resting_until: holding
-                .resting_until
-                .map(|until| self.clock.wall() + until.saturating_since(self.clock.now())),
+            resting_until: holding.resting_until.map(|until| self.wall_at(until)),
             ..holding.terms.record.clone()
         }
+    }
+
+    /// Until when nobody here is granted the lock of a holder that may not know its end (S13).
+    pub(super) fn kept_until(&self, holding: &Holding) -> Option<UnixMillis> {
+        holding.kept_until.map(|until| self.wall_at(until))
+    }
+
+    /// A moment that lies ahead, by the wall clock: for people.
+    fn wall_at(&self, at: Instant) -> UnixMillis {
+        self.clock.wall() + at.saturating_since(self.clock.now())
     }
 }
 
 pub(super) fn store_error(error: &StoreError) -> CallError {
     CallError::StoreFailure(calls::store_failure(error))
 }
+
+fn not_broken(path: LockPath, error: &StoreError) -> CallError {
+    let mut failure = calls::store_failure(error);
+    if matches!(error, StoreError::Changed) {
+        failure.kind = StoreFailureKind::Unavailable;
+        failure.message = "its holder writes the record again and again; try again".to_owned();
+    }
+    failure.message = format!("the lock {path} was not broken: {}", failure.message);
+    CallError::StoreFailure(failure)
+}
+
+/// Breaks that may meet a changed record of the same grant, before the operator is told to try again.
+const BREAK_TRIES: u8 = 3;
 
 /// Pages of the store that one call for a page of locks looks at, at the most.
 const STORE_PAGES: usize = 10;

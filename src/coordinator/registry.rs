@@ -31,6 +31,15 @@ pub(super) enum Ended {
     Lost(LossReason),
 }
 
+/// A hold that ended.
+#[derive(Debug)]
+struct EndedHold {
+    ended: Ended,
+    generation: u64,
+    /// Whose it was and of which lock, if it was lost: its holder may say that it knows (S13).
+    lost: Option<Box<(LockPath, CallerId)>>,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct HoldEntry {
     /// The lock's own path, whichever permit is held.
@@ -46,8 +55,8 @@ pub(super) struct HoldEntry {
 pub(super) struct Registry {
     tasks: HashMap<LockPath, Inbox>,
     holds: HashMap<LeaseId, HoldEntry>,
-    /// With the generation of each; the one that ended first is the first.
-    ended: LinkedHashMap<LeaseId, (Ended, u64), RandomState>,
+    /// The one that ended first is the first.
+    ended: LinkedHashMap<LeaseId, EndedHold, RandomState>,
     memories: Memories,
     watchers: HashMap<LockPath, watch::Sender<u64>>,
     /// By what the names in the container begin with.
@@ -150,8 +159,19 @@ impl Registry {
 
     /// How a hold ended here; none for a call with a generation that it has got elsewhere since (S16).
     pub(super) fn ended(&self, lease_id: LeaseId, generation: Option<u64>) -> Option<Ended> {
-        let (ended, last) = self.ended.get(&lease_id).copied()?;
-        generation.is_none_or(|generation| generation <= last).then_some(ended)
+        let hold = self.ended.get(&lease_id)?;
+        generation.is_none_or(|generation| generation <= hold.generation).then_some(hold.ended)
+    }
+
+    /// The holder of a hold that was lost here says by its generation that it knows (S13): its lock need not be kept for it.
+    pub(super) fn loss_is_known(&self, lease_id: LeaseId, generation: Option<u64>) {
+        if let Some(hold) = self.ended.get(&lease_id)
+            && let Some((path, caller)) = hold.lost.as_deref()
+            && generation == Some(hold.generation)
+        {
+            // No task: the lock is not kept any more.
+            let _ = self.send(path, Command::LossKnown(*caller, hold.generation));
+        }
     }
 
     pub(super) fn begin_hold(&mut self, lease_id: LeaseId, entry: HoldEntry) {
@@ -164,8 +184,12 @@ impl Registry {
     pub(super) fn end_hold(&mut self, lease_id: LeaseId, caller: CallerId, ended: Ended) {
         if let Some(entry) = self.holds.get(&lease_id).filter(|entry| entry.caller == caller) {
             let generation = entry.generation;
+            let lost = match ended {
+                Ended::Released | Ended::NotConfirmed(_) => None,
+                Ended::Lost(_) => Some(Box::new((entry.path.clone(), caller))),
+            };
             self.holds.remove(&lease_id);
-            self.ended.insert(lease_id, (ended, generation));
+            self.ended.insert(lease_id, EndedHold { ended, generation, lost });
             if self.ended.len() > MAX_ENDED {
                 self.ended.pop_front();
             }
@@ -324,7 +348,8 @@ mod tests {
         let lost = Ended::Lost(LossReason::Taken);
         registry.end_hold(lease_id, CallerId(1), lost);
         assert_eq!(registry.ended(lease_id, None), None, "nothing was known of it here");
-        registry.ended.insert(lease_id, (Ended::Released, 1));
+        let released = EndedHold { ended: Ended::Released, generation: 1, lost: None };
+        registry.ended.insert(lease_id, released);
         registry.end_hold(lease_id, CallerId(2), lost);
         assert_eq!(registry.ended(lease_id, None), Some(Ended::Released));
     }

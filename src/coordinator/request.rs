@@ -266,6 +266,9 @@ pub struct LockRecord {
     pub held_here: bool,
     /// The latest break, if it concerns the grant that is stored.
     pub break_note: Option<BreakNote>,
+    /// Until when the lock is granted to nobody here, by the wall clock, because its former holder may not know that its hold is
+    /// over (S13).
+    pub kept_until: Option<UnixMillis>,
     /// Whether somebody who leaves no record may hold the lock now, so that the record's holder is only the last recorded.
     pub holder_is_last_recorded: bool,
     /// The lease, if the lock is held through this sidecar.

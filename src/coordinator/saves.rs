@@ -143,6 +143,7 @@ impl Coordinator {
                     return Err(registry.unknown_lease());
                 }
             } else {
+                registry.loss_is_known(lease_id, generation);
                 drop((save, reply));
             }
         }

@@ -38,6 +38,8 @@ pub(super) enum Command {
     Confirm(CallerId),
     /// The lease may be kept for so long for who comes next (T19).
     Release(HoldCall, Option<SaveCall>, Option<Duration>, oneshot::Sender<Released>),
+    /// The holder of a hold that was lost here knows that, and says so with the hold's generation (S13).
+    LossKnown(CallerId, u64),
     Save(HoldCall, SaveCall, oneshot::Sender<Result<Validity, CallError>>),
     Extend(HoldCall, Duration, oneshot::Sender<Result<Extended, CallError>>),
     ReportProgress(HoldCall, oneshot::Sender<Result<Validity, CallError>>),
@@ -193,6 +195,10 @@ impl Task {
             Command::Disconnected(caller) => self.disconnected(caller),
             Command::Confirm(caller) => self.aside().grants.confirm(caller),
             Command::Release(call, save, keep, reply) => self.release(call, save, keep, reply),
+            Command::LossKnown(caller, generation) => {
+                let generation = Some(generation);
+                self.feed(Event::ReleaseAsked { caller, generation, keep: None });
+            }
             Command::Save(call, save, reply) => {
                 let _ = reply.send(self.save(call, save));
             }
@@ -227,10 +233,19 @@ impl Task {
 
     /// The store has answered a request; the note of a break is known before the loss that it explains (S17).
     fn answered(&mut self, permit: Permit, Answer { event, note }: Answer) {
+        let freed = note.as_ref().and_then(freed_by);
         if let Some(note) = note {
             self.aside().break_notes.insert(permit, note);
         }
         self.feed_at(permit, event);
+        self.free(permit, freed);
+    }
+
+    /// S13: nobody waits for the former holder of the grant that an operator has ended at once.
+    fn free(&mut self, permit: Permit, grant: Option<FencingToken>) {
+        if let Some(token) = grant {
+            self.feed_at(permit, Event::LockFreed { token });
+        }
     }
 
     /// Tells the machines what happened that is not about one permit only, and does what they answer.
@@ -290,11 +305,12 @@ impl Task {
     fn broken(&mut self, permit: Permit, note: BreakNote) {
         let here = self.holding(permit).map(|holding| holding.token);
         if note.is_about(here) {
-            let ends_now = note.period == BreakPeriod::Now;
+            let (ends_now, freed) = (note.period == BreakPeriod::Now, freed_by(&note));
             let aside = self.aside();
             aside.break_notes.insert(permit, note);
             aside.broken_here.extend(here.map(|token| (permit, token)));
             self.feed_at(permit, Event::LeaseBroken { ends_now });
+            self.free(permit, freed);
         }
     }
 
@@ -322,6 +338,7 @@ impl Task {
     ) {
         let HoldCall { lease_id, generation } = call;
         let Some(caller) = self.holder(lease_id) else {
+            self.shared.registry().loss_is_known(lease_id, generation);
             // S16: one that has gone on elsewhere is as if it was never here: dropping the reply says so.
             if let Some(ended) = self.shared.registry().ended(lease_id, generation) {
                 let _ = reply.send(super::released_before(ended));
@@ -351,4 +368,9 @@ impl Task {
         let mut releases = self.aside.iter().flat_map(|aside| &aside.releases);
         releases.any(|(releasing, _)| *releasing == caller)
     }
+}
+
+/// The grant whose lock is free here too by this note of a break, once its lease is gone (S13, S17).
+fn freed_by(note: &BreakNote) -> Option<FencingToken> {
+    note.token.filter(|_| note.period == BreakPeriod::Now)
 }

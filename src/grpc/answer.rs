@@ -179,6 +179,7 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
             priority: reserved.priority.get(),
             until: Some(timestamp(reserved.until)),
         }),
+        kept_until: lock.kept_until.map(timestamp),
         permits: stored.permits.map_or(0, |permits| permits.get().into()),
         permit: permit.number().into(),
         checkpoint: None,

@@ -218,10 +218,12 @@ pub(super) fn check_token(
 ) -> Result<(LockSelector, FencingToken), Status> {
     let mut wrong = Violations::default();
     let selector = wrong.selector(request.lock);
-    let token = FencingToken::from_u64(request.fencing_token)
-        .ok_or("is not a fencing token; 1 to 9007199254740991 is allowed");
-    let token = wrong.take("fencing_token", token);
+    let token = wrong.take("fencing_token", fencing_token(request.fencing_token));
     wrong.finish(selector.zip(token))
+}
+
+fn fencing_token(number: u64) -> Result<FencingToken, &'static str> {
+    FencingToken::from_u64(number).ok_or("is not a fencing token; 1 to 9007199254740991 is allowed")
 }
 
 pub(super) fn break_lock(
@@ -243,8 +245,11 @@ pub(super) fn break_lock(
             BreakPeriod::RunOut
         }
     };
-    wrong.finish(lock.map(|lock| BreakRequest {
+    let token = request.fencing_token.map(fencing_token).transpose();
+    let token = wrong.take("fencing_token", token);
+    wrong.finish(lock.zip(token).map(|(lock, token)| BreakRequest {
         lock,
+        token,
         period,
         reason: request.reason,
         by: (!request.broken_by.is_empty()).then_some(request.broken_by),

@@ -29,6 +29,7 @@ const fn code(reason: ErrorReason) -> Code {
         ErrorReason::HoldLost
         | ErrorReason::HoldReleased
         | ErrorReason::BreakNotEnabled
+        | ErrorReason::OtherHolder
         | ErrorReason::OccurrenceInFuture
         | ErrorReason::ScheduleChangesNotEnabled
         | ErrorReason::LockHasSchedule
@@ -75,6 +76,7 @@ const fn reason(error: &CallError) -> ErrorReason {
         CallError::NoCheckpoints { .. } | CallError::NoPermits { .. } => ErrorReason::InvalidField,
         CallError::CheckpointUnknown => ErrorReason::CheckpointUnknown,
         CallError::BreakNotEnabled => ErrorReason::BreakNotEnabled,
+        CallError::OtherHolder { .. } => ErrorReason::OtherHolder,
         CallError::Superseded | CallError::ResumedSince => ErrorReason::Superseded,
         CallError::NoSuchLock { .. } => ErrorReason::UnknownLock,
         CallError::NoSuchSchedule { .. } => ErrorReason::UnknownSchedule,
@@ -134,6 +136,11 @@ pub(super) fn of_call(error: &CallError) -> Status {
         CallError::HoldLost { reason } => {
             let loss_reason = reason.as_str().to_uppercase();
             details.insert("loss_reason".to_owned(), loss_reason);
+        }
+        CallError::OtherHolder { named, now, .. } => {
+            let tokens = [("named_token", *named), ("newest_token", *now)];
+            let known = tokens.into_iter().filter_map(|(name, token)| Some((name, token?)));
+            details.extend(known.map(|(name, token)| (name.to_owned(), token.to_string())));
         }
         CallError::OverrideForbidden
         | CallError::UnknownLease

@@ -43,6 +43,7 @@ fn every_status() -> Vec<Status> {
         CallError::HoldLost { reason: LossReason::Taken },
         CallError::HoldReleased,
         CallError::BreakNotEnabled,
+        CallError::OtherHolder { path: "locks/a".parse().unwrap(), named: None, now: None },
         CallError::Superseded,
         CallError::ResumedSince,
         CallError::NoSuchLock { path: "locks/a".parse().unwrap() },

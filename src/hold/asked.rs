@@ -9,6 +9,7 @@ use super::hand_over::Shutdown;
 use super::held::{BROKEN, GracePeriod, Phase};
 use super::output::Output;
 use super::{Hold, State};
+use crate::lock::FencingToken;
 use crate::time::Instant;
 
 impl Hold {
@@ -24,6 +25,16 @@ impl Hold {
             | State::Acquiring(_)
             | State::Releasing(_)
             | State::Resuming(_)) => self.state = other,
+        }
+    }
+
+    /// S13, S17: nobody waits for the former holder of a grant that an operator has ended at once. Its lease is gone.
+    pub(super) fn freed(&mut self, token: FencingToken, now: Instant) {
+        if let State::Held(held) = &self.state
+            && held.phase == Phase::GracePeriod(GracePeriod::LeaseGone)
+            && held.token == token
+        {
+            self.state = State::Idle { not_before: now, retry: None };
         }
     }
 

@@ -187,14 +187,19 @@ impl Hold {
     }
 
     fn busy_resting(&self, seen: Option<Instant>, now: Instant) -> Busy {
-        let (record, rest) = match &self.state {
-            State::Held(held) => (held.record(), held.holding().resting_until),
+        let (record, rest, kept) = match &self.state {
+            State::Held(held) => {
+                let holding = held.holding();
+                (held.record(), holding.resting_until, holding.kept_until)
+            }
             State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                (self.memory.record().unwrap_or_default(), seen)
+                (self.memory.record().unwrap_or_default(), seen, None)
             }
         };
         let rest = rest.filter(|until| *until > now);
-        let retry_after = rest.map_or(self.settings.poll_cap, |until| until.saturating_since(now));
+        let free_at = rest.or(kept);
+        let retry_after =
+            free_at.map_or(self.settings.poll_cap, |until| until.saturating_since(now));
         let resting = rest.is_some();
         Busy { record, retry_after, resting, held_permits: u8::from(!resting), priority: None }
     }

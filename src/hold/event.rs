@@ -160,6 +160,11 @@ pub enum Event {
         /// Whether it ended at once; else it runs out (S22).
         ends_now: bool,
     },
+    /// An operator has ended this very grant at once, and took the risk that its former holder does not know (S13, S17).
+    LockFreed {
+        /// The token of the grant.
+        token: FencingToken,
+    },
     /// Another clock shows a pause that ours may not have counted: the store decides (S3).
     PauseSuspected,
     /// A lease that is kept for a next hold is wanted no longer: there will be none here (T19).

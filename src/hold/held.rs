@@ -76,6 +76,8 @@ pub struct Holding {
     pub terms: Arc<Terms>,
     /// Until when the lock rests, if its holder gave it back (S11).
     pub resting_until: Option<Instant>,
+    /// Until when the lock is kept for a holder that may not know its end, unless that says that it knows (S13, S14).
+    pub kept_until: Option<Instant>,
     /// Whether the holder has it: false while it rests or fades.
     pub active: bool,
     /// Whether its holder was told that its lease was broken and runs out (S22).
@@ -230,6 +232,7 @@ impl Held {
                 | Phase::Kept { .. }
                 | Phase::GracePeriod(_) => None,
             },
+            kept_until: matches!(self.phase, Phase::GracePeriod(_)).then_some(self.believed_until),
             active: self.phase == Phase::Active,
             revoked: self.deadline().is_some(),
             disconnected: self.phase == Phase::GracePeriod(GracePeriod::Silent),

@@ -356,6 +356,7 @@ impl Hold {
             Event::ShareStirred => self.stir(output.now),
             Event::MoveAsked => self.move_asked(output.now),
             Event::LeaseBroken { ends_now } => self.broken_here(ends_now, output),
+            Event::LockFreed { token } => self.freed(token, output.now),
             Event::PauseSuspected => self.suspect_pause(output),
             Event::DrainStarted { ends } => self.start_draining(ends, output),
             Event::KeptForNobody => self.let_kept_go(output),

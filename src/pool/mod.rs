@@ -134,7 +134,8 @@ impl Pool {
             | Event::ShareStirred
             | Event::MoveAsked
             | Event::ResumeAsked { .. }
-            | Event::LeaseBroken { .. } => self.feed(permit, event, output),
+            | Event::LeaseBroken { .. }
+            | Event::LockFreed { .. } => self.feed(permit, event, output),
             // Who holds nothing here is told so by any machine.
             Event::SaveAsked { caller, .. } => {
                 let permit = self.machines.place_of(caller).unwrap_or(Permit::FIRST);
@@ -320,6 +321,7 @@ fn copy(event: &Event) -> Option<Event> {
         | Event::ShareStirred
         | Event::MoveAsked
         | Event::SaveAsked { .. }
-        | Event::LeaseBroken { .. } => return None,
+        | Event::LeaseBroken { .. }
+        | Event::LockFreed { .. } => return None,
     })
 }

@@ -116,7 +116,7 @@ impl<S: LeaseStore> LeaseStore for CountingStore<S> {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
         self.counted(Operation::BreakLease).break_lease(path, note, if_match).await
     }

@@ -27,7 +27,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::lock::{Container, FencingToken, Fields, LeaseId, LockPath, Priority, TimerPath};
+use crate::lock::{
+    Container, FencingToken, Fields, LeaseId, LockPath, Priority, Record, TimerPath,
+};
 use crate::time::UnixMillis;
 
 pub use crate::lock::ETag;
@@ -67,7 +69,7 @@ pub use timer::{StoredTimer, TimerRead, TimerWritten};
 ///   to everything else, whether or not its container exists. It has no break note.
 /// - A store may give back names of fields in lower case, as HTTP does with names of headers.
 /// - Operations on the lease change neither the record nor its [`ETag`]; every write of the record changes the ETag.
-/// - Where `if_match` is given and is not the record's ETag, the operation is not done. It answers
+/// - Where `if_match` is given and is not the record's ETag, the operation is not done, unless it says otherwise. It answers
 ///   [`StoreError::Changed`], or what it would have answered without the condition if that is no success either.
 /// - A lock may have a plan beside it, the text of its schedule (T3), also before the lock is there. Writing and deleting it
 ///   needs no lease. It has an ETag of its own: no operation on the lock changes that, and none on the plan changes the
@@ -109,8 +111,9 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     ) -> Result<(), StoreError>;
 
     /// Ends the lease without knowing its id, in the way that the note says, and keeps the note for the holder to read
-    /// (S17, S22). The note is there before the lease is broken. With `if_match`, only if the record still has this ETag
-    /// (S33). A note of a break that ended the same grant's lease at once is not made milder by a later one.
+    /// (S17, S22). Only while the grant stands that was looked at: the record still has this ETag, or names the token of the
+    /// note (S17, S33). The note is there before the lease is broken, and is taken back if it is not. A note of a break that
+    /// ended the same grant's lease at once is not made milder by a later one.
     ///
     /// # Errors
     /// `NotHeld`, `NotFound`, `Changed`, and the faults of the store.
@@ -118,7 +121,7 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError>;
 
     /// Replaces all fields of the record, under the lease.
@@ -316,6 +319,12 @@ impl BreakNote {
     pub fn is_about(&self, token: Option<FencingToken>) -> bool {
         self.token.is_some()
             && self.token.map(FencingToken::epoch) == token.map(FencingToken::epoch)
+    }
+
+    /// Whether the record with these fields is that of the grant which is broken: it may have been written since it was looked
+    /// at, by a save or a resume (S17, S33).
+    pub(crate) fn is_of(&self, fields: &Fields) -> bool {
+        self.token.is_some() && self.token == Record::from_fields(fields).token
     }
 
     /// This note in the place of `former`: a lease that was broken at once stays so.

@@ -122,7 +122,7 @@ impl LeaseStore for Measured {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
         self.measured(Operation::BreakLease, self.store.break_lease(path, note, if_match)).await
     }

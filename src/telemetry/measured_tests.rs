@@ -73,7 +73,7 @@ async fn every_request_is_counted_once_under_its_own_operation() {
         at: UnixMillis(0),
         for_priority: None,
     };
-    store.break_lease(&path, note, None).await.unwrap();
+    store.break_lease(&path, note, etag.clone()).await.unwrap();
     store.read_break_note(&path).await.unwrap().unwrap();
     store.release(&path, *lease_id, None).await.unwrap();
     let list =

@@ -130,6 +130,7 @@ async fn s13_a_release_that_finds_the_lease_taken_from_under_its_holder_is_a_los
     let seen = seen(&rig, async {
         let grant = rig.granted(request("f", "")).await;
         let broken = BreakRequest {
+            token: None,
             lock: LockSelector::Path(grant.path.clone()),
             period: BreakPeriod::Now,
             reason: "hangs".to_owned(),

@@ -159,6 +159,15 @@ async fn s17_a_break_needs_leave_a_reason_and_for_now_a_word_more() {
     assert_eq!(broken["outcome"], "breaking");
     assert!(broken["free_in_seconds"].as_f64().unwrap() > 0.0, "{broken}");
     assert_eq!(broken["lock"]["break_note"]["broken_by"], "me", "{broken}");
+    // S17: it says who has the lock, and is for that grant only.
+    acquire(&allowed, "other").await;
+    let words = ["break", "-f", "other", "--reason", "test", "--token", "1"];
+    let late = allowed.leasehold(&words).await;
+    assert_eq!(late.code, 75, "{late:?}");
+    assert!(late.stderr.contains("another holder"), "{late:?}");
+    let shown = allowed.leasehold(&["break", "-f", "other", "--reason", "test"]).await;
+    assert_eq!(shown.code, 0, "{shown:?}");
+    assert!(shown.stderr.contains("; token "), "{shown:?}");
     let words = ["break", "-f", "nobody-has-it", "--reason", "test", "--output", "json"];
     assert_eq!(allowed.leasehold(&words).await.code, 64, "there is no such lock");
     assert_eq!(allowed.leasehold(&["run", "-f", "nobody-has-it", "--", "true"]).await.code, 0);

@@ -51,6 +51,7 @@ async fn break_softly(sidecar: &Sidecar, mode: BreakMode) {
         reason: "it hangs".to_owned(),
         broken_by: "ann".to_owned(),
         mode: mode.into(),
+        fencing_token: None,
     };
     sidecar.client.clone().break_lock(request).await.unwrap();
 }

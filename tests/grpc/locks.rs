@@ -10,6 +10,7 @@ use leasehold_client::proto::{
     list_locks_request::Under,
 };
 use tonic::Code;
+use tonic_types::StatusExt as _;
 
 use crate::rig::{Account, HOST_ID, by_key, by_path, fields, key, reason, spec};
 
@@ -181,7 +182,29 @@ fn breaking(function: &str, mode: BreakMode) -> BreakLockRequest {
         reason: "stuck".to_owned(),
         mode: mode.into(),
         broken_by: String::new(),
+        fencing_token: None,
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_a_break_is_refused_once_another_has_the_lock() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let first = here.acquire(spec("nightly")).await;
+    let shown = there.record("nightly").await.fencing_token;
+    assert_eq!(shown, Some(first.fencing_token));
+    here.release(&first.lease_id).await;
+    let second = here.acquire(spec("nightly")).await;
+    let request = BreakLockRequest { fencing_token: shown, ..breaking("nightly", BreakMode::Now) };
+    let refused = there.client.clone().break_lock(request.clone()).await.unwrap_err();
+    assert_eq!(reason(&refused), (Code::FailedPrecondition, "OTHER_HOLDER".to_owned()));
+    let tokens = refused.get_details_error_info().unwrap().metadata;
+    assert_eq!(tokens["named_token"], first.fencing_token.to_string());
+    assert_eq!(tokens["newest_token"], second.fencing_token.to_string());
+    let fencing_token = Some(second.fencing_token);
+    let request = BreakLockRequest { fencing_token, ..request };
+    let answer = there.client.clone().break_lock(request).await.unwrap().into_inner();
+    assert_eq!(answer.outcome(), BreakOutcome::Broken);
 }
 
 #[tokio::test(start_paused = true)]

@@ -208,6 +208,7 @@ async fn a_break_is_logged_with_who_did_it() {
             reason: "stuck".to_owned(),
             broken_by: "somebody else".to_owned(),
             mode: leasehold_client::proto::BreakMode::Now.into(),
+            fencing_token: None,
         };
         match token {
             Some(token) => client(&running).break_lock(with(token, request)).await.unwrap(),

@@ -142,6 +142,7 @@ async fn s17_a_broken_lock_tells_its_holder_why_and_by_whom() {
         reason: "the node is on fire".to_owned(),
         mode: BreakMode::RunOut.into(),
         broken_by: "ana".to_owned(),
+        fencing_token: None,
     };
     let answer = there.client.clone().break_lock(request).await.unwrap().into_inner();
     assert_eq!(answer.outcome(), leasehold_client::proto::BreakOutcome::Breaking);

@@ -101,7 +101,7 @@ impl Store {
                     at: rival.at,
                     for_priority: Some(rival.priority),
                 };
-                let answer = self.locks.break_lease(&path, note, Some(if_match), at);
+                let answer = self.locks.break_lease(&path, note, if_match, at);
                 let answer = answer.map(drop).map_err(|error| failure(&error));
                 Event::BreakAnswered { request: *request, answer }
             }

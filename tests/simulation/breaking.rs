@@ -3,25 +3,27 @@
 use std::time::Duration;
 
 use leasehold::hold::Event;
-use leasehold::lock::FencingToken;
+use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::store::BreakPeriod;
 
 use crate::chance::{About, millis, one_of};
-use crate::due::{Break, Breaker, Delivery, Incoming};
+use crate::due::{Break, Breaker, Delivery, Incoming, Seen};
 use crate::planted::Bug;
 use crate::story::Happening;
 use crate::world::World;
 
+/// How long, in milliseconds, the request of a break may be under way.
+const LATEST: u64 = 6_000;
 /// The period that another tool gives.
 const FOREIGN: Duration = Duration::from_secs(5);
 
 impl World {
-    /// S17: a lock is broken; the note has the token that its record had, as far as it had any when it was read.
+    /// S17: a lock is broken by an operator who has looked at it, and whose request may be under way for long.
     pub(crate) fn break_somehow(&mut self, what: Happening, index: usize) {
-        let noted = self.storage.token(self.now);
+        let seen = self.storage.seen(self.now);
         let number = self.number();
         let mut random = self.chance.of(About::Break, 1, number);
-        let ours = |period| Break { by: Breaker::Ours(period), noted, through: None };
+        let ours = |period| Break { by: Breaker::Ours(period), seen: seen.clone(), through: None };
         let soft = ours(BreakPeriod::RunOut);
         let slowly = millis(&mut random, 1, 1_500);
         match what {
@@ -32,7 +34,9 @@ impl World {
             Happening::BreakTwice => {
                 self.break_lock(soft);
                 let later = millis(&mut random, 500, 9_000);
-                self.after(later, Delivery::Breaks(ours(BreakPeriod::Now)));
+                // It is looked at again first.
+                let again = Break { seen: None, ..ours(BreakPeriod::Now) };
+                self.after(later, Delivery::Breaks(again));
             }
             Happening::BreakHere => {
                 let period = one_of(
@@ -43,29 +47,37 @@ impl World {
                 self.after(slowly / 10, Delivery::Breaks(here));
             }
             Happening::ForeignBreak => {
-                self.break_lock(Break {
-                    by: Breaker::Another(FOREIGN),
-                    noted: None,
-                    through: None,
-                });
+                let by = Breaker::Another(FOREIGN);
+                self.break_lock(Break { by, ..soft });
             }
-            _ => self.break_lock(ours(BreakPeriod::Now)),
+            _ => {
+                let now = ours(BreakPeriod::Now);
+                let late = random.chance(500).then(|| millis(&mut random, 1, LATEST));
+                self.after(late.unwrap_or_default(), Delivery::Breaks(now));
+            }
         }
     }
 
     /// S17. Only a break that was asked to end the lease early may let two believe.
     pub(crate) fn break_lock(&mut self, asked: Break) {
-        let Break { by, noted, through } = asked;
-        // One that was to come later has its record read then.
-        let is_now = by == Breaker::Ours(BreakPeriod::Now);
-        let noted = if is_now { self.storage.token(self.now) } else { noted };
+        let Break { by, seen, through } = asked;
+        let Some(seen) = seen.or_else(|| self.storage.seen(self.now)) else { return };
+        let noted = seen.token;
         let by_bug = self.bug == Some(Bug::BreakNowByDefault);
         let period = match by {
             Breaker::Ours(BreakPeriod::RunOut) if by_bug => Breaker::Ours(BreakPeriod::Now),
             by => by,
         };
-        let truth = &mut self.checks.truth;
-        let broken = self.storage.break_lease((period, noted), self.now, truth);
+        let stands = self.storage.seen(self.now);
+        let broken = self.break_seen(period, seen);
+        let ours = matches!(by, Breaker::Ours(_)) && broken.is_some();
+        match stands {
+            Some(Seen { token, .. }) if ours && token != noted => {
+                let text = format!("S17: a break of {noted:?} has ended the lease of {token:?}");
+                self.checks.fail(text);
+            }
+            _ => {}
+        }
         let (soft, notices) = (by == Breaker::Ours(BreakPeriod::RunOut), &mut self.checks.notices);
         match (by, broken) {
             (Breaker::Ours(BreakPeriod::RunOut), Some(lease)) => notices.runs_out(lease, noted),
@@ -74,7 +86,7 @@ impl World {
             (_, None) => {}
         }
         if !soft {
-            self.checks.broken.extend(self.storage.newest_lease());
+            self.checks.broken.extend(broken);
         }
         if let Some(sidecar) = through.filter(|_| broken.is_some()) {
             let life = self.sidecars[sidecar].life;
@@ -82,6 +94,26 @@ impl World {
             let number = self.number();
             let delay = millis(&mut self.chance.of(About::Break, 2, number), 1, 40);
             self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
+        }
+    }
+
+    /// The lease that was broken, if the grant that was looked at stands still.
+    fn break_seen(&mut self, by: Breaker, seen: Seen) -> Option<LeaseId> {
+        let newest = self.storage.seen(self.now).map(|newest| newest.version);
+        let as_it_is = |seen: &Seen| Seen {
+            token: seen.token,
+            version: newest.clone().unwrap_or_else(|| seen.version.clone()),
+        };
+        let truth = &mut self.checks.truth;
+        match self.bug {
+            Some(Bug::BreaksWithoutMatch) => {
+                self.storage.break_lease((by, &as_it_is(&seen)), self.now, truth)
+            }
+            Some(Bug::BreaksWhatChanged) => {
+                let broken = self.storage.break_lease((by, &seen), self.now, truth);
+                broken.or_else(|| self.storage.break_lease((by, &as_it_is(&seen)), self.now, truth))
+            }
+            _ => self.storage.break_lease((by, &seen), self.now, truth),
         }
     }
 
@@ -96,6 +128,24 @@ impl World {
         let epoch = holding.map(|holding| holding.token.epoch());
         if epoch.is_some() && epoch == noted.map(FencingToken::epoch) {
             self.feed(index, Event::LeaseBroken { ends_now });
+            self.free(index, noted.filter(|_| ends_now));
         }
+    }
+
+    /// S13: the grant that an operator has ended at once, as a note says.
+    pub(crate) fn free(&mut self, index: usize, grant: Option<FencingToken>) {
+        if let Some(token) = grant {
+            self.feed(index, Event::LockFreed { token });
+        }
+    }
+}
+
+/// The grant that the note in this answer says to have been ended at once.
+pub(crate) fn freed_by(event: &Event) -> Option<FencingToken> {
+    match event {
+        Event::LookAnswered { answer: Ok(look), .. } => {
+            look.note.filter(|note| !note.runs_out)?.token
+        }
+        _ => None,
     }
 }

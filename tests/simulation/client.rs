@@ -102,6 +102,9 @@ pub(crate) struct Client {
     pub(crate) acts: u64,
 }
 
+/// How long after it was told lost a client says that it knows.
+const KNOWN_AFTER: Duration = Duration::from_millis(8);
+
 impl World {
     /// A few clients come, now and then.
     pub(crate) fn arrival(&mut self, number: u64) {
@@ -279,22 +282,37 @@ impl World {
                 client.until = None;
                 self.loops_on_after(index, |loops| loops.away);
             }
-            Message::Lost | Message::Refused => {
-                // A resume that failed ends no belief, but there is no other call to wait for.
-                self.callers.remove(&caller);
-                let resumes = matches!(message, Message::Refused) && self.believes(index);
-                let revives = self.bug == Some(Bug::LateRenewalRevives);
-                if !resumes {
-                    self.trace_end(index, true);
-                }
-                let client = &mut self.clients[index];
-                client.stage = if resumes { Stage::CutOff } else { Stage::Gone };
-                if !resumes && !revives {
-                    client.grant = None;
-                    client.until = None;
-                }
-                self.loops_on_after(index, |loops| loops.away);
-            }
+            Message::Lost | Message::Refused => self.hear_end(index, caller, &message),
+        }
+    }
+
+    fn hear_end(&mut self, index: usize, caller: CallerId, message: &Message) {
+        // A resume that failed ends no belief, but there is no other call to wait for.
+        self.callers.remove(&caller);
+        let resumes = matches!(message, Message::Refused) && self.believes(index);
+        let revives = self.bug == Some(Bug::LateRenewalRevives);
+        if !resumes {
+            self.trace_end(index, true);
+        }
+        // S13: it says that it knows.
+        if matches!(message, Message::Lost) && !revives {
+            self.say_known(index);
+        }
+        let client = &mut self.clients[index];
+        client.stage = if resumes { Stage::CutOff } else { Stage::Gone };
+        if !resumes && !revives {
+            client.grant = None;
+            client.until = None;
+        }
+        self.loops_on_after(index, |loops| loops.away);
+    }
+
+    fn say_known(&mut self, index: usize) {
+        let client = &self.clients[index];
+        let (at, caller, generation) = (client.at, client.caller, client.generation);
+        if generation.is_some() {
+            let known = Event::ReleaseAsked { caller, generation, keep: None };
+            self.call(KNOWN_AFTER, (at, caller), Incoming::Event(known));
         }
     }
 

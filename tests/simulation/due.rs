@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use leasehold::hold::{Action, CallerId, Event};
-use leasehold::lock::FencingToken;
+use leasehold::lock::{ETag, FencingToken};
 use leasehold::store::BreakPeriod;
 use leasehold::time::{Instant, UnixMillis};
 
@@ -48,13 +48,20 @@ pub(crate) struct WallMoves {
 }
 
 /// A break of a lock (S17).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Break {
     pub(crate) by: Breaker,
-    /// The token in the record when it was read for the note.
-    pub(crate) noted: Option<FencingToken>,
+    /// The grant that it is for; none if the lock is yet to be looked at.
+    pub(crate) seen: Option<Seen>,
     /// The sidecar through which it was asked for, if it is one of these.
     pub(crate) through: Option<usize>,
+}
+
+/// A grant as it was looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) token: Option<FencingToken>,
+    pub(crate) version: ETag,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -115,6 +115,10 @@ pub(crate) enum Bug {
     RenewsAfterNotice,
     /// A lease that runs out is not looked at any more (S22).
     NoticeUnwatched,
+    /// A break ends whatever lease it meets (S17).
+    BreaksWithoutMatch,
+    /// A break that meets a changed record is tried again, whosever that is (S17).
+    BreaksWhatChanged,
 }
 
 /// Where a bug is looked for.
@@ -127,7 +131,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 56] = [
+    pub(crate) const ALL: [Self; 58] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -184,6 +188,8 @@ impl Bug {
         Self::OldNoteBelieved,
         Self::RenewsAfterNotice,
         Self::NoticeUnwatched,
+        Self::BreaksWithoutMatch,
+        Self::BreaksWhatChanged,
     ];
 
     pub(crate) const fn hunt(self) -> Hunt {

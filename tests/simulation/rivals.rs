@@ -63,7 +63,7 @@ impl Storage {
             for_priority: Some(rival.priority),
         };
         let at = Instant::from_boot(now);
-        let answer = self.locks.break_lease(&self.path, note, Some(if_match), at);
+        let answer = self.locks.break_lease(&self.path, note, if_match, at);
         if let Some(lease_id) = self.newest_lease().filter(|_| answer.is_ok()) {
             truth.end(lease_id, Ended::Broken);
             let epochs = self.rivals.broken.entry(lease_id).or_default();

@@ -13,7 +13,7 @@ use leasehold::store::{
 use leasehold::time::{Instant, UnixMillis};
 
 use crate::clock::EPOCH;
-use crate::due::Breaker;
+use crate::due::{Breaker, Seen};
 use crate::ledger::checkpoint_of;
 use crate::rivals::Rivals;
 use crate::truth::{Ended, Truth};
@@ -185,15 +185,18 @@ impl Storage {
         stored.is_some_and(|stored| checkpoint_of(&stored) != checkpoint_of(fields))
     }
 
-    /// The token in the record.
-    pub(crate) fn token(&self, now: Duration) -> Option<FencingToken> {
-        Record::from_fields(&self.fields(now)?).token
+    /// What who is about to break the lock looks at.
+    pub(crate) fn seen(&self, now: Duration) -> Option<Seen> {
+        let (at, time) = self.times(now);
+        let stored = self.locks.read_record(&self.path, at, time).ok()?;
+        let token = Record::from_fields(&stored.fields).token;
+        Some(Seen { token, version: stored.etag })
     }
 
     /// S17: the lease that was broken, if there was one.
     pub(crate) fn break_lease(
         &mut self,
-        (by, token): (Breaker, Option<FencingToken>),
+        (by, seen): (Breaker, &Seen),
         now: Duration,
         truth: &mut Truth,
     ) -> Option<LeaseId> {
@@ -201,9 +204,10 @@ impl Storage {
         let (reason, by_whom) = ("stuck".to_owned(), "night".to_owned());
         let broken = match by {
             Breaker::Ours(period) => {
+                let token = seen.token;
                 let note =
                     BreakNote { period, reason, by: by_whom, token, at: time, for_priority: None };
-                self.locks.break_lease(&self.path, note, None, at).is_ok()
+                self.locks.break_lease(&self.path, note, &seen.version, at).is_ok()
             }
             Breaker::Another(period) => {
                 self.locks.break_without_note(&self.path, period, at).is_ok()

@@ -10,6 +10,7 @@ use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 use uuid::Uuid;
 
+use crate::breaking::freed_by;
 use crate::chance::{About, Chance, millis};
 use crate::checks::Checks;
 use crate::client::{Client, Message};
@@ -221,7 +222,9 @@ impl World {
             Incoming::Broken { noted, ends_now } => self.broken_here(index, noted, ends_now),
             Incoming::Answer(event, date) => {
                 self.observe_date(index, date);
+                let freed = freed_by(&event);
                 self.feed(index, event);
+                self.free(index, freed);
             }
             Incoming::CallCut(caller) => self.call_cut(index, caller),
             Incoming::Question(caller, generation, asked) => {

@@ -107,7 +107,8 @@ impl Account {
             at: UnixMillis(0),
             for_priority: None,
         };
-        self.store.break_lease(&self.path, note, None).await.unwrap();
+        let seen = self.store.read_record(&self.path).await.unwrap().etag;
+        self.store.break_lease(&self.path, note, seen).await.unwrap();
     }
 }
 

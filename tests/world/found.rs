@@ -18,6 +18,7 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "! WallStep",
     "acted: Break",
     "acted: BreakHere",
+    "acted: BreakHere, and another has it",
     "acted: BreakNow",
     "acted: LockDeleted",
     "acted: Stranger",

@@ -142,10 +142,14 @@ impl Service {
         let id = blob.and_then(|blob| blob.lease.id().map(str::to_owned));
         let given = id.and_then(|id| self.given(name, &id)).and_then(|given| given.token);
         let given = given.and_then(FencingToken::from_u64).map(FencingToken::epoch);
-        if let (Some(given), Some((reason, Some(epoch)))) = (given, self.note(name))
-            && epoch == given
-        {
-            self.breaks.insert((name.to_owned(), epoch), reason);
+        if let (Some(given), Some((reason, Some(epoch)))) = (given, self.note(name)) {
+            if epoch == given {
+                self.breaks.insert((name.to_owned(), epoch), reason);
+            } else {
+                let what =
+                    format!("S17: {name} is broken for epoch {epoch}, and epoch {given} has it");
+                self.wrong_break.get_or_insert(what);
+            }
         }
     }
 

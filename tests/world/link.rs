@@ -194,6 +194,10 @@ impl Link {
             state.story.note(now, || format!("VIOLATION   {what}"));
             state.checks.fail(what, now);
         }
+        if let Some(what) = state.service.wrong_break.take() {
+            state.story.note(now, || format!("VIOLATION   {what}"));
+            state.checks.fail(what, now);
+        }
         let made = asked.target.contains("restype=container") && answer.status == 201;
         // S18: it grants nothing for a minute after it has learned that the container went, whoever made it again.
         if state.deleted && (made || answer.code.starts_with("Container")) {

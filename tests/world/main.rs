@@ -48,6 +48,7 @@ mod scene;
 mod schedules;
 mod service;
 mod sidecar;
+mod slow;
 mod story;
 mod trouble;
 mod weather;

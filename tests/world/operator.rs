@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{BreakRequest, BreakResult, LockSelector};
+use leasehold::coordinator::{BreakRequest, BreakResult, CallError, LockSelector};
 use leasehold::lock::Permit;
 use leasehold::store::BreakPeriod;
 use leasehold::testing::SeededRandom;
@@ -57,8 +57,24 @@ async fn break_once(
     let path = sidecar.path(&key(lock));
     // Every break has its own reason, in characters that need no encoding.
     let reason = format!("reason-{}", random.below(1 << 40));
+    let selector = LockSelector::Key(key(lock), Permit::FIRST);
+    // S17: who breaks names what was shown, and may take long to decide.
+    let token = if random.chance(600) {
+        sidecar.calls_for(&path, Cause::Break);
+        let shown = tokio::select! {
+            biased;
+            () = sidecar.dead() => return,
+            shown = sidecar.coordinator.get(&selector) => shown,
+        };
+        let Ok(shown) = shown else { return };
+        tokio::time::sleep(millis(random, 0, 6_000)).await;
+        shown.record.token
+    } else {
+        None
+    };
     let request = BreakRequest {
-        lock: LockSelector::Key(key(lock), Permit::FIRST),
+        lock: selector,
+        token,
         period,
         reason: reason.clone(),
         by: Some("operator".to_owned()),
@@ -68,6 +84,9 @@ async fn break_once(
     let before = world.now();
     let breaking = async {
         let answer = sidecar.coordinator.break_lock(request).await;
+        if let Err(CallError::OtherHolder { .. }) = answer {
+            world.state().story.count("acted: BreakHere, and another has it");
+        }
         if let Ok(BreakResult::Broken | BreakResult::Breaking { .. }) = answer {
             let mut state = world.state();
             state.story.count("acted: BreakHere");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath, Record};
@@ -72,10 +73,14 @@ pub(crate) enum Bug {
     NoticeOfAnother,
     /// A break that ends the lease at once is not seen once a holder was told its notice (S22).
     EndNotLearned,
+    /// A break ends whatever lease it meets, seconds after the lock was looked at (S17).
+    BreaksWithoutMatch,
+    /// A break that meets a changed record is tried again, whosever that is (S17).
+    BreaksWhatChanged,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::PolicyIsLoss,
         Self::OldTokenKept,
         Self::ContainerForgotten,
@@ -101,6 +106,8 @@ impl Bug {
         Self::CheckpointDropped,
         Self::NoticeOfAnother,
         Self::EndNotLearned,
+        Self::BreaksWithoutMatch,
+        Self::BreaksWhatChanged,
     ];
 }
 
@@ -138,6 +145,7 @@ impl Bug {
             Self::EarlierCheckpoint => &["S23:", "S25:"],
             Self::CheckpointDropped => &["S25:"],
             Self::NoticeOfAnother | Self::EndNotLearned => &["S22:"],
+            Self::BreaksWithoutMatch | Self::BreaksWhatChanged => &["S17:"],
             Self::LastRecordedHidden => &["WebJobs:"],
             Self::AskedManyTimes | Self::NeverReleased => &["S12:"],
             Self::WriteAssumed => &["S5:"],
@@ -222,6 +230,9 @@ impl Planted {
     }
 }
 
+/// How long a break takes that goes by nothing.
+const UNDER_WAY: Duration = Duration::from_secs(4);
+
 const TAKEN: StoreError = StoreError::LeaseLost { how: LeaseEnd::Taken };
 
 #[async_trait]
@@ -282,9 +293,19 @@ impl LeaseStore for Planted {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
-        self.inner.break_lease(path, note, if_match).await
+        let newest = async || self.inner.read_record(path).await.map(|stored| stored.etag);
+        if self.has(Bug::BreaksWithoutMatch) {
+            tokio::time::sleep(UNDER_WAY).await;
+            return self.inner.break_lease(path, note, newest().await?).await;
+        }
+        match self.inner.break_lease(path, note.clone(), if_match).await {
+            Err(StoreError::Changed) if self.has(Bug::BreaksWhatChanged) => {
+                self.inner.break_lease(path, note, newest().await?).await
+            }
+            answer => answer,
+        }
     }
 
     async fn write_record(&self, path: &LockPath, mut write: Write) -> Result<Written, StoreError> {

@@ -182,23 +182,7 @@ async fn come_to_rest(world: &World) -> Duration {
 
 /// Takes the lock once, for a second.
 async fn wait_once(world: World, place: usize, lock: usize) {
-    let request = HoldRequest {
-        key: key(lock),
-        lease_duration: None,
-        wait: Duration::from_secs(3_600),
-        permits: Permits::ONE,
-        max_hold: None,
-        min_hold: Duration::ZERO,
-        progress_timeout: None,
-        auto_renew: true,
-        request_id: String::new(),
-        sharing: Sharing::default(),
-        rebalance: false,
-        holder: None,
-        labels: Labels::default(),
-        occurrence: None,
-        trace_context: None,
-    };
+    let request = waiting(lock);
     loop {
         if let Ok(mut stream) = world.sidecar(place).hold(&request) {
             while let Some(event) = stream.next().await {
@@ -326,4 +310,25 @@ pub(crate) fn shrink(seed: u64, scene: impl Into<Scene>) -> Vec<Fault> {
         }
     }
     faults
+}
+
+/// A caller that waits for a lock for long, on the terms of those who do not say.
+pub(crate) fn waiting(lock: usize) -> HoldRequest {
+    HoldRequest {
+        key: key(lock),
+        lease_duration: None,
+        wait: Duration::from_secs(3_600),
+        permits: Permits::ONE,
+        max_hold: None,
+        min_hold: Duration::ZERO,
+        progress_timeout: None,
+        auto_renew: true,
+        request_id: String::new(),
+        sharing: Sharing::default(),
+        rebalance: false,
+        holder: None,
+        labels: Labels::default(),
+        occurrence: None,
+        trace_context: None,
+    }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Service {
     pub(crate) leases: Vec<Given>,
     /// Why leases were broken whose break left its note: by lock and the epoch of the token (S17).
     pub(crate) breaks: BTreeMap<(String, u64), String>,
+    /// A break that ended another grant than the one that its note names (S17).
+    pub(crate) wrong_break: Option<String>,
     /// All notes of breaks: the lock, the epoch of its token, and why.
     pub(crate) notes: BTreeSet<(String, u64, String)>,
     /// The notes that say that a lease runs out: the lock, the epoch of its token, and since when (S22).
@@ -88,6 +90,7 @@ impl Service {
             denied_until: None,
             leases: Vec::new(),
             breaks: BTreeMap::new(),
+            wrong_break: None,
             notes: BTreeSet::new(),
             run_out: BTreeMap::new(),
             saves: Saves::default(),

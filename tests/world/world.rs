@@ -97,6 +97,11 @@ impl World {
             Scene::Holds(_) => Plan::draw(&chance),
             Scene::Schedules(_) => Plan::draw(&chance).of_schedules(&chance),
         };
+        Self::planned(plan, chance, scene, story)
+    }
+
+    /// The same, as this plan has it.
+    pub(crate) fn planned(plan: Plan, chance: Chance, scene: Scene, story: Story) -> Self {
         let time = SimClock::following_tokio();
         let start = time.now();
         let state = State {

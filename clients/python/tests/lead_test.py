@@ -63,7 +63,7 @@ async def a_leader_takes_the_lock_again_after_a_loss() -> None:
         assert len(leader.pauses) == 1
         assert 0.1 <= leader.pauses[0] <= 1
         assert leader.task.cancelling() == 0
-        assert made.sidecar.asked == [], "what is lost is not released"
+        assert made.sidecar.asked == ["release lease-1 of generation 1"], "S13: it says that it knows"
 
 
 async def a_leader_that_leaves_its_term_releases_it_and_leads_again() -> None:
@@ -202,7 +202,7 @@ async def a_thread_leads_again_after_a_loss() -> None:
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58), 65_600))
         await task
         assert tokens == [65_536, 65_600]
-        assert made.sidecar.asked == ["release lease-1 of generation 1"]
+        assert made.sidecar.asked == ["release lease-1 of generation 1"] * 2, "the lost term says that it knows (S13)"
 
 
 async def a_thread_that_leaves_its_term_by_an_error_releases_it() -> None:

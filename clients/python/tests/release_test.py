@@ -127,14 +127,14 @@ async def a_release_within_the_block_leaves_nothing_for_its_end() -> None:
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
-async def releasing_what_is_lost_says_so_and_asks_nobody() -> None:
+async def s13_releasing_what_is_lost_says_so_and_that_it_is_known() -> None:
     async with bench() as (made, client):
         holder, _call = await granted(made, client)
         made.clock.advance(58)
         with pytest.raises(leasehold.LostError) as caught:
             await holder.hold.release()
         assert caught.value.loss.reason is leasehold.LossReason.EXPIRED
-        assert made.sidecar.asked == []
+        assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
 TAKEN = hold_pb2.ReleaseResult(

@@ -96,7 +96,7 @@ async def s4_a_loss_wakes_who_waits_and_is_raised_by_check_and_by_the_blocks_end
         made.clock.advance(58)
         with pytest.raises(leasehold.LostError):
             await task
-        assert made.sidecar.asked == []
+        assert made.sidecar.asked == ["release lease-1 of generation 1"], "S13: it says that it knows"
 
 
 async def a_block_that_sleeps_does_not_keep_renewals_from_being_heard() -> None:

@@ -44,6 +44,9 @@ pub enum ErrorReason {
     TokenNotGrowing = 17,
     /// DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5).
     TokenUnreadable = 18,
+    /// FAILED_PRECONDITION: the grant to break is over, and the lock has another holder (S17). The message names both tokens;
+    /// metadata `named_token` and `newest_token` have them, as far as there are any.
+    OtherHolder = 19,
     /// NOT_FOUND: nobody ever subscribed to a schedule on this lock.
     UnknownSchedule = 20,
     /// FAILED_PRECONDITION: the occurrence is more than 5 s after the store's time; the caller's clock may be wrong.
@@ -95,6 +98,7 @@ impl ErrorReason {
             Self::StoreFailed => "ERROR_REASON_STORE_FAILED",
             Self::TokenNotGrowing => "ERROR_REASON_TOKEN_NOT_GROWING",
             Self::TokenUnreadable => "ERROR_REASON_TOKEN_UNREADABLE",
+            Self::OtherHolder => "ERROR_REASON_OTHER_HOLDER",
             Self::UnknownSchedule => "ERROR_REASON_UNKNOWN_SCHEDULE",
             Self::OccurrenceInFuture => "ERROR_REASON_OCCURRENCE_IN_FUTURE",
             Self::ScheduleChangesNotEnabled => {
@@ -133,6 +137,7 @@ impl ErrorReason {
             "ERROR_REASON_STORE_FAILED" => Some(Self::StoreFailed),
             "ERROR_REASON_TOKEN_NOT_GROWING" => Some(Self::TokenNotGrowing),
             "ERROR_REASON_TOKEN_UNREADABLE" => Some(Self::TokenUnreadable),
+            "ERROR_REASON_OTHER_HOLDER" => Some(Self::OtherHolder),
             "ERROR_REASON_UNKNOWN_SCHEDULE" => Some(Self::UnknownSchedule),
             "ERROR_REASON_OCCURRENCE_IN_FUTURE" => Some(Self::OccurrenceInFuture),
             "ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED" => {
@@ -610,6 +615,11 @@ pub struct LockRecord {
     /// For whom the lock is kept after a break. Absent if it is for nobody in particular.
     #[prost(message, optional, tag = "62")]
     pub reserved: ::core::option::Option<Reservation>,
+    /// Until when this sidecar grants the lock to nobody, by its wall clock, because the lock's former holder here may not
+    /// know that its hold is over (S13). Earlier if that holder says that it knows, by ReleaseLease, or is gone. Absent if it
+    /// is not kept for such a holder.
+    #[prost(message, optional, tag = "63")]
+    pub kept_until: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// A lock that a caller of greater priority had broken is kept for it for a short while after the release, so that
 /// others do not take it first. Rule S33.
@@ -1879,6 +1889,11 @@ pub struct BreakLockRequest {
     /// host.
     #[prost(string, tag = "4")]
     pub broken_by: ::prost::alloc::string::String,
+    /// The token of the grant to break, as LockRecord.fencing_token has shown it: 1 to 2^53 - 1. Give it always. If that
+    /// grant is over when the break arrives, nothing is broken, and the answer is FAILED_PRECONDITION with reason
+    /// OTHER_HOLDER. Default: the token of the grant that the sidecar reads first.
+    #[prost(uint64, optional, tag = "5")]
+    pub fencing_token: ::core::option::Option<u64>,
 }
 /// Response of LeaseService.BreakLock.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2544,7 +2559,8 @@ pub mod lease_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
-        /// the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+        /// the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set; with
+        /// reason OTHER_HOLDER if the lock has another holder than the caller was shown.
         pub async fn break_lock(
             &mut self,
             request: impl tonic::IntoRequest<super::BreakLockRequest>,
@@ -2779,7 +2795,8 @@ pub mod lease_service_server {
             tonic::Status,
         >;
         /// For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
-        /// the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+        /// the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set; with
+        /// reason OTHER_HOLDER if the lock has another holder than the caller was shown.
         async fn break_lock(
             &self,
             request: tonic::Request<super::BreakLockRequest>,

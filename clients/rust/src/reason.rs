@@ -56,6 +56,8 @@ reasons! {
     HoldReleased = "HOLD_RELEASED",
     /// The operator has not enabled breaking.
     BreakNotEnabled = "BREAK_NOT_ENABLED",
+    /// The grant to break is over, and the lock has another holder.
+    OtherHolder = "OTHER_HOLDER",
     /// The container does not exist and the sidecar may not make it.
     ContainerMissing = "CONTAINER_MISSING",
     /// No rule of the operator allows this caller to do this with this lock.

@@ -61,6 +61,11 @@ export interface BreakOptions extends CallOptions {
   readonly now?: boolean;
   /** Who breaks it, for people. Default: the name of the sidecar's pod or host. */
   readonly brokenBy?: string;
+  /**
+   * The token of the grant to break, as the lock's record has shown it. Give it always: if that grant is over by then,
+   * nothing is broken. Default: the grant that the sidecar reads first.
+   */
+  readonly fencingToken?: number;
 }
 
 /** What a break did. */
@@ -316,12 +321,13 @@ export class Client extends ScheduleClient implements AsyncDisposable {
   /**
    * Ends the lease of a lock that somebody else has, for a reason that the holder and those who come later are told.
    *
-   * @throws RefusedError with reason `BREAK_NOT_ENABLED` unless the operator enabled it.
+   * @throws RefusedError with reason `BREAK_NOT_ENABLED` unless the operator enabled it, and with `OTHER_HOLDER` if the
+   * lock has another holder by then.
    */
   async breakLock(lock: LockReference, reason: string, options: BreakOptions = {}): Promise<BreakResult> {
-    const { now = false, brokenBy = "", signal } = options;
+    const { now = false, brokenBy = "", fencingToken, signal } = options;
     const mode = now ? BreakMode.NOW : BreakMode.RUN_OUT;
-    const request = { lock: lockSelector(lock), reason, mode, brokenBy };
+    const request = { lock: lockSelector(lock), reason, mode, brokenBy, fencingToken };
     const answer = await this.rpc.unary(LeaseServiceService.breakLock, request, { signal });
     const { outcome, freeIn, record } = answer;
     return { outcome, freeInMs: freeIn === undefined ? undefined : milliseconds(freeIn), record };

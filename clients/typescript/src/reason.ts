@@ -16,6 +16,8 @@ export const ErrorReason = {
   HOLD_RELEASED: "HOLD_RELEASED",
   /** The operator has not enabled breaking. */
   BREAK_NOT_ENABLED: "BREAK_NOT_ENABLED",
+  /** The grant to break is over, and the lock has another holder. */
+  OTHER_HOLDER: "OTHER_HOLDER",
   /** The container does not exist, and the sidecar may not create it. */
   CONTAINER_MISSING: "CONTAINER_MISSING",
   /** No rule of the operator allows this caller to do this with this lock. */

@@ -217,12 +217,12 @@ test("s13 a client that is closed ends the hold, and then the stream", async () 
   await held.call.ended();
 });
 
-test("releasing what is lost says so and asks nobody", async () => {
+test("s13 releasing what is lost says so, and tells the sidecar that it is known", async () => {
   await using bench = await Bench.create();
   const { hold } = await bench.held();
   bench.clock.advance(58);
   await assert.rejects(hold.release(), isLoss(LossReason.EXPIRED));
-  assert.deepEqual(bench.sidecar.script.asked, []);
+  assert.deepEqual(bench.sidecar.script.asked, ["release lease-1 of generation 1"]);
 });
 
 function isLoss(reason: LossReason): (error: unknown) => boolean {

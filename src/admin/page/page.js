@@ -121,6 +121,9 @@ function more(lock) {
   if (lock.priority > 0) parts.push(`priority ${lock.priority}`);
   if (lock.yields) parts.push("yields");
   if (lock.resting_until && lock.state === "resting") parts.push(make("span", {}, "available ", until(lock.resting_until)));
+  if (lock.kept_until) {
+    parts.push(make("span", {}, "kept here because its former holder may not know, free ", until(lock.kept_until)));
+  }
   if (lock.break_note) {
     const by = lock.break_note.broken_by ? ` by ${lock.break_note.broken_by}` : "";
     parts.push(`broken${by}: ${lock.break_note.reason}`);

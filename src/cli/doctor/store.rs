@@ -54,7 +54,7 @@ pub(super) async fn examine(
     let Some(acquired) = trial.acquire().await else { return };
     let written = trial.hold(&key, acquired).await;
     trial.list().await;
-    trial.break_lease(clock.wall(), config.admin.allow_break).await;
+    trial.break_lease(&written, clock.wall(), config.admin.allow_break).await;
     trial.end(written).await;
 }
 
@@ -178,7 +178,7 @@ impl Trial<'_> {
     }
 
     /// Breaks the doctor's own lease: with a SAS, that takes another permission than the rest.
-    async fn break_lease(&mut self, at: UnixMillis, allow_break: bool) {
+    async fn break_lease(&mut self, etag: &ETag, at: UnixMillis, allow_break: bool) {
         let note = BreakNote {
             period: BreakPeriod::RunOut,
             reason: "tried on its own lock".to_owned(),
@@ -187,7 +187,7 @@ impl Trial<'_> {
             at,
             for_priority: None,
         };
-        let broken = limited(self.store.break_lease(&self.path, note, None)).await;
+        let broken = limited(self.store.break_lease(&self.path, note, etag.clone())).await;
         note_break(self.report, allow_break, broken);
     }
 

@@ -1,30 +1,62 @@
 //! Breaking a lock's lease (S17).
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use super::rig::{
     Account, LEASE, MINUTE, SECOND, Sidecar, by_key, counts, granted, next, next_but_renewals,
     pass, path, request, settle, waiting,
 };
 use crate::coordinator::{
-    BreakPeriod, BreakRequest, BreakResult, CallError, CheckpointOutcome, HoldEvent, LockState,
-    LossReason, NoObserver, Released, Validity,
+    BreakPeriod, BreakRequest, BreakResult, CallError, CheckpointOutcome, HoldEvent, HoldRequest,
+    LockState, LossReason, NoObserver, Released, Validity,
 };
-use crate::lock::CheckpointValue;
-use crate::store::{LeaseState, Operation};
+use crate::lock::{CheckpointValue, FencingToken, Fields, LeaseId};
+use crate::store::{Acquire, LeaseState, LeaseStore as _, Operation, Write};
 
 pub(super) async fn broken(
     sidecar: &Sidecar,
     period: BreakPeriod,
 ) -> Result<BreakResult, CallError> {
+    broken_naming(sidecar, None, period).await
+}
+
+/// A break by an operator who was shown this token.
+async fn broken_naming(
+    sidecar: &Sidecar,
+    token: Option<FencingToken>,
+    period: BreakPeriod,
+) -> Result<BreakResult, CallError> {
     let request = BreakRequest {
         lock: by_key("nightly"),
+        token,
         period,
         reason: "the job hangs".to_owned(),
         by: Some("ann".to_owned()),
         caller: "ann".to_owned(),
     };
     sidecar.coordinator.break_lock(request).await
+}
+
+/// A break through `sidecar` whose request is under way until it is let go.
+fn breaking_late(
+    sidecar: &Sidecar,
+    token: Option<FencingToken>,
+) -> (Arc<Notify>, JoinHandle<Result<BreakResult, CallError>>) {
+    let under_way = sidecar.faults().hold_before("break a lease");
+    let sidecar = sidecar.clone();
+    let answer =
+        tokio::spawn(async move { broken_naming(&sidecar, token, BreakPeriod::Now).await });
+    (under_way, answer)
+}
+
+/// Somebody else's tool breaks the lease at once, without a note.
+fn broken_by_another_tool(account: &Account) {
+    let now = account.now();
+    account.store.locks().break_without_note(&path("nightly"), Duration::ZERO, now).unwrap();
 }
 
 pub(super) fn assert_lost_by_the_break(event: &HoldEvent) {
@@ -170,8 +202,15 @@ async fn s13_a_waiter_here_gets_a_broken_lock_only_when_the_holder_cannot_believ
         let believed = account.now() + first.validity.valid_for;
         let mut waits = sidecar.coordinator.hold(&waiting("nightly", 5 * MINUTE)).unwrap();
         settle().await;
-        broken(&sidecar, BreakPeriod::Now).await.unwrap();
-        assert_lost_by_the_break(&next(&mut stream).await);
+        broken_by_another_tool(&account);
+        let event = next_but_renewals(&mut stream).await;
+        assert!(matches!(event, HoldEvent::Lost { reason: LossReason::Broken, .. }), "{event:?}");
+        let shown = sidecar.coordinator.get(&by_key("nightly")).await.unwrap();
+        assert_eq!(shown.state, LockState::Available, "for others it is");
+        assert!(shown.kept_until.is_some(), "{shown:?}");
+        let busy = sidecar.busy(request("nightly")).await;
+        assert_eq!(busy.record.kept_until, shown.kept_until);
+        assert!(busy.retry_after > 5 * SECOND && busy.retry_after < LEASE, "{busy:?}");
         if closes {
             stream.closed_by_client();
             granted(&mut waits).await;
@@ -180,10 +219,214 @@ async fn s13_a_waiter_here_gets_a_broken_lock_only_when_the_holder_cannot_believ
             granted(&mut waits).await;
             assert!(account.now() >= believed);
         }
+        let shown = sidecar.coordinator.get(&by_key("nightly")).await.unwrap();
+        assert_eq!(shown.kept_until, None);
         drop(waits);
         settle().await;
         sidecar.assert_idle();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s13_a_holder_that_was_told_lost_frees_the_lock_by_its_generation() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let grant = sidecar.acquire(request("nightly")).await;
+    let mut waits = sidecar.coordinator.hold(&waiting("nightly", 5 * MINUTE)).unwrap();
+    settle().await;
+    broken_by_another_tool(&account);
+    pass(LEASE / 2).await;
+    let told = account.now();
+    let (generation, lease_id) = (grant.generation, grant.lease_id);
+    let ended = Released::AlreadyLost { reason: LossReason::Broken };
+    // A call that does not know the generation, or knows another, may be a late one.
+    for other in [None, Some(0)] {
+        assert_eq!(sidecar.coordinator.release(lease_id, other).await.unwrap(), ended);
+        settle().await;
+        let shown = sidecar.coordinator.get(&by_key("nightly")).await.unwrap();
+        assert!(shown.kept_until.is_some());
+    }
+    assert!(sidecar.coordinator.release(lease_id, Some(generation + 1)).await.is_err());
+    assert_eq!(sidecar.coordinator.release(lease_id, Some(generation)).await.unwrap(), ended);
+    let second = granted(&mut waits).await;
+    assert!(account.now() - told < SECOND, "{:?}", account.now() - told);
+    // A repeat of it is late, and touches nothing.
+    assert_eq!(sidecar.coordinator.release(lease_id, Some(generation)).await.unwrap(), ended);
+    pass(LEASE).await;
+    let second = sidecar.coordinator.get_hold(second.lease_id, Some(1)).await.unwrap();
+    assert!(second.validity.valid_for > SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s13_a_lock_whose_holder_was_told_lost_by_the_clock_goes_back_once_it_says_that_it_knows() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let long = HoldRequest { max_hold: Some(30 * SECOND), ..request("nightly") };
+    let grant = here.acquire(long).await;
+    let mut waits = there.coordinator.hold(&waiting("nightly", 5 * MINUTE)).unwrap();
+    pass(30 * SECOND).await;
+    let released = here.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
+    assert_eq!(released, Released::AlreadyLost { reason: LossReason::MaxHoldReached });
+    settle().await;
+    assert_eq!(account.lease("nightly").await, LeaseState::Available);
+    granted(&mut waits).await;
+    here.assert_idle();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_now_frees_the_lock_at_the_sidecar_that_had_the_holder() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    // How its holder is gone, or does not know; and whether the operator asks another sidecar.
+    for (kind, elsewhere) in [
+        ("unary", false),
+        ("stream", false),
+        ("silent", false),
+        ("unary", true),
+        ("stream", true),
+        ("silent", true),
+    ] {
+        let (token, stream) = match kind {
+            "unary" => (here.acquire(request("nightly")).await.token, None),
+            _ => {
+                let (stream, grant) = here.hold(&request("nightly")).await;
+                (grant.token, Some(stream))
+            }
+        };
+        let _stream = match (kind, stream) {
+            ("silent", Some(stream)) => {
+                stream.disconnected();
+                None
+            }
+            (_, stream) => stream,
+        };
+        settle().await;
+        let mut waits = here.coordinator.hold(&waiting("nightly", 5 * MINUTE)).unwrap();
+        settle().await;
+        let operator = if elsewhere { &there } else { &here };
+        let result = broken_naming(operator, Some(token), BreakPeriod::Now).await.unwrap();
+        assert!(matches!(result, BreakResult::Broken), "{result:?}");
+        let asked = account.now();
+        let next = granted(&mut waits).await;
+        let after = account.now() - asked;
+        // Elsewhere it is learned at the next renewal; a silent one is not renewed any more.
+        let bound = match (elsewhere, kind) {
+            (false, _) => SECOND,
+            (true, "silent") => LEASE + 2 * SECOND,
+            (true, _) => LEASE / 3 + 5 * SECOND,
+        };
+        assert!(after <= bound, "{kind}, elsewhere {elsewhere}: {after:?}");
+        assert!(next.token > token);
+        waits.closed_by_client();
+        settle().await;
+    }
+    here.assert_idle();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_a_late_break_does_not_hit_who_has_the_lock_since() {
+    let account = Account::new();
+    let [operator, first, second] = std::array::from_fn(|_| account.sidecar());
+    for names in [true, false] {
+        let grant = first.acquire(request("nightly")).await;
+        let (under_way, answer) = breaking_late(&operator, names.then_some(grant.token));
+        settle().await;
+        first.release(&grant).await;
+        let (mut innocent, since) = second.hold(&request("nightly")).await;
+        pass(4 * SECOND).await;
+        under_way.notify_waiters();
+        let refused = answer.await.unwrap().unwrap_err();
+        let CallError::OtherHolder { named, now, .. } = &refused else { panic!("{refused}") };
+        assert_eq!((*named, *now), (Some(grant.token), Some(since.token)));
+        let text = refused.to_string();
+        for token in [grant.token, since.token] {
+            assert!(text.contains(&token.to_string()), "{text}");
+        }
+        assert_eq!(account.store.read_break_note(&path("nightly")).await.unwrap(), None);
+        assert_eq!(account.lease("nightly").await, LeaseState::Leased);
+        let ended = tokio::time::timeout(2 * LEASE, async {
+            while matches!(innocent.next().await, Some(HoldEvent::Renewed(_))) {}
+        });
+        assert!(ended.await.is_err(), "its hold goes on");
+        innocent.closed_by_client();
+        settle().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_a_late_break_ends_the_grant_that_was_written_since() {
+    let account = Account::new();
+    let (operator, here) = (account.sidecar(), account.sidecar());
+    let (mut stream, grant) = here.hold(&request("nightly")).await;
+    let (under_way, answer) = breaking_late(&operator, None);
+    settle().await;
+    let page = CheckpointValue::new(b"page 7").unwrap();
+    here.coordinator.save(grant.lease_id, Some(grant.generation), page).await.unwrap();
+    under_way.notify_waiters();
+    let result = answer.await.unwrap().unwrap();
+    assert!(matches!(result, BreakResult::Broken), "{result:?}");
+    assert_lost_by_the_break(&next_but_renewals(&mut stream).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_a_break_of_a_grant_that_is_over_asks_the_store_for_nothing() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let first = sidecar.acquire(request("nightly")).await;
+    sidecar.release(&first).await;
+    let free = broken_naming(&sidecar, Some(first.token), BreakPeriod::Now).await.unwrap();
+    assert!(matches!(free, BreakResult::NotHeld), "{free:?}");
+    let (_innocent, second) = sidecar.hold(&request("nightly")).await;
+    sidecar.counts();
+    let refused = broken_naming(&sidecar, Some(first.token), BreakPeriod::Now).await.unwrap_err();
+    let CallError::OtherHolder { now, .. } = refused else { panic!("{refused}") };
+    assert_eq!(now, Some(second.token));
+    assert_eq!(sidecar.counts(), counts([(Operation::ReadRecord, 1)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_what_was_handed_on_here_is_broken_by_the_token_that_was_shown() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (_stream, first) = sidecar.hold(&request("nightly")).await;
+    let mut second = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+    settle().await;
+    sidecar.release(&first).await;
+    let handed_on = granted(&mut second).await;
+    assert_ne!(handed_on.token.hand_offs(), 0);
+    let mut third = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+    settle().await;
+    let shown = sidecar.coordinator.get(&by_key("nightly")).await.unwrap().record.token;
+    assert_eq!(shown, Some(handed_on.token));
+    broken_naming(&sidecar, shown, BreakPeriod::Now).await.unwrap();
+    assert_lost_by_the_break(&next_but_renewals(&mut second).await);
+    let asked = account.now();
+    granted(&mut third).await;
+    assert!(account.now() - asked < SECOND, "the note names the very token");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_a_lock_without_a_token_is_broken_as_it_was_looked_at() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    // A host of .NET has it, and leaves no token.
+    let lease_id = LeaseId::from_uuid(uuid::Uuid::from_u128(7));
+    let acquire = Acquire { lease_id, duration: LEASE, if_match: None };
+    account.store.acquire(&path("nightly"), acquire).await.unwrap();
+    let named = broken_naming(&sidecar, FencingToken::from_u64(4_096), BreakPeriod::Now).await;
+    assert!(matches!(named, Err(CallError::OtherHolder { now: None, .. })), "{named:?}");
+    let (under_way, answer) = breaking_late(&sidecar, None);
+    settle().await;
+    let fields = Fields::from([("FunctionInstance".to_owned(), "host-2".to_owned())]);
+    let write = Write { lease_id, if_match: None, fields };
+    account.store.write_record(&path("nightly"), write).await.unwrap();
+    under_way.notify_waiters();
+    let late = answer.await.unwrap();
+    let none = matches!(late, Err(CallError::OtherHolder { named: None, now: None, .. }));
+    assert!(none, "{late:?}");
+    assert_eq!(account.lease("nightly").await, LeaseState::Leased);
+    broken(&sidecar, BreakPeriod::Now).await.unwrap();
+    assert_eq!(account.lease("nightly").await, LeaseState::Broken);
 }
 
 #[tokio::test(start_paused = true)]

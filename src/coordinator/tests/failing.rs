@@ -132,7 +132,7 @@ impl LeaseStore for Fragile {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
         self.store.break_lease(path, note, if_match).await
     }

@@ -77,6 +77,7 @@ async fn s17_a_break_here_shows_at_once_as_breaking() {
     let mut watch = follow(&sidecar);
     events(&mut watch).await;
     let broken = BreakRequest {
+        token: None,
         lock: super::rig::by_key("nightly"),
         period: BreakPeriod::RunOut,
         reason: "test".to_owned(),
@@ -96,6 +97,7 @@ async fn s17_a_break_elsewhere_shows_by_whom_and_why_and_is_read_once() {
     let mut watch = follow(&sidecar);
     events(&mut watch).await;
     let broken = BreakRequest {
+        token: None,
         lock: super::rig::by_key("nightly"),
         period: BreakPeriod::RunOut,
         reason: "stuck since noon".to_owned(),

@@ -184,7 +184,8 @@ async fn s13_nobody_gets_a_forgotten_lock_before_its_holder_cannot_believe_in_it
         at: UnixMillis(0),
         for_priority: None,
     };
-    account.store.break_lease(&path("nightly"), note, None).await.unwrap();
+    let seen = account.store.read_record(&path("nightly")).await.unwrap().etag;
+    account.store.break_lease(&path("nightly"), note, seen).await.unwrap();
     assert_ne!(account.lease("nightly").await, LeaseState::Leased);
     cycle(&sidecar, "other").await;
     let again = sidecar.acquire(waiting("nightly", 2 * MINUTE)).await;

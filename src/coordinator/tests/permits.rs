@@ -122,6 +122,7 @@ async fn s28_each_permit_is_seen_broken_and_checked_by_itself() {
     let held = there.coordinator.get_hold(second.lease_id, None).await.unwrap();
     assert_eq!((held.permit, held.path), (permit(1), path_of(1)));
     let request = BreakRequest {
+        token: None,
         lock: by_permit(1),
         period: BreakPeriod::RunOut,
         reason: "too many".to_owned(),

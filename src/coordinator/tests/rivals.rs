@@ -87,8 +87,8 @@ async fn s33_a_lock_that_is_deleted_under_a_holder_here_is_looked_at_now_and_the
         at: UnixMillis(0),
         for_priority: None,
     };
-    account.store.break_lease(&name, note, None).await.unwrap();
     let etag = account.store.read_record(&name).await.unwrap().etag;
+    account.store.break_lease(&name, note, etag.clone()).await.unwrap();
     account.store.delete(&name, etag).await.unwrap();
     here.counts();
     pass(LEASE / 2).await;

@@ -28,11 +28,13 @@ const FOR_PRIORITY: &str = "for_priority";
 const MAX_REASON: usize = 5_000;
 const MAX_BY: usize = 2_000;
 
+/// Tries of a break that meets a record which its holder has just written: one that saves each second is to be broken over a
+/// slow store too (S33).
+const TRIES: usize = 4;
+
 /// What a note may be written over.
 #[derive(Clone, Copy, Debug)]
 enum Over<'a> {
-    /// Whatever is there.
-    Any,
     /// Nothing.
     None,
     /// This version of the note.
@@ -102,37 +104,16 @@ impl AzureStore {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
-        // The note comes first, so that a holder that learns of the break finds it; but none where nothing is broken.
-        if self.read_record(path).await?.lease == LeaseState::Available {
-            return Err(StoreError::NotHeld);
-        }
+        // The note comes first, so that a holder that learns of the break finds it (S22). It says of the grant that it names only.
         let period = note.period;
         let former = self.read_note(path).await?;
         let note = note.after(former.as_ref().map(|(former, _)| former));
         // Of two callers that break at once one is told that it came second: else it would undo the note of the other's break.
-        let over = match (&if_match, &former) {
-            (None, _) => Over::Any,
-            (Some(_), None) => Over::None,
-            (Some(_), Some((_, version))) => Over::Version(version),
-        };
+        let over = former.as_ref().map_or(Over::None, |(_, version)| Over::Version(version));
         let ours = self.write_note(path, &note, over).await?;
-        let options = BlobClientBreakLeaseOptions {
-            // Without a period the lease runs out as it would have.
-            break_period: match period {
-                BreakPeriod::RunOut => None,
-                BreakPeriod::Now => Some(0),
-            },
-            if_match: if_match.as_ref().map(answer::condition),
-            ..BlobClientBreakLeaseOptions::default()
-        };
-        let broken = async {
-            let answer = self.blob(path).break_lease(Some(options)).await?;
-            Ok(LeaseBroken { remaining: answer::remaining(answer.headers())? })
-        };
-        let watch = self.containers.watch(path.container());
-        let broken = self.answer(watch, Request::Break, broken.await);
+        let (broken, sent) = self.break_grant(path, (&note, period), if_match).await;
         // A note of a break that was not done would speak for a later one by somebody else. That of an earlier break stays.
         let former = former.map(|(former, _)| former);
         match (&broken, former) {
@@ -142,15 +123,65 @@ impl AzureStore {
                 let before = former.unwrap_or(BreakNote { token: None, ..note });
                 self.write_back(path, &before, &ours).await;
             }
-            (Err(error), Some(former)) if error.is_surely_not_done() => {
+            (Err(error), Some(former)) if !sent || error.is_surely_not_done() => {
                 self.write_back(path, &former, &ours).await;
             }
-            (Err(error), None) if error.is_surely_not_done() => {
+            (Err(error), None) if !sent || error.is_surely_not_done() => {
                 self.delete_note(path, Some(&ours)).await;
             }
             (Ok(_) | Err(_), _) => {}
         }
         broken
+    }
+
+    /// One read and the break at once, while the grant of the note stands; and whether the break was sent. What its holder
+    /// writes meanwhile, a save or a resume, has it read and tried again (S17, S33).
+    async fn break_grant(
+        &self,
+        path: &LockPath,
+        (note, period): (&BreakNote, BreakPeriod),
+        if_match: ETag,
+    ) -> (Result<LeaseBroken, StoreError>, bool) {
+        for _ in 0..TRIES {
+            let seen = match self.read_record(path).await {
+                Ok(seen) => seen,
+                Err(error) => return (Err(error), false),
+            };
+            if seen.lease == LeaseState::Available {
+                return (Err(StoreError::NotHeld), false);
+            }
+            if seen.etag != if_match && !note.is_of(&seen.fields) {
+                break;
+            }
+            match self.break_version(path, period, &seen.etag).await {
+                Err(StoreError::Changed) => {}
+                broken => return (broken, true),
+            }
+        }
+        (Err(StoreError::Changed), false)
+    }
+
+    async fn break_version(
+        &self,
+        path: &LockPath,
+        period: BreakPeriod,
+        version: &ETag,
+    ) -> Result<LeaseBroken, StoreError> {
+        let options = BlobClientBreakLeaseOptions {
+            // Without a period the lease runs out as it would have.
+            break_period: match period {
+                BreakPeriod::RunOut => None,
+                BreakPeriod::Now => Some(0),
+            },
+            if_match: Some(answer::condition(version)),
+            ..BlobClientBreakLeaseOptions::default()
+        };
+        let broken = async {
+            let answer = self.blob(path).break_lease(Some(options)).await?;
+            Ok(LeaseBroken { remaining: answer::remaining(answer.headers())? })
+        };
+        let watch = self.containers.watch(path.container());
+        self.answer(watch, Request::Break, broken.await)
     }
 
     /// The note, and its version.
@@ -185,7 +216,6 @@ impl AzureStore {
         over: Over<'_>,
     ) -> Result<ETag, StoreError> {
         let (if_match, if_none_match) = match over {
-            Over::Any => (None, None),
             Over::None => (None, Some("*".into())),
             Over::Version(version) => (Some(answer::condition(version)), None),
         };
@@ -295,7 +325,7 @@ mod tests {
         let (store, fake, _) = store_on(replies).await;
         let path =
             LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/h/a/~/FUNCTION");
-        let broken = store.break_lease(&path, note(""), Some(ETag("\"0x9\"".to_owned()))).await;
+        let broken = store.break_lease(&path, note(""), ETag("\"0x9\"".to_owned())).await;
         let header = |asked: &Asked, name| asked.header(name).map(str::to_owned);
         let asked = fake.asked().into_iter().map(|asked| {
             let conditions = (header(&asked, "if-match"), header(&asked, "if-none-match"));
@@ -316,47 +346,96 @@ mod tests {
         (method.to_owned(), if_match.map(str::to_owned), if_none_match.map(str::to_owned))
     }
 
-    #[tokio::test]
-    async fn s22_of_two_that_break_at_once_none_undoes_the_note_of_the_other() {
-        let lock = service(
+    const NONE: (u16, &str) = (404, "BlobNotFound");
+    const CHANGED: (u16, &str) = (412, "ConditionNotMet");
+
+    /// The lock with this version of its record, which names this token.
+    fn lock(etag: &str, token: &str) -> Reply {
+        Reply::new(
             200,
-            &[("x-ms-lease-state", "leased"), ("last-modified", "Fri, 15 Jan 2027 07:00:00 GMT")],
-        );
-        // Another has written its note in between: nothing is broken.
-        let none = refusal(404, "BlobNotFound");
-        for (former, condition) in [
-            (none.clone(), is("PUT", None, Some("*"))),
-            (service(200, &[]), is("PUT", Some("\"0x1\""), None)),
-        ] {
-            let replies = vec![lock.clone(), former, refusal(412, "ConditionNotMet")];
-            let (broken, asked) = conditions(replies).await;
-            assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
-            assert_eq!(asked[2..], [condition]);
-        }
-        let replies = vec![lock.clone(), none.clone(), refusal(409, "BlobAlreadyExists")];
-        let (broken, asked) = conditions(replies).await;
-        assert!(matches!(broken, Err(StoreError::Changed)) && asked.len() == 3, "{broken:?}");
-        // Or after it: what is undone is this one's own.
-        let written = Reply::new(
-            201,
             &[
                 ("x-ms-request-id", "r"),
                 ("date", "Fri, 15 Jan 2027 08:00:00 GMT"),
-                ("etag", "\"0x2\""),
+                ("last-modified", "Fri, 15 Jan 2027 07:00:00 GMT"),
+                ("x-ms-lease-state", "leased"),
+                ("etag", etag),
+                ("x-ms-meta-leasehold_token", token),
             ],
-        );
-        let replies = vec![
-            lock,
-            none,
-            written,
-            refusal(412, "ConditionNotMet"),
-            refusal(412, "ConditionNotMet"),
-        ];
+        )
+    }
+
+    fn note_written() -> Reply {
+        let date = ("date", "Fri, 15 Jan 2027 08:00:00 GMT");
+        Reply::new(201, &[("x-ms-request-id", "r"), date, ("etag", "\"0x2\"")])
+    }
+
+    fn refused((status, code): (u16, &str)) -> Reply {
+        refusal(status, code)
+    }
+
+    #[tokio::test]
+    async fn s22_of_two_that_break_at_once_none_undoes_the_note_of_the_other() {
+        // Another has written its note in between: nothing is broken.
+        for (former, condition) in [
+            (refused(NONE), is("PUT", None, Some("*"))),
+            (service(200, &[]), is("PUT", Some("\"0x1\""), None)),
+        ] {
+            let (broken, asked) = conditions(vec![former, refused(CHANGED)]).await;
+            assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
+            assert_eq!(asked[1..], [condition]);
+        }
+        let replies = vec![refused(NONE), refusal(409, "BlobAlreadyExists")];
+        let (broken, asked) = conditions(replies).await;
+        assert!(matches!(broken, Err(StoreError::Changed)) && asked.len() == 2, "{broken:?}");
+        // Or after it: what is undone is this one's own.
+        let other = lock("\"0xb\"", "69632");
+        let replies = vec![refused(NONE), note_written(), other, refused(CHANGED)];
         let (broken, asked) = conditions(replies).await;
         assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
-        assert_eq!(
-            asked[3..],
-            [is("PUT", Some("\"0x9\""), None), is("DELETE", Some("\"0x2\""), None)]
-        );
+        assert_eq!(asked[3..], [is("DELETE", Some("\"0x2\""), None)]);
+    }
+
+    #[tokio::test]
+    async fn s17_a_break_meets_another_grant_and_breaks_nothing() {
+        let (ours, other) = (lock("\"0x9\"", "65537"), lock("\"0xb\"", "69632"));
+        // The lock has changed hands while the note was written, or while the break was under way.
+        let soon = vec![other.clone(), service(202, &[])];
+        let late = vec![ours, refused(CHANGED), other, service(202, &[])];
+        for (replies, breaks) in [(soon, vec![]), (late, vec![is("PUT", Some("\"0x9\""), None)])] {
+            let replies = [vec![refused(NONE), note_written()], replies].concat();
+            let (broken, asked) = conditions(replies).await;
+            assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
+            let writes: Vec<_> = asked[2..].iter().filter(|asked| asked.0 != "HEAD").collect();
+            let undone = is("DELETE", Some("\"0x2\""), None);
+            assert_eq!(writes, breaks.iter().chain([&undone]).collect::<Vec<_>>());
+        }
+    }
+
+    #[tokio::test]
+    async fn s33_a_holder_that_has_just_saved_is_broken_by_its_new_version() {
+        let broken = service(202, &[("x-ms-lease-time", "30")]);
+        let replies = vec![
+            refused(NONE),
+            note_written(),
+            lock("\"0x9\"", "65537"),
+            refused(CHANGED),
+            lock("\"0xa\"", "65537"),
+            broken,
+        ];
+        let (broken, asked) = conditions(replies).await;
+        assert_eq!(broken.unwrap().remaining.as_secs(), 30);
+        let breaks = [is("PUT", Some("\"0x9\""), None), is("PUT", Some("\"0xa\""), None)];
+        assert_eq!([&asked[3], &asked[5]], breaks.each_ref());
+        assert_eq!(asked.len(), 6, "the note stays: {asked:?}");
+        // Not without end.
+        let changes = (0..TRIES).flat_map(|_| [lock("\"0x9\"", "65537"), refused(CHANGED)]);
+        let replies: Vec<_> = [refused(NONE), note_written()]
+            .into_iter()
+            .chain(changes)
+            .chain([service(202, &[])])
+            .collect();
+        let (broken, asked) = conditions(replies).await;
+        assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
+        assert_eq!(asked.last(), Some(&is("DELETE", Some("\"0x2\""), None)));
     }
 }

@@ -123,7 +123,7 @@ impl Vector {
         let operation = self.operation.split(' ').next().unwrap();
         let (before, after) = match operation {
             "acquire" => (vec![], vec![good(), good()]),
-            "break" => (vec![service(200, &leased), none, service(201, &[])], vec![good()]),
+            "break" => (vec![none, service(201, &[]), service(200, &leased)], vec![good()]),
             "delete" => (vec![none], vec![good(), good()]),
             _ => (vec![], vec![]),
         };
@@ -138,7 +138,7 @@ impl Vector {
                 store.release(&path(), lease_id(), None).await.map(|()| "released".to_owned())
             }
             "break" => store
-                .break_lease(&path(), note(), None)
+                .break_lease(&path(), note(), ETag("\"0x1\"".to_owned()))
                 .await
                 .map(|broken| format!("broken, {} s left", broken.remaining.as_secs())),
             "get" => store

@@ -249,7 +249,7 @@ impl LeaseStore for AzureStore {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
         self.break_noting(path, note, if_match).await
     }

@@ -77,7 +77,10 @@ async fn a_directory_in_a_locks_place_is_told_and_never_read_as_a_lock_or_broken
         let error = store.read_record(&path()).await.unwrap_err();
         assert_eq!(error.kind(), "fatal", "{error:?}");
         assert!(error.chain().contains("is a directory"), "{}", error.chain());
-        let (store, fake, _) = store_on(vec![directory]).await;
+        // Neither is there a note of a break that came to nothing.
+        let none = service(404, &[("x-ms-error-code", "BlobNotFound")]);
+        let noted = [none, service(201, &[]), directory, service(201, &[])];
+        let (store, fake, _) = store_on(noted.to_vec()).await;
         let note = BreakNote {
             period: BreakPeriod::Now,
             reason: String::new(),
@@ -86,8 +89,10 @@ async fn a_directory_in_a_locks_place_is_told_and_never_read_as_a_lock_or_broken
             at: UnixMillis(0),
             for_priority: None,
         };
-        let error = store.break_lease(&path(), note, None).await.unwrap_err();
-        assert_eq!((error.kind(), fake.asked().len()), ("fatal", 1), "{error:?}");
+        let looked_at = ETag("\"0x1\"".to_owned());
+        let error = store.break_lease(&path(), note, looked_at).await.unwrap_err();
+        assert_eq!((error.kind(), fake.asked().len()), ("fatal", 4), "{error:?}");
+        assert!(fake.asked().iter().all(|asked| !asked.target.contains("comp=lease")));
     }
 }
 

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::lock::{Container, Fields, LeaseId, LockPath};
 use crate::store::{
-    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseState, LeaseStore, MIN_LEASE_DURATION,
-    StoreError, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseState, LeaseStore,
+    MIN_LEASE_DURATION, StoreError, StoredLock, Write, Written,
 };
 use crate::time::UnixMillis;
 
@@ -120,6 +120,17 @@ pub(super) fn note(period: BreakPeriod, reason: &str) -> BreakNote {
         at: UnixMillis(1_800_000_000_000),
         for_priority: None,
     }
+}
+
+/// Breaks a lock as whoever has just looked at it.
+pub(super) async fn break_lease<B: Bench>(
+    bench: &B,
+    path: &LockPath,
+    note: BreakNote,
+) -> Result<LeaseBroken, StoreError> {
+    let store = bench.store();
+    let seen = store.read_record(path).await.map(|stored| stored.etag);
+    store.break_lease(path, note, seen.unwrap_or_else(|_| ETag("none".to_owned()))).await
 }
 
 /// Lets time pass until the lease of this lock has run out: as long as the shortest lease, and not much longer.

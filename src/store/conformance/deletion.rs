@@ -1,15 +1,15 @@
 //! Deleting locks: only those that nobody has, and only as the caller knows them.
 
 use super::bench::{
-    Bench, acquire, fields, is_refused, lock, longest, new_id, note, read, state, write,
-    written_lock,
+    Bench, acquire, break_lease, fields, is_refused, lock, longest, new_id, note, read, state,
+    write, written_lock,
 };
 use crate::store::{BreakPeriod, LeaseState, StoreError};
 
 pub(super) async fn a_lock_that_nobody_has_leased_is_deleted_with_its_note<B: Bench>(bench: &B) {
     let (path, store) = (lock(bench, "host/idle/~/FUNCTION"), bench.store());
     acquire(bench, &path, longest(new_id())).await;
-    store.break_lease(&path, note(BreakPeriod::Now, "gone with the lock"), None).await.unwrap();
+    break_lease(bench, &path, note(BreakPeriod::Now, "gone with the lock")).await.unwrap();
     let etag = read(bench, &path).await.etag;
     store.delete(&path, etag).await.unwrap();
     assert!(matches!(store.read_record(&path).await, Err(StoreError::NotFound)));
@@ -21,7 +21,7 @@ pub(super) async fn a_lock_that_is_leased_is_not_deleted<B: Bench>(bench: &B) {
     let etag = acquire(bench, &path, longest(a)).await.etag;
     for state in [LeaseState::Leased, LeaseState::Breaking] {
         if state == LeaseState::Breaking {
-            store.break_lease(&path, note(BreakPeriod::RunOut, "still held"), None).await.unwrap();
+            break_lease(bench, &path, note(BreakPeriod::RunOut, "still held")).await.unwrap();
         }
         let refused = store.delete(&path, etag.clone()).await;
         assert!(matches!(refused, Err(StoreError::Contended)), "{state:?}: {refused:?}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::bench::{Bench, acquire, fields, lock, longest, new_id, note, read, write};
+use super::bench::{Bench, acquire, break_lease, fields, lock, longest, new_id, note, read, write};
 use crate::lock::{Container, LockPath};
 use crate::store::{BreakPeriod, List, StoredLock};
 
@@ -69,12 +69,9 @@ pub(super) async fn a_listing_shows_each_lock_as_reading_it_does<B: Bench>(bench
     let a = new_id();
     acquire(bench, &leased, longest(a)).await;
     write(bench, &leased, a, fields([("leasehold_holder", "a"), ("other", "%20 +")])).await;
-    store.break_lease(&broken, note(BreakPeriod::Now, "shown nowhere"), None).await.unwrap();
-    store.break_lease(&breaking, note(BreakPeriod::RunOut, "shown nowhere"), None).await.unwrap();
-    store
-        .break_lease(&free, note(BreakPeriod::Now, "and taken and given back"), None)
-        .await
-        .unwrap();
+    break_lease(bench, &broken, note(BreakPeriod::Now, "shown nowhere")).await.unwrap();
+    break_lease(bench, &breaking, note(BreakPeriod::RunOut, "shown nowhere")).await.unwrap();
+    break_lease(bench, &free, note(BreakPeriod::Now, "and taken and given back")).await.unwrap();
     let b = new_id();
     acquire(bench, &free, longest(b)).await;
     store.release(&free, b, None).await.unwrap();

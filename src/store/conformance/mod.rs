@@ -110,7 +110,8 @@ cases! {
         s22_a_note_says_how_the_lease_was_broken
         s22_a_lease_that_was_ended_at_once_is_not_noted_as_running_out
         s22_a_breaking_lease_can_be_written_under_and_released
-        s33_a_break_may_be_for_one_version_of_the_record_only
+        s17_a_break_of_no_token_is_for_one_version_of_the_record
+        s17_a_break_is_for_one_grant_whatever_is_written_of_it
     }
     plans {
         t3_a_plan_reads_back_byte_for_byte

@@ -1,7 +1,8 @@
 //! What is kept with a lock.
 
 use super::bench::{
-    Bench, acquire, fields, lock, longest, new_id, note, read, run_out, shortest, write,
+    Bench, acquire, break_lease, fields, lock, longest, new_id, note, read, run_out, shortest,
+    write,
 };
 use crate::lock::{FencingToken, Fields, LockKey, LockMode, Record};
 use crate::store::BreakPeriod;
@@ -72,7 +73,7 @@ pub(super) async fn a_record_outlives_its_lease<B: Bench>(bench: &B) {
     run_out(bench, &path).await;
     acquire(bench, &path, longest(b)).await;
     assert_eq!(read(bench, &path).await.fields, kept);
-    store.break_lease(&path, note(BreakPeriod::Now, "outlived"), None).await.unwrap();
+    break_lease(bench, &path, note(BreakPeriod::Now, "outlived")).await.unwrap();
     assert_eq!(read(bench, &path).await.fields, kept);
     store.release(&path, b, None).await.unwrap();
     let stored = read(bench, &path).await;

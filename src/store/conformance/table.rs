@@ -1,7 +1,8 @@
 //! The contract's table, cell by cell.
 
 use super::bench::{
-    Bench, acquire, fields, lock, longest, new_id, note, read, run_out, shortest, state, write,
+    Bench, acquire, break_lease, fields, lock, longest, new_id, note, read, run_out, shortest,
+    state, write,
 };
 use crate::lock::{ETag, LeaseId, LockPath};
 use crate::store::{Acquire, BreakPeriod, LeaseEnd, LeaseState, LeaseStore, StoreError, Write};
@@ -86,7 +87,7 @@ impl Operation {
     const fn takes(self, condition: Condition) -> bool {
         match self {
             AcquireA | AcquireB | RenewA | RenewB | ReleaseA | ReleaseB | WriteA | WriteB => true,
-            BreakRunOut | BreakNow => matches!(condition, Without),
+            BreakRunOut | BreakNow => matches!(condition, Matching | Stale),
         }
     }
 }
@@ -149,6 +150,8 @@ async fn carry_out(
     if_match: Option<ETag>,
 ) -> Result<(), StoreError> {
     let b = new_id();
+    // A break is always of what was looked at.
+    let looked_at = || if_match.clone().expect("breaks are tried with a condition only");
     let lease = |lease_id| Acquire { if_match: if_match.clone(), ..longest(lease_id) };
     let change = |lease_id| Write {
         lease_id,
@@ -163,9 +166,13 @@ async fn carry_out(
         ReleaseA => store.release(path, a, if_match).await,
         ReleaseB => store.release(path, b, if_match).await,
         BreakRunOut => {
-            store.break_lease(path, note(BreakPeriod::RunOut, "table"), None).await.map(drop)
+            let note = note(BreakPeriod::RunOut, "table");
+            store.break_lease(path, note, looked_at()).await.map(drop)
         }
-        BreakNow => store.break_lease(path, note(BreakPeriod::Now, "table"), None).await.map(drop),
+        BreakNow => {
+            let note = note(BreakPeriod::Now, "table");
+            store.break_lease(path, note, looked_at()).await.map(drop)
+        }
         WriteA => store.write_record(path, change(a)).await.map(drop),
         WriteB => store.write_record(path, change(b)).await.map(drop),
     }
@@ -230,11 +237,7 @@ pub(super) async fn a_leased_lock_answers_as_the_table_says<B: Bench>(bench: &B)
 pub(super) async fn a_breaking_lock_answers_as_the_table_says<B: Bench>(bench: &B) {
     for trial in trials() {
         let lock = prepare(bench, trial, longest).await;
-        bench
-            .store()
-            .break_lease(&lock.path, note(BreakPeriod::RunOut, "prepared"), None)
-            .await
-            .unwrap();
+        break_lease(bench, &lock.path, note(BreakPeriod::RunOut, "prepared")).await.unwrap();
         check_cell(bench, Breaking, trial, lock).await;
     }
 }
@@ -242,11 +245,7 @@ pub(super) async fn a_breaking_lock_answers_as_the_table_says<B: Bench>(bench: &
 pub(super) async fn a_broken_lock_answers_as_the_table_says<B: Bench>(bench: &B) {
     for trial in trials() {
         let lock = prepare(bench, trial, longest).await;
-        bench
-            .store()
-            .break_lease(&lock.path, note(BreakPeriod::Now, "prepared"), None)
-            .await
-            .unwrap();
+        break_lease(bench, &lock.path, note(BreakPeriod::Now, "prepared")).await.unwrap();
         check_cell(bench, Broken, trial, lock).await;
     }
 }
@@ -267,11 +266,7 @@ async fn check_after_running_out<B: Bench>(bench: &B, state: LeaseState) {
     for trial in trials() {
         let lock = prepare(bench, trial, shortest).await;
         if state == Broken {
-            let store = bench.store();
-            store
-                .break_lease(&lock.path, note(BreakPeriod::RunOut, "prepared"), None)
-                .await
-                .unwrap();
+            break_lease(bench, &lock.path, note(BreakPeriod::RunOut, "prepared")).await.unwrap();
         }
         locks.push((trial, lock));
     }
@@ -285,13 +280,13 @@ pub(super) async fn s8_a_lock_that_is_not_there_is_not_found<B: Bench>(bench: &B
     let (store, a) = (bench.store(), new_id());
     acquire(bench, &lock(bench, "host/neighbour/~/FUNCTION"), longest(a)).await;
     let path = lock(bench, "host/nobody/~/FUNCTION");
-    for operation in [RenewA, ReleaseA, BreakRunOut, BreakNow, WriteA] {
+    for operation in [RenewA, ReleaseA, WriteA] {
         let answer = carry_out(&*store, operation, (&path, a), None).await;
         assert!(matches!(answer, Err(StoreError::NotFound)), "{operation:?}: {answer:?}");
     }
     assert!(matches!(store.read_record(&path).await, Err(StoreError::NotFound)));
     let etag = read(bench, &lock(bench, "host/neighbour/~/FUNCTION")).await.etag;
-    for operation in [RenewA, ReleaseA, WriteA] {
+    for operation in [RenewA, ReleaseA, BreakRunOut, BreakNow, WriteA] {
         let answer = carry_out(&*store, operation, (&path, a), Some(etag.clone())).await;
         let refused = matches!(answer, Err(StoreError::NotFound | StoreError::Changed));
         assert!(refused, "{operation:?}: {answer:?}");

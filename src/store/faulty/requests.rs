@@ -53,7 +53,7 @@ impl<S: LeaseStore + 'static> LeaseStore for FaultyStore<S> {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
         let path = path.clone();
         self.send("break a lease", move |store| {

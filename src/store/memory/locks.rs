@@ -132,7 +132,7 @@ impl MemoryLocks {
         Ok(())
     }
 
-    /// Ends the lease without knowing its id, and keeps the note.
+    /// Ends the lease without knowing its id, and keeps the note: of the record with this ETag, or of the note's grant.
     ///
     /// # Errors
     /// `NotHeld`, `NotFound`, `Changed`.
@@ -140,12 +140,14 @@ impl MemoryLocks {
         &mut self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<&ETag>,
+        if_match: &ETag,
         now: Instant,
     ) -> Result<LeaseBroken, StoreError> {
         let lock = self.lock_mut(path)?;
         let (lease, remaining) = lock.lease.break_lease(note.period, now)?;
-        check_etag(if_match, &lock.record.etag)?;
+        if !note.is_of(&lock.record.fields) {
+            check_etag(Some(if_match), &lock.record.etag)?;
+        }
         lock.lease = lease;
         lock.note = Some(note.after(lock.note.as_ref()));
         Ok(LeaseBroken { remaining })

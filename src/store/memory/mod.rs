@@ -76,10 +76,10 @@ impl LeaseStore for MemoryStore {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
         let mut locks = self.locks();
-        locks.break_lease(path, note, if_match.as_ref(), self.clock.now())
+        locks.break_lease(path, note, &if_match, self.clock.now())
     }
 
     async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {

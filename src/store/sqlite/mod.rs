@@ -211,13 +211,15 @@ impl LeaseStore for SqliteStore {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
         let path = path.clone();
         let end = move |locks: &Locks<'_>| {
             let (etag, lease) = locks.lease(&path)?;
             let (lease, remaining) = lease.break_lease(note.period, locks.now())?;
-            etag.check(if_match.as_ref())?;
+            if etag.check(Some(&if_match)).is_err() && !note.is_of(&locks.stored(&path)?.fields) {
+                return Err(StoreError::Changed.into());
+            }
             locks.put_lease(&path, lease)?;
             let former = locks.note(&path)?;
             locks.put_note(&path, &note.clone().after(former.as_ref()))?;

@@ -117,7 +117,8 @@ async fn s1_a_lease_of_another_boot_runs_for_its_whole_duration_from_when_it_is_
             store.acquire(&path(name), acquire(1)).await.unwrap();
             store.write_record(&path(name), write(1, name)).await.unwrap();
         }
-        store.break_lease(&path("broken"), note(), None).await.unwrap();
+        let seen = store.read_record(&path("broken")).await.unwrap().etag;
+        store.break_lease(&path("broken"), note(), seen).await.unwrap();
         drop(store);
         fixture.clock.reboot(after);
         // A sidecar that begins long after the boot sees it first then.

@@ -223,7 +223,7 @@ impl LeaseStore for PlantedSchedules {
         &self,
         path: &LockPath,
         note: BreakNote,
-        if_match: Option<ETag>,
+        if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
         self.inner.break_lease(path, note, if_match).await
     }

@@ -279,7 +279,8 @@ class AsyncClient(AsyncSchedules):
     async def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> Break:
         """End the lease of a lock that somebody else has; `reason` is stored with it (S17).
 
-        Raises RefusedError with reason BREAK_NOT_ENABLED unless the operator enabled it.
+        Raises RefusedError with reason BREAK_NOT_ENABLED unless the operator enabled it, and with OTHER_HOLDER if the
+        lock has another holder by then.
         """
         calls = self._calls()
         request = break_request(lock, reason, options)

@@ -50,6 +50,8 @@ class Reason(Enum):
     """The hold was released."""
     BREAK_NOT_ENABLED = "BREAK_NOT_ENABLED"
     """The operator has not enabled breaking."""
+    OTHER_HOLDER = "OTHER_HOLDER"
+    """The grant to break is over, and the lock has another holder."""
     CONTAINER_MISSING = "CONTAINER_MISSING"
     """The container does not exist and the sidecar may not make it."""
     ACCESS_DENIED = "ACCESS_DENIED"

@@ -18,6 +18,11 @@ class Line(ABC):
         self._calls: Final = calls
         self._call: Final = call
 
+    @property
+    def says_known(self) -> bool:
+        """Whether the sidecar is told by a release that the holder knows of its loss (S13)."""
+        return False
+
     def guard(self, ending: Callable[[], None]) -> None:
         """Have `ending` called before the event loop cancels the stream."""
         self._call.before_cancelled = ending
@@ -51,6 +56,11 @@ class Line(ABC):
 
 class HoldLine(Line):
     """A HoldLease stream."""
+
+    @property
+    def says_known(self) -> bool:
+        """A run's loss is told by its outcome; this one's by a release."""
+        return True
 
     def resume(self, resume: hold_pb2.Resume) -> "HoldLine":
         """Ask by another HoldLease."""

@@ -183,6 +183,11 @@ class LockRecord:
     """Whether the holder yields to a greater priority."""
     reserved: Reservation | None
     """For whom the lock is kept after a break; None if it is for nobody in particular."""
+    kept_until: datetime | None
+    """Until when the sidecar that answers grants the lock to nobody, by its wall clock.
+
+    The lock's former holder there may not know that its hold is over (S13). None if it is not kept for such a holder.
+    """
 
     @classmethod
     def _from_wire(cls, wire: lock_pb2.LockRecord) -> Self:
@@ -217,4 +222,5 @@ class LockRecord:
             priority=wire.priority,
             yields=wire.yields,
             reserved=Reservation._from_wire(wire.reserved) if wire.HasField("reserved") else None,
+            kept_until=at("kept_until", wire.kept_until),
         )

@@ -43,6 +43,12 @@ class BreakOptions(TypedDict, total=False):
     """Who breaks it. Default: the name of the sidecar's pod or host."""
     permit: int
     """Which permit of the lock is broken. Default: 0, the lock's own path."""
+    fencing_token: int
+    """The token of the grant to break, as the lock's record has shown it. Give it always.
+
+    If that grant is over by then, nothing is broken, and RefusedError has the reason OTHER_HOLDER. Default: the grant
+    that the sidecar reads first.
+    """
 
 
 UNKNOWN_GENERATION: Final = 0
@@ -93,4 +99,5 @@ def break_request(lock: LockKey | str, reason: str, options: BreakOptions) -> wi
         reason=reason,
         mode=lock_pb2.BreakMode.ValueType(options.get("mode", BreakMode.RUN_OUT).value),
         broken_by=options.get("broken_by", ""),
+        fencing_token=options.get("fencing_token"),
     )

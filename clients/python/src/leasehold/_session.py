@@ -5,6 +5,7 @@ sent and before the stream ends), S14, S16 (resume), S21 (until when a client ma
 """
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Callable
@@ -45,6 +46,9 @@ _ANSWER_TIMEOUT: Final = 5.0
 
 _LAST_WORD: Final = 0.25
 """How long the sidecar may still say why a hold is over that the clock has found to be so."""
+
+_KNOWN_TIMEOUT: Final = 1.0
+"""How long the holder of a lost hold waits for the sidecar to hear that it has let go."""
 
 _log: Final = logging.getLogger("leasehold")
 
@@ -94,6 +98,7 @@ class Session:
         self.refused: Loss | None = None
         """The answer to a resume that was refused."""
         self._settling: asyncio.TimerHandle | None = None
+        self._known_said = False
         self.known: Final = Known(grant.fencing_token)
         self._told_by(grant)
         self._ticker: Final = Ticker(state, self._ask)
@@ -151,6 +156,7 @@ class Session:
     async def abandon(self, loss: Loss) -> None:
         """Have the hold lost because its client is closed, and release the lock."""
         if self.state.is_valid():
+            self._known_said = True
             self.state.lose(loss)
             await release(self, self._calls.release_timeout)
 
@@ -172,11 +178,23 @@ class Session:
             self.known.told(grant.checkpoint)
 
     async def why(self) -> Loss | None:
-        """Give the loss of a hold that is over; None if its holder ended it."""
+        """Give the loss of a hold that is over, to a holder that has let go; None if that ended it."""
         if self.state.loss is not None:
             await self.settled.wait()
+            await self._say_known()
         self.close()
         return self.state.loss
+
+    async def _say_known(self) -> None:
+        """S13: say that the holder knows of its loss and has let go, so that the lock need not be kept for it.
+
+        Not where a resume may have made a newer generation (S16). Whatever is answered, the hold is lost.
+        """
+        if self._known_said or self.resuming or self.refused is not None or not self._line.says_known:
+            return
+        self._known_said = True
+        with contextlib.suppress(LeaseholdError, TimeoutError):
+            await asyncio.wait_for(self.release_there(None, 0), _KNOWN_TIMEOUT)
 
     def close(self) -> None:
         """End the hold here, and then the stream, which releases what was not released (S14)."""

@@ -37,6 +37,15 @@ pub(super) struct Driver<L> {
     pub(super) events: Events,
 }
 
+/// S13: whoever had the hold has let go of what the lock protects, and knows that it is lost. The lock need not be kept for
+/// it. Not where a resume may have made a newer generation (S16); and no answer is needed.
+async fn say_known(client: &Client, state: &HoldState, lease_id: String) {
+    if let Some(generation) = state.settled() {
+        let saying = client.release_hold(lease_id, generation, None, None);
+        let _answer = tokio::time::timeout(client.settings.release_timeout, saying).await;
+    }
+}
+
 impl<L: Line> Driver<L> {
     /// Starts the task; it ends when the other half of `ended` is dropped.
     pub(super) fn start(self, ended: oneshot::Receiver<()>) {
@@ -47,7 +56,13 @@ impl<L: Line> Driver<L> {
     /// Runs until the hold is over, or the guard is gone.
     async fn run(mut self, mut ended: oneshot::Receiver<()>) {
         self.watch(&mut ended).await;
-        self.line.hand_back().await;
+        let Self { client, state, line, lease_id, .. } = self;
+        let says_known = line.says_known();
+        line.hand_back().await;
+        if says_known && state.loss().is_some() && !state.is_released() {
+            let _gone = ended.await;
+            say_known(&client, &state, lease_id).await;
+        }
     }
 
     async fn watch(&mut self, ended: &mut oneshot::Receiver<()>) {

@@ -100,6 +100,21 @@ async fn s13_the_outcome_of_a_dropped_guard_is_an_event() {
 }
 
 #[tokio::test]
+async fn s13_a_holder_that_was_told_lost_says_that_it_knows_once_it_has_let_go() {
+    let mut bench = Bench::new().await;
+    let (guard, call, mut events) = held_here(&mut bench).await;
+    let reason = proto::LossReason::Broken.into();
+    call.tell(Event::Lost(proto::Lost { reason, ..proto::Lost::default() })).await;
+    assert!(matches!(next(&mut events).await, HoldEvent::Lost(_)));
+    tokio::time::sleep(MOMENT).await;
+    assert!(bench.sidecar.asked().is_empty(), "it may still run");
+    drop(guard);
+    while bench.sidecar.asked() != ["release lease-1 of generation 1"] {
+        tokio::time::sleep(MOMENT).await;
+    }
+}
+
+#[tokio::test]
 async fn a_wait_on_which_nothing_is_heard_is_asked_for_again() {
     let mut bench = Bench::with(|builder| builder.silence(MOMENT)).await;
     let spec = LeaseSpec::new("f", "").with_wait(seconds(60));

@@ -30,6 +30,9 @@ pub(crate) trait Line: Sized + Send + Sync + 'static {
     /// Says that the hold of this lease id and generation has ended, because its guard was dropped; what is told of that.
     fn end(&self, client: &Client, hold: (String, u64)) -> impl Future<Output = HoldEvent> + Send;
 
+    /// Whether the sidecar is told by a release that the holder knows of its loss (S13).
+    fn says_known(&self) -> bool;
+
     /// Completes when the holder has ended the hold, and was answered.
     fn ended(&self) -> impl Future<Output = ()> + Send + use<Self>;
 
@@ -118,6 +121,10 @@ impl Line for HoldStream {
             ),
             Err(error) => HoldEvent::NotReleased { detail: error.to_string() },
         }
+    }
+
+    fn says_known(&self) -> bool {
+        true
     }
 
     /// A hold lasts as long as its guard.

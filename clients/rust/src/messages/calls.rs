@@ -174,6 +174,10 @@ pub struct BreakLock {
     pub mode: BreakMode,
     /// Who breaks it. Default: the name of the sidecar's pod or host.
     pub broken_by: String,
+    /// The token of the grant to break, as [`LockRecord::fencing_token`] has shown it. Give it always: if that grant is over by
+    /// then, the call is refused with [`Reason::OtherHolder`](crate::Reason) and harms nobody. Default: the grant that the
+    /// sidecar reads first.
+    pub fencing_token: Option<u64>,
 }
 
 impl BreakLock {
@@ -181,7 +185,14 @@ impl BreakLock {
     #[must_use]
     pub fn new(lock: impl Into<LockSelector>, reason: impl Into<String>) -> Self {
         let (lock, reason) = (lock.into(), reason.into());
-        Self { lock, reason, mode: BreakMode::default(), broken_by: String::new() }
+        let (mode, broken_by) = (BreakMode::default(), String::new());
+        Self { lock, reason, mode, broken_by, fencing_token: None }
+    }
+
+    /// Breaks this grant only, as the record of the lock has shown it.
+    #[must_use]
+    pub fn with_fencing_token(self, fencing_token: u64) -> Self {
+        Self { fencing_token: Some(fencing_token), ..self }
     }
 
     /// Says when the lock is available.
@@ -206,6 +217,7 @@ impl BreakLock {
             reason: self.reason,
             mode: mode.into(),
             broken_by: self.broken_by,
+            fencing_token: self.fencing_token,
         }
     }
 }

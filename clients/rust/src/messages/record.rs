@@ -105,6 +105,9 @@ pub struct LockRecord {
     pub yields: bool,
     /// For whom the lock is kept after a break. `None` if it is for nobody in particular.
     pub reserved: Option<Reservation>,
+    /// Until when the sidecar that answers grants the lock to nobody, by its wall clock, because the lock's former holder there may
+    /// not know that its hold is over (S13). `None` if it is not kept for such a holder.
+    pub kept_until: Option<SystemTime>,
 }
 
 /// A lock that a caller of greater priority had broken is kept for it for a short while after the release (S33).
@@ -178,6 +181,7 @@ impl LockRecord {
             priority: wire.priority,
             yields: wire.yields,
             reserved: wire.reserved.as_ref().map(Reservation::from_wire),
+            kept_until: moment(wire.kept_until.as_ref()),
         }
     }
 }

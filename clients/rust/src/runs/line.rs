@@ -171,6 +171,11 @@ impl Line for RunLine {
         }
     }
 
+    /// What became of a run is told by its outcome, for a run that was lost too.
+    fn says_known(&self) -> bool {
+        false
+    }
+
     fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         // A sender is kept here, so that this waits for nothing else.
         let stages = self.stages.clone();

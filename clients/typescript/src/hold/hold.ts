@@ -15,6 +15,9 @@ import type { Ending } from "../rpc.js";
 import { unsupported } from "../understood.js";
 import { Held } from "./held.js";
 
+/** How long the holder of a lost hold waits for the sidecar to hear that it has let go. */
+const KNOWN_MS = 1_000;
+
 /** How a hold is released. */
 export interface ReleaseOptions {
   /** Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes; a text in UTF-8. */
@@ -122,6 +125,7 @@ export class Hold extends Held implements AsyncDisposable {
 
   async #release(ending: Ending): Promise<ReleaseResult> {
     if (!this.state.end()) {
+      await this.#sayKnown();
       throw new HoldLostError(this.loss ?? { reason: LossReason.UNSPECIFIED, detail: "" });
     }
     const timeoutMs = this.rpc.limits.releaseMs;
@@ -146,6 +150,16 @@ export class Hold extends Held implements AsyncDisposable {
     }
     if (ending.outcome !== undefined) checkRecorded(result);
     return result;
+  }
+
+  /**
+   * Tells the sidecar that the holder knows of its loss and has let go, so that the lock need not be kept for it (S13). Not
+   * where a resume may have made a newer generation (S16).
+   */
+  async #sayKnown(): Promise<void> {
+    if (this.keeper.isResuming || this.keeper.refused !== undefined) return;
+    // Whatever is answered, the hold is lost.
+    await this.rpc.release(this.keeper.id, {}, KNOWN_MS).catch(() => undefined);
   }
 
   /** Waits until it is known which generation to release. */

@@ -68,6 +68,8 @@ const (
 	ErrorReason_ERROR_REASON_TOKEN_NOT_GROWING ErrorReason = 17
 	// DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5).
 	ErrorReason_ERROR_REASON_TOKEN_UNREADABLE ErrorReason = 18
+	// FAILED_PRECONDITION: the grant to break is over, and the lock has another holder; metadata `named_token`, `newest_token`.
+	ErrorReason_ERROR_REASON_OTHER_HOLDER ErrorReason = 19
 	// NOT_FOUND: nobody ever subscribed to a schedule on this lock.
 	ErrorReason_ERROR_REASON_UNKNOWN_SCHEDULE ErrorReason = 20
 	// FAILED_PRECONDITION: the occurrence is more than 5 s after the store's time; the caller's clock may be wrong.
@@ -116,6 +118,7 @@ var (
 		16: "ERROR_REASON_STORE_FAILED",
 		17: "ERROR_REASON_TOKEN_NOT_GROWING",
 		18: "ERROR_REASON_TOKEN_UNREADABLE",
+		19: "ERROR_REASON_OTHER_HOLDER",
 		20: "ERROR_REASON_UNKNOWN_SCHEDULE",
 		21: "ERROR_REASON_OCCURRENCE_IN_FUTURE",
 		22: "ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED",
@@ -149,6 +152,7 @@ var (
 		"ERROR_REASON_STORE_FAILED":                 16,
 		"ERROR_REASON_TOKEN_NOT_GROWING":            17,
 		"ERROR_REASON_TOKEN_UNREADABLE":             18,
+		"ERROR_REASON_OTHER_HOLDER":                 19,
 		"ERROR_REASON_UNKNOWN_SCHEDULE":             20,
 		"ERROR_REASON_OCCURRENCE_IN_FUTURE":         21,
 		"ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED": 22,
@@ -195,7 +199,7 @@ var File_leasehold_v1_errors_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x19leasehold/v1/errors.proto\x12\fleasehold.v1*\xae\b\n" +
+	"\x19leasehold/v1/errors.proto\x12\fleasehold.v1*\xcd\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12\x1e\n" +
@@ -216,7 +220,8 @@ const file_leasehold_v1_errors_proto_rawDesc = "" +
 	"\x1aERROR_REASON_SHUTTING_DOWN\x10\x0f\x12\x1d\n" +
 	"\x19ERROR_REASON_STORE_FAILED\x10\x10\x12\"\n" +
 	"\x1eERROR_REASON_TOKEN_NOT_GROWING\x10\x11\x12!\n" +
-	"\x1dERROR_REASON_TOKEN_UNREADABLE\x10\x12\x12!\n" +
+	"\x1dERROR_REASON_TOKEN_UNREADABLE\x10\x12\x12\x1d\n" +
+	"\x19ERROR_REASON_OTHER_HOLDER\x10\x13\x12!\n" +
 	"\x1dERROR_REASON_UNKNOWN_SCHEDULE\x10\x14\x12%\n" +
 	"!ERROR_REASON_OCCURRENCE_IN_FUTURE\x10\x15\x12-\n" +
 	")ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED\x10\x16\x12\"\n" +

@@ -2152,7 +2152,11 @@ type BreakLockRequest struct {
 	Mode BreakMode `protobuf:"varint,3,opt,name=mode,proto3,enum=leasehold.v1.BreakMode" json:"mode,omitempty"`
 	// Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or
 	// host.
-	BrokenBy      string `protobuf:"bytes,4,opt,name=broken_by,json=brokenBy,proto3" json:"broken_by,omitempty"`
+	BrokenBy string `protobuf:"bytes,4,opt,name=broken_by,json=brokenBy,proto3" json:"broken_by,omitempty"`
+	// The token of the grant to break, as LockRecord.fencing_token has shown it: 1 to 2^53 - 1. Give it always. If that
+	// grant is over when the break arrives, nothing is broken, and the answer is FAILED_PRECONDITION with reason
+	// OTHER_HOLDER. Default: the token of the grant that the sidecar reads first.
+	FencingToken  *uint64 `protobuf:"varint,5,opt,name=fencing_token,json=fencingToken,proto3,oneof" json:"fencing_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2213,6 +2217,13 @@ func (x *BreakLockRequest) GetBrokenBy() string {
 		return x.BrokenBy
 	}
 	return ""
+}
+
+func (x *BreakLockRequest) GetFencingToken() uint64 {
+	if x != nil && x.FencingToken != nil {
+		return *x.FencingToken
+	}
+	return 0
 }
 
 // Response of LeaseService.BreakLock.
@@ -2814,12 +2825,14 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\x12CheckTokenResponse\x121\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x19.leasehold.v1.TokenStatusR\x06status\x125\n" +
 	"\x14newest_fencing_token\x18\x02 \x01(\x04H\x00R\x12newestFencingToken\x88\x01\x01B\x17\n" +
-	"\x15_newest_fencing_token\"\xa4\x01\n" +
+	"\x15_newest_fencing_token\"\xe0\x01\n" +
 	"\x10BreakLockRequest\x12.\n" +
 	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12+\n" +
 	"\x04mode\x18\x03 \x01(\x0e2\x17.leasehold.v1.BreakModeR\x04mode\x12\x1b\n" +
-	"\tbroken_by\x18\x04 \x01(\tR\bbrokenBy\"\xaf\x01\n" +
+	"\tbroken_by\x18\x04 \x01(\tR\bbrokenBy\x12(\n" +
+	"\rfencing_token\x18\x05 \x01(\x04H\x00R\ffencingToken\x88\x01\x01B\x10\n" +
+	"\x0e_fencing_token\"\xaf\x01\n" +
 	"\x11BreakLockResponse\x124\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1a.leasehold.v1.BreakOutcomeR\aoutcome\x122\n" +
 	"\afree_in\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06freeIn\x120\n" +
@@ -3108,6 +3121,7 @@ func file_leasehold_v1_lease_service_proto_init() {
 		(*WatchLocksResponse_Listed)(nil),
 	}
 	file_leasehold_v1_lease_service_proto_msgTypes[24].OneofWrappers = []any{}
+	file_leasehold_v1_lease_service_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

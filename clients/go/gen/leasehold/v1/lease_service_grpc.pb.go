@@ -120,7 +120,8 @@ type LeaseServiceClient interface {
 	// that stores the greatest token it has seen is safer, and needs no call.
 	CheckToken(ctx context.Context, in *CheckTokenRequest, opts ...grpc.CallOption) (*CheckTokenResponse, error)
 	// For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
-	// the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+	// the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set; with
+	// reason OTHER_HOLDER if the lock has another holder than the caller was shown.
 	BreakLock(ctx context.Context, in *BreakLockRequest, opts ...grpc.CallOption) (*BreakLockResponse, error)
 	// Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store.
 	ResolvePath(ctx context.Context, in *ResolvePathRequest, opts ...grpc.CallOption) (*ResolvePathResponse, error)
@@ -394,7 +395,8 @@ type LeaseServiceServer interface {
 	// that stores the greatest token it has seen is safer, and needs no call.
 	CheckToken(context.Context, *CheckTokenRequest) (*CheckTokenResponse, error)
 	// For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
-	// the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+	// the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set; with
+	// reason OTHER_HOLDER if the lock has another holder than the caller was shown.
 	BreakLock(context.Context, *BreakLockRequest) (*BreakLockResponse, error)
 	// Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store.
 	ResolvePath(context.Context, *ResolvePathRequest) (*ResolvePathResponse, error)

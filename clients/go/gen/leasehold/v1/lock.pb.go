@@ -454,7 +454,11 @@ type LockRecord struct {
 	// Whether the holder yields to a greater priority (LeaseSpec.yields).
 	Yields bool `protobuf:"varint,61,opt,name=yields,proto3" json:"yields,omitempty"`
 	// For whom the lock is kept after a break. Absent if it is for nobody in particular.
-	Reserved      *Reservation `protobuf:"bytes,62,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	Reserved *Reservation `protobuf:"bytes,62,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	// Until when this sidecar grants the lock to nobody, by its wall clock, because the lock's former holder here may not
+	// know that its hold is over (S13). Earlier if that holder says that it knows, by ReleaseLease, or is gone. Absent if it
+	// is not kept for such a holder.
+	KeptUntil     *timestamppb.Timestamp `protobuf:"bytes,63,opt,name=kept_until,json=keptUntil,proto3" json:"kept_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -681,6 +685,13 @@ func (x *LockRecord) GetYields() bool {
 func (x *LockRecord) GetReserved() *Reservation {
 	if x != nil {
 		return x.Reserved
+	}
+	return nil
+}
+
+func (x *LockRecord) GetKeptUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeptUntil
 	}
 	return nil
 }
@@ -927,7 +938,7 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyH\x00R\x03key\x12\x1d\n" +
 	"\tlock_path\x18\x02 \x01(\tH\x00R\blockPath\x12\x16\n" +
 	"\x06permit\x18( \x01(\rR\x06permitB\x06\n" +
-	"\x04lock\"\xb6\n" +
+	"\x04lock\"\xf1\n" +
 	"\n" +
 	"\n" +
 	"LockRecord\x12\x1b\n" +
@@ -965,7 +976,9 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\x0fcheckpoint_size\x184 \x01(\rH\x02R\x0echeckpointSize\x88\x01\x01\x12\x1a\n" +
 	"\bpriority\x18< \x01(\rR\bpriority\x12\x16\n" +
 	"\x06yields\x18= \x01(\bR\x06yields\x125\n" +
-	"\breserved\x18> \x01(\v2\x19.leasehold.v1.ReservationR\breserved\x1a9\n" +
+	"\breserved\x18> \x01(\v2\x19.leasehold.v1.ReservationR\breserved\x129\n" +
+	"\n" +
+	"kept_until\x18? \x01(\v2\x1a.google.protobuf.TimestampR\tkeptUntil\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
@@ -1050,15 +1063,16 @@ var file_leasehold_v1_lock_proto_depIdxs = []int32{
 	12, // 11: leasehold.v1.LockRecord.schedule:type_name -> leasehold.v1.ScheduleState
 	7,  // 12: leasehold.v1.LockRecord.checkpoint:type_name -> leasehold.v1.Checkpoint
 	6,  // 13: leasehold.v1.LockRecord.reserved:type_name -> leasehold.v1.Reservation
-	10, // 14: leasehold.v1.Reservation.until:type_name -> google.protobuf.Timestamp
-	10, // 15: leasehold.v1.Checkpoint.saved_at:type_name -> google.protobuf.Timestamp
-	10, // 16: leasehold.v1.BreakNote.broken_at:type_name -> google.protobuf.Timestamp
-	2,  // 17: leasehold.v1.BreakNote.mode:type_name -> leasehold.v1.BreakMode
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	10, // 14: leasehold.v1.LockRecord.kept_until:type_name -> google.protobuf.Timestamp
+	10, // 15: leasehold.v1.Reservation.until:type_name -> google.protobuf.Timestamp
+	10, // 16: leasehold.v1.Checkpoint.saved_at:type_name -> google.protobuf.Timestamp
+	10, // 17: leasehold.v1.BreakNote.broken_at:type_name -> google.protobuf.Timestamp
+	2,  // 18: leasehold.v1.BreakNote.mode:type_name -> leasehold.v1.BreakMode
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_lock_proto_init() }

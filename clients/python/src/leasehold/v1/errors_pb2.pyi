@@ -60,6 +60,8 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     """DATA_LOSS: the store fell back to an older copy of the lock, so nothing is granted (S5)."""
     ERROR_REASON_TOKEN_UNREADABLE: _ErrorReason.ValueType  # 18
     """DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5)."""
+    ERROR_REASON_OTHER_HOLDER: _ErrorReason.ValueType  # 19
+    """FAILED_PRECONDITION: the grant to break is over, and the lock has another holder; metadata `named_token`, `newest_token`."""
     ERROR_REASON_UNKNOWN_SCHEDULE: _ErrorReason.ValueType  # 20
     """NOT_FOUND: nobody ever subscribed to a schedule on this lock."""
     ERROR_REASON_OCCURRENCE_IN_FUTURE: _ErrorReason.ValueType  # 21
@@ -130,6 +132,8 @@ ERROR_REASON_TOKEN_NOT_GROWING: ErrorReason.ValueType  # 17
 """DATA_LOSS: the store fell back to an older copy of the lock, so nothing is granted (S5)."""
 ERROR_REASON_TOKEN_UNREADABLE: ErrorReason.ValueType  # 18
 """DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5)."""
+ERROR_REASON_OTHER_HOLDER: ErrorReason.ValueType  # 19
+"""FAILED_PRECONDITION: the grant to break is over, and the lock has another holder; metadata `named_token`, `newest_token`."""
 ERROR_REASON_UNKNOWN_SCHEDULE: ErrorReason.ValueType  # 20
 """NOT_FOUND: nobody ever subscribed to a schedule on this lock."""
 ERROR_REASON_OCCURRENCE_IN_FUTURE: ErrorReason.ValueType  # 21

@@ -964,6 +964,7 @@ class BreakLockRequest(google.protobuf.message.Message):
     REASON_FIELD_NUMBER: builtins.int
     MODE_FIELD_NUMBER: builtins.int
     BROKEN_BY_FIELD_NUMBER: builtins.int
+    FENCING_TOKEN_FIELD_NUMBER: builtins.int
     reason: builtins.str
     """The reason, for the holder and for later readers: 1 to 512 bytes, no control characters. Stored with the lock.
     Required.
@@ -973,6 +974,11 @@ class BreakLockRequest(google.protobuf.message.Message):
     broken_by: builtins.str
     """Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or
     host.
+    """
+    fencing_token: builtins.int
+    """The token of the grant to break, as LockRecord.fencing_token has shown it: 1 to 2^53 - 1. Give it always. If that
+    grant is over when the break arrives, nothing is broken, and the answer is FAILED_PRECONDITION with reason
+    OTHER_HOLDER. Default: the token of the grant that the sidecar reads first.
     """
     @property
     def lock(self) -> leasehold.v1.lock_pb2.LockSelector:
@@ -985,9 +991,11 @@ class BreakLockRequest(google.protobuf.message.Message):
         reason: builtins.str = ...,
         mode: leasehold.v1.lock_pb2.BreakMode.ValueType = ...,
         broken_by: builtins.str = ...,
+        fencing_token: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["lock", b"lock"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["broken_by", b"broken_by", "lock", b"lock", "mode", b"mode", "reason", b"reason"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "fencing_token", b"fencing_token", "lock", b"lock"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "broken_by", b"broken_by", "fencing_token", b"fencing_token", "lock", b"lock", "mode", b"mode", "reason", b"reason"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_fencing_token", b"_fencing_token"]) -> typing.Literal["fencing_token"] | None: ...
 
 Global___BreakLockRequest: typing_extensions.TypeAlias = BreakLockRequest
 

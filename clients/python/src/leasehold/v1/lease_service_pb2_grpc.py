@@ -257,7 +257,8 @@ class LeaseServiceServicer(object):
 
     def BreakLock(self, request, context):
         """For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
-        the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+        the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set; with
+        reason OTHER_HOLDER if the lock has another holder than the caller was shown.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -497,7 +497,8 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
 
     BreakLock: _LeaseServiceBreakLockType
     """For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
-    the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+    the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set; with
+    reason OTHER_HOLDER if the lock has another holder than the caller was shown.
     """
 
     ResolvePath: _LeaseServiceResolvePathType
@@ -737,7 +738,8 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.BreakLockResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.BreakLockResponse]]:
         """For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
-        the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+        the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set; with
+        reason OTHER_HOLDER if the lock has another holder than the caller was shown.
         """
 
     @abc.abstractmethod

@@ -260,6 +260,7 @@ class LockRecord(google.protobuf.message.Message):
     PRIORITY_FIELD_NUMBER: builtins.int
     YIELDS_FIELD_NUMBER: builtins.int
     RESERVED_FIELD_NUMBER: builtins.int
+    KEPT_UNTIL_FIELD_NUMBER: builtins.int
     lock_path: builtins.str
     """The lock path: container, slash, name in the container. Always set."""
     host_id: builtins.str
@@ -346,6 +347,13 @@ class LockRecord(google.protobuf.message.Message):
     def reserved(self) -> Global___Reservation:
         """For whom the lock is kept after a break. Absent if it is for nobody in particular."""
 
+    @property
+    def kept_until(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """Until when this sidecar grants the lock to nobody, by its wall clock, because the lock's former holder here may not
+        know that its hold is over (S13). Earlier if that holder says that it knows, by ReleaseLease, or is gone. Absent if it
+        is not kept for such a holder.
+        """
+
     def __init__(
         self,
         *,
@@ -377,9 +385,10 @@ class LockRecord(google.protobuf.message.Message):
         priority: builtins.int = ...,
         yields: builtins.bool = ...,
         reserved: Global___Reservation | None = ...,
+        kept_until: google.protobuf.timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "key", b"key", "lease_duration", b"lease_duration", "renewed_at", b"renewed_at", "reserved", b"reserved", "resting_until", b"resting_until", "schedule", b"schedule", "written_at", b"written_at"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "held_here", b"held_here", "holder", b"holder", "holder_is_last_recorded", b"holder_is_last_recorded", "host_id", b"host_id", "host_type", b"host_type", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "lock_path", b"lock_path", "permit", b"permit", "permits", b"permits", "priority", b"priority", "renewed_at", b"renewed_at", "reserved", b"reserved", "resting_until", b"resting_until", "schedule", b"schedule", "share", b"share", "sidecar", b"sidecar", "state", b"state", "waiters_here", b"waiters_here", "written_at", b"written_at", "yields", b"yields"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "kept_until", b"kept_until", "key", b"key", "lease_duration", b"lease_duration", "renewed_at", b"renewed_at", "reserved", b"reserved", "resting_until", b"resting_until", "schedule", b"schedule", "written_at", b"written_at"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "held_here", b"held_here", "holder", b"holder", "holder_is_last_recorded", b"holder_is_last_recorded", "host_id", b"host_id", "host_type", b"host_type", "kept_until", b"kept_until", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "lock_path", b"lock_path", "permit", b"permit", "permits", b"permits", "priority", b"priority", "renewed_at", b"renewed_at", "reserved", b"reserved", "resting_until", b"resting_until", "schedule", b"schedule", "share", b"share", "sidecar", b"sidecar", "state", b"state", "waiters_here", b"waiters_here", "written_at", b"written_at", "yields", b"yields"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_checkpoint_size", b"_checkpoint_size"]) -> typing.Literal["checkpoint_size"] | None: ...
     @typing.overload

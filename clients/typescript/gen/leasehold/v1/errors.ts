@@ -53,6 +53,8 @@ export enum ErrorReason {
   TOKEN_NOT_GROWING = "ERROR_REASON_TOKEN_NOT_GROWING",
   /** TOKEN_UNREADABLE - DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5). */
   TOKEN_UNREADABLE = "ERROR_REASON_TOKEN_UNREADABLE",
+  /** OTHER_HOLDER - FAILED_PRECONDITION: the grant to break is over, and the lock has another holder; metadata `named_token`, `newest_token`. */
+  OTHER_HOLDER = "ERROR_REASON_OTHER_HOLDER",
   /** UNKNOWN_SCHEDULE - NOT_FOUND: nobody ever subscribed to a schedule on this lock. */
   UNKNOWN_SCHEDULE = "ERROR_REASON_UNKNOWN_SCHEDULE",
   /** OCCURRENCE_IN_FUTURE - FAILED_PRECONDITION: the occurrence is more than 5 s after the store's time; the caller's clock may be wrong. */
@@ -139,6 +141,9 @@ export function errorReasonFromJSON(object: any): ErrorReason {
     case 18:
     case "ERROR_REASON_TOKEN_UNREADABLE":
       return ErrorReason.TOKEN_UNREADABLE;
+    case 19:
+    case "ERROR_REASON_OTHER_HOLDER":
+      return ErrorReason.OTHER_HOLDER;
     case 20:
     case "ERROR_REASON_UNKNOWN_SCHEDULE":
       return ErrorReason.UNKNOWN_SCHEDULE;
@@ -222,6 +227,8 @@ export function errorReasonToNumber(object: ErrorReason): number {
       return 17;
     case ErrorReason.TOKEN_UNREADABLE:
       return 18;
+    case ErrorReason.OTHER_HOLDER:
+      return 19;
     case ErrorReason.UNKNOWN_SCHEDULE:
       return 20;
     case ErrorReason.OCCURRENCE_IN_FUTURE:

@@ -617,6 +617,12 @@ export interface BreakLockRequest {
    * host.
    */
   brokenBy: string;
+  /**
+   * The token of the grant to break, as LockRecord.fencing_token has shown it: 1 to 2^53 - 1. Give it always. If that
+   * grant is over when the break arrives, nothing is broken, and the answer is FAILED_PRECONDITION with reason
+   * OTHER_HOLDER. Default: the token of the grant that the sidecar reads first.
+   */
+  fencingToken?: number | undefined;
 }
 
 /** Response of LeaseService.BreakLock. */
@@ -3080,7 +3086,7 @@ export const CheckTokenResponse: MessageFns<CheckTokenResponse> = {
 };
 
 function createBaseBreakLockRequest(): BreakLockRequest {
-  return { lock: undefined, reason: "", mode: BreakMode.UNSPECIFIED, brokenBy: "" };
+  return { lock: undefined, reason: "", mode: BreakMode.UNSPECIFIED, brokenBy: "", fencingToken: undefined };
 }
 
 export const BreakLockRequest: MessageFns<BreakLockRequest> = {
@@ -3096,6 +3102,9 @@ export const BreakLockRequest: MessageFns<BreakLockRequest> = {
     }
     if (message.brokenBy !== "") {
       writer.uint32(34).string(message.brokenBy);
+    }
+    if (message.fencingToken !== undefined) {
+      writer.uint32(40).uint64(message.fencingToken);
     }
     return writer;
   },
@@ -3145,6 +3154,14 @@ export const BreakLockRequest: MessageFns<BreakLockRequest> = {
             message.brokenBy = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.fencingToken = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3168,6 +3185,7 @@ export const BreakLockRequest: MessageFns<BreakLockRequest> = {
     message.reason = object.reason ?? "";
     message.mode = object.mode ?? BreakMode.UNSPECIFIED;
     message.brokenBy = object.brokenBy ?? "";
+    message.fencingToken = object.fencingToken ?? undefined;
     return message;
   },
 };
@@ -3966,7 +3984,8 @@ export const LeaseServiceService = {
   },
   /**
    * For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
-   * the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+   * the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set; with
+   * reason OTHER_HOLDER if the lock has another holder than the caller was shown.
    */
   breakLock: {
     path: "/leasehold.v1.LeaseService/BreakLock" as const,
@@ -4093,7 +4112,8 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
   checkToken: handleUnaryCall<CheckTokenRequest, CheckTokenResponse>;
   /**
    * For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
-   * the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+   * the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set; with
+   * reason OTHER_HOLDER if the lock has another holder than the caller was shown.
    */
   breakLock: handleUnaryCall<BreakLockRequest, BreakLockResponse>;
   /** Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store. */
@@ -4336,7 +4356,8 @@ export interface LeaseServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
-   * the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+   * the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set; with
+   * reason OTHER_HOLDER if the lock has another holder than the caller was shown.
    */
   breakLock(
     request: BreakLockRequest,

@@ -323,7 +323,15 @@ export interface LockRecord {
   /** Whether the holder yields to a greater priority (LeaseSpec.yields). */
   yields: boolean;
   /** For whom the lock is kept after a break. Absent if it is for nobody in particular. */
-  reserved: Reservation | undefined;
+  reserved:
+    | Reservation
+    | undefined;
+  /**
+   * Until when this sidecar grants the lock to nobody, by its wall clock, because the lock's former holder here may not
+   * know that its hold is over (S13). Earlier if that holder says that it knows, by ReleaseLease, or is gone. Absent if it
+   * is not kept for such a holder.
+   */
+  keptUntil: Date | undefined;
 }
 
 export interface LockRecord_LabelsEntry {
@@ -605,6 +613,7 @@ function createBaseLockRecord(): LockRecord {
     priority: 0,
     yields: false,
     reserved: undefined,
+    keptUntil: undefined,
   };
 }
 
@@ -693,6 +702,9 @@ export const LockRecord: MessageFns<LockRecord> = {
     }
     if (message.reserved !== undefined) {
       Reservation.encode(message.reserved, writer.uint32(498).fork()).join();
+    }
+    if (message.keptUntil !== undefined) {
+      Timestamp.encode(toTimestamp(message.keptUntil), writer.uint32(506).fork()).join();
     }
     return writer;
   },
@@ -937,6 +949,14 @@ export const LockRecord: MessageFns<LockRecord> = {
             message.reserved = Reservation.decode(reader, reader.uint32());
             continue;
           }
+          case 63: {
+            if (tag !== 506) {
+              break;
+            }
+
+            message.keptUntil = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1000,6 +1020,7 @@ export const LockRecord: MessageFns<LockRecord> = {
     message.reserved = (object.reserved !== undefined && object.reserved !== null)
       ? Reservation.fromPartial(object.reserved)
       : undefined;
+    message.keptUntil = object.keptUntil ?? undefined;
     return message;
   },
 };

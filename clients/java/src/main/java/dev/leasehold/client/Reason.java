@@ -17,6 +17,8 @@ public enum Reason {
   HOLD_RELEASED,
   /** The operator has not enabled breaking. */
   BREAK_NOT_ENABLED,
+  /** The grant to break is over, and the lock has another holder. */
+  OTHER_HOLDER,
   /** The container does not exist and the sidecar may not make it. */
   CONTAINER_MISSING,
   /** No rule of the operator allows this caller to do this with this lock. */

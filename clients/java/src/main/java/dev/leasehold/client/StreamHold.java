@@ -14,6 +14,9 @@ import java.util.function.Consumer;
 
 /** A hold that a stream to the sidecar keeps. */
 final class StreamHold implements Hold {
+  /** How long the holder of a lost hold waits for the sidecar to hear that it has let go. */
+  private static final Duration KNOWN_TIMEOUT = Duration.ofSeconds(1);
+
   private final HoldKeeper keeper;
   private final HoldState state;
   private CompletableFuture<ReleaseResult> released;
@@ -179,9 +182,21 @@ final class StreamHold implements Hold {
     return released;
   }
 
-  private static CompletableFuture<ReleaseResult> lostBefore() {
-    return CompletableFuture.completedFuture(
-        ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST).build());
+  /**
+   * The sidecar is told that the holder knows of its loss and has let go, so that the lock need not
+   * be kept for it (S13). Not where a resume may have made a newer generation (S16). Whatever is
+   * answered, the hold is lost.
+   */
+  private CompletableFuture<ReleaseResult> lostBefore() {
+    ReleaseResult lost =
+        ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST).build();
+    ClientContext context = keeper.context();
+    return keeper
+        .releasable(context.clock().latest())
+        .thenCompose(
+            generation ->
+                context.calls().release(leaseId(), generation, Ending.PLAIN, KNOWN_TIMEOUT))
+        .handle((answer, error) -> lost);
   }
 
   private CompletableFuture<ReleaseResult> sendRelease() {

@@ -161,12 +161,12 @@ class HoldTest {
   }
 
   @Test
-  void releasingWhatIsLostSaysSoAndAsksNobody() throws Exception {
+  void releasingWhatIsLostSaysSoAndThatItIsKnown() throws Exception {
     Held held = bench.held();
     bench.clock.advance(58);
     HoldLostException lost = assertThrows(HoldLostException.class, held.hold()::release);
     assertEquals(LossReason.LOSS_REASON_EXPIRED, lost.loss().reason());
-    assertEquals(List.of(), bench.sidecar.asked());
+    assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
     assertThrows(HoldLostException.class, held.hold()::close);
   }
 
