@@ -52,7 +52,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let descriptors = protox::compile(SERVICES, ["proto"])?;
     std::fs::write(out.join("leasehold_descriptor.bin"), descriptors.encode_to_vec())?;
-    builder(&out).build_client(false).compile_fds(descriptors.clone())?;
+    builder(&out)
+        .build_client(false)
+        .codec_path("crate::grpc::codec::Codec")
+        .compile_fds(descriptors.clone())?;
     append_debug(&out)?;
     // The client's own tests run against a server that they write themselves.
     builder(&client)

@@ -5,6 +5,7 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
+//! | [`text`] | what people are shown of a text that somebody else wrote |
 //! | [`time`] | reads the clock; all others get the time from it |
 //! | [`lock`] | names of locks: keys, lock paths, fencing tokens |
 //! | [`host_id`] | where the host id in a lock path comes from |
@@ -59,5 +60,6 @@ pub mod store;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod text;
 pub mod time;
 pub mod timetable;

@@ -29,7 +29,7 @@ type Selector interface {
 // LockKey is the name of a lock, as a caller says it. With the host id it gives the lock path; two callers exclude
 // each other exactly when their lock paths are equal.
 type LockKey struct {
-	// Function is what the lock is for: a job, a function, a resource. At most 1,024 bytes, no control characters. May
+	// Function is what the lock is for: a job, a function, a resource. At most 1,024 bytes, no invisible characters. May
 	// be empty for a lock of the whole host, if Scope is not.
 	Function string
 	// Scope is the part that splits a function's lock: a tenant, an order, a shard. At most 1,024 bytes, no control
@@ -128,7 +128,7 @@ type LeaseSpec struct {
 	// Permits above 1 (S33, S35).
 	Yields bool
 	// Share is the group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: at
-	// most 256 bytes, no control characters (S34). Not with Permits above 1. Default: none.
+	// most 256 bytes, no invisible characters (S34). Not with Permits above 1. Default: none.
 	Share string
 	// Rebalance is whether the sidecar of this caller may take a lock of the share from a sidecar that holds at least two
 	// more: one at a time, at most one a minute, and only from holders of equal priority that yield. Only with Share and

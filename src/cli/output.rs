@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::exit;
 use crate::telemetry::Stderr;
+use crate::text;
 
 /// How results look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -35,8 +36,8 @@ pub(crate) fn result(
     document: &impl Serialize,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Text => print(&text()),
-        Format::Json => print(&serde_json::to_string_pretty(document)?),
+        Format::Text => print(&text::printable_lines(&text())),
+        Format::Json => print(&text::printable_json(&serde_json::to_string_pretty(document)?)),
     }
 }
 
@@ -47,8 +48,8 @@ pub(crate) fn next_result(
     document: &impl Serialize,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Text => print(&text()),
-        Format::Json => print(&serde_json::to_string(document)?),
+        Format::Text => print(&text::printable_lines(&text())),
+        Format::Json => print(&text::printable_json(&serde_json::to_string(document)?)),
     }
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn raw(bytes: &[u8]) -> anyhow::Result<()> {
 
 /// Says something beside the result. Never waits for who reads it: a lock may depend on what comes after (S21).
 pub(crate) fn note(text: &str) {
-    say(&format!("leasehold: {text}\n"));
+    say(&format!("leasehold: {}\n", text::printable_lines(text)));
 }
 
 fn say(line: &str) {
@@ -98,7 +99,7 @@ pub(crate) fn error(format: Format, error: &anyhow::Error) {
                 },
             };
             let line = serde_json::to_string(&failure).unwrap_or_else(|_| text.clone());
-            say(&format!("{line}\n"));
+            say(&format!("{}\n", text::printable_json(&line)));
         }
     }
 }

@@ -8,6 +8,7 @@ use super::output;
 use super::schedule::ended;
 use super::sharing::{self, place_text};
 use super::view::LockView;
+use crate::text;
 use crate::time::{BootClock, Clock as _, UnixMillis};
 
 /// Why a lock is busy: who has it, since when, and why a priority did not help.
@@ -215,9 +216,9 @@ pub(crate) fn selector_text(selector: &LockSelector) -> String {
     }
 }
 
-/// Text of a stranger without what a terminal would obey.
+/// Text of a stranger without what a terminal would obey or not show.
 pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+    text::printable(text).into_owned()
 }
 
 /// A duration that a person reads.

@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use crate::text::printable_lines;
+
 /// What a terminal takes for the other screen, without a cursor and with lines that end at its edge, however wide their letters
 /// are; and for the one before.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
@@ -40,8 +42,10 @@ impl Screen {
             .filter(|(rows, columns)| *rows > 0 && *columns > 0)
             .unwrap_or(USUAL);
         // Line by line over what was there: it would flicker if it was cleared before.
-        let lines: Vec<String> =
-            cut(text, rows, columns).iter().map(|line| format!("{line}\x1b[K")).collect();
+        let lines: Vec<String> = cut(&printable_lines(text), rows, columns)
+            .iter()
+            .map(|line| format!("{line}\x1b[K"))
+            .collect();
         write!(stdout, "\x1b[H{}\x1b[J", lines.join("\r\n"))?;
         stdout.flush()
     }

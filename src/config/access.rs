@@ -10,6 +10,7 @@ use super::value::{Given, Value};
 use super::values::Values;
 use crate::access::{CertificateName, FunctionPattern, HostIds, Right, Rule, Who};
 use crate::lock::HostId;
+use crate::text::invisible_in;
 
 settings! {
     ACCESS: Vec<Rule> = Key::new(
@@ -74,8 +75,10 @@ fn rule(given: &Given) -> Result<Rule, Vec<String>> {
     let functions = take(&mut problems, "functions ", functions(table));
     let rights = take(&mut problems, "rights ", rights(table));
     let name = take(&mut problems, "name ", text(table, "name").map(Option::unwrap_or_default));
-    if name.as_ref().is_some_and(|name| name.len() > MAX_NAME || name.contains(char::is_control)) {
-        problems.push(format!("name must have at most {MAX_NAME} bytes and no control characters"));
+    if name.as_ref().is_some_and(|name| name.len() > MAX_NAME || invisible_in(name).is_some()) {
+        problems.push(format!(
+            "name must have at most {MAX_NAME} bytes and no control or invisible characters"
+        ));
     }
     let rule = (|| {
         Some(Rule {

@@ -11,6 +11,7 @@ use super::setting::{Range, Setting};
 use crate::lock::{Container, HostId, HostType, Layout, Prefix};
 use crate::store::Secret;
 use crate::telemetry::{Collector, Filter, Format, Ratio};
+use crate::text;
 
 /// A value as it was given, before anything is known of it.
 #[derive(Clone, PartialEq)]
@@ -125,8 +126,9 @@ impl Value for String {
         if text.trim().is_empty() {
             return Err("must not be empty".to_owned());
         }
-        if text.len() > 1_024 || text.chars().any(char::is_control) {
-            return Err("must have at most 1024 bytes and no control characters".to_owned());
+        if text.len() > 1_024 || text::invisible_in(text).is_some() {
+            let problem = "must have at most 1024 bytes and no control or invisible characters";
+            return Err(problem.to_owned());
         }
         Ok(text.to_owned())
     }

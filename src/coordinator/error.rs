@@ -3,6 +3,7 @@
 use crate::hold::{LossReason, StoreFailure};
 use crate::lock::{FencingToken, LockPath, PathError};
 use crate::schedule::MAX_REQUESTS;
+use crate::text::Quoted;
 use crate::timetable::UtcSecond;
 
 /// Why a call was not served.
@@ -23,7 +24,7 @@ pub enum CallError {
     #[error("{0}")]
     HostType(String),
     /// The path is not under this sidecar's container.
-    #[error("the lock path {path} is not in this sidecar's container {container}")]
+    #[error("the lock path {} is not in this sidecar's container {container}", Quoted(path))]
     ForeignPath {
         /// The path.
         path: String,

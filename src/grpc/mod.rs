@@ -1,7 +1,7 @@
 //! The wire: what comes in over gRPC, and how connections are listened for. No decisions.
 //!
 //! Rules: S14 (what the end of a stream shows), S15, S19 (the only place that rejects input), S20. May import:
-//! coordinator, access, and the values of lock, schedule, time and timetable that it speaks in. To add an rpc: write it in
+//! coordinator, access, text, and the values of lock, schedule, time and timetable that it speaks in. To add an rpc: write it in
 //! `proto/leasehold/v1/lease_service.proto`, then a method in `service.rs`, its checks in `convert.rs` and `violations.rs`, the right that it
 //! needs in `permission.rs`, its answer in `answer.rs`; a new error gets its code and reason in `status.rs`. Those of
 //! ScheduleService have the same files in `schedule/`.
@@ -10,6 +10,7 @@ mod about;
 mod answer;
 mod caller;
 mod certificates;
+mod codec;
 mod connection;
 mod convert;
 mod guard;
@@ -17,6 +18,7 @@ mod life_line;
 mod life_stream;
 mod listen;
 mod occurrence;
+mod only_grpc;
 mod permission;
 pub mod proto;
 mod reflection;

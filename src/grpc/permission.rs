@@ -10,6 +10,7 @@ use super::status;
 use crate::access::{self, Functions, Host, Locks, Refusal, Right};
 use crate::coordinator::{KeyRequest, LockRecord, LockSelector, ResumeRequest, Under};
 use crate::lock::{HostId, Layout, LockPath};
+use crate::text::Quoted;
 
 impl Service {
     /// Whether the caller may do this with the lock of a key.
@@ -200,10 +201,10 @@ fn what(locks: Locks<'_>) -> String {
         Host::Id(host_id) => format!(" of host id {host_id}"),
         Host::OfAnotherType(host_id) => format!(" of host id {host_id} and another host type"),
         Host::Beginning("") | Host::Hidden => String::new(),
-        Host::Beginning(text) => format!(" of a host id that begins with {text:?}"),
+        Host::Beginning(text) => format!(" of a host id that begins with {}", Quoted(text)),
     };
     match locks.function {
-        Functions::One(function) => format!("function {function:?}{host}"),
+        Functions::One(function) => format!("function {}{host}", Quoted(function)),
         Functions::Hidden => format!("a lock{host} that is named by its path"),
         Functions::Some => format!("any lock{host}"),
     }

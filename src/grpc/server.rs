@@ -23,6 +23,7 @@ use super::connection::{Connection, Origin};
 use super::convert::Limits;
 use super::guard::{Door, Guard, TcpGuard};
 use super::listen::{ListenError, Listener, SocketFile};
+use super::only_grpc::only_grpc;
 use super::proto::lease_service_server::LeaseServiceServer;
 use super::proto::schedule_service_server::ScheduleServiceServer;
 use super::reflection::Reflection;
@@ -177,8 +178,9 @@ impl Server {
         let streams_per_connection = settings.streams_per_connection;
         let service =
             Service { coordinator: coordinator.clone(), limits, direct, streams_per_connection };
-        let routes =
-            |door: Door| guarded(service.clone(), door).add_service(health_service.clone());
+        let routes = |door: Door| {
+            only_grpc(guarded(service.clone(), door).add_service(health_service.clone()))
+        };
         let allowed = settings.unix.as_ref().map_or(&[][..], |unix| &unix.allowed_uids);
         let users = match allowed {
             [] => Door::Everybody,

@@ -2,6 +2,7 @@
 //! decide by code and reason, never by text.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::time::Duration;
 
 use tonic::{Code, Status};
@@ -171,11 +172,14 @@ pub(super) fn of_call(error: &CallError) -> Status {
     Status::with_error_details(code(reason), error.to_string(), details)
 }
 
-/// The status of a request with wrong fields, all of them named (S19).
+/// Wrong fields of a request that are named: a status travels in headers, whose size clients limit.
+const MAX_VIOLATIONS: usize = 20;
+
+/// The status of a request with wrong fields, all of them named (S19), unless it has very many.
 pub(super) fn of_violations<F: AsRef<str>>(violations: &[(F, String)]) -> Status {
     let mut details = info(ErrorReason::InvalidField);
     let mut message = String::new();
-    for (field, problem) in violations {
+    for (field, problem) in violations.iter().take(MAX_VIOLATIONS) {
         details.add_bad_request_violation(field.as_ref(), problem);
         if !message.is_empty() {
             message.push_str("; ");
@@ -184,7 +188,17 @@ pub(super) fn of_violations<F: AsRef<str>>(violations: &[(F, String)]) -> Status
         message.push_str(": ");
         message.push_str(problem);
     }
+    let more = violations.len().saturating_sub(MAX_VIOLATIONS);
+    if more > 0 {
+        message.push_str(&format!("; and {more} more"));
+    }
     Status::with_error_details(Code::InvalidArgument, message, details)
+}
+
+/// The status of a request whose bytes are no message of its call.
+pub(super) fn undecodable(problem: &dyn fmt::Display) -> Status {
+    let problem = format!("the request cannot be read as a message of this call: {problem}");
+    of_reason(ErrorReason::InvalidField, &problem)
 }
 
 /// The status of a stream whose client read too slowly: it may resume.

@@ -13,11 +13,21 @@ use crate::coordinator::{
 use crate::lock::{
     HostId, HostType, KeyError, Labels, LeaseId, LockKey, LockMode, LockPath, Permit, Permits,
 };
+use crate::text::invisible_in;
 use crate::time::BootReading;
 
 const MAX_PREFIX: usize = 1_088;
 const MAX_RESUME_TOKEN: usize = 4_096;
 const MAX_ATTEMPT_ID: usize = 64;
+
+pub(super) const NO_DURATION: &str = "is negative or not a valid duration";
+
+/// A duration of the wire; none if it is negative, or none that the wire allows. (The conversion of `prost_types` negates a
+/// negative one, which the least of all numbers does not bear.)
+pub(super) fn span(duration: prost_types::Duration) -> Option<Duration> {
+    let nanos = u32::try_from(duration.nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+    Some(Duration::new(u64::try_from(duration.seconds).ok()?, nanos))
+}
 
 /// What is wrong with a request, field by field.
 #[derive(Debug, Default)]
@@ -44,8 +54,12 @@ impl Violations {
         if text.len() > limit {
             self.add(field, format!("has {} bytes; at most {limit} are allowed", text.len()));
         }
-        if text.chars().any(char::is_control) {
-            self.add(field, "has a control character; printable text is allowed");
+        if let Some(odd) = invisible_in(text) {
+            let odd = odd.escape_unicode();
+            self.add(
+                field,
+                format!("has the control or invisible character {odd}; printable text is allowed"),
+            );
         }
     }
 
@@ -59,9 +73,9 @@ impl Violations {
         let duration = duration?;
         let (least, most) = range;
         let shown = |duration| humantime::format_duration(duration);
-        match Duration::try_from(duration) {
-            Ok(duration) if duration >= least && duration <= most => Some(duration),
-            Ok(duration) => {
+        match span(duration) {
+            Some(duration) if duration >= least && duration <= most => Some(duration),
+            Some(duration) => {
                 let problem = format!(
                     "is {}; {} to {} is allowed",
                     shown(duration),
@@ -71,11 +85,10 @@ impl Violations {
                 self.add(field, problem);
                 None
             }
-            Err(_) => {
-                let problem = "is negative or not a valid duration";
+            None => {
                 self.add(
                     field,
-                    format!("{problem}; {} to {} is allowed", shown(least), shown(most)),
+                    format!("{NO_DURATION}; {} to {} is allowed", shown(least), shown(most)),
                 );
                 None
             }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::text::{Quoted, invisible_in};
+
 /// The namespace of a deployment's locks: 1 to 32 lower-case letters, digits and single inner dashes, the rule of
 /// the WebJobs SDK, so that both can share a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,8 +16,9 @@ pub struct HostId(
 /// Why a text is not a host id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is not a host id: it must match ^[a-z0-9](-?[a-z0-9]){{0,31}}$ and have at most 32 characters \
-     (lower-case letters and digits, single dashes inside)"
+    "{} is not a host id: it must match ^[a-z0-9](-?[a-z0-9]){{0,31}}$ and have at most 32 characters \
+     (lower-case letters and digits, single dashes inside)",
+    Quoted(text)
 )]
 pub struct HostIdError {
     text: String,
@@ -55,7 +58,8 @@ impl fmt::Display for HostId {
     }
 }
 
-/// The name a deployment gives its kind of host ("Keeper-A"): 1 to 256 bytes, no control characters.
+/// The name a deployment gives its kind of host ("Keeper-A"): 1 to 256 bytes, no control or invisible
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostType(String);
 
@@ -71,16 +75,16 @@ pub enum HostTypeError {
         /// Its length in bytes.
         length: usize,
     },
-    /// It has a control character.
-    #[error("a host type must not contain control characters")]
-    ControlCharacter,
+    /// It has a control character, or one that nobody sees.
+    #[error("a host type must not contain control or invisible characters")]
+    Invisible,
 }
 
 impl HostType {
     /// Checks `text`.
     ///
     /// # Errors
-    /// When it is empty, longer than 256 bytes, or has control characters.
+    /// When it is empty, longer than 256 bytes, or has control or invisible characters.
     pub fn parse(text: &str) -> Result<Self, HostTypeError> {
         if text.is_empty() {
             return Err(HostTypeError::Empty);
@@ -88,8 +92,8 @@ impl HostType {
         if text.len() > MAX_HOST_TYPE {
             return Err(HostTypeError::TooLong { length: text.len() });
         }
-        if text.chars().any(char::is_control) {
-            return Err(HostTypeError::ControlCharacter);
+        if invisible_in(text).is_some() {
+            return Err(HostTypeError::Invisible);
         }
         Ok(Self(text.to_owned()))
     }
@@ -135,7 +139,9 @@ mod tests {
     fn s19_host_types_have_limits() {
         assert!(HostType::parse("Zürich-日本").is_ok());
         assert_eq!(HostType::parse(""), Err(HostTypeError::Empty));
-        assert_eq!(HostType::parse("a\nb"), Err(HostTypeError::ControlCharacter));
+        for odd in ["a\nb", "a\u{200b}b", "\u{202e}ab"] {
+            assert_eq!(HostType::parse(odd), Err(HostTypeError::Invisible));
+        }
         assert!(HostType::parse(&"x".repeat(256)).is_ok());
         assert_eq!(HostType::parse(&"x".repeat(257)), Err(HostTypeError::TooLong { length: 257 }));
     }

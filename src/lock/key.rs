@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::invisible_in;
+
 /// The longest function or scope, in bytes.
 pub const MAX_NAME_BYTES: usize = 1_024;
 
@@ -54,9 +56,9 @@ pub enum KeyError {
         /// Its length in bytes.
         length: usize,
     },
-    /// One has a control character.
-    #[error("{field} has the control character {character:?}; printable text is allowed")]
-    ControlCharacter {
+    /// One has a control character, or one that nobody sees: it would look like another name.
+    #[error("{field} has the control or invisible character {}; printable text is allowed", character.escape_unicode())]
+    Invisible {
         /// `function` or `scope`.
         field: &'static str,
         /// The first such character.
@@ -70,13 +72,13 @@ impl KeyError {
     pub const fn field(&self) -> &'static str {
         match self {
             Self::Empty => "function",
-            Self::TooLong { field, .. } | Self::ControlCharacter { field, .. } => field,
+            Self::TooLong { field, .. } | Self::Invisible { field, .. } => field,
         }
     }
 }
 
 impl LockKey {
-    /// Checks function and scope: at most 1,024 bytes each, no control characters, not both empty.
+    /// Checks function and scope: at most 1,024 bytes each, no control or invisible characters, not both empty.
     ///
     /// # Errors
     /// Names the field and the limit.
@@ -88,8 +90,8 @@ impl LockKey {
             if text.len() > MAX_NAME_BYTES {
                 return Err(KeyError::TooLong { field, length: text.len() });
             }
-            if let Some(character) = text.chars().find(|character| character.is_control()) {
-                return Err(KeyError::ControlCharacter { field, character });
+            if let Some(character) = invisible_in(text) {
+                return Err(KeyError::Invisible { field, character });
             }
         }
         Ok(Self { function: function.to_owned(), scope: scope.to_owned(), mode })
@@ -131,8 +133,11 @@ mod tests {
         );
         assert_eq!(
             key("f", "a\u{0}b"),
-            Err(KeyError::ControlCharacter { field: "scope", character: '\u{0}' })
+            Err(KeyError::Invisible { field: "scope", character: '\u{0}' })
         );
         assert_eq!(key("a\u{85}", "").unwrap_err().field(), "function");
+        let refused = key("f", "a\u{202e}b").unwrap_err();
+        assert_eq!(refused, KeyError::Invisible { field: "scope", character: '\u{202e}' });
+        assert!(refused.to_string().contains("\\u{202e}"), "{refused}");
     }
 }

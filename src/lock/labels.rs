@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::encoding::{decode, encode};
+use crate::text::{Quoted, invisible_in};
 
 /// Free key/value pairs that a caller gives to its hold, for people and tools to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,13 +32,13 @@ pub enum LabelsError {
         length: usize,
     },
     /// A key breaks the rule.
-    #[error("label key {key:?} must have 1 to 63 characters of A-Z a-z 0-9 . _ - /")]
+    #[error("label key {} must have 1 to 63 characters of A-Z a-z 0-9 . _ - /", Quoted(key))]
     Key {
         /// The key.
         key: String,
     },
-    /// A value has a control character.
-    #[error("the value of label {key:?} has a control character")]
+    /// A value has a control character, or one that nobody sees.
+    #[error("the value of label {} has a control or invisible character", Quoted(key))]
     Value {
         /// Its key.
         key: String,
@@ -46,7 +47,7 @@ pub enum LabelsError {
 
 impl Labels {
     /// Checks `labels`: at most 16, keys of 1 to 63 characters `A-Z a-z 0-9 . _ - /`, values without control
-    /// characters, 1,024 bytes in all.
+    /// or invisible characters, 1,024 bytes in all.
     ///
     /// # Errors
     /// Names the label and the limit.
@@ -64,7 +65,7 @@ impl Labels {
             if !(1..=63).contains(&key.len()) || !key.bytes().all(key_byte) {
                 return Err(LabelsError::Key { key: key.clone() });
             }
-            if value.chars().any(char::is_control) {
+            if invisible_in(value).is_some() {
                 return Err(LabelsError::Value { key: key.clone() });
             }
         }
@@ -115,6 +116,7 @@ mod tests {
         assert!(matches!(one("a b", "v"), Err(LabelsError::Key { .. })));
         assert!(matches!(one(&"k".repeat(64), "v"), Err(LabelsError::Key { .. })));
         assert!(matches!(one("k", "a\nb"), Err(LabelsError::Value { .. })));
+        assert!(matches!(one("k", "a\u{202e}b"), Err(LabelsError::Value { .. })));
         assert!(matches!(one("k", &"v".repeat(1_024)), Err(LabelsError::TooLong { .. })));
         let many = (0..17).map(|n| (n.to_string(), String::new())).collect();
         assert_eq!(Labels::new(many), Err(LabelsError::TooMany { count: 17 }));

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::encoding::{cut, encode, hex};
 use super::{HostId, HostType, LockKey, LockMode};
+use crate::text::Quoted;
 
 /// Names one lock in the store: container, a slash, and the name inside the container. Two callers exclude each
 /// other if, and only if, their lock paths are equal.
@@ -27,7 +28,8 @@ const MAX_SEGMENTS: usize = 254;
 pub enum PathError {
     /// The container breaks Azure's rule.
     #[error(
-        "{text:?} is not a container name: 3 to 63 lower-case letters, digits and single inner dashes are allowed"
+        "{} is not a container name: 3 to 63 lower-case letters, digits and single inner dashes are allowed",
+        Quoted(text)
     )]
     Container {
         /// What was given.
@@ -35,8 +37,9 @@ pub enum PathError {
     },
     /// The prefix has a segment that no path may have.
     #[error(
-        "{text:?} is not a prefix: segments of A-Z a-z 0-9 . _ - between single slashes are allowed, \
-         none of them \".\" or \"..\" or ending in a dot, 200 bytes in all"
+        "{} is not a prefix: segments of A-Z a-z 0-9 . _ - between single slashes are allowed, \
+         none of them \".\" or \"..\" or ending in a dot, 200 bytes in all",
+        Quoted(text)
     )]
     Prefix {
         /// What was given.
@@ -44,7 +47,8 @@ pub enum PathError {
     },
     /// In the `webjobs` layout, where names are raw, this one is not a valid blob name.
     #[error(
-        "the webjobs layout cannot name this lock {name:?}: {problem}; change the name or use another layout"
+        "the webjobs layout cannot name this lock {}: {problem}; change the name or use another layout",
+        Quoted(name)
     )]
     Name {
         /// The lock name that would result.
@@ -54,7 +58,8 @@ pub enum PathError {
     },
     /// In the `webjobs` layout, the name is the platform's own.
     #[error(
-        "{name:?} is a lock of the WebJobs platform itself, which other software must not acquire"
+        "{} is a lock of the WebJobs platform itself, which other software must not acquire",
+        Quoted(name)
     )]
     Reserved {
         /// The lock name that would result.

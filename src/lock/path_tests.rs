@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::lock::Permit;
+use crate::text::is_invisible;
 
 fn key(function: &str, scope: &str, mode: LockMode) -> LockKey {
     LockKey::new(function, scope, mode).unwrap()
@@ -206,7 +207,7 @@ fn part() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a.%~/2EF]{0,4}",
         "[a/]{195,205}",
-        "\\PC{0,12}",
+        "\\PC{0,12}".prop_map(|text| text.replace(is_invisible, "")),
         (150_usize..260).prop_map(|length| "x".repeat(length)),
         (45_usize..75).prop_map(|length| "ä/".repeat(length)),
     ]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::invisible_in;
+
 use crate::time::UnixMillis;
 
 /// How important a caller is among those of one lock: 0 to 2^31 - 1 (S33).
@@ -43,7 +45,7 @@ impl fmt::Display for Priority {
     }
 }
 
-/// The name of a group of like locks (S34): 1 to 256 bytes without control characters.
+/// The name of a group of like locks (S34): 1 to 256 bytes without control or invisible characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShareName(Box<str>);
 
@@ -59,9 +61,9 @@ pub enum ShareNameError {
     /// It is empty.
     #[error("is empty")]
     Empty,
-    /// It has a control character.
-    #[error("has a control character")]
-    Control,
+    /// It has a control character, or one that nobody sees.
+    #[error("has a control or invisible character")]
+    Invisible,
 }
 
 impl ShareName {
@@ -71,14 +73,14 @@ impl ShareName {
     /// Checks `name`.
     ///
     /// # Errors
-    /// When it is empty, too long, or has a control character.
+    /// When it is empty, too long, or has a control or invisible character.
     pub fn new(name: &str) -> Result<Self, ShareNameError> {
         match name {
             "" => Err(ShareNameError::Empty),
             long if long.len() > Self::MAX_BYTES => {
                 Err(ShareNameError::TooLong { length: long.len() })
             }
-            odd if odd.chars().any(char::is_control) => Err(ShareNameError::Control),
+            odd if invisible_in(odd).is_some() => Err(ShareNameError::Invisible),
             name => Ok(Self(name.into())),
         }
     }
@@ -143,7 +145,8 @@ mod tests {
         let longer = "x".repeat(257);
         for (name, problem) in [
             ("", "is empty"),
-            ("a\nb", "has a control character"),
+            ("a\nb", "has a control or invisible character"),
+            ("a\u{2066}b", "has a control or invisible character"),
             (longer.as_str(), "has 257 bytes; at most 256 are allowed"),
         ] {
             assert_eq!(ShareName::new(name).unwrap_err().to_string(), problem);

@@ -42,9 +42,26 @@ fn wrong_specs() -> Vec<(&'static str, LeaseSpec)> {
         ("spec.key.host_id", key_with(|key| key.host_id = Some(String::new()))),
         ("spec.key.host_type", key_with(|key| key.host_type = Some(String::new()))),
         ("spec.key.host_type", key_with(|key| key.host_type = Some("x".repeat(257)))),
+        ("spec.key.function", key_with(|key| key.function = "night\u{200b}ly".to_owned())),
+        ("spec.key.scope", key_with(|key| key.scope = "\u{202e}7-tnanet".to_owned())),
+        ("spec.key.host_type", key_with(|key| key.host_type = Some("a\u{2060}".to_owned()))),
+        ("spec.holder", with(|spec| spec.holder = "pod\u{2066}-1".to_owned())),
+        ("spec.share", with(|spec| spec.share = "sha\u{ad}re".to_owned())),
+        (
+            "spec.labels",
+            with(|spec| spec.labels = BTreeMap::from([("a".to_owned(), "\u{202e}x".to_owned())])),
+        ),
         ("spec.lease_duration", with(|spec| spec.lease_duration = seconds(14))),
         ("spec.lease_duration", with(|spec| spec.lease_duration = seconds(61))),
         ("spec.lease_duration", with(|spec| spec.lease_duration = seconds(-20))),
+        ("spec.lease_duration", with(|spec| spec.lease_duration = seconds(i64::MIN))),
+        ("spec.wait", with(|spec| spec.wait = seconds(i64::MIN))),
+        (
+            "spec.wait",
+            with(|spec| {
+                spec.wait = Some(prost_types::Duration { seconds: i64::MIN, nanos: i32::MIN });
+            }),
+        ),
         (
             "spec.lease_duration",
             with(|spec| {
@@ -309,5 +326,64 @@ async fn s5_a_lock_that_fell_back_to_an_older_copy_is_not_granted() {
             assert_eq!(reason(&refused), (Code::DataLoss, "TOKEN_NOT_GROWING".to_owned()));
         }
         Ok(answer) => panic!("{answer:?}"),
+    }
+}
+
+/// A text of nearly the size of the greatest message, of letters that take nine bytes each in a status' message.
+fn huge() -> String {
+    "日".repeat(20_000)
+}
+
+async fn refusals_of_huge_input(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
+    let mut client = sidecar.client.clone();
+    let mut refusals = Vec::new();
+    let changes: [fn(&mut LeaseSpec); 9] = [
+        |spec| spec.key.as_mut().unwrap().function = huge(),
+        |spec| spec.key.as_mut().unwrap().scope = huge(),
+        |spec| spec.key.as_mut().unwrap().host_id = Some(huge()),
+        |spec| spec.key.as_mut().unwrap().host_type = Some(huge()),
+        |spec| spec.request_id = huge(),
+        |spec| spec.holder = huge(),
+        |spec| spec.share = huge(),
+        |spec| spec.labels = BTreeMap::from([(huge(), String::new())]),
+        |spec| spec.labels = BTreeMap::from([("日".repeat(300), String::new())]),
+    ];
+    for change in changes {
+        let mut spec = spec("nightly");
+        change(&mut spec);
+        refusals.push(("spec", sidecar.ask(spec).await.unwrap_err()));
+    }
+    refused!(client, refusals, get_lock,
+        "lock.lock_path": GetLockRequest { lock: by_path(&huge()), ..GetLockRequest::default() },
+        "lock.lock_path": GetLockRequest { lock: by_path(&format!("leasehold/{}", huge())),
+            ..GetLockRequest::default() },
+        "lock.lock_path": GetLockRequest { lock: by_path(&format!("elsewhere/{}", "x".repeat(1_024))),
+            ..GetLockRequest::default() });
+    refused!(client, refusals, list_locks,
+        "host_id": ListLocksRequest { under: Some(Under::HostId(huge())), ..ListLocksRequest::default() },
+        "prefix": ListLocksRequest { under: Some(Under::Prefix(huge())), ..ListLocksRequest::default() },
+        "page_token": ListLocksRequest { page_token: huge(), ..ListLocksRequest::default() },
+        "states": ListLocksRequest { states: vec![9; 30_000], ..ListLocksRequest::default() });
+    refused!(client, refusals, break_lock,
+        "reason": BreakLockRequest { lock: by_key("nightly"), reason: huge(), ..BreakLockRequest::default() });
+    refused!(client, refusals, release_lease,
+        "lease_id": ReleaseLeaseRequest { lease_id: huge(), ..ReleaseLeaseRequest::default() });
+    refused!(client, refusals, hold_lease,
+        "resume": HoldLeaseRequest { start: Some(Start::Resume(Resume {
+            resume_token: huge(), attempt_id: "a".to_owned(), told_valid_until: None })) });
+    refusals
+}
+
+/// A status travels in headers: its message percent-encoded, its details once more. Clients take 8 KiB of them.
+#[tokio::test(start_paused = true)]
+async fn s19_no_refusal_repeats_much_of_what_was_sent() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    for (field, refused) in refusals_of_huge_input(&sidecar).await {
+        assert_eq!(refused.code(), Code::InvalidArgument, "{field}: {refused}");
+        let encoded: usize =
+            refused.message().bytes().map(|byte| if byte.is_ascii() { 1 } else { 3 }).sum();
+        let bytes = encoded + refused.details().len() * 4 / 3;
+        assert!(bytes < 8_000, "{field}: {bytes} bytes: {}", refused.message());
     }
 }

@@ -260,3 +260,75 @@ async fn a_holder_that_does_not_read_its_stream_keeps_nobody_waiting() {
     sidecar.release(&grant.lease_id).await;
     assert_eq!(sidecar.coordinator.gauges().holds, 0);
 }
+
+/// What a client that speaks HTTP/2 and no gRPC is answered: the status, and gRPC's if there is one.
+async fn asked(
+    running: &Running,
+    request: http::Request<tonic::body::Body>,
+) -> (u16, Option<String>) {
+    use tower::Service as _;
+    let mut channel = running.channel.clone();
+    std::future::poll_fn(|context| channel.poll_ready(context)).await.unwrap();
+    let answer = channel.call(request).await.unwrap();
+    let status = answer.headers().get("grpc-status");
+    let status = status.map(|status| status.to_str().unwrap().to_owned());
+    (answer.status().as_u16(), status)
+}
+
+fn posted(
+    content_type: Option<&str>,
+    path: &str,
+    body: &'static [u8],
+) -> http::Request<tonic::body::Body> {
+    let mut request = http::Request::post(format!("http://sidecar{path}"));
+    if let Some(content_type) = content_type {
+        request = request.header("content-type", content_type);
+    }
+    let body = http_body_util::Full::new(bytes::Bytes::from_static(body));
+    request.body(tonic::body::Body::new(body)).unwrap()
+}
+
+const RESOLVE: &str = "/leasehold.v1.LeaseService/ResolvePath";
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+const EMPTY: &[u8] = b"\0\0\0\0\0";
+
+#[tokio::test]
+async fn s19_what_is_no_grpc_is_refused_in_the_words_of_http() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let running = on_socket(&sidecar, 8).await;
+    for path in [RESOLVE, HEALTH, "/", "/leasehold.v1.Nothing/Here"] {
+        for wrong in
+            [None, Some("application/json"), Some("application/grpc-web"), Some("text/plain")]
+        {
+            let answer = asked(&running, posted(wrong, path, EMPTY)).await;
+            assert_eq!(answer, (415, None), "{path} {wrong:?}");
+        }
+        for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
+            let mut request = posted(Some("application/grpc"), path, EMPTY);
+            *request.method_mut() = method.parse().unwrap();
+            assert_eq!(asked(&running, request).await, (405, None), "{method} {path}");
+        }
+    }
+    for good in ["application/grpc", "application/grpc+proto"] {
+        let unknown = posted(Some(good), "/leasehold.v1.LeaseService/StealLock", EMPTY);
+        assert_eq!(asked(&running, unknown).await, (200, Some("12".to_owned())), "{good}");
+    }
+    others_are_served(&running).await;
+}
+
+/// The first field of a message, cut short; a tag that is none; and a field inside a field, cut short.
+#[tokio::test]
+async fn s19_bytes_that_are_no_message_are_the_callers_mistake() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let running = on_socket(&sidecar, 8).await;
+    let hold = "/leasehold.v1.LeaseService/HoldLease";
+    for path in [RESOLVE, hold, "/leasehold.v1.ScheduleService/GetSchedule"] {
+        for body in [&b"\0\0\0\0\x02\x0a\x7f"[..], b"\0\0\0\0\x01\xff", b"\0\0\0\0\x03\x0a\x01\x0a"]
+        {
+            let answer = asked(&running, posted(Some("application/grpc"), path, body)).await;
+            assert_eq!(answer, (200, Some("3".to_owned())), "{path} {body:?}");
+        }
+    }
+}

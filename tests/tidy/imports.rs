@@ -5,10 +5,11 @@ use crate::{Source, assert_none, sources};
 /// A module of `src/`, and the modules that it may import.
 type Module = (&'static str, &'static [&'static str]);
 
-const MODULES: [Module; 16] = [
+const MODULES: [Module; 17] = [
+    ("text", &[]),
     ("time", &[]),
     // Moments of a record are values of the clock.
-    ("lock", &["time"]),
+    ("lock", &["text", "time"]),
     ("host_id", &["lock"]),
     // Moments of the clock become instants.
     ("timetable", &["time"]),
@@ -18,12 +19,15 @@ const MODULES: [Module; 16] = [
     ("sharing", &["hold", "lock", "time"]),
     // What is behind the feature `testing` uses its seeded randomness and its clock.
     ("store", &["lock", "time", "testing"]),
-    ("coordinator", &["pool", "hold", "sharing", "store", "schedule", "lock", "time", "timetable"]),
+    (
+        "coordinator",
+        &["text", "pool", "hold", "sharing", "store", "schedule", "lock", "time", "timetable"],
+    ),
     ("access", &["lock"]),
     // Lock, schedule, time and timetable: the values that the coordinator speaks in.
-    ("grpc", &["coordinator", "access", "lock", "schedule", "time", "timetable"]),
+    ("grpc", &["coordinator", "access", "lock", "schedule", "text", "time", "timetable"]),
     // Formats of logs, bounds of leases, and the providers and rules that settings name.
-    ("config", &["access", "lock", "host_id", "store", "telemetry"]),
+    ("config", &["access", "lock", "host_id", "store", "telemetry", "text"]),
     ("telemetry", &["coordinator", "store", "lock", "time"]),
     // Schedule and timetable: values of schedules, as the page shows them.
     ("admin", &["coordinator", "telemetry", "lock", "schedule", "time", "timetable"]),

@@ -471,7 +471,7 @@ impl RunOutcome {
 /// Numbers 6 to 19 are kept for further parts of the name.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LockKey {
-    /// What the lock is for: a job, a function, a resource. At most 1,024 bytes, no control characters. May be empty
+    /// What the lock is for: a job, a function, a resource. At most 1,024 bytes, no invisible characters. May be empty
     /// for a lock of the whole host, if `scope` is not.
     #[prost(string, tag = "1")]
     pub function: ::prost::alloc::string::String,
@@ -487,7 +487,7 @@ pub struct LockKey {
     /// it.
     #[prost(string, optional, tag = "4")]
     pub host_id: ::core::option::Option<::prost::alloc::string::String>,
-    /// Overrides the sidecar's host type, 1 to 256 bytes, no control characters. Without `host_id` the host id is
+    /// Overrides the sidecar's host type, 1 to 256 bytes, no invisible characters. Without `host_id` the host id is
     /// hashed from it as the provider `host-type` does; with `host_id` it is recorded with the lock (and, in the
     /// layout `hashed`, part of the lock name). Default: the host type of the sidecar. PERMISSION_DENIED, reason
     /// OVERRIDE_FORBIDDEN, if the operator does not allow it.
@@ -815,17 +815,17 @@ pub struct LeaseSpec {
     /// Whether the sidecar renews the lease. False: the hold lasts for one lease duration. Default: true.
     #[prost(bool, optional, tag = "7")]
     pub auto_renew: ::core::option::Option<bool>,
-    /// Makes AcquireLease idempotent: at most 128 bytes, no control characters. A call with the id of an earlier call for
+    /// Makes AcquireLease idempotent: at most 128 bytes, no invisible characters. A call with the id of an earlier call for
     /// the same lock returns the same grant as long as that hold exists. Use a new random id for each hold. HoldLease
     /// ignores it. Default: empty, every call is a new one.
     #[prost(string, tag = "8")]
     pub request_id: ::prost::alloc::string::String,
-    /// The name of the caller, shown to people in the lock's record: at most 256 bytes, no control characters. Default:
+    /// The name of the caller, shown to people in the lock's record: at most 256 bytes, no invisible characters. Default:
     /// the name of the sidecar's pod or host.
     #[prost(string, tag = "9")]
     pub holder: ::prost::alloc::string::String,
     /// Labels for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of
-    /// A-Z a-z 0-9 . _ - /, values without control characters, 1,024 bytes in all. Not for secrets. Default: none.
+    /// A-Z a-z 0-9 . _ - /, values without invisible characters, 1,024 bytes in all. Not for secrets. Default: none.
     #[prost(btree_map = "string, string", tag = "10")]
     pub labels: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -847,7 +847,7 @@ pub struct LeaseSpec {
     #[prost(bool, tag = "13")]
     pub yields: bool,
     /// A group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: a sidecar
-    /// leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no control characters. Not
+    /// leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no invisible characters. Not
     /// with `permits` above 1. Default: none. Rule S34.
     #[prost(string, tag = "14")]
     pub share: ::prost::alloc::string::String,
@@ -1878,14 +1878,14 @@ pub struct BreakLockRequest {
     /// Which lock. Required.
     #[prost(message, optional, tag = "1")]
     pub lock: ::core::option::Option<LockSelector>,
-    /// The reason, for the holder and for later readers: 1 to 512 bytes, no control characters. Stored with the lock.
+    /// The reason, for the holder and for later readers: 1 to 512 bytes, no invisible characters. Stored with the lock.
     /// Required.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
     /// How the lease ends. Default: RUN_OUT.
     #[prost(enumeration = "BreakMode", tag = "3")]
     pub mode: i32,
-    /// Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or
+    /// Who breaks it; free text, at most 256 bytes, no invisible characters. Default: the name of the sidecar's pod or
     /// host.
     #[prost(string, tag = "4")]
     pub broken_by: ::prost::alloc::string::String,

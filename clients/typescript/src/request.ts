@@ -87,7 +87,7 @@ export interface HoldRequest extends LockName {
   readonly yields?: boolean;
   /**
    * The group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves (S34): at
-   * most 256 bytes, no control characters. Not with `permits` above 1. Default: none.
+   * most 256 bytes, no invisible characters. Not with `permits` above 1. Default: none.
    */
   readonly share?: string;
   /**

@@ -13,6 +13,7 @@ use crate::grpc::proto;
 use crate::grpc::violations::Violations;
 use crate::lock::CheckpointValue;
 use crate::schedule::{Definition, MAX_REQUEST_ID_BYTES, Report, RunId, check_key, is_request_id};
+use crate::text::is_invisible;
 use crate::timetable::UtcSecond;
 
 /// Bytes that are kept of why a run ended as it did.
@@ -110,7 +111,7 @@ pub(in crate::grpc) fn report(wrong: &mut Violations, outcome: i32) -> Option<Re
 
 /// On one line, cut: often it is the text of an error.
 fn detail(text: &str) -> String {
-    let on_one_line = text.chars().map(|one| if one.is_control() { ' ' } else { one });
+    let on_one_line = text.chars().map(|one| if is_invisible(one) { ' ' } else { one });
     let mut cut = String::new();
     for one in on_one_line {
         if cut.len() + one.len_utf8() > MAX_DETAIL {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::grpc::proto::{self, schedule_spec};
-use crate::grpc::violations::Violations;
+use crate::grpc::violations::{self, NO_DURATION, Violations};
 use crate::schedule::{CatchUp, Definition, DefinitionError, Overlap, RunTimeout, Spec};
 use crate::timetable::{Timetable, TimetableError};
 
@@ -54,9 +54,9 @@ fn timetable(
 ) -> Option<Timetable> {
     let (field, read) = match given {
         Some(schedule_spec::Timetable::Cron(cron)) => ("spec.cron", Timetable::parse(cron, zone)),
-        Some(schedule_spec::Timetable::Every(every)) => match Duration::try_from(*every) {
-            Ok(every) => ("spec.every", Timetable::every(every, zone)),
-            Err(_) => {
+        Some(schedule_spec::Timetable::Every(every)) => match violations::span(*every) {
+            Some(every) => ("spec.every", Timetable::every(every, zone)),
+            None => {
                 wrong.add("spec.every", NO_DURATION);
                 check_zone(wrong, zone);
                 return None;
@@ -134,15 +134,13 @@ fn run_timeout(wrong: &mut Violations, given: Option<&schedule_spec::Timeout>) -
     }
 }
 
-const NO_DURATION: &str = "is negative or not a valid duration";
-
 /// A duration of any length; none if it was not given, or is none.
 fn span(
     wrong: &mut Violations,
     field: &str,
     given: Option<prost_types::Duration>,
 ) -> Option<Duration> {
-    let read = Duration::try_from(given?).map_err(|_| NO_DURATION);
+    let read = violations::span(given?).ok_or(NO_DURATION);
     wrong.take(&format!("spec.{field}"), read)
 }
 

@@ -77,7 +77,7 @@ class LeaseOptions(TypedDict, total=False):
     share: str
     """The group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves (S34).
 
-    At most 256 bytes, no control characters. Not with `permits` above 1. Default: none.
+    At most 256 bytes, no invisible characters. Not with `permits` above 1. Default: none.
     """
     rebalance: bool
     """Whether the sidecar of this caller may take a lock of the share from a sidecar that holds at least two more.

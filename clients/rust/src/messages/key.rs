@@ -18,7 +18,7 @@ pub enum LockMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LockKey {
-    /// What the lock is for: a job, a function, a resource. At most 1,024 bytes, no control characters. May be empty
+    /// What the lock is for: a job, a function, a resource. At most 1,024 bytes, no invisible characters. May be empty
     /// if `scope` is not.
     pub function: String,
     /// The part that splits a function's lock: a tenant, an order, a shard. At most 1,024 bytes. May be empty if

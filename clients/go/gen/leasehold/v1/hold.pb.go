@@ -436,15 +436,15 @@ type LeaseSpec struct {
 	ProgressTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=progress_timeout,json=progressTimeout,proto3" json:"progress_timeout,omitempty"`
 	// Whether the sidecar renews the lease. False: the hold lasts for one lease duration. Default: true.
 	AutoRenew *bool `protobuf:"varint,7,opt,name=auto_renew,json=autoRenew,proto3,oneof" json:"auto_renew,omitempty"`
-	// Makes AcquireLease idempotent: at most 128 bytes, no control characters. A call with the id of an earlier call for
+	// Makes AcquireLease idempotent: at most 128 bytes, no invisible characters. A call with the id of an earlier call for
 	// the same lock returns the same grant as long as that hold exists. Use a new random id for each hold. HoldLease
 	// ignores it. Default: empty, every call is a new one.
 	RequestId string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The name of the caller, shown to people in the lock's record: at most 256 bytes, no control characters. Default:
+	// The name of the caller, shown to people in the lock's record: at most 256 bytes, no invisible characters. Default:
 	// the name of the sidecar's pod or host.
 	Holder string `protobuf:"bytes,9,opt,name=holder,proto3" json:"holder,omitempty"`
 	// Labels for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of
-	// A-Z a-z 0-9 . _ - /, values without control characters, 1,024 bytes in all. Not for secrets. Default: none.
+	// A-Z a-z 0-9 . _ - /, values without invisible characters, 1,024 bytes in all. Not for secrets. Default: none.
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Waits for as long as the stream is open, however long that is. HoldLease only, and only without `wait`; otherwise
 	// INVALID_ARGUMENT. Default: false.
@@ -459,7 +459,7 @@ type LeaseSpec struct {
 	// that rebalances (`rebalance`). Not with `permits` above 1. Default: false. Rules S33, S35.
 	Yields bool `protobuf:"varint,13,opt,name=yields,proto3" json:"yields,omitempty"`
 	// A group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: a sidecar
-	// leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no control characters. Not
+	// leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no invisible characters. Not
 	// with `permits` above 1. Default: none. Rule S34.
 	Share string `protobuf:"bytes,14,opt,name=share,proto3" json:"share,omitempty"`
 	// While this caller waits, its sidecar may take one lock of the share from a sidecar that holds at least two more, if

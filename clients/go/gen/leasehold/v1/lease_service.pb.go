@@ -2145,12 +2145,12 @@ type BreakLockRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which lock. Required.
 	Lock *LockSelector `protobuf:"bytes,1,opt,name=lock,proto3" json:"lock,omitempty"`
-	// The reason, for the holder and for later readers: 1 to 512 bytes, no control characters. Stored with the lock.
+	// The reason, for the holder and for later readers: 1 to 512 bytes, no invisible characters. Stored with the lock.
 	// Required.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// How the lease ends. Default: RUN_OUT.
 	Mode BreakMode `protobuf:"varint,3,opt,name=mode,proto3,enum=leasehold.v1.BreakMode" json:"mode,omitempty"`
-	// Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or
+	// Who breaks it; free text, at most 256 bytes, no invisible characters. Default: the name of the sidecar's pod or
 	// host.
 	BrokenBy string `protobuf:"bytes,4,opt,name=broken_by,json=brokenBy,proto3" json:"broken_by,omitempty"`
 	// The token of the grant to break, as LockRecord.fencing_token has shown it: 1 to 2^53 - 1. Give it always. If that

@@ -206,7 +206,7 @@ func (BreakMode) EnumDescriptor() ([]byte, []int) {
 // Numbers 6 to 19 are kept for further parts of the name.
 type LockKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the lock is for: a job, a function, a resource. At most 1,024 bytes, no control characters. May be empty
+	// What the lock is for: a job, a function, a resource. At most 1,024 bytes, no invisible characters. May be empty
 	// for a lock of the whole host, if `scope` is not.
 	Function string `protobuf:"bytes,1,opt,name=function,proto3" json:"function,omitempty"`
 	// The part that splits a function's lock: a tenant, an order, a shard. At most 1,024 bytes, no control
@@ -218,7 +218,7 @@ type LockKey struct {
 	// of the sidecar's configured provider. PERMISSION_DENIED, reason OVERRIDE_FORBIDDEN, if the operator does not allow
 	// it.
 	HostId *string `protobuf:"bytes,4,opt,name=host_id,json=hostId,proto3,oneof" json:"host_id,omitempty"`
-	// Overrides the sidecar's host type, 1 to 256 bytes, no control characters. Without `host_id` the host id is
+	// Overrides the sidecar's host type, 1 to 256 bytes, no invisible characters. Without `host_id` the host id is
 	// hashed from it as the provider `host-type` does; with `host_id` it is recorded with the lock (and, in the
 	// layout `hashed`, part of the lock name). Default: the host type of the sidecar. PERMISSION_DENIED, reason
 	// OVERRIDE_FORBIDDEN, if the operator does not allow it.

@@ -293,12 +293,12 @@ class LeaseSpec(google.protobuf.message.Message):
     auto_renew: builtins.bool
     """Whether the sidecar renews the lease. False: the hold lasts for one lease duration. Default: true."""
     request_id: builtins.str
-    """Makes AcquireLease idempotent: at most 128 bytes, no control characters. A call with the id of an earlier call for
+    """Makes AcquireLease idempotent: at most 128 bytes, no invisible characters. A call with the id of an earlier call for
     the same lock returns the same grant as long as that hold exists. Use a new random id for each hold. HoldLease
     ignores it. Default: empty, every call is a new one.
     """
     holder: builtins.str
-    """The name of the caller, shown to people in the lock's record: at most 256 bytes, no control characters. Default:
+    """The name of the caller, shown to people in the lock's record: at most 256 bytes, no invisible characters. Default:
     the name of the sidecar's pod or host.
     """
     wait_without_end: builtins.bool
@@ -318,7 +318,7 @@ class LeaseSpec(google.protobuf.message.Message):
     """
     share: builtins.str
     """A group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: a sidecar
-    leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no control characters. Not
+    leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no invisible characters. Not
     with `permits` above 1. Default: none. Rule S34.
     """
     rebalance: builtins.bool
@@ -370,7 +370,7 @@ class LeaseSpec(google.protobuf.message.Message):
     @property
     def labels(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]:
         """Labels for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of
-        A-Z a-z 0-9 . _ - /, values without control characters, 1,024 bytes in all. Not for secrets. Default: none.
+        A-Z a-z 0-9 . _ - /, values without invisible characters, 1,024 bytes in all. Not for secrets. Default: none.
         """
 
     @property

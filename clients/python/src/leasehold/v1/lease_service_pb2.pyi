@@ -966,13 +966,13 @@ class BreakLockRequest(google.protobuf.message.Message):
     BROKEN_BY_FIELD_NUMBER: builtins.int
     FENCING_TOKEN_FIELD_NUMBER: builtins.int
     reason: builtins.str
-    """The reason, for the holder and for later readers: 1 to 512 bytes, no control characters. Stored with the lock.
+    """The reason, for the holder and for later readers: 1 to 512 bytes, no invisible characters. Stored with the lock.
     Required.
     """
     mode: leasehold.v1.lock_pb2.BreakMode.ValueType
     """How the lease ends. Default: RUN_OUT."""
     broken_by: builtins.str
-    """Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or
+    """Who breaks it; free text, at most 256 bytes, no invisible characters. Default: the name of the sidecar's pod or
     host.
     """
     fencing_token: builtins.int

@@ -136,7 +136,7 @@ class LockKey(google.protobuf.message.Message):
     HOST_ID_FIELD_NUMBER: builtins.int
     HOST_TYPE_FIELD_NUMBER: builtins.int
     function: builtins.str
-    """What the lock is for: a job, a function, a resource. At most 1,024 bytes, no control characters. May be empty
+    """What the lock is for: a job, a function, a resource. At most 1,024 bytes, no invisible characters. May be empty
     for a lock of the whole host, if `scope` is not.
     """
     scope: builtins.str
@@ -151,7 +151,7 @@ class LockKey(google.protobuf.message.Message):
     it.
     """
     host_type: builtins.str
-    """Overrides the sidecar's host type, 1 to 256 bytes, no control characters. Without `host_id` the host id is
+    """Overrides the sidecar's host type, 1 to 256 bytes, no invisible characters. Without `host_id` the host id is
     hashed from it as the provider `host-type` does; with `host_id` it is recorded with the lock (and, in the
     layout `hashed`, part of the lock name). Default: the host type of the sidecar. PERMISSION_DENIED, reason
     OVERRIDE_FORBIDDEN, if the operator does not allow it.

@@ -443,19 +443,19 @@ export interface LeaseSpec {
     | boolean
     | undefined;
   /**
-   * Makes AcquireLease idempotent: at most 128 bytes, no control characters. A call with the id of an earlier call for
+   * Makes AcquireLease idempotent: at most 128 bytes, no invisible characters. A call with the id of an earlier call for
    * the same lock returns the same grant as long as that hold exists. Use a new random id for each hold. HoldLease
    * ignores it. Default: empty, every call is a new one.
    */
   requestId: string;
   /**
-   * The name of the caller, shown to people in the lock's record: at most 256 bytes, no control characters. Default:
+   * The name of the caller, shown to people in the lock's record: at most 256 bytes, no invisible characters. Default:
    * the name of the sidecar's pod or host.
    */
   holder: string;
   /**
    * Labels for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of
-   * A-Z a-z 0-9 . _ - /, values without control characters, 1,024 bytes in all. Not for secrets. Default: none.
+   * A-Z a-z 0-9 . _ - /, values without invisible characters, 1,024 bytes in all. Not for secrets. Default: none.
    */
   labels: { [key: string]: string };
   /**
@@ -478,7 +478,7 @@ export interface LeaseSpec {
   yields: boolean;
   /**
    * A group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: a sidecar
-   * leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no control characters. Not
+   * leaves a free lock of the group for a while to those that have fewer. At most 256 bytes, no invisible characters. Not
    * with `permits` above 1. Default: none. Rule S34.
    */
   share: string;

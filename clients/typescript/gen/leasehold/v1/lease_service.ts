@@ -606,14 +606,14 @@ export interface BreakLockRequest {
     | LockSelector
     | undefined;
   /**
-   * The reason, for the holder and for later readers: 1 to 512 bytes, no control characters. Stored with the lock.
+   * The reason, for the holder and for later readers: 1 to 512 bytes, no invisible characters. Stored with the lock.
    * Required.
    */
   reason: string;
   /** How the lease ends. Default: RUN_OUT. */
   mode: BreakMode;
   /**
-   * Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or
+   * Who breaks it; free text, at most 256 bytes, no invisible characters. Default: the name of the sidecar's pod or
    * host.
    */
   brokenBy: string;

@@ -107,7 +107,7 @@ public final class LeaseRequest {
    * The group of like locks, such as all listeners of a deployment, that its sidecars spread among
    * themselves (S34).
    *
-   * @param share at most 256 bytes, no control characters, not with {@link #permits} above 1; by
+   * @param share at most 256 bytes, no invisible characters, not with {@link #permits} above 1; by
    *     default none
    * @return a request like this one, so changed
    */
