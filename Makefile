@@ -42,7 +42,7 @@ built:
 	nice -n 19 cargo test --workspace --locked --no-run
 
 .PHONY: lint
-lint: tools ## Check formats and lints
+lint: tools deny ## Check formats and lints, and the dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BUF) lint proto
@@ -177,17 +177,24 @@ proto: ## Generate the clients' stubs that are checked in from proto/ (Java's ar
 .PHONY: occurrences
 occurrences: ## Write the occurrences that croniter finds, which tests/timetable compares with
 	python3 -m venv $(TOOLS)/croniter
-	$(TOOLS)/croniter/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement tests/timetable/requirements.txt
+	$(TOOLS)/croniter/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement tests/timetable/requirements.txt
 	$(TOOLS)/croniter/bin/python tests/timetable/croniter_vectors.py
 
 .PHONY: tables
 tables: ## Write the tables of docs/ that come from the code
 	LEASEHOLD_TEST_UPDATE=1 cargo test --lib -- config:: telemetry::
 
+DENY = PATH="$(TOOLS)/deny/bin:$$PATH" cargo deny --locked check --hide-inclusion-graph
+
 .PHONY: deny
-deny: ## Check licences and advisories of the dependencies
-	command -v cargo-deny >/dev/null || cargo install cargo-deny --locked --root $(TOOLS)
-	PATH="$(TOOLS)/bin:$$PATH" cargo deny check
+deny: ## Check licences and sources of the dependencies, and that none is there which may not be
+	sh tests/tools/install-deny.sh
+	$(DENY) bans licenses sources
+
+.PHONY: advisories
+advisories: ## Check the dependencies against RustSec's advisories, which are fetched from GitHub: no part of make test
+	sh tests/tools/install-deny.sh
+	$(DENY) advisories
 
 .PHONY: tools
 tools:

@@ -2,9 +2,10 @@
 
 import json
 import pathlib
+import re
 import tempfile
 
-from project import ROOT, architecture, run
+from project import ROOT, PackagingError, architecture, run
 
 NOTICE = """Leasehold is linked with the libraries below. Their licences follow, as their authors distribute them.
 The static program also contains parts of the GNU C library ({glibc}; LGPL 2.1 or newer), whose source is that of the Debian
@@ -17,8 +18,67 @@ def glibc():
     return run("ldd", "--version").splitlines()[0].split(" ", 1)[1]
 
 
+def _sqlite(folder, _features):
+    """SQLite's amalgamation."""
+    version = re.search(r'#define SQLITE_VERSION +"([^"]+)"', (folder / "sqlite3/sqlite3.h").read_text())[1]
+    return [("SQLite", version, "blessing", f"cpe:2.3:a:sqlite:sqlite:{version}:*:*:*:*:*:*:*")]
+
+
+def _mimalloc(folder, features):
+    """The allocator, of the major version that the crate's features choose."""
+    header = folder / "c_src/mimalloc" / ("v2" if "v2" in features else "v3") / "include/mimalloc.h"
+    number = int(re.search(r"#define MI_MALLOC_VERSION +([0-9]+)", header.read_text())[1])
+    version = f"{number // 10_000}.{number // 100 % 100}.{number % 100}"
+    return [("mimalloc", version, "MIT", f"cpe:2.3:a:microsoft:mimalloc:{version}:*:*:*:*:*:*:*")]
+
+
+def _ring(folder, _features):
+    """Parts of BoringSSL and of fiat-crypto, which have no releases: they are those of the crate's version."""
+    if not (folder / "LICENSE-BoringSSL").exists() or not (folder / "third_party/fiat").is_dir():
+        raise PackagingError(f"{folder.name} has other parts in C than it had: look at them, and correct packaging/bills.py")
+    version = f"as in {folder.name}"
+    return [("BoringSSL (parts)", version, "Apache-2.0 AND ISC AND OpenSSL", None), ("fiat-crypto (parts)", version, "MIT OR Apache-2.0", None)]
+
+
+# What a crate has in C or assembly, which the bill of the crates does not name; and crates whose C is not linked.
+NATIVE = {"libsqlite3-sys": _sqlite, "libmimalloc-sys": _mimalloc, "ring": _ring}
+NOT_LINKED = {"nix": "a kernel module of its tests"}
+SOURCES = {".c", ".cc", ".cpp", ".S", ".s", ".asm", ".o", ".a"}
+
+
+def native(metadata):
+    """The libraries in C and assembly that are linked; refuses a crate that brings others."""
+    linked = _linked(metadata)
+    features = {node["id"]: node["features"] for node in metadata["resolve"]["nodes"]}
+    components = []
+    for package in metadata["packages"]:
+        folder = pathlib.Path(package["manifest_path"]).parent
+        name = package["name"]
+        if package["id"] not in linked or name in NOT_LINKED or not any(path.suffix in SOURCES for path in folder.rglob("*")):
+            continue
+        if name not in NATIVE:
+            raise PackagingError(f"{name} is linked and has parts in C: name them in packaging/bills.py")
+        for library, version, licence, cpe in NATIVE[name](folder, features[package["id"]]):
+            component = {
+                "type": "library",
+                "bom-ref": f"{name}#{library}",
+                "name": library,
+                "version": version,
+                "licenses": [{"expression": licence}],
+                "properties": [{"name": "leasehold:crate", "value": f"{name} {package['version']}"}],
+            }
+            components.append(component | ({"cpe": cpe} if cpe else {}))
+    return components
+
+
+def crates():
+    """The crates of the program for this machine, as cargo resolves them."""
+    target = f"{architecture().machine}-unknown-linux-gnu"
+    return json.loads(run("cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target, "--quiet"))
+
+
 def bill():
-    """One entry a crate that is linked, and one for the C library."""
+    """One entry a crate that is linked, one for each library in C that a crate brings, and one for the C library."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "bill.json")
         run("sh", "tests/tools/build-sbom.sh", path)
@@ -26,6 +86,7 @@ def bill():
         content = json.loads(path.read_text().replace("file:///leasehold#leasehold@", "file:///leasehold#"))
     # By chance, a new one each time; nothing refers to it.
     content.pop("serialNumber", None)
+    content["components"] += native(crates())
     content["components"].append({
         "type": "library",
         "bom-ref": "glibc",
@@ -74,8 +135,7 @@ def _texts(package):
 
 def third_party():
     """The licences: first which crate has which, then each text once, with the crates that it is for."""
-    target = f"{architecture().machine}-unknown-linux-gnu"
-    metadata = json.loads(run("cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target, "--quiet"))
+    metadata = crates()
     linked = _linked(metadata)
     packages = [package for package in metadata["packages"] if package["id"] in linked and package["source"]]
     overview, crates = [], {}

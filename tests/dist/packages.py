@@ -1,5 +1,6 @@
 """The packages of a build, used as their users would: `tests/dist/run`."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -29,6 +30,19 @@ def sums(dist, folder):
     claim(code != 0 and first.name in output, "a file that was changed is found")
 
 
+def bill(dist):
+    """The bill of materials names what is inside in C, too."""
+    step("The bill of materials.")
+    for path in dist.glob("*.cdx.json"):
+        content = json.loads(path.read_text())
+        versions = {component["name"]: component["version"] for component in content["components"]}
+        for library in ("SQLite", "mimalloc", "BoringSSL (parts)", "fiat-crypto (parts)", "glibc", "rustls", "rusqlite"):
+            claim(versions.get(library), f"{path.name} names {library} {versions.get(library)}")
+    code = "import bills; bills.NATIVE.pop('ring'); bills.native(bills.crates())"
+    code, output = said(sys.executable, "-c", code, cwd=ROOT / "packaging")
+    claim(code != 0 and "ring is linked and has parts in C" in output, "C that nobody has named is refused")
+
+
 def refusals(folder):
     """What cannot be packed is refused, by what is wrong with it."""
     step("Refusals.")
@@ -52,6 +66,7 @@ def main():
         must(ROOT / "packaging/dist", "--to", dist, *sys.argv[1:], timeout=None)
         claim(True, "everything is built")
         sums(dist, folder)
+        bill(dist)
         refusals(folder)
         for part in (linux, python, node, clients, images):
             place = folder / part.__name__

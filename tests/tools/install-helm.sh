@@ -29,14 +29,4 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
 fi
 
 if [ "${1:-}" = helm ]; then exit 0; fi
-stamp=$target/checkov/requirements.txt.installed
-if ! cmp -s "$tools/requirements-checkov.txt" "$stamp"; then
-    if ! command -v python3 >/dev/null; then
-        echo "$0: python3 is not installed; install Python 3.9 or newer (https://www.python.org)" >&2
-        exit 1
-    fi
-    python3 -m venv "$target/checkov" >&2
-    "$target/checkov/bin/pip" install --quiet --disable-pip-version-check --no-deps \
-        --requirement "$tools/requirements-checkov.txt" >&2
-    cp "$tools/requirements-checkov.txt" "$stamp"
-fi
+exec sh "$tools/install-requirements.sh" checkov requirements-checkov.txt
