@@ -117,6 +117,7 @@ def unit(folder):
     claim("leasehold" not in verified, f"systemd finds no mistake in it {verified}")
     path = root / "usr/lib/systemd/system/leasehold.service"
     exposure = ["systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE}", "--no-pager"]
+    claim("LimitCORE=0" in path.read_text().splitlines(), "a crash leaves no file with its secrets")
     code, output = said(*exposure, f"--root={root}", "leasehold.service")
     claim(code == 0, f"{output.splitlines()[-1]}, of at most {EXPOSURE / 10}")
     weaker = folder / "weaker/usr/lib/systemd/system"
