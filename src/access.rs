@@ -1,4 +1,5 @@
-//! Who may do what: the rules of `access`, as values, and what they allow.
+//! Who may do what: the rules of `access`, as values, and what they allow; and by what it shows that a caller is behind a
+//! proxy, so that its address and the end of its connection are not its own.
 //!
 //! Rules: S20 (a token is known by its digest). May import: lock. To add a right: a variant of [`Right`] and a row in its
 //! `ALL`; the calls that need it ask for it in `grpc/service.rs`.
@@ -287,6 +288,34 @@ pub fn check_somewhere<'a>(
         return Err(Refusal::NoRule);
     }
     if rules.any(|rule| rule.rights.contains(&right)) { Ok(()) } else { Err(Refusal::Right) }
+}
+
+/// Headers that only a proxy adds. `x-request-id` and trace headers are none of them: clients' own tracing sends those.
+const PROXY_HEADERS: [&str; 4] = [
+    // RFC 7239.
+    "forwarded",
+    // RFC 9110: every HTTP proxy should add it.
+    "via",
+    // nginx and what descends from it.
+    "x-real-ip",
+    // Envoy, when it passes on calls from outside of its mesh.
+    "x-original-forwarded-for",
+];
+
+/// The beginnings of headers that only a proxy adds.
+const PROXY_PREFIXES: [&str; 3] = [
+    // Nearly all: Envoy (Istio) adds x-forwarded-proto always, others x-forwarded-for.
+    "x-forwarded-",
+    // Envoy: x-envoy-expected-rq-timeout-ms, x-envoy-peer-metadata, and their like.
+    "x-envoy-",
+    // Linkerd: l5d-client-id, l5d-dst-canonical, and their like.
+    "l5d-",
+];
+
+/// Whether only a proxy adds a header of this name, in lower case.
+#[must_use]
+pub fn is_header_of_a_proxy(name: &str) -> bool {
+    PROXY_HEADERS.contains(&name) || PROXY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, FORWARDED, HOST, HeaderName, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderValue, StatusCode};
@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::place::Connection;
 use super::probes::plain;
+use crate::access::is_header_of_a_proxy;
 
 /// Who may look at the page and its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +33,6 @@ pub(super) struct Guard {
     pub(super) hosts: Vec<String>,
 }
 
-/// What a proxy on this machine says of callers from elsewhere.
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Nothing from elsewhere, nothing in a frame, no form, and no text that becomes code.
@@ -76,11 +75,11 @@ impl Guard {
                         .to_owned(),
                 );
             }
-            if headers.contains_key(FORWARDED_FOR) || headers.contains_key(FORWARDED) {
+            if headers.keys().any(|name| is_header_of_a_proxy(name.as_str())) {
                 return Some(
-                    "the request came through a proxy (X-Forwarded-For or Forwarded), and the page is shown to \
-                     callers from this machine only; set admin.page = \"everyone\" if the proxy authenticates its \
-                     users\n"
+                    "the request came through a proxy (X-Forwarded-For, Forwarded, X-Real-IP, Via or the like), and the page \
+                     is shown to callers from this machine only; set admin.page = \"everyone\" if the proxy authenticates \
+                     its users\n"
                         .to_owned(),
                 );
             }

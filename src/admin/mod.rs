@@ -1,7 +1,7 @@
 //! Health, metrics, and a page to look at, over HTTP, for whoever operates the sidecar.
 //!
 //! Rules: S18 (alive without its store, ready only with it), S15 (not ready while it shuts down), S20. May import:
-//! coordinator, telemetry, lock, schedule, time, timetable. To add a page: a line in `PAGES` and a route, in `probes` if
+//! access, coordinator, telemetry, lock, schedule, time, timetable. To add a page: a line in `PAGES` and a route, in `probes` if
 //! every caller may have it, else in `page`. Nothing here changes anything: there is no page that ends the process, and
 //! there is no sign-in.
 
@@ -39,10 +39,10 @@ use tower::ServiceExt as _;
 
 use crate::coordinator::Coordinator;
 use crate::telemetry::Metrics;
-use place::{Connection, MAX_STREAMS, bound_reader};
+use place::{Connection, MAX_STREAMS, Places, bound_reader};
 use probes::plain;
 
-/// Connections at once; what comes beyond waits in the system's queue.
+/// Connections at once. What comes beyond takes the place of one that has said nothing, or waits in the system's queue.
 const MAX_CONNECTIONS: usize = 32;
 /// How long a client has from connecting to the end of its request's headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -134,16 +134,17 @@ impl Admin {
     ) {
         let stopped = CancellationToken::new();
         let router = router(coordinator, metrics, look, &stopped);
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let places = Places::new(MAX_CONNECTIONS);
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let connections = TaskTracker::new();
         let mut listener = self.listener;
         let accept = async {
-            // The semaphore is never closed.
-            while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-                // Axum's accept: it waits and tries again when the system has no more file descriptors.
+            loop {
+                // Axum's accept: it says so, waits and tries again when the system has no more file descriptors.
                 let (stream, peer) = Listener::accept(&mut listener).await;
-                let connection = Connection::new(peer.ip(), place, &streams);
+                // Of a socket that listens on IPv6, callers of IPv4 have mapped addresses.
+                let peer = peer.ip().to_canonical();
+                let connection = Connection::new(peer, places.take(peer).await, &streams);
                 connections.spawn(answer(stream, connection, router.clone()));
             }
         };
@@ -164,6 +165,7 @@ async fn answer(stream: TcpStream, place: Connection, router: Router) {
     bound_reader(&stream);
     let of_requests = place.clone();
     let service = router.map_request(move |mut request: Request<Incoming>| {
+        of_requests.spoke();
         request.extensions_mut().insert(of_requests.clone());
         request
     });
@@ -174,8 +176,17 @@ async fn answer(stream: TcpStream, place: Connection, router: Router) {
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
-    let ended = match tokio::time::timeout(CONNECTION_TIMEOUT, &mut connection).await {
-        Ok(ended) => ended,
+    let answered = async {
+        tokio::select! {
+            ended = &mut connection => Some(ended),
+            () = place.cut() => None,
+        }
+    };
+    let ended = match tokio::time::timeout(CONNECTION_TIMEOUT, answered).await {
+        Ok(Some(ended)) => ended,
+        Ok(None) => {
+            return tracing::debug!("an admin connection that said nothing gave way to another");
+        }
         Err(_elapsed) if place.is_stream() => connection.await,
         Err(_elapsed) => return tracing::debug!("an admin request took too long"),
     };

@@ -232,6 +232,24 @@ async fn clients_that_say_nothing_are_disconnected_and_keep_nobody_out() {
     }
 }
 
+/// Those that opened first give way to who asks, and the others are left alone: no time has to pass.
+#[tokio::test]
+async fn s38_who_asks_is_answered_while_others_open_connections_and_say_nothing() {
+    let server = Server::start(SimClock::new()).await;
+    let mut silent = Vec::new();
+    for _ in 0..2 * MAX_CONNECTIONS {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost:").await.unwrap();
+        silent.push(stream);
+    }
+    assert_eq!(server.get("/metrics").await.status, 200);
+    let newest = silent.pop().unwrap();
+    let open = newest.try_read(&mut [0; 16]).unwrap_err();
+    assert_eq!(open.kind(), io::ErrorKind::WouldBlock, "nobody's time was over");
+    let mut oldest = silent.remove(0);
+    let _ = oldest.read_to_end(&mut Vec::new()).await;
+}
+
 #[tokio::test]
 async fn it_ends_when_it_is_told_to_and_frees_its_address() {
     let server = Server::start(SimClock::new()).await;

@@ -103,31 +103,49 @@ pub(crate) fn open_store(
     config: &Config,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<Arc<dyn LeaseStore>> {
-    Ok(open_named_store(config, clock)?.0)
+    Ok(open_named_store(config, clock)?.store)
+}
+
+/// A store that was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn LeaseStore>,
+    /// Where it is, for people.
+    pub(crate) place: String,
+    /// The same store, if it is Azure's, for what no other kind can be asked.
+    pub(crate) account: Option<Arc<AzureStore>>,
 }
 
 /// Opens the configured store, and says for people where it is.
-pub(crate) fn open_named_store(
-    config: &Config,
-    clock: &Arc<dyn Clock>,
-) -> anyhow::Result<(Arc<dyn LeaseStore>, String)> {
+pub(crate) fn open_named_store(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
     match &config.store {
         Store::Embedded { path, .. } => {
             make_folder_of(path)?;
             let store = SqliteStore::open(path, Arc::clone(clock))
                 .with_context(|| format!("cannot open the embedded store {}", path.display()))?;
-            Ok((Arc::new(store), format!("the file {}", path.display())))
+            let place = format!("the file {}", path.display());
+            Ok(Opened { store: Arc::new(store), place, account: None })
         }
         Store::Azure(azure) => {
-            let store = open_azure(azure, clock)?;
+            let store = Arc::new(open_azure(azure, clock)?);
             let place = format!("Azure Blob Storage at {}", store.host());
-            Ok((Arc::new(store), place))
+            Ok(Opened { store: Arc::clone(&store) as _, place, account: Some(store) })
         }
         Store::Memory => {
             let store = MemoryStore::new(Arc::clone(clock));
-            Ok((Arc::new(store), "memory: locks end with this process".to_owned()))
+            let place = "memory: locks end with this process".to_owned();
+            Ok(Opened { store: Arc::new(store), place, account: None })
         }
     }
+}
+
+/// Azure's store, for what no other kind can be asked.
+pub(crate) fn open_azure(
+    azure: &AzureSettings,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<AzureStore> {
+    AzureStore::new(azure, Arc::clone(clock))
+        .context("cannot use the Azure store as it is configured")
 }
 
 /// The folder of the embedded store, for this user only: who can read leases can release them.
@@ -141,15 +159,6 @@ fn make_folder_of(file: &Path) -> anyhow::Result<()> {
         );
         MisconfiguredError(problem).into()
     })
-}
-
-/// The same store as Azure's, for what no other kind can be asked.
-pub(crate) fn open_azure(
-    azure: &AzureSettings,
-    clock: &Arc<dyn Clock>,
-) -> anyhow::Result<AzureStore> {
-    AzureStore::new(azure, Arc::clone(clock))
-        .context("cannot use the Azure store as it is configured")
 }
 
 /// The name of this process in records: that of its pod or host, and what no other process has (S34).

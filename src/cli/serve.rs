@@ -9,12 +9,13 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::ConfigArgs;
-use super::engine::{self, Engine};
+use super::engine::{self, Engine, Opened};
 use super::exit::Exit;
 use super::output;
+use super::reload::Reload;
 use super::signals::Signals;
 use crate::admin::{About, Admin, Look, Readers};
-use crate::config::{self, Config, Page};
+use crate::config::{self, Config, Exposure, Page};
 use crate::coordinator::Coordinator;
 use crate::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls, UnixSettings, Workers};
 use crate::host_id::HostIdentity;
@@ -41,7 +42,7 @@ pub(super) struct Args {
 
 /// Runs the sidecar.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let config = args.config.load()?;
+    let config = args.config.clone().load()?;
     if args.print_config {
         output::print(&config.print())?;
         return Ok(Exit::Success);
@@ -54,9 +55,13 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let clock = engine::clock();
     let metrics = Metrics::with_schedule_labels(clock.as_ref(), config.admin.schedule_labels);
     // Everything that can be refused is asked for before the first caller is accepted.
-    let (store, place) = engine::open_named_store(&config, &clock)?;
+    let Opened { store, place, account } = engine::open_named_store(&config, &clock)?;
+    if let Some(account) = &account {
+        metrics.follow_signature(account.signature_end());
+    }
     let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
     let server = bind(&config, &metrics).await?;
+    let reload = Reload::new(args.config, &config, (server.access(), account), &clock);
     let admin = match config.admin.listen {
         Some(address) => Some(Admin::bind(address).await?),
         None => None,
@@ -88,6 +93,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         exit = ending => return Ok(exit),
         served = both(serving, administration) => served.context("the server broke")?,
         () = coordinator.keep_checking() => return Ok(Exit::Internal),
+        () = reload.keep_current() => return Ok(Exit::Internal),
     }
     if let Some(traces) = traces {
         traces.flush().await;
@@ -247,10 +253,26 @@ fn listening(config: &Config, server: &Server, admin: Option<SocketAddr>) {
     let admin = admin.map(|address| format!("http://{address}")).unwrap_or_default();
     let tcp = server.address().map(|address| address.to_string()).unwrap_or_default();
     tracing::info!(endpoints = endpoints.join(" "), tcp, admin, "listening");
+    if let Some(exposure) = config.listen.exposure(&config.access) {
+        tracing::warn!(tcp, "{}", exposed(exposure));
+    }
     if let Some(flags) = flags_to_try(&config.listen, &endpoints, !config.access.is_empty()) {
         tracing::info!(
             "try it: leasehold run {flags} --function hello -- sh -c 'echo I am the only one; sleep 30'"
         );
+    }
+}
+
+/// What `listen.insecure` has allowed.
+const fn exposed(exposure: Exposure) -> &'static str {
+    match exposure {
+        Exposure::Everybody => {
+            "every client that reaches this address may acquire and release locks (listen.insecure)"
+        }
+        Exposure::PlainText => {
+            "tokens and lease ids are sent to this address in plain text: whoever is on the way can read and use them \
+             (listen.insecure)"
+        }
     }
 }
 
@@ -284,6 +306,7 @@ fn settings(config: &Config) -> Settings {
         certificate: tls.certificate.clone(),
         key: tls.key.clone(),
         client_ca: tls.client_ca.clone(),
+        crl: tls.crl.clone(),
         reload_interval: RELOAD_INTERVAL,
     };
     let bounded = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -324,6 +347,7 @@ mod tests {
             certificate: "c".into(),
             key: "k".into(),
             client_ca: client_ca.map(PathBuf::from),
+            crl: None,
         };
         let listen = |tls, token_file: Option<&str>| config::Listen {
             tcp: None,

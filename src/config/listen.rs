@@ -18,10 +18,35 @@ pub struct Listen {
     pub tls: Option<Tls>,
     /// A file of bearer tokens, one a line: callers must show one. Default: none.
     pub token_file: Option<PathBuf>,
-    /// Whether strangers may come in on an address other than loopback. Default: false.
+    /// Whether strangers may come in on an address other than loopback, or tokens be sent there in plain text. Default: false.
     pub insecure: bool,
     /// Whether nothing is between callers and the TCP address, such as a proxy. Default: false.
     pub direct: bool,
+}
+
+/// What strangers can do at an address that other machines reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// Acquire and release locks.
+    Everybody,
+    /// Read what callers send: tokens and lease ids.
+    PlainText,
+}
+
+impl Listen {
+    /// What strangers can do, with these rules of `access`; none where they can do nothing, or only on this machine.
+    #[must_use]
+    pub fn exposure(&self, access: &[Rule]) -> Option<Exposure> {
+        self.tcp.filter(|address| !address.ip().is_loopback())?;
+        let guarded = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
+            || self.token_file.is_some()
+            || !access.is_empty();
+        match (guarded, &self.tls) {
+            (false, _) => Some(Exposure::Everybody),
+            (true, None) => Some(Exposure::PlainText),
+            (true, Some(_)) => None,
+        }
+    }
 }
 
 /// A Unix domain socket.
@@ -42,6 +67,8 @@ pub struct Tls {
     pub key: PathBuf,
     /// The file of the authorities whose clients may come in; without, clients show no certificate.
     pub client_ca: Option<PathBuf>,
+    /// The file of lists of clients' certificates that were revoked, by those authorities.
+    pub crl: Option<PathBuf>,
 }
 
 /// How many may come in at once; what is over is refused, not queued.
@@ -70,8 +97,8 @@ settings! {
     TCP: Option<SocketAddr> = Key::new(
         "listen.tcp",
         "127.0.0.1:50951",
-        "The TCP address for callers. Any other than loopback needs `listen.tls.client_ca`, `listen.token_file`, rules \
-         of `access`, or `listen.insecure`.",
+        "The TCP address for callers. Any other than loopback needs TLS, and `listen.tls.client_ca`, `listen.token_file` \
+         or rules of `access`; or `listen.insecure`.",
     );
     UNIX: PathBuf = Key::optional(
         "listen.unix",
@@ -94,6 +121,11 @@ settings! {
         "listen.tls.client_ca",
         "The PEM file of the authorities that sign clients' certificates; then every TCP client must present one.",
     );
+    CRL: PathBuf = Key::optional(
+        "listen.tls.crl",
+        "The PEM file of certificate revocation lists: one of each authority that signs clients' certificates, or signs \
+         an authority between. A certificate in them is refused, and its open connections are closed.",
+    );
     TOKEN_FILE: PathBuf = Key::optional(
         "listen.token_file",
         "A file of bearer tokens, one per line; then every TCP caller must send one (`authorization: Bearer …`).",
@@ -101,7 +133,9 @@ settings! {
     INSECURE: bool = Key::new(
         "listen.insecure",
         "false",
-        "Whether any client that reaches an address other than loopback may acquire and release locks.",
+        "Whether clients may connect to an address other than loopback without TLS, so that whoever is on the way can read \
+         their tokens and lease ids; and, without tokens or rules, whether any client may acquire and release locks. The \
+         sidecar logs a warning at each start.",
     );
     DIRECT: bool = Key::new(
         "listen.direct",
@@ -197,7 +231,7 @@ fn unix(values: &mut Values<'_>) -> Option<UnixSocket> {
 }
 
 fn tls(values: &mut Values<'_>) -> Option<Tls> {
-    let rows = [CERTIFICATE, KEY, CLIENT_CA];
+    let rows = [CERTIFICATE, KEY, CLIENT_CA, CRL];
     if values.is_mistaken("listen.tls") || rows.iter().all(|row| values.get(row).is_none()) {
         return None;
     }
@@ -208,7 +242,12 @@ fn tls(values: &mut Values<'_>) -> Option<Tls> {
             check_file(values, &row.setting, &path);
         }
     }
-    Some(Tls { certificate: certificate?, key: key?, client_ca: values.get(&CLIENT_CA) })
+    let (client_ca, crl) = (values.get(&CLIENT_CA), values.get(&CRL));
+    if client_ca.is_none() && crl.is_some() {
+        let problem = "listen.tls.crl is about clients' certificates, and no client has to present one: set listen.tls.client_ca";
+        values.conflict(CRL.setting.key, problem.to_owned());
+    }
+    Some(Tls { certificate: certificate?, key: key?, client_ca, crl })
 }
 
 pub(super) fn check_file(values: &mut Values<'_>, setting: &Setting, path: &Path) {
@@ -232,17 +271,22 @@ fn check_together(values: &mut Values<'_>, listen: &Listen, access: &[Rule]) {
         }
         return;
     };
-    let guarded = listen.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
-        || listen.token_file.is_some()
-        || !access.is_empty();
-    if !address.ip().is_loopback() && !guarded && !listen.insecure {
+    let problem = match listen.exposure(access) {
+        Some(Exposure::Everybody) => {
+            "require client certificates (listen.tls.certificate, listen.tls.key, listen.tls.client_ca) or bearer tokens \
+             (listen.token_file), or write rules (access), or allow every client to acquire and release locks \
+             (listen.insecure = true)"
+        }
+        Some(Exposure::PlainText) => {
+            "its callers' tokens would be sent in plain text: encrypt them (listen.tls.certificate, listen.tls.key), or \
+             allow that (listen.insecure = true) where something else encrypts, such as a mesh"
+        }
+        None => return,
+    };
+    if !listen.insecure {
         values.conflict(
             TCP.setting.key,
-            format!(
-                "listen.tcp = {address} can be reached from other machines: require client certificates \
-                 (listen.tls.certificate, listen.tls.key, listen.tls.client_ca) or bearer tokens (listen.token_file), or \
-                 write rules (access), or allow every client to acquire and release locks (listen.insecure = true)"
-            ),
+            format!("listen.tcp = {address} can be reached from other machines: {problem}"),
         );
     }
 }

@@ -38,7 +38,7 @@ mod tests;
 
 pub use error::{ConfigError, Mistake, Origin};
 pub use host_id::HostIdSection;
-pub use listen::{Limits, Listen, Tls, UnixSocket};
+pub use listen::{Exposure, Limits, Listen, Tls, UnixSocket};
 pub use locks::Locks;
 pub use operation::Page;
 pub use operation::{Admin, Drain, Log};
@@ -111,6 +111,7 @@ impl Config {
         access::check(values, access.as_deref(), listen.as_ref(), admin.as_ref());
         if let Some(store) = &store {
             store::check_callers(values, store, tcp);
+            store::check_container(values, store, paths.as_ref());
         }
         let holder = locks.as_ref().map(|locks| locks.holder.as_str());
         let traces = telemetry::read(values, holder)?;

@@ -7,7 +7,9 @@ use super::azure;
 use super::setting::{Key, settings};
 use super::value::Choice;
 use super::values::Values;
+use crate::lock::Namespace;
 use crate::store::azure::AzureSettings;
+use crate::text::Quoted;
 
 /// Which store keeps the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +94,23 @@ pub(super) fn check_callers(values: &mut Values<'_>, store: &Store, tcp: Option<
              the file is always preserved (store.embedded.remote_callers = true)"
         ),
     );
+}
+
+/// A signature for one container lets in to no other.
+pub(super) fn check_container(values: &mut Values<'_>, store: &Store, paths: Option<&Namespace>) {
+    let Store::Azure(azure) = store else { return };
+    let Some((signed, paths)) = azure.credential.container().zip(paths) else { return };
+    let own = paths.container.as_str();
+    if signed != own {
+        let signed = Quoted(&signed);
+        values.conflict(
+            "paths.container",
+            format!(
+                "the shared access signature of store.azure.sas_url is for the container {signed}, and paths.container is \
+                 {own:?}: set paths.container to the former, or create a signature for the latter"
+            ),
+        );
+    }
 }
 
 pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {

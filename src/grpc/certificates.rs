@@ -1,18 +1,22 @@
 //! The files of TLS: read at start, looked at again while the server runs, and replaced together.
 //!
 //! The whole `ServerConfig` is replaced, not only the certificate: so the authorities of clients are replaced with it,
-//! and no session that began under the former ones is resumed. Connections that are open keep what they began with.
+//! and no session that began under the former ones is resumed. Connections that are open keep what they began with, but
+//! for those of clients whose certificates were revoked since.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{CertificateError, Error, RootCertStore, ServerConfig};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
@@ -30,11 +34,14 @@ const PROTOCOL: &[u8] = b"h2";
 const CERTIFICATE: &str = "listen.tls.certificate";
 const KEY: &str = "listen.tls.key";
 const CLIENT_CA: &str = "listen.tls.client_ca";
+const CRL: &str = "listen.tls.crl";
 
 /// The newest files that could be used.
 pub(super) struct Certificates {
     settings: Tls,
     current: Mutex<Current>,
+    /// How often the files were replaced.
+    generation: AtomicU64,
     not_after: watch::Sender<Option<UnixMillis>>,
 }
 
@@ -42,6 +49,8 @@ struct Current {
     /// The digest of the contents of all files: Kubernetes swaps symbolic links, so neither names nor times tell.
     version: [u8; 32],
     config: Arc<ServerConfig>,
+    /// Checks the certificates of clients, where they show one.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
     /// The first DNS name of the server's certificate.
     name: Option<String>,
     /// Why the files cannot be used that are there now, so that it is logged once.
@@ -67,15 +76,33 @@ impl Certificates {
             current: Mutex::new(Current {
                 version: loaded.version,
                 config: loaded.config,
+                clients: loaded.clients,
                 name: loaded.name,
                 problem: None,
             }),
+            generation: AtomicU64::new(0),
         })
     }
 
     /// What the next handshake is done with.
     pub(super) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.current().config)
+    }
+
+    /// Changes when other files are used.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Whether the certificate of a client, with the chain that it has shown, was revoked.
+    pub(super) fn is_revoked(&self, chain: &[CertificateDer<'static>], now: UnixMillis) -> bool {
+        let clients = self.current().clients.clone();
+        let Some((clients, (leaf, others))) = clients.zip(chain.split_first()) else {
+            return false;
+        };
+        let now = UnixTime::since_unix_epoch(Duration::from_millis(now.0));
+        let checked = clients.verify_client_cert(leaf, others, now);
+        matches!(checked, Err(Error::InvalidCertificate(CertificateError::Revoked)))
     }
 
     /// A name by which clients may reach the server, if its certificate has one.
@@ -111,8 +138,9 @@ impl Certificates {
         };
         match Loaded::from(files, &self.settings) {
             Err(error) => self.note(&error),
-            Ok(Loaded { version, config, name, not_after }) => {
-                *self.current() = Current { version, config, name, problem: None };
+            Ok(Loaded { version, config, clients, name, not_after }) => {
+                *self.current() = Current { version, config, clients, name, problem: None };
+                self.generation.fetch_add(1, Ordering::Release);
                 self.not_after.send_replace(not_after);
                 tracing::info!(
                     certificate = %self.settings.certificate.display(),
@@ -151,6 +179,7 @@ struct Files {
     certificate: Vec<u8>,
     key: Vec<u8>,
     client_ca: Option<Vec<u8>>,
+    crl: Option<Vec<u8>>,
     version: [u8; 32],
 }
 
@@ -160,12 +189,14 @@ impl Files {
         let key = read(KEY, &settings.key)?;
         let client_ca =
             settings.client_ca.as_ref().map(|path| read(CLIENT_CA, path)).transpose()?;
+        let crl = settings.crl.as_ref().map(|path| read(CRL, path)).transpose()?;
         let mut digest = Sha256::new();
-        for file in [&certificate, &key].into_iter().chain(&client_ca) {
+        // Which of the last two are there does not change.
+        for file in [&certificate, &key].into_iter().chain(&client_ca).chain(&crl) {
             digest.update((file.len() as u64).to_be_bytes());
             digest.update(file);
         }
-        Ok(Self { certificate, key, client_ca, version: digest.finalize().into() })
+        Ok(Self { certificate, key, client_ca, crl, version: digest.finalize().into() })
     }
 }
 
@@ -177,6 +208,7 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, ListenError> {
 struct Loaded {
     version: [u8; 32],
     config: Arc<ServerConfig>,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
     name: Option<String>,
     not_after: Option<UnixMillis>,
 }
@@ -197,20 +229,10 @@ impl Loaded {
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| invalid_certificate(&error))?;
-        let config = match settings.client_ca.as_ref().zip(files.client_ca.as_ref()) {
+        let clients = clients(&files, settings, provider)?;
+        let config = match &clients {
             None => config.with_no_client_auth(),
-            Some((path, pem)) => {
-                let problem = |error: &dyn fmt::Display| invalid(CLIENT_CA, path, error);
-                let mut authorities = RootCertStore::empty();
-                for authority in certificates(CLIENT_CA, path, pem)? {
-                    authorities.add(authority).map_err(|error| problem(&error))?;
-                }
-                let clients =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider)
-                        .build()
-                        .map_err(|error| problem(&error))?;
-                config.with_client_cert_verifier(clients)
-            }
+            Some(clients) => config.with_client_cert_verifier(Arc::clone(clients)),
         };
         let mut config =
             config.with_single_cert(chain, key).map_err(|error| invalid_certificate(&error))?;
@@ -220,8 +242,43 @@ impl Loaded {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        Ok(Self { version: files.version, config: Arc::new(config), name, not_after })
+        Ok(Self { version: files.version, config: Arc::new(config), clients, name, not_after })
     }
+}
+
+/// What checks the certificates of clients: none where they need none. With lists of what was revoked, each authority in a
+/// client's chain must have one: of what no list is about, nobody knows whether it was revoked. A list that is out of date
+/// counts on, since its authority may only be late.
+fn clients(
+    files: &Files,
+    settings: &Tls,
+    provider: Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, ListenError> {
+    let Some((path, pem)) = settings.client_ca.as_ref().zip(files.client_ca.as_ref()) else {
+        return Ok(None);
+    };
+    let problem = |error: &dyn fmt::Display| invalid(CLIENT_CA, path, error);
+    let mut authorities = RootCertStore::empty();
+    for authority in certificates(CLIENT_CA, path, pem)? {
+        authorities.add(authority).map_err(|error| problem(&error))?;
+    }
+    let authorities = Arc::new(authorities);
+    let mut clients = WebPkiClientVerifier::builder_with_provider(authorities, provider);
+    if let Some((path, pem)) = settings.crl.as_ref().zip(files.crl.as_ref()) {
+        let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
+        let lists = lists.map_err(|error| invalid(CRL, path, &error))?;
+        if lists.is_empty() {
+            return Err(invalid(CRL, path, &"it contains no certificate revocation list"));
+        }
+        clients = clients.with_crls(lists);
+    }
+    clients.build().map(Some).map_err(|error| {
+        let is_of_lists = matches!(error, VerifierBuilderError::InvalidCrl(_));
+        match settings.crl.as_ref().filter(|_| is_of_lists) {
+            Some(path) => invalid(CRL, path, &error),
+            None => problem(&error),
+        }
+    })
 }
 
 fn certificates(

@@ -16,6 +16,7 @@ impl Folder {
             certificate: path("tls.crt"),
             key: path("tls.key"),
             client_ca: client_ca.then(|| path("ca.crt")),
+            crl: None,
             reload_interval: RELOAD_INTERVAL,
         };
         let own = Self { folder, settings };
@@ -73,6 +74,64 @@ fn the_authorities_of_clients_are_replaced_too() {
     folder.write("ca.crt", &certificate(2041).cert.pem());
     certificates.look();
     assert!(!Arc::ptr_eq(&first, &certificates.config()));
+}
+
+/// An authority, and the list of what it revoked.
+fn authority(revoked: &[u64]) -> (rcgen::CertifiedIssuer<'static, KeyPair>, String) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let issuer = rcgen::CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let list = list_by(&issuer, revoked);
+    (issuer, list)
+}
+
+fn list_by(issuer: &rcgen::Issuer<'static, KeyPair>, revoked: &[u64]) -> String {
+    let revoked = revoked.iter().map(|serial| rcgen::RevokedCertParams {
+        serial_number: (*serial).into(),
+        revocation_time: rcgen::date_time_ymd(2026, 1, 1),
+        reason_code: None,
+        invalidity_date: None,
+    });
+    let list = rcgen::CertificateRevocationListParams {
+        this_update: rcgen::date_time_ymd(2026, 1, 1),
+        // Long over: it counts on.
+        next_update: rcgen::date_time_ymd(2026, 1, 2),
+        crl_number: 1_u64.into(),
+        issuing_distribution_point: None,
+        revoked_certs: revoked.collect(),
+        key_identifier_method: rcgen::KeyIdMethod::Sha256,
+    };
+    list.signed_by(issuer).unwrap().pem().unwrap()
+}
+
+#[test]
+fn s20_a_list_of_what_was_revoked_is_used_when_it_changes() {
+    let mut folder = Folder::new(true);
+    folder.settings.crl = Some(folder.folder.path().join("ca.crl"));
+    let (issuer, none) = authority(&[]);
+    folder.write("ca.crt", &issuer.pem());
+    folder.write("ca.crl", &none);
+    let certificates = Certificates::open(&folder.settings).unwrap();
+    let chain = |serial: u64| {
+        let mut params = CertificateParams::new(vec!["client".to_owned()]).unwrap();
+        params.serial_number = Some(serial.into());
+        let issued = params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap();
+        [issued.der().clone()]
+    };
+    let now = UnixMillis(1_800_000_000_000);
+    let (one, two) = (chain(7), chain(8));
+    let revoked = |chain: &[CertificateDer<'static>]| certificates.is_revoked(chain, now);
+    assert_eq!((revoked(&one), revoked(&two), certificates.generation()), (false, false, 0));
+    folder.write("ca.crl", &list_by(&issuer, &[7]));
+    certificates.look();
+    assert_eq!((revoked(&one), revoked(&two), certificates.generation()), (true, false, 1));
+    for (list, said) in [("", "no certificate revocation list"), ("-----", "listen.tls.crl")] {
+        folder.write("ca.crl", list);
+        certificates.look();
+        let problem = certificates.current().problem.clone().unwrap();
+        assert!(problem.contains(said), "{problem}");
+        assert!(revoked(&one), "the former list stays in use");
+    }
 }
 
 #[test]

@@ -214,7 +214,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         let had_room = buffer.remaining() > 0;
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         // Not an end that the client made: what it holds is not released (S14). A silent one answers pings.
-        if polled.is_ready() && self.expiry.as_ref().is_some_and(Expiry::is_over) {
+        if polled.is_ready() && self.expiry.as_mut().is_some_and(Expiry::is_over) {
             return Poll::Ready(Err(io::ErrorKind::PermissionDenied.into()));
         }
         if let Poll::Ready(result) = &polled {

@@ -3,13 +3,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
 use super::caller::{Caller, Identity};
 use super::connection::peer_of;
+use super::listen::ListenError;
 use super::seldom::Seldom;
 use super::status;
 use super::tokens::{self, Tokens};
@@ -84,8 +85,39 @@ impl Door {
 pub(super) struct TcpGuard {
     /// Every caller must send one of these, or one of a rule's.
     tokens: Option<Tokens>,
-    rules: Vec<KnownRule>,
+    /// Those in force.
+    rules: Mutex<Arc<[KnownRule]>>,
     refusals: Arc<Seldom>,
+}
+
+/// The rules of `access` that a server asks, to be replaced while it runs.
+#[derive(Clone, Debug)]
+pub struct AccessRules(Arc<TcpGuard>);
+
+impl AccessRules {
+    pub(super) fn of(guard: &Arc<TcpGuard>) -> Self {
+        Self(Arc::clone(guard))
+    }
+
+    /// The rules that are asked now.
+    #[must_use]
+    pub fn in_force(&self) -> Vec<Rule> {
+        self.0.rules().iter().map(|known| known.rule.as_ref().clone()).collect()
+    }
+
+    /// Asks `rules` for each call from now on. Calls and streams that are under way go on by those that let them in.
+    ///
+    /// # Errors
+    /// When a file of tokens cannot be used: then the former rules stay in force.
+    pub fn replace(&self, rules: &[Rule]) -> Result<(), ListenError> {
+        let known = known_rules(rules).map_err(|(key, path, source)| ListenError::File {
+            key,
+            path,
+            source,
+        })?;
+        *self.0.rules.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        Ok(())
+    }
 }
 
 /// A rule, and the tokens of its file.
@@ -101,28 +133,22 @@ pub(super) type UnreadableTokens = (&'static str, PathBuf, io::Error);
 impl TcpGuard {
     /// Opens the files of tokens.
     pub(super) fn new(token_file: Option<&Path>, rules: &[Rule]) -> Result<Self, UnreadableTokens> {
-        let open = |setting: &'static str, path: &Path| {
-            Tokens::open(path).map_err(|error| (setting, path.to_owned(), error))
-        };
         let tokens = token_file.map(|path| open("listen.token_file", path)).transpose()?;
-        let known = |rule: &Rule| {
-            let tokens = match &rule.who {
-                Who::TokenFile(path) => Some(open("access.token_file", path)?),
-                Who::Certificate(_) | Who::TokenDigest(_) => None,
-            };
-            Ok(KnownRule { rule: Arc::new(rule.clone()), tokens })
-        };
-        let rules = rules.iter().map(known).collect::<Result<_, UnreadableTokens>>()?;
-        Ok(Self { tokens, rules, refusals: Arc::default() })
+        Ok(Self { tokens, rules: Mutex::new(known_rules(rules)?), refusals: Arc::default() })
+    }
+
+    fn rules(&self) -> Arc<[KnownRule]> {
+        Arc::clone(&self.rules.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn recognise<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        let rules = self.rules();
         let sent = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
         let digest = sent.and_then(|value| value.strip_prefix("Bearer "));
         let digest = digest.filter(|token| !token.is_empty()).map(tokens::digest);
         let certificate = peer_of(request).and_then(|peer| peer.certificate.clone());
         let with_token = digest.map(|digest| {
-            let of_rules = self.rules.iter().filter(move |known| known.has_token(&digest));
+            let of_rules = rules.iter().filter(move |known| known.has_token(&digest));
             of_rules.map(|known| &known.rule).collect::<Vec<_>>()
         });
         let is_known = match (&with_token, &digest) {
@@ -140,7 +166,7 @@ impl TcpGuard {
             }));
         }
         let identity = Identity::new(peer_of(request), digest.filter(|_| is_known));
-        if self.rules.is_empty() {
+        if rules.is_empty() {
             return Ok(Caller::unlimited(identity));
         }
         if digest.is_some() && !is_known {
@@ -152,7 +178,7 @@ impl TcpGuard {
                  client certificate",
             ));
         }
-        let of_certificate = self.rules.iter().map(|known| &known.rule).filter(|rule| {
+        let of_certificate = rules.iter().map(|known| &known.rule).filter(|rule| {
             let names = certificate.iter().flat_map(|names| names.iter());
             is_for(rule, names, certificate.is_some())
         });
@@ -160,6 +186,22 @@ impl TcpGuard {
             of_certificate.chain(with_token.into_iter().flatten()).map(Arc::clone).collect();
         Ok(Caller::limited(identity, rules, Arc::clone(&self.refusals)))
     }
+}
+
+/// Opens the files of tokens that rules name.
+fn known_rules(rules: &[Rule]) -> Result<Arc<[KnownRule]>, UnreadableTokens> {
+    let known = |rule: &Rule| {
+        let tokens = match &rule.who {
+            Who::TokenFile(path) => Some(open("access.token_file", path)?),
+            Who::Certificate(_) | Who::TokenDigest(_) => None,
+        };
+        Ok(KnownRule { rule: Arc::new(rule.clone()), tokens })
+    };
+    rules.iter().map(known).collect()
+}
+
+fn open(setting: &'static str, path: &Path) -> Result<Tokens, UnreadableTokens> {
+    Tokens::open(path).map_err(|error| (setting, path.to_owned(), error))
 }
 
 impl KnownRule {

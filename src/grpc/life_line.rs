@@ -3,31 +3,10 @@
 use tonic::metadata::{KeyRef, MetadataMap};
 
 use super::connection::{CloseReason, Ending, Origin, Peer};
+use crate::access;
 
 /// The kernel's boot id of the process that calls, sent with each call: a connection may carry the calls of many.
 const BOOT_ID: &str = "leasehold-boot-id";
-
-/// Headers that only a proxy adds. `x-request-id` and trace headers are none of them: clients' own tracing sends those.
-const PROXY_HEADERS: [&str; 4] = [
-    // RFC 7239.
-    "forwarded",
-    // RFC 9110: every HTTP proxy should add it.
-    "via",
-    // nginx and what descends from it.
-    "x-real-ip",
-    // Envoy, when it passes on calls from outside of its mesh.
-    "x-original-forwarded-for",
-];
-
-/// The beginnings of headers that only a proxy adds.
-const PROXY_PREFIXES: [&str; 3] = [
-    // Nearly all: Envoy (Istio) adds x-forwarded-proto always, others x-forwarded-for.
-    "x-forwarded-",
-    // Envoy: x-envoy-expected-rq-timeout-ms, x-envoy-peer-metadata, and their like.
-    "x-envoy-",
-    // Linkerd: l5d-client-id, l5d-dst-canonical, and their like.
-    "l5d-",
-];
 
 /// A call's stream, as its connection and its headers show it.
 #[derive(Clone, Debug)]
@@ -89,7 +68,7 @@ fn is_of_a_proxy(key: &KeyRef<'_>) -> bool {
         KeyRef::Ascii(key) => key.as_str(),
         KeyRef::Binary(key) => key.as_str(),
     };
-    PROXY_HEADERS.contains(&name) || PROXY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    access::is_header_of_a_proxy(name)
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ mod workers;
 
 pub use certificates::RELOAD_INTERVAL;
 pub use convert::Limits;
+pub use guard::AccessRules;
 pub use listen::ListenError;
 pub use server::{
     MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process, pipes,

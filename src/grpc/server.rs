@@ -21,7 +21,7 @@ use tonic_health::server::HealthReporter;
 use super::certificates::Certificates;
 use super::connection::{Connection, Origin};
 use super::convert::Limits;
-use super::guard::{Door, Guard, TcpGuard};
+use super::guard::{AccessRules, Door, Guard, TcpGuard};
 use super::listen::{ListenError, Listener, SocketFile};
 use super::only_grpc::only_grpc;
 use super::proto::lease_service_server::LeaseServiceServer;
@@ -84,6 +84,8 @@ pub struct Tls {
     pub key: PathBuf,
     /// The authorities of clients' certificates; none admits clients without a certificate.
     pub client_ca: Option<PathBuf>,
+    /// Lists of clients' certificates that were revoked, by those authorities.
+    pub crl: Option<PathBuf>,
     /// How often the files are looked at, to use new ones; by default [`super::RELOAD_INTERVAL`].
     pub reload_interval: Duration,
 }
@@ -147,6 +149,15 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.tcp.as_ref().map(|tcp| tcp.address)
+    }
+
+    /// The rules that are asked who may do what; none without TCP.
+    #[must_use]
+    pub fn access(&self) -> Option<AccessRules> {
+        match &self.tcp.as_ref()?.door {
+            Door::Tcp(guard) => Some(AccessRules::of(guard)),
+            Door::Everybody | Door::Users(_) => None,
+        }
     }
 
     /// When the certificate that is served expires, and each change of that; none without TLS.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Stream, TryStreamExt as _};
+use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, CertificateError, Error};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
@@ -57,6 +58,7 @@ impl Acceptor {
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let address = connection.address();
+        let generation = self.certificates.generation();
         let handshake = connection.wrapped(|stream| async {
             let accept = TlsAcceptor::from(self.certificates.config()).accept(stream);
             match accept.into_fallible().await {
@@ -72,9 +74,17 @@ impl Acceptor {
                 let shown = connection.stream().get_ref().1.peer_certificates();
                 let leaf = shown.and_then(|chain| chain.first());
                 let names = leaf.and_then(|leaf| Names::of(leaf)).map(Arc::new);
-                let expiry = leaf
-                    .and_then(|leaf| subject::not_after(leaf))
-                    .map(|not_after| Expiry { not_after, client: address, acceptor: self.clone() });
+                let expiry = leaf.and_then(|leaf| subject::not_after(leaf)).zip(shown);
+                let expiry = expiry.map(|(not_after, shown)| {
+                    let chain = shown.to_vec();
+                    Expiry {
+                        not_after,
+                        chain,
+                        checked: generation,
+                        client: address,
+                        acceptor: self.clone(),
+                    }
+                });
                 Some(connection.with_certificate(names).until(expiry))
             }
             Ok(Err(error)) => {
@@ -104,29 +114,38 @@ impl Acceptor {
     }
 }
 
-/// When a connection ends at the latest: its client's certificate has expired by then. Its client connects again, with its
-/// next certificate if it has one.
+/// When a connection ends at the latest: its client's certificate has expired by then, or was revoked. Its client connects
+/// again, with its next certificate if it has one.
 #[derive(Debug)]
 pub(super) struct Expiry {
     not_after: UnixMillis,
+    chain: Vec<CertificateDer<'static>>,
+    /// The generation of the files by which the chain was looked at last.
+    checked: u64,
     client: Option<SocketAddr>,
     acceptor: Acceptor,
 }
 
 impl Expiry {
-    /// Whether the certificate has expired; logs that it has.
-    pub(super) fn is_over(&self) -> bool {
-        let is_over = self.acceptor.coordinator.clock().wall() > self.not_after;
-        let more = is_over.then(|| self.acceptor.line()).flatten();
-        if let Some(more) = more {
+    /// Whether the certificate has expired, or was revoked; logs that it was.
+    pub(super) fn is_over(&mut self) -> bool {
+        let now = self.acceptor.coordinator.clock().wall();
+        let generation = self.acceptor.certificates.generation();
+        let is_new = std::mem::replace(&mut self.checked, generation) != generation;
+        let ended = if now > self.not_after {
+            "a TLS connection was ended: its client's certificate has expired"
+        } else if is_new && self.acceptor.certificates.is_revoked(&self.chain, now) {
+            // It stays so: the next look is at no other files.
+            self.not_after = UnixMillis(0);
+            "a TLS connection was ended: its client's certificate was revoked"
+        } else {
+            return false;
+        };
+        if let Some(more) = self.acceptor.line() {
             let client = self.client.map(tracing::field::display);
-            tracing::warn!(
-                client,
-                more,
-                "a TLS connection was ended: its client's certificate has expired"
-            );
+            tracing::warn!(client, more, "{ended}");
         }
-        is_over
+        true
     }
 }
 
@@ -162,6 +181,14 @@ fn refusal(error: &io::Error) -> Option<String> {
         Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
         ) => "the client's certificate has expired".to_owned(),
+        Error::InvalidCertificate(CertificateError::Revoked) => {
+            "the client's certificate was revoked (listen.tls.crl)".to_owned()
+        }
+        Error::InvalidCertificate(CertificateError::UnknownRevocationStatus) => {
+            "whether the client's certificate was revoked is not known: listen.tls.crl has no list of an authority that \
+             signed it or its chain"
+                .to_owned()
+        }
         Error::InvalidCertificate(problem) => {
             format!("the client's certificate is not valid: {problem:?}")
         }
@@ -197,7 +224,9 @@ mod tests {
         says(CertificateError::UnknownIssuer.into(), "listen.tls.client_ca");
         says(CertificateError::Expired.into(), "has expired");
         says(CertificateError::BadSignature.into(), "listen.tls.client_ca");
-        says(CertificateError::Revoked.into(), "Revoked");
+        says(CertificateError::Revoked.into(), "was revoked");
+        says(CertificateError::UnknownRevocationStatus.into(), "listen.tls.crl has no list");
+        says(CertificateError::NotValidYet.into(), "NotValidYet");
         says(Error::AlertReceived(AlertDescription::UnknownCA), "does not trust");
         says(Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType), "https://");
         assert_eq!(of(Error::HandshakeNotComplete), None);

@@ -346,6 +346,8 @@ mod tests {
             include_str!("../grpc/permission.rs"),
             include_str!("../grpc/tls.rs"),
             include_str!("../grpc/tokens.rs"),
+            include_str!("../cli/reload.rs"),
+            include_str!("../cli/serve.rs"),
             include_str!("stderr.rs")
         );
         for row in rows.clone() {

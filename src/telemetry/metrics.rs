@@ -44,6 +44,8 @@ struct Inner {
     families: Families,
     /// When the TLS certificate that is served expires, as the server says it.
     certificate: OnceLock<watch::Receiver<Option<UnixMillis>>>,
+    /// When the shared access signature ends, as the store says it.
+    signature: OnceLock<watch::Receiver<Option<UnixMillis>>>,
     /// Of further threads.
     runtimes: OnceLock<Vec<Handle>>,
     /// Whether each schedule has series of its own.
@@ -91,6 +93,7 @@ struct Families {
     store_rate_limit: FloatGauge,
     draining: Gauge,
     certificate_not_after: FloatGauge,
+    signature_not_after: FloatGauge,
     process_start_time: FloatGauge,
 }
 
@@ -136,6 +139,7 @@ impl Families {
             store_rate_limit: FloatGauge::default(),
             draining: Gauge::default(),
             certificate_not_after: FloatGauge::default(),
+            signature_not_after: FloatGauge::default(),
             process_start_time: FloatGauge::default(),
         }
     }
@@ -290,6 +294,11 @@ impl Families {
             &self.certificate_not_after,
         );
         to.add(
+            "leasehold_store_signature_not_after_timestamp",
+            "When the shared access signature of the store ends, in seconds since the Unix epoch; NaN without one that says so",
+            &self.signature_not_after,
+        );
+        to.add(
             "process_start_time",
             "When the process started, in seconds since the Unix epoch",
             &self.process_start_time,
@@ -312,9 +321,17 @@ impl Metrics {
         families.register(&mut registry);
         families.make_known_series();
         families.process_start_time.set(Duration::from_millis(clock.wall().0).as_secs_f64());
-        let (certificate, runtimes) = (OnceLock::new(), OnceLock::new());
+        let (certificate, signature, runtimes) =
+            (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Self {
-            inner: Arc::new(Inner { registry, families, certificate, runtimes, label_schedules }),
+            inner: Arc::new(Inner {
+                registry,
+                families,
+                certificate,
+                signature,
+                runtimes,
+                label_schedules,
+            }),
         }
     }
 

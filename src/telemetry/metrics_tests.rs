@@ -159,6 +159,18 @@ async fn the_end_of_the_certificate_is_shown_and_follows_a_renewal() {
 }
 
 #[tokio::test]
+async fn the_end_of_the_signature_is_shown_and_follows_a_renewal() {
+    let rig = Rig::new(SimClock::new());
+    let series = "leasehold_store_signature_not_after_timestamp_seconds";
+    assert!(rig.value(series).is_nan(), "without a signature");
+    let (sender, end) = watch::channel(Some(UnixMillis(1_900_000_000_000)));
+    rig.metrics.follow_signature(end);
+    assert_eq!(rig.value(series), 1_900_000_000.0);
+    sender.send_replace(None);
+    assert!(rig.value(series).is_nan());
+}
+
+#[tokio::test]
 async fn every_observation_moves_its_series_and_no_other() {
     let span = Duration::from_secs(1);
     let acquire = |result| Observation::Acquire { result, waited: span };

@@ -87,6 +87,8 @@ def certificate(folder):
     command += ["-subj", "/CN=leasehold", "-keyout", str(tls / "tls.key"), "-out", str(tls / "tls.crt")]
     subprocess.run(command, check=True, capture_output=True)
     shutil.copy(tls / "tls.crt", tls / "ca.crt")
+    # Read when a server starts, which none does here.
+    (tls / "ca.crl").write_text("a list", encoding="utf-8")
     (tls / "tls.key").chmod(0o444)
     return tls
 
@@ -100,7 +102,7 @@ def example_settings(engine, account):
     for name, file in cases():
         found = (pod_specification(document) for document in documents(render(file)))
         pod = next(pod for pod in found if pod and "leasehold" in containers(pod))
-        environment = {entry["name"]: entry.get("value", "pod") for entry in containers(pod)["leasehold"]["env"]}
+        environment = {entry["name"]: entry.get("value", "of=pod") for entry in containers(pod)["leasehold"]["env"]}
         sign_in = environment.get("LEASEHOLD_STORE_AZURE_SIGN_IN", "")
         if sign_in == "workload_identity":
             # What the cluster's webhook puts into the pod.

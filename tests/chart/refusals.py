@@ -55,6 +55,8 @@ BY_SCHEMA = [
     ({"app.schedule.timeout": '"500ms"'}, "pattern"),
     ({"app.schedule.grace": '"10"'}, "pattern"),
     ({"app.schedule.revision": "-1"}, "minimum"),
+    ({"telemetry.traces.endpoint": '"https://me:x@collector:4317"'}, "pattern"),
+    ({"telemetry.traces.headersSecret.secret": '"x"'}, "secret"),
     ({"sharing.priority": "2147483648"}, "maximum"),
     ({"sharing.priority": '"412"'}, "integer"),
     ({"sharing.share": '"a\\nb"'}, "pattern"),
@@ -131,6 +133,18 @@ BY_TEMPLATE = [
     ({"networkPolicy.metricsFrom": '[{"podSelector": {}}]'}, "without metrics.enabled=true"),
     ({"admin.port": "50951"}, "both 50951"),
     ({"sidecar.settings": '{"store.azure.sas_url": "x"}'}, "a secret"),
+    ({"sidecar.settings": '{"telemetry.traces.headers": "key=x"}'}, "use telemetry.traces.headersSecret"),
+    (
+        {"sidecar.extraEnv": '[{"name": "OTEL_EXPORTER_OTLP_HEADERS", "value": "key=x"}]'},
+        "the value of OTEL_EXPORTER_OTLP_HEADERS, a secret",
+    ),
+    (
+        {"sidecar.extraEnv": '[{"name": "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "value": "https://me:x@collector:4317"}]'},
+        "a user or password in it",
+    ),
+    ({"telemetry.traces.headersSecret.name": '"traces"'}, "needs name and key"),
+    ({"telemetry.traces.headersSecret": '{"name": "traces", "key": "headers"}'}, "no effect without telemetry.traces.endpoint"),
+    ({"standalone.tls.crlSecret": '"revoked"'}, "standalone is for mode=standalone"),
     ({"sidecar.settings": '{"locks.poll_cap": "1s"}'}, "a value of its own"),
     ({"sidecar.extraEnv": '[{"name": "LEASEHOLD_LOG_FORMAT", "value": "json"}]'}, "use sidecar.settings"),
 ]

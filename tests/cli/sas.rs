@@ -163,3 +163,31 @@ async fn s17_a_break_that_the_sas_does_not_permit_says_so_and_breaks_nothing() {
     }
     assert_eq!(sidecar.lock("job").await["state"], "held");
 }
+
+#[tokio::test]
+async fn s20_doctor_says_when_a_signature_ends() {
+    let home = Home::new();
+    let settings = settings(&home, &Azurite::shared().sas_url_for("rwld"));
+    let (code, report) = doctor(&settings, &home).await;
+    let (status, text) = finding(&report, "signature");
+    assert_eq!((code, status.as_str()), (0, "good"), "{report}");
+    assert!(text.contains("ends in") && text.contains("2100-01-01T00:00:00Z"), "{text}");
+    // It has ended, so that the service takes it no more: both are said.
+    let soon = Azurite::shared().sas_url_for("rwld").replace("2100-01-01", "2026-01-01");
+    let (_, report) = doctor(&self::settings(&home, &soon), &home).await;
+    let (status, text) = finding(&report, "signature");
+    assert_eq!(status, "warning", "{report}");
+    assert!(text.contains("ended at 2026-01-01T00:00:00Z"), "{text}");
+}
+
+#[tokio::test]
+async fn s20_a_signature_for_another_container_is_refused_with_both_names() {
+    let home = Home::new();
+    let url = "https://one.blob.core.windows.net/other?sr=c&sv=2025-11-05&sig=c2VjcmV0";
+    let settings = settings(&home, url);
+    let (code, report) = doctor(&settings, &home).await;
+    let (status, text) = finding(&report, "configuration");
+    assert_eq!((code, status.as_str()), (78, "bad"), "{report}");
+    assert!(text.contains("\\\"other\\\"") && text.contains("\\\"sas\\\""), "{text}");
+    assert!(!report.to_string().contains("c2VjcmV0"), "{report}");
+}

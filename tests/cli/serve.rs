@@ -22,16 +22,20 @@ async fn print_config_shows_where_values_come_from_and_no_secret() {
 #[tokio::test]
 async fn mistakes_end_in_one_clear_message_and_78() {
     let home = Home::new();
-    let secret = ["serve", "--set", "store.azure.account_key=c2VjcmV0"];
-    let misspelt = ["serve", "--set", "locks.lease_durration=30s"];
-    let open = ["serve", "--set", "listen.tcp=0.0.0.0:0"];
+    let secret = &["serve", "--set", "store.azure.account_key=c2VjcmV0"][..];
+    let misspelt = &["serve", "--set", "locks.lease_durration=30s"][..];
+    let open = &["serve", "--set", "listen.tcp=0.0.0.0:0"][..];
+    std::fs::write(home.path("tokens"), "token").unwrap();
+    let tokens = format!("listen.token_file={}", home.path("tokens").display());
+    let plain = &["serve", "--set", "listen.tcp=0.0.0.0:0", "--set", tokens.as_str()][..];
     for (words, hint) in [
         (secret, "process list"),
         (misspelt, "did you mean locks.lease_duration?"),
         (open, "listen.insecure"),
+        (plain, "tokens would be sent in plain text"),
         (open, "store.embedded.remote_callers"),
     ] {
-        let ended = home.leasehold(&words).await;
+        let ended = home.leasehold(words).await;
         assert_eq!(ended.code, 78, "{ended:?}");
         assert!(ended.stderr.contains(hint) && !ended.stderr.contains("c2VjcmV0"), "{ended:?}");
     }
@@ -208,4 +212,25 @@ async fn s13_a_release_goes_through_though_a_connection_is_full_of_holds() {
     let released = released.expect("the release does not stand in line").unwrap();
     assert_eq!(released.outcome.as_str(), "RELEASED");
     assert!(third.await.unwrap().is_valid());
+}
+
+#[tokio::test]
+async fn s20_an_address_that_is_not_safe_is_warned_about_at_each_start() {
+    let tokens = |home: &Home| {
+        std::fs::write(home.path("tokens"), "token").unwrap();
+        format!("listen.token_file={}", home.path("tokens").display())
+    };
+    for (with_tokens, said) in [(true, "in plain text"), (false, "every client that reaches")] {
+        let home = Home::new();
+        let tokens = tokens(&home);
+        let mut settings = vec!["store.kind=memory", "listen.insecure=true"];
+        settings.push("listen.tcp=0.0.0.0:0");
+        if with_tokens {
+            settings.push(&tokens);
+        }
+        let sidecar = Sidecar::start_in(home, &settings).await;
+        let log = std::fs::read_to_string(sidecar.home.path("sidecar.log")).unwrap();
+        let warned = log.lines().filter(|line| line.contains("WARN") && line.contains(said));
+        assert_eq!(warned.count(), 1, "{log}");
+    }
 }

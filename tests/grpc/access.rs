@@ -278,6 +278,7 @@ async fn callers_are_recognised_by_the_names_in_their_certificates() {
         certificate: write(folder.path(), "c", &certificate),
         key: write(folder.path(), "k", &key),
         client_ca: Some(write(folder.path(), "ca", &issuer.pem())),
+        crl: None,
         reload_interval: RELOAD_INTERVAL,
     };
     let names = ["cn:orders", "dns:orders.shop.svc", "uri:spiffe://c/ns/shop/sa/orders"];

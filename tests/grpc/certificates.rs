@@ -70,6 +70,7 @@ pub(crate) async fn serve(sidecar: &Sidecar, issuer: &Issuer, clients: Option<&I
         certificate: write(folder.path(), "certificate", &certificate),
         key: write(folder.path(), "key", &key),
         client_ca: clients.map(|issuer| write(folder.path(), "clients", &issuer.pem())),
+        crl: None,
         reload_interval: RELOAD_INTERVAL,
     };
     let server = Server::bind(settings(tls)).await.unwrap();
@@ -151,6 +152,7 @@ async fn files_that_are_no_certificates_are_told_at_the_start() {
         certificate: path("c", &certificate),
         key: path("k", &key),
         client_ca: None,
+        crl: None,
         reload_interval: RELOAD_INTERVAL,
     };
     Server::bind(settings(good())).await.unwrap();
@@ -160,6 +162,14 @@ async fn files_that_are_no_certificates_are_told_at_the_start() {
         (Tls { key: path("other", &other_key), ..good() }, "listen.tls.certificate"),
         (Tls { key: folder.path().join("missing"), ..good() }, "listen.tls.key"),
         (Tls { client_ca: Some(folder.path().join("gone")), ..good() }, "listen.tls.client_ca"),
+        (
+            Tls {
+                client_ca: Some(path("c", &certificate)),
+                crl: Some(path("l", "no list")),
+                ..good()
+            },
+            "listen.tls.crl",
+        ),
     ];
     for (tls, key) in cases {
         let error = Server::bind(settings(tls.clone())).await.unwrap_err().to_string();
@@ -181,6 +191,7 @@ async fn files_that_are_replaced_are_used_for_new_connections_and_old_ones_go_on
             certificate: write(folder.path(), "tls.crt", &certificate),
             key: write(folder.path(), "tls.key", &key),
             client_ca: Some(write(folder.path(), "ca.crt", &issuer.pem())),
+            crl: None,
             reload_interval: Duration::from_millis(5),
         }
     };
@@ -308,6 +319,114 @@ async fn a_connection_ends_when_its_client_s_certificate_expires() {
     resolved(with_certificate(rcgen::date_time_ymd(4_001, 1, 1))).await.unwrap();
 }
 
+/// Signed by `issuer`: what it has revoked.
+fn revoking(issuer: &Issuer, serials: &[u64]) -> String {
+    let revoked = serials.iter().map(|serial| rcgen::RevokedCertParams {
+        serial_number: (*serial).into(),
+        revocation_time: rcgen::date_time_ymd(2026, 1, 1),
+        reason_code: None,
+        invalidity_date: None,
+    });
+    let list = rcgen::CertificateRevocationListParams {
+        this_update: rcgen::date_time_ymd(2026, 1, 1),
+        next_update: rcgen::date_time_ymd(2100, 1, 1),
+        crl_number: 1_u64.into(),
+        issuing_distribution_point: None,
+        revoked_certs: revoked.collect(),
+        key_identifier_method: rcgen::KeyIdMethod::Sha256,
+    };
+    list.signed_by(issuer).unwrap().pem().unwrap()
+}
+
+/// A server that looks at its files often, its files, and the authorities of its own certificate and of clients'.
+struct Revoking {
+    folder: tempfile::TempDir,
+    servers: Issuer,
+    clients: Issuer,
+    endpoint: String,
+    looked: tokio::sync::watch::Receiver<Option<UnixMillis>>,
+}
+
+impl Revoking {
+    async fn serve(sidecar: &Sidecar) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (servers, clients) = (authority(), authority());
+        let (certificate, key) = issued(&servers);
+        let tls = Tls {
+            certificate: write(folder.path(), "tls.crt", &certificate),
+            key: write(folder.path(), "tls.key", &key),
+            client_ca: Some(write(folder.path(), "ca.crt", &clients.pem())),
+            crl: Some(write(folder.path(), "ca.crl", &revoking(&clients, &[]))),
+            reload_interval: Duration::from_millis(5),
+        };
+        let server = Server::bind(settings(tls)).await.unwrap();
+        let endpoint = server.endpoints().remove(0);
+        let looked = server.certificate_not_after().unwrap();
+        tokio::spawn(server.run(sidecar.coordinator.clone(), LIMITS, CancellationToken::new()));
+        Self { folder, servers, clients, endpoint, looked }
+    }
+
+    /// Writes a file, and waits until the server uses it.
+    async fn install(&mut self, name: &str, text: &str) {
+        self.looked.mark_unchanged();
+        write(self.folder.path(), name, text);
+        let used = tokio::time::timeout(Duration::from_secs(60), self.looked.changed());
+        used.await.expect("the files are looked at").unwrap();
+    }
+
+    /// A client with a certificate by `issuer` of this number.
+    fn client(&self, issuer: &Issuer, serial: u64) -> ClientBuilder {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.serial_number = Some(serial.into());
+        let (certificate, key) = issued_as(issuer, params);
+        let tls = ClientTls::new(self.servers.pem()).with_certificate(certificate, key);
+        Client::builder(&self.endpoint).tls(tls)
+    }
+}
+
+/// Its connection ends without a release, as that of a client whose certificate has expired.
+#[tokio::test]
+async fn s20_a_client_whose_certificate_is_revoked_is_refused_and_its_connection_ended() {
+    use leasehold_client::proto::lease_service_client::LeaseServiceClient;
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut server = Revoking::serve(&sidecar).await;
+    let with = |server: &Revoking, serial| server.client(&server.clients, serial);
+    let mut one = LeaseServiceClient::new(with(&server, 7).channel().await.unwrap());
+    let mut two = LeaseServiceClient::new(with(&server, 8).channel().await.unwrap());
+    let resolve = || ResolvePathRequest { key: Some(key("nightly")) };
+    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
+    let mut stream = one.hold_lease(start).await.unwrap().into_inner();
+    stream.message().await.unwrap().unwrap();
+    two.resolve_path(resolve()).await.unwrap();
+
+    let list = revoking(&server.clients, &[7]);
+    server.install("ca.crl", &list).await;
+    one.resolve_path(resolve()).await.unwrap_err();
+    stream.message().await.unwrap_err();
+    let record = sidecar.record("nightly").await;
+    assert!(record.held_here, "the end of the connection releases nothing: {record:?}");
+    assert!(resolved(with(&server, 7)).await.is_err());
+    two.resolve_path(resolve()).await.expect("another client's connection goes on");
+    resolved(with(&server, 9)).await.unwrap();
+}
+
+#[tokio::test]
+async fn s20_of_an_authority_without_a_list_nobody_knows_what_it_revoked() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut server = Revoking::serve(&sidecar).await;
+    let unlisted = authority();
+    let both = format!("{}{}", server.clients.pem(), unlisted.pem());
+    server.install("ca.crt", &both).await;
+    assert!(resolved(server.client(&unlisted, 1)).await.is_err());
+    resolved(server.client(&server.clients, 1)).await.unwrap();
+    let lists = format!("{}{}", revoking(&server.clients, &[]), revoking(&unlisted, &[2]));
+    server.install("ca.crl", &lists).await;
+    resolved(server.client(&unlisted, 1)).await.unwrap();
+    assert!(resolved(server.client(&unlisted, 2)).await.is_err());
+}
+
 /// A client that goes on sending reads why it was refused, and not only that the connection was reset.
 #[tokio::test]
 async fn a_client_that_is_refused_is_told_why() {
@@ -353,6 +472,7 @@ async fn what_clients_are_given_is_a_name_that_they_can_connect_to() {
             certificate: write(folder.path(), "c", &certificate),
             key: write(folder.path(), "k", &key),
             client_ca: None,
+            crl: None,
             reload_interval: RELOAD_INTERVAL,
         };
         assert_eq!(endpoint(Some(tls)).await, expected);

@@ -40,8 +40,8 @@ fn without_hashes(source: &Source) -> Vec<String> {
     let text = source.text.replace("\\\n", " ");
     let installs = text.lines().filter(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let installs =
-            words.windows(2).any(|pair| pair[0].ends_with("pip") && pair[1] == "install");
+        let mut pairs = words.iter().zip(words.iter().skip(1));
+        let installs = pairs.any(|(one, next)| one.ends_with("pip") && *next == "install");
         let by_file = words.iter().any(|word| ["-r", "--requirement"].contains(word));
         installs && by_file && !words.contains(&"--require-hashes")
     });

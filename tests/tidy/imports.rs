@@ -30,7 +30,7 @@ const MODULES: [Module; 17] = [
     ("config", &["access", "lock", "host_id", "store", "telemetry", "text"]),
     ("telemetry", &["coordinator", "store", "lock", "time"]),
     // Schedule and timetable: values of schedules, as the page shows them.
-    ("admin", &["coordinator", "telemetry", "lock", "schedule", "time", "timetable"]),
+    ("admin", &["access", "coordinator", "telemetry", "lock", "schedule", "time", "timetable"]),
     ("testing", &["store", "lock", "time"]),
 ];
 

@@ -236,6 +236,9 @@ http://127.0.0.1:{{ .Values.listen.port }}
 {{- $server := dict "name" $tls.existingSecret "items" (list (dict "key" "tls.crt" "path" "tls.crt") (dict "key" "tls.key" "path" "tls.key")) -}}
 {{- $ca := dict "name" (default $tls.existingSecret $tls.clientCaSecret) "items" (list (dict "key" "ca.crt" "path" "ca.crt")) -}}
 {{- $sources := list (dict "secret" $server) (dict "secret" $ca) -}}
+{{- with $tls.crlSecret -}}
+{{- $sources = append $sources (dict "secret" (dict "name" . "items" (list (dict "key" "ca.crl" "path" "ca.crl")))) -}}
+{{- end -}}
 {{- $volumes = append $volumes (dict "name" "leasehold-tls" "projected" (dict "defaultMode" 288 "sources" $sources)) -}}
 {{- end -}}
 {{- toYaml $volumes -}}

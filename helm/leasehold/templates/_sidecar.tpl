@@ -46,6 +46,7 @@
 {{- $_ := set $s "listen.tls.certificate" "/etc/leasehold/tls/tls.crt" -}}
 {{- $_ := set $s "listen.tls.key" "/etc/leasehold/tls/tls.key" -}}
 {{- $_ := set $s "listen.tls.client_ca" "/etc/leasehold/tls/ca.crt" -}}
+{{- if $v.standalone.tls.crlSecret }}{{ $_ := set $s "listen.tls.crl" "/etc/leasehold/tls/ca.crl" }}{{ end -}}
 {{- else -}}
 {{- $_ := set $s "listen.tcp" (ternary (printf "127.0.0.1:%d" (int $v.listen.port)) "" (eq $v.listen.kind "tcp")) -}}
 {{- end -}}
@@ -77,6 +78,15 @@
   valueFrom:
     fieldRef:
       fieldPath: metadata.name
+{{- with .Values.telemetry.traces.headersSecret }}
+{{- if .name }}
+- name: LEASEHOLD_TELEMETRY_TRACES_HEADERS
+  valueFrom:
+    secretKeyRef:
+      name: {{ .name | quote }}
+      key: {{ .key | quote }}
+{{- end }}
+{{- end }}
 {{- include "leasehold.settingsEnv" (dict "context" . "prefixes" (list "")) }}
 {{- end -}}
 

@@ -208,7 +208,7 @@ said by values.schema.json. Every template that installs something includes it.
 {{- if or .Values.app.installProgram.enabled .Values.serviceAccount.automountToken -}}
 {{- $p = append $p "app.installProgram and serviceAccount.automountToken are for your application's pod, and mode=standalone runs none: leave them out" -}}
 {{- end -}}
-{{- else if or $s.tls.existingSecret $s.tls.clientCaSecret $s.testClientSecret -}}
+{{- else if or $s.tls.existingSecret $s.tls.clientCaSecret $s.tls.crlSecret $s.testClientSecret -}}
 {{- $p = append $p (printf "standalone is for mode=standalone, and the mode is %s" .Values.mode) -}}
 {{- end -}}
 {{- toYaml $p -}}
@@ -254,16 +254,33 @@ said by values.schema.json. Every template that installs something includes it.
 {{- $p := list -}}
 {{- $secret := list "store.azure.connection_string" "store.azure.sas_url" "store.azure.account_key" "store.azure.client_secret" -}}
 {{- $made := include "leasehold.settings" . | fromYaml -}}
-{{- range $name, $_ := .Values.sidecar.settings -}}
+{{- range $name, $value := .Values.sidecar.settings -}}
 {{- if has $name $secret -}}
 {{- $p = append $p (printf "sidecar.settings has %s, a secret, which everybody who may read the pod would see: use store.azure.existingSecret" $name) -}}
+{{- else if eq $name "telemetry.traces.headers" -}}
+{{- $p = append $p "sidecar.settings has telemetry.traces.headers, a secret, which everybody who may read the pod would see: use telemetry.traces.headersSecret" -}}
 {{- else if hasKey $made $name -}}
 {{- $p = append $p (printf "sidecar.settings has %s, for which the chart has a value of its own: use that" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.telemetry.traces.headersSecret -}}
+{{- if and (or .name .key) (not (and .name .key)) -}}
+{{- $p = append $p "telemetry.traces.headersSecret needs name and key" -}}
+{{- end -}}
+{{- if and .name (not $.Values.telemetry.traces.endpoint) -}}
+{{- $p = append $p "telemetry.traces.headersSecret has no effect without telemetry.traces.endpoint" -}}
 {{- end -}}
 {{- end -}}
 {{- range .Values.sidecar.extraEnv -}}
 {{- if hasPrefix "LEASEHOLD_" .name -}}
 {{- $p = append $p (printf "sidecar.extraEnv has %s: use sidecar.settings" .name) -}}
+{{- end -}}
+{{- $value := .value | default "" -}}
+{{- if and $value (regexMatch "^OTEL_EXPORTER_OTLP_.*HEADERS$|^OTEL_EXPORTER_OTLP_HEADERS$" .name) -}}
+{{- $p = append $p (printf "sidecar.extraEnv has the value of %s, a secret, which everybody who may read the pod would see: use telemetry.traces.headersSecret" .name) -}}
+{{- end -}}
+{{- if and (hasPrefix "OTEL_EXPORTER_OTLP_" .name) (hasSuffix "ENDPOINT" .name) (contains "@" $value) -}}
+{{- $p = append $p (printf "sidecar.extraEnv has %s with a user or password in it, which the sidecar does not use: use telemetry.traces.headersSecret" .name) -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $p -}}

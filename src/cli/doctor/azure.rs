@@ -1,9 +1,11 @@
 //! What is special about a storage account.
 
 use super::report::{Finding, Report};
+use crate::cli::signature;
 use crate::lock::Container;
 use crate::store::StoreError;
 use crate::store::azure::{AzureStore, BlobHistory};
+use crate::time::UnixMillis;
 
 /// Looks at which kind of account it is, and at what it keeps that locks do not need.
 pub(super) async fn examine(account: &AzureStore, container: &Container, report: &mut Report) {
@@ -18,6 +20,26 @@ pub(super) async fn examine(account: &AzureStore, container: &Container, report:
         Err(error) => {
             let advice = "no lock depends on it; old versions and deleted blobs cost money";
             report.add(Finding::warning("blob versions", error.chain(), advice));
+        }
+    }
+}
+
+/// Looks at when the shared access signature ends, if there is one: whether or not the service takes it.
+pub(super) fn examine_signature(account: &AzureStore, now: UnixMillis, report: &mut Report) {
+    if let Some(end) = *account.signature_end().borrow() {
+        report.add(of_signature(end, now));
+    }
+}
+
+fn of_signature(end: UnixMillis, now: UnixMillis) -> Finding {
+    let check = "signature";
+    let detail = format!("the shared access signature {}", signature::text(end, now));
+    match signature::notice(end, now) {
+        None => Finding::good(check, detail),
+        Some(_) => {
+            let advice = "when it ends, every hold is lost: create another one (docs/azure.md); a sidecar that reads it from a \
+                          file uses the new one without a restart";
+            Finding::warning(check, detail, advice)
         }
     }
 }
@@ -84,6 +106,21 @@ mod tests {
     }
 
     const NONE: BlobHistory = BlobHistory { versions: false, deleted: None, deleted_days: None };
+
+    #[test]
+    fn the_end_of_a_signature_is_told_and_warned_about_when_it_is_near() {
+        let now = UnixMillis(1_800_000_000_000);
+        for (days, status, wanted) in [(30, "good", "ends in 30days"), (6, "warning", "6days")] {
+            let found = shown(&of_signature(UnixMillis(now.0 + days * 86_400_000), now));
+            assert_eq!(found["status"], status);
+            assert!(found["detail"].as_str().unwrap().contains(wanted), "{found}");
+        }
+        let found = shown(&of_signature(now, now));
+        assert!(
+            found["detail"].as_str().unwrap().contains("ended at 2027-01-15T08:00:00Z"),
+            "{found}"
+        );
+    }
 
     #[test]
     fn the_kind_of_account_is_told_and_never_stands_in_the_way() {

@@ -10,7 +10,7 @@ mod report;
 mod store;
 
 use super::connection::{ConfigArgs, EndpointArgs, init_quiet_logs};
-use super::engine;
+use super::engine::{self, Opened};
 use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
 use crate::config::{Config, Store};
@@ -76,20 +76,22 @@ async fn examine(config: &Config, sidecar: Option<EndpointArgs>, report: &mut Re
         file::examine(path, report);
     }
     match opened {
-        Ok((opened, place)) => {
+        Ok(Opened { store: opened, place, account }) => {
             report.add(Finding::good(
                 "store",
                 format!("{place}, container {}", config.paths.container),
             ));
+            if let Some(account) = &account {
+                azure::examine_signature(account, clock.wall(), report);
+            }
             store::examine(opened.as_ref(), clock.as_ref(), config, &identity, report).await;
             if let Some(sidecar) = sidecar
                 && report.exit() == Exit::Success
             {
                 exclusion::examine(connect(&sidecar).await, opened.as_ref(), report).await;
             }
-            if let Store::Azure(settings) = &config.store
+            if let Some(account) = account
                 && report.exit() == Exit::Success
-                && let Ok(account) = engine::open_azure(settings, &clock)
             {
                 azure::examine(&account, &config.paths.container, report).await;
             }

@@ -90,7 +90,7 @@ fn an_empty_log_filter_is_a_mistake() {
 #[test]
 fn rules_guard_an_address_that_others_reach() {
     load(
-        "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'\n\
+        "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'\nlisten.tls = { certificate = 'c', key = 'k' }\n\
          access = [{ token_file = 'a', rights = ['read'] }]",
     );
 }

@@ -97,6 +97,12 @@ const ROWS: &[Row] = &[
     ("listen.tls.certificate", "listen.tls.key = 'k'\n", "'a'", "'b'"),
     ("listen.tls.key", "listen.tls.certificate = 'c'\n", "'a'", "'b'"),
     ("listen.tls.client_ca", TLS, "'a'", "'b'"),
+    (
+        "listen.tls.crl",
+        "listen.tls.certificate = 'c'\nlisten.tls.key = 'k'\nlisten.tls.client_ca = 'ca'\n",
+        "'a'",
+        "'b'",
+    ),
     ("listen.token_file", "", "'a'", "'b'"),
     ("listen.insecure", "", "true", "false"),
     ("listen.direct", "", "true", "false"),

@@ -32,6 +32,18 @@ fn what_does_not_go_together_is_refused() {
             "store.kind = 'memory'\nlisten.tcp = '10.0.0.1:1'\nlisten.tls.certificate = 'c'\nlisten.tls.key = 'k'",
             "can be reached from other machines",
         ),
+        (
+            "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'\nlisten.token_file = '/tokens'",
+            "tokens would be sent in plain text",
+        ),
+        (
+            "store.kind = 'memory'\nlisten.tcp = '[::]:1'\n[[access]]\ntoken_file = '/t'\nrights = ['read']",
+            "listen.insecure = true",
+        ),
+        (
+            "listen.tls = { certificate = 'c', key = 'k', crl = 'crl' }",
+            "no client has to present one: set listen.tls.client_ca",
+        ),
         ("listen.tls.certificate = 'c'", "listen.tls.key is missing: TLS needs"),
         (
             "listen.tls.certificate = 'missing'\nlisten.tls.key = 'k'",
@@ -76,7 +88,10 @@ fn what_is_enough_is_accepted() {
         "listen.tcp = ''\nlisten.unix = '/run/leasehold.sock'",
         "store.embedded.remote_callers = true\nlisten.tcp = '0.0.0.0:1'\nlisten.insecure = true",
         "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'\nlisten.insecure = true",
-        "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'\nlisten.token_file = '/tokens'",
+        "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'\nlisten.token_file = '/tokens'\nlisten.insecure = true",
+        "listen.token_file = '/tokens'",
+        "store.kind = 'memory'\n[listen]\ntcp = '0.0.0.0:1'\ntoken_file = '/t'\ntls = { certificate = 'c', key = 'k' }",
+        "listen.tls = { certificate = 'c', key = 'k', client_ca = 'ca', crl = 'crl' }",
         "store.kind = 'memory'\n[listen]\ntcp = '0.0.0.0:1'\ntls = { certificate = 'c', key = 'k', client_ca = 'ca' }",
         "listen.tcp = '127.3.2.1:1'",
         "listen.tcp = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'",
@@ -209,4 +224,26 @@ fn a_workload_identity_finds_what_its_webhook_sets() {
     let managed = sign_in("sign_in = 'managed_identity'\naccount = 'abc'", &variables);
     let expected = AzureCredential::ManagedIdentity { client_id: None };
     assert_eq!(managed.credential, expected, "foreign variables choose nothing");
+}
+
+#[test]
+fn what_strangers_can_do_at_an_address_is_known() {
+    let exposure = |file: &str| {
+        let config = load(&format!("store.kind = 'memory'\nlisten.insecure = true\n{file}"));
+        config.listen.exposure(&config.access)
+    };
+    let tls = "listen.tls = { certificate = 'c', key = 'k' }";
+    for (file, expected) in [
+        ("listen.tcp = '127.0.0.1:1'".to_owned(), None),
+        ("listen.tcp = '127.0.0.1:1'\nlisten.token_file = '/t'".to_owned(), None),
+        ("listen.tcp = '0.0.0.0:1'".to_owned(), Some(Exposure::Everybody)),
+        (format!("listen.tcp = '0.0.0.0:1'\n{tls}"), Some(Exposure::Everybody)),
+        (
+            "listen.tcp = '0.0.0.0:1'\nlisten.token_file = '/t'".to_owned(),
+            Some(Exposure::PlainText),
+        ),
+        (format!("listen.tcp = '0.0.0.0:1'\nlisten.token_file = '/t'\n{tls}"), None),
+    ] {
+        assert_eq!(exposure(&file), expected, "{file}");
+    }
 }

@@ -190,7 +190,7 @@ impl AzureStore {
         path: &LockPath,
     ) -> Result<Option<(BreakNote, ETag)>, StoreError> {
         let name = note_name(path.name());
-        let blob = self.clients.lease.blob_client(path.container(), &name);
+        let blob = self.clients().lease.blob_client(path.container(), &name);
         let watch = self.containers.watch(path.container());
         let read = async {
             let answer = blob.get_properties(None).await?;
@@ -226,7 +226,7 @@ impl AzureStore {
             ..BlockBlobClientUploadOptions::default()
         };
         let name = note_name(path.name());
-        let blob = self.clients.admin.blob_client(path.container(), &name).block_blob_client();
+        let blob = self.clients().admin.blob_client(path.container(), &name).block_blob_client();
         let written = async {
             let written = blob.upload(RequestContent::from(Vec::new()), Some(options)).await?;
             answer::etag(written.raw_response.headers())
@@ -252,7 +252,7 @@ impl AzureStore {
             if_match: version.map(answer::condition),
             ..BlobClientDeleteOptions::default()
         };
-        let blob = self.clients.lease.blob_client(path.container(), &name);
+        let blob = self.clients().lease.blob_client(path.container(), &name);
         let deleted = blob.delete(Some(options)).await;
         if let Err(failure) = deleted.map_err(Failure::from)
             && !matches!(failure.code(), "BlobNotFound" | "ContainerNotFound" | "ConditionNotMet")

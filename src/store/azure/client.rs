@@ -37,8 +37,6 @@ pub(super) struct Clients {
     /// For listing, and for notes that are written.
     pub(super) admin: BlobServiceClient,
     pub(super) sign_in: SignedIn,
-    /// The account's host, for errors.
-    pub(super) host: String,
 }
 
 /// How the clients sign their requests, as far as errors speak of it.
@@ -51,11 +49,7 @@ pub(super) enum SignedIn {
 
 impl fmt::Debug for Clients {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Clients")
-            .field("host", &self.host)
-            .field("sign_in", &self.sign_in)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Clients").field("sign_in", &self.sign_in).finish_non_exhaustive()
     }
 }
 
@@ -66,7 +60,6 @@ impl Clients {
         clock: &Arc<dyn Clock>,
         network: &Network,
     ) -> Result<Self, AzureSettingsError> {
-        let host = access.endpoint.host_str().unwrap_or_default().to_owned();
         let mut builder = Builder {
             endpoint: access.endpoint,
             version: version.to_owned(),
@@ -87,7 +80,6 @@ impl Clients {
             lease: builder.build(RetryOptions::none(), network.client(LEASE_TIMEOUT)?)?,
             admin: builder.build(retry, network.client(ADMIN_TIMEOUT)?)?,
             sign_in,
-            host,
         })
     }
 }

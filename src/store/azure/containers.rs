@@ -129,7 +129,7 @@ impl AzureStore {
         if !self.create_container {
             return Err(missing(container));
         }
-        let client = self.clients.lease.blob_container_client(container);
+        let client = self.clients().lease.blob_container_client(container);
         let Err(failure) = client.create(None).await else { return Ok(true) };
         let failure = Failure::from(failure);
         if failure.code() == "ContainerAlreadyExists" {

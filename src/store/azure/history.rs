@@ -28,7 +28,7 @@ impl AzureStore {
     /// # Errors
     /// When that blob cannot be written.
     pub async fn blob_history(&self, container: &Container) -> Result<BlobHistory, StoreError> {
-        let blob = self.clients.admin.blob_client(container.as_str(), TRIAL);
+        let blob = self.clients().admin.blob_client(container.as_str(), TRIAL);
         let written = blob.block_blob_client().upload(RequestContent::from(Vec::new()), None).await;
         let versions = written
             .map_err(|failure| self.error(Request::Create, Failure::from(failure)))?
@@ -38,7 +38,7 @@ impl AzureStore {
         let deleted = blob.delete(None).await;
         let answered = deleted.ok().and_then(|answer| is_kept(answer.headers()));
         // Data roles may not read the account's settings; keys may.
-        let policy = self.clients.admin.get_properties(None).await.ok();
+        let policy = self.clients().admin.get_properties(None).await.ok();
         let policy = policy.and_then(|answer| answer.into_model().ok()?.delete_retention_policy);
         let enabled = policy.as_ref().and_then(|policy| policy.enabled);
         Ok(BlobHistory {

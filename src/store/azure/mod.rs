@@ -20,6 +20,7 @@ mod history;
 mod listing;
 mod namespace;
 mod plan;
+mod renewed_sign_in;
 mod sas;
 mod second_try;
 mod settings;
@@ -29,7 +30,7 @@ mod token_source;
 mod transport;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use azure_core::http::RequestContent;
@@ -38,6 +39,7 @@ use azure_storage_blob::models::{
     BlobClientAcquireLeaseOptions, BlobClientReleaseLeaseOptions, BlobClientRenewLeaseOptions,
     BlobClientSetMetadataOptions, BlockBlobClientUploadOptions,
 };
+use tokio::sync::watch;
 
 use self::client::Clients;
 use self::containers::{Containers, Watch};
@@ -51,7 +53,7 @@ use super::{
     Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath, TimerPath};
-use crate::time::Clock;
+use crate::time::{Clock, UnixMillis};
 
 #[cfg(feature = "testing")]
 pub(crate) use connection_string::{EMULATOR_ACCOUNT, EMULATOR_KEY};
@@ -64,7 +66,12 @@ pub use settings::{AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_A
 /// Names of fields come back in lower case, but for WebJobs' `FunctionInstance`. Must be used in a tokio runtime.
 #[derive(Debug)]
 pub struct AzureStore {
-    clients: Clients,
+    /// Replaced when other credentials are used.
+    clients: RwLock<Arc<Clients>>,
+    /// The host of the account's blob service, and the path below it where the account is not in the host's name.
+    account: (String, String),
+    network: Network,
+    signature_end: watch::Sender<Option<UnixMillis>>,
     create_container: bool,
     containers: Containers,
     clock: Arc<dyn Clock>,
@@ -101,27 +108,39 @@ impl AzureStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, AzureSettingsError> {
         let access = Access::from_settings(settings, &clock, network)?;
+        access.check_begun(clock.wall())?;
+        let account = access.account();
+        let signature_end = watch::Sender::new(access.signature_end());
         let clients = Clients::new(access, &settings.api_version, &clock, network)?;
-        let create_container = settings.create_container;
-        Ok(Self { clients, create_container, containers: Containers::default(), clock })
+        Ok(Self {
+            clients: RwLock::new(Arc::new(clients)),
+            account,
+            network: network.clone(),
+            signature_end,
+            create_container: settings.create_container,
+            containers: Containers::default(),
+            clock,
+        })
     }
 
     /// The host of the account's blob service, to show to people.
     #[must_use]
     pub fn host(&self) -> &str {
-        &self.clients.host
+        &self.account.0
+    }
+
+    fn clients(&self) -> Arc<Clients> {
+        Arc::clone(&self.clients.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn blob(&self, path: &LockPath) -> BlobClient {
-        self.clients.lease.blob_client(path.container(), path.name())
+        self.clients().lease.blob_client(path.container(), path.name())
     }
 
     fn error(&self, request: Request, failure: impl Into<Failure>) -> StoreError {
-        let account = Account {
-            host: &self.clients.host,
-            sign_in: &self.clients.sign_in,
-            wall: self.clock.wall(),
-        };
+        let clients = self.clients();
+        let account =
+            Account { host: self.host(), sign_in: &clients.sign_in, wall: self.clock.wall() };
         failure.into().into_store_error(request, &account)
     }
 
@@ -303,7 +322,7 @@ impl LeaseStore for AzureStore {
     }
 
     async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
-        let container = self.clients.admin.blob_container_client(request.container.as_str());
+        let container = self.clients().admin.blob_container_client(request.container.as_str());
         match listing::list_plans(&container, &request).await {
             Ok(listing) => Ok(listing),
             Err(failure) if failure.code() == "ContainerNotFound" => Ok(PlanListing::default()),
@@ -329,7 +348,7 @@ impl LeaseStore for AzureStore {
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {
-        let container = self.clients.admin.blob_container_client(request.container.as_str());
+        let container = self.clients().admin.blob_container_client(request.container.as_str());
         match listing::list(&container, &request).await {
             Ok(listing) => Ok(listing),
             Err(failure) if failure.code() == "ContainerNotFound" => {
@@ -346,7 +365,7 @@ impl LeaseStore for AzureStore {
     /// Reads a blob that is never there: the answer tells whether its container is.
     async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
         const NOTHING: &str = "leasehold-breaks/check";
-        let blob = self.clients.lease.blob_client(container.as_str(), NOTHING);
+        let blob = self.clients().lease.blob_client(container.as_str(), NOTHING);
         let watch = self.containers.watch(container.as_str());
         let answer = blob.get_properties(None).await.map_err(Failure::from);
         self.note(watch, &answer);

@@ -35,7 +35,7 @@ impl AzureStore {
     /// # Errors
     /// When the service cannot be asked, or not with these credentials.
     pub async fn is_hierarchical(&self, container: &Container) -> Result<Option<bool>, StoreError> {
-        let client = self.clients.admin.blob_container_client(container.as_str());
+        let client = self.clients().admin.blob_container_client(container.as_str());
         let answer = client.get_account_info(None).await;
         let answer = answer.map_err(|failure| self.error(Request::ReadAccount, failure))?;
         Ok(answer.headers().get_optional_str(&IS_HIERARCHICAL).map(is_true))

@@ -19,7 +19,7 @@ pub(super) const FOLDER: &str = "leasehold-plans/";
 
 impl AzureStore {
     fn plan_blob(&self, path: &LockPath) -> BlobClient {
-        self.clients.lease.blob_client(path.container(), &beside::name_in(FOLDER, path.name()))
+        self.clients().lease.blob_client(path.container(), &beside::name_in(FOLDER, path.name()))
     }
 
     /// [`LeaseStore::read_plan`](crate::store::LeaseStore::read_plan).

@@ -8,6 +8,18 @@ use azure_core::time::parse_rfc3339;
 use super::settings::{AzureSettingsError, parse_endpoint};
 use crate::time::UnixMillis;
 
+/// Milliseconds by which clocks may differ: then the service refuses what else is signed, too.
+const CLOCKS_DIFFER: u64 = 15 * 60 * 1_000;
+
+/// The container that the URL of a SAS is for, if that is one container.
+pub(super) fn container_of(text: &str) -> Option<String> {
+    let url = Url::parse(text.trim()).ok()?;
+    let is_of_container = value(&url, "sr").as_deref() == Some("c");
+    let path = url.path().trim_end_matches('/');
+    let name = path.rsplit('/').next().filter(|name| is_of_container && !name.is_empty())?;
+    Some(name.to_owned())
+}
+
 /// What is known of a shared access signature. The signature itself is in the endpoint's query only.
 #[derive(Clone)]
 pub(super) struct Sas {
@@ -15,6 +27,8 @@ pub(super) struct Sas {
     pub(super) expires: Option<UnixMillis>,
     /// Its end as it was written, for people.
     pub(super) expires_text: String,
+    /// When it begins, if it says so, and that as it was written.
+    begins: Option<(UnixMillis, String)>,
 }
 
 impl fmt::Debug for Sas {
@@ -73,12 +87,20 @@ impl Sas {
             }
         }
         // A SAS by a stored access policy ends when that policy says, which only the service knows.
-        let text = value(url, "se").unwrap_or_default();
-        let expires = parse_rfc3339(&text)
-            .ok()
-            .and_then(|end| u64::try_from(end.unix_timestamp()).ok())
-            .map(|seconds| UnixMillis(seconds.saturating_mul(1_000)));
-        Ok(Self { expires_text: if expires.is_some() { text } else { String::new() }, expires })
+        let moment = |name| {
+            let text = value(url, name)?;
+            let at = u64::try_from(parse_rfc3339(&text).ok()?.unix_timestamp()).ok()?;
+            Some((UnixMillis(at.saturating_mul(1_000)), text))
+        };
+        let (expires, expires_text) = moment("se").unzip();
+        let expires_text = expires_text.unwrap_or_default();
+        Ok(Self { expires, expires_text, begins: moment("st") })
+    }
+
+    /// When it begins as it was written, if that is after `now`, by more than clocks may differ.
+    pub(super) fn begins_after(&self, now: UnixMillis) -> Option<&str> {
+        let (begins, text) = self.begins.as_ref()?;
+        (begins.0 > now.0.saturating_add(CLOCKS_DIFFER)).then_some(text.as_str())
     }
 
     /// Whether it has ended at `now`.

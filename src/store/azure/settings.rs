@@ -3,17 +3,18 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use azure_core::http::Url;
 
 use super::certificate::Certificate;
 use super::connection_string;
-use super::sas::Sas;
+use super::sas::{self, Sas};
 use super::shared_key::SharedKey;
 use super::token_source::TokenSource;
 use super::transport::Network;
 use crate::store::Secret;
-use crate::time::Clock;
+use crate::time::{Clock, UnixMillis};
 
 /// The REST version that is asked for by default: one that real storage and the Azurite emulator 3.35 know.
 pub const DEFAULT_API_VERSION: &str = "2025-11-05";
@@ -48,6 +49,23 @@ impl AzureSettings {
             create_container: false,
             api_version: DEFAULT_API_VERSION.to_owned(),
             authority_host: None,
+        }
+    }
+}
+
+impl AzureCredential {
+    /// The one container that it is for, if it names one.
+    #[must_use]
+    pub fn container(&self) -> Option<String> {
+        match self {
+            Self::SasUrl(url) => sas::container_of(url.expose()),
+            Self::ConnectionString(_)
+            | Self::AccountKey(_)
+            | Self::WorkloadIdentity { .. }
+            | Self::ManagedIdentity { .. }
+            | Self::ClientSecret { .. }
+            | Self::ClientCertificate { .. }
+            | Self::AzureCli { .. } => None,
         }
     }
 }
@@ -145,6 +163,28 @@ pub enum AzureSettingsError {
         /// What is wrong.
         problem: String,
     },
+    /// A shared access signature is not valid yet.
+    #[error(
+        "the shared access signature begins at {begins}, and it is {now} here: create one that is valid now, or correct this \
+         machine's clock"
+    )]
+    NotBegun {
+        /// Its beginning, as it was written.
+        begins: String,
+        /// This machine's wall clock.
+        now: String,
+    },
+    /// Other credentials are for another account.
+    #[error(
+        "it is for the account at {other}, and the locks of this sidecar are at {own}: correct it, or restart all sidecars \
+         that share the locks"
+    )]
+    AnotherAccount {
+        /// The account's host and path.
+        other: String,
+        /// Those that this sidecar has had since its start.
+        own: String,
+    },
     /// No HTTP client can be made, for want of trusted certificates perhaps.
     #[error("cannot create an HTTP client: {problem}")]
     HttpClient {
@@ -179,6 +219,34 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
+    /// The account, by the host of its blob service and the path below that.
+    pub(super) fn account(&self) -> (String, String) {
+        let host = self.endpoint.host_str().unwrap_or_default().to_owned();
+        (host, self.endpoint.path().to_owned())
+    }
+
+    /// When the signature ends, if there is one that says so.
+    pub(super) const fn signature_end(&self) -> Option<UnixMillis> {
+        match &self.sign_in {
+            SignIn::Sas(sas) => sas.expires,
+            SignIn::Key(_) | SignIn::Token(_) => None,
+        }
+    }
+
+    /// Refuses a signature that begins after `now`.
+    pub(super) fn check_begun(&self, now: UnixMillis) -> Result<(), AzureSettingsError> {
+        let begins = match &self.sign_in {
+            SignIn::Sas(sas) => sas.begins_after(now),
+            SignIn::Key(_) | SignIn::Token(_) => None,
+        };
+        let Some(begins) = begins else { return Ok(()) };
+        let wall = UNIX_EPOCH + Duration::from_secs(now.seconds());
+        Err(AzureSettingsError::NotBegun {
+            begins: begins.to_owned(),
+            now: humantime::format_rfc3339_seconds(wall).to_string(),
+        })
+    }
+
     /// Checks the settings.
     pub(super) fn from_settings(
         settings: &AzureSettings,

@@ -15,7 +15,7 @@ use crate::store::{StoreError, StoredTimer, TimerRead, TimerWritten};
 
 impl AzureStore {
     fn timer_blob(&self, timer: &TimerPath) -> BlobClient {
-        self.clients.lease.blob_client(timer.container.as_str(), &timer.name())
+        self.clients().lease.blob_client(timer.container.as_str(), &timer.name())
     }
 
     /// [`LeaseStore::read_timer`](crate::store::LeaseStore::read_timer).

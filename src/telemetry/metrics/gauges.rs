@@ -11,6 +11,11 @@ use crate::coordinator::{Coordinator, StoreStatus};
 use crate::time::UnixMillis;
 
 impl Metrics {
+    /// Shows when the shared access signature of the store ends. The first one counts: there is one store.
+    pub fn follow_signature(&self, end: watch::Receiver<Option<UnixMillis>>) {
+        let _ = self.inner.signature.set(end);
+    }
+
     /// Shows when the TLS certificate that is served expires. The first one counts: there is one server.
     pub fn follow_certificate(&self, not_after: watch::Receiver<Option<UnixMillis>>) {
         let _ = self.inner.certificate.set(not_after);
@@ -56,8 +61,13 @@ impl Metrics {
         families.store_requests_waiting.set(whole(pace.waiting));
         families.store_rate_limit.set(pace.rate.unwrap_or(f64::NAN));
         families.draining.set(i64::from(gauges.draining));
-        let not_after = self.inner.certificate.get().and_then(|not_after| *not_after.borrow());
-        let not_after = not_after.map(|end| Duration::from_secs(end.seconds()).as_secs_f64());
-        families.certificate_not_after.set(not_after.unwrap_or(f64::NAN));
+        families.certificate_not_after.set(end_of(self.inner.certificate.get()));
+        families.signature_not_after.set(end_of(self.inner.signature.get()));
     }
+}
+
+/// Seconds since the Unix epoch; not a number where nothing ends.
+fn end_of(followed: Option<&watch::Receiver<Option<UnixMillis>>>) -> f64 {
+    let end = followed.and_then(|end| *end.borrow());
+    end.map_or(f64::NAN, |end| Duration::from_secs(end.seconds()).as_secs_f64())
 }
