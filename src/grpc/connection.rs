@@ -2,13 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tonic::Request;
 use tonic::transport::server::Connected;
 
@@ -70,6 +70,8 @@ struct State {
     closed: AtomicBool,
     reset: AtomicBool,
     gone: AtomicBool,
+    /// For those who wait for its end.
+    ended: Notify,
 }
 
 /// How a stream that ended before its last event came to its end, as its connection shows it.
@@ -172,10 +174,21 @@ impl<S> Connection<S> {
 impl Drop for End {
     fn drop(&mut self) {
         self.peer.close_reason.0.gone.store(true, Ordering::Relaxed);
+        self.peer.close_reason.0.ended.notify_waiters();
     }
 }
 
 impl CloseReason {
+    /// Completes when the connection has ended.
+    pub(super) async fn ended(&self) {
+        let mut ended = pin!(self.0.ended.notified());
+        // From here on the end is not missed.
+        ended.as_mut().enable();
+        if !self.0.gone.load(Ordering::Relaxed) {
+            ended.await;
+        }
+    }
+
     /// How a stream on this connection ended that ended now.
     pub(super) fn ending(&self) -> Ending {
         let is_so = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
@@ -285,8 +298,15 @@ mod tests {
         let close_reason = connection.connect_info().close_reason;
         drop(client);
         assert_eq!(connection.read(&mut [0; 8]).await.unwrap(), 0);
+        let waits = tokio::spawn({
+            let close_reason = close_reason.clone();
+            async move { close_reason.ended().await }
+        });
+        tokio::task::yield_now().await;
         drop(connection);
         assert_eq!(close_reason.ending(), Ending::Closed);
+        waits.await.unwrap();
+        close_reason.ended().await;
     }
 
     #[tokio::test]

@@ -35,6 +35,18 @@ impl LifeLine {
         }
     }
 
+    /// Completes when the connection has ended, if its client is on this kernel: then it is gone, or has closed it. Not where
+    /// something may be in between.
+    pub(super) async fn client_gone(&self) {
+        if self.trust != Trust::Local {
+            return std::future::pending().await;
+        }
+        self.close_reason.ended().await;
+        if !self.shows_that_the_client_released() {
+            std::future::pending().await
+        }
+    }
+
     /// Whether a stream that ended was ended by its client: cancelled, or closed with its connection. Otherwise the
     /// client may still rely on its hold.
     pub(super) fn shows_that_the_client_released(&self) -> bool {

@@ -1,6 +1,7 @@
 //! What streams that hold locks share: their end is a word of the client's, or it is none (S14).
 
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tonic::Status;
 
@@ -22,7 +23,13 @@ pub(super) trait Holding: Send + 'static {
 
     /// It ended in a way that does not show that the client knows.
     fn disconnected(self);
+
+    /// Its client has closed it after the last event: it knows that its hold is over.
+    fn closed_by_client(self);
 }
+
+/// No holder believes for longer in a hold that it was told to be lost.
+const BELIEVED: Duration = Duration::from_secs(61);
 
 impl Holding for HoldStream {
     type Event = HoldEvent;
@@ -33,6 +40,10 @@ impl Holding for HoldStream {
 
     fn disconnected(self) {
         Self::disconnected(self);
+    }
+
+    fn closed_by_client(self) {
+        Self::closed_by_client(self);
     }
 }
 
@@ -46,6 +57,9 @@ impl Holding for ScheduleStream {
     fn disconnected(self) {
         Self::disconnected(self);
     }
+
+    /// A subscription goes on after the loss of a run.
+    fn closed_by_client(self) {}
 }
 
 /// Such a stream, and its life line: dropped before its last event, it asks its connection why.
@@ -81,6 +95,20 @@ impl<S: Holding> LifeStream<S> {
     /// The last event has come: the end of the stream says no more.
     pub(super) fn finish(&mut self) {
         self.stream = None;
+    }
+
+    /// The last event says that the hold is lost. Its client may not have read that yet; once its socket on this machine is
+    /// closed by its side, nobody is left that may not know (S13, S14).
+    pub(super) fn finish_lost(&mut self) {
+        let (Some(stream), Some(life_line)) = (self.stream.take(), self.life_line.clone()) else {
+            return;
+        };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            if tokio::time::timeout(BELIEVED, life_line.client_gone()).await.is_ok() {
+                stream.closed_by_client();
+            }
+        });
     }
 }
 

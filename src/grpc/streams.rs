@@ -96,7 +96,7 @@ impl HoldEvents {
                 return Err(status::settled());
             }
             HoldEvent::Lost { reason, detail, break_note } => {
-                self.hold.finish();
+                self.hold.finish_lost();
                 Event::Lost(proto::Lost {
                     reason: answer::loss_reason(reason).into(),
                     detail,

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use leasehold::grpc::{Server, Settings, TcpSettings, UnixSettings};
+use leasehold::time::Clock as _;
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
 use leasehold_client::proto::{
-    AcquireLeaseRequest, Grant, HoldLeaseRequest, HoldLeaseResponse, Resume,
+    AcquireLeaseRequest, Grant, HoldLeaseRequest, HoldLeaseResponse, Resume, SaveCheckpointRequest,
     hold_lease_request::Start,
 };
 use tokio::net::{TcpListener, TcpStream};
@@ -194,6 +195,42 @@ async fn s14_a_local_client_that_is_gone_gives_the_lock_back_at_once() {
             while sidecar.coordinator.gauges().waiters == 0 {
                 tokio::task::yield_now().await;
             }
+            drop(dying);
+            drop(stream);
+        };
+        tokio::time::timeout(PATIENCE, async { tokio::join!(waiting, dies) }).await.unwrap();
+    }
+}
+
+/// It was told that its hold is lost, and its process ends before anybody knows whether it has read that.
+#[tokio::test]
+async fn s13_a_local_client_that_was_told_lost_and_is_gone_frees_the_lock() {
+    for unix in [false, true] {
+        let account = Account::new();
+        let sidecar = account.sidecar();
+        let running = on_either(&sidecar, unix).await;
+        let dying = connect(&running.endpoint).await;
+        let mut stream = start(&dying, &[HERE], Start::Spec(spec("nightly"))).await.unwrap();
+        let grant = granted(&mut stream).await;
+        // Another tool, which leaves no note; a save meets that at once.
+        let path = grant.lock_path.parse().unwrap();
+        let now = account.clock.now();
+        account.store.locks().break_without_note(&path, Duration::ZERO, now).unwrap();
+        let save = SaveCheckpointRequest {
+            lease_id: grant.lease_id.clone(),
+            generation: grant.generation,
+            value: b"row 7".to_vec(),
+        };
+        sidecar.client.clone().save_checkpoint(save).await.unwrap_err();
+        let mut patient = spec("nightly");
+        patient.wait = seconds(60);
+        let waiting = sidecar.acquire(patient);
+        let dies = async {
+            while sidecar.coordinator.gauges().waiters == 0 {
+                tokio::task::yield_now().await;
+            }
+            let told = crate::rig::next(&mut stream).await;
+            assert!(matches!(told, crate::rig::Event::Lost(_)), "{told:?}");
             drop(dying);
             drop(stream);
         };
