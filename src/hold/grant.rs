@@ -55,6 +55,7 @@ impl Hold {
             phase: Phase::Active,
             notice: None,
             saving: None,
+            record_at: None,
         };
         self.tell_granted(held, false, output);
     }
@@ -97,6 +98,7 @@ impl Hold {
             phase: Phase::Active,
             notice: None,
             saving: None,
+            record_at: None,
         };
         self.tell_granted(held, true, output);
     }

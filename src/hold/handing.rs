@@ -11,7 +11,7 @@ use super::granting::Leased;
 use super::held::{GracePeriod, Held, Phase};
 use super::output::Output;
 use super::releasing::{Released, Releasing};
-use super::saving::{Saving, end_saves};
+use super::saving::{RECORDED_AFTER, Saving, end_saves};
 use super::{Handed, Hold, Known, State};
 use crate::time::Instant;
 
@@ -88,6 +88,7 @@ impl Hold {
         keep: Option<Duration>,
         output: &mut Output,
     ) {
+        held.drop_recording();
         match held.phase {
             // S26: the saves first, then the release.
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) if held.is_saving() => {
@@ -307,6 +308,7 @@ impl Hold {
         held.believed_until = output.now;
         held.settled_at = None;
         held.phase = Phase::Active;
+        held.record_at = Some(output.now + RECORDED_AFTER);
         let (acquired_at, terms) = (held.acquired_at, Arc::clone(&held.terms));
         self.memory.handed = Some(Box::new(Handed { token, acquired_at, terms }));
         // Who gave the lock back has ended its belief, and is told so before the next one has it.

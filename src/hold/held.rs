@@ -50,6 +50,8 @@ pub(super) struct Held {
     pub(super) notice: Option<Box<Notice>>,
     /// Its checkpoints on their way to the store (S26).
     pub(super) saving: Option<Box<Saving>>,
+    /// When the record is to be written: it is of the grant before, from which the lock was handed on (S10).
+    pub(super) record_at: Option<Instant>,
 }
 
 /// What the store's clock showed, and when that was heard: it had surely passed by then (T7).
@@ -98,6 +100,18 @@ pub struct Holding {
     pub renewed_at: UnixMillis,
 }
 
+/// The generation in a record beside that of a hold, if the record is this hold's. It may yet be of the grant before, from which
+/// the lock was handed on (S10); but where the former holder has resumed from that one, this hold is lost (S16).
+pub(super) fn compare(
+    (lease_id, token, generation): (LeaseId, FencingToken, u64),
+    record: &Record,
+) -> Option<Ordering> {
+    let stored = record.token.filter(|_| record.lease == Some(lease_id.fingerprint()))?;
+    let compared = record.generation.cmp(&generation);
+    let is_former = compared == Ordering::Greater && stored < token;
+    (stored.epoch() == token.epoch() && !is_former).then_some(compared)
+}
+
 impl Held {
     pub(super) fn valid_until(&self) -> Instant {
         let until = self.bounds.limit(self.renewal.valid_until());
@@ -111,10 +125,7 @@ impl Held {
 
     /// The generation in the record beside the hold's, if it is still the record of this hold (S5, S16).
     pub(super) fn compare(&self, record: &Record) -> Option<Ordering> {
-        let epoch = record.token.map(FencingToken::epoch);
-        let same_hold =
-            record.lease == Some(self.lease_id.fingerprint()) && epoch == Some(self.token.epoch());
-        same_hold.then(|| record.generation.cmp(&self.generation))
+        compare((self.lease_id, self.token, self.generation), record)
     }
 
     /// The validity to tell now. What was told once is not taken back: nobody else gets the lock before (S13).

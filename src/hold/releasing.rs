@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::action::{Action, LossReason, NotConfirmed};
 use super::event::{CallerId, Failure, Request, StoreFailure, Stored};
-use super::held::Held;
+use super::held::{Held, compare};
 use super::output::Output;
 use super::validity::{cut_off, margin, over_at};
 use super::{Flight, Hold, State};
@@ -113,11 +113,9 @@ impl Releasing {
     /// The generation in the record beside the hold's, if it is still the record of this lease and of its token: without
     /// that it is this hold's no more (S5).
     fn compare(&self, stored: &Stored) -> Option<Ordering> {
-        let record = Record::from_fields(&stored.fields);
         let hold = self.hold.as_ref()?;
-        let same_hold = record.lease == Some(self.lease_id.fingerprint())
-            && record.token.map(FencingToken::epoch) == Some(hold.token.epoch());
-        same_hold.then(|| record.generation.cmp(&hold.generation))
+        let record = Record::from_fields(&stored.fields);
+        compare((self.lease_id, hold.token, hold.generation), &record)
     }
 }
 

@@ -12,9 +12,17 @@ use super::validity::valid_until;
 use crate::lock::{Fields, LeaseId, Record};
 use crate::time::Instant;
 
-/// The record with the next generation of its hold (S16).
+/// The record with the next generation of its hold (S16); of its grant, if it was of the one before (S10).
 pub(super) fn next_generation(fields: Fields, resume: &Resume, write: String) -> Fields {
-    let record = Record::from_fields(&fields);
+    let mut record = Record::from_fields(&fields);
+    if record.token != Some(resume.token) {
+        let ours = &resume.terms.record;
+        record.token = Some(resume.token);
+        record.acquired_at = Some(resume.acquired_at);
+        record.holder.clone_from(&ours.holder);
+        record.host_type.clone_from(&ours.host_type);
+        record.labels.clone_from(&ours.labels);
+    }
     let generation = record.generation.max(1) + 1;
     // The hold is had here from now on (S34).
     let sidecar = Arc::clone(&resume.terms.record.sidecar);
@@ -77,10 +85,11 @@ impl Releasing {
 }
 
 impl Resume {
-    /// Whether the record is still that of the client's hold (S16); why not.
+    /// Whether the record is still that of the client's hold (S16); why not. The hold may have been handed on to the client just
+    /// before, so that the record is yet of the grant that ended then (S10).
     pub(super) fn check(&self, record: &Record) -> Result<(), &'static str> {
-        let same_epoch = record.token.is_some_and(|token| token.epoch() == self.token.epoch());
-        if !same_epoch || record.lease != Some(self.lease_id.fingerprint()) {
+        let stored = record.token.filter(|_| record.lease == Some(self.lease_id.fingerprint()));
+        if !stored.is_some_and(|token| token.epoch() == self.token.epoch() && token <= self.token) {
             return Err("the lock has been granted to another since");
         }
         let repeated = !self.attempt.is_empty() && record.attempt == self.attempt;

@@ -142,6 +142,8 @@ impl Hold {
         let Some(known) = known.filter(|_| resume.generation == held.generation || repeated) else {
             return Some(resume);
         };
+        resume.terms = Arc::clone(&held.terms);
+        resume.acquired_at = held.acquired_at;
         let step = Step::Write {
             renewed: held.renewal.good_sent(),
             if_match: known.etag(),
@@ -154,8 +156,6 @@ impl Hold {
         resume.believed_until = held.told_until;
         let believed_until = held.believed_until;
         let store_clock = held.store_clock;
-        resume.terms = Arc::clone(&held.terms);
-        resume.acquired_at = held.acquired_at;
         let bounds = held.bounds.clone();
         let lease_duration = held.renewal.lease_duration();
         for request in held.renewal.unanswered().collect::<Vec<_>>() {

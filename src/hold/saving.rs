@@ -20,6 +20,8 @@ use beginning::Asker;
 
 /// The shortest time between two saves of a lock, except with a release (S26).
 const BETWEEN_SAVES: Duration = Duration::from_secs(1);
+/// How long a hold must last that was handed on, until the record is written of it (S10).
+pub(super) const RECORDED_AFTER: Duration = Duration::from_secs(1);
 
 /// The saves of one hold.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +61,8 @@ struct Writing {
     flight: Flight,
     /// A try may have been done, or may yet be.
     uncertain: bool,
+    /// It brings the record up to the hold, and nothing else (S10).
+    only_records: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +108,13 @@ impl Saving {
     fn due(&self, last: bool) -> Option<Instant> {
         let begun_at = self.begun_at?;
         Some(if last { begun_at } else { begun_at + BETWEEN_SAVES })
+    }
+
+    /// Forgets a write that only brings the record up to the hold, and surely was not done: nobody waits for it.
+    fn drop_recording(&mut self) {
+        if !self.may_be_done() {
+            self.under_way.take_if(|writing| writing.only_records);
+        }
     }
 
     /// The record is to be written though nobody has anything to save: it is reserved (S33).
@@ -166,15 +177,43 @@ impl Held {
     }
 
     pub(super) fn saving_timeout(&self) -> Option<Instant> {
-        let saving = self.saving.as_ref()?;
         let last = matches!(self.phase, Phase::LastSave { .. });
-        saving.poll_timeout(last, self.renewing_until())
+        let renewing = self.renewing_until();
+        let saves = self.saving.as_ref().and_then(|saving| saving.poll_timeout(last, renewing));
+        saves.or_else(|| {
+            let due = self.saving.as_ref().and_then(|saving| saving.due(last));
+            self.records_at().map(|at| at.max(renewing.or(due).unwrap_or(at)))
+        })
+    }
+
+    /// When the record is to be written because it is of the grant before (S10). A hold that is over needs that no more.
+    pub(super) const fn records_at(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => self.record_at,
+            Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::Kept { .. }
+            | Phase::GracePeriod(_) => None,
+        }
+    }
+
+    /// The hold ends: its record need not be written any more, if that is not under way.
+    pub(super) fn drop_recording(&mut self) {
+        if let Some(saving) = &mut self.saving {
+            saving.drop_recording();
+        }
     }
 
     /// Until when a save waits for a renewal, or for the read after one.
     fn renewing_until(&self) -> Option<Instant> {
         let settling = self.settling.as_ref().map(|settling| settling.at());
         self.renewal.waits_until().into_iter().chain(settling).max()
+    }
+
+    /// Whether the write that is under way only brings the record up to the hold.
+    fn only_records(&self) -> bool {
+        let writing = self.saving.as_ref().and_then(|saving| saving.under_way.as_ref());
+        writing.is_some_and(|writing| writing.only_records)
     }
 
     /// Whether the answer to this read may show the record as it was before the last save.
@@ -208,6 +247,10 @@ impl Hold {
         let last = matches!(held.phase, Phase::LastSave { .. });
         let renewing = held.renewing_until().is_some();
         let renewal_due = held.is_renewed() && held.renewal.is_due(output.now);
+        let records = held.records_at().is_some_and(|at| output.now >= at);
+        if records {
+            held.saving.get_or_insert_default();
+        }
         let Some(saving) = &mut held.saving else { return };
         if let Some(writing) = &mut saving.under_way {
             if !writing.flight.is_over(output.now) {
@@ -225,9 +268,13 @@ impl Hold {
             }
             return;
         }
-        let due = saving.due(last).is_some_and(|due| output.now >= due);
+        let due = saving.due(last).is_none_or(|due| output.now >= due);
         let may_begin = due && !renewing && !renewal_due;
-        if may_begin && let Some(save) = saving.next.take() {
+        let save = saving
+            .next
+            .take_if(|_| may_begin)
+            .or_else(|| (may_begin && records).then(Save::default));
+        if let Some(save) = save {
             self.begin_save(held, save, output);
         }
     }
@@ -307,6 +354,7 @@ impl Hold {
         if let Some(saving) = &mut held.saving {
             saving.newest = Some(Request(self.requests));
         }
+        held.record_at = None;
         Self::tell_done(&mut held, output);
         self.after_save(held, output);
     }
@@ -325,6 +373,10 @@ impl Hold {
             && let Some(writing) = saving.under_way.take()
         {
             tell_saved(&writing.ids, &SaveOutcome::NotSaved(failure.clone()), output);
+        }
+        if let Some(at) = &mut held.record_at {
+            let delay = self.backoff(failure, held.renewal.lease_duration());
+            *at = (*at).max(output.now + delay);
         }
         self.after_save(held, output);
     }

@@ -67,7 +67,8 @@ impl Hold {
         let (ids, nothing) = save.apply(&mut fields, held.token, store_time);
         tell_saved(&nothing, &SaveOutcome::Nothing, output);
         let reserved = held.reservation(self.settings.poll_cap, output.now);
-        if ids.is_empty() && reserved.is_none() {
+        let only_records = ids.is_empty() && reserved.is_none();
+        if only_records && held.records_at().is_none_or(|at| output.now < at) {
             return;
         }
         let left = changed(&stored, &fields);
@@ -92,6 +93,7 @@ impl Hold {
             step: Step::Write,
             flight: Flight::Sent { request, until: output.now + timeout },
             uncertain: false,
+            only_records,
         };
         output.push(writing.request(request, held.lease_id, timeout));
         let saving = held.saving.get_or_insert_default();

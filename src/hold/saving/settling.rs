@@ -51,6 +51,10 @@ impl Hold {
                 self.learn(stored, output.now);
                 self.saved(held, output);
             }
+            Some(Ordering::Equal) if held.only_records() => {
+                self.learn(stored, output.now);
+                self.record_again(held, output);
+            }
             // S16: it went on elsewhere, or another has the lock: what the record has of this save was done before.
             Some(Ordering::Greater) => {
                 Self::tell_found(&mut held, (done, compared), &stored, output);
@@ -61,6 +65,15 @@ impl Hold {
                 self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
             }
         }
+    }
+
+    /// S10: nothing is lost with a write that only brings the record up to the hold: it is repeated over what stands there.
+    fn record_again(&mut self, mut held: Box<Held>, output: &mut Output) {
+        if let Some(saving) = &mut held.saving {
+            saving.under_way = None;
+            saving.newest = Some(Request(self.requests));
+        }
+        self.after_save(held, output);
     }
 
     fn is_done(held: &Held, record: &Record, stored: &Stored) -> bool {

@@ -6,6 +6,7 @@ mod crossing;
 mod ending;
 mod fairness;
 mod hand_over;
+mod handed_on;
 mod leaving;
 /// What the tests are about: they are run a second time through a pool of one (`src/pool/tests`).
 mod machine {
