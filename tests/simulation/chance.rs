@@ -41,6 +41,8 @@ pub(crate) enum About {
     Save,
     /// A lock is broken, now or with a delay (S17, S22).
     Break,
+    /// A client that has released resumes all the same (S16).
+    Ghost,
 }
 
 /// A choice that went against the good course of things.

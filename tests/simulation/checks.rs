@@ -57,6 +57,8 @@ pub(crate) struct Checks {
     pub(crate) hand_overs: HandOvers,
     pub(crate) notices: Notices,
     pub(crate) counters: Counters,
+    /// Those that resumed after they had released, and when one was served (S16).
+    pub(crate) ghosts: BTreeMap<CallerId, Option<Duration>>,
     mode: Mode,
     /// Leases that were asked for.
     proposed: BTreeSet<(usize, LeaseId)>,
@@ -90,6 +92,7 @@ impl Checks {
             hand_overs: HandOvers::default(),
             notices: Notices::default(),
             counters: Counters::default(),
+            ghosts: BTreeMap::new(),
             mode,
             proposed: BTreeSet::new(),
             newest_grant: Duration::ZERO,
@@ -146,7 +149,7 @@ impl Checks {
         self.judge(judged);
         let judged = self.counters.sent(look, action, state);
         self.judge(judged);
-        if self.promises.sent(look, action) {
+        if self.promises.sent(look, action, state) {
             self.idle.sent(action, look.now);
         }
         self.truth.sent(sidecar, action);

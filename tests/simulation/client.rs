@@ -384,6 +384,9 @@ impl World {
         let (mut random, _) = self.next_act(index);
         let asks = random.chance(self.plan.releases()) || saves;
         let keeps = self.bug == Some(Bug::BelievesUntilReleased) && asks;
+        if asks {
+            self.perhaps_haunt(index);
+        }
         if !keeps {
             self.trace_end(index, false);
         }

@@ -9,6 +9,7 @@ use leasehold::store::BreakPeriod;
 use leasehold::time::{Instant, UnixMillis};
 
 use crate::client::Message;
+use crate::ghosts::Ghost;
 
 /// What reaches a sidecar.
 #[derive(Debug)]
@@ -107,6 +108,12 @@ pub(crate) enum Delivery {
         client: usize,
         caller: CallerId,
         saves: bool,
+    },
+    /// A client that has released resumes all the same.
+    Haunts {
+        sidecar: usize,
+        caller: CallerId,
+        ghost: Box<Ghost>,
     },
     /// The break of a lock, for which its record has been read, reaches the store.
     Breaks(Break),

@@ -27,7 +27,7 @@ const LEASE: u64 = 60;
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl World {
-    fn calm(seed: u64, sidecars: usize, bug: Option<Bug>) -> Self {
+    pub(crate) fn calm(seed: u64, sidecars: usize, bug: Option<Bug>) -> Self {
         let plan = Plan::calm(Mode::Nothing);
         let chance = Chance::new(seed, None);
         let mut world = Self::with(chance, (plan, sidecars, SETTINGS), bug, Story::default());
@@ -36,7 +36,7 @@ impl World {
     }
 
     /// A client at a sidecar of its own machine, which acts as `loops` says.
-    fn looper(&mut self, sidecar: usize, wait: Duration, loops: Loop) -> usize {
+    pub(crate) fn looper(&mut self, sidecar: usize, wait: Duration, loops: Loop) -> usize {
         let index = self.clients.len();
         self.arrive((sidecar, sidecar), plain_terms(LEASE, wait));
         self.clients[index].loops = Some(loops);
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    fn run_for(&mut self, span: Duration) -> Result<(), String> {
+    pub(crate) fn run_for(&mut self, span: Duration) -> Result<(), String> {
         self.run_until(self.now + span);
         self.checks.violation.clone().map_or(Ok(()), Err)
     }
@@ -206,6 +206,7 @@ pub(crate) fn find(bug: Bug) -> Option<String> {
         let costs = || requests_an_hour(seed, true, Some(bug)).err();
         let ahead = || tokens_keep_up(seed, Some(bug)).err();
         let moved = || moved_machine(seed, Some(bug)).err();
-        starves.or_else(moved).or_else(costs).or_else(ahead)
+        let late = || crate::ghosts::find(seed, bug);
+        starves.or_else(late).or_else(moved).or_else(costs).or_else(ahead)
     })
 }

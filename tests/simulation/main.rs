@@ -42,6 +42,7 @@ mod counters;
 mod due;
 mod exhaustive;
 mod found;
+mod ghosts;
 mod hand_over;
 mod idle;
 mod kept;
@@ -269,6 +270,17 @@ fn s5_tokens_keep_up_with_the_clock() {
 fn s3_a_pause_that_no_clock_counted_is_found() {
     for seed in 0..LONG {
         println!("believed {:?} longer", long::moved_machine(seed, None).unwrap());
+    }
+}
+
+#[test]
+fn s10_s16_s17_what_comes_late_of_a_former_holder_ends_no_hold_that_has_lasted() {
+    for seed in 0..LONG {
+        for late in ghosts::DELAYS.map(Duration::from_millis) {
+            let both = ghosts::former_resumes(seed, late, None).unwrap();
+            ghosts::late_break(seed, late, None).unwrap();
+            println!("{late:?} after the hand-off: both believed for {both:?}");
+        }
     }
 }
 

@@ -81,7 +81,9 @@ impl World {
         (number, heard): (u64, bool),
         sent: Duration,
     ) {
+        let before = self.storage.token(self.now);
         let event = self.storage.apply(action, self.now, &mut self.checks.truth);
+        self.check_written(before, (action, &event));
         self.note_overruled();
         if let Some(violation) = self.storage.violation.take() {
             self.checks.fail(violation);

@@ -38,6 +38,8 @@ pub(crate) struct Crossing {
     pub(crate) saves: bool,
     /// How often what happens is a break (S22).
     pub(crate) breaks: u16,
+    /// Clients that have released resume all the same (S16).
+    pub(crate) ghosts: bool,
 }
 
 /// How a schedule is: rates in thousandths.
@@ -72,9 +74,10 @@ impl Crossing {
         let saves = everything && chance.of(About::Plan, 6, SAVES).below(2) == 0;
         let breaks = everything && chance.of(About::Plan, 7, SAVES).below(3) == 0;
         let breaks = if breaks { 600 } else { 0 };
+        let ghosts = everything && chance.of(About::Plan, 8, SAVES).below(3) == 0;
         let mut random = chance.of(About::Plan, 3, 10);
         if random.below(3) > 0 {
-            return Self { hand_overs, repeats, saves, breaks, ..Self::default() };
+            return Self { hand_overs, repeats, saves, breaks, ghosts, ..Self::default() };
         }
         let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
         let (moves, late_writes, slow_answers) = (rate(3) > 0, rate(400), rate(400));
@@ -83,7 +86,7 @@ impl Crossing {
             Mode::Clocks => Self { store_clock, ..Self::default() },
             Mode::Everything | Mode::Nothing => {
                 let rates = Self { late_writes, slow_answers, store_clock, ..Self::default() };
-                Self { moves, hand_overs, repeats, saves, breaks, ..rates }
+                Self { moves, hand_overs, repeats, saves, breaks, ghosts, ..rates }
             }
         }
     }
@@ -161,6 +164,7 @@ impl Plan {
                 repeats: false,
                 saves: false,
                 breaks: 0,
+                ghosts: false,
             },
         }
     }

@@ -119,6 +119,10 @@ pub(crate) enum Bug {
     BreaksWithoutMatch,
     /// A break that meets a changed record is tried again, whosever that is (S17).
     BreaksWhatChanged,
+    /// A hold that was handed on is never written to the record (S10).
+    HandOffNotRecorded,
+    /// A resume goes by the epoch of its token alone (S16).
+    ResumesByEpoch,
 }
 
 /// Where a bug is looked for.
@@ -190,6 +194,8 @@ impl Bug {
         Self::NoticeUnwatched,
         Self::BreaksWithoutMatch,
         Self::BreaksWhatChanged,
+        Self::HandOffNotRecorded,
+        Self::ResumesByEpoch,
     ];
 
     pub(crate) const fn hunt(self) -> Hunt {
@@ -197,6 +203,7 @@ impl Bug {
             Self::NoStandBackAlone
             | Self::EpochInSeconds
             | Self::SuspicionIgnored
+            | Self::HandOffNotRecorded
             | Self::MarkNeverAges => Hunt::Long,
             _ => Hunt::Chance,
         }

@@ -53,6 +53,8 @@ pub(crate) struct Promises {
     generations: BTreeMap<LeaseId, u64>,
     /// The resume that was written last (S16).
     attempts: BTreeMap<LeaseId, String>,
+    /// The writes of resumes, by their names: others write the record of a hold as it goes on.
+    resumes: BTreeSet<String>,
     /// Leases whose holders were told the end.
     over: BTreeSet<LeaseId>,
     /// Renewals that were answered after a newer one was sent (S2).
@@ -79,7 +81,12 @@ impl Promises {
     }
 
     /// Something is sent to the store: whether there is somebody for whom (S14).
-    pub(crate) fn sent(&mut self, look: Look, action: &Action) -> bool {
+    pub(crate) fn sent(&mut self, look: Look, action: &Action, state: &str) -> bool {
+        if let Action::SendWrite { fields, .. } = action
+            && state == "resuming"
+        {
+            self.resumes.insert(Record::from_fields(fields).write);
+        }
         let (request, lease_id) = match action {
             Action::SendAcquire { request, lease_id, .. }
             | Action::SendRenew { request, lease_id, .. } => (*request, *lease_id),
@@ -233,7 +240,11 @@ impl Promises {
         match action {
             Action::SendRenew { .. } | Action::SendRelease { .. } if look.former => Ok(()),
             Action::SendWrite { lease_id, fields, .. } => {
-                self.written(*lease_id, &Record::from_fields(fields).attempt)
+                let record = Record::from_fields(fields);
+                match self.resumes.contains(&record.write) {
+                    true => self.written(*lease_id, &record.attempt),
+                    false => Ok(()),
+                }
             }
             Action::SendRenew { request, lease_id, .. } => {
                 let key = (look.sidecar, *lease_id);

@@ -6,7 +6,7 @@ use leasehold::hold::{
     Action, Event, Failure, Hold, Look, NoteSeen, Request, SaveId, SaveOutcome, StoreFailure,
     Stored,
 };
-use leasehold::lock::{Checkpoint, ETag, FencingToken, LeaseId};
+use leasehold::lock::{Checkpoint, ETag, FencingToken, LeaseId, Record};
 
 use crate::ledger::checkpoint_of;
 use crate::planted::Bug;
@@ -27,6 +27,8 @@ pub(crate) struct Spoilt {
     /// What the latest failure of a save was.
     failure: Option<StoreFailure>,
     newest: Option<SaveId>,
+    /// The token that a client resumes with.
+    resumes: Option<FencingToken>,
 }
 
 impl Spoilt {
@@ -34,6 +36,13 @@ impl Spoilt {
     pub(crate) fn before(&mut self, bug: Bug, mut event: Event) -> Event {
         match (bug, &mut event) {
             (_, Event::SaveAsked { save, .. }) => self.newest = Some(save.id),
+            (_, Event::ResumeAsked { resume, .. }) => self.resumes = Some(resume.token),
+            (Bug::ResumesByEpoch, Event::ReadAnswered { answer: Ok(stored), .. }) => {
+                let epoch = Record::from_fields(&stored.fields).token.map(FencingToken::epoch);
+                if let Some(token) = self.resumes.filter(|token| Some(token.epoch()) == epoch) {
+                    stored.fields.insert("leasehold_token".to_owned(), token.to_string());
+                }
+            }
             (Bug::UnknownSaveHandedOn, Event::WriteAnswered { request, answer })
                 if self.is_save(*request) =>
             {
@@ -74,6 +83,14 @@ impl Spoilt {
     /// What the bug makes of an action: changed, or answered by an event without being done.
     pub(crate) fn behind(&mut self, bug: Bug, action: &mut Action, hold: &Hold) -> Option<Event> {
         match (bug, action) {
+            (Bug::HandOffNotRecorded, Action::SendWrite { request, if_match, .. })
+                if hold.holding().is_some_and(|holding| holding.token.hand_offs() > 0) =>
+            {
+                return Some(Event::WriteAnswered {
+                    request: *request,
+                    answer: Ok(if_match.clone()),
+                });
+            }
             (_, Action::SendWrite { request, fields, .. }) if hold.holding().is_some() => {
                 checkpoint_of(fields)?;
                 self.save = Some(*request);
@@ -88,6 +105,7 @@ impl Spoilt {
             }
             (_, Action::TellGranted { grant, .. }) => {
                 self.token = Some(grant.token);
+                self.resumes = None;
                 let is_handed_on = grant.token.hand_offs() > 0 && !grant.resumed;
                 let granted = grant.checkpoint.clone();
                 if bug == Bug::StaleHandOff && is_handed_on {

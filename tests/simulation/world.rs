@@ -201,6 +201,7 @@ impl World {
             Delivery::WallMoves(moves) => self.wall_moves(moves),
             Delivery::Mended => self.mend(),
             Delivery::Finishes { client, caller, saves } => self.finish(client, caller, saves),
+            Delivery::Haunts { sidecar, caller, ghost } => self.haunt(sidecar, caller, *ghost),
             Delivery::Breaks(broken) => self.break_lock(broken),
             Delivery::LoopsOn(client) => self.loop_on(client),
         }
@@ -306,6 +307,7 @@ impl World {
         let Some(action) = self.send(index, action) else { return };
         self.keep_grant(&action);
         self.check_resume(&action);
+        self.note_haunted(&action);
         self.check_hand_over(index, &action);
         self.checks.told(look, &action);
         self.check_unbroken(&action);
