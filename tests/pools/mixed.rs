@@ -6,7 +6,7 @@ use leasehold::hold::{
 use leasehold::lock::{CheckpointValue, Permit};
 use leasehold::pool::Action;
 
-use crate::rig::{ANN, BOB, CAT, DAN, Rig, permit, secs, terms};
+use crate::rig::{ANN, BOB, CAT, DAN, Rig, millis, permit, secs, terms};
 
 /// A fifth caller.
 const EVE: CallerId = CallerId(5);
@@ -141,7 +141,7 @@ fn s11_s30_a_permit_that_has_rested_is_handed_on_without_a_request() {
     rig.release(ANN);
     rig.serve();
     let requests = rig.requests();
-    rig.pass(secs(4));
+    rig.pass(millis(3_900));
     assert_eq!(rig.granted(CAT).0, rested);
     assert_eq!(rig.requests(), requests);
 }
