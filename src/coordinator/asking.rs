@@ -33,9 +33,9 @@ impl Task {
     }
 
     fn resume_token(&self, caller: &Caller) -> String {
-        let path = self.path_of(caller.permit);
+        let namespace = &self.shared.settings.host.namespace;
         let named = self.named(caller.id).map(Arc::as_ref);
-        resume_token::make(&path, caller, named, self.shared.clock.as_ref())
+        resume_token::make(namespace, caller, named, self.shared.clock.as_ref())
     }
 
     pub(super) fn validity(

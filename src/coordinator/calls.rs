@@ -99,6 +99,7 @@ pub(super) fn send(
         | Action::TellSaved { .. }
         | Action::TellDraining { .. }
         | Action::TellLost { .. }
+        | Action::TellResumeRefused { .. }
         | Action::TellReleased { .. }
         | Action::TellNotConfirmed { .. }
         | Action::ReportCollision { .. }

@@ -40,6 +40,7 @@ mod requests;
 mod resume_token;
 mod saves;
 mod schedules;
+mod seldom;
 mod shares;
 mod suspicion;
 mod task;
@@ -81,6 +82,7 @@ pub use schedules::{
     RunGrant, ScheduleChange, ScheduleEvent, ScheduleFigures, ScheduleInfo, SchedulePage,
     ScheduleStream, Standby, SubscribeRequest,
 };
+pub use seldom::Seldom;
 
 pub use trace::{
     Asked, HoldTrace, TraceContext, TraceEnd, TraceEvent, TraceHandle, TraceId, TraceLink,
@@ -160,6 +162,8 @@ struct Shared {
     shares: Shares,
     /// None unless somebody may look.
     journal: OnceLock<Journal>,
+    /// Anybody can have a resume refused (S16).
+    refused_resumes: Seldom,
     pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
@@ -195,6 +199,7 @@ impl Coordinator {
             schedules: Schedules::new(Arc::clone(&clock)),
             shares: Shares::default(),
             journal: OnceLock::new(),
+            refused_resumes: Seldom::default(),
             clock,
             observer,
             entropy,
@@ -238,13 +243,12 @@ impl Coordinator {
         Ok(HoldStream { events, presence })
     }
 
-    /// The lock that a resume token names.
+    /// The lock that a resume token names, by the key that it carries: a caller may do with that what it may do with the key.
     ///
     /// # Errors
     /// When the token is not one of ours.
-    pub fn resumed_path(&self, request: &ResumeRequest) -> Result<LockPath, CallError> {
-        let resumed = resume_token::read(request, self.shared.clock.as_ref())?;
-        self.shared.own(resumed.path)
+    pub fn resumed(&self, request: &ResumeRequest) -> Result<Target, CallError> {
+        Ok(self.shared.read_resume(request)?.target)
     }
 
     /// Resumes a hold whose stream broke (S16).
@@ -252,15 +256,15 @@ impl Coordinator {
     /// # Errors
     /// When the token is not one of ours, or the sidecar is shutting down.
     pub fn resume(&self, request: &ResumeRequest) -> Result<HoldStream, CallError> {
-        let mut resumed = resume_token::read(request, self.shared.clock.as_ref())?;
+        let mut resumed = self.shared.read_resume(request)?;
         resumed.set_sidecar(&self.shared.settings.sidecar);
-        let (path, permit) = self.shared.permit_of(&self.shared.own(resumed.path)?);
+        let (Target { path, host_id, .. }, permit) = (resumed.target, resumed.permit);
         let (sender, events) = unread::unread();
         let terms = Arc::clone(&resumed.resume.terms);
         let arrived = self.shared.clock.now();
         let trace = self.shared.observer.follow(&Asked {
             path: &path,
-            host_id: &resumed.host_id,
+            host_id: &host_id,
             holder: &terms.record.holder,
             permits: terms.permits(),
             arrived,
@@ -270,7 +274,7 @@ impl Coordinator {
         let caller = Caller {
             id: self.shared.next_caller(),
             lease_id: resumed.hold,
-            host_id: resumed.host_id,
+            host_id,
             terms,
             permit,
             sink: Sink::Stream(sender),

@@ -46,6 +46,8 @@ pub enum Observation {
         /// How long after it was due it was sent.
         lateness: Duration,
     },
+    /// A resume was refused: by what is stored the hold is not its caller's, or not any more (S16).
+    ResumeRefused,
     /// A hold came to be at risk (S9).
     AtRisk,
     /// A lock was found under another host type than the acquirer's.
@@ -131,6 +133,8 @@ pub enum AcquireResult {
     Busy,
     /// With the news that the hold to resume is lost (S16).
     ResumeLost,
+    /// With the news that the hold to resume is not the caller's, or not any more (S16).
+    ResumeRefused,
     /// With nothing: what the caller brought had it granted to nobody (T6).
     Settled,
     /// The caller went away.
@@ -143,11 +147,12 @@ pub enum AcquireResult {
 
 impl AcquireResult {
     /// Every result.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Granted,
         Self::Resumed,
         Self::Busy,
         Self::ResumeLost,
+        Self::ResumeRefused,
         Self::Settled,
         Self::Left,
         Self::OverLimit,
@@ -169,6 +174,7 @@ impl AcquireResult {
             Self::Resumed => "resumed",
             Self::Busy => "busy",
             Self::ResumeLost => "resume_lost",
+            Self::ResumeRefused => "resume_refused",
             Self::Settled => "settled",
             Self::Left => "left",
             Self::OverLimit => "over_limit",

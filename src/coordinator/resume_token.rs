@@ -7,26 +7,35 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use super::Shared;
 use super::caller::Caller;
 use super::error::CallError;
 use super::occurrences::Named;
-use super::request::ResumeRequest;
+use super::request::{ResumeRequest, Target};
 use crate::hold::{Resume, StoreBounds, Terms};
-use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Record};
+use crate::lock::{
+    FencingToken, HostId, HostType, LeaseId, LockKey, LockMode, Namespace, Permit, Record,
+};
 use crate::schedule::Occurrence;
 use crate::store::{MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 use crate::time::{BootReading, Clock, Instant, UnixMillis};
 use crate::timetable::UtcSecond;
 
 /// What a token of another version would have is not known here.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
-/// It names the storage lease, so whoever has it can take over the hold: as secret as the lease id (S20).
+/// It names the storage lease, so whoever has it can take over the hold: as secret as the lease id (S20). It is not signed, so
+/// anybody can make one: the path is made again from the key, by which the caller's rights are checked (S16).
 #[derive(Serialize, Deserialize)]
 struct Content {
     version: u8,
-    path: String,
+    /// Where the sidecar that made it has its locks.
+    place: String,
+    permit: u8,
     host_id: String,
+    function: String,
+    scope: String,
+    mode: String,
     hold: String,
     lease: String,
     token: u64,
@@ -90,8 +99,8 @@ impl End {
 
 /// A token that was read.
 pub(super) struct Resumed {
-    pub(super) path: LockPath,
-    pub(super) host_id: HostId,
+    pub(super) target: Target,
+    pub(super) permit: Permit,
     pub(super) hold: LeaseId,
     pub(super) resume: Resume,
     /// The occurrence that the hold is of, if it is of one.
@@ -107,7 +116,7 @@ impl Resumed {
 
 /// The newest token of `caller`'s hold; empty for a unary one, and for one that was granted nothing.
 pub(super) fn make(
-    path: &LockPath,
+    namespace: &Namespace,
     caller: &Caller,
     named: Option<&Named>,
     clock: &dyn Clock,
@@ -118,10 +127,15 @@ pub(super) fn make(
     let terms = &caller.terms;
     let since = clock.now().saturating_since(caller.granted.unwrap_or_default());
     let store_time = grant.store_time + since;
+    let place = namespace.all_prefix();
     let content = Content {
         version: VERSION,
-        path: path.to_string(),
+        place,
+        permit: caller.permit.number(),
         host_id: caller.host_id.to_string(),
+        function: terms.record.function.clone(),
+        scope: terms.record.scope.clone(),
+        mode: terms.record.mode.clone(),
         hold: caller.lease_id.to_string(),
         lease: grant.lease_id.to_string(),
         token: grant.token.value(),
@@ -144,15 +158,43 @@ pub(super) fn make(
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&content).unwrap_or_default())
 }
 
-/// Reads a client's resume request.
-pub(super) fn read(request: &ResumeRequest, clock: &dyn Clock) -> Result<Resumed, CallError> {
-    let bytes =
-        URL_SAFE_NO_PAD.decode(&request.resume_token).map_err(|_| CallError::ResumeToken)?;
-    let content: Content = serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
-    checked(content, request, clock).ok_or(CallError::ResumeToken)
+impl Shared {
+    /// Reads a client's resume request.
+    pub(super) fn read_resume(&self, request: &ResumeRequest) -> Result<Resumed, CallError> {
+        let bytes =
+            URL_SAFE_NO_PAD.decode(&request.resume_token).map_err(|_| CallError::ResumeToken)?;
+        let content: Content =
+            serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
+        let namespace = &self.settings.host.namespace;
+        let container = namespace.all_prefix();
+        if content.place != container {
+            return Err(CallError::ForeignPath { path: content.place, container });
+        }
+        let permit = Permit::new(content.permit).ok_or(CallError::ResumeToken)?;
+        let named = permit == Permit::FIRST || namespace.layout.has_permits();
+        let target = self.target_of(&content).filter(|_| named).ok_or(CallError::ResumeToken)?;
+        let clock = self.clock.as_ref();
+        checked(content, (target, permit), request, clock).ok_or(CallError::ResumeToken)
+    }
+
+    /// The lock that the token names by its key.
+    fn target_of(&self, content: &Content) -> Option<Target> {
+        let modes = [LockMode::Function, LockMode::Listener];
+        let mode = modes.into_iter().find(|mode| mode.as_str() == content.mode)?;
+        let key = LockKey::new(&content.function, &content.scope, mode).ok()?;
+        let host_id = HostId::parse(&content.host_id).ok()?;
+        let host_type = HostType::parse(&content.host_type).ok()?;
+        let path = self.settings.host.namespace.lock_path(&host_id, &host_type, &key).ok()?;
+        Some(Target { path, host_id, host_type, key })
+    }
 }
 
-fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Option<Resumed> {
+fn checked(
+    content: Content,
+    (target, permit): (Target, Permit),
+    request: &ResumeRequest,
+    clock: &dyn Clock,
+) -> Option<Resumed> {
     let now = clock.now();
     let lease_duration = Duration::from_secs(content.lease_seconds);
     if content.version != VERSION
@@ -178,7 +220,7 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         token: FencingToken::from_u64(content.token),
         holder: content.holder,
         host_type: content.host_type,
-        ..Record::default()
+        ..Record::for_key(&target.key)
     };
     let terms = Terms {
         lease_duration,
@@ -193,16 +235,15 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         record,
         brought: None,
     };
-    let path: LockPath = content.path.parse().ok()?;
     let token = FencingToken::from_u64(content.token)?;
     let named = content.occurrence.map(|Claimed { at, max_attempts, attempt }| {
         let occurrence = Occurrence { at: UtcSecond(at), max_attempts };
-        Named::resumed(path.clone(), occurrence, token, attempt)
+        Named::resumed(target.path.permit(permit), occurrence, token, attempt)
     });
     Some(Resumed {
         named,
-        path,
-        host_id: HostId::parse(&content.host_id).ok()?,
+        target,
+        permit,
         hold: LeaseId::parse(&content.hold)?,
         resume: Resume {
             lease_id: LeaseId::parse(&content.lease)?,

@@ -12,7 +12,7 @@ use super::task::Task;
 use super::trace::TraceEnd;
 use super::{calls, resume_token};
 use crate::hold::{Action, Busy, CallerId, Granted, Known, LossReason, NotConfirmed, StoreFailure};
-use crate::lock::{FencingToken, Permit};
+use crate::lock::{FencingToken, LockPath, Permit};
 use crate::store::BreakNote;
 use crate::time::Instant;
 
@@ -47,10 +47,7 @@ impl Task {
                 self.mark_at_risk(caller, valid_until, true);
             }
             Action::TellRecovered { caller, valid_until } => {
-                tracing::info!(lock = %path, "hold recovered: renewals succeed again");
-                self.happened(News::of(HappeningKind::Recovered, &path));
-                self.tell_validity(caller, valid_until, HoldEvent::Recovered);
-                self.mark_at_risk(caller, valid_until, false);
+                self.tell_recovered(&path, caller, valid_until);
             }
             Action::TellRevoked { caller, valid_until } => self.tell_revoked(caller, valid_until),
             Action::TellSaved { id, outcome } => self.tell_saved(permit, id, outcome),
@@ -59,6 +56,9 @@ impl Task {
                 self.send_event(caller, HoldEvent::Draining { time_left });
             }
             Action::TellLost { caller, reason, detail } => self.tell_lost(caller, reason, detail),
+            Action::TellResumeRefused { caller, reason, detail } => {
+                self.tell_resume_refused(caller, reason, detail);
+            }
             Action::TellReleased { caller, resting_until } => {
                 self.tell_released(caller, resting_until);
             }
@@ -90,6 +90,13 @@ impl Task {
         }
     }
 
+    fn tell_recovered(&mut self, path: &LockPath, id: CallerId, valid_until: Instant) {
+        tracing::info!(lock = %path, "hold recovered: renewals succeed again");
+        self.happened(News::of(HappeningKind::Recovered, path));
+        self.tell_validity(id, valid_until, HoldEvent::Recovered);
+        self.mark_at_risk(id, valid_until, false);
+    }
+
     fn tell_waiting(&mut self, id: CallerId, place: usize) {
         if !self.callers.get(&id).is_some_and(|caller| caller.sink.is_stream()) {
             return;
@@ -114,7 +121,12 @@ impl Task {
         let (shared, path) = (&self.shared, &self.path.permit(permit));
         let wall = shared.clock.wall();
         let named = named.as_deref();
-        let resume_token = resume_token::make(path, caller, named, shared.clock.as_ref());
+        let resume_token = resume_token::make(
+            &shared.settings.host.namespace,
+            caller,
+            named,
+            shared.clock.as_ref(),
+        );
         let grant = Box::new(Grant {
             lease_id: caller.lease_id,
             resume_token,
@@ -213,9 +225,9 @@ impl Task {
         let Some(caller) = self.callers.get_mut(&id) else { return };
         caller.max_hold_ends = Some(max_hold_ends);
         let lease_id = caller.lease_id;
-        let path = self.path.permit(caller.permit);
         let clock = self.shared.clock.as_ref();
-        let resume_token = resume_token::make(&path, caller, named.as_deref(), clock);
+        let namespace = &self.shared.settings.host.namespace;
+        let resume_token = resume_token::make(namespace, caller, named.as_deref(), clock);
         self.note_validity(lease_id, valid_until, None);
         let validity = self.shared.validity(valid_until);
         let max_hold_ends = Some(self.shared.deadline(max_hold_ends));
@@ -258,6 +270,22 @@ impl Task {
         caller.sink.event(HoldEvent::Lost { reason, detail, break_note });
         let resumed = Err(CallError::HoldLost { reason });
         caller.sink.answer(resumed);
+        self.answer_releases(id, &Released::AlreadyLost { reason });
+    }
+
+    /// To its client the hold is lost. Here it never was, and a client that means harm is not to count losses or fill the log.
+    fn tell_resume_refused(&mut self, id: CallerId, reason: LossReason, detail: String) {
+        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let (path, now) = (self.path_of(caller.permit), self.shared.clock.now());
+        if let Some(more) = self.shared.refused_resumes.line(now) {
+            let holder = &caller.terms.record.holder;
+            tracing::info!(lock = %path, reason = reason.as_str(), %detail, %holder, more, "a resume was refused");
+        }
+        self.shared.observer.observe(&Observation::ResumeRefused);
+        self.shared.registry().forget_hold(caller.lease_id, id);
+        self.end_wait(&mut caller, AcquireResult::ResumeRefused);
+        caller.sink.event(HoldEvent::Lost { reason, detail, break_note: None });
+        caller.sink.answer(Err(CallError::HoldLost { reason }));
         self.answer_releases(id, &Released::AlreadyLost { reason });
     }
 

@@ -290,6 +290,7 @@ impl Task {
             | Action::TellRenewed { .. }
             | Action::TellSaved { .. }
             | Action::TellLost { .. }
+            | Action::TellResumeRefused { .. }
             | Action::TellReleased { .. }
             | Action::TellNotConfirmed { .. }
             | Action::ReportCollision { .. }

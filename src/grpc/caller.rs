@@ -8,9 +8,9 @@ use sha2::{Digest as _, Sha256};
 use tonic::{Request, Status};
 
 use super::connection::{Origin, Peer};
-use super::seldom::Seldom;
 use super::subject::Names;
 use crate::access::Rule;
+use crate::coordinator::Seldom;
 
 /// Who sent a request. Each request that a guard let through carries one.
 #[derive(Clone, Debug)]

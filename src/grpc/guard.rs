@@ -11,11 +11,10 @@ use tonic::{Request, Status};
 use super::caller::{Caller, Identity};
 use super::connection::peer_of;
 use super::listen::ListenError;
-use super::seldom::Seldom;
 use super::status;
 use super::tokens::{self, Tokens};
 use crate::access::{CertificateName, Rule, Who};
-use crate::coordinator::Coordinator;
+use crate::coordinator::{Coordinator, Seldom};
 
 /// Recognises callers, or says what they lack, to them and in the log.
 #[derive(Clone, Debug)]

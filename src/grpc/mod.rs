@@ -23,7 +23,6 @@ mod permission;
 pub mod proto;
 mod reflection;
 mod schedule;
-mod seldom;
 mod server;
 mod service;
 mod serving;

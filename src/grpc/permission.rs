@@ -8,7 +8,7 @@ use super::caller::Caller;
 use super::service::Service;
 use super::status;
 use crate::access::{self, Functions, Host, Locks, Refusal, Right};
-use crate::coordinator::{KeyRequest, LockRecord, LockSelector, ResumeRequest, Under};
+use crate::coordinator::{KeyRequest, LockRecord, LockSelector, ResumeRequest, Target, Under};
 use crate::lock::{HostId, Layout, LockPath};
 use crate::text::Quoted;
 
@@ -62,8 +62,8 @@ impl Service {
             .map_err(|refusal| self.refused(caller, right, (refusal, locks)))
     }
 
-    /// Whether the caller may acquire the lock that a resume token names: the token is not signed, so anybody can make one.
-    /// Where the path hides the function, the host id alone counts.
+    /// Whether the caller may acquire the lock that a resume token names. The token is not signed, so anybody can make one; but its
+    /// path is made again from the key in it (S16).
     pub(super) fn permit_resume(
         &self,
         caller: &Caller,
@@ -72,20 +72,24 @@ impl Service {
         if caller.limits().is_none() {
             return Ok(());
         }
-        let path = self.coordinator.resumed_path(request);
-        self.permit_held(caller, &path.map_err(|error| status::of_call(&error))?)
+        let target = self.coordinator.resumed(request);
+        let target = target.map_err(|error| status::of_call(&error))?;
+        self.of_target(&target, |locks| self.permit(caller, Right::Acquire, locks))
     }
 
-    /// Whether the caller may acquire the lock of this path, which it was told as its holder: where the path hides the
-    /// function, the host id alone counts.
-    pub(super) fn permit_held(&self, caller: &Caller, path: &LockPath) -> Result<(), Status> {
-        self.of_path(path, None, |locks| {
-            let function = match locks.function {
-                Functions::Hidden => Functions::Some,
-                shown @ (Functions::One(_) | Functions::Some) => shown,
-            };
-            self.permit(caller, Right::Acquire, Locks { function, ..locks })
-        })
+    /// Whether the caller may acquire the lock of this path, with the key that a run id names beside it: without one, where the path
+    /// hides the function, only who may acquire every function of the host id.
+    pub(super) fn permit_run(
+        &self,
+        caller: &Caller,
+        path: &LockPath,
+        target: Option<&Target>,
+    ) -> Result<(), Status> {
+        let ask = |locks: Locks<'_>| self.permit(caller, Right::Acquire, locks);
+        match target {
+            Some(target) => self.of_target(target, ask),
+            None => self.of_path(path, None, ask),
+        }
     }
 
     /// Whether the caller may see some of these locks.
@@ -122,18 +126,23 @@ impl Service {
     /// Asks about the lock of a key.
     fn of_key<T>(&self, key: &KeyRequest, ask: impl FnOnce(Locks<'_>) -> T) -> Result<T, Status> {
         let target = self.coordinator.resolve(key).map_err(|error| status::of_call(&error))?;
+        Ok(self.of_target(&target, ask))
+    }
+
+    /// The same, once it is known where that lock is.
+    fn of_target<T>(&self, target: &Target, ask: impl FnOnce(Locks<'_>) -> T) -> T {
         // In this layout several keys have one lock: the name that they share is what counts.
         let shared = match self.namespace().layout {
             Layout::WebJobs => self.namespace().function_of(&target.path),
             Layout::Readable | Layout::Hashed => None,
         };
-        let function = shared.as_deref().unwrap_or_else(|| key.key.function());
+        let function = shared.as_deref().unwrap_or_else(|| target.key.function());
         let host = if target.host_type == self.coordinator.host().host_type {
             Host::Id(&target.host_id)
         } else {
             Host::OfAnotherType(&target.host_id)
         };
-        Ok(ask(Locks { host, function: Functions::One(function) }))
+        ask(Locks { host, function: Functions::One(function) })
     }
 
     /// Asks about the lock of a path, whose function may be known from elsewhere.

@@ -14,9 +14,8 @@ use tokio_rustls::server::TlsStream;
 
 use super::certificates::Certificates;
 use super::connection::Connection;
-use super::seldom::Seldom;
 use super::subject::{self, Names};
-use crate::coordinator::Coordinator;
+use crate::coordinator::{Coordinator, Seldom};
 use crate::time::UnixMillis;
 
 /// How long a client may take over its part of a handshake.

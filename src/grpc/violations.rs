@@ -17,7 +17,7 @@ use crate::text::invisible_in;
 use crate::time::BootReading;
 
 const MAX_PREFIX: usize = 1_088;
-const MAX_RESUME_TOKEN: usize = 4_096;
+const MAX_RESUME_TOKEN: usize = 8_192;
 const MAX_ATTEMPT_ID: usize = 64;
 
 pub(super) const NO_DURATION: &str = "is negative or not a valid duration";

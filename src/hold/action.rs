@@ -211,6 +211,16 @@ pub enum Action {
         /// More for people.
         detail: String,
     },
+    /// Tell a client that the hold that it wants to go on with is not its own any more, or never was. To the client it is lost;
+    /// here it is no loss, because its resume token may be forged (S16).
+    TellResumeRefused {
+        /// Whom.
+        caller: CallerId,
+        /// What became of the hold, as far as that is known.
+        reason: LossReason,
+        /// More for people.
+        detail: String,
+    },
     /// Answer a release.
     TellReleased {
         /// Whom.

@@ -52,7 +52,13 @@ impl Hold {
             | State::Acquiring(_)
             | State::Held(_)
             | State::Releasing(_)
-            | State::Resuming(_)) => self.state = other,
+            | State::Resuming(_)) => {
+                self.state = other;
+                // S16: it went on elsewhere, or a repeat of its resume may.
+                if self.drop_claim(caller) {
+                    output.push(Action::TellMoved { caller });
+                }
+            }
         }
     }
 

@@ -25,6 +25,7 @@ mod action;
 mod asked;
 mod bounds;
 mod callers;
+mod claiming;
 mod event;
 mod flight;
 mod grant;
@@ -89,6 +90,7 @@ pub(crate) use jitter::Jitter;
 pub(crate) use waiters::{Waiter, Waiters};
 
 use acquisition::{Attempt, Retry};
+use claiming::Claims;
 use flight::Flight;
 use hand_over::Shutdown;
 use held::Held;
@@ -113,7 +115,7 @@ use crate::time::Instant;
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`, `proving`. While it is held: `held`, `renewing`,
-/// `asked`, `saving`, `notice`, `resuming`. Among others: `overruling`, `sharing`. Its end: `handing`, `keeping`, `releasing`, `late`. What callers write beside their
+/// `asked`, `saving`, `notice`, `claiming`, `resuming`. Among others: `overruling`, `sharing`. Its end: `handing`, `keeping`, `releasing`, `late`. What callers write beside their
 /// tokens: `part`. The sidecar's end: `hand_over`. What is always true: `invariants`.
 #[derive(Clone, Debug)]
 pub struct Hold {
@@ -149,6 +151,8 @@ struct Seldom {
     overruling: Option<Box<Overruling>>,
     /// What is known of the lock's share (S34).
     sharing: Sharing,
+    /// Clients that want to go on with a hold, of which nothing is known here yet (S16).
+    claims: Option<Box<Claims>>,
 }
 
 /// What the machine is told once.
@@ -247,7 +251,8 @@ impl Hold {
         };
         let left = state.and_then(|_| self.left_to_replacement_at());
         let overruling = self.overruling_timeout();
-        [state, left, overruling, self.waiters.poll_timeout()].into_iter().flatten().min()
+        let claims = self.claims().map(Claims::poll_timeout);
+        [state, left, overruling, claims, self.waiters.poll_timeout()].into_iter().flatten().min()
     }
 
     /// Whether the machine has nothing to do and nothing to remember but [`Hold::into_memory`].
@@ -255,6 +260,7 @@ impl Hold {
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle { retry: None, .. })
             && self.waiters.is_empty()
+            && self.claims().is_none()
             && !self.is_overruling()
     }
 
@@ -273,6 +279,7 @@ impl Hold {
         self.answer_overdue(output);
         self.repeat_waiting(output);
         self.advance_hand_over(output);
+        self.advance_claims(output);
         self.overrule(output);
         match self.take_state(output.now) {
             State::Idle { not_before, retry } => {
@@ -335,6 +342,9 @@ impl Hold {
             Event::ResumeAsked { caller, resume } => self.resume(caller, *resume, output),
             Event::AcquireAnswered { request, answer, read } => {
                 self.acquire_answered(request, (answer, read), output);
+            }
+            Event::ReadAnswered { request, answer } if self.claims_by(request) => {
+                self.claims_answered(request, answer, output);
             }
             Event::ReadAnswered { request, answer } => self.read_answered(request, answer, output),
             Event::WriteAnswered { request, answer } => {

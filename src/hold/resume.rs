@@ -99,20 +99,11 @@ impl Resume {
         Ok(())
     }
 
-    /// Fills in what the client did not bring and the record has. The key is the lock's; the labels are those of the
-    /// grant that was stored, so after a hand-off (S10) they are another's.
+    /// Fills in what the client did not bring and the record of its grant has, as it was just written.
     pub(super) fn remember(&mut self, stored: Record) {
+        let Record { permits, sharing, labels, .. } = stored;
         let mut terms = Terms::clone(&self.terms);
-        let own = stored.token == Some(self.token);
-        terms.record = Record {
-            function: stored.function,
-            scope: stored.scope,
-            mode: stored.mode,
-            permits: stored.permits,
-            sharing: stored.sharing,
-            labels: if own { stored.labels } else { terms.record.labels },
-            ..terms.record
-        };
+        terms.record = Record { permits, sharing, labels, ..terms.record };
         self.terms = Arc::new(terms);
     }
 }

@@ -1,4 +1,4 @@
-//! Going on with a hold after a sidecar restarted (S16): renew its lease, check its token, write its record again.
+//! Going on with a hold that the record shows to be the client's (S16): renew its lease, write its record again.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use super::acquisition::Attempt;
 use super::action::{Action, LossReason};
 use super::bounds::Bounds;
 use super::callers::shutting_down;
+use super::claiming::{Claim, refuse};
 use super::event::{CallerId, Failure, Request, Resume, StoreFailure, StoreFailureKind, Stored};
 use super::held::{BROKEN, DELETED, GracePeriod, Phase, StoreClock};
 use super::output::Output;
@@ -33,19 +34,13 @@ pub(super) struct Resuming {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Renew {
-        sent: Instant,
-    },
-    Read {
-        renewed: Instant,
-    },
+    /// By the version that was read: nobody has gone on with the hold, or been granted the lock, since.
+    Renew { sent: Instant, if_match: ETag, fields: Fields },
+    /// The record has changed since it was read.
+    Read { renewed: Option<Instant> },
     /// The record is written again with a greater generation: its new version shields the hold from whoever had it
     /// before, because releases and renewals go by the version that the sender knows.
-    Write {
-        renewed: Instant,
-        if_match: ETag,
-        fields: Fields,
-    },
+    Write { renewed: Instant, if_match: ETag, fields: Fields },
 }
 
 /// What a resume is answered before the store is asked.
@@ -61,16 +56,23 @@ impl Hold {
             return output.push(Action::TellFailed { caller, store_failure: shutting_down() });
         }
         let Some(resume) = self.resume_here(caller, resume, output) else { return };
-        match self.may_resume(&resume) {
+        if self.is_answered(caller, &resume, output) {
+            return;
+        }
+        self.claim(caller, resume, output);
+    }
+
+    /// Whether a resume is answered without asking the store.
+    fn is_answered(&self, caller: CallerId, resume: &Resume, output: &mut Output) -> bool {
+        match self.may_resume(resume) {
             // S6: nobody wants the lease any more, so nothing is asked of it.
             Verdict::GoOn if output.now >= resume.believed_until => {
-                let (reason, detail) = (LossReason::Expired, TOO_LATE.to_owned());
-                return output.push(Action::TellLost { caller, reason, detail });
+                refuse(caller, LossReason::Expired, TOO_LATE, output);
             }
-            Verdict::GoOn => {}
+            Verdict::GoOn => return false,
             Verdict::Ended => {
-                let detail = "the hold has ended, or another has had the lock since".to_owned();
-                return output.push(Action::TellLost { caller, reason: LossReason::Taken, detail });
+                let detail = "the hold has ended, or another has had the lock since";
+                refuse(caller, LossReason::Taken, detail, output);
             }
             Verdict::Later => {
                 let store_failure = StoreFailure {
@@ -78,8 +80,17 @@ impl Hold {
                     message: "another hold of this lock is not settled yet".to_owned(),
                     retry_after: None,
                 };
-                return output.push(Action::TellFailed { caller, store_failure });
+                output.push(Action::TellFailed { caller, store_failure });
             }
+        }
+        true
+    }
+
+    /// The record shows that the hold is the client's: it is taken up again, unless that is settled here meanwhile.
+    pub(super) fn take_up(&mut self, claim: Claim, stored: &Stored, output: &mut Output) {
+        let Claim { caller, mut resume, mut bounds, .. } = claim;
+        if self.is_answered(caller, &resume, output) {
+            return;
         }
         // Who waits here waits for that hold from now on, whatever failed before.
         self.store_failure = None;
@@ -92,13 +103,14 @@ impl Hold {
             State::Releasing(releasing) => self.leave_behind(&releasing, output),
             State::Held(_) => {}
         }
-        let step = Step::Renew { sent: output.now };
+        if let Some(store_bounds) = resume.bounds.take() {
+            bounds.cut(store_bounds, stored.time, output.now);
+        }
+        let (if_match, fields) = (stored.etag.clone(), stored.fields.clone());
+        let step = Step::Renew { sent: output.now, if_match, fields };
         let flight = Flight::Waiting { at: output.now };
         let believed_until = resume.believed_until;
-        // Until the store has answered.
-        let store_clock = StoreClock { heard: output.now, time: resume.acquired_at };
-        // What is left of them is counted from when the resume was asked for, however long it takes.
-        let bounds = Bounds::new(&resume.terms, resume.terms.max_hold, output.now);
+        let store_clock = StoreClock { heard: output.now, time: stored.time };
         let resuming =
             Resuming { caller, resume, step, flight, bounds, believed_until, store_clock };
         self.send_resume(Box::new(resuming), output);
@@ -194,9 +206,10 @@ impl Hold {
         let lease_id = resuming.lease_id();
         let timeout = cut_off(resuming.resume.terms.lease_duration);
         output.push(match &mut resuming.step {
-            Step::Renew { sent } => {
+            Step::Renew { sent, if_match, .. } => {
                 *sent = output.now;
-                Action::SendRenew { request, lease_id, if_match: None, timeout }
+                let if_match = Some(if_match.clone());
+                Action::SendRenew { request, lease_id, if_match, timeout }
             }
             Step::Read { .. } => Action::SendRead { request, timeout },
             Step::Write { if_match, fields, .. } => Action::SendWrite {
@@ -234,15 +247,24 @@ impl Hold {
         output: &mut Output,
     ) {
         match resuming.step {
-            Step::Renew { sent } if resuming.flight.is(request) => match answer {
+            Step::Renew { sent, if_match, fields } if resuming.flight.is(request) => match answer {
                 Ok(time) => {
                     resuming.store_clock = StoreClock { heard: output.now, time };
-                    resuming.step = Step::Read { renewed: sent };
+                    let fields = next_generation(fields, &resuming.resume, self.jitter.name());
+                    resuming.step = Step::Write { renewed: sent, if_match, fields };
                     self.send_resume(resuming, output);
                 }
-                Err(failure) => self.resume_failed(resuming, failure, output),
+                Err(Failure::Changed) => {
+                    resuming.step = Step::Read { renewed: None };
+                    self.send_resume(resuming, output);
+                }
+                Err(failure) => {
+                    resuming.step = Step::Renew { sent, if_match, fields };
+                    self.resume_failed(resuming, failure, output);
+                }
             },
-            Step::Renew { .. } | Step::Read { .. } | Step::Write { .. } => {
+            step @ (Step::Renew { .. } | Step::Read { .. } | Step::Write { .. }) => {
+                resuming.step = step;
                 self.state = State::Resuming(resuming);
                 self.late_answer(request, answer.is_ok(), output);
             }
@@ -264,17 +286,18 @@ impl Hold {
             }
         };
         match answer {
-            Ok(Stored { etag, fields, time, .. }) => {
-                if let Some(bounds) = resuming.resume.bounds.take() {
-                    resuming.bounds.cut(bounds, time, output.now);
-                }
+            Ok(Stored { etag: if_match, fields, time, .. }) => {
                 resuming.store_clock = StoreClock { heard: output.now, time };
                 if let Err(detail) = resuming.resume.check(&Record::from_fields(&fields)) {
-                    let detail = detail.to_owned();
-                    return self.resume_lost(&resuming, LossReason::Taken, detail, output);
+                    return self.resume_refused(&resuming, detail, output);
                 }
-                let fields = next_generation(fields, &resuming.resume, self.jitter.name());
-                resuming.step = Step::Write { renewed, if_match: etag, fields };
+                resuming.step = match renewed {
+                    Some(renewed) => {
+                        let fields = next_generation(fields, &resuming.resume, self.jitter.name());
+                        Step::Write { renewed, if_match, fields }
+                    }
+                    None => Step::Renew { sent: output.now, if_match, fields },
+                };
                 self.send_resume(resuming, output);
             }
             Err(failure) => self.resume_failed(resuming, failure, output),
@@ -312,7 +335,7 @@ impl Hold {
                 self.grant_resumed(caller, (resume, bounds, store_clock), renewed, output);
             }
             Err(Failure::Changed) => {
-                resuming.step = Step::Read { renewed };
+                resuming.step = Step::Read { renewed: Some(renewed) };
                 self.send_resume(resuming, output);
             }
             Err(failure) => self.resume_failed(resuming, failure, output),
@@ -328,7 +351,7 @@ impl Hold {
             | State::Acquiring(_)
             | State::Held(_)
             | State::Releasing(_)
-            | State::Resuming(_) => return false,
+            | State::Resuming(_) => return self.drop_claim(caller),
         };
         self.leave_to_run_out(lease_id, output);
         true
@@ -342,6 +365,7 @@ impl Hold {
 
     /// S15: the client may go on with its hold at another sidecar, so it is not lost.
     pub(super) fn drain_resume(&mut self, output: &mut Output) {
+        self.drain_claims(output);
         if let State::Resuming(resuming) = &self.state {
             let lease_id = resuming.lease_id();
             output.push(Action::TellFailed {
@@ -376,6 +400,13 @@ impl Hold {
         self.state = State::Resuming(resuming);
     }
 
+    /// The hold is another's by now: the store lets nobody have it beside that one, so nothing is held back.
+    fn resume_refused(&mut self, resuming: &Resuming, detail: &'static str, output: &mut Output) {
+        refuse(resuming.caller, LossReason::Taken, detail, output);
+        self.late.forget(resuming.lease_id());
+        self.state = State::Idle { not_before: output.now, retry: None };
+    }
+
     /// The resume did not succeed; the client may believe until its validity ends (S13).
     fn resume_lost(
         &mut self,
@@ -391,4 +422,4 @@ impl Hold {
     }
 }
 
-const TOO_LATE: &str = "the store could not be asked before the validity ran out";
+pub(super) const TOO_LATE: &str = "the store could not be asked before the validity ran out";

@@ -77,6 +77,7 @@ struct Families {
     traces: traces::Families,
     locks_forgotten: Counter,
     forgotten_locks_read: Counter,
+    resumes_refused: Counter,
     tokens_not_growing: Counter,
     pauses_suspected: Counter,
     clocks_not_heard: Counters<1>,
@@ -123,6 +124,7 @@ impl Families {
             traces: traces::Families::default(),
             locks_forgotten: Counter::default(),
             forgotten_locks_read: Counter::default(),
+            resumes_refused: Counter::default(),
             tokens_not_growing: Counter::default(),
             pauses_suspected: Counter::default(),
             clocks_not_heard: Family::default(),
@@ -203,6 +205,11 @@ impl Families {
             "leasehold_forgotten_locks_read",
             "Acquisitions that had to read a record again because the lock had been forgotten: one more request each",
             &self.forgotten_locks_read,
+        );
+        to.add(
+            "leasehold_resumes_refused",
+            "Resumes that were refused, because by what is stored the hold was not the caller's, or not any more",
+            &self.resumes_refused,
         );
         to.add(
             "leasehold_pauses_suspected",
@@ -386,6 +393,9 @@ impl Observer for Metrics {
                     families.renewal_latency.observe(latency.as_secs_f64());
                 }
                 families.renewal_lateness.observe(lateness.as_secs_f64());
+            }
+            Observation::ResumeRefused => {
+                families.resumes_refused.inc();
             }
             Observation::AtRisk => {
                 families.at_risk.inc();

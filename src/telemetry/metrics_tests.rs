@@ -189,6 +189,7 @@ async fn every_observation_moves_its_series_and_no_other() {
             "leasehold_overruled_total{why=\"balance\"}".to_owned(),
         ),
         (Observation::LockForgotten, "leasehold_locks_forgotten_total".to_owned()),
+        (Observation::ResumeRefused, "leasehold_resumes_refused_total".to_owned()),
         (Observation::ForgottenRead, "leasehold_forgotten_locks_read_total".to_owned()),
         (Observation::TokenNotGrowing, "leasehold_tokens_not_growing_total".to_owned()),
         (Observation::PauseSuspected, "leasehold_pauses_suspected_total".to_owned()),

@@ -17,6 +17,7 @@ mod counters;
 mod crashes;
 mod disks;
 mod exclusion;
+mod forgeries;
 mod gate;
 mod moving;
 mod outages;

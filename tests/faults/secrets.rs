@@ -19,7 +19,7 @@ const ALL: &str =
 /// What was found, by where.
 type Texts = BTreeMap<&'static str, String>;
 
-fn get(address: &str, page: &str) -> String {
+pub(crate) fn get(address: &str, page: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {page} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -28,7 +28,7 @@ fn get(address: &str, page: &str) -> String {
 }
 
 /// The value of a field of the line that says where it listens.
-fn listening(log: &str, field: &str) -> String {
+pub(crate) fn listening(log: &str, field: &str) -> String {
     let line = log.lines().find(|line| line.contains("\"listening\"")).unwrap();
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
     line.get(field).unwrap().as_str().unwrap().to_owned()

@@ -11,6 +11,7 @@ mod access;
 mod certificates;
 mod checkpoints;
 mod errors;
+mod forging;
 mod health;
 mod holds;
 mod hostile;

@@ -288,7 +288,9 @@ impl Checks {
                 (*caller, Told::Held)
             }
             Action::TellAtRisk { caller, .. } => (*caller, Told::AtRisk),
-            Action::TellLost { caller, .. } => (*caller, Told::Over),
+            Action::TellLost { caller, .. } | Action::TellResumeRefused { caller, .. } => {
+                (*caller, Told::Over)
+            }
             Action::TellReleased { caller, .. } | Action::TellNotConfirmed { caller, .. } => {
                 self.told.insert(*caller, Told::Over);
                 return;

@@ -278,7 +278,7 @@ impl State {
                 {
                     self.believe(caller, valid_until)?;
                 }
-                Action::TellLost { caller, .. } => {
+                Action::TellLost { caller, .. } | Action::TellResumeRefused { caller, .. } => {
                     if let Some(client) = self.client(caller) {
                         client.until = None;
                     }

@@ -138,7 +138,9 @@ impl World {
             Action::TellReleased { caller, .. } | Action::TellNotConfirmed { caller, .. } => {
                 (*caller, Message::Released)
             }
-            Action::TellLost { caller, .. } => (*caller, Message::Lost),
+            Action::TellLost { caller, .. } | Action::TellResumeRefused { caller, .. } => {
+                (*caller, Message::Lost)
+            }
             Action::TellMoved { caller }
             | Action::TellInterrupted { caller }
             | Action::TellSuperseded { caller, .. } => (*caller, Message::Closed),
@@ -195,7 +197,11 @@ impl World {
 
     /// S16: who asks to go on with a hold that is still its own is not told that another had the lock.
     pub(crate) fn check_resume(&mut self, action: &Action) {
-        let Action::TellLost { caller, reason: LossReason::Taken, .. } = action else { return };
+        let (Action::TellLost { caller, reason: LossReason::Taken, .. }
+        | Action::TellResumeRefused { caller, reason: LossReason::Taken, .. }) = action
+        else {
+            return;
+        };
         let Some(client) = self.callers.get(caller).map(|index| &self.clients[*index]) else {
             return;
         };

@@ -141,6 +141,7 @@ impl Story {
             Action::TellExtended { .. } => "extended",
             Action::TellBusy { .. } => "busy",
             Action::TellFailed { .. } => "failed",
+            Action::TellResumeRefused { .. } => "resume refused",
             Action::TellLost { reason, .. } => {
                 *self.losses.entry(*reason).or_default() += 1;
                 return;

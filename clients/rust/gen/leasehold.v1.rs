@@ -951,7 +951,7 @@ pub struct Grant {
     /// the hold, so do not log it. Opaque.
     #[prost(string, tag = "1")]
     pub lease_id: ::prost::alloc::string::String,
-    /// Resumes a HoldLease stream, also at a sidecar that has restarted. A secret like `lease_id`. Opaque, at most 4,096
+    /// Resumes a HoldLease stream, also at a sidecar that has restarted. A secret like `lease_id`. Opaque, at most 8,192
     /// bytes. Empty in answers to AcquireLease.
     #[prost(string, tag = "2")]
     pub resume_token: ::prost::alloc::string::String,

@@ -110,7 +110,7 @@ impl Task {
         let Some(subscriber) = self.subscribers.last() else { return Ok(()) };
         let (id, events, life) =
             (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
-        let path = self.coordinator.resumed_path(&hold)?;
+        let path = self.coordinator.resumed(&hold)?.path;
         if path != self.target.path || run_id.path != path {
             return Err(CallError::ResumeToken);
         }

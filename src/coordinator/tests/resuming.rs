@@ -1,10 +1,18 @@
 //! Going on with a hold whose stream broke (S16).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 use super::rig::{
     Account, LEASE, MINUTE, SECOND, granted, next, next_but_renewals, pass, request, settle,
     waiting,
 };
-use crate::coordinator::{CallError, Grant, HoldEvent, HoldState, LossReason, ResumeRequest};
+use crate::coordinator::{
+    CallError, Grant, HoldEvent, HoldState, LossReason, Observation, Observer, ResumeRequest,
+};
 use crate::store::LeaseState;
 
 fn resume(grant: &Grant) -> ResumeRequest {
@@ -135,10 +143,9 @@ async fn s19_a_resume_token_that_is_not_ours_is_refused() {
         let refused = sidecar.coordinator.resume(&request).unwrap_err();
         assert!(matches!(refused, CallError::ResumeToken), "{token}: {refused}");
     }
-    let elsewhere =
-        account.sidecar_with(std::sync::Arc::new(crate::coordinator::NoObserver), 1, |settings| {
-            settings.host.namespace.container = crate::lock::Container::parse("another").unwrap();
-        });
+    let elsewhere = account.sidecar_with(Arc::new(crate::coordinator::NoObserver), 1, |settings| {
+        settings.host.namespace.container = crate::lock::Container::parse("another").unwrap();
+    });
     let refused = elsewhere.coordinator.resume(&resume(&grant)).unwrap_err();
     assert!(matches!(refused, CallError::ForeignPath { .. }), "{refused}");
 }
@@ -223,4 +230,88 @@ async fn s14_a_hold_whose_stream_broke_is_told_with_no_more_than_it_was_told_las
     assert_eq!(held.validity.valid_until, grant.validity.valid_until);
     pass(LEASE).await;
     assert!(sidecar.coordinator.get_hold(grant.lease_id, Some(1)).await.is_err());
+}
+
+/// Counts what is observed of resumes and losses.
+#[derive(Debug, Default)]
+struct Counted {
+    refused: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Observer for Counted {
+    fn observe(&self, observation: &Observation) {
+        let counter = match observation {
+            Observation::ResumeRefused => &self.refused,
+            Observation::HoldEnded { .. } => &self.ended,
+            _ => return,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The same resume for another storage lease, which nobody had.
+fn forged(grant: &Grant, number: u64) -> ResumeRequest {
+    let bytes = URL_SAFE_NO_PAD.decode(&grant.resume_token).unwrap();
+    let mut content: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    content["lease"] = format!("5b1c6e1a-0b0e-4c7e-9d1c-{number:012x}").into();
+    ResumeRequest { resume_token: URL_SAFE_NO_PAD.encode(content.to_string()), ..resume(grant) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_forged_resumes_are_no_losses_and_keep_nobody_from_the_lock() {
+    let account = Account::new();
+    let observer = Arc::new(Counted::default());
+    let sidecar = account.sidecar_with(Arc::clone(&observer) as _, 1, |_| {});
+    let (stream, grant) = sidecar.hold(&request("nightly")).await;
+    drop(stream);
+    settle().await;
+    assert_eq!(observer.ended.load(Ordering::Relaxed), 1);
+    for number in 0..1_000 {
+        let mut resumed = sidecar.coordinator.resume(&forged(&grant, number)).unwrap();
+        let event = next(&mut resumed).await;
+        assert!(matches!(event, HoldEvent::Lost { reason: LossReason::Taken, .. }), "{event:?}");
+    }
+    assert_eq!(observer.refused.load(Ordering::Relaxed), 1_000);
+    assert_eq!(observer.ended.load(Ordering::Relaxed), 1, "nobody is paged for them");
+    // One try, and it is served at once.
+    let again = sidecar.acquire(request("nightly")).await;
+    assert!(again.token > grant.token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_resume_token_means_the_lock_of_its_key() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (_stream, grant) = sidecar.hold(&request("nightly")).await;
+    let (_other, other) = sidecar.hold(&request("payroll")).await;
+    let change = |name: &str, value: &str| {
+        let bytes = URL_SAFE_NO_PAD.decode(&grant.resume_token).unwrap();
+        let mut content: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        content[name] = value.into();
+        let resume_token = URL_SAFE_NO_PAD.encode(content.to_string());
+        sidecar.coordinator.resume(&ResumeRequest { resume_token, ..resume(&grant) })
+    };
+    for (name, value) in [
+        ("function", "\u{7}"),
+        ("mode", "sideways"),
+        ("host_id", "/"),
+        ("host_type", ""),
+        ("permit", "x"),
+    ] {
+        let refused = change(name, value).unwrap_err();
+        assert!(matches!(refused, CallError::ResumeToken), "{name}: {refused}");
+    }
+    let refused = change("place", "another/").unwrap_err();
+    assert!(matches!(refused, CallError::ForeignPath { .. }), "{refused}");
+    // Another lock has its own record, and that is of another lease; or somebody here holds it.
+    let mut resumed = change("function", "payroll").unwrap();
+    let event = next(&mut resumed).await;
+    assert!(matches!(event, HoldEvent::Failed(CallError::StoreFailure(_))), "{event:?}");
+    let mut resumed = change("function", "never held").unwrap();
+    let event = next(&mut resumed).await;
+    assert!(matches!(event, HoldEvent::Lost { .. }), "{event:?}");
+    let left = sidecar.coordinator.get_hold(other.lease_id, Some(other.generation)).await.unwrap();
+    assert!(left.validity.valid_for > SECOND, "nobody notices");
+    change("holder", "somebody else").unwrap();
 }

@@ -42,9 +42,8 @@ pub(super) fn standby(
     }
 }
 
-pub(super) fn run(granted: RunGrant) -> proto::Run {
+pub(super) fn run(granted: RunGrant, run_id: String) -> proto::Run {
     let RunGrant { grant, told } = granted;
-    let run_id = told.run_id.to_string();
     let (kind, _, request_id) = occasion(&told.run_id.occasion);
     proto::Run {
         grant: Some(answer::grant(grant, None)),

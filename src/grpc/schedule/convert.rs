@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tonic::Status;
 
+use super::run_name::RunKey;
 use super::spec;
 use crate::coordinator::{
     CompleteRequest, KeyRequest, LockSelector, ResumeRun, SubscribeRequest, Under,
@@ -67,28 +68,35 @@ fn run(wrong: &mut Violations, text: &str) -> Option<RunId> {
         wrong.add("run_id", "is required: pass the run_id of the run");
         return None;
     }
-    wrong.take("run_id", text.parse())
+    wrong.take("run_id", RunKey::split(text).0.parse())
 }
 
-/// A CompleteRun request.
-pub(super) fn complete(request: proto::CompleteRunRequest) -> Result<CompleteRequest, Status> {
+/// A CompleteRun request, and the key beside its run id.
+pub(super) fn complete(
+    request: proto::CompleteRunRequest,
+) -> Result<(CompleteRequest, Option<RunKey>), Status> {
     let mut wrong = Violations::default();
     let lease_id = match request.lease_id.as_str() {
         "" => None,
         text => wrong.lease_id(text),
     };
     let run_id = run(&mut wrong, &request.run_id);
+    let key = RunKey::split(&request.run_id).1.map(RunKey::read);
+    if matches!(key, Some(None)) {
+        wrong.add("run_id", "is not valid: send the text that came with the run, unchanged");
+    }
     let report = report(&mut wrong, request.outcome);
     let checkpoint =
         request.checkpoint.and_then(|value| wrong.take("checkpoint", CheckpointValue::new(&value)));
-    wrong.finish(run_id.zip(report).map(|(run_id, report)| CompleteRequest {
+    let complete = run_id.zip(report).map(|(run_id, report)| CompleteRequest {
         lease_id,
         run_id,
         report,
         detail: detail(&request.detail),
         generation: generation(request.generation),
         checkpoint,
-    }))
+    });
+    wrong.finish(complete.map(|complete| (complete, key.flatten())))
 }
 
 pub(in crate::grpc) fn report(wrong: &mut Violations, outcome: i32) -> Option<Report> {

@@ -7,12 +7,13 @@ use futures_util::Stream;
 use tonic::Status;
 
 use super::answer;
+use super::run_name::RunKey;
 use crate::coordinator::{ScheduleEvent, ScheduleStream};
 use crate::grpc::answer::{break_note, cause, duration, loss_reason, validity};
 use crate::grpc::life_line::LifeLine;
 use crate::grpc::life_stream::LifeStream;
 use crate::grpc::{proto, status};
-use crate::schedule::{Definition, Outcome};
+use crate::schedule::{Definition, Outcome, RunId};
 
 /// The events of a subscriber.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(in crate::grpc) struct ScheduleEvents {
     stream: LifeStream<ScheduleStream>,
     /// Until it was told (S37).
     understood: Option<proto::UnderstoodSchedule>,
+    /// Follows each run id.
+    key: Option<RunKey>,
 }
 
 impl ScheduleEvents {
@@ -28,9 +31,14 @@ impl ScheduleEvents {
         stream: ScheduleStream,
         life_line: Option<LifeLine>,
         definition: &Definition,
+        key: Option<RunKey>,
     ) -> Self {
         let understood = Some(answer::understood(definition));
-        Self { stream: LifeStream::new(stream, life_line), understood }
+        Self { stream: LifeStream::new(stream, life_line), understood, key }
+    }
+
+    fn run_id(&self, run_id: &RunId) -> String {
+        self.key.as_ref().map_or_else(|| run_id.to_string(), |key| format!("{run_id}{key}"))
     }
 
     fn event(&mut self, event: ScheduleEvent) -> Result<proto::SubscribeScheduleResponse, Status> {
@@ -39,7 +47,10 @@ impl ScheduleEvents {
             ScheduleEvent::Standby(standby) => {
                 Event::Standby(answer::standby(*standby, self.understood.take()))
             }
-            ScheduleEvent::Run(run) => Event::Run(answer::run(*run)),
+            ScheduleEvent::Run(run) => {
+                let run_id = self.run_id(&run.told.run_id);
+                Event::Run(answer::run(*run, run_id))
+            }
             ScheduleEvent::Renewed(renewed) => Event::Renewed(proto::Renewed {
                 validity: Some(validity(renewed)),
                 ..proto::Renewed::default()
@@ -68,7 +79,7 @@ impl ScheduleEvents {
             ScheduleEvent::Recorded { run_id, report, completion } => {
                 let outcome = report.map(|report| answer::outcome(Outcome::from(report)));
                 Event::Recorded(proto::Recorded {
-                    run_id: run_id.to_string(),
+                    run_id: self.run_id(&run_id),
                     outcome: outcome.unwrap_or_default().into(),
                     result: answer::completion(completion).into(),
                 })

@@ -3,6 +3,7 @@
 mod answer;
 mod convert;
 mod events;
+mod run_name;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ mod tests;
 use tonic::{Request, Response, Status};
 
 use self::events::ScheduleEvents;
+use self::run_name::RunKey;
 use super::caller::Caller;
 use super::proto::schedule_service_server::ScheduleService;
 use super::proto::{
@@ -22,6 +24,7 @@ use super::service::{Service, answered};
 use super::status;
 use crate::access::Right;
 use crate::coordinator::{CallError, LockRecord, LockSelector, ScheduleChange, SubscribeRequest};
+use crate::lock::LockPath;
 
 pub(super) use answer::{ended, state, timestamp};
 pub(super) use convert::report;
@@ -51,11 +54,27 @@ impl Service {
         if resume.run_id.path != path {
             return Err(problem("run_id", resume.run_id.path.as_str()));
         }
-        let resumed = answered(self.coordinator.resumed_path(&resume.hold))?;
+        let resumed = answered(self.coordinator.resumed(&resume.hold))?.path;
         if resumed != path {
             return Err(problem("resume.resume_token", resumed.as_str()));
         }
         self.permit_resume(caller, &resume.hold)
+    }
+
+    /// The run id is not signed, and its path may hide the function: then the key beside it says which one that is.
+    fn permit_completion(
+        &self,
+        caller: &Caller,
+        path: &LockPath,
+        key: Option<&RunKey>,
+    ) -> Result<(), Status> {
+        let place = (self.namespace(), &self.coordinator.host().host_type);
+        let target = key.map(|key| key.target(path, place));
+        if matches!(target, Some(None)) {
+            let problem = "names another lock than its key".to_owned();
+            return Err(status::of_violations(&[("run_id", problem)]));
+        }
+        self.permit_run(caller, path, target.flatten().as_ref())
     }
 
     /// T18: what an operator says. The answer is empty for a caller that may not read the schedule.
@@ -88,8 +107,10 @@ impl ScheduleService for Service {
         self.permit_key(&caller, Right::Acquire, &request.key)?;
         self.check_resumed(&caller, &request)?;
         let definition = request.definition.clone();
+        let target = answered(self.coordinator.resolve(&request.key))?;
+        let key = RunKey::of(&target, self.namespace());
         let stream = answered(self.coordinator.subscribe(request))?;
-        Ok(Response::new(ScheduleEvents::new(stream, life_line, &definition)))
+        Ok(Response::new(ScheduleEvents::new(stream, life_line, &definition, key)))
     }
 
     async fn complete_run(
@@ -98,8 +119,8 @@ impl ScheduleService for Service {
     ) -> Result<Response<CompleteRunResponse>, Status> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
-        let request = convert::complete(request.into_inner())?;
-        self.permit_held(&caller, &request.run_id.path)?;
+        let (request, key) = convert::complete(request.into_inner())?;
+        self.permit_completion(&caller, &request.run_id.path, key.as_ref())?;
         let completed = self.coordinator.complete_run(request).await;
         if let Err(error @ CallError::ForeignPath { .. }) = &completed {
             return Err(status::of_violations(&[("run_id", error.to_string())]));

@@ -87,8 +87,8 @@ fn s2_an_answer_to_another_request_changes_nothing() {
     rig.sent.clear();
     rig.restart();
     rig.resume(BOB, &grant, terms(), secs(9));
-    for _ in 0..3 {
-        hears_no_strangers(&mut rig, "resuming");
+    for state in ["idle", "resuming", "resuming"] {
+        hears_no_strangers(&mut rig, state);
         serve_next(&mut rig);
     }
     assert_eq!(rig.hold.state(), "held");

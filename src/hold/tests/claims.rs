@@ -17,6 +17,7 @@ fn elsewhere(grant: &Granted) -> Granted {
 fn answer(rig: &mut Rig, grant: &Granted) -> (Option<LossReason>, Option<StoreFailureKind>) {
     rig.sent.clear();
     rig.resume(BOB, grant, terms(), secs(9));
+    rig.serve_claims();
     let told = rig.told();
     assert_eq!(
         rig.sent.is_empty(),
@@ -85,7 +86,7 @@ fn s16_who_went_on_elsewhere_and_comes_back_goes_on_here() {
     other.serve();
     let there = other.granted(BOB);
     rig.resume(CAT, &there, terms(), secs(12));
-    assert!(matches!(rig.sent.front(), Some(Action::SendRenew { .. })), "{:?}", rig.sent);
+    assert!(matches!(rig.sent.front(), Some(Action::SendRead { .. })), "{:?}", rig.sent);
     assert!(rig.told().contains(&Action::TellMoved { caller: ANN }));
     rig.serve();
     assert_eq!(rig.granted(CAT).generation, there.generation + 1);
@@ -120,6 +121,7 @@ fn s16_only_who_resumes_gives_its_resume_up() {
         let (mut rig, grant) = Rig::with_holder(ANN, terms());
         rig.restart();
         rig.resume(BOB, &grant, terms(), secs(9));
+        rig.serve_claims();
         match call {
             0 => rig.leave(CAT),
             1 => rig.silent(CAT),
@@ -220,33 +222,34 @@ fn s16_a_renewal_that_met_our_own_late_write_is_repeated_at_once() {
 
 #[test]
 fn s6_s16_a_resume_gives_back_what_may_have_been_acquired_for_others() {
-    let (_, grant) = Rig::with_holder(ANN, terms());
-    let given_back = |rig: &mut Rig| {
+    let given_back = |rig: &mut Rig, grant: &Granted| {
         rig.sent.clear();
-        rig.resume(BOB, &grant, terms(), secs(9));
+        rig.resume(BOB, grant, terms(), secs(9));
+        rig.serve_claims();
         let releases = rig.sent.iter().filter_map(|action| match action {
             Action::SendRelease { lease_id, .. } => Some(*lease_id),
             _ => None,
         });
         releases.collect::<Vec<_>>()
     };
-    // Its own lease is the first that a rig uses, so others come from another sidecar.
-    let (_, mut rig) = Rig::pair();
-    rig.arrive(CAT, terms());
+    let elsewhere = |later| {
+        let (mut holder, mut rig) = Rig::pair();
+        let grant = holder.grant(ANN, terms());
+        rig.now += later;
+        rig.arrive(CAT, terms());
+        (rig, grant)
+    };
+    let (mut rig, grant) = elsewhere(secs(1));
     let Action::SendAcquire { lease_id, .. } = rig.request() else { panic!("it acquires") };
-    assert_eq!(given_back(&mut rig), [lease_id], "it is not answered");
-    let (_, mut rig) = Rig::pair();
-    rig.arrive(CAT, terms());
+    assert_eq!(given_back(&mut rig, &grant), [lease_id], "it is not answered");
+    let (mut rig, grant) = elsewhere(secs(1));
     rig.fail(outage());
-    assert_eq!(given_back(&mut rig), [lease_id], "its outcome is unknown");
-    let (_, mut rig) = Rig::pair();
-    rig.arrive(CAT, terms());
+    assert_eq!(given_back(&mut rig, &grant), [lease_id], "its outcome is unknown");
+    let (mut rig, grant) = elsewhere(secs(16));
     let acquire = rig.request();
     rig.serve_one(&acquire);
-    assert_eq!(given_back(&mut rig), [], "it was acquired: what is resumed is not alive");
-    let (mut holder, mut rig) = Rig::pair();
-    holder.grant(ANN, terms());
-    rig.arrive(CAT, terms());
+    assert_eq!(given_back(&mut rig, &grant), [], "it was acquired: what is resumed is not alive");
+    let (mut rig, grant) = elsewhere(secs(1));
     rig.serve();
-    assert_eq!(given_back(&mut rig), [], "another has the lock");
+    assert_eq!(given_back(&mut rig, &grant), [], "another has the lock");
 }

@@ -5,6 +5,7 @@ mod claims;
 mod crossing;
 mod ending;
 mod fairness;
+mod forging;
 mod hand_over;
 mod handed_on;
 mod leaving;

@@ -32,7 +32,9 @@ fn s16_a_hold_goes_on_after_a_restart() {
     let resumed_at = rig.at();
     rig.resume(BOB, &grant, terms(), secs(6));
     assert!(
-        matches!(rig.sent[0], Action::SendRenew { lease_id, .. } if lease_id == grant.lease_id)
+        matches!(rig.sent[0], Action::SendRead { .. }),
+        "nothing is asked of a lease before the record is seen: {:?}",
+        rig.sent
     );
     rig.serve();
     let again = rig.granted(BOB);
@@ -53,7 +55,7 @@ fn s16_what_a_client_does_not_bring_is_read_from_the_record() {
         labels,
         ..Record::default()
     };
-    let brought = Record { holder: "ann".to_owned(), ..Record::default() };
+    let brought = Record { labels: Labels::default(), ..record.clone() };
     let (mut rig, grant) = Rig::with_holder(ANN, Terms { record: record.clone(), ..terms() });
     rig.restart();
     rig.resume(BOB, &grant, Terms { record: brought.clone(), ..terms() }, secs(9));
@@ -335,11 +337,14 @@ fn s16_who_was_silent_here_may_have_gone_on_elsewhere_so_a_release_asks_the_stor
 fn s16_a_repeated_resume_takes_the_place_of_the_first() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
-    rig.resume(BOB, &grant, terms(), secs(9));
-    rig.resume(CAT, &grant, terms(), secs(9));
-    assert!(rig.told().contains(&Action::TellSuperseded { caller: BOB, by: CAT }));
+    rig.resume_as(BOB, &grant, "try");
+    rig.resume_as(CAT, &grant, "try");
+    // The read that was under way may be older than the second.
+    rig.serve_claims();
     rig.serve();
-    rig.granted(CAT);
+    let told = rig.told();
+    assert!(told.contains(&Action::TellSuperseded { caller: BOB, by: CAT }), "{told:?}");
+    assert!(is_granted(&told, CAT));
     rig.leave(BOB);
     assert!(rig.hold.validity(CAT).is_some());
 }

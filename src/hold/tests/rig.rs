@@ -238,6 +238,14 @@ impl Rig {
         self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
     }
 
+    /// The store answers the read for those that want to resume, if it is next.
+    pub(super) fn serve_claims(&mut self) {
+        if matches!(self.sent.front(), Some(Action::SendRead { .. })) {
+            let read = self.request();
+            self.serve_one(&read);
+        }
+    }
+
     /// The same, by a try that can be repeated (S16).
     pub(super) fn resume_as(&mut self, caller: CallerId, grant: &Granted, attempt: &str) {
         let resume = Resume { attempt: attempt.to_owned(), ..self.plain(grant) };

@@ -31,7 +31,12 @@ pub(super) fn revoked(told: &[Action], caller: CallerId) -> Option<Instant> {
 /// Why `caller` was told that its hold is lost; none if it was not.
 pub(super) fn loss(told: &[Action], caller: CallerId) -> Option<LossReason> {
     told.iter().find_map(|action| match action {
-        Action::TellLost { caller: whom, reason, .. } if *whom == caller => Some(*reason),
+        Action::TellLost { caller: whom, reason, .. }
+        | Action::TellResumeRefused { caller: whom, reason, .. }
+            if *whom == caller =>
+        {
+            Some(*reason)
+        }
         _ => None,
     })
 }

@@ -54,6 +54,7 @@ pub(super) const fn is_grant(result: AcquireResult) -> bool {
         AcquireResult::Granted | AcquireResult::Resumed => true,
         AcquireResult::Busy
         | AcquireResult::ResumeLost
+        | AcquireResult::ResumeRefused
         | AcquireResult::Settled
         | AcquireResult::Left
         | AcquireResult::OverLimit

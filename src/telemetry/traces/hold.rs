@@ -292,6 +292,7 @@ const fn failure(end: TraceEnd) -> Option<&'static str> {
         TraceEnd::NotGranted(
             result @ (AcquireResult::Failed(_)
             | AcquireResult::ResumeLost
+            | AcquireResult::ResumeRefused
             | AcquireResult::OverLimit),
         ) => Some(result.as_str()),
         TraceEnd::Refused => Some("refused"),

@@ -20,7 +20,7 @@ fn completed(outcome: proto::RunOutcome) -> proto::CompleteRunRequest {
 #[test]
 fn t8_a_caller_says_four_outcomes_and_no_other() {
     use proto::RunOutcome;
-    let read = |outcome| convert::complete(completed(outcome)).map(|request| request.report);
+    let read = |outcome| convert::complete(completed(outcome)).map(|(request, _)| request.report);
     assert_eq!(read(RunOutcome::Succeeded).unwrap(), Report::Succeeded);
     assert_eq!(read(RunOutcome::Failed).unwrap(), Report::Failed);
     assert_eq!(read(RunOutcome::FailedFinal).unwrap(), Report::FailedFinal);
@@ -63,7 +63,7 @@ fn what_went_wrong_is_kept_on_one_line_of_512_bytes() {
     let detail = |text: &str| {
         let mut request = completed(proto::RunOutcome::Failed);
         request.detail = text.to_owned();
-        convert::complete(request).unwrap().detail
+        convert::complete(request).unwrap().0.detail
     };
     assert_eq!(detail("at line 7:\n\tno such file"), "at line 7:  no such file");
     assert_eq!(detail(&"é".repeat(300)).len(), 512);

@@ -925,7 +925,7 @@ type Grant struct {
 	// Identifies this hold in ReleaseLease, ExtendLease and ReportProgress. Unique to the hold. Whoever knows it can end
 	// the hold, so do not log it. Opaque.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// Resumes a HoldLease stream, also at a sidecar that has restarted. A secret like `lease_id`. Opaque, at most 4,096
+	// Resumes a HoldLease stream, also at a sidecar that has restarted. A secret like `lease_id`. Opaque, at most 8,192
 	// bytes. Empty in answers to AcquireLease.
 	ResumeToken string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// The path of the lock that was granted.

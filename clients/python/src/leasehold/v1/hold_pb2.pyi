@@ -581,7 +581,7 @@ class Grant(google.protobuf.message.Message):
     the hold, so do not log it. Opaque.
     """
     resume_token: builtins.str
-    """Resumes a HoldLease stream, also at a sidecar that has restarted. A secret like `lease_id`. Opaque, at most 4,096
+    """Resumes a HoldLease stream, also at a sidecar that has restarted. A secret like `lease_id`. Opaque, at most 8,192
     bytes. Empty in answers to AcquireLease.
     """
     lock_path: builtins.str

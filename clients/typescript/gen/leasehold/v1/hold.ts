@@ -595,7 +595,7 @@ export interface Grant {
    */
   leaseId: string;
   /**
-   * Resumes a HoldLease stream, also at a sidecar that has restarted. A secret like `lease_id`. Opaque, at most 4,096
+   * Resumes a HoldLease stream, also at a sidecar that has restarted. A secret like `lease_id`. Opaque, at most 8,192
    * bytes. Empty in answers to AcquireLease.
    */
   resumeToken: string;

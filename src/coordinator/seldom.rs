@@ -10,7 +10,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// A kind of line.
 #[derive(Debug, Default)]
-pub(super) struct Seldom(Mutex<State>);
+pub struct Seldom(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -20,7 +20,8 @@ struct State {
 
 impl Seldom {
     /// How many were left out since the last line, if there is to be a line now.
-    pub(super) fn line(&self, now: Instant) -> Option<u64> {
+    #[must_use]
+    pub fn line(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.last.is_some_and(|last| now.saturating_since(last) < PAUSE) {
             state.left_out += 1;
