@@ -10,7 +10,7 @@ use leasehold::store::BreakPeriod;
 
 use crate::chance::{About, millis};
 use crate::client::Stage;
-use crate::due::{Break, Breaker, Delivery, Incoming};
+use crate::due::{Break, Breaker, Delivery, Incoming, Seen};
 use crate::kept::{Here, Kept};
 use crate::long::Loop;
 use crate::planted::Bug;
@@ -96,7 +96,7 @@ impl World {
         else {
             return;
         };
-        let after = self.storage.token(self.now);
+        let after = self.storage.seen(self.now).and_then(|seen| seen.token);
         if after < before {
             self.checks
                 .fail(format!("S16: the record's token goes back from {before:?} to {after:?}"));
@@ -108,13 +108,24 @@ impl World {
 const UNWRITTEN: Duration = Duration::from_millis(1_100);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A lock that was handed on a moment ago: who has released it, and who has it now.
-fn handed_on(seed: u64, bug: Option<Bug>) -> Result<(World, Ghost, usize), String> {
+/// A lock that was handed on a moment ago.
+struct Scene {
+    world: World,
+    /// Who has released it.
+    ghost: Ghost,
+    /// What an operator has seen of that one's hold.
+    seen: Option<Seen>,
+    /// Who has it now.
+    next: usize,
+}
+
+fn handed_on(seed: u64, bug: Option<Bug>) -> Result<Scene, String> {
     let mut world = World::calm(seed, 2, bug);
     let second = Duration::from_secs(1);
     let former = world.looper(0, DAY, Loop { holds: 3 * second, away: None });
     world.run_for(second)?;
     let ghost = world.ghost_of(former).ok_or("nobody was granted the lock")?;
+    let seen = world.storage.seen(world.now);
     let next = world.looper(0, DAY, Loop { holds: DAY, away: None });
     if seed % 2 == 1 {
         world.looper(1, DAY, Loop { holds: DAY, away: None });
@@ -122,7 +133,7 @@ fn handed_on(seed: u64, bug: Option<Bug>) -> Result<(World, Ghost, usize), Strin
     while world.clients[next].stage != Stage::Holding {
         world.run_for(Duration::from_millis(1))?;
     }
-    Ok((world, ghost, next))
+    Ok(Scene { world, ghost, seen, next })
 }
 
 /// Whether the next holder still has the lock, once all that was under way has come.
@@ -138,7 +149,7 @@ pub(crate) fn former_resumes(
     late: Duration,
     bug: Option<Bug>,
 ) -> Result<Duration, String> {
-    let (mut world, ghost, next) = handed_on(seed, bug)?;
+    let Scene { mut world, ghost, next, .. } = handed_on(seed, bug)?;
     let handed_on_at = world.now;
     world.run_for(late)?;
     let caller = CallerId(world.number());
@@ -165,13 +176,10 @@ pub(crate) fn former_resumes(
 
 /// An operator has seen the first holder, and its break comes later than a second after the hand-off: it breaks nothing (S17).
 pub(crate) fn late_break(seed: u64, late: Duration, bug: Option<Bug>) -> Result<(), String> {
-    let (mut world, ghost, next) = handed_on(seed, bug)?;
+    let Scene { mut world, seen, next, .. } = handed_on(seed, bug)?;
     world.run_for(late)?;
-    // By the version of a record that is read again where it has changed, as long as that has this token.
-    if world.storage.token(world.now) == Some(ghost.grant.token) {
-        let by = Breaker::Ours(BreakPeriod::Now);
-        world.break_lock(Break { by, noted: None, through: None });
-    }
+    let by = Breaker::Ours(BreakPeriod::Now);
+    world.break_lock(Break { by, seen, through: None });
     world.run_for(Duration::from_secs(30))?;
     if late >= UNWRITTEN && !world.believes(next) {
         return Err(format!("S17: a break of the holder before, {late:?} late, ends the hold"));

@@ -81,7 +81,7 @@ impl World {
         (number, heard): (u64, bool),
         sent: Duration,
     ) {
-        let before = self.storage.token(self.now);
+        let before = self.storage.seen(self.now).and_then(|seen| seen.token);
         let event = self.storage.apply(action, self.now, &mut self.checks.truth);
         self.check_written(before, (action, &event));
         self.note_overruled();

@@ -135,7 +135,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 58] = [
+    pub(crate) const ALL: [Self; 60] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
