@@ -53,7 +53,8 @@ fn without_hashes(source: &Source) -> Vec<String> {
 /// Packages that a file pins without a hash.
 fn unhashed(source: &Source) -> Vec<String> {
     let text = source.text.replace("\\\n", " ");
-    let pins = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let is_pin = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let pins = text.lines().filter(is_pin);
     let bare = pins.filter(|line| !line.contains("==") || !line.contains("--hash=sha256:"));
     bare.map(|line| format!("{}: no version and hash: {line}", source.path)).collect()
 }

@@ -44,8 +44,7 @@ pub enum ErrorReason {
     TokenNotGrowing = 17,
     /// DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5).
     TokenUnreadable = 18,
-    /// FAILED_PRECONDITION: the grant to break is over, and the lock has another holder (S17). The message names both tokens;
-    /// metadata `named_token` and `newest_token` have them, as far as there are any.
+    /// FAILED_PRECONDITION: the grant to break is over, and the lock has another holder; metadata `named_token`, `newest_token`.
     OtherHolder = 19,
     /// NOT_FOUND: nobody ever subscribed to a schedule on this lock.
     UnknownSchedule = 20,
