@@ -1,7 +1,8 @@
 //! The clock: time since boot, read in this file and nowhere else (S3).
 //!
-//! Every module takes an [`Instant`] as an argument or asks an injected [`Clock`]. May import: rustix.
+//! Every module takes an [`Instant`] as an argument or asks an injected [`Clock`]. May import: rustix, uuid.
 
+mod namespace;
 mod suspicion;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use std::ops::{Add, Sub};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use namespace::Shift;
 pub use suspicion::{SignSource, Suspicions};
 
 /// A moment on the clock that counts from boot and goes on counting while the machine sleeps (S3).
@@ -157,10 +159,11 @@ pub trait Clock: Send + Sync + fmt::Debug {
     }
 }
 
-/// The machine's clock: CLOCK_BOOTTIME, raw (S3).
+/// The machine's clock: CLOCK_BOOTTIME as the kernel's first processes read it, raw (S3).
 #[derive(Debug)]
 pub struct BootClock {
     boot_id: String,
+    shift: Option<Shift>,
     suspicions: Mutex<Suspicions>,
 }
 
@@ -171,7 +174,24 @@ impl BootClock {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
             .map(|text| text.trim().to_owned())
             .unwrap_or_default();
-        Self { boot_id, suspicions: Mutex::default() }
+        Self::of(boot_id, Shift::of_process())
+    }
+
+    fn of(boot_id: String, shift: Option<Shift>) -> Self {
+        let boot_id = match shift {
+            Some(_) => boot_id,
+            // Nobody else's readings may be compared with these. A namespace's number would not do: the kernel gives it
+            // to the next one as soon as this one is gone.
+            None => uuid::Uuid::new_v4().to_string(),
+        };
+        Self { boot_id, shift, suspicions: Mutex::default() }
+    }
+
+    /// Whether the kernel tells how far this process's time namespace shifts the clock. Where it does not, no other
+    /// process reads it under the same boot id.
+    #[must_use]
+    pub const fn is_the_kernels(&self) -> bool {
+        self.shift.is_some()
     }
 
     /// The kernel's boot id, which says whose readings may be compared.
@@ -189,7 +209,8 @@ impl Default for BootClock {
 
 impl Clock for BootClock {
     fn now(&self) -> Instant {
-        Instant::from_boot(read(rustix::time::ClockId::Boottime))
+        let reading = read(rustix::time::ClockId::Boottime);
+        Instant::from_boot(self.shift.map_or(reading, |shift| shift.taken_off(reading)))
     }
 
     fn wall(&self) -> UnixMillis {
@@ -221,12 +242,21 @@ mod tests {
     #[test]
     fn s3_the_boot_clock_is_the_kernels_and_never_goes_back() {
         let clock = BootClock::new();
-        let kernel = read(rustix::time::ClockId::Boottime);
+        let shift = clock.shift.unwrap();
+        let kernel = || shift.taken_off(read(rustix::time::ClockId::Boottime));
+        let before = kernel();
         let first = clock.now();
-        assert!(first.since_boot() >= kernel, "nothing is taken off");
+        assert!(first.since_boot() >= before, "nothing is taken off");
         let second = clock.now();
         assert!(second >= first);
-        assert!(read(rustix::time::ClockId::Boottime) >= second.since_boot(), "nothing is added");
+        assert!(kernel() >= second.since_boot(), "nothing is added");
+    }
+
+    #[test]
+    fn s21_a_clock_that_may_be_shifted_is_nobody_elses() {
+        let [one, other] = [(); 2].map(|()| BootClock::of("kernel".to_owned(), None));
+        assert!(!one.is_the_kernels());
+        assert!(one.boot_id() != other.boot_id() && one.boot_id() != "kernel");
     }
 
     #[test]

@@ -30,8 +30,8 @@ func (i BootInstant) since(earlier BootInstant) time.Duration {
 type clock interface {
 	// now is the present moment.
 	now() BootInstant
-	// bootID says whose boot it counts from; empty if the kernel does not tell. Then none is sent, and the sidecar is
-	// asked from time to time (S21).
+	// bootID says whose boot it counts from; empty if the kernel does not tell, or a time namespace shifts the clock.
+	// Then none is sent, and the sidecar is asked from time to time (S21).
 	bootID() string
 }
 

@@ -3,7 +3,9 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::Stream;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::Sleep;
@@ -59,6 +61,33 @@ pub enum ListenError {
         path: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// The file beside the socket that says that its process lives cannot be opened.
+    #[error(
+        "cannot open {} (listen.unix), which must be no symbolic link, and this user's: {source}; remove it, or set \
+         listen.unix to a path in a folder that only this user can write", path.display()
+    )]
+    LockFile {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Others may open that file, and could keep the sidecar from starting.
+    #[error(
+        "{} (listen.unix) belongs to user {owner} and has the mode {mode:04o}, and must be private to user {user}, who \
+         runs this process: remove it, or set listen.unix to a path in a folder that only this user can write",
+        path.display()
+    )]
+    LockFileOfOthers {
+        /// Where.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Its mode.
+        mode: u32,
+        /// Who runs this process.
+        user: u32,
     },
     /// A file that listening needs cannot be read.
     #[error("cannot read {} ({key}): {source}", path.display())]
@@ -203,12 +232,7 @@ impl SocketFile {
     /// Claims `path`. A socket that a dead process left there is replaced.
     pub(super) fn claim(path: &Path) -> Result<Self, ListenError> {
         let failed = |source| ListenError::Socket { path: path.to_owned(), source };
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(beside(path, ".lock"))
-            .map_err(failed)?;
+        let lock = open_lock(beside(path, ".lock"))?;
         let in_use = || ListenError::SocketInUse { path: path.to_owned() };
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -266,6 +290,33 @@ impl Drop for SocketFile {
 
 /// Who may open the socket: its user and its group.
 const SOCKET_MODE: u32 = 0o660;
+
+/// Opens the lock file, or makes it. It must be this user's alone: another who could open it could keep the sidecar from
+/// starting, and one who could put a link there would have it make a file elsewhere.
+fn open_lock(path: PathBuf) -> Result<File, ListenError> {
+    let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let opened = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(LOCK_MODE)
+        .custom_flags(no_follow)
+        .open(&path)
+        .and_then(|lock| Ok((lock.metadata()?, lock)));
+    let (there, lock) = match opened {
+        Ok(opened) => opened,
+        Err(source) => return Err(ListenError::LockFile { path, source }),
+    };
+    let user = rustix::process::geteuid().as_raw();
+    let mode = there.mode() & 0o7777;
+    if !there.is_file() || there.uid() != user || mode & !LOCK_MODE != 0 {
+        return Err(ListenError::LockFileOfOthers { path, owner: there.uid(), mode, user });
+    }
+    Ok(lock)
+}
+
+/// Who may open the lock file: its user.
+const LOCK_MODE: u32 = 0o600;
 
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -43,6 +43,52 @@ async fn the_socket_of_another_program_is_left_alone() {
     assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
 }
 
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// Who can open the lock file can hold its lock, and so keep the sidecar from starting.
+#[tokio::test]
+async fn the_lock_file_is_its_users_alone() {
+    let folder = folder();
+    let path = folder.path().join("leasehold.sock");
+    let lock = beside(&path, ".lock");
+    drop(SocketFile::claim(&path).unwrap());
+    assert_eq!(mode(&lock), 0o600);
+    drop(SocketFile::claim(&path).unwrap());
+    for others in [0o644, 0o660, 0o602] {
+        fs::set_permissions(&lock, fs::Permissions::from_mode(others)).unwrap();
+        let refused = SocketFile::claim(&path).unwrap_err().to_string();
+        assert!(refused.contains(&lock.display().to_string()), "{refused}");
+        assert!(refused.contains(&format!("{others:04o}")), "{refused}");
+    }
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).unwrap();
+    // Needs to be root.
+    std::os::unix::fs::chown(&lock, Some(12_345), None).unwrap();
+    let refused = SocketFile::claim(&path).unwrap_err().to_string();
+    assert!(refused.contains("belongs to user 12345"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_link_in_place_of_the_lock_file_makes_no_file_elsewhere() {
+    let folder = folder();
+    let path = folder.path().join("leasehold.sock");
+    let elsewhere = folder.path().join("elsewhere");
+    std::os::unix::fs::symlink(&elsewhere, beside(&path, ".lock")).unwrap();
+    for _ in 0..2 {
+        let refused = SocketFile::claim(&path).unwrap_err();
+        assert!(matches!(refused, ListenError::LockFile { .. }), "{refused}");
+        assert!(refused.to_string().contains("no symbolic link"), "{refused}");
+    }
+    assert!(!elsewhere.exists());
+    fs::write(&elsewhere, "precious").unwrap();
+    SocketFile::claim(&path).unwrap_err();
+    assert_eq!(
+        (fs::read_to_string(&elsewhere).unwrap().as_str(), mode(&elsewhere) & 0o111),
+        ("precious", 0)
+    );
+}
+
 #[tokio::test]
 async fn what_is_no_socket_is_left_alone() {
     let folder = folder();

@@ -20,6 +20,7 @@ mod exclusion;
 mod forgeries;
 mod gate;
 mod moving;
+mod namespaces;
 mod outages;
 mod pauses;
 mod process;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Add;
+use std::path::Path;
 use std::time::Duration;
 
 /// A moment on this machine's boot clock (CLOCK_BOOTTIME, on macOS CLOCK_MONOTONIC, which counts sleep there): readings
@@ -68,8 +69,8 @@ pub(crate) trait Clock: Send + Sync + fmt::Debug {
     /// The present moment.
     fn now(&self) -> BootInstant;
 
-    /// Whose boot it counts from; empty where that is not known, as on macOS. No sidecar runs there, so its clock is
-    /// never this one.
+    /// Whose boot it counts from; empty where that is not known, as on macOS, or not all, as in a time namespace that
+    /// shifts the clock. No sidecar's clock is this one then.
     fn boot_id(&self) -> &str;
 }
 
@@ -84,7 +85,24 @@ impl BootClock {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
             .map(|text| text.trim().to_owned())
             .unwrap_or_default();
-        Self { boot_id }
+        let is_shifted = is_shifted(Path::new("/proc/self"));
+        Self { boot_id: if is_shifted { String::new() } else { boot_id } }
+    }
+}
+
+/// Whether a time namespace shifts the clock of this process, or may: processes of other namespaces then read another
+/// clock under the same boot id (S21).
+fn is_shifted(process: &Path) -> bool {
+    let offsets = std::fs::read_to_string(process.join("timens_offsets"));
+    let [ours, of_children] =
+        ["ns/time", "ns/time_for_children"].map(|name| std::fs::read_link(process.join(name)));
+    let is_zero = |line: &str| line.split_whitespace().eq(["boottime", "0", "0"]);
+    match (offsets, ours, of_children) {
+        // The kernel tells the shift of the namespace that children get.
+        (Ok(text), Ok(ours), Ok(of_children)) if ours == of_children => !text.lines().any(is_zero),
+        // A kernel without time namespaces.
+        (Err(_), Err(_), _) => false,
+        _ => true,
     }
 }
 
@@ -108,5 +126,41 @@ mod tests {
         let first = clock.now();
         assert!(first.since_boot() > Duration::ZERO);
         assert!(clock.now() >= first);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn s21_a_clock_that_a_time_namespace_shifts_is_not_the_kernels() {
+        let zero = "monotonic           7         0\nboottime            0         0\n";
+        let (one, other) = (Some("time:[1]"), Some("time:[2]"));
+        for (offsets, ours, of_children, shifted) in [
+            (Some(zero), one, one, false),
+            (None, None, None, false),
+            (Some("monotonic 0 0\nboottime 9 0\n"), one, one, true),
+            (Some("boottime -1 500000000\n"), one, one, true),
+            (Some(zero), one, other, true),
+            (Some(zero), None, None, true),
+            (None, one, one, true),
+            (Some("nonsense"), one, one, true),
+        ] {
+            let process = process(offsets, [ours, of_children]);
+            assert_eq!(is_shifted(process.path()), shifted, "{offsets:?} {ours:?} {of_children:?}");
+        }
+    }
+
+    /// What the kernel tells a process of itself.
+    #[cfg(unix)]
+    fn process(offsets: Option<&str>, namespaces: [Option<&str>; 2]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("ns")).unwrap();
+        if let Some(offsets) = offsets {
+            std::fs::write(folder.path().join("timens_offsets"), offsets).unwrap();
+        }
+        for (name, namespace) in ["ns/time", "ns/time_for_children"].iter().zip(namespaces) {
+            if let Some(namespace) = namespace {
+                std::os::unix::fs::symlink(namespace, folder.path().join(name)).unwrap();
+            }
+        }
+        folder
     }
 }

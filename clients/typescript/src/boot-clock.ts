@@ -1,6 +1,6 @@
 // The clock that counts from boot and goes on counting while the machine sleeps (S3); the only file that reads one.
 
-import { openSync, readFileSync, readSync } from "node:fs";
+import { openSync, readFileSync, readSync, readlinkSync } from "node:fs";
 
 import { PlatformError } from "./errors.js";
 
@@ -16,7 +16,7 @@ export interface BootReading {
 export interface Clock {
   /** The present moment. */
   read(): BootReading;
-  /** Whose boot it counts from; empty if the kernel does not tell. */
+  /** Whose boot it counts from; empty if the kernel does not tell, or a time namespace shifts the clock. */
   readonly bootId: string;
 }
 
@@ -80,10 +80,29 @@ function openUptime(): number {
 }
 
 function bootId(): string {
+  // Where it is not told no clock is known to be the sidecar's, and the sidecar is asked instead (S21).
+  return isShifted("/proc/self") ? "" : (told(() => readFileSync(BOOT_ID, "latin1").trim()) ?? "");
+}
+
+/**
+ * Whether a time namespace shifts the clock of this process, or may: processes of other namespaces then read another clock
+ * under the same boot id (S21).
+ */
+export function isShifted(process: string): boolean {
+  const offsets = told(() => readFileSync(`${process}/timens_offsets`, "latin1"));
+  const ours = told(() => readlinkSync(`${process}/ns/time`));
+  // A kernel without time namespaces.
+  if (offsets === undefined && ours === undefined) return false;
+  // The kernel tells the shift of the namespace that children get.
+  const ofChildren = told(() => readlinkSync(`${process}/ns/time_for_children`));
+  if (offsets === undefined || ours === undefined || ours !== ofChildren) return true;
+  return !offsets.split("\n").some((line) => /^\s*boottime\s+0\s+0\s*$/.test(line));
+}
+
+function told(read: () => string): string | undefined {
   try {
-    return readFileSync(BOOT_ID, "latin1").trim();
+    return read();
   } catch {
-    // Then no clock is known to be the sidecar's, and the sidecar is asked instead (S21).
-    return "";
+    return undefined;
   }
 }

@@ -14,7 +14,6 @@ use super::output;
 use super::plan::{Cause, Plan};
 use crate::cli::sharing::takeover_text;
 use crate::cli::signals::Signals;
-use crate::time::{BootClock, Clock as _};
 
 /// How a command ended. Nothing of its group is left.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +42,6 @@ struct Watch<'a> {
     guard: &'a HoldGuard,
     group: &'a mut Group,
     plan: Plan,
-    clock: BootClock,
     /// That of the holder.
     priority: u32,
     /// How the command itself ended.
@@ -69,7 +67,6 @@ pub(super) async fn supervise(
         guard,
         group,
         plan: Plan::new(terms.kill_after),
-        clock: BootClock::new(),
         priority: terms.priority,
         status: None,
         stopped: false,
@@ -107,7 +104,7 @@ async fn child_changed(children: &mut Option<tokio::signal::unix::Signal>) {
 impl Watch<'_> {
     /// Does what is due by the clock; says how it ended once nothing is left.
     fn look(&mut self) -> Option<Ended> {
-        let (now, valid_until) = (self.now(), self.guard.valid_until());
+        let (now, valid_until) = (BootInstant::now(), self.guard.valid_until());
         self.plan.see(now, valid_until);
         if self.status.is_some() && self.group.is_gone() {
             let status = self.status.take()?;
@@ -139,7 +136,7 @@ impl Watch<'_> {
         if self.status.is_some() {
             return LOOK;
         }
-        let (now, valid_until) = (self.now(), self.guard.valid_until());
+        let (now, valid_until) = (BootInstant::now(), self.guard.valid_until());
         let due = match self.plan.kill_at(valid_until) {
             Some(kill_at) if now >= kill_at => return LOOK,
             Some(kill_at) => kill_at,
@@ -190,7 +187,7 @@ impl Watch<'_> {
             // One that is stopped would not hear.
             self.group.signal(Signal::CONT.as_raw());
         }
-        self.plan.stop(cause, self.now(), self.guard.valid_until());
+        self.plan.stop(cause, BootInstant::now(), self.guard.valid_until());
     }
 
     fn leader_ended(&mut self, status: std::io::Result<ExitStatus>) {
@@ -212,10 +209,5 @@ impl Watch<'_> {
         } else {
             self.group.signal(number);
         }
-    }
-
-    /// The very clock that validities are told on (S3).
-    fn now(&self) -> BootInstant {
-        BootInstant::from_boot(self.clock.now().since_boot())
     }
 }

@@ -4,12 +4,15 @@ import functools
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from leasehold._errors import PlatformError
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_PROCESS: Final = Path("/proc/self")
+T = TypeVar("T")
 _SYSCTL: Final = ("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid")
 
 
@@ -18,7 +21,10 @@ class Clock(Protocol):
 
     @property
     def boot_id(self) -> str:
-        """Whose boot the clock counts from; empty if the kernel does not tell. Then none is sent."""
+        """Whose boot the clock counts from; empty if the kernel does not tell, or a time namespace shifts the clock.
+
+        Then none is sent.
+        """
 
     def now(self) -> int:
         """Give the nanoseconds from boot to the present moment."""
@@ -33,7 +39,8 @@ class BootClock:
         if clock is None:
             raise PlatformError(sys.platform)
         self._clock: Final = clock
-        self.boot_id: Final = _boot_id(sys.platform)
+        # Not remembered: a process that was forked may be in another time namespace.
+        self.boot_id: Final = "" if is_shifted(_PROCESS) else _boot_id(sys.platform)
 
     def now(self) -> int:
         """Give the nanoseconds from boot to the present moment."""
@@ -50,3 +57,25 @@ def _boot_id(platform: str) -> str:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, ValueError, subprocess.SubprocessError):
         return ""
+
+
+def is_shifted(process: Path) -> bool:
+    """Tell whether a time namespace shifts the clock of this process, or may.
+
+    Processes of other namespaces then read another clock under the same boot id (S21).
+    """
+    offsets = _read(lambda: (process / "timens_offsets").read_text(encoding="ascii"))
+    ours = _read((process / "ns/time").readlink)
+    if offsets is None and ours is None:
+        return False  # a kernel without time namespaces
+    # The kernel tells the shift of the namespace that children get.
+    if offsets is None or ours is None or ours != _read((process / "ns/time_for_children").readlink):
+        return True
+    return not any(line.split() == ["boottime", "0", "0"] for line in offsets.splitlines())
+
+
+def _read(told: Callable[[], T]) -> T | None:
+    try:
+        return told()
+    except (OSError, ValueError):
+        return None

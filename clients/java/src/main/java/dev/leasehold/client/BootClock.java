@@ -23,7 +23,9 @@ interface BootClock {
     return new Present(earliest(), latest());
   }
 
-  /** Whose boot it counts from; empty if that is not known. */
+  /**
+   * Whose boot it counts from; empty if that is not known, or a time namespace shifts the clock.
+   */
   String bootId();
 
   /**

@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.regex.Pattern;
 
 /**
  * Linux's boot clock (S3), read from /proc/uptime: the JDK's clocks stop while the machine sleeps,
@@ -15,6 +16,8 @@ import java.util.Optional;
 final class LinuxBootClock implements BootClock {
   private static final Path UPTIME = Path.of("/proc/uptime");
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
+  private static final Path PROCESS = Path.of("/proc/self");
+  private static final Pattern NO_SHIFT = Pattern.compile("(?m)^\\h*boottime\\h+0\\h+0\\h*$");
 
   /** The kernel cuts the reading to hundredths of a second. */
   private static final Duration GRAIN = Duration.ofMillis(10);
@@ -46,11 +49,40 @@ final class LinuxBootClock implements BootClock {
   }
 
   private static String readBootId() {
-    try {
-      return Files.readString(BOOT_ID).trim();
-    } catch (IOException unreadable) {
-      return "";
+    return isShifted(PROCESS) ? "" : told(() -> Files.readString(BOOT_ID).trim()).orElse("");
+  }
+
+  /**
+   * Whether a time namespace shifts the clock of this process, or may: processes of other
+   * namespaces then read another clock under the same boot id (S21).
+   */
+  static boolean isShifted(Path process) {
+    Optional<String> offsets = told(() -> Files.readString(process.resolve("timens_offsets")));
+    Optional<String> ours = link(process.resolve("ns/time"));
+    if (offsets.isEmpty() && ours.isEmpty()) {
+      // A kernel without time namespaces.
+      return false;
     }
+    // The kernel tells the shift of the namespace that children get.
+    boolean isOurs = ours.isPresent() && ours.equals(link(process.resolve("ns/time_for_children")));
+    return !isOurs || offsets.filter(text -> NO_SHIFT.matcher(text).find()).isEmpty();
+  }
+
+  private static Optional<String> link(Path path) {
+    return told(() -> Files.readSymbolicLink(path).toString());
+  }
+
+  private static Optional<String> told(Reading reading) {
+    try {
+      return Optional.of(reading.read());
+    } catch (IOException unreadable) {
+      return Optional.empty();
+    }
+  }
+
+  @FunctionalInterface
+  private interface Reading {
+    String read() throws IOException;
   }
 
   @Override

@@ -1,0 +1,46 @@
+package leasehold
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestS21AClockThatATimeNamespaceShiftsIsNotTheKernels(t *testing.T) {
+	const zero = "monotonic           7         0\nboottime            0         0\n"
+	const one, other = "time:[1]", "time:[2]"
+	for _, told := range []struct {
+		offsets, ours, ofChildren string
+		shifted                   bool
+	}{
+		{zero, one, one, false},
+		{"", "", "", false},
+		{"monotonic 0 0\nboottime 9 0\n", one, one, true},
+		{"boottime -1 500000000\n", one, one, true},
+		{zero, one, other, true},
+		{zero, "", "", true},
+		{"", one, one, true},
+		{"nonsense", one, one, true},
+	} {
+		process := t.TempDir()
+		if err := os.Mkdir(filepath.Join(process, "ns"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if told.offsets != "" {
+			if err := os.WriteFile(filepath.Join(process, "timens_offsets"), []byte(told.offsets), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, namespace := range map[string]string{"ns/time": told.ours, "ns/time_for_children": told.ofChildren} {
+			if namespace == "" {
+				continue
+			}
+			if err := os.Symlink(namespace, filepath.Join(process, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if shifted := isShifted(process); shifted != told.shifted {
+			t.Errorf("%+v: shifted is %v", told, shifted)
+		}
+	}
+}
