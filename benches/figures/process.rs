@@ -14,6 +14,7 @@ pub(crate) async fn serve(folder: &Path) -> (Child, PathBuf) {
         .args(["--set", "listen.tcp=", "--set", "admin.listen="])
         .args(["--set", &format!("listen.unix={}", socket.display())])
         .args(["--set", &format!("store.embedded.path={}", folder.join("db").display())])
+        .args(["--set", "store.embedded.max_locks=1000000"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()

@@ -79,7 +79,7 @@ func TestEveryReasonOfTheAPIHasAConstant(t *testing.T) {
 		ReasonInvalidField, ReasonUnknownLease, ReasonUnknownLock, ReasonHoldLost, ReasonHoldReleased,
 		ReasonBreakNotEnabled, ReasonOtherHolder, ReasonContainerMissing, ReasonAccessDenied, ReasonOverrideForbidden, ReasonStoreDenied,
 		ReasonUserNotAllowed, ReasonUnauthenticated, ReasonStoreUnavailable, ReasonStoreThrottled, ReasonShuttingDown,
-		ReasonStoreFailed, ReasonTokenNotGrowing, ReasonTokenUnreadable, ReasonTooManyHolds, ReasonTooManyWaiters,
+		ReasonStoreFailed, ReasonStoreFull, ReasonTokenNotGrowing, ReasonTokenUnreadable, ReasonTooManyHolds, ReasonTooManyWaiters,
 		ReasonSuperseded, ReasonStreamBehind, ReasonUnsupported, ReasonCheckpointUnknown,
 		ReasonUnknownSchedule, ReasonOccurrenceInFuture, ReasonScheduleChangesNotEnabled, ReasonTooManyTriggers,
 		ReasonScheduleUnreadable, ReasonLockHasSchedule,

@@ -40,8 +40,10 @@ const (
 	ReasonStoreThrottled Reason = "STORE_THROTTLED"
 	// ReasonShuttingDown says that the sidecar is going away.
 	ReasonShuttingDown Reason = "SHUTTING_DOWN"
-	// ReasonStoreFailed says that the store is damaged, full or misconfigured.
+	// ReasonStoreFailed says that the store is damaged or misconfigured, or its disk is full.
 	ReasonStoreFailed Reason = "STORE_FAILED"
+	// ReasonStoreFull says that the store has as many locks as it may, and this would be another.
+	ReasonStoreFull Reason = "STORE_FULL"
 	// ReasonTokenNotGrowing says that the store fell back to an older copy of the lock.
 	ReasonTokenNotGrowing Reason = "TOKEN_NOT_GROWING"
 	// ReasonTokenUnreadable says that the lock's stored fencing token is there and cannot be read.

@@ -9,6 +9,7 @@ use leasehold_client::{Client, ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABL
 
 use super::engine::{self, Engine};
 use super::exit::UsageError;
+use super::gc;
 use crate::config::{Config, ConfigError, Flag, Origin, Sources};
 use crate::coordinator::NoObserver;
 use crate::telemetry::{self, Filter, Format};
@@ -207,6 +208,8 @@ fn start_engine(config: &Config) -> anyhow::Result<Engine> {
     }
     let clock = engine::clock();
     let store = engine::open_store(config, &clock)?;
+    let (limited, list) = (Arc::clone(&store), gc::every_lock(config));
+    tokio::spawn(async move { gc::make_room(limited.as_ref(), &list).await });
     Ok(Engine::start(config, identity, store, clock, Arc::new(NoObserver)))
 }
 

@@ -90,7 +90,14 @@ pub(crate) fn clock() -> Arc<dyn Clock> {
     if let Some(clock) = crate::testing::MovedClock::of_environment() {
         return Arc::new(clock);
     }
-    Arc::new(BootClock::new())
+    let clock = BootClock::new();
+    if !clock.is_the_kernels() {
+        tracing::warn!(
+            "the kernel does not tell how far this process's time namespace shifts the boot clock \
+             (/proc/self/timens_offsets): callers and other sidecars of this machine count as those of another (S21)"
+        );
+    }
+    Arc::new(clock)
 }
 
 /// Asks the configured provider for the host id.
@@ -119,9 +126,10 @@ pub(crate) struct Opened {
 /// Opens the configured store, and says for people where it is.
 pub(crate) fn open_named_store(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Opened> {
     match &config.store {
-        Store::Embedded { path, .. } => {
+        Store::Embedded { path, max_locks, .. } => {
             make_folder_of(path)?;
-            let store = SqliteStore::open(path, Arc::clone(clock))
+            let most = u64::try_from(*max_locks).ok();
+            let store = SqliteStore::open_limited(path, Arc::clone(clock), most)
                 .with_context(|| format!("cannot open the embedded store {}", path.display()))?;
             let place = format!("the file {}", path.display());
             Ok(Opened { store: Arc::new(store), place, account: None })

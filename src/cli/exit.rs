@@ -165,6 +165,7 @@ fn of_refusal(refusal: &Refusal) -> Exit {
         Reason::StoreUnavailable
         | Reason::StoreThrottled
         | Reason::ShuttingDown
+        | Reason::StoreFull
         | Reason::TooManyHolds
         | Reason::TooManyWaiters
         | Reason::StreamBehind => Exit::Unavailable,
@@ -197,6 +198,7 @@ fn of_import(error: &ImportError) -> Exit {
         ImportError::Call(CallError::StoreFailure(failure)) => match failure.kind {
             StoreFailureKind::Unavailable
             | StoreFailureKind::Throttled
+            | StoreFailureKind::Full
             | StoreFailureKind::ShuttingDown => Exit::Unavailable,
             StoreFailureKind::Denied => Exit::Denied,
             StoreFailureKind::ContainerMissing | StoreFailureKind::StoreFailed => {
@@ -219,6 +221,7 @@ pub(crate) const fn of_store(error: &StoreError) -> Exit {
     match error {
         StoreError::Unavailable { .. }
         | StoreError::Throttled { .. }
+        | StoreError::Full { .. }
         | StoreError::Recreated { .. } => Exit::Unavailable,
         StoreError::Denied { .. } => Exit::Denied,
         StoreError::ContainerMissing { .. } | StoreError::Fatal { .. } => Exit::Misconfigured,

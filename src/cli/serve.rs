@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::ConfigArgs;
 use super::engine::{self, Engine, Opened};
 use super::exit::Exit;
+use super::gc;
 use super::output;
 use super::reload::Reload;
 use super::signals::Signals;
@@ -59,6 +60,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(account) = &account {
         metrics.follow_signature(account.signature_end());
     }
+    let limited = Arc::clone(&store);
     let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
     let server = bind(&config, &metrics).await?;
     let reload = Reload::new(args.config, &config, (server.access(), account), &clock);
@@ -94,6 +96,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         served = both(serving, administration) => served.context("the server broke")?,
         () = coordinator.keep_checking() => return Ok(Exit::Internal),
         () = reload.keep_current() => return Ok(Exit::Internal),
+        () = gc::keep_room(limited.as_ref(), gc::every_lock(&config)) => return Ok(Exit::Internal),
     }
     if let Some(traces) = traces {
         traces.flush().await;

@@ -20,6 +20,8 @@ pub enum Store {
         path: PathBuf,
         /// Whether callers of other machines may come in. Default: false.
         remote_callers: bool,
+        /// The greatest number of locks and schedules in the file. Default: 10,000.
+        max_locks: usize,
     },
     /// Azure Blob Storage.
     Azure(Box<AzureSettings>),
@@ -79,6 +81,13 @@ settings! {
         "Whether `listen.tcp` may be an address that other machines reach. Callers there outlive this machine and its \
          disk, so the file must be preserved for as long as a lock of theirs may be valid.",
     );
+    MAX_LOCKS: usize = Key::<usize>::new(
+        "store.embedded.max_locks",
+        "10000",
+        "The greatest number of locks and schedules in the file. For each the file takes 4 KiB of the disk beside what it \
+         needs, so that a full disk does not end a hold. When nine tenths are there, locks are deleted that nobody has \
+         held for a day, or else for an hour, and that have neither a checkpoint nor a schedule.",
+    ).within(1, 1_000_000);
 }
 
 /// S1: a file dies with its machine, and callers of another machine do not.
@@ -122,7 +131,7 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {
     if kind != Kind::Embedded {
         let why =
             format!("is for the store embedded, and store.kind is {word}: remove one of them");
-        let keys = [PATH.setting.key, REMOTE_CALLERS.setting.key];
+        let keys = [PATH.setting.key, REMOTE_CALLERS.setting.key, MAX_LOCKS.setting.key];
         values.refuse_unread(&KIND.setting, &keys, &why);
     }
     if kind != Kind::Azure {
@@ -143,7 +152,8 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {
                 let shown = Some(path.display().to_string());
                 values.bad(PATH.setting.key, shown, "must be an absolute path".to_owned());
             }
-            Some(Store::Embedded { path, remote_callers: values.get(&REMOTE_CALLERS)? })
+            let remote_callers = values.get(&REMOTE_CALLERS)?;
+            Some(Store::Embedded { path, remote_callers, max_locks: values.get(&MAX_LOCKS)? })
         }
     }
 }

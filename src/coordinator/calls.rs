@@ -373,7 +373,7 @@ pub(super) fn failure(error: &StoreError) -> Failure {
         | StoreError::Unavailable { sent: false, .. }
         | StoreError::Recreated { .. } => Failure::NotDone(store_failure(error)),
         StoreError::Unavailable { sent: true, .. } => Failure::Unknown(store_failure(error)),
-        StoreError::Denied { .. } | StoreError::Fatal { .. } => {
+        StoreError::Denied { .. } | StoreError::Full { .. } | StoreError::Fatal { .. } => {
             Failure::Refused(store_failure(error))
         }
     }
@@ -384,6 +384,7 @@ pub(super) fn store_failure(error: &StoreError) -> StoreFailure {
     let (kind, retry_after) = match error {
         StoreError::Throttled { retry_after, .. } => (StoreFailureKind::Throttled, *retry_after),
         StoreError::Denied { .. } => (StoreFailureKind::Denied, None),
+        StoreError::Full { .. } => (StoreFailureKind::Full, None),
         StoreError::ContainerMissing { .. } => (StoreFailureKind::ContainerMissing, None),
         StoreError::Unavailable { .. } => (StoreFailureKind::Unavailable, None),
         StoreError::Recreated { retry_after, .. } => {

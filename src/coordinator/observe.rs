@@ -147,7 +147,7 @@ pub enum AcquireResult {
 
 impl AcquireResult {
     /// Every result.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Granted,
         Self::Resumed,
         Self::Busy,
@@ -161,6 +161,7 @@ impl AcquireResult {
         Self::Failed(StoreFailureKind::Denied),
         Self::Failed(StoreFailureKind::ContainerMissing),
         Self::Failed(StoreFailureKind::StoreFailed),
+        Self::Failed(StoreFailureKind::Full),
         Self::Failed(StoreFailureKind::TokenNotGrowing),
         Self::Failed(StoreFailureKind::TokenUnreadable),
         Self::Failed(StoreFailureKind::ShuttingDown),
@@ -248,6 +249,7 @@ const fn store_failure_name(kind: StoreFailureKind) -> &'static str {
         StoreFailureKind::Denied => "store_denied",
         StoreFailureKind::ContainerMissing => "container_missing",
         StoreFailureKind::StoreFailed => "store_failed",
+        StoreFailureKind::Full => "store_full",
         StoreFailureKind::TokenNotGrowing => "token_not_growing",
         StoreFailureKind::TokenUnreadable => "token_unreadable",
         StoreFailureKind::ShuttingDown => "shutting_down",

@@ -306,6 +306,7 @@ impl Gate {
                 | StoreError::NotHeld
                 | StoreError::ContainerMissing { .. }
                 | StoreError::Denied { .. }
+                | StoreError::Full { .. }
                 | StoreError::Fatal { .. },
             )
             | None => queue.budget.accepted(now),

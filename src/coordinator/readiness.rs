@@ -124,6 +124,7 @@ const fn makes_unusable(error: &StoreError) -> bool {
         | StoreError::Changed
         | StoreError::NotFound
         | StoreError::NotHeld
+        | StoreError::Full { .. }
         | StoreError::Recreated { .. }
         | StoreError::Throttled { .. } => false,
     }

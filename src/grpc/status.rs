@@ -48,9 +48,10 @@ const fn code(reason: ErrorReason) -> Code {
         ErrorReason::TokenNotGrowing
         | ErrorReason::TokenUnreadable
         | ErrorReason::ScheduleUnreadable => Code::DataLoss,
-        ErrorReason::TooManyHolds | ErrorReason::TooManyWaiters | ErrorReason::TooManyTriggers => {
-            Code::ResourceExhausted
-        }
+        ErrorReason::StoreFull
+        | ErrorReason::TooManyHolds
+        | ErrorReason::TooManyWaiters
+        | ErrorReason::TooManyTriggers => Code::ResourceExhausted,
         ErrorReason::Superseded | ErrorReason::StreamBehind => Code::Aborted,
         ErrorReason::Unsupported => Code::Unimplemented,
         // Never sent.
@@ -103,6 +104,7 @@ pub(super) const fn store_failure(kind: StoreFailureKind) -> ErrorReason {
         StoreFailureKind::Denied => ErrorReason::StoreDenied,
         StoreFailureKind::ContainerMissing => ErrorReason::ContainerMissing,
         StoreFailureKind::StoreFailed => ErrorReason::StoreFailed,
+        StoreFailureKind::Full => ErrorReason::StoreFull,
         StoreFailureKind::TokenNotGrowing => ErrorReason::TokenNotGrowing,
         StoreFailureKind::TokenUnreadable => ErrorReason::TokenUnreadable,
     }

@@ -24,6 +24,7 @@ fn every_status() -> Vec<Status> {
         StoreFailureKind::Denied,
         StoreFailureKind::ContainerMissing,
         StoreFailureKind::StoreFailed,
+        StoreFailureKind::Full,
         StoreFailureKind::TokenNotGrowing,
         StoreFailureKind::TokenUnreadable,
         StoreFailureKind::ShuttingDown,

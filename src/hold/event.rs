@@ -371,6 +371,8 @@ pub enum StoreFailureKind {
     ContainerMissing,
     /// The store has failed in a way that needs an operator.
     StoreFailed,
+    /// The store has as many locks as it may, and this would be another.
+    Full,
     /// The token would not have grown (S5).
     TokenNotGrowing,
     /// A token is stored that cannot be read (S5).

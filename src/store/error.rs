@@ -68,6 +68,15 @@ pub enum StoreError {
         #[source]
         source: Source,
     },
+    /// The store has as many locks as it may: there is no place for another. Those that are there are not concerned.
+    #[error(
+        "the store has {limit} locks and schedules, which is the limit (store.embedded.max_locks): raise it, or delete \
+         locks that are not used any more (leasehold gc)"
+    )]
+    Full {
+        /// The limit.
+        limit: u64,
+    },
     /// The store could not be reached or did not answer in time: whether the operation was done is unknown
     /// unless `sent` is false. Retried (S6, S8, S18).
     #[error("the store is unavailable")]
@@ -115,7 +124,7 @@ impl fmt::Display for LeaseEnd {
 
 impl StoreError {
     /// Every name that [`StoreError::kind`] gives.
-    pub const KINDS: [&'static str; 11] = [
+    pub const KINDS: [&'static str; 12] = [
         "contended",
         "lease_lost",
         "changed",
@@ -125,6 +134,7 @@ impl StoreError {
         "recreated",
         "denied",
         "throttled",
+        "full",
         "unavailable",
         "fatal",
     ];
@@ -142,6 +152,7 @@ impl StoreError {
             Self::Recreated { .. } => "recreated",
             Self::Denied { .. } => "denied",
             Self::Throttled { .. } => "throttled",
+            Self::Full { .. } => "full",
             Self::Unavailable { .. } => "unavailable",
             Self::Fatal { .. } => "fatal",
         }

@@ -84,7 +84,7 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// Leases the lock under the proposed id, making the lock first if it is not there.
     ///
     /// # Errors
-    /// `Contended`, `Changed`, `ContainerMissing`, `Recreated`, and the faults of the store.
+    /// `Contended`, `Changed`, `ContainerMissing`, `Recreated`, `Full`, and the faults of the store.
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError>;
 
     /// Restarts the lease's duration. Only this proves that a hold went on (S6). With `if_match`, only if the record still
@@ -222,11 +222,28 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// Why the store cannot be used now.
     async fn check(&self, container: &Container) -> Result<StoreTime, StoreError>;
 
+    /// How much of what it may have the store has; none if it has no limit.
+    ///
+    /// # Errors
+    /// The faults of the store.
+    async fn usage(&self) -> Result<Option<Usage>, StoreError> {
+        Ok(None)
+    }
+
     /// Whether an acquire without `if_match` answers with the lock too, so that nobody need read it at the same time.
     fn tells_record(&self) -> bool;
 
     /// A short name of the kind of store, for logs and metrics: `memory`, `sqlite`, `azure`.
     fn kind(&self) -> &'static str;
+}
+
+/// How much of what it may have a store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Locks and plans.
+    pub entries: u64,
+    /// So many may be there.
+    pub most: u64,
 }
 
 /// The store's clock at an answer. Its resolution may be a second.

@@ -76,6 +76,7 @@ const fn is_expected(operation: Operation, error: &StoreError) -> bool {
         | StoreError::Recreated { .. }
         | StoreError::Denied { .. }
         | StoreError::Throttled { .. }
+        | StoreError::Full { .. }
         | StoreError::Unavailable { .. }
         | StoreError::Fatal { .. } => false,
     }

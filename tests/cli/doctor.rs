@@ -43,6 +43,7 @@ async fn a_file_that_is_no_store_is_78_and_is_left_alone() {
     let home = Home::new();
     std::fs::write(home.store(), "this is a text of somebody else's, long enough to be looked at")
         .unwrap();
+    std::fs::set_permissions(home.store(), std::fs::Permissions::from_mode(0o600)).unwrap();
     let report = home.directly(&["doctor"]).await;
     assert_eq!(report.code, 78, "{report:?}");
     assert!(report.stdout.contains("is not a Leasehold database"), "{report:?}");
@@ -50,12 +51,13 @@ async fn a_file_that_is_no_store_is_78_and_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_file_that_others_may_read_is_warned_about() {
+async fn s20_a_file_that_others_may_read_is_78() {
     let home = Home::new();
     assert_eq!(home.directly(&["doctor"]).await.code, 0);
     std::fs::set_permissions(home.store(), std::fs::Permissions::from_mode(0o644)).unwrap();
     let report = home.directly(&["doctor", "--output", "json"]).await;
-    assert_eq!((report.code, status(&report.json(), "file")), (0, "warning"), "{report:?}");
+    assert_eq!((report.code, status(&report.json(), "store")), (78, "bad"), "{report:?}");
+    assert!(report.stdout.contains("chmod 600"), "{report:?}");
 }
 
 #[tokio::test]

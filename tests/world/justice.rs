@@ -334,7 +334,7 @@ pub(crate) fn failed(
             let made = state.service.blob(path.as_str()).map(|blob| blob.made);
             state.checks.was_made_at_once(path, made)
         }
-        StoreFailureKind::TokenUnreadable => false,
+        StoreFailureKind::Full | StoreFailureKind::TokenUnreadable => false,
         StoreFailureKind::ShuttingDown => state.draining[sidecar],
         StoreFailureKind::Unavailable => disturbed || gone,
         StoreFailureKind::Throttled => disturbed,

@@ -18,12 +18,13 @@ pub(super) struct Leasehold {
 pub(super) struct LeaseholdClient(Client);
 
 impl Leasehold {
-    /// Starts it with its data in `folder` and otherwise with its defaults.
+    /// Starts it with its data in `folder` and otherwise with its defaults, but for as many locks as come.
     pub(super) async fn start(folder: &Path) -> Self {
         let database = folder.join("leasehold.db");
         let mut child = Command::new(env!("CARGO_BIN_EXE_leasehold"))
             .args(["serve", "--set", "listen.tcp=127.0.0.1:0", "--set", "admin.listen="])
             .args(["--set", &format!("store.embedded.path={}", database.display())])
+            .args(["--set", "store.embedded.max_locks=1000000"])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

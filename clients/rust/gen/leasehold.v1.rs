@@ -38,8 +38,10 @@ pub enum ErrorReason {
     StoreThrottled = 14,
     /// UNAVAILABLE: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
     ShuttingDown = 15,
-    /// INTERNAL: the store is damaged, full or misconfigured; retrying does not help.
+    /// INTERNAL: the store is damaged or misconfigured, or its disk is full; retrying does not help.
     StoreFailed = 16,
+    /// RESOURCE_EXHAUSTED: this would be another lock, and the store has as many as it may (`store.embedded.max_locks`).
+    StoreFull = 65,
     /// DATA_LOSS: the store fell back to an older copy of the lock, so nothing is granted (S5).
     TokenNotGrowing = 17,
     /// DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5).
@@ -95,6 +97,7 @@ impl ErrorReason {
             Self::StoreThrottled => "ERROR_REASON_STORE_THROTTLED",
             Self::ShuttingDown => "ERROR_REASON_SHUTTING_DOWN",
             Self::StoreFailed => "ERROR_REASON_STORE_FAILED",
+            Self::StoreFull => "ERROR_REASON_STORE_FULL",
             Self::TokenNotGrowing => "ERROR_REASON_TOKEN_NOT_GROWING",
             Self::TokenUnreadable => "ERROR_REASON_TOKEN_UNREADABLE",
             Self::OtherHolder => "ERROR_REASON_OTHER_HOLDER",
@@ -134,6 +137,7 @@ impl ErrorReason {
             "ERROR_REASON_STORE_THROTTLED" => Some(Self::StoreThrottled),
             "ERROR_REASON_SHUTTING_DOWN" => Some(Self::ShuttingDown),
             "ERROR_REASON_STORE_FAILED" => Some(Self::StoreFailed),
+            "ERROR_REASON_STORE_FULL" => Some(Self::StoreFull),
             "ERROR_REASON_TOKEN_NOT_GROWING" => Some(Self::TokenNotGrowing),
             "ERROR_REASON_TOKEN_UNREADABLE" => Some(Self::TokenUnreadable),
             "ERROR_REASON_OTHER_HOLDER" => Some(Self::OtherHolder),
@@ -913,7 +917,9 @@ pub struct Deadline {
     #[prost(message, optional, tag = "2")]
     pub after: ::core::option::Option<::prost_types::Duration>,
 }
-/// A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux).
+/// A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux), as processes
+/// read it that are in no time namespace which shifts it. A process in such a namespace takes what is added
+/// (/proc/self/timens_offsets) off its own readings, or treats the boot id as another than its own.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BootTime {
     /// The kernel's boot id (/proc/sys/kernel/random/boot_id on Linux). Readings can be compared only if it is the same

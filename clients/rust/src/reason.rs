@@ -76,8 +76,10 @@ reasons! {
     StoreThrottled = "STORE_THROTTLED",
     /// The sidecar is going away.
     ShuttingDown = "SHUTTING_DOWN",
-    /// The store is damaged, full or misconfigured.
+    /// The store is damaged or misconfigured, or its disk is full.
     StoreFailed = "STORE_FAILED",
+    /// The store has as many locks as it may, and this would be another.
+    StoreFull = "STORE_FULL",
     /// The store fell back to an older copy of the lock.
     TokenNotGrowing = "TOKEN_NOT_GROWING",
     /// The lock's stored fencing token is there and cannot be read.

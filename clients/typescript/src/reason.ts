@@ -36,8 +36,10 @@ export const ErrorReason = {
   STORE_THROTTLED: "STORE_THROTTLED",
   /** The sidecar is shutting down. */
   SHUTTING_DOWN: "SHUTTING_DOWN",
-  /** The store is damaged, full or misconfigured. */
+  /** The store is damaged or misconfigured, or its disk is full. */
   STORE_FAILED: "STORE_FAILED",
+  /** The store has as many locks as it may, and this would be another. */
+  STORE_FULL: "STORE_FULL",
   /** The store fell back to an older copy of the lock. */
   TOKEN_NOT_GROWING: "TOKEN_NOT_GROWING",
   /** The lock's stored fencing token exists but cannot be read. */

@@ -5,6 +5,8 @@
 {{- $_ := set $s "store.kind" $v.store.kind -}}
 {{- if eq $v.store.kind "embedded" -}}
 {{- $_ := set $s "store.embedded.path" "/var/lib/leasehold/locks.db" -}}
+{{- /* What fits into its volume, also with full records. */ -}}
+{{- $_ := set $s "store.embedded.max_locks" "2500" -}}
 {{- else -}}
 {{- $a := $v.store.azure -}}
 {{- $_ := set $s "store.azure.sign_in" $a.signIn -}}

@@ -1,6 +1,5 @@
 //! What is special about a store in a file.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use rustix::fs::{statfs, statvfs};
@@ -20,7 +19,7 @@ const SHARED: [(u64, &str); 6] = [
     (0x6573_5546, "FUSE"),
 ];
 
-/// Looks at the file and its folder.
+/// Looks at the file and its folder. That others may read it, the store says itself.
 pub(super) fn examine(file: &Path, report: &mut Report) {
     let Some(folder) = file.parent().filter(|folder| folder.is_dir()) else { return };
     report.add(of_access(file));
@@ -36,14 +35,6 @@ pub(super) fn examine(file: &Path, report: &mut Report) {
 fn of_access(file: &Path) -> Finding {
     let check = "file";
     match std::fs::metadata(file) {
-        Ok(facts) if facts.permissions().mode() & 0o077 != 0 => {
-            let mode = facts.permissions().mode() & 0o777;
-            let advice = format!(
-                "anyone who can read it can release the locks of others: chmod 600 {}",
-                file.display()
-            );
-            Finding::warning(check, format!("{} has mode {mode:o}", file.display()), advice)
-        }
         Ok(facts) => Finding::good(check, format!("{}, {} bytes", file.display(), facts.len())),
         Err(error) => Finding::warning(
             check,
@@ -91,16 +82,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_may_read_is_warned_about() {
+    fn a_file_that_is_not_there_is_warned_about() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("locks.db");
         assert_eq!(shown(of_access(&file))["status"], "warning");
         std::fs::write(&file, "").unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let found = shown(of_access(&file));
-        assert_eq!(found["status"], "warning");
-        assert!(found["advice"].as_str().unwrap().contains("chmod 600"), "{found}");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(shown(of_access(&file))["status"], "good");
     }
 

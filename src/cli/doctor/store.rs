@@ -256,6 +256,9 @@ pub(super) fn of_error(check: &'static str, error: &StoreError) -> Finding {
         StoreError::ContainerMissing { .. } => {
             "check the container's name (paths.container); if it is right, create the container as the message says"
         }
+        StoreError::Full { .. } => {
+            "delete locks that are not used any more (leasehold gc), or raise the limit"
+        }
         StoreError::Fatal { .. } => "correct what the message names",
         StoreError::Contended
         | StoreError::LeaseLost { .. }
@@ -278,6 +281,7 @@ pub(super) const fn exit_of(error: &StoreError) -> Exit {
         | StoreError::NotHeld
         | StoreError::ContainerMissing { .. }
         | StoreError::Denied { .. }
+        | StoreError::Full { .. }
         | StoreError::Fatal { .. } => Exit::Misconfigured,
     }
 }

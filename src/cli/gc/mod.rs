@@ -1,5 +1,6 @@
 //! `leasehold gc`: delete locks that nobody has held for long.
 
+mod automatic;
 mod schedule;
 
 use std::time::Duration;
@@ -15,6 +16,8 @@ use crate::cli::spec::duration;
 use crate::config::Config;
 use crate::lock::{FencingToken, HostId, LockPath, Record, has_checkpoint};
 use crate::store::{LeaseStore, List, StoreError, StoredLock};
+
+pub(in crate::cli) use automatic::{keep_room, make_room};
 
 /// Deletes locks that nobody holds and whose record has not been written for a long time: for names that are not used
 /// again, such as one lock for each order. Works on the store itself. Fencing tokens continue to grow when such a lock
@@ -50,6 +53,8 @@ const SHORTEST_IDLE: Duration = Duration::from_secs(3_600);
 struct Which {
     idle: Duration,
     with_checkpoints: bool,
+    /// Also those whose schedule has not run for long.
+    with_schedules: bool,
 }
 
 /// Locks a page.
@@ -92,8 +97,9 @@ pub(in crate::cli) async fn run(args: Args) -> anyhow::Result<Exit> {
     init_quiet_logs(&config)?;
     let prefix = prefix(&config, args.host_id, args.all_hosts)?;
     let store = engine::open_store(&config, &engine::clock())?;
-    let list = List { container: config.paths.container, prefix, continuation: None, limit: PAGE };
-    let which = Which { idle: args.idle, with_checkpoints: args.with_checkpoints };
+    let list = pages(&config, prefix);
+    let with_checkpoints = args.with_checkpoints;
+    let which = Which { idle: args.idle, with_checkpoints, with_schedules: true };
     let collected = collect(store.as_ref(), list, which, args.dry_run).await?;
     let text = || {
         let (verb, kept) =
@@ -116,14 +122,28 @@ fn host_id(text: &str) -> Result<HostId, String> {
 
 fn prefix(config: &Config, host_id: Option<HostId>, all_hosts: bool) -> anyhow::Result<String> {
     if all_hosts {
-        let prefix = config.paths.prefix.as_str();
-        return Ok(if prefix.is_empty() { String::new() } else { format!("{prefix}/") });
+        return Ok(whole_prefix(config));
     }
     let host_id = match host_id {
         Some(host_id) => host_id,
         None => engine::identify(config)?.host_id,
     };
     Ok(config.paths.host_prefix(&host_id))
+}
+
+fn whole_prefix(config: &Config) -> String {
+    let prefix = config.paths.prefix.as_str();
+    if prefix.is_empty() { String::new() } else { format!("{prefix}/") }
+}
+
+fn pages(config: &Config, prefix: String) -> List {
+    let container = config.paths.container.clone();
+    List { container, prefix, continuation: None, limit: PAGE }
+}
+
+/// The locks under every host id, within the configured container and prefix.
+pub(in crate::cli) fn every_lock(config: &Config) -> List {
+    pages(config, whole_prefix(config))
 }
 
 /// Deletes what is idle, page by page. A lock that is taken meanwhile stays (its lease, or its new ETag, says so).
@@ -185,6 +205,9 @@ impl Which {
         {
             let reason = "it has a checkpoint; --with-checkpoints deletes it too";
             return Ok(Verdict::Spare(reason.to_owned()));
+        }
+        if !self.with_schedules && schedule::is_there(store, path, lock).await? {
+            return Ok(Verdict::Spare("it has a schedule".to_owned()));
         }
         let needed = schedule::needs(store, path, lock, self.idle).await?;
         Ok(needed.map_or(Verdict::Delete, Verdict::Spare))

@@ -12,6 +12,16 @@ use crate::timetable::UtcSecond;
 /// How many periods a schedule may not have run for.
 const PERIODS: usize = 2;
 
+/// Whether the lock has a schedule, or the plan of one.
+pub(super) async fn is_there(
+    store: &dyn LeaseStore,
+    path: &LockPath,
+    lock: &StoredLock,
+) -> anyhow::Result<bool> {
+    let is_recorded = !matches!(ScheduleRecord::from_fields(&lock.fields), Ok(None));
+    Ok(is_recorded || store.read_plan(path).await?.plan.is_some())
+}
+
 /// Why the lock stays for its schedule; none if it has none, or one that nobody has run for long.
 ///
 /// The plan is read of locks whose records know no schedule too: one that was subscribed to has not run yet.

@@ -44,7 +44,7 @@ impl Bench {
     }
 
     pub(super) async fn collect(&self, idle: Duration, dry_run: bool) -> Collected {
-        let which = Which { idle, with_checkpoints: false };
+        let which = Which { idle, with_checkpoints: false, with_schedules: true };
         collect(&self.store, Self::list(), which, dry_run).await.unwrap()
     }
 }
@@ -127,7 +127,7 @@ async fn s23_a_lock_with_a_checkpoint_stays_unless_it_is_asked_for() {
     let spared = bench.collect(DAY * 30, false).await;
     assert_eq!((spared.deleted.len(), spared.kept), (0, 1));
     assert!(spared.spared[0].reason.contains("--with-checkpoints"), "{:?}", spared.spared);
-    let which = Which { idle: DAY * 30, with_checkpoints: true };
+    let which = Which { idle: DAY * 30, with_checkpoints: true, with_schedules: true };
     let asked = collect(&bench.store, Bench::list(), which, false).await.unwrap();
     assert_eq!((asked.deleted.len(), asked.kept), (1, 0));
 }

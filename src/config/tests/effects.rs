@@ -19,6 +19,7 @@ const ROWS: &[Row] = &[
     ("store.kind", "", "'memory'", "'embedded'"),
     ("store.embedded.path", "", "'/a'", "'/b'"),
     ("store.embedded.remote_callers", "", "true", "false"),
+    ("store.embedded.max_locks", "", "1", "2"),
     ("store.azure.sign_in", ACCOUNT, "'cli'", "'managed_identity'"),
     (
         "store.azure.account",

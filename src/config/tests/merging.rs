@@ -117,7 +117,7 @@ fn every_setting_has_a_variable_of_its_own_that_nothing_else_means() {
 fn defaults_need_no_file() {
     let config = Config::load(&Sources { file: None, ..sources("", &[], &[]) }).unwrap();
     let path = PathBuf::from("/home/keeper/.local/state/leasehold/locks.db");
-    assert_eq!(config.store, Store::Embedded { path, remote_callers: false });
+    assert_eq!(config.store, Store::Embedded { path, remote_callers: false, max_locks: 10_000 });
     assert_eq!(config.locks.holder, "keeper-1");
     assert_eq!(config.paths.container.as_str(), "leasehold");
     assert_eq!(config.host_id.provider.as_dyn().provide().unwrap().warnings.len(), 1);
@@ -130,7 +130,7 @@ fn defaults_are_found_in_the_surroundings() {
     let config = Config::load(&sources("paths.layout = 'webjobs'", &variables, &[])).unwrap();
     assert_eq!(config.locks.holder, "keeper-7f-2");
     let path = PathBuf::from("/state/leasehold/locks.db");
-    assert_eq!(config.store, Store::Embedded { path, remote_callers: false });
+    assert_eq!(config.store, Store::Embedded { path, remote_callers: false, max_locks: 10_000 });
     assert_eq!(config.paths.container.as_str(), "azure-webjobs-hosts");
 }
 

@@ -1,7 +1,7 @@
 //! What happened in SQLite, and what the caller can do about it.
 
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,20 @@ pub(super) enum SqliteError {
         "another process uses the file under another boot id: both must see the kernel's, or neither"
     )]
     AnotherBoot,
+    #[error("it is a symbolic link")]
+    Link(PathBuf),
+    #[error("{} belongs to user {owner}, and this process runs as user {user}", name.display())]
+    OthersFile { name: PathBuf, owner: u32, user: u32 },
+    #[error("other users may read or write {} (mode {mode:04o}), and the leases in it", name.display())]
+    OpenToOthers { name: PathBuf, mode: u32 },
+    #[error("it is missing or empty, and its log is not: leases that were granted are in it")]
+    Emptied,
+    #[error("it has {is} bytes, and had {was}: a part of it was cut off")]
+    Shortened { is: u64, was: u64 },
+    #[error("the disk has no room for another lock")]
+    NoRoom(#[source] rusqlite::Error),
+    #[error("another process uses the log, which cannot be begun anew")]
+    LogInUse,
     #[error("the file was deleted and created again")]
     Recreated { remaining: Duration },
     /// What failed for all operations of a transaction.
@@ -74,10 +88,22 @@ impl SqliteError {
             | Self::Value(_)
             | Self::Thread(_)
             | Self::ThreadGone { .. }
-            | Self::NotOpen => true,
-            Self::Recreated { .. } | Self::AnotherBoot => false,
+            | Self::NotOpen
+            | Self::Link(_)
+            | Self::OthersFile { .. }
+            | Self::OpenToOthers { .. }
+            | Self::Emptied
+            | Self::Shortened { .. } => true,
+            Self::Recreated { .. } | Self::AnotherBoot | Self::NoRoom(_) | Self::LogInUse => false,
             Self::Together(error) => error.is_of_the_file(),
         }
+    }
+
+    /// Whether nothing more fits on the disk, or into the file.
+    pub(super) fn is_for_lack_of_space(&self) -> bool {
+        let is_full =
+            |error: &rusqlite::Error| error.sqlite_error_code() == Some(ErrorCode::DiskFull);
+        matches!(self, Self::Sqlite(error) if is_full(error))
     }
 
     /// Whether the file may be usable again without anybody doing anything about it.
@@ -136,7 +162,24 @@ impl SqliteError {
             Self::Value(_) => change(damaged(&file.to_string())),
             Self::Thread(_) => change("raise the limit of threads of this process".to_owned()),
             Self::ThreadGone { begun } => Remedy::Wait { sent: *begun },
-            Self::NotOpen | Self::AnotherBoot | Self::Answer(_) => Remedy::Wait { sent: false },
+            Self::NotOpen | Self::AnotherBoot | Self::LogInUse | Self::Answer(_) => {
+                Remedy::Wait { sent: false }
+            }
+            Self::Link(link) => change(format!(
+                "{} must be the file itself: name the one it links to",
+                link.display()
+            )),
+            Self::OthersFile { name, user, .. } => change(format!(
+                "run as the user that {} belongs to, or make it this one's: chown {user} {0}",
+                name.display()
+            )),
+            Self::OpenToOthers { name, .. } => {
+                change(format!("make it this user's alone: chmod 600 {}", name.display()))
+            }
+            Self::Emptied | Self::Shortened { .. } => change(cut(&file.to_string())),
+            Self::NoRoom(_) => change(format!(
+                "free space on the disk of {file}; the locks that are in it can be used meanwhile"
+            )),
             Self::Recreated { remaining } => Remedy::Settle(*remaining),
             Self::Together(error) => error.remedy(path),
         }
@@ -172,6 +215,14 @@ fn sqlite_remedy(error: &rusqlite::Error, file: &str) -> Remedy {
 
 fn foreign(file: &str) -> String {
     format!("{file} is not a Leasehold database; move it, or name another file")
+}
+
+fn cut(file: &str) -> String {
+    format!(
+        "put {file} back as it was, if there is a copy; else stop every sidecar that uses it, wait for a minute, and \
+         move it and its -wal and -shm files away: the next start makes a new one, in which all locks are free and \
+         tokens go on growing"
+    )
 }
 
 fn damaged(file: &str) -> String {

@@ -41,13 +41,24 @@ impl Moment {
     }
 }
 
+/// What the locks of a file are subject to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// Nothing is granted before (S18).
+    pub(super) grants_from: Instant,
+    /// Locks and plans together, if there is a limit.
+    pub(super) most: Option<u64>,
+}
+
 /// The locks as one transaction sees and changes them.
 pub(super) struct Locks<'a> {
-    connection: &'a Connection,
+    pub(super) connection: &'a Connection,
     moment: Moment,
-    grants_from: Instant,
+    pub(super) terms: Terms,
     /// A lease of another boot was met that nobody has written down yet.
     first_sight: Cell<bool>,
+    /// The file was made longer, and has as many bytes at least.
+    pub(super) grown: Cell<u64>,
 }
 
 /// The ETag of a record that was read.
@@ -84,13 +95,8 @@ type LeaseColumns<'a> =
     (Option<[u8; 16]>, Option<i64>, Option<i64>, Option<&'a String>, Option<bool>);
 
 impl<'a> Locks<'a> {
-    /// Locks of which none is granted before `grants_from`.
-    pub(super) const fn new(
-        connection: &'a Connection,
-        moment: Moment,
-        grants_from: Instant,
-    ) -> Self {
-        Self { connection, moment, grants_from, first_sight: Cell::new(false) }
+    pub(super) const fn new(connection: &'a Connection, moment: Moment, terms: Terms) -> Self {
+        Self { connection, moment, terms, first_sight: Cell::new(false), grown: Cell::new(0) }
     }
 
     /// Whether a lease of another boot was met that has to be written down as seen: see [`Locks::see_leases`].
@@ -113,7 +119,7 @@ impl<'a> Locks<'a> {
 
     /// S18: what was granted in a file that is gone may be believed for as long as a lease lasts.
     fn check_granting(&self) -> Result<(), SqliteError> {
-        match self.grants_from - self.now() {
+        match self.terms.grants_from - self.now() {
             Duration::ZERO => Ok(()),
             remaining => Err(SqliteError::Recreated { remaining }),
         }
@@ -222,6 +228,7 @@ impl<'a> Locks<'a> {
         if request.if_match.is_some() {
             return Err(StoreError::Changed.into());
         }
+        self.check_room()?;
         let etag = self.new_etag()?;
         let sql = format!(
             "INSERT INTO locks (container, name, etag, written_at, fields, {LEASE}) VALUES (?, ?, ?, ?, '{{}}', ?, ?, ?, ?, ?)"

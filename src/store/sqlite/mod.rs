@@ -1,12 +1,13 @@
 //! Locks in one SQLite file that all processes of a machine share: the embedded store.
 //!
 //! Rules: S1 and S3 (leases run on the kernel's boot clock, and over a reboot), S5 (records reach the disk before they
-//! count; what each write needs stands at `Durability`), S18 (a file that was deleted).
+//! count; what each write needs stands at `Durability`), S18 (a file that was deleted or cut, a disk that somebody else
+//! fills: `room.rs`).
 //! The file is for one kernel: on a disk that several machines mount, their locks would not exclude each other.
 //!
 //! # Time
 //! A lease is kept as a raw reading of CLOCK_BOOTTIME and the boot id it was read under; all processes of a kernel read
-//! that clock alike. A lease of another boot counts as running for its whole duration from when this boot first sees
+//! that clock alike, since what a time namespace adds is taken off. A lease of another boot counts as running for its whole duration from when this boot first sees
 //! it, because a caller on another machine may still believe: whoever looks first writes that down for all. The clock
 //! is read inside the transaction: a reading from before a wait for the file would be stale.
 
@@ -15,6 +16,7 @@ mod error;
 mod file;
 mod locks;
 mod plans;
+mod room;
 mod schema;
 mod session;
 
@@ -28,7 +30,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::plan::check_plan;
 use super::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanListing,
-    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Usage, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::Clock;
@@ -42,6 +44,7 @@ use session::{Access, Durability, Session};
 /// One thread of its own does all work on the file; it ends when the store is dropped.
 pub struct SqliteStore {
     file: Arc<PathBuf>,
+    most: Option<u64>,
     jobs: mpsc::Sender<Job>,
 }
 
@@ -71,13 +74,30 @@ impl SqliteStore {
     ///
     /// # Errors
     /// `Denied` without the right to read and write the file and its folder; `Fatal` when it is no database of
-    /// Leasehold, was written by a newer version, is damaged, or the disk is full; `Unavailable` when another process
-    /// keeps it locked. Each names the file and what to do, and nothing is ever deleted.
+    /// Leasehold, was written by a newer version, is damaged or was cut, others may read or write it, or the disk is
+    /// full; `Unavailable` when another process keeps it locked. Each names the file and what to do, and nothing is ever deleted.
     pub fn open(file: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
-        let mut session = Session::new(file.to_owned(), clock);
+        Self::open_limited(file, clock, None)
+    }
+
+    /// As [`SqliteStore::open`], for no more locks and plans together than `most`: what would be one more is refused
+    /// (`Full`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_limited(
+        file: &Path,
+        clock: Arc<dyn Clock>,
+        most: Option<u64>,
+    ) -> Result<Self, StoreError> {
+        let mut session = Session::new(file.to_owned(), clock, most);
         session.open().map_err(|error| error.into_store_error(file))?;
         // Where that fails, on a full disk perhaps, whoever meets such a lease does it.
         let _ = session.see_leases();
+        if let Err(error) = session.take_room() {
+            let error = error.into_store_error(file);
+            tracing::warn!(error = %error.chain(), "no room can be taken on the disk beforehand");
+        }
         let (jobs, queue) = mpsc::channel(batch::LARGEST);
         let work = move || work(session, queue);
         std::thread::Builder::new()
@@ -85,7 +105,7 @@ impl SqliteStore {
             .stack_size(STACK_BYTES)
             .spawn(work)
             .map_err(|error| SqliteError::Thread(error).into_store_error(file))?;
-        Ok(Self { file: Arc::new(file.to_owned()), jobs })
+        Ok(Self { file: Arc::new(file.to_owned()), most, jobs })
     }
 
     /// Has the thread do `operation`, unless its caller has gone before its turn.
@@ -296,6 +316,12 @@ impl LeaseStore for SqliteStore {
     /// Containers need no making here: they are a part of the name.
     async fn check(&self, _container: &Container) -> Result<StoreTime, StoreError> {
         self.perform(Access::Read, |locks| locks.check()).await
+    }
+
+    async fn usage(&self) -> Result<Option<Usage>, StoreError> {
+        let Some(most) = self.most else { return Ok(None) };
+        let entries = self.perform(Access::Read, |locks| locks.entries()).await?;
+        Ok(Some(Usage { entries, most }))
     }
 
     fn tells_record(&self) -> bool {

@@ -32,11 +32,14 @@ impl Locks<'_> {
                     "UPDATE plans SET etag = ?, text = ? WHERE container = ? AND name = ? AND etag = ?",
                 )?
                 .execute((&etag.0, text, container, name, &known.0))?,
-            None => self
-                .prepare(
-                    "INSERT INTO plans (container, name, etag, text) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            None if self.read_plan(path)?.plan.is_some() => 0,
+            None => {
+                self.check_room()?;
+                self.prepare(
+                    "INSERT INTO plans (container, name, etag, text) VALUES (?, ?, ?, ?)",
                 )?
-                .execute((container, name, &etag.0, text))?,
+                .execute((container, name, &etag.0, text))?
+            }
         };
         was_there(written)?;
         Ok(PlanWritten { etag, time: self.time() })

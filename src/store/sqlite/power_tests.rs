@@ -47,8 +47,8 @@ impl Disk {
                 log[from..from + sector.len()].copy_from_slice(sector);
             }
         }
-        std::fs::write(left.file(), &self.file).unwrap();
-        std::fs::write(format!("{}-wal", left.file().display()), log).unwrap();
+        write_private(&left.file(), &self.file);
+        write_private(&left.beside("-wal"), &log);
         left
     }
 }

@@ -43,12 +43,37 @@ const PLANS: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+/// What the file has room for (`room.rs`). `room` has one row.
+const ROOM: &str = "
+    CREATE TABLE IF NOT EXISTS room (
+        entries INTEGER NOT NULL,    -- locks and plans
+        reserved INTEGER NOT NULL,   -- pages of all rows of filling
+        bytes INTEGER NOT NULL       -- the file is at least as long
+    ) STRICT;
+    CREATE TABLE IF NOT EXISTS filling (
+        number INTEGER PRIMARY KEY,
+        pages INTEGER NOT NULL,
+        zeros BLOB NOT NULL
+    ) STRICT;
+    INSERT INTO room
+        SELECT (SELECT count(*) FROM locks) + (SELECT count(*) FROM plans), 0, 0
+        WHERE NOT EXISTS (SELECT 1 FROM room);
+    CREATE TRIGGER IF NOT EXISTS lock_made AFTER INSERT ON locks
+        BEGIN UPDATE room SET entries = entries + 1; END;
+    CREATE TRIGGER IF NOT EXISTS lock_deleted AFTER DELETE ON locks
+        BEGIN UPDATE room SET entries = entries - 1; END;
+    CREATE TRIGGER IF NOT EXISTS plan_made AFTER INSERT ON plans
+        BEGIN UPDATE room SET entries = entries + 1; END;
+    CREATE TRIGGER IF NOT EXISTS plan_deleted AFTER DELETE ON plans
+        BEGIN UPDATE room SET entries = entries - 1; END;
+";
+
 /// Makes the tables of a new database, and refuses those of others. Answers whether it has a write-ahead log.
 pub(super) fn prepare(connection: &mut Connection) -> Result<bool, SqliteError> {
     // In one transaction, or another process could make the tables between one question and the next.
     let is_complete = {
         let transaction = connection.transaction()?;
-        whose(&transaction)? == Whose::Ours && has_plans(&transaction)?
+        whose(&transaction)? == Whose::Ours && is_complete(&transaction)?
     };
     let write_ahead = write_ahead(connection)?;
     if !is_complete {
@@ -60,14 +85,17 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<bool, SqliteError> 
             transaction.pragma_update(None, "user_version", VERSION)?;
         }
         transaction.execute_batch(PLANS)?;
+        transaction.execute_batch(ROOM)?;
         transaction.commit()?;
     }
     Ok(write_ahead)
 }
 
-fn has_plans(connection: &Connection) -> Result<bool, SqliteError> {
-    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'plans'";
-    Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))? > 0)
+/// Whether the tables and triggers are there that came later.
+fn is_complete(connection: &Connection) -> Result<bool, SqliteError> {
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE name IN \
+               ('plans', 'room', 'filling', 'lock_made', 'lock_deleted', 'plan_made', 'plan_deleted')";
+    Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))? == 7)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

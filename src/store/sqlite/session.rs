@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::error::SqliteError;
-use super::file::{self, FileId};
-use super::locks::{Locks, Moment};
+use super::file::{self, FileId, Files};
+use super::locks::{Locks, Moment, Terms};
 use super::schema;
 use crate::store::GRACE_AFTER_LOSS;
 use crate::time::{Clock, Instant};
@@ -19,24 +20,27 @@ pub(super) struct Session {
     opened: Option<Opened>,
     /// The database that was opened last.
     known: Option<Known>,
-    /// Nothing is granted before (S18).
-    grants_from: Instant,
+    /// The file was found to be cut since the last one was opened.
+    cut: bool,
+    terms: Terms,
 }
 
 struct Opened {
     connection: Connection,
-    /// Which file was opened: another may have its name by now.
-    id: FileId,
+    /// Which files were opened: others may have their names by now.
+    ids: [Option<FileId>; 3],
+    /// The file is at least as long.
+    bytes: u64,
     /// Whether commits reach the disk before they are answered.
     synced: bool,
     /// Only with a write-ahead log does a commit that was not synced endanger nothing but itself and what follows it.
     write_ahead: bool,
 }
 
-/// What a database is known by: its file, and its own id, since a new file may be given the place of a deleted one.
+/// What a database is known by: its files, and its own id, since a new file may be given the place of a deleted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
-    file: FileId,
+    ids: [Option<FileId>; 3],
     database: String,
 }
 
@@ -77,38 +81,62 @@ impl Access {
 }
 
 impl Session {
-    pub(super) fn new(file: PathBuf, clock: Arc<dyn Clock>) -> Self {
-        Self { file, clock, opened: None, known: None, grants_from: Instant::default() }
+    pub(super) fn new(file: PathBuf, clock: Arc<dyn Clock>, most: Option<u64>) -> Self {
+        let terms = Terms { grants_from: Instant::default(), most };
+        Self { file, clock, opened: None, known: None, cut: false, terms }
     }
 
     /// Opens the file, if it is not open or is not the one of that name any more.
     ///
     /// To go on with a file that was deleted or replaced would be to hold locks that nobody else can see.
     pub(super) fn open(&mut self) -> Result<(), SqliteError> {
-        let there = file::identify(&self.file)?;
-        if self.opened.as_ref().is_some_and(|opened| Some(opened.id) == there) {
-            return Ok(());
+        let there = Files::look(&self.file)?;
+        if let Some(opened) = self.opened.take_if(|opened| opened.ids != there.ids()) {
+            opened.close_as_it_is();
         }
-        self.opened = None;
-        let id = file::make(&self.file)?;
+        if let Some(opened) = &self.opened {
+            let whole = there.check_length(opened.bytes);
+            return whole.inspect_err(|_| self.found_cut());
+        }
+        there.check_not_emptied().inspect_err(|_| self.cut = true)?;
+        there.check_private(&self.file)?;
+        if there.file.is_none() {
+            file::make(&self.file)?;
+        }
         let mut connection = file::connect(&self.file)?;
+        leave_as_it_is(&connection, true)?;
         let write_ahead = schema::prepare(&mut connection)?;
         let moment = Moment::read(&*self.clock);
         let now = moment.now();
-        let database = Locks::new(&connection, moment, now).database_id()?;
-        let found = Known { file: id, database };
+        let locks = Locks::new(&connection, moment, self.terms);
+        let (database, bytes) = (locks.database_id()?, locks.least_bytes()?);
+        // Looked at after that was read: another process may have made it longer meanwhile.
+        let there = Files::look(&self.file)?;
+        there.check_length(bytes).inspect_err(|_| self.cut = true)?;
+        leave_as_it_is(&connection, false)?;
+        let found = Known { ids: there.ids(), database };
         // The leases of the one before are not in this one.
-        if self.known.as_ref().is_some_and(|known| *known != found) {
-            self.grants_from = now + GRACE_AFTER_LOSS;
+        if self.cut || self.known.as_ref().is_some_and(|known| *known != found) {
+            self.terms.grants_from = now + GRACE_AFTER_LOSS;
         }
+        self.cut = false;
         self.known = Some(found);
-        self.opened = Some(Opened { connection, id, synced: true, write_ahead });
+        self.opened =
+            Some(Opened { connection, ids: there.ids(), bytes, synced: true, write_ahead });
         Ok(())
     }
 
-    fn transaction(&mut self, access: Access) -> Result<(Transaction<'_>, Instant), SqliteError> {
+    /// Nothing is done with what is left of the file, and what it says is not believed when it is whole again.
+    fn found_cut(&mut self) {
+        self.cut = true;
+        if let Some(opened) = self.opened.take() {
+            opened.close_as_it_is();
+        }
+    }
+
+    fn transaction(&mut self, access: Access) -> Result<(Transaction<'_>, Terms), SqliteError> {
         self.open()?;
-        let grants_from = self.grants_from;
+        let terms = self.terms;
         let opened = self.opened.as_mut().ok_or(SqliteError::NotOpen)?;
         let synced = access == Access::Write(Durability::Record) || !opened.write_ahead;
         if opened.synced != synced && access != Access::Read {
@@ -116,7 +144,7 @@ impl Session {
             opened.connection.pragma_update(None, "synchronous", level)?;
             opened.synced = synced;
         }
-        Ok((opened.connection.transaction_with_behavior(access.behavior())?, grants_from))
+        Ok((opened.connection.transaction_with_behavior(access.behavior())?, terms))
     }
 
     /// Looks at the leases of another boot, if there are any, so that their time begins to run.
@@ -124,25 +152,42 @@ impl Session {
         self.run(Access::Write(Durability::Lease), |locks| locks.see_leases())
     }
 
+    /// Takes the room on the disk that the locks which are there may need (S18).
+    pub(super) fn take_room(&mut self) -> Result<(), SqliteError> {
+        let log = Files::look(&self.file)?.log.map_or(0, |log| log.bytes);
+        self.run(Access::Write(Durability::Lease), |locks| locks.take_room(log))
+    }
+
     /// Does `operation` in one transaction.
     ///
     /// What meets leases of another boot is done again after they were written down as seen, so that whatever it is
-    /// answered, and whoever looks next, their time has begun to run.
+    /// answered, and whoever looks next, their time has begun to run. What finds the disk full is done again after the
+    /// log was begun anew.
     pub(super) fn run<T>(
         &mut self,
         access: Access,
         mut operation: impl FnMut(&Locks<'_>) -> Result<T, SqliteError>,
     ) -> Result<T, SqliteError> {
-        let mut answer = self.attempt(access, &mut operation);
-        if let Ok(Attempt::FirstSight) = answer {
-            let seen = self.see_leases();
-            answer = seen.and_then(|()| self.attempt(access, &mut operation));
-        }
-        let answer = match answer {
-            Ok(Attempt::Done(answer)) => Ok(answer),
-            // A process that reads another boot id than this one's uses the file at the same time.
-            Ok(Attempt::FirstSight) => Err(SqliteError::AnotherBoot),
-            Err(error) => Err(error),
+        let (mut has_seen, mut has_begun_anew) = (false, access == Access::Read);
+        let answer = loop {
+            match self.attempt(access, &mut operation) {
+                Ok(Attempt::Done(answer)) => break Ok(answer),
+                // A process that reads another boot id than this one's uses the file at the same time.
+                Ok(Attempt::FirstSight) if has_seen => break Err(SqliteError::AnotherBoot),
+                Ok(Attempt::FirstSight) => {
+                    has_seen = true;
+                    if let Err(error) = self.see_leases() {
+                        break Err(error);
+                    }
+                }
+                Err(error) if error.is_for_lack_of_space() && !has_begun_anew => {
+                    has_begun_anew = true;
+                    if self.begin_log_anew().is_err() {
+                        break Err(error);
+                    }
+                }
+                Err(error) => break Err(error),
+            }
         };
         self.close_after(&answer);
         answer
@@ -154,23 +199,54 @@ impl Session {
         operation: &mut impl FnMut(&Locks<'_>) -> Result<T, SqliteError>,
     ) -> Result<Attempt<T>, SqliteError> {
         let clock = Arc::clone(&self.clock);
-        let (transaction, grants_from) = self.transaction(access)?;
-        let locks = Locks::new(&transaction, Moment::read(&*clock), grants_from);
+        let (transaction, terms) = self.transaction(access)?;
+        let locks = Locks::new(&transaction, Moment::read(&*clock), terms);
+        if access != Access::Read {
+            locks.free_pages()?;
+        }
         let answer = operation(&locks);
         if locks.met_another_boot() {
             return Ok(Attempt::FirstSight);
         }
-        let answer = answer?;
+        let (answer, grown) = (answer?, locks.grown.get());
         transaction.commit()?;
+        if let Some(opened) = &mut self.opened {
+            opened.bytes = opened.bytes.max(grown);
+        }
         Ok(Attempt::Done(answer))
     }
 
-    /// After a failure of the file the next operation begins with a fresh look at it.
+    /// Moves what is in the log into the file, which has the room, so that the log is written from its beginning again
+    /// and needs no more of the disk than it has.
+    fn begin_log_anew(&mut self) -> Result<(), SqliteError> {
+        let opened = self.opened.as_ref().ok_or(SqliteError::NotOpen)?;
+        let busy: i64 =
+            opened.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?;
+        if busy == 0 { Ok(()) } else { Err(SqliteError::LogInUse) }
+    }
+
+    /// After a failure of the file the next operation begins with a fresh look at it. Not on a full disk: what it gives
+    /// up of the log's index, another may take.
     fn close_after<T>(&mut self, answer: &Result<T, SqliteError>) {
-        if answer.as_ref().is_err_and(SqliteError::is_of_the_file) {
+        let is_over = |error: &SqliteError| error.is_of_the_file() && !error.is_for_lack_of_space();
+        if answer.as_ref().is_err_and(is_over) {
             self.opened = None;
         }
     }
+}
+
+impl Opened {
+    /// Without moving the log into the file.
+    fn close_as_it_is(self) {
+        // Where that fails, the file is one that cannot be written either.
+        let _ = leave_as_it_is(&self.connection, true);
+    }
+}
+
+/// Whether the last connection to close leaves the log where it is.
+fn leave_as_it_is(connection: &Connection, leave: bool) -> Result<(), SqliteError> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, leave)?;
+    Ok(())
 }
 
 /// What became of a transaction.
@@ -193,6 +269,16 @@ impl Session {
     pub(super) fn read_pragma(&mut self, name: &str) -> Result<i64, SqliteError> {
         let opened = self.opened.as_ref().ok_or(SqliteError::NotOpen)?;
         Ok(opened.connection.pragma_query_value(None, name, |row| row.get(0))?)
+    }
+
+    /// Pages that nothing needs yet.
+    pub(super) fn spare_pages(&mut self) -> Result<u64, SqliteError> {
+        self.run(Access::Read, |locks| locks.spare_pages())
+    }
+
+    /// The file is at least as long.
+    pub(super) fn least_bytes(&mut self) -> Result<u64, SqliteError> {
+        self.run(Access::Read, |locks| locks.least_bytes())
     }
 
     /// As a disk of that size would; SQLite takes what is in use already as the least.

@@ -2,6 +2,8 @@
 
 #[path = "batch_tests.rs"]
 mod batch;
+#[path = "file_tests.rs"]
+mod file;
 #[path = "power_tests.rs"]
 mod power;
 
@@ -56,6 +58,10 @@ impl Fixture {
         self.folder.path().join("locks.db")
     }
 
+    fn beside(&self, ending: &str) -> PathBuf {
+        self.folder.path().join(format!("locks.db{ending}"))
+    }
+
     fn try_open(&self) -> Result<SqliteStore, StoreError> {
         SqliteStore::open(&self.file(), Arc::clone(&self.clock) as _)
     }
@@ -63,6 +69,13 @@ impl Fixture {
     fn open(&self) -> SqliteStore {
         self.try_open().unwrap()
     }
+}
+
+/// As SQLite and the store make their files.
+fn write_private(file: &Path, bytes: &[u8]) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(file, bytes).unwrap();
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 fn path(name: &str) -> LockPath {
@@ -291,7 +304,7 @@ fn a_folder_that_is_not_there_is_named() {
 fn a_file_of_something_else_is_refused_and_kept() {
     let fixture = Fixture::new();
     let text = "not a database at all, but long enough to be looked at. ".repeat(100);
-    std::fs::write(fixture.file(), &text).unwrap();
+    write_private(&fixture.file(), text.as_bytes());
     assert_fatal(fixture.try_open(), &fixture.file(), "not a Leasehold database");
     assert_eq!(std::fs::read_to_string(fixture.file()).unwrap(), text);
 }
@@ -299,6 +312,7 @@ fn a_file_of_something_else_is_refused_and_kept() {
 #[test]
 fn a_database_of_another_program_is_refused_and_kept() {
     let fixture = Fixture::new();
+    write_private(&fixture.file(), b"");
     let other = rusqlite::Connection::open(fixture.file()).unwrap();
     other.execute_batch("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)").unwrap();
     assert_fatal(fixture.try_open(), &fixture.file(), "not a Leasehold database");
@@ -325,15 +339,14 @@ async fn a_damaged_file_is_told_and_kept() {
     for number in 0..100 {
         store.acquire(&path(&format!("lock-{number}")), acquire(1)).await.unwrap();
     }
-    drop(store);
-    // The last connection to go moves the log into the file.
-    while fixture.folder.path().join("locks.db-wal").exists() {
-        tokio::task::yield_now().await;
-    }
+    let other = rusqlite::Connection::open(fixture.file()).unwrap();
+    other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    assert_eq!(std::fs::metadata(fixture.beside("-wal")).unwrap().len(), 0);
+    drop((store, other));
     let mut bytes = std::fs::read(fixture.file()).unwrap();
     let length = bytes.len();
     bytes[4_096..].fill(0xa5);
-    std::fs::write(fixture.file(), &bytes).unwrap();
+    write_private(&fixture.file(), &bytes);
     let store = fixture.try_open();
     let answer = match store {
         Ok(store) => store.acquire(&path("lock-7"), acquire(2)).await.map(drop),
@@ -350,12 +363,13 @@ async fn a_full_disk_is_told_and_passes() {
     store.acquire(&path("lock"), acquire(1)).await.unwrap();
     let limit = |pages: i64| store.run(move |session| session.limit_pages(pages));
     limit(1).await.unwrap();
-    let big = "x".repeat(50_000);
+    // More than the room that was taken beforehand.
+    let big = "x".repeat(4_000_000);
     let full = store.write_record(&path("lock"), write(1, &big)).await;
     assert_fatal(full, &fixture.file(), "free space");
     let stored = store.read_record(&path("lock")).await.unwrap();
     assert!(stored.fields.is_empty(), "a write that failed was not done");
-    limit(1_000).await.unwrap();
+    limit(10_000).await.unwrap();
     store.write_record(&path("lock"), write(1, &big)).await.unwrap();
 }
 

@@ -71,7 +71,9 @@ class Reason(Enum):
     SHUTTING_DOWN = "SHUTTING_DOWN"
     """The sidecar is going away."""
     STORE_FAILED = "STORE_FAILED"
-    """The store is damaged, full or misconfigured."""
+    """The store is damaged or misconfigured, or its disk is full."""
+    STORE_FULL = "STORE_FULL"
+    """The store has as many locks as it may, and this would be another."""
     TOKEN_NOT_GROWING = "TOKEN_NOT_GROWING"  # noqa: S105 - a reason's name
     """The store fell back to an older copy of the lock."""
     TOKEN_UNREADABLE = "TOKEN_UNREADABLE"  # noqa: S105 - a reason's name

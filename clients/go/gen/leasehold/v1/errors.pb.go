@@ -62,8 +62,10 @@ const (
 	ErrorReason_ERROR_REASON_STORE_THROTTLED ErrorReason = 14
 	// UNAVAILABLE: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
 	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 15
-	// INTERNAL: the store is damaged, full or misconfigured; retrying does not help.
+	// INTERNAL: the store is damaged or misconfigured, or its disk is full; retrying does not help.
 	ErrorReason_ERROR_REASON_STORE_FAILED ErrorReason = 16
+	// RESOURCE_EXHAUSTED: this would be another lock, and the store has as many as it may (`store.embedded.max_locks`).
+	ErrorReason_ERROR_REASON_STORE_FULL ErrorReason = 65
 	// DATA_LOSS: the store fell back to an older copy of the lock, so nothing is granted (S5).
 	ErrorReason_ERROR_REASON_TOKEN_NOT_GROWING ErrorReason = 17
 	// DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5).
@@ -116,6 +118,7 @@ var (
 		14: "ERROR_REASON_STORE_THROTTLED",
 		15: "ERROR_REASON_SHUTTING_DOWN",
 		16: "ERROR_REASON_STORE_FAILED",
+		65: "ERROR_REASON_STORE_FULL",
 		17: "ERROR_REASON_TOKEN_NOT_GROWING",
 		18: "ERROR_REASON_TOKEN_UNREADABLE",
 		19: "ERROR_REASON_OTHER_HOLDER",
@@ -150,6 +153,7 @@ var (
 		"ERROR_REASON_STORE_THROTTLED":              14,
 		"ERROR_REASON_SHUTTING_DOWN":                15,
 		"ERROR_REASON_STORE_FAILED":                 16,
+		"ERROR_REASON_STORE_FULL":                   65,
 		"ERROR_REASON_TOKEN_NOT_GROWING":            17,
 		"ERROR_REASON_TOKEN_UNREADABLE":             18,
 		"ERROR_REASON_OTHER_HOLDER":                 19,
@@ -199,7 +203,7 @@ var File_leasehold_v1_errors_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x19leasehold/v1/errors.proto\x12\fleasehold.v1*\xcd\b\n" +
+	"\x19leasehold/v1/errors.proto\x12\fleasehold.v1*\xea\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12\x1e\n" +
@@ -218,7 +222,8 @@ const file_leasehold_v1_errors_proto_rawDesc = "" +
 	"\x1eERROR_REASON_STORE_UNAVAILABLE\x10\r\x12 \n" +
 	"\x1cERROR_REASON_STORE_THROTTLED\x10\x0e\x12\x1e\n" +
 	"\x1aERROR_REASON_SHUTTING_DOWN\x10\x0f\x12\x1d\n" +
-	"\x19ERROR_REASON_STORE_FAILED\x10\x10\x12\"\n" +
+	"\x19ERROR_REASON_STORE_FAILED\x10\x10\x12\x1b\n" +
+	"\x17ERROR_REASON_STORE_FULL\x10A\x12\"\n" +
 	"\x1eERROR_REASON_TOKEN_NOT_GROWING\x10\x11\x12!\n" +
 	"\x1dERROR_REASON_TOKEN_UNREADABLE\x10\x12\x12\x1d\n" +
 	"\x19ERROR_REASON_OTHER_HOLDER\x10\x13\x12!\n" +

@@ -800,7 +800,9 @@ func (x *Deadline) GetAfter() *durationpb.Duration {
 	return nil
 }
 
-// A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux).
+// A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux), as processes
+// read it that are in no time namespace which shifts it. A process in such a namespace takes what is added
+// (/proc/self/timens_offsets) off its own readings, or treats the boot id as another than its own.
 type BootTime struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kernel's boot id (/proc/sys/kernel/random/boot_id on Linux). Readings can be compared only if it is the same

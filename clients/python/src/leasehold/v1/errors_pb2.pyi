@@ -55,7 +55,9 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_SHUTTING_DOWN: _ErrorReason.ValueType  # 15
     """UNAVAILABLE: this sidecar is shutting down; with google.rpc.RetryInfo (S15)."""
     ERROR_REASON_STORE_FAILED: _ErrorReason.ValueType  # 16
-    """INTERNAL: the store is damaged, full or misconfigured; retrying does not help."""
+    """INTERNAL: the store is damaged or misconfigured, or its disk is full; retrying does not help."""
+    ERROR_REASON_STORE_FULL: _ErrorReason.ValueType  # 65
+    """RESOURCE_EXHAUSTED: this would be another lock, and the store has as many as it may (`store.embedded.max_locks`)."""
     ERROR_REASON_TOKEN_NOT_GROWING: _ErrorReason.ValueType  # 17
     """DATA_LOSS: the store fell back to an older copy of the lock, so nothing is granted (S5)."""
     ERROR_REASON_TOKEN_UNREADABLE: _ErrorReason.ValueType  # 18
@@ -127,7 +129,9 @@ ERROR_REASON_STORE_THROTTLED: ErrorReason.ValueType  # 14
 ERROR_REASON_SHUTTING_DOWN: ErrorReason.ValueType  # 15
 """UNAVAILABLE: this sidecar is shutting down; with google.rpc.RetryInfo (S15)."""
 ERROR_REASON_STORE_FAILED: ErrorReason.ValueType  # 16
-"""INTERNAL: the store is damaged, full or misconfigured; retrying does not help."""
+"""INTERNAL: the store is damaged or misconfigured, or its disk is full; retrying does not help."""
+ERROR_REASON_STORE_FULL: ErrorReason.ValueType  # 65
+"""RESOURCE_EXHAUSTED: this would be another lock, and the store has as many as it may (`store.embedded.max_locks`)."""
 ERROR_REASON_TOKEN_NOT_GROWING: ErrorReason.ValueType  # 17
 """DATA_LOSS: the store fell back to an older copy of the lock, so nothing is granted (S5)."""
 ERROR_REASON_TOKEN_UNREADABLE: ErrorReason.ValueType  # 18

@@ -494,7 +494,10 @@ Global___Deadline: typing_extensions.TypeAlias = Deadline
 
 @typing.final
 class BootTime(google.protobuf.message.Message):
-    """A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux)."""
+    """A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux), as processes
+    read it that are in no time namespace which shifts it. A process in such a namespace takes what is added
+    (/proc/self/timens_offsets) off its own readings, or treats the boot id as another than its own.
+    """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 

@@ -47,8 +47,10 @@ export enum ErrorReason {
   STORE_THROTTLED = "ERROR_REASON_STORE_THROTTLED",
   /** SHUTTING_DOWN - UNAVAILABLE: this sidecar is shutting down; with google.rpc.RetryInfo (S15). */
   SHUTTING_DOWN = "ERROR_REASON_SHUTTING_DOWN",
-  /** STORE_FAILED - INTERNAL: the store is damaged, full or misconfigured; retrying does not help. */
+  /** STORE_FAILED - INTERNAL: the store is damaged or misconfigured, or its disk is full; retrying does not help. */
   STORE_FAILED = "ERROR_REASON_STORE_FAILED",
+  /** STORE_FULL - RESOURCE_EXHAUSTED: this would be another lock, and the store has as many as it may (`store.embedded.max_locks`). */
+  STORE_FULL = "ERROR_REASON_STORE_FULL",
   /** TOKEN_NOT_GROWING - DATA_LOSS: the store fell back to an older copy of the lock, so nothing is granted (S5). */
   TOKEN_NOT_GROWING = "ERROR_REASON_TOKEN_NOT_GROWING",
   /** TOKEN_UNREADABLE - DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5). */
@@ -135,6 +137,9 @@ export function errorReasonFromJSON(object: any): ErrorReason {
     case 16:
     case "ERROR_REASON_STORE_FAILED":
       return ErrorReason.STORE_FAILED;
+    case 65:
+    case "ERROR_REASON_STORE_FULL":
+      return ErrorReason.STORE_FULL;
     case 17:
     case "ERROR_REASON_TOKEN_NOT_GROWING":
       return ErrorReason.TOKEN_NOT_GROWING;
@@ -223,6 +228,8 @@ export function errorReasonToNumber(object: ErrorReason): number {
       return 15;
     case ErrorReason.STORE_FAILED:
       return 16;
+    case ErrorReason.STORE_FULL:
+      return 65;
     case ErrorReason.TOKEN_NOT_GROWING:
       return 17;
     case ErrorReason.TOKEN_UNREADABLE:

@@ -554,7 +554,11 @@ export interface Deadline {
   after: Duration | undefined;
 }
 
-/** A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux). */
+/**
+ * A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux), as processes
+ * read it that are in no time namespace which shifts it. A process in such a namespace takes what is added
+ * (/proc/self/timens_offsets) off its own readings, or treats the boot id as another than its own.
+ */
 export interface BootTime {
   /**
    * The kernel's boot id (/proc/sys/kernel/random/boot_id on Linux). Readings can be compared only if it is the same

@@ -37,8 +37,10 @@ public enum Reason {
   STORE_THROTTLED,
   /** The sidecar is going away. */
   SHUTTING_DOWN,
-  /** The store is damaged, full or misconfigured. */
+  /** The store is damaged or misconfigured, or its disk is full. */
   STORE_FAILED,
+  /** The store has as many locks as it may, and this would be another. */
+  STORE_FULL,
   /** The store fell back to an older copy of the lock. */
   TOKEN_NOT_GROWING,
   /** The lock's stored fencing token is there and cannot be read. */
