@@ -71,6 +71,7 @@ pub(crate) fn coordinator_on(
         sidecar: "sidecar".into(),
         max_holds: 200_000,
         max_waiters: 20_000,
+        max_resumes: 20_000,
         remembered_locks: 1_000,
         allow_break: false,
         allow_schedule_changes: false,
@@ -97,6 +98,7 @@ pub(crate) async fn serve(
         connections: 128,
         streams_per_connection: 256,
         header_list_bytes: 16_384,
+        ..grpc::Settings::default()
     };
     let server = Server::bind(settings).await.unwrap();
     ready();

@@ -52,6 +52,8 @@ const (
 	ReasonTooManyHolds Reason = "TOO_MANY_HOLDS"
 	// ReasonTooManyWaiters says that the sidecar has as many waiters as it may.
 	ReasonTooManyWaiters Reason = "TOO_MANY_WAITERS"
+	// ReasonLimitReached says that the sidecar is at a limit, which the message names.
+	ReasonLimitReached Reason = "LIMIT_REACHED"
 	// ReasonSuperseded says that another stream has resumed the hold.
 	ReasonSuperseded Reason = "SUPERSEDED"
 	// ReasonStreamBehind says that this client did not read its events in time; the hold may be resumed.

@@ -58,6 +58,7 @@ impl Engine {
             sidecar: sidecar_name(&config.locks.holder),
             max_holds: config.limits.holds,
             max_waiters: config.limits.waiters,
+            max_resumes: config.limits.resumes,
             remembered_locks: config.limits.remembered_locks,
             allow_break: config.admin.allow_break,
             allow_schedule_changes: config.admin.allow_schedule_changes,

@@ -168,6 +168,7 @@ fn of_refusal(refusal: &Refusal) -> Exit {
         | Reason::StoreFull
         | Reason::TooManyHolds
         | Reason::TooManyWaiters
+        | Reason::LimitReached
         | Reason::StreamBehind => Exit::Unavailable,
         Reason::StoreFailed
         | Reason::TokenNotGrowing

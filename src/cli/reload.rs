@@ -191,6 +191,7 @@ mod tests {
                 connections: 1,
                 streams_per_connection: 1,
                 header_list_bytes: 16_384,
+                ..Settings::default()
             };
             let server = Server::bind(settings).await.unwrap();
             let reload =

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -69,6 +70,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         None => None,
     };
     announce(&config, &identity, &place);
+    warn_of_memory(&config.limits);
     listening(&config, &server, admin.as_ref().map(Admin::address));
     let look = admin.as_ref().and_then(|_| look(&config, &identity, &place, &server));
     let traces = traces(&config, &clock, &metrics);
@@ -140,6 +142,8 @@ async fn bind(config: &Config, metrics: &Metrics) -> anyhow::Result<Server> {
     if let Some(not_after) = server.certificate_not_after() {
         metrics.follow_certificate(not_after);
     }
+    let connections = server.connections();
+    metrics.follow_connections(Box::new(move || (connections.open(), connections.closed())));
     let threads = config.limits.worker_threads;
     if threads > 1 {
         let workers = Workers::start(threads);
@@ -250,6 +254,18 @@ fn announce(config: &Config, identity: &HostIdentity, store: &str) {
     );
 }
 
+/// Says that callers can fill more memory than there is, if the limits allow it (S38).
+fn warn_of_memory(limits: &config::Limits) {
+    if let Some(needed) = limits.excess() {
+        tracing::warn!(
+            memory = limits.memory.text(),
+            needed = needed.text(),
+            "the limits allow callers more than limits.memory: lower limits.connections, holds, resumes, waiters or \
+             watchers, or give the sidecar more memory"
+        );
+    }
+}
+
 /// Says where it listens, and a command that works.
 fn listening(config: &Config, server: &Server, admin: Option<SocketAddr>) {
     let endpoints = server.endpoints();
@@ -303,6 +319,18 @@ fn flags_to_try(listen: &config::Listen, endpoints: &[String], rules: bool) -> O
     Some(flags)
 }
 
+/// How many file descriptors this process may have, none without a limit, once it may have as many as the system allows:
+/// the first limit is small for programs that cannot cope with more.
+fn descriptors() -> Option<usize> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let current = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    current.and_then(|number| usize::try_from(number).ok())
+}
+
 fn settings(config: &Config) -> Settings {
     let listen = &config.listen;
     let tls = |tls: &config::Tls| Tls {
@@ -325,7 +353,12 @@ fn settings(config: &Config) -> Settings {
             path: unix.path.clone(),
             allowed_uids: unix.allowed_uids.clone(),
         }),
+        probes: listen.probes.clone(),
         connections: config.limits.connections,
+        watchers: config.limits.watchers,
+        unfinished_bytes: config.limits.unfinished_bytes,
+        unread_bytes: config.limits.unread_bytes,
+        descriptors: descriptors(),
         streams_per_connection: bounded(config.limits.streams_per_connection),
         header_list_bytes: bounded(config.limits.header_list_bytes),
     }
@@ -355,6 +388,7 @@ mod tests {
         let listen = |tls, token_file: Option<&str>| config::Listen {
             tcp: None,
             unix: None,
+            probes: None,
             tls,
             token_file: token_file.map(PathBuf::from),
             insecure: false,

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use super::memory::{self, Bytes};
 use super::setting::{Key, Setting, settings};
 use super::values::Values;
 use crate::access::Rule;
@@ -14,6 +15,8 @@ pub struct Listen {
     pub tcp: Option<SocketAddr>,
     /// The Unix socket. Default: none. At least one of the two is there.
     pub unix: Option<UnixSocket>,
+    /// A Unix socket that answers health probes only. Default: none.
+    pub probes: Option<PathBuf>,
     /// TLS on the TCP address. Default: none.
     pub tls: Option<Tls>,
     /// A file of bearer tokens, one a line: callers must show one. Default: none.
@@ -74,20 +77,38 @@ pub struct Tls {
 /// How many may come in at once; what is over is refused, not queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once. Default: 128.
+    /// Memory that the process may use. Default: three quarters of the container's, else 256 MiB.
+    pub memory: Bytes,
+    /// Connections at each listener that make calls. This default and the next four fit into `memory`.
     pub connections: usize,
     /// Streams a connection. Default: 256.
     pub streams_per_connection: usize,
-    /// Holds at once. Default: 20,000.
+    /// Holds at once.
     pub holds: usize,
-    /// Waiting callers at once. Default: 20,000.
+    /// Holds that were resumed here, beside those. Default: as many as `holds`.
+    pub resumes: usize,
+    /// Waiting callers at once.
     pub waiters: usize,
+    /// Watches of locks at once.
+    pub watchers: usize,
     /// Locks that are remembered while nobody uses them. Default: 5,000.
     pub remembered_locks: usize,
     /// Bytes that the headers of a call have at the most. Default: 16 KiB.
     pub header_list_bytes: usize,
+    /// Bytes of all requests together that are not complete; they follow from `memory`.
+    pub unfinished_bytes: usize,
+    /// Bytes of all calls under way and answers that are not read, which last for a moment; they follow from `memory`.
+    pub unread_bytes: usize,
     /// Threads that serve callers. Default: 1.
     pub worker_threads: usize,
+}
+
+impl Limits {
+    /// What they need together at the most, if that is more than `memory`.
+    #[must_use]
+    pub fn excess(&self) -> Option<Bytes> {
+        memory::excess(self)
+    }
 }
 
 /// Bytes that a Unix socket's path has at the most, by the system.
@@ -108,6 +129,11 @@ settings! {
         "listen.unix_allowed_uids",
         "[]",
         "The user ids that may connect to the Unix socket. Empty: all users that the socket's mode allows.",
+    );
+    PROBES: PathBuf = Key::optional(
+        "listen.probes",
+        "The path of a Unix socket that answers health probes and nothing else, so that callers, however many, do not keep \
+         probes waiting. Put it where only the sidecar's container reaches it.",
     );
     CERTIFICATE: PathBuf = Key::optional(
         "listen.tls.certificate",
@@ -143,26 +169,49 @@ settings! {
         "Whether TCP callers reach the sidecar without a proxy in between: then a stream that its client cancels or \
          closes over the network releases its lock at once, instead of when its validity ends.",
     );
-    CONNECTIONS: usize = Key::<usize>::new(
+    MEMORY: Bytes = Key::found(
+        "limits.memory",
+        "three quarters of the container's limit, else `256MiB`",
+        memory::memory,
+        "How much memory the sidecar may use. The defaults of the limits below fit into it together, whatever callers do \
+         (docs/sizing.md). Set it where no container limits the process.",
+    );
+    CONNECTIONS: usize = Key::<usize>::found(
         "limits.connections",
-        "128",
-        "The greatest number of connections at once.",
+        "what fits into `limits.memory`, at most 4,096",
+        memory::connections,
+        "The greatest number of connections at each listener that have made a call. Others have places of their own, and \
+         go first (docs/operations.md).",
     ).within(1, 65_536);
     STREAMS: usize = Key::<usize>::new(
         "limits.streams_per_connection",
         "256",
         "The greatest number of calls and streams at once on one connection.",
     ).within(1, 65_536);
-    HOLDS: usize = Key::<usize>::new(
+    HOLDS: usize = Key::<usize>::found(
         "limits.holds",
-        "20000",
+        "what fits into `limits.memory`, at most 20,000",
+        memory::holds,
         "The greatest number of locks held through this sidecar at once.",
     ).within(1, 1_000_000);
-    WAITERS: usize = Key::<usize>::new(
+    RESUMES: usize = Key::<usize>::found(
+        "limits.resumes",
+        "as many as `limits.holds`",
+        memory::resumes,
+        "How many more holds there may be if their clients resume them here, as after a restart of another sidecar.",
+    ).within(1, 1_000_000);
+    WAITERS: usize = Key::<usize>::found(
         "limits.waiters",
-        "20000",
+        "what fits into `limits.memory`, at most 20,000",
+        memory::waiters,
         "The greatest number of callers waiting for locks at this sidecar at once.",
     ).within(1, 1_000_000);
+    WATCHERS: usize = Key::<usize>::found(
+        "limits.watchers",
+        "what fits into `limits.memory`, at most 4,096",
+        memory::watchers,
+        "The greatest number of watches of locks at this sidecar at once.",
+    ).within(1, 65_536);
     REMEMBERED_LOCKS: usize = Key::<usize>::new(
         "limits.remembered_locks",
         "5000",
@@ -184,6 +233,7 @@ settings! {
 
 pub(super) fn read(values: &mut Values<'_>, access: &[Rule]) -> Option<Listen> {
     let (unix, tls) = (unix(values), tls(values));
+    let probes = probes(values, unix.as_ref());
     let token_file = values.get(&TOKEN_FILE);
     if let Some(path) = &token_file {
         check_file(values, &TOKEN_FILE.setting, path);
@@ -191,6 +241,7 @@ pub(super) fn read(values: &mut Values<'_>, access: &[Rule]) -> Option<Listen> {
     let listen = Listen {
         tcp: values.get(&TCP)?,
         unix,
+        probes,
         tls,
         token_file,
         insecure: values.get(&INSECURE)?,
@@ -203,13 +254,19 @@ pub(super) fn read(values: &mut Values<'_>, access: &[Rule]) -> Option<Listen> {
 }
 
 pub(super) fn read_limits(values: &Values<'_>) -> Option<Limits> {
+    let memory = values.get(&MEMORY)?;
     Some(Limits {
+        memory,
         connections: values.get(&CONNECTIONS)?,
         streams_per_connection: values.get(&STREAMS)?,
         holds: values.get(&HOLDS)?,
+        resumes: values.get(&RESUMES)?,
         waiters: values.get(&WAITERS)?,
+        watchers: values.get(&WATCHERS)?,
         remembered_locks: values.get(&REMEMBERED_LOCKS)?,
         header_list_bytes: values.get(&HEADER_LIST_BYTES)?,
+        unfinished_bytes: memory::under_way(memory),
+        unread_bytes: 2 * memory::under_way(memory),
         worker_threads: values.get(&WORKER_THREADS)?,
     })
 }
@@ -223,11 +280,25 @@ fn unix(values: &mut Values<'_>) -> Option<UnixSocket> {
         }
         return None;
     };
+    check_socket(values, &UNIX.setting, &path);
+    Some(UnixSocket { path, allowed_uids })
+}
+
+fn probes(values: &mut Values<'_>, unix: Option<&UnixSocket>) -> Option<PathBuf> {
+    let path = values.get(&PROBES)?;
+    check_socket(values, &PROBES.setting, &path);
+    if unix.is_some_and(|unix| unix.path == path) {
+        let problem = "listen.probes is the same socket as listen.unix: choose another path";
+        values.conflict(PROBES.setting.key, problem.to_owned());
+    }
+    Some(path)
+}
+
+fn check_socket(values: &mut Values<'_>, setting: &Setting, path: &Path) {
     if !path.is_absolute() || path.as_os_str().len() > MAX_SOCKET_PATH {
         let problem = format!("must be an absolute path of at most {MAX_SOCKET_PATH} bytes");
-        values.bad(UNIX.setting.key, Some(path.display().to_string()), problem);
+        values.bad(setting.key, Some(path.display().to_string()), problem);
     }
-    Some(UnixSocket { path, allowed_uids })
 }
 
 fn tls(values: &mut Values<'_>) -> Option<Tls> {

@@ -15,7 +15,7 @@
 //! | `values.rs` | the merged values, as sections read them: defaults, secrets, files that settings name |
 //! | `error.rs` | mistakes, and what may have been meant |
 //! | `print.rs` | what `--print-config` prints |
-//! | `store.rs`, `azure/`, `paths.rs`, `host_id.rs`, `listen.rs`, `access.rs`, `locks.rs`, `operation.rs`, `telemetry.rs` | the sections |
+//! | `store.rs`, `azure/`, `paths.rs`, `host_id.rs`, `listen.rs`, `memory.rs`, `access.rs`, `locks.rs`, `operation.rs`, `telemetry.rs` | the sections |
 
 mod access;
 mod azure;
@@ -23,6 +23,7 @@ mod error;
 mod host_id;
 mod listen;
 mod locks;
+mod memory;
 mod operation;
 mod paths;
 mod print;
@@ -40,6 +41,7 @@ pub use error::{ConfigError, Mistake, Origin};
 pub use host_id::HostIdSection;
 pub use listen::{Exposure, Limits, Listen, Tls, UnixSocket};
 pub use locks::Locks;
+pub use memory::Bytes;
 pub use operation::Page;
 pub use operation::{Admin, Drain, Log};
 pub use setting::Setting;

@@ -149,6 +149,14 @@ impl Context<'_> {
         self.layers.given.contains_key(key)
     }
 
+    /// The number that somebody set the setting to, as text.
+    pub(super) fn number(&self, key: &str) -> Option<String> {
+        self.layers.given.get(key).map(|(given, _)| match given {
+            Given::Word(text) => text.clone(),
+            Given::Typed(value) => value.to_string(),
+        })
+    }
+
     /// The text that somebody set the setting to.
     pub(super) fn given(&self, key: &str) -> Option<&str> {
         self.layers.given.get(key).and_then(|(given, _)| given.text().ok())

@@ -43,6 +43,14 @@ pub enum CallError {
         /// The limit.
         limit: usize,
     },
+    /// As many resumed holds as configured.
+    #[error(
+        "this sidecar has as many holds as it may, and {limit} more that were resumed, which is its limit (limits.resumes)"
+    )]
+    TooManyResumes {
+        /// The limit.
+        limit: usize,
+    },
     /// As many waiting callers as configured.
     #[error("{limit} callers wait at this sidecar, which is its limit (limits.waiters)")]
     TooManyWaiters {

@@ -135,6 +135,8 @@ pub struct Settings {
     pub max_holds: usize,
     /// The greatest number of waiting callers.
     pub max_waiters: usize,
+    /// How many holds there may be beside those, if they are resumed here (S38).
+    pub max_resumes: usize,
     /// The greatest number of locks that are remembered while nobody uses them.
     pub remembered_locks: usize,
     /// Whether locks may be broken through this sidecar (S17).
@@ -316,7 +318,10 @@ impl Coordinator {
             return Err(CallError::shutting_down());
         }
         if matches!(command, Command::Resume(..)) {
-            registry.admit_resume();
+            let settings = &shared.settings;
+            registry
+                .admit_resume(settings.max_holds, settings.max_resumes)
+                .inspect_err(|_| shared.observe_refusal(AcquireResult::OverLimit))?;
         } else {
             registry
                 .admit(shared.settings.max_holds, shared.settings.max_waiters)

@@ -210,9 +210,14 @@ impl Registry {
         }
     }
 
-    /// Counts in a caller that goes on with a hold: it was let in once, so no limit refuses it (S16).
-    pub(super) const fn admit_resume(&mut self) {
+    /// Counts in a caller that goes on with a hold: it was let in once, so no limit of holds or waiters refuses it (S16).
+    /// Its own does: tokens can be forged, and a fleet of holds can come at once (S38).
+    pub(super) fn admit_resume(&mut self, holds: usize, resumes: usize) -> Result<(), CallError> {
+        if self.holds.len().max(self.waiters) >= holds.saturating_add(resumes) {
+            return Err(CallError::TooManyResumes { limit: resumes });
+        }
         self.waiters += 1;
+        Ok(())
     }
 
     /// Counts a caller in, within the limits.

@@ -10,6 +10,16 @@ use tonic_prost::{ProstCodec, ProstEncoder};
 
 use super::status;
 
+/// Bytes that are kept for the next message of a stream. Most streams say little, and there are many of them: the usual
+/// 8 KiB for each direction would be most of what a waiting caller costs (S38).
+const BUFFER_BYTES: usize = 512;
+/// Bytes of messages that are written together, at the most.
+const TOGETHER_BYTES: usize = 4 * 1024;
+
+fn small_buffers() -> BufferSettings {
+    BufferSettings::new(BUFFER_BYTES, TOGETHER_BYTES)
+}
+
 /// What the stubs of `build.rs` read and write messages with.
 #[derive(Debug)]
 pub(super) struct Codec<T, U>(PhantomData<(T, U)>);
@@ -35,7 +45,7 @@ where
     type Decoder = Decoder<U>;
 
     fn encoder(&mut self) -> ProstEncoder<T> {
-        ProstCodec::<T, U>::raw_encoder(BufferSettings::default())
+        ProstCodec::<T, U>::raw_encoder(small_buffers())
     }
 
     fn decoder(&mut self) -> Decoder<U> {
@@ -49,5 +59,9 @@ impl<U: Message + Default> tonic::codec::Decoder for Decoder<U> {
 
     fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         U::decode(bytes).map(Some).map_err(|error| status::undecodable(&error))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        small_buffers()
     }
 }

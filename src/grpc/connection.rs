@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::sync::Notify;
 use tonic::Request;
-use tonic::transport::server::Connected;
 
+use super::accept::PREFACE;
+use super::lobby::{Closed, Place, Seat};
+use super::places::Stage;
 use super::subject::Names;
 use super::tls::Expiry;
 use super::workers::Load;
@@ -22,6 +24,8 @@ pub(super) struct Connection<S> {
     stream: S,
     /// When the certificate expires that its client has shown.
     expiry: Option<Expiry>,
+    /// Bytes of the preface that its client owes.
+    owed: usize,
     end: End,
 }
 
@@ -29,8 +33,8 @@ pub(super) struct Connection<S> {
 #[derive(Debug)]
 struct End {
     peer: Peer,
-    /// One of the connections that may be open at once.
-    place: Option<OwnedSemaphorePermit>,
+    /// Its place among the connections of its listener.
+    place: Option<Place>,
     /// Counts it among those of its thread.
     load: Option<Load>,
 }
@@ -48,6 +52,8 @@ pub(super) struct Peer {
     pub(super) certificate: Option<Arc<Names>>,
     /// Its address, on TCP.
     pub(super) address: Option<SocketAddr>,
+    /// The connection's place; none inside the process.
+    pub(super) seat: Option<Arc<Seat>>,
 }
 
 /// Where the other end of a connection is.
@@ -91,8 +97,9 @@ impl<S> Connection<S> {
     /// Watches `stream`, which comes from `origin`.
     pub(super) fn new(stream: S, origin: Origin) -> Self {
         let close_reason = CloseReason(Arc::new(State::default()));
-        let peer = Peer { origin, close_reason, user: None, certificate: None, address: None };
-        Self { stream, expiry: None, end: End { peer, place: None, load: None } }
+        let (user, certificate, address, seat) = (None, None, None, None);
+        let peer = Peer { origin, close_reason, user, certificate, address, seat };
+        Self { stream, expiry: None, owed: 0, end: End { peer, place: None, load: None } }
     }
 
     /// The address of the other end.
@@ -130,9 +137,41 @@ impl<S> Connection<S> {
     }
 
     /// Keeps the place until the connection ends.
-    pub(super) fn in_place(mut self, place: OwnedSemaphorePermit) -> Self {
+    pub(super) fn in_place(mut self, place: Place) -> Self {
+        self.end.peer.seat = Some(Arc::clone(&place.0));
         self.end.place = Some(place);
         self
+    }
+
+    /// Its client owes the preface, after whose last byte the connection is one that speaks HTTP/2.
+    pub(super) const fn owing_preface(mut self) -> Self {
+        self.owed = PREFACE.len();
+        self
+    }
+
+    /// Who is at the other end.
+    pub(super) fn peer(&self) -> Peer {
+        self.end.peer.clone()
+    }
+
+    /// The connection has come further. That it makes calls is for its calls to say.
+    pub(super) fn advance(&self, to: Stage) {
+        if let Some(seat) = &self.end.peer.seat {
+            // One that has to go is told so.
+            let _ = seat.advance(to);
+        }
+    }
+
+    /// Ready when the connection has to go.
+    pub(super) fn poll_over(&self, context: &Context<'_>) -> Poll<()> {
+        self.end.peer.seat.as_ref().map_or(Poll::Pending, |seat| seat.poll_over(context))
+    }
+
+    /// Counts it among those that the sidecar closes.
+    pub(super) fn note(&self, why: Closed) {
+        if let Some(seat) = &self.end.peer.seat {
+            seat.note(why);
+        }
     }
 
     /// Counts it among those of its thread until it ends.
@@ -146,8 +185,8 @@ impl<S> Connection<S> {
         self,
         change: impl FnOnce(S) -> io::Result<T>,
     ) -> io::Result<Connection<T>> {
-        let Self { stream, expiry, end } = self;
-        Ok(Connection { stream: change(stream)?, expiry, end })
+        let Self { stream, expiry, owed, end } = self;
+        Ok(Connection { stream: change(stream)?, expiry, owed, end })
     }
 
     /// The same connection on what `wrap` makes of its stream, such as an encrypted one.
@@ -155,11 +194,11 @@ impl<S> Connection<S> {
     where
         F: Future<Output = io::Result<T>>,
     {
-        let Self { stream, expiry, end } = self;
-        Ok(Connection { stream: wrap(stream).await?, expiry, end })
+        let Self { stream, expiry, owed, end } = self;
+        Ok(Connection { stream: wrap(stream).await?, expiry, owed, end })
     }
 
-    fn note<T>(&self, result: &io::Result<T>) {
+    fn note_end<T>(&self, result: &io::Result<T>) {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         // The last is the end of a connection that TLS did not announce: that of a process that was killed.
         if let Err(error) = result
@@ -209,14 +248,6 @@ pub(super) fn peer_of<T>(request: &Request<T>) -> Option<&Peer> {
     request.extensions().get()
 }
 
-impl<S> Connected for Connection<S> {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        self.end.peer.clone()
-    }
-}
-
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -231,9 +262,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
             return Poll::Ready(Err(io::ErrorKind::PermissionDenied.into()));
         }
         if let Poll::Ready(result) = &polled {
-            self.note(result);
-            if result.is_ok() && had_room && buffer.filled().len() == before {
+            self.note_end(result);
+            let came = buffer.filled().len() - before;
+            if result.is_ok() && had_room && came == 0 {
                 self.end.peer.close_reason.0.closed.store(true, Ordering::Relaxed);
+            }
+            if self.owed > 0 {
+                self.owed = self.owed.saturating_sub(came);
+                if self.owed == 0 {
+                    self.advance(Stage::Idle);
+                }
             }
         }
         polled
@@ -248,7 +286,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
         if let Poll::Ready(result) = &polled {
-            self.note(result);
+            self.note_end(result);
         }
         polled
     }
@@ -268,7 +306,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
         if let Poll::Ready(result) = &polled {
-            self.note(result);
+            self.note_end(result);
         }
         polled
     }
@@ -288,14 +326,14 @@ mod tests {
     async fn s14_a_live_connection_means_that_the_stream_was_cancelled() {
         let (_client, server) = duplex(64);
         let connection = Connection::new(server, Origin::Network);
-        assert_eq!(connection.connect_info().close_reason.ending(), Ending::Cancelled);
+        assert_eq!(connection.peer().close_reason.ending(), Ending::Cancelled);
     }
 
     #[tokio::test]
     async fn s14_a_close_by_the_other_end_is_seen() {
         let (client, server) = duplex(64);
         let mut connection = Connection::new(server, Origin::Socket);
-        let close_reason = connection.connect_info().close_reason;
+        let close_reason = connection.peer().close_reason;
         drop(client);
         assert_eq!(connection.read(&mut [0; 8]).await.unwrap(), 0);
         let waits = tokio::spawn({
@@ -313,7 +351,7 @@ mod tests {
     async fn s14_a_connection_that_fails_with_its_other_end_is_reset() {
         let (client, server) = duplex(64);
         let mut connection = Connection::new(server, Origin::Loopback);
-        let close_reason = connection.connect_info().close_reason;
+        let close_reason = connection.peer().close_reason;
         drop(client);
         assert!(connection.write(&[0; 8]).await.is_err());
         drop(connection);
@@ -324,7 +362,7 @@ mod tests {
     async fn s14_a_connection_that_we_close_tells_the_client_nothing() {
         let (_client, server) = duplex(64);
         let connection = Connection::new(server, Origin::Socket);
-        let close_reason = connection.connect_info().close_reason;
+        let close_reason = connection.peer().close_reason;
         drop(connection);
         assert_eq!(close_reason.ending(), Ending::Broken);
     }

@@ -1,5 +1,5 @@
-//! Who calls: by certificate or bearer token over TCP, by user id over the Unix socket. What a caller may do then is
-//! decided in `permission.rs`.
+//! Who calls: by certificate or bearer token over TCP. Who may use the Unix socket was decided when the connection was
+//! accepted. What a caller may do then is decided in `permission.rs`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,8 @@ use tonic::{Request, Status};
 use super::caller::{Caller, Identity};
 use super::connection::peer_of;
 use super::listen::ListenError;
+use super::lobby::Closed;
+use super::places::Stage;
 use super::status;
 use super::tokens::{self, Tokens};
 use crate::access::{CertificateName, Rule, Who};
@@ -29,8 +31,6 @@ pub(super) struct Guard {
 pub(super) enum Door {
     /// Whoever reached the listener.
     Everybody,
-    /// Processes of these users.
-    Users(Arc<[u32]>),
     /// Callers over TCP.
     Tcp(Arc<TcpGuard>),
 }
@@ -54,6 +54,13 @@ impl Interceptor for Guard {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         let caller = self.door.recognise(&request);
         let caller = caller.inspect_err(|refused| self.log(&request, refused))?;
+        let seat = peer_of(&request).and_then(|peer| peer.seat.as_ref());
+        if let Some(seat) = seat.filter(|seat| seat.advance(Stage::Serving).is_err()) {
+            seat.note(Closed::Full);
+            let problem =
+                "as many connections make calls at this listener as may (limits.connections)";
+            return Err(status::limit_reached("limits.connections", problem));
+        }
         request.extensions_mut().insert(caller);
         Ok(request)
     }
@@ -61,19 +68,8 @@ impl Interceptor for Guard {
 
 impl Door {
     fn recognise(&self, request: &Request<()>) -> Result<Caller, Status> {
-        let unlimited = || Caller::unlimited(Identity::new(peer_of(request), None));
         match self {
-            Self::Everybody => Ok(unlimited()),
-            Self::Users(allowed) => match peer_of(request).and_then(|peer| peer.user) {
-                Some(user) if allowed.contains(&user) => Ok(unlimited()),
-                user => {
-                    let user = user.map_or_else(|| "unknown".to_owned(), |user| user.to_string());
-                    let problem = format!(
-                        "processes of user id {user} may not use this socket (listen.unix_allowed_uids)"
-                    );
-                    Err(status::user_not_allowed(&problem))
-                }
-            },
+            Self::Everybody => Ok(Caller::unlimited(Identity::new(peer_of(request), None))),
             Self::Tcp(guard) => guard.recognise(request),
         }
     }
@@ -256,21 +252,5 @@ mod tests {
         let door = Door::Tcp(Arc::new(TcpGuard::new(None, &[]).unwrap()));
         assert_eq!(ask(&door, None), Ok(()));
         assert_eq!(ask(&door, Some("Bearer of-a-mesh")), Ok(()));
-    }
-
-    #[test]
-    fn only_the_users_allowed_come_in_by_the_socket() {
-        let door = Door::Users(Arc::new([7]));
-        let come = |user| {
-            use super::super::connection::{Connection, Origin};
-            use tonic::transport::server::Connected as _;
-            let connection = Connection::new((), Origin::Socket).by_user(user);
-            let mut request = Request::new(());
-            request.extensions_mut().insert(connection.connect_info());
-            door.recognise(&request).map(drop).map_err(|status| status.code())
-        };
-        assert_eq!(come(Some(7)), Ok(()));
-        assert_eq!(come(Some(8)), Err(tonic::Code::PermissionDenied));
-        assert_eq!(come(None), Err(tonic::Code::PermissionDenied));
     }
 }

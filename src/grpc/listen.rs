@@ -1,4 +1,4 @@
-//! Listening: TCP, a Unix socket, and a pipe inside the process.
+//! Where to listen: what an address can be refused for, and the file of a Unix socket.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,18 +7,10 @@ use std::os::unix::fs::{
     FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::sync::OnceLock;
 
-use futures_util::Stream;
 use rustix::fs::{FlockOperation, OFlags, flock};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::Semaphore;
-use tokio::time::Sleep;
-
-use super::connection::{Connection, Origin};
+use tokio::net::{TcpListener, UnixListener};
 
 /// Why the sidecar cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -111,111 +103,22 @@ pub enum ListenError {
     },
 }
 
-/// After an accept failed for lack of a resource, such as file descriptors, the next is tried this much later.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Connections that the system keeps until they are accepted, if it allows so many. A client of a Unix socket is refused
+/// when there are more.
+const BACKLOG: i32 = 4_096;
 
-/// Where connections come from: a stream of those within the limit. The others are closed at once.
-#[derive(Debug)]
-pub(super) struct Listener<L> {
-    listener: L,
-    places: Arc<Semaphore>,
-    /// Whether the last one was closed because the limit was reached.
-    full: bool,
-    pause: Option<Pin<Box<Sleep>>>,
-}
-
-impl<L> Listener<L> {
-    const fn new(listener: L, places: Arc<Semaphore>) -> Self {
-        Self { listener, places, full: false, pause: None }
-    }
-}
-
-impl Listener<TcpListener> {
-    pub(super) async fn tcp(
-        address: SocketAddr,
-        places: Arc<Semaphore>,
-    ) -> Result<Self, ListenError> {
-        match TcpListener::bind(address).await {
-            Ok(listener) => Ok(Self::new(listener, places)),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                Err(ListenError::AddressInUse { address })
-            }
-            Err(source) => Err(ListenError::Address { address, source }),
+/// Listens on an address.
+pub(super) async fn listen_on(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    let failed = |source: io::Error| {
+        if source.kind() == io::ErrorKind::AddrInUse {
+            ListenError::AddressInUse { address }
+        } else {
+            ListenError::Address { address, source }
         }
-    }
-
-    /// The address with the port that the system chose, if it was to choose.
-    pub(super) fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-}
-
-impl Listener<UnixListener> {
-    pub(super) fn unix(socket: &SocketFile, places: Arc<Semaphore>) -> Result<Self, ListenError> {
-        let listener = socket.listen().map_err(|source| socket.failed(source))?;
-        Ok(Self::new(listener, places))
-    }
-}
-
-/// What a listener of either kind does.
-pub(super) trait Accept: Unpin {
-    /// What it gives.
-    type Stream;
-
-    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Connection<Self::Stream>>>;
-}
-
-impl Accept for TcpListener {
-    type Stream = TcpStream;
-
-    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Connection<TcpStream>>> {
-        let (stream, peer) = ready!(Self::poll_accept(self, context))?;
-        stream.set_nodelay(true)?;
-        let origin =
-            if peer.ip().to_canonical().is_loopback() { Origin::Loopback } else { Origin::Network };
-        Poll::Ready(Ok(Connection::new(stream, origin).at_address(peer)))
-    }
-}
-
-impl Accept for UnixListener {
-    type Stream = UnixStream;
-
-    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Connection<UnixStream>>> {
-        let (stream, _) = ready!(Self::poll_accept(self, context))?;
-        let user = stream.peer_cred().ok().map(|credentials| credentials.uid());
-        Poll::Ready(Ok(Connection::new(stream, Origin::Socket).by_user(user)))
-    }
-}
-
-impl<L: Accept> Stream for Listener<L> {
-    type Item = io::Result<Connection<L::Stream>>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            if let Some(pause) = &mut self.pause {
-                ready!(pause.as_mut().poll(context));
-                self.pause = None;
-            }
-            let connection = match ready!(self.listener.poll_accept(context)) {
-                Ok(connection) => connection,
-                Err(error) => {
-                    tracing::debug!(%error, "a connection could not be accepted");
-                    self.pause = Some(Box::pin(tokio::time::sleep(ACCEPT_AGAIN)));
-                    continue;
-                }
-            };
-            let place = Arc::clone(&self.places).try_acquire_owned();
-            if place.is_err() && !self.full {
-                tracing::warn!(
-                    "the limit of connections is reached (limits.connections): further ones are closed"
-                );
-            }
-            self.full = place.is_err();
-            if let Ok(place) = place {
-                return Poll::Ready(Some(Ok(connection.in_place(place))));
-            }
-        }
-    }
+    };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
+    Ok(listener)
 }
 
 /// The place of a Unix socket, ours alone: the lock on a file beside it says that its process lives. When it is
@@ -256,8 +159,14 @@ impl SocketFile {
         &self.path
     }
 
+    /// Listens on the socket, once.
+    pub(super) fn listen(&self) -> Result<UnixListener, ListenError> {
+        let failed = |source| ListenError::Socket { path: self.path.clone(), source };
+        self.make().map_err(failed)
+    }
+
     /// The socket gets its mode under another name, so that nobody connects before.
-    fn listen(&self) -> io::Result<UnixListener> {
+    fn make(&self) -> io::Result<UnixListener> {
         let new = beside(&self.path, ".new");
         match fs::remove_file(&new) {
             Ok(()) => {}
@@ -265,16 +174,13 @@ impl SocketFile {
             Err(error) => return Err(error),
         }
         let listener = UnixListener::bind(&new)?;
+        rustix::net::listen(&listener, BACKLOG)?;
         fs::set_permissions(&new, fs::Permissions::from_mode(SOCKET_MODE))?;
         let metadata = fs::symlink_metadata(&new)?;
         fs::rename(&new, &self.path)?;
         // Made once: `listen` is called once.
         let _ = self.made.set((metadata.dev(), metadata.ino()));
         Ok(listener)
-    }
-
-    fn failed(&self, source: io::Error) -> ListenError {
-        ListenError::Socket { path: self.path.clone(), source }
     }
 }
 

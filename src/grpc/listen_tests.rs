@@ -4,16 +4,12 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn places() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(8))
-}
-
 #[tokio::test]
 async fn the_socket_is_for_its_user_and_group_and_goes_with_its_server() {
     let folder = folder();
     let path = folder.path().join("leasehold.sock");
     let socket = SocketFile::claim(&path).unwrap();
-    let _listener = Listener::unix(&socket, places()).unwrap();
+    let _listener = socket.listen().unwrap();
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o660);
     drop(socket);
@@ -27,7 +23,7 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists(), "a socket whose process is gone stays");
     let socket = SocketFile::claim(&path).unwrap();
-    let _listener = Listener::unix(&socket, places()).unwrap();
+    let _listener = socket.listen().unwrap();
     let second = SocketFile::claim(&path).unwrap_err();
     assert!(matches!(second, ListenError::SocketInUse { .. }), "{second}");
     assert!(std::os::unix::net::UnixStream::connect(&path).is_ok(), "the first one still listens");
@@ -108,27 +104,8 @@ async fn a_folder_that_is_not_there_is_named() {
 
 #[tokio::test]
 async fn an_address_in_use_is_named_with_its_setting() {
-    let first = Listener::tcp("127.0.0.1:0".parse().unwrap(), places()).await.unwrap();
-    let address = first.address().unwrap();
-    let refused = Listener::tcp(address, places()).await.unwrap_err().to_string();
+    let first = listen_on("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = first.local_addr().unwrap();
+    let refused = listen_on(address).await.unwrap_err().to_string();
     assert!(refused.contains(&address.to_string()) && refused.contains("listen.tcp"), "{refused}");
-}
-
-#[tokio::test]
-async fn connections_over_the_limit_are_closed_at_once() {
-    use futures_util::StreamExt as _;
-    use tokio::io::AsyncReadExt as _;
-
-    let places = Arc::new(Semaphore::new(1));
-    let mut listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), places).await.unwrap();
-    let address = listener.address().unwrap();
-    let _first = TcpStream::connect(address).await.unwrap();
-    let held = listener.next().await.unwrap().unwrap();
-    let mut second = TcpStream::connect(address).await.unwrap();
-    let accepting =
-        tokio::spawn(async move { (listener.next().await.unwrap().unwrap(), listener) });
-    assert_eq!(second.read(&mut [0]).await.unwrap(), 0, "it is closed, not left to wait");
-    drop(held);
-    let _third = TcpStream::connect(address).await.unwrap();
-    accepting.await.unwrap();
 }

@@ -7,19 +7,25 @@
 //! ScheduleService have the same files in `schedule/`.
 
 mod about;
+mod accept;
 mod answer;
+mod budget;
 mod caller;
 mod certificates;
 mod codec;
 mod connection;
 mod convert;
+mod deadline;
 mod guard;
+mod health;
 mod life_line;
 mod life_stream;
 mod listen;
+mod lobby;
 mod occurrence;
 mod only_grpc;
 mod permission;
+mod places;
 pub mod proto;
 mod reflection;
 mod schedule;
@@ -33,6 +39,8 @@ mod subject;
 mod tls;
 mod tokens;
 mod trace;
+mod unfinished;
+mod unread;
 mod violations;
 mod workers;
 
@@ -41,7 +49,8 @@ pub use convert::Limits;
 pub use guard::AccessRules;
 pub use listen::ListenError;
 pub use server::{
-    MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process, pipes,
+    Connections, MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process,
+    pipes,
 };
 pub use serving::ServeError;
 pub use workers::Workers;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::io::DuplexStream;
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
@@ -18,18 +18,24 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use super::accept::{First, Listener, UsersOnly};
+use super::budget::Budget;
 use super::certificates::Certificates;
 use super::connection::{Connection, Origin};
 use super::convert::Limits;
 use super::guard::{AccessRules, Door, Guard, TcpGuard};
-use super::listen::{ListenError, Listener, SocketFile};
+use super::health::GuardedHealth;
+use super::listen::{self, ListenError, SocketFile};
+use super::lobby::Lobby;
 use super::only_grpc::only_grpc;
+use super::places::Sizes;
 use super::proto::lease_service_server::LeaseServiceServer;
 use super::proto::schedule_service_server::ScheduleServiceServer;
 use super::reflection::Reflection;
 use super::service::Service;
-use super::serving::{ServeError, Serving};
+use super::serving::{self, Bounds, ServeError, Serving};
 use super::tls;
+use super::unread::Calls;
 use super::workers::Workers;
 use crate::access::Rule;
 use crate::coordinator::{Coordinator, StoreStatus};
@@ -44,6 +50,19 @@ const PIPE: usize = 64 * 1024;
 /// What health knows by name: the whole, and each service.
 const SERVICES: [&str; 3] = ["", "leasehold.v1.LeaseService", "leasehold.v1.ScheduleService"];
 
+/// Connections of a listener that have said nothing yet: each is a file descriptor, and less than 1 KB (S38).
+const SILENT: usize = 1_024;
+/// Connections of a listener that have made no call yet, at the least. There may be as many as of those that make calls, and
+/// as many handshakes: after a restart all clients come at once.
+const STRANGERS: usize = 64;
+/// Connections of the listener for probes that ask, and what each may have under way.
+const PROBES: usize = 64;
+const PROBES_STREAMS: u32 = 4;
+/// Bytes of probes that are under way: enough for each.
+const PROBES_BYTES: usize = 4 * 1024 * 1024;
+/// File descriptors for everything else: the store, logs, admin HTTP.
+const OTHER_DESCRIPTORS: usize = 256;
+
 /// Where callers connect, and how many.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -51,12 +70,61 @@ pub struct Settings {
     pub tcp: Option<TcpSettings>,
     /// The Unix socket.
     pub unix: Option<UnixSettings>,
-    /// Connections at once, over both.
+    /// A Unix socket that answers health probes, and nothing else.
+    pub probes: Option<PathBuf>,
+    /// Connections at each listener that make calls.
     pub connections: usize,
     /// Calls and streams at once on one connection.
     pub streams_per_connection: u32,
     /// Bytes that the headers of a call have at the most.
     pub header_list_bytes: u32,
+    /// Watches of locks at once.
+    pub watchers: usize,
+    /// Bytes of all requests together that are not complete.
+    pub unfinished_bytes: usize,
+    /// Bytes of all calls under way, and of answers that are not read.
+    pub unread_bytes: usize,
+    /// File descriptors that the process may have; none without a limit.
+    pub descriptors: Option<usize>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            tcp: None,
+            unix: None,
+            probes: None,
+            connections: 1_024,
+            streams_per_connection: 256,
+            header_list_bytes: 16_384,
+            watchers: 1_024,
+            unfinished_bytes: 4 * 1024 * 1024,
+            unread_bytes: 16 * 1024 * 1024,
+            descriptors: None,
+        }
+    }
+}
+
+impl Settings {
+    /// The places of each listener for callers, and of the one for probes: no more than there are file descriptors for.
+    fn sizes(&self) -> (Sizes, Sizes) {
+        let (idle, serving) = (STRANGERS, self.connections);
+        let wanted = Sizes { silent: SILENT, greeting: serving.max(idle), idle, serving };
+        let probes = Sizes { silent: SILENT, greeting: 0, idle: PROBES, serving: 0 };
+        let Some(descriptors) = self.descriptors else { return (wanted, probes) };
+        let left = descriptors - OTHER_DESCRIPTORS.min(descriptors / 2);
+        let listeners = usize::from(self.tcp.is_some()) + usize::from(self.unix.is_some());
+        let probes = probes.fit(left / 4);
+        let fitting = wanted.fit((left - left / 4) / listeners.max(1));
+        if fitting != wanted {
+            tracing::warn!(
+                descriptors,
+                connections = fitting.serving,
+                "the limit of open files is too small for limits.connections: fewer are let in"
+            );
+        }
+        (fitting, probes)
+    }
 }
 
 /// How to listen on TCP. Whether strangers may connect was decided by the configuration.
@@ -104,8 +172,38 @@ pub struct UnixSettings {
 pub struct Server {
     settings: Settings,
     tcp: Option<Tcp>,
-    unix: Option<(Listener<UnixListener>, SocketFile)>,
+    unix: Option<Socket>,
+    probes: Option<Socket>,
     workers: Option<Workers>,
+}
+
+/// A Unix socket that is listened on, and its file.
+type Socket = (Listener<UsersOnly>, SocketFile);
+
+/// What the connections of all listeners are doing: a look at it costs little.
+#[derive(Clone, Debug)]
+pub struct Connections(Vec<Arc<Lobby>>);
+
+impl Connections {
+    /// How many there are now, by listener and by stage.
+    #[must_use]
+    pub fn open(&self) -> Vec<([&'static str; 2], usize)> {
+        let of = |lobby: &Arc<Lobby>| {
+            let name = lobby.name();
+            lobby.counts().map(move |(stage, count)| ([name, stage], count))
+        };
+        self.0.iter().flat_map(of).collect()
+    }
+
+    /// How many the sidecar has closed or refused, by listener and by reason.
+    #[must_use]
+    pub fn closed(&self) -> Vec<([&'static str; 2], u64)> {
+        let of = |lobby: &Arc<Lobby>| {
+            let name = lobby.name();
+            lobby.closed().map(move |(reason, count)| ([name, reason], count))
+        };
+        self.0.iter().flat_map(of).collect()
+    }
 }
 
 #[derive(Debug)]
@@ -122,19 +220,31 @@ impl Server {
     /// # Errors
     /// Names what cannot be listened on, why, and what to do.
     pub async fn bind(settings: Settings) -> Result<Self, ListenError> {
-        let places = Arc::new(Semaphore::new(settings.connections));
+        let (sizes, sizes_of_probes) = settings.sizes();
         let tcp = match &settings.tcp {
-            Some(tcp) => Some(Tcp::bind(tcp, Arc::clone(&places)).await?),
+            Some(tcp) => Some(Tcp::bind(tcp, Lobby::new("tcp", sizes)).await?),
             None => None,
         };
-        let unix = match &settings.unix {
-            Some(unix) => {
-                let socket = SocketFile::claim(&unix.path)?;
-                Some((Listener::unix(&socket, places)?, socket))
-            }
-            None => None,
+        let socket = |path: &Path, allowed: &[u32], lobby: Arc<Lobby>| {
+            let file = SocketFile::claim(path)?;
+            let listener = UsersOnly { listener: file.listen()?, allowed: allowed.to_vec() };
+            Ok((Listener::new(listener, First::Preface, lobby), file))
         };
-        Ok(Self { settings, tcp, unix, workers: None })
+        let unix = settings.unix.as_ref();
+        let unix =
+            unix.map(|unix| socket(&unix.path, &unix.allowed_uids, Lobby::new("unix", sizes)));
+        let probes = settings.probes.as_ref();
+        let probes = probes.map(|path| socket(path, &[], Lobby::new("probes", sizes_of_probes)));
+        let (unix, probes) = (unix.transpose()?, probes.transpose()?);
+        Ok(Self { settings, tcp, unix, probes, workers: None })
+    }
+
+    /// What the connections of all listeners are doing.
+    #[must_use]
+    pub fn connections(&self) -> Connections {
+        let tcp = self.tcp.iter().map(|tcp| tcp.listener.lobby());
+        let sockets = self.unix.iter().chain(&self.probes).map(|(listener, _)| listener.lobby());
+        Connections(tcp.chain(sockets).map(Arc::clone).collect())
     }
 
     /// Where clients reach it, such as `http://127.0.0.1:50951` and `unix:///run/leasehold/leasehold.sock`: TCP first.
@@ -156,7 +266,7 @@ impl Server {
     pub fn access(&self) -> Option<AccessRules> {
         match &self.tcp.as_ref()?.door {
             Door::Tcp(guard) => Some(AccessRules::of(guard)),
-            Door::Everybody | Door::Users(_) => None,
+            Door::Everybody => None,
         }
     }
 
@@ -183,40 +293,53 @@ impl Server {
         limits: Limits,
         stop: CancellationToken,
     ) -> Result<(), ServeError> {
-        let Self { settings, tcp, unix, workers } = self;
+        let Self { settings, tcp, unix, probes, workers } = self;
         let (health, health_service) = tonic_health::server::health_reporter();
         let direct = settings.tcp.as_ref().is_some_and(|tcp| tcp.direct);
         let streams_per_connection = settings.streams_per_connection;
-        let service =
-            Service { coordinator: coordinator.clone(), limits, direct, streams_per_connection };
-        let routes = |door: Door| {
-            only_grpc(guarded(service.clone(), door).add_service(health_service.clone()))
+        let service = Service {
+            coordinator: coordinator.clone(),
+            limits,
+            direct,
+            streams_per_connection,
+            watchers: Arc::new(Semaphore::new(settings.watchers)),
         };
-        let allowed = settings.unix.as_ref().map_or(&[][..], |unix| &unix.allowed_uids);
-        let users = match allowed {
-            [] => Door::Everybody,
-            allowed => Door::Users(allowed.into()),
+        let routes = |door: Door| {
+            let guard = Guard::new(door.clone(), coordinator.clone());
+            let health = GuardedHealth::new(health_service.clone(), guard);
+            only_grpc(guarded(service.clone(), door).add_service(health))
         };
         let certificates = tcp.as_ref().and_then(|tcp| tcp.certificates.clone());
+        let bounds = Bounds {
+            streams: streams_per_connection,
+            header_list_bytes: settings.header_list_bytes,
+            unfinished: Budget::new(settings.unfinished_bytes),
+            calls: Calls::new(settings.unread_bytes),
+        };
         let serving = Serving {
-            settings: Arc::new(settings.clone()),
+            bounds: bounds.clone(),
             tcp: tcp.as_ref().map(|tcp| routes(tcp.door.clone())),
-            unix: unix.as_ref().map(|_| routes(users)),
+            unix: unix.as_ref().map(|_| routes(Door::Everybody)),
             acceptor: certificates.clone().map(|certificates| tls::Acceptor {
                 certificates,
                 coordinator: coordinator.clone(),
                 refusals: Arc::default(),
             }),
-            stop,
+            stop: stop.clone(),
         };
         let (unix, _socket) = unix.unzip();
         let tcp = tcp.map(|tcp| tcp.listener);
-        let served = async {
+        let callers = async {
             match workers {
-                None => Ok(serving.serve(tcp, unix).await?),
+                None => {
+                    serving.serve(tcp, unix).await;
+                    Ok(())
+                }
                 Some(workers) => serving.serve_on(&workers, tcp, unix).await,
             }
         };
+        let probed = answer_probes(probes, Routes::new(health_service.clone()), bounds, &stop);
+        let served = async { tokio::join!(callers, probed).0 };
         let renewed = async {
             match certificates {
                 Some(certificates) => certificates.keep_current().await,
@@ -231,17 +354,37 @@ impl Server {
     }
 }
 
+/// Answers probes with these routes, if they have a socket of their own, apart from all that callers can take.
+async fn answer_probes(
+    socket: Option<Socket>,
+    routes: Routes,
+    bounds: Bounds,
+    stop: &CancellationToken,
+) {
+    let Some((listener, _file)) = socket else { return };
+    let bounds = Bounds {
+        streams: PROBES_STREAMS,
+        unfinished: Budget::new(PROBES_BYTES),
+        calls: Calls::new(PROBES_BYTES),
+        ..bounds
+    };
+    let service = serving::Service { routes, bounds, acceptor: None };
+    serving::serve(listener, service, stop).await;
+}
+
 impl Tcp {
-    async fn bind(settings: &TcpSettings, places: Arc<Semaphore>) -> Result<Self, ListenError> {
+    async fn bind(settings: &TcpSettings, lobby: Arc<Lobby>) -> Result<Self, ListenError> {
         let guard = TcpGuard::new(settings.token_file.as_deref(), &settings.access)
             .map_err(|(key, path, source)| ListenError::File { key, path, source })?;
         let door = Door::Tcp(Arc::new(guard));
         let certificates = settings.tls.as_ref().map(Certificates::open).transpose()?;
         let certificates = certificates.map(Arc::new);
-        let listener = Listener::tcp(settings.address, places).await?;
+        let listener = listen::listen_on(settings.address).await?;
         let address = listener
-            .address()
+            .local_addr()
             .map_err(|source| ListenError::Address { address: settings.address, source })?;
+        let first = if certificates.is_some() { First::Handshake } else { First::Preface };
+        let listener = Listener::new(listener, first, lobby);
         Ok(Self { listener, address, certificates, door })
     }
 }
@@ -280,33 +423,25 @@ pub fn pipes(
     coordinator: Coordinator,
     limits: Limits,
 ) -> impl Fn() -> Opening + Send + Sync + 'static {
-    let (pipes, incoming) = mpsc::channel::<io::Result<Connection<DuplexStream>>>(1);
-    let incoming = futures_util::stream::unfold(incoming, async |mut incoming| {
-        incoming.recv().await.map(|connection| (connection, incoming))
-    });
-    let service = Service { coordinator, limits, direct: false, streams_per_connection: 0 };
+    let watchers = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
+    let service =
+        Service { coordinator, limits, direct: false, streams_per_connection: 0, watchers };
     let routes = guarded(service, Door::Everybody);
-    let router = tonic::transport::Server::builder().add_routes(routes);
-    tokio::spawn(async move {
-        let incoming = std::pin::pin!(incoming);
-        if let Err(error) = router.serve_with_incoming(incoming).await {
-            tracing::error!(%error, "the service inside this process failed");
-        }
-    });
+    // Whoever calls is this process.
+    let (unfinished, calls) = (Budget::new(usize::MAX), Calls::new(usize::MAX));
+    let bounds = Bounds { streams: u32::MAX, header_list_bytes: u32::MAX, unfinished, calls };
     move || {
-        let pipes = pipes.clone();
+        let (routes, bounds) = (routes.clone(), bounds.clone());
         Box::pin(async move {
             let (client, server) = tokio::io::duplex(PIPE);
-            pipes
-                .send(Ok(Connection::new(server, Origin::Socket)))
-                .await
-                .map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
+            let connection = Connection::new(server, Origin::Socket);
+            tokio::spawn(serving::answer(connection, routes, bounds, CancellationToken::new()));
             Ok(client)
         })
     }
 }
 
-/// The services that ask who is calling. Health is for everybody, so that a probe needs no secret.
+/// The services that ask who is calling.
 fn guarded(service: Service, door: Door) -> Routes {
     let guard = Guard::new(door, service.coordinator.clone());
     let schedules = ScheduleServiceServer::new(service.clone());

@@ -1,6 +1,9 @@
 //! Each rpc: in through `convert`, to the coordinator, out through `answer` and `status`.
 
+use std::sync::Arc;
+
 use futures_util::stream::BoxStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
@@ -33,9 +36,19 @@ pub(super) struct Service {
     pub(super) direct: bool,
     /// Calls and streams at once on one connection; 0 where nothing limits them.
     pub(super) streams_per_connection: u32,
+    /// Places for watches.
+    pub(super) watchers: Arc<Semaphore>,
 }
 
 impl Service {
+    /// A place for a watch, kept as long as it lasts (S38).
+    fn watching(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.watchers).try_acquire_owned().map_err(|_| {
+            let problem = "this sidecar has as many watches as it may (limits.watchers)";
+            status::limit_reached("limits.watchers", problem)
+        })
+    }
+
     pub(super) fn namespace(&self) -> &Namespace {
         &self.coordinator.host().namespace
     }
@@ -183,8 +196,10 @@ impl LeaseService for Service {
         let caller = Caller::of(&request)?;
         let selector = convert::selector(request.into_inner().lock)?;
         self.permit_selected(&caller, Right::Read, &selector)?;
+        let place = self.watching()?;
         let watch = answered(self.coordinator.watch(&selector))?;
-        Ok(Response::new(Box::pin(streams::watch(watch, &self.coordinator))))
+        let records = streams::watch(watch, &self.coordinator);
+        Ok(Response::new(Box::pin(streams::in_place(records, place))))
     }
 
     async fn watch_locks(
@@ -200,8 +215,10 @@ impl LeaseService for Service {
                 && share.as_ref().is_none_or(|share| record.is_of_share(share))
                 && service.may_see(&caller, record)
         };
+        let place = self.watching()?;
         let watch = answered(self.coordinator.watch_locks(&under, Box::new(is_shown)))?;
-        Ok(Response::new(Box::pin(streams::watch_locks(watch, &self.coordinator))))
+        let events = streams::watch_locks(watch, &self.coordinator);
+        Ok(Response::new(Box::pin(streams::in_place(events, place))))
     }
 
     async fn report_progress(

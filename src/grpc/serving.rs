@@ -1,21 +1,34 @@
-//! Connections that were let in, served on one thread or several.
+//! Connections whose clients have spoken, served on one thread or several.
 
 use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::Stream;
 use futures_util::future::try_join_all;
+use futures_util::{Stream, StreamExt as _};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::Status;
 use tonic::service::Routes;
-use tonic::transport::server::{Connected, Router};
+use tower::ServiceExt as _;
 
-use super::connection::Connection;
-use super::listen::Listener;
-use super::server::Settings;
+use super::accept::{Listener, UsersOnly};
+use super::budget::Budget;
+use super::connection::{Connection, Origin};
+use super::deadline::{Deadline, within};
+use super::places::Stage;
 use super::tls;
+use super::unfinished::Counted;
+use super::unread::{Call, Calls, CallsHere};
 use super::workers::{self, Dealer, Load, Workers};
 
 /// A silent TCP connection is pinged this often, and closed when no answer comes in time (S14). On a Unix
@@ -24,22 +37,34 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long calls in progress may take when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// Bytes that a client may send ahead of what is read, on a stream and on a connection: the least that HTTP/2 allows for
+/// the latter (S38).
+const WINDOW: u32 = 65_535;
+/// Bytes of answers that are kept for a stream whose client does not read, beside the message that did not fit (S38).
+const UNREAD_BYTES: usize = 8 * 1024;
 
-/// Why a server broke.
+/// A thread of the workers ended before the server.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// It could not serve a listener any longer.
-    #[error(transparent)]
-    Transport(#[from] tonic::transport::Error),
-    /// A thread of its workers ended before it.
-    #[error("a worker thread ended: {0}")]
-    Worker(#[from] tokio::task::JoinError),
+#[error("a worker thread ended: {0}")]
+pub struct ServeError(#[from] tokio::task::JoinError);
+
+/// What connections of every kind are served with.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    /// Calls and streams at once on one connection.
+    pub(super) streams: u32,
+    /// Bytes that the headers of a call have at the most.
+    pub(super) header_list_bytes: u32,
+    /// Of the requests of all connections that are not complete.
+    pub(super) unfinished: Arc<Budget>,
+    /// Of all calls under way, and answers that are not read.
+    pub(super) calls: Calls,
 }
 
 /// What serves connections, on one thread or several.
 #[derive(Clone, Debug)]
 pub(super) struct Serving {
-    pub(super) settings: Arc<Settings>,
+    pub(super) bounds: Bounds,
     pub(super) tcp: Option<Routes>,
     pub(super) unix: Option<Routes>,
     /// With TLS.
@@ -53,25 +78,21 @@ impl Serving {
         self,
         tcp: Option<impl Stream<Item = io::Result<Connection<TcpStream>>>>,
         unix: Option<impl Stream<Item = io::Result<Connection<UnixStream>>>>,
-    ) -> Result<(), tonic::transport::Error> {
-        let Self { settings, tcp: tcp_routes, unix: unix_routes, acceptor, stop } = self;
+    ) {
+        let Self { bounds, tcp: tcp_routes, unix: unix_routes, acceptor, stop } = self;
         let over_tcp = async {
-            let Some((connections, routes)) = tcp.zip(tcp_routes) else { return Ok(()) };
-            let router = builder(&settings)
-                .http2_keepalive_interval(Some(KEEP_ALIVE))
-                .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
-                .add_routes(routes);
-            let Some(acceptor) = acceptor else {
-                return serve(router, connections, &stop).await;
-            };
-            let connections = tls::encrypted(connections, acceptor, settings.connections);
-            serve(router, connections, &stop).await
+            if let Some((connections, routes)) = tcp.zip(tcp_routes) {
+                serve(connections, Service { routes, bounds: bounds.clone(), acceptor }, &stop)
+                    .await;
+            }
         };
         let over_unix = async {
-            let Some((connections, routes)) = unix.zip(unix_routes) else { return Ok(()) };
-            serve(builder(&settings).add_routes(routes), connections, &stop).await
+            if let Some((connections, routes)) = unix.zip(unix_routes) {
+                let bounds = bounds.clone();
+                serve(connections, Service { routes, bounds, acceptor: None }, &stop).await;
+            }
         };
-        tokio::try_join!(over_tcp, over_unix).map(drop)
+        tokio::join!(over_tcp, over_unix);
     }
 
     /// Serves what comes in on these threads. This one only accepts.
@@ -79,7 +100,7 @@ impl Serving {
         self,
         workers: &Workers,
         tcp: Option<Listener<TcpListener>>,
-        unix: Option<Listener<UnixListener>>,
+        unix: Option<Listener<UsersOnly>>,
     ) -> Result<(), ServeError> {
         let loads: Vec<Load> = workers.runtimes().iter().map(|_| Load::default()).collect();
         let (to_tcp, tcp_dealt) = Dealer::new(&loads);
@@ -107,34 +128,144 @@ impl Serving {
             std::future::pending().await
         };
         tokio::select! {
-            served = try_join_all(threads) => Ok(served?.into_iter().collect::<Result<(), _>>()?),
+            served = try_join_all(threads) => Ok(served.map(drop)?),
             () = dealt => Ok(()),
         }
     }
 }
 
-fn builder(settings: &Settings) -> tonic::transport::Server {
-    tonic::transport::Server::builder()
-        .max_concurrent_streams(settings.streams_per_connection)
-        .http2_max_header_list_size(settings.header_list_bytes)
+/// What the connections of one listener are served with.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) routes: Routes,
+    pub(super) bounds: Bounds,
+    pub(super) acceptor: Option<tls::Acceptor>,
 }
 
-async fn serve<I>(
-    router: Router,
-    connections: impl Stream<Item = io::Result<Connection<I>>>,
+/// Serves each connection in a task of its own until `stop`, and then the calls that are under way for a while.
+pub(super) async fn serve<S>(
+    connections: impl Stream<Item = io::Result<Connection<S>>>,
+    service: Service,
     stop: &CancellationToken,
-) -> Result<(), tonic::transport::Error>
-where
-    Connection<I>: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+) where
+    S: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static,
 {
-    // In a box, as what waits for it is in several more: their stack would be a fifth of a MiB of an idle sidecar.
-    let served = Box::pin(router.serve_with_incoming_shutdown(connections, stop.cancelled()));
-    let too_late = async {
-        stop.cancelled().await;
-        tokio::time::sleep(LAST_ANSWERS).await;
+    let (served, too_late) = (TaskTracker::new(), CancellationToken::new());
+    let mut connections = std::pin::pin!(connections);
+    let coming = async {
+        while let Some(connection) = connections.next().await {
+            let Ok(connection) = connection else { continue };
+            let (service, stop, too_late) = (service.clone(), stop.clone(), too_late.clone());
+            // In a box: the task is as large as what it becomes only once it is that.
+            let served_one = Box::pin(async move {
+                tokio::select! {
+                    () = service.serve(connection, stop) => {}
+                    () = too_late.cancelled() => {}
+                }
+            });
+            served.spawn(served_one);
+        }
     };
     tokio::select! {
-        served = served => served,
-        () = too_late => Ok(()),
+        () = coming => stop.cancelled().await,
+        () = stop.cancelled() => {}
     }
+    served.close();
+    let _ = tokio::time::timeout(LAST_ANSWERS, served.wait()).await;
+    too_late.cancel();
+}
+
+impl Service {
+    async fn serve<S>(self, connection: Connection<S>, stop: CancellationToken)
+    where
+        S: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static,
+    {
+        let seat = connection.peer().seat;
+        let over = std::future::poll_fn(|context| match &seat {
+            Some(seat) => seat.poll_over(context),
+            None => std::task::Poll::Pending,
+        });
+        let Self { routes, bounds, acceptor } = self;
+        let served = async {
+            match acceptor {
+                None => {
+                    connection.advance(Stage::Idle);
+                    answer(connection, routes, bounds, stop).await;
+                }
+                Some(acceptor) => {
+                    let accepted = Box::pin(acceptor.accept(connection)).await;
+                    if let Some(connection) = accepted {
+                        answer(connection, routes, bounds, stop).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = served => {}
+            () = over => {}
+        }
+    }
+}
+
+/// Answers the calls that come over a connection, until it ends or, once `stop` is over, those under way are answered.
+pub(super) async fn answer<S>(
+    connection: Connection<S>,
+    routes: Routes,
+    bounds: Bounds,
+    stop: CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let peer = connection.peer();
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .initial_connection_window_size(WINDOW)
+        .initial_stream_window_size(WINDOW)
+        .max_send_buf_size(UNREAD_BYTES)
+        .max_concurrent_streams(bounds.streams)
+        .max_header_list_size(bounds.header_list_bytes);
+    if peer.origin != Origin::Socket {
+        builder.keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
+    }
+    let (routes, calls) = (routes.prepare(), bounds.calls.of_connection());
+    let service = tower::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        let answer =
+            bounded(request, &calls, &bounds.unfinished).map(|(request, deadline, call)| {
+                (deadline.bound(routes.clone().oneshot(request)), call)
+            });
+        async move {
+            match answer {
+                Ok((answer, call)) => answer.await.map(|answer| call.answer(answer)),
+                Err(refused) => Ok(refused.into_http()),
+            }
+        }
+    });
+    let serving =
+        builder.serve_connection(TokioIo::new(connection), TowerToHyperService::new(service));
+    let mut serving: Pin<Box<_>> = Box::pin(serving);
+    let ended = tokio::select! {
+        ended = &mut serving => ended,
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection failed");
+    }
+}
+
+/// A request within its bounds, or why there is no memory for it.
+fn bounded(
+    request: Request<Incoming>,
+    calls: &CallsHere,
+    unfinished: &Arc<Budget>,
+) -> Result<(Request<tonic::body::Body>, Deadline, Call), Status> {
+    let call = Call::begin(request.uri().path(), calls)?;
+    let deadline = within(request.headers());
+    let (parts, body) = request.into_parts();
+    let body = Counted::new(&parts.uri, body, unfinished.nothing());
+    Ok((Request::from_parts(parts, tonic::body::Body::new(body)), deadline, call))
 }

@@ -51,7 +51,8 @@ const fn code(reason: ErrorReason) -> Code {
         ErrorReason::StoreFull
         | ErrorReason::TooManyHolds
         | ErrorReason::TooManyWaiters
-        | ErrorReason::TooManyTriggers => Code::ResourceExhausted,
+        | ErrorReason::TooManyTriggers
+        | ErrorReason::LimitReached => Code::ResourceExhausted,
         ErrorReason::Superseded | ErrorReason::StreamBehind => Code::Aborted,
         ErrorReason::Unsupported => Code::Unimplemented,
         // Never sent.
@@ -72,6 +73,7 @@ const fn reason(error: &CallError) -> ErrorReason {
         CallError::OverrideForbidden => ErrorReason::OverrideForbidden,
         CallError::TooManyHolds { .. } => ErrorReason::TooManyHolds,
         CallError::TooManyWaiters { .. } => ErrorReason::TooManyWaiters,
+        CallError::TooManyResumes { .. } => ErrorReason::LimitReached,
         CallError::UnknownLease => ErrorReason::UnknownLease,
         CallError::HoldLost { .. } => ErrorReason::HoldLost,
         CallError::HoldReleased => ErrorReason::HoldReleased,
@@ -135,6 +137,9 @@ pub(super) fn of_call(error: &CallError) -> Status {
         }
         CallError::TooManyHolds { .. } | CallError::TooManyWaiters { .. } => {
             retry_after = Some(RETRY_AFTER);
+        }
+        CallError::TooManyResumes { .. } => {
+            return limit_reached("limits.resumes", &error.to_string());
         }
         CallError::HoldLost { reason } => {
             let loss_reason = reason.as_str().to_uppercase();
@@ -236,9 +241,13 @@ pub(super) fn unauthenticated(problem: &str) -> Status {
     of_reason(ErrorReason::Unauthenticated, problem)
 }
 
-/// The status of a caller whose user may not use the Unix socket.
-pub(super) fn user_not_allowed(problem: &str) -> Status {
-    of_reason(ErrorReason::UserNotAllowed, problem)
+/// The status of a call that this limit has no place for (S38).
+pub(super) fn limit_reached(limit: &str, problem: &str) -> Status {
+    let reason = ErrorReason::LimitReached;
+    let metadata = HashMap::from([("limit".to_owned(), limit.to_owned())]);
+    let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, metadata);
+    details.set_retry_info(Some(RETRY_AFTER));
+    Status::with_error_details(code(reason), problem, details)
 }
 
 /// The status of a caller whom no rule of `access` allows what it asks for.

@@ -7,8 +7,8 @@ use crate::coordinator::LossReason;
 use crate::lock::PathError;
 use crate::timetable::UtcSecond;
 
-/// Reasons that this sidecar does not send: the one that says nothing.
-const NOT_SENT: [ErrorReason; 1] = [ErrorReason::Unspecified];
+/// Reasons that this sidecar does not send: the one that says nothing, and the one of users who cannot even connect.
+const NOT_SENT: [ErrorReason; 2] = [ErrorReason::Unspecified, ErrorReason::UserNotAllowed];
 /// Reasons of what is not built yet.
 const NOT_YET: [ErrorReason; 1] = [ErrorReason::CheckpointUnknown];
 
@@ -40,6 +40,7 @@ fn every_status() -> Vec<Status> {
         CallError::OverrideForbidden,
         CallError::TooManyHolds { limit: 1 },
         CallError::TooManyWaiters { limit: 1 },
+        CallError::TooManyResumes { limit: 1 },
         CallError::UnknownLease,
         CallError::HoldLost { reason: LossReason::Taken },
         CallError::HoldReleased,
@@ -65,7 +66,7 @@ fn every_status() -> Vec<Status> {
         stream_behind(),
         shutting_down(),
         unauthenticated("who are you?"),
-        user_not_allowed("not you"),
+        limit_reached("limits.connections", "too many"),
         access_denied("no", HashMap::new()),
         unsupported("not here"),
         of_violations(&[("spec.wait", "is too long".to_owned())]),
@@ -121,6 +122,7 @@ fn the_reason_and_the_code_of_a_status_belong_together() {
                 | ErrorReason::TooManyHolds
                 | ErrorReason::TooManyWaiters
                 | ErrorReason::TooManyTriggers
+                | ErrorReason::LimitReached
         );
         assert_eq!(tells_when, passes, "{reason:?}");
     }

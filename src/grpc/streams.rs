@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::Stream;
-use tokio::sync::watch;
+use futures_util::{Stream, StreamExt as _};
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tonic::Status;
 
 use super::life_line::LifeLine;
@@ -183,6 +183,16 @@ pub(super) fn watch_locks(
             }
             Err(status) => (Err(status), None),
         })
+    })
+}
+
+/// The stream, which keeps its place as long as it lasts.
+pub(super) fn in_place<T>(
+    stream: impl Stream<Item = T> + Send,
+    place: OwnedSemaphorePermit,
+) -> impl Stream<Item = T> + Send {
+    stream.inspect(move |_| {
+        let _ = &place;
     })
 }
 

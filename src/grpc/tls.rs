@@ -2,24 +2,28 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::{Stream, TryStreamExt as _};
 use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, CertificateError, Error};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::accept::{self, OWED};
 use super::certificates::Certificates;
 use super::connection::Connection;
+use super::lobby::{Closed, Seat};
+use super::places::Stage;
 use super::subject::{self, Names};
 use crate::coordinator::{Coordinator, Seldom};
 use crate::time::UnixMillis;
 
-/// How long a client may take over its part of a handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a refused client may take to read why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Bytes that a refused client may have sent meanwhile.
@@ -33,32 +37,21 @@ pub(super) struct Acceptor {
     pub(super) refusals: Arc<Seldom>,
 }
 
-/// Those of `connections` that came through the handshake, of which `at_once` may be under way.
-pub(super) fn encrypted<S>(
-    connections: impl Stream<Item = io::Result<Connection<S>>>,
-    acceptor: Acceptor,
-    at_once: usize,
-) -> impl Stream<Item = io::Result<Connection<TlsStream<S>>>>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    connections
-        .map_ok(move |connection| {
-            let acceptor = acceptor.clone();
-            async move { Ok(acceptor.accept(connection).await) }
-        })
-        .try_buffer_unordered(at_once)
-        .try_filter_map(|connection| std::future::ready(Ok(connection)))
-}
-
 impl Acceptor {
-    async fn accept<S>(&self, connection: Connection<S>) -> Option<Connection<TlsStream<S>>>
+    /// Lets the client come through its handshake.
+    pub(super) async fn accept<S>(
+        &self,
+        connection: Connection<S>,
+    ) -> Option<Connection<TlsStream<Punctual<S>>>>
     where
-        S: AsyncRead + AsyncWrite + Unpin,
+        S: AsyncRead + AsyncWrite + AsFd + Unpin,
     {
+        connection.advance(Stage::Greeting);
         let address = connection.address();
         let generation = self.certificates.generation();
+        let seat = connection.peer().seat;
         let handshake = connection.wrapped(|stream| async {
+            let stream = Punctual { stream, seat, overdue: None };
             let accept = TlsAcceptor::from(self.certificates.config()).accept(stream);
             match accept.into_fallible().await {
                 Ok(stream) => Ok(stream),
@@ -68,8 +61,8 @@ impl Acceptor {
                 }
             }
         });
-        match tokio::time::timeout(HANDSHAKE, handshake).await {
-            Ok(Ok(connection)) => {
+        match handshake.await {
+            Ok(connection) => {
                 let shown = connection.stream().get_ref().1.peer_certificates();
                 let leaf = shown.and_then(|chain| chain.first());
                 let names = leaf.and_then(|leaf| Names::of(leaf)).map(Arc::new);
@@ -84,9 +77,9 @@ impl Acceptor {
                         acceptor: self.clone(),
                     }
                 });
-                Some(connection.with_certificate(names).until(expiry))
+                Some(connection.with_certificate(names).until(expiry).owing_preface())
             }
-            Ok(Err(error)) => {
+            Err(error) => {
                 match refusal(&error) {
                     Some(reason) => self.refuse(address, &reason),
                     None => {
@@ -96,7 +89,6 @@ impl Acceptor {
                 }
                 None
             }
-            Err(_elapsed) => None,
         }
     }
 
@@ -145,6 +137,71 @@ impl Expiry {
             tracing::warn!(client, more, "{ended}");
         }
         true
+    }
+}
+
+/// The socket below TLS, whose client is on time with its handshake and its preface, or cut (S38).
+#[derive(Debug)]
+pub(super) struct Punctual<S> {
+    stream: S,
+    seat: Option<Arc<Seat>>,
+    /// Runs while bytes are owed.
+    overdue: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S: AsyncRead + AsFd + Unpin> AsyncRead for Punctual<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
+        let owing = this.seat.as_ref().filter(|seat| polled.is_pending() && seat.is_greeting());
+        let Some(seat) = owing else {
+            this.overdue = None;
+            return polled;
+        };
+        let overdue = this.overdue.get_or_insert_with(|| Box::pin(tokio::time::sleep(OWED)));
+        ready!(overdue.as_mut().poll(context));
+        this.overdue = None;
+        if accept::has_come(&this.stream) {
+            // We are late, not the client.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        seat.note(Closed::Overdue);
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Punctual<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 }
 

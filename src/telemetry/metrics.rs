@@ -10,6 +10,7 @@ mod series;
 mod sharing;
 pub(super) mod traces;
 
+use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -38,7 +39,6 @@ pub struct Metrics {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     registry: Registry,
     families: Families,
@@ -46,11 +46,23 @@ struct Inner {
     certificate: OnceLock<watch::Receiver<Option<UnixMillis>>>,
     /// When the shared access signature ends, as the store says it.
     signature: OnceLock<watch::Receiver<Option<UnixMillis>>>,
+    /// What the connections of the server are doing.
+    connections: OnceLock<Connections>,
     /// Of further threads.
     runtimes: OnceLock<Vec<Handle>>,
     /// Whether each schedule has series of its own.
     label_schedules: bool,
 }
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Inner").finish_non_exhaustive()
+    }
+}
+
+/// The server's connections: how many are open, by listener and stage, and how many were closed, by listener and reason.
+pub type Connections = Box<dyn Fn() -> (Counts<usize>, Counts<u64>) + Send + Sync>;
+type Counts<N> = Vec<([&'static str; 2], N)>;
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
@@ -82,6 +94,8 @@ struct Families {
     pauses_suspected: Counter,
     clocks_not_heard: Counters<1>,
     log_lines_dropped: Counter,
+    connections: Family<Labels<2>, Gauge>,
+    connections_closed: Counters<2>,
     holds: Gauge,
     holds_at_risk: Gauge,
     waiters: Gauge,
@@ -129,6 +143,8 @@ impl Families {
             pauses_suspected: Counter::default(),
             clocks_not_heard: Family::default(),
             log_lines_dropped: Counter::default(),
+            connections: Family::default(),
+            connections_closed: Family::default(),
             holds: Gauge::default(),
             holds_at_risk: Gauge::default(),
             waiters: Gauge::default(),
@@ -149,6 +165,7 @@ impl Families {
     /// Every metric's name, help and unit. `_total`, `_info` and the unit are added to the names.
     fn register(&self, registry: &mut Registry) {
         self.register_counters(&mut Registration { registry, unit: None });
+        self.register_counters_of_the_sidecar(&mut Registration { registry, unit: None });
         self.schedules.register(registry);
         self.sharing.register(registry);
         self.traces.register(registry);
@@ -211,6 +228,10 @@ impl Families {
             "Resumes that were refused, because by what is stored the hold was not the caller's, or not any more",
             &self.resumes_refused,
         );
+    }
+
+    /// What happened to the sidecar itself, and not to a lock.
+    fn register_counters_of_the_sidecar(&self, to: &mut Registration<'_>) {
         to.add(
             "leasehold_pauses_suspected",
             "Times that another clock showed a pause that the boot clock may not have counted: every hold was renewed",
@@ -225,6 +246,11 @@ impl Families {
             "leasehold_log_lines_dropped",
             "Log lines that were dropped because standard error was full, slow or closed",
             &self.log_lines_dropped,
+        );
+        to.add(
+            "leasehold_connections_closed",
+            "Connections that the sidecar closed or refused, by listener and reason",
+            &self.connections_closed,
         );
     }
 
@@ -243,6 +269,11 @@ impl Families {
             "leasehold_locks_remembered",
             "Locks that are remembered now while nobody uses them",
             &self.locks_remembered,
+        );
+        to.add(
+            "leasehold_connections",
+            "Connections now, by listener and by how far they have come: silent, greeting (TLS), idle (no call yet), serving",
+            &self.connections,
         );
         to.add("leasehold_tasks", "Tasks that the process runs now", &self.tasks);
         to.add(
@@ -328,18 +359,16 @@ impl Metrics {
         families.register(&mut registry);
         families.make_known_series();
         families.process_start_time.set(Duration::from_millis(clock.wall().0).as_secs_f64());
-        let (certificate, signature, runtimes) =
-            (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self {
-            inner: Arc::new(Inner {
-                registry,
-                families,
-                certificate,
-                signature,
-                runtimes,
-                label_schedules,
-            }),
-        }
+        let inner = Inner {
+            registry,
+            families,
+            certificate: OnceLock::new(),
+            signature: OnceLock::new(),
+            connections: OnceLock::new(),
+            runtimes: OnceLock::new(),
+            label_schedules,
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// All metrics as text, with what is true of `coordinator` now.

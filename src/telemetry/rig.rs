@@ -142,6 +142,7 @@ fn settings() -> Settings {
         sidecar: "sidecar".into(),
         max_holds: 100,
         max_waiters: 100,
+        max_resumes: 100,
         remembered_locks: 1_000,
         allow_break: true,
         allow_schedule_changes: true,

@@ -417,4 +417,4 @@ class Test(unittest.TestCase):
                 {key: value for key, value in ours.items() if key.startswith(wanted)},
             )
             mounted = {mount["mountPath"] for mount in test.get("volumeMounts", [])}
-            self.assertLessEqual({m["mountPath"] for m in main["volumeMounts"]} - {"/etc/leasehold/tls", "/run/leasehold"}, mounted)
+            self.assertLessEqual({m["mountPath"] for m in main["volumeMounts"]} - {"/etc/leasehold/tls", "/run/leasehold", "/run/leasehold-probes"}, mounted)

@@ -16,6 +16,7 @@ mod clocks;
 mod counters;
 mod crashes;
 mod disks;
+mod door;
 mod exclusion;
 mod forgeries;
 mod gate;

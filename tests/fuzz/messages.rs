@@ -51,6 +51,7 @@ fn coordinator() -> Coordinator {
         sidecar: "sidecar".into(),
         max_holds: 100,
         max_waiters: 100,
+        max_resumes: 100,
         remembered_locks: 1_000,
         allow_break: false,
         allow_schedule_changes: true,

@@ -309,7 +309,14 @@ async fn callers_are_recognised_by_the_names_in_their_certificates() {
 }
 
 fn listening(tcp: Option<TcpSettings>, unix: Option<UnixSettings>) -> Settings {
-    Settings { tcp, unix, connections: 8, streams_per_connection: 8, header_list_bytes: 16_384 }
+    Settings {
+        tcp,
+        unix,
+        connections: 8,
+        streams_per_connection: 8,
+        header_list_bytes: 16_384,
+        ..Settings::default()
+    }
 }
 
 /// Whom the socket's mode lets in is of this machine, and may do everything.

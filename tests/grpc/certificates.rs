@@ -59,6 +59,7 @@ fn limits() -> Settings {
         connections: 8,
         streams_per_connection: 8,
         header_list_bytes: 16_384,
+        ..Settings::default()
     }
 }
 

@@ -25,6 +25,7 @@ async fn on_a_socket(sidecar: &Sidecar) -> Running {
         connections: 8,
         streams_per_connection: 8,
         header_list_bytes: 16_384,
+        ..Settings::default()
     };
     let server = Server::bind(settings).await.unwrap();
     run(server, &sidecar.coordinator, folder, CancellationToken::new()).await

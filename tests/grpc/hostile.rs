@@ -27,6 +27,7 @@ async fn on_socket(sidecar: &Sidecar, connections: usize) -> Running {
         connections,
         streams_per_connection: 64,
         header_list_bytes: 16_384,
+        ..Settings::default()
     };
     let server = Server::bind(settings).await.unwrap();
     run(server, &sidecar.coordinator, folder, CancellationToken::new()).await
@@ -93,29 +94,6 @@ async fn bytes_that_are_no_http_are_not_answered_for_long() {
         let read = tokio::time::timeout(BOUND, hostile.read_to_end(&mut answer)).await;
         assert!(read.is_ok(), "the connection is left open");
     }
-    others_are_served(&running).await;
-}
-
-#[tokio::test]
-async fn connections_over_the_limit_are_closed_and_those_that_are_there_are_served() {
-    let account = Account::new();
-    let sidecar = account.sidecar();
-    let running = on_socket(&sidecar, 20).await;
-    let mut open = tokio::task::JoinSet::new();
-    for _ in 0..100 {
-        let mut connection = raw(&running).await;
-        open.spawn(async move {
-            let _ = connection.read_to_end(&mut Vec::new()).await;
-        });
-    }
-    // One of the twenty places is the test's own.
-    for _ in 0..81 {
-        tokio::time::timeout(BOUND, open.join_next()).await.unwrap().unwrap().unwrap();
-    }
-    assert_eq!(open.len(), 19);
-    let request = ResolvePathRequest { key: Some(key("honest")) };
-    LeaseServiceClient::new(running.channel.clone()).resolve_path(request).await.unwrap();
-    drop(open);
     others_are_served(&running).await;
 }
 

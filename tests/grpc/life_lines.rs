@@ -68,6 +68,7 @@ async fn serve(sidecar: &Sidecar, tcp: TcpSettings) -> Running {
         connections: 1,
         streams_per_connection: 8,
         header_list_bytes: 16_384,
+        ..Settings::default()
     };
     let server = Server::bind(settings).await.unwrap();
     run(server, &sidecar.coordinator, folder, CancellationToken::new()).await
@@ -250,6 +251,7 @@ async fn on_either(sidecar: &Sidecar, unix: bool) -> Running {
         connections: 8,
         streams_per_connection: 8,
         header_list_bytes: 16_384,
+        ..Settings::default()
     };
     let server = Server::bind(settings).await.unwrap();
     run(server, &sidecar.coordinator, folder, CancellationToken::new()).await

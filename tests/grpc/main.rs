@@ -10,6 +10,7 @@
 mod access;
 mod certificates;
 mod checkpoints;
+mod door;
 mod errors;
 mod forging;
 mod health;

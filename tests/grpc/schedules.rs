@@ -244,6 +244,7 @@ async fn a_run_is_granted_to_one_of_two_streams_over_tcp_and_a_socket() {
         connections: 8,
         streams_per_connection: 8,
         header_list_bytes: 16_384,
+        ..Settings::default()
     };
     let server = Server::bind(settings).await.unwrap();
     let socket = server.endpoints().remove(1);

@@ -47,6 +47,7 @@ async fn connections_are_dealt_evenly_to_threads_and_share_the_locks() {
         connections: CONNECTIONS + 1,
         streams_per_connection: 8,
         header_list_bytes: 16_384,
+        ..Settings::default()
     };
     let workers = Workers::start(THREADS).unwrap();
     let runtimes = workers.runtimes().to_vec();
@@ -100,6 +101,7 @@ async fn s13_a_thread_that_ends_releases_no_lock_of_its_clients() {
         connections: CONNECTIONS,
         streams_per_connection: 8,
         header_list_bytes: 16_384,
+        ..Settings::default()
     };
     let server = Server::bind(settings).await.unwrap().on(Workers::start(THREADS).unwrap());
     let folder = tempfile::tempdir().unwrap();

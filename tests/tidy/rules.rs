@@ -4,7 +4,7 @@ use crate::{assert_none, sources};
 
 /// The rules of the locks.
 fn rules() -> impl Iterator<Item = String> {
-    (1..=37).map(|rule| format!("S{rule}"))
+    (1..=38).map(|rule| format!("S{rule}"))
 }
 
 /// The rules of schedules.

@@ -336,6 +336,7 @@ fn settings(world: &World) -> Settings {
         sidecar: "sidecar".into(),
         max_holds: world.plan().max_holds,
         max_waiters: 1_000,
+        max_resumes: 1_000,
         remembered_locks: world.plan().remembered_locks,
         allow_break: true,
         allow_schedule_changes: true,

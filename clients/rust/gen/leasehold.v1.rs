@@ -28,7 +28,7 @@ pub enum ErrorReason {
     OverrideForbidden = 9,
     /// PERMISSION_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
     StoreDenied = 10,
-    /// PERMISSION_DENIED: the caller's user id may not use the Unix socket.
+    /// PERMISSION_DENIED: not sent. A user id that may not use the Unix socket is refused when it connects (S38).
     UserNotAllowed = 11,
     /// UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
     Unauthenticated = 12,
@@ -70,6 +70,8 @@ pub enum ErrorReason {
     StreamBehind = 63,
     /// UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood).
     Unsupported = 64,
+    /// RESOURCE_EXHAUSTED: the sidecar is at the limit that the metadata `limit` names; with google.rpc.RetryInfo (S38).
+    LimitReached = 66,
     /// UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27).
     CheckpointUnknown = 50,
 }
@@ -114,6 +116,7 @@ impl ErrorReason {
             Self::Superseded => "ERROR_REASON_SUPERSEDED",
             Self::StreamBehind => "ERROR_REASON_STREAM_BEHIND",
             Self::Unsupported => "ERROR_REASON_UNSUPPORTED",
+            Self::LimitReached => "ERROR_REASON_LIMIT_REACHED",
             Self::CheckpointUnknown => "ERROR_REASON_CHECKPOINT_UNKNOWN",
         }
     }
@@ -154,6 +157,7 @@ impl ErrorReason {
             "ERROR_REASON_SUPERSEDED" => Some(Self::Superseded),
             "ERROR_REASON_STREAM_BEHIND" => Some(Self::StreamBehind),
             "ERROR_REASON_UNSUPPORTED" => Some(Self::Unsupported),
+            "ERROR_REASON_LIMIT_REACHED" => Some(Self::LimitReached),
             "ERROR_REASON_CHECKPOINT_UNKNOWN" => Some(Self::CheckpointUnknown),
             _ => None,
         }

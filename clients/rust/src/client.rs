@@ -317,6 +317,11 @@ impl Client {
         self.pool.lane()
     }
 
+    /// The same for a watch.
+    pub(crate) fn watching_lane(&self) -> Lane {
+        self.pool.watching_lane()
+    }
+
     /// What a call was answered.
     pub(crate) fn answer<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, Error> {
         answer.map(Response::into_inner).map_err(|status| self.error(&status))

@@ -88,6 +88,8 @@ reasons! {
     TooManyHolds = "TOO_MANY_HOLDS",
     /// The sidecar has as many waiters as it may.
     TooManyWaiters = "TOO_MANY_WAITERS",
+    /// The sidecar is at a limit, which the message names.
+    LimitReached = "LIMIT_REACHED",
     /// Another stream has resumed the hold.
     Superseded = "SUPERSEDED",
     /// This client did not read its events in time; the hold may be resumed.
@@ -128,7 +130,7 @@ mod tests {
             assert!(!matches!(reason, Reason::Other(_)), "{number}");
             seen += 1;
         }
-        assert_eq!(seen, 30);
+        assert_eq!(seen, 32);
         assert_eq!(Reason::from_wire(13), Reason::StoreUnavailable);
         assert_eq!(Reason::from_wire(99), Reason::Other("99".to_owned()));
     }

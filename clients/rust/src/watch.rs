@@ -87,7 +87,7 @@ async fn start(
     lock: &LockSelector,
 ) -> Result<(Lane, Streaming<WatchLockResponse>), Error> {
     let request = WatchLockRequest { lock: Some(lock.clone().into_wire()) };
-    let mut lane = client.lane();
+    let mut lane = client.watching_lane();
     let asked = tokio::time::timeout(client.settings.silence, lane.watch_lock(request)).await;
     let Ok(answer) = asked else { return Err(Error::refused(&silent())) };
     let stream = client.answer(answer)?;

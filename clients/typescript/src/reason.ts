@@ -60,6 +60,8 @@ export const ErrorReason = {
   TOO_MANY_HOLDS: "TOO_MANY_HOLDS",
   /** The sidecar has as many waiting callers as it may. */
   TOO_MANY_WAITERS: "TOO_MANY_WAITERS",
+  /** The sidecar is at a limit, which the message names. */
+  LIMIT_REACHED: "LIMIT_REACHED",
   /** Another stream has resumed the hold. */
   SUPERSEDED: "SUPERSEDED",
   /** This client did not read its events in time; the hold can be resumed. */

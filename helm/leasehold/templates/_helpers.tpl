@@ -222,8 +222,9 @@ http://127.0.0.1:{{ .Values.listen.port }}
 {{- if include "leasehold.hasSocket" . -}}
 {{- $volumes = append $volumes (dict "name" "leasehold-socket" "emptyDir" (dict "medium" "Memory" "sizeLimit" "1Mi")) -}}
 {{- end -}}
+{{- $volumes = append $volumes (dict "name" "leasehold-probes" "emptyDir" (dict "medium" "Memory" "sizeLimit" "1Mi")) -}}
 {{- if eq .Values.store.kind "embedded" -}}
-{{- $volumes = append $volumes (dict "name" "leasehold-state" "emptyDir" (dict "sizeLimit" "64Mi")) -}}
+{{- $volumes = append $volumes (dict "name" "leasehold-state" "emptyDir" (dict "sizeLimit" "128Mi")) -}}
 {{- end -}}
 {{- if include "leasehold.usesSecret" . -}}
 {{- $secret := .Values.store.azure.existingSecret -}}

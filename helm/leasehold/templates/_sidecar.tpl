@@ -55,10 +55,11 @@
 {{- if include "leasehold.hasSocket" . -}}
 {{- $_ := set $s "listen.unix" (include "leasehold.socket" .) -}}
 {{- with $v.listen.allowedUids -}}
-{{/* The probes connect as the sidecar's own user. */}}
+{{/* Whoever runs a command in the sidecar's container is the sidecar's own user. */}}
 {{- $_ := set $s "listen.unix_allowed_uids" (concat (list ($v.sidecar.runAsUser | int64)) . | uniq | join ",") -}}
 {{- end -}}
 {{- end -}}
+{{- $_ := set $s "listen.probes" "/run/leasehold-probes/probes.sock" -}}
 {{- $_ := set $s "admin.listen" (printf "%s:%d" (ternary "0.0.0.0" "127.0.0.1" $v.metrics.enabled) (int $v.admin.port)) -}}
 {{- $_ := set $s "admin.allow_break" $v.admin.allowBreak -}}
 {{- $_ := set $s "admin.allow_schedule_changes" $v.admin.allowScheduleChanges -}}
@@ -132,11 +133,16 @@ seccompProfile:
 
 {{/*
 Alive is who answers, whatever the store does: `leasehold probe --live` asks the sidecar and the sidecar asks nobody. Were the
-store asked, its outage would restart the sidecars and end the holds that they keep. Ready is who can use the store.
+store asked, its outage would restart the sidecars and end the holds that they keep. Ready is who can use the store. Probes
+have a socket of their own, which no other container has: callers, however many, do not keep them waiting (S38).
 */}}
+{{- define "leasehold.probesEndpoint" -}}
+unix:///run/leasehold-probes/probes.sock
+{{- end -}}
+
 {{- define "leasehold.probes" -}}
-{{- $alive := list "/leasehold" "probe" "--live" "--endpoint" (include "leasehold.endpoint" .) -}}
-{{- $ready := list "/leasehold" "probe" "--endpoint" (include "leasehold.endpoint" .) -}}
+{{- $alive := list "/leasehold" "probe" "--live" "--endpoint" (include "leasehold.probesEndpoint" .) -}}
+{{- $ready := list "/leasehold" "probe" "--endpoint" (include "leasehold.probesEndpoint" .) -}}
 startupProbe:
   exec:
     command: {{ toJson $alive }}
@@ -189,6 +195,7 @@ securityContext:
 {{- if include "leasehold.hasSocket" . -}}
 {{- $mounts = append $mounts (dict "name" "leasehold-socket" "mountPath" .Values.listen.folder) -}}
 {{- end -}}
+{{- $mounts = append $mounts (dict "name" "leasehold-probes" "mountPath" "/run/leasehold-probes") -}}
 {{- $mounts = concat $mounts (include "leasehold.storeMounts" . | fromYamlArray) -}}
 {{- if eq .Values.mode "standalone" -}}
 {{- $mounts = append $mounts (dict "name" "leasehold-tls" "mountPath" "/etc/leasehold/tls" "readOnly" true) -}}
@@ -218,7 +225,7 @@ volumeMounts:
 {{- $_ := set $container "restartPolicy" "Always" -}}
 {{- else -}}
 {{/* The kubelet starts the containers in their order, each after the postStart of the one before it. */}}
-{{- $started := list "/leasehold" "probe" "--live" "--wait" "30s" "--endpoint" (include "leasehold.endpoint" .) -}}
+{{- $started := list "/leasehold" "probe" "--live" "--wait" "30s" "--endpoint" (include "leasehold.probesEndpoint" .) -}}
 {{- $_ := set $container "lifecycle" (dict "postStart" (dict "exec" (dict "command" $started))) -}}
 {{- end -}}
 {{- toYaml (list $container) -}}

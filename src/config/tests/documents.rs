@@ -55,6 +55,28 @@ fn the_documentation_has_every_setting_and_no_other() {
 }
 
 #[test]
+fn s38_the_documentation_has_the_defaults_that_follow_from_the_memory() {
+    const BEGIN: &str = "<!-- memory: this table is checked against the code -->\n";
+    const END: &str = "<!-- end of memory -->\n";
+    let text = document("docs/sizing.md");
+    let (before, rest) = text.split_once(BEGIN).expect("the table's beginning");
+    let (_, after) = rest.split_once(END).expect("the table's end");
+    let mut table = String::from(
+        "| `limits.memory` | `connections`, at each listener | `holds`, and as many `resumes` | `waiters` | `watchers` |\n\
+         | --- | --- | --- | --- | --- |\n",
+    );
+    for memory in ["48MiB", "96MiB", "192MiB", "256MiB", "768MiB", "1536MiB"] {
+        let flag = format!("limits.memory={memory}");
+        let limits = Config::load(&sources("", &[], &[&flag])).unwrap().limits;
+        let (connections, holds) = (limits.connections, limits.holds);
+        let (waiters, watchers) = (limits.waiters, limits.watchers);
+        assert_eq!(limits.excess(), None);
+        writeln!(table, "| {memory} | {connections} | {holds} | {waiters} | {watchers} |").unwrap();
+    }
+    assert_file("docs/sizing.md", &format!("{before}{BEGIN}{table}{END}{after}"));
+}
+
+#[test]
 fn the_examples_of_the_documentation_load() {
     for path in ["docs/configuration.md", "docs/paths.md"] {
         let text = document(path);

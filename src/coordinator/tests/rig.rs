@@ -180,6 +180,7 @@ pub(super) fn settings() -> Settings {
         sidecar: "sidecar".into(),
         max_holds: 1_000,
         max_waiters: 1_000,
+        max_resumes: 1_000,
         remembered_locks: 1_000,
         allow_break: true,
         allow_schedule_changes: true,

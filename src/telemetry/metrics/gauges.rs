@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::{Metrics, traces};
+use super::{Connections, Metrics, traces};
 use crate::coordinator::{Coordinator, StoreStatus};
 use crate::time::UnixMillis;
 
@@ -19,6 +19,11 @@ impl Metrics {
     /// Shows when the TLS certificate that is served expires. The first one counts: there is one server.
     pub fn follow_certificate(&self, not_after: watch::Receiver<Option<UnixMillis>>) {
         let _ = self.inner.certificate.set(not_after);
+    }
+
+    /// Shows what the connections of the server are doing. The first ones count: there is one server.
+    pub fn follow_connections(&self, connections: Connections) {
+        let _ = self.inner.connections.set(connections);
     }
 
     /// Counts the tasks of further runtimes too. The first ones count: there is one server.
@@ -49,6 +54,18 @@ impl Metrics {
             let others = self.inner.runtimes.get().into_iter().flatten();
             let tasks = |runtime: &Handle| runtime.metrics().num_alive_tasks();
             families.tasks.set(whole(others.map(tasks).sum::<usize>() + tasks(&here)));
+        }
+        if let Some(connections) = self.inner.connections.get() {
+            let (open, closed) = connections();
+            for ([listener, stage], count) in open {
+                let labels = [("listener", listener), ("stage", stage)];
+                families.connections.get_or_create(&labels).set(whole(count));
+            }
+            for ([listener, reason], count) in closed {
+                let labels = [("listener", listener), ("reason", reason)];
+                let counter = families.connections_closed.get_or_create(&labels);
+                counter.inner().store(count, Ordering::Relaxed);
+            }
         }
         families.sharing.show(gauges.share_locks);
         families.schedules.show(&coordinator.schedule_figures(), self.inner.label_schedules);

@@ -32,6 +32,17 @@ impl Families {
         for source in [SignSource::WallClock, SignSource::StoreDate] {
             drop(self.clocks_not_heard.get_or_create(&[("clock", source.as_str())]));
         }
+        for listener in ["tcp", "unix", "probes"] {
+            let listener = ("listener", listener);
+            for stage in ["silent", "greeting", "idle", "serving"] {
+                drop(self.connections.get_or_create(&[listener, ("stage", stage)]));
+            }
+            for reason in
+                ["no_place", "overdue", "not_http2", "full", "user_not_allowed", "no_descriptors"]
+            {
+                drop(self.connections_closed.get_or_create(&[listener, ("reason", reason)]));
+            }
+        }
         self.schedules.make_known_series();
         self.sharing.make_known_series();
         self.traces.make_known_series();

@@ -94,6 +94,8 @@ class Reason(Enum):
     """The sidecar has as many holds as it may."""
     TOO_MANY_WAITERS = "TOO_MANY_WAITERS"
     """The sidecar has as many waiters as it may."""
+    LIMIT_REACHED = "LIMIT_REACHED"
+    """The sidecar is at a limit, which the message names."""
     SUPERSEDED = "SUPERSEDED"
     """Another stream has resumed the hold."""
     STREAM_BEHIND = "STREAM_BEHIND"

@@ -21,15 +21,17 @@ const STREAMS: usize = 200;
 /// A ping that is not answered in this time closes the connection.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connections, made when they are needed: one for short calls, so that these never stand behind holds, and one for
-/// each 200 lasting streams.
+/// Connections, made when they are needed: one for each 200 holds, of which the first carries short calls too, and others
+/// for watches, which nobody may be reading. So a release goes where its hold is: it needs no place of its own at a
+/// sidecar that has none left (S38).
 #[derive(Debug)]
 pub(crate) struct Pool {
     dial: Dial,
     endpoint: Endpoint,
     headers: Headers,
-    short: Channel,
-    lasting: Mutex<Vec<Connection>>,
+    /// There is always a first one.
+    holding: Mutex<Vec<Connection>>,
+    watching: Mutex<Vec<Connection>>,
 }
 
 #[derive(Debug)]
@@ -55,8 +57,9 @@ impl Pool {
                 .keep_alive_timeout(PING_TIMEOUT)
                 .keep_alive_while_idle(true);
         }
-        let short = channel(&endpoint, &dial);
-        Self { dial, endpoint, headers, short, lasting: Mutex::default() }
+        let first = Connection { channel: channel(&endpoint, &dial), streams: Arc::default() };
+        let (holding, watching) = (Mutex::new(vec![first]), Mutex::default());
+        Self { dial, endpoint, headers, holding, watching }
     }
 
     /// Opens the first connection now.
@@ -70,28 +73,38 @@ impl Pool {
             async move { opening.await.map(TokioIo::new) }
         });
         let channel = self.endpoint.connect_with_connector(connector).await?;
-        self.connections().push(Connection { channel, streams: Arc::default() });
+        *locked(&self.holding) = vec![Connection { channel, streams: Arc::default() }];
         Ok(())
     }
 
     /// For calls that must go through at once, releases above all.
     pub(crate) fn short(&self) -> Rpc {
-        LeaseServiceClient::with_interceptor(self.short.clone(), self.headers.clone())
+        LeaseServiceClient::with_interceptor(self.short_channel(), self.headers.clone())
     }
 
     /// The same, about schedules.
     pub(crate) fn schedules(&self) -> Schedules {
-        ScheduleServiceClient::with_interceptor(self.short.clone(), self.headers.clone())
+        ScheduleServiceClient::with_interceptor(self.short_channel(), self.headers.clone())
     }
 
     /// The connection for short calls, without what goes with calls of ours.
     pub(crate) fn short_channel(&self) -> Channel {
-        self.short.clone()
+        let first = locked(&self.holding).first().map(|first| first.channel.clone());
+        first.unwrap_or_else(|| channel(&self.endpoint, &self.dial))
     }
 
-    /// For a call that lasts as long as a hold, a wait or a watch.
+    /// For a call that lasts as long as a wait or a hold, whose events are read at once.
     pub(crate) fn lane(self: &Arc<Self>) -> Lane {
-        let mut connections = self.connections();
+        self.lane_of(&self.holding)
+    }
+
+    /// For a watch, which its caller reads when it likes.
+    pub(crate) fn watching_lane(self: &Arc<Self>) -> Lane {
+        self.lane_of(&self.watching)
+    }
+
+    fn lane_of(self: &Arc<Self>, connections: &Mutex<Vec<Connection>>) -> Lane {
+        let mut connections = locked(connections);
         let free = connections.iter().find(|connection| connection.streams() < STREAMS);
         let (channel, stream) = match free {
             Some(free) => (free.channel.clone(), Arc::clone(&free.streams)),
@@ -119,18 +132,19 @@ impl Pool {
     /// Closes connections that carry nothing, but for the first.
     fn trim(&self) {
         let mut first = true;
-        self.connections()
+        locked(&self.holding)
             .retain(|connection| std::mem::replace(&mut first, false) || connection.streams() > 0);
-    }
-
-    fn connections(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.lasting.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.watching).retain(|connection| connection.streams() > 0);
     }
 
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
-        self.connections().len()
+        locked(&self.holding).len() + locked(&self.watching).len()
     }
+}
+
+fn locked(connections: &Mutex<Vec<Connection>>) -> MutexGuard<'_, Vec<Connection>> {
+    connections.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Connects when it is first used, and again when it breaks.

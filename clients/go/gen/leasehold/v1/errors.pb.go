@@ -52,7 +52,7 @@ const (
 	ErrorReason_ERROR_REASON_OVERRIDE_FORBIDDEN ErrorReason = 9
 	// PERMISSION_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
 	ErrorReason_ERROR_REASON_STORE_DENIED ErrorReason = 10
-	// PERMISSION_DENIED: the caller's user id may not use the Unix socket.
+	// PERMISSION_DENIED: not sent. A user id that may not use the Unix socket is refused when it connects (S38).
 	ErrorReason_ERROR_REASON_USER_NOT_ALLOWED ErrorReason = 11
 	// UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
 	ErrorReason_ERROR_REASON_UNAUTHENTICATED ErrorReason = 12
@@ -94,6 +94,8 @@ const (
 	ErrorReason_ERROR_REASON_STREAM_BEHIND ErrorReason = 63
 	// UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood).
 	ErrorReason_ERROR_REASON_UNSUPPORTED ErrorReason = 64
+	// RESOURCE_EXHAUSTED: the sidecar is at the limit that the metadata `limit` names; with google.rpc.RetryInfo (S38).
+	ErrorReason_ERROR_REASON_LIMIT_REACHED ErrorReason = 66
 	// UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27).
 	ErrorReason_ERROR_REASON_CHECKPOINT_UNKNOWN ErrorReason = 50
 )
@@ -133,6 +135,7 @@ var (
 		62: "ERROR_REASON_SUPERSEDED",
 		63: "ERROR_REASON_STREAM_BEHIND",
 		64: "ERROR_REASON_UNSUPPORTED",
+		66: "ERROR_REASON_LIMIT_REACHED",
 		50: "ERROR_REASON_CHECKPOINT_UNKNOWN",
 	}
 	ErrorReason_value = map[string]int32{
@@ -168,6 +171,7 @@ var (
 		"ERROR_REASON_SUPERSEDED":                   62,
 		"ERROR_REASON_STREAM_BEHIND":                63,
 		"ERROR_REASON_UNSUPPORTED":                  64,
+		"ERROR_REASON_LIMIT_REACHED":                66,
 		"ERROR_REASON_CHECKPOINT_UNKNOWN":           50,
 	}
 )
@@ -203,7 +207,7 @@ var File_leasehold_v1_errors_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x19leasehold/v1/errors.proto\x12\fleasehold.v1*\xea\b\n" +
+	"\x19leasehold/v1/errors.proto\x12\fleasehold.v1*\x8a\t\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12\x1e\n" +
@@ -237,7 +241,8 @@ const file_leasehold_v1_errors_proto_rawDesc = "" +
 	"\x1dERROR_REASON_TOO_MANY_WAITERS\x10=\x12\x1b\n" +
 	"\x17ERROR_REASON_SUPERSEDED\x10>\x12\x1e\n" +
 	"\x1aERROR_REASON_STREAM_BEHIND\x10?\x12\x1c\n" +
-	"\x18ERROR_REASON_UNSUPPORTED\x10@\x12#\n" +
+	"\x18ERROR_REASON_UNSUPPORTED\x10@\x12\x1e\n" +
+	"\x1aERROR_REASON_LIMIT_REACHED\x10B\x12#\n" +
 	"\x1fERROR_REASON_CHECKPOINT_UNKNOWN\x102Bx\n" +
 	"\x10dev.leasehold.v1B\vErrorsProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\fLeasehold.V1b\x06proto3"
 

@@ -45,7 +45,7 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_STORE_DENIED: _ErrorReason.ValueType  # 10
     """PERMISSION_DENIED: the store refuses the sidecar's credentials; the message names the needed role."""
     ERROR_REASON_USER_NOT_ALLOWED: _ErrorReason.ValueType  # 11
-    """PERMISSION_DENIED: the caller's user id may not use the Unix socket."""
+    """PERMISSION_DENIED: not sent. A user id that may not use the Unix socket is refused when it connects (S38)."""
     ERROR_REASON_UNAUTHENTICATED: _ErrorReason.ValueType  # 12
     """UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one."""
     ERROR_REASON_STORE_UNAVAILABLE: _ErrorReason.ValueType  # 13
@@ -86,6 +86,8 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     """ABORTED: the stream was ended because the client did not read it; the hold can be resumed."""
     ERROR_REASON_UNSUPPORTED: _ErrorReason.ValueType  # 64
     """UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood)."""
+    ERROR_REASON_LIMIT_REACHED: _ErrorReason.ValueType  # 66
+    """RESOURCE_EXHAUSTED: the sidecar is at the limit that the metadata `limit` names; with google.rpc.RetryInfo (S38)."""
     ERROR_REASON_CHECKPOINT_UNKNOWN: _ErrorReason.ValueType  # 50
     """UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27)."""
 
@@ -119,7 +121,7 @@ ERROR_REASON_OVERRIDE_FORBIDDEN: ErrorReason.ValueType  # 9
 ERROR_REASON_STORE_DENIED: ErrorReason.ValueType  # 10
 """PERMISSION_DENIED: the store refuses the sidecar's credentials; the message names the needed role."""
 ERROR_REASON_USER_NOT_ALLOWED: ErrorReason.ValueType  # 11
-"""PERMISSION_DENIED: the caller's user id may not use the Unix socket."""
+"""PERMISSION_DENIED: not sent. A user id that may not use the Unix socket is refused when it connects (S38)."""
 ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 12
 """UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one."""
 ERROR_REASON_STORE_UNAVAILABLE: ErrorReason.ValueType  # 13
@@ -160,6 +162,8 @@ ERROR_REASON_STREAM_BEHIND: ErrorReason.ValueType  # 63
 """ABORTED: the stream was ended because the client did not read it; the hold can be resumed."""
 ERROR_REASON_UNSUPPORTED: ErrorReason.ValueType  # 64
 """UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood)."""
+ERROR_REASON_LIMIT_REACHED: ErrorReason.ValueType  # 66
+"""RESOURCE_EXHAUSTED: the sidecar is at the limit that the metadata `limit` names; with google.rpc.RetryInfo (S38)."""
 ERROR_REASON_CHECKPOINT_UNKNOWN: ErrorReason.ValueType  # 50
 """UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27)."""
 Global___ErrorReason: typing_extensions.TypeAlias = ErrorReason

@@ -37,7 +37,7 @@ export enum ErrorReason {
   OVERRIDE_FORBIDDEN = "ERROR_REASON_OVERRIDE_FORBIDDEN",
   /** STORE_DENIED - PERMISSION_DENIED: the store refuses the sidecar's credentials; the message names the needed role. */
   STORE_DENIED = "ERROR_REASON_STORE_DENIED",
-  /** USER_NOT_ALLOWED - PERMISSION_DENIED: the caller's user id may not use the Unix socket. */
+  /** USER_NOT_ALLOWED - PERMISSION_DENIED: not sent. A user id that may not use the Unix socket is refused when it connects (S38). */
   USER_NOT_ALLOWED = "ERROR_REASON_USER_NOT_ALLOWED",
   /** UNAUTHENTICATED - UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one. */
   UNAUTHENTICATED = "ERROR_REASON_UNAUTHENTICATED",
@@ -79,6 +79,8 @@ export enum ErrorReason {
   STREAM_BEHIND = "ERROR_REASON_STREAM_BEHIND",
   /** UNSUPPORTED - UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood). */
   UNSUPPORTED = "ERROR_REASON_UNSUPPORTED",
+  /** LIMIT_REACHED - RESOURCE_EXHAUSTED: the sidecar is at the limit that the metadata `limit` names; with google.rpc.RetryInfo (S38). */
+  LIMIT_REACHED = "ERROR_REASON_LIMIT_REACHED",
   /** CHECKPOINT_UNKNOWN - UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27). */
   CHECKPOINT_UNKNOWN = "ERROR_REASON_CHECKPOINT_UNKNOWN",
   UNRECOGNIZED = "UNRECOGNIZED",
@@ -182,6 +184,9 @@ export function errorReasonFromJSON(object: any): ErrorReason {
     case 64:
     case "ERROR_REASON_UNSUPPORTED":
       return ErrorReason.UNSUPPORTED;
+    case 66:
+    case "ERROR_REASON_LIMIT_REACHED":
+      return ErrorReason.LIMIT_REACHED;
     case 50:
     case "ERROR_REASON_CHECKPOINT_UNKNOWN":
       return ErrorReason.CHECKPOINT_UNKNOWN;
@@ -258,6 +263,8 @@ export function errorReasonToNumber(object: ErrorReason): number {
       return 63;
     case ErrorReason.UNSUPPORTED:
       return 64;
+    case ErrorReason.LIMIT_REACHED:
+      return 66;
     case ErrorReason.CHECKPOINT_UNKNOWN:
       return 50;
     case ErrorReason.UNRECOGNIZED:

@@ -49,6 +49,8 @@ public enum Reason {
   TOO_MANY_HOLDS,
   /** The sidecar has as many waiters as it may. */
   TOO_MANY_WAITERS,
+  /** The sidecar is at a limit, which the message names. */
+  LIMIT_REACHED,
   /** Another stream has resumed the hold. */
   SUPERSEDED,
   /** This client did not read its events in time; the hold may be resumed. */
