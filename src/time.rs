@@ -149,13 +149,14 @@ pub trait Clock: Send + Sync + fmt::Debug {
         self.suspicions().observe_store_date(now, date);
     }
 
-    /// Looks at the wall clock too, and says whether a pause has come under suspicion since this was last asked: then
-    /// every hold is renewed at once (S3).
-    fn suspects_pause(&self) -> bool {
+    /// Looks at the wall clock too, and says how many pauses have come under suspicion so far. A driver of machines asks before
+    /// each event, and hands over a suspicion that is new to it before the event: the first event after a pause may be the very
+    /// one that would hand a lock on (S3).
+    fn suspected_pauses(&self) -> u64 {
         let mut suspicions = self.suspicions();
         // Read under the lock: readings taken out of order would look like steps.
         suspicions.observe_wall(self.now(), self.wall());
-        suspicions.take_raised()
+        suspicions.raised()
     }
 }
 

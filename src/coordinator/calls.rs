@@ -337,8 +337,13 @@ impl Shared {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let Some(waiting) = self.gate.enter(urgency) else { return limited(timeout, call).await };
+        let given_up = self.clock.now() + timeout;
         let paced = async {
             waiting.turn(timeout * 3 / 4).await?;
+            // S3, S13: a timer of the runtime stops while the machine sleeps, and the machine counts on it that nothing is sent later.
+            if self.clock.now() >= given_up {
+                return Err(HeldBack::error(timeout));
+            }
             call.await
         };
         limited(timeout, paced).await

@@ -169,6 +169,8 @@ struct Shared {
     pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
+    /// How many suspected pauses were told to the tasks of locks (S3).
+    suspected: AtomicU64,
 }
 
 impl Coordinator {
@@ -193,12 +195,14 @@ impl Coordinator {
         entropy: Arc<dyn Entropy>,
     ) -> Self {
         let registry = Registry::new(settings.remembered_locks, settings.hold.poll_cap);
+        let suspected = clock.suspicions().raised();
         let shared = Shared {
             store,
             machines: Arc::new(settings.hold),
             gate: Gate::new(Arc::clone(&clock)),
             timers: Timers::new(Arc::clone(&clock)),
             schedules: Schedules::new(Arc::clone(&clock)),
+            suspected: AtomicU64::new(suspected),
             shares: Shares::default(),
             journal: OnceLock::new(),
             refused_resumes: Seldom::default(),

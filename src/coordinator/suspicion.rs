@@ -1,21 +1,26 @@
 //! Pauses that the boot clock may not have counted: every hold is renewed, and the answers decide (S3).
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Shared;
 use super::observe::{Observation, RenewalFailure};
 use super::task::{Command, Task};
+use crate::time::Instant;
 
 impl Shared {
-    /// Has every hold renewed at once if another clock shows a pause that ours did not count (S3).
-    pub(super) fn look_for_pauses(&self) {
-        if self.clock.suspects_pause() {
+    /// How many pauses have come under suspicion so far, by a look at the clocks beside ours. One that is new is told to the tasks
+    /// of all locks at once, so that every hold is renewed (S3).
+    pub(super) fn look_for_pauses(&self) -> u64 {
+        let suspected = self.clock.suspected_pauses();
+        if self.suspected.fetch_max(suspected, Ordering::Relaxed) < suspected {
             tracing::warn!(
                 "another clock shows a pause that the boot clock did not count: every hold is renewed at once"
             );
             self.observer.observe(&Observation::PauseSuspected);
-            self.registry().send_to_all(|| Command::SuspectPause);
+            self.registry().send_to_all(|| Command::TimePassed(Instant::default()));
         }
+        suspected
     }
 }
 
@@ -41,7 +46,7 @@ impl Task {
                 }
             }
             (Some(RenewalFailure::Taken | RenewalFailure::Deleted), _) => {
-                clock.suspicions().confirm();
+                clock.suspicions().confirm(now);
             }
             (
                 Some(

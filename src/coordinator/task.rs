@@ -44,9 +44,7 @@ pub(super) enum Command {
     Extend(HoldCall, Duration, oneshot::Sender<Result<Extended, CallError>>),
     ReportProgress(HoldCall, oneshot::Sender<Result<Validity, CallError>>),
     GetHold(HoldCall, oneshot::Sender<Result<HeldLock, CallError>>),
-    /// A pause is suspected that the clock did not count (S3).
-    SuspectPause,
-    /// The timer that was set for this moment has come to it; a look at the clock in between names another.
+    /// The timer that was set for this moment has come to it; a look at the clocks in between names another.
     TimePassed(Instant),
     Look(Permit, oneshot::Sender<LocalView>),
     /// The permit was broken through this sidecar, with this note.
@@ -77,6 +75,8 @@ pub(super) struct Task {
     pub(super) path: LockPath,
     pub(super) inbox: Inbox,
     timer: Timer,
+    /// How many suspected pauses the machines were told of (S3).
+    suspected: u64,
     pub(super) pool: Pool,
     pub(super) callers: Few<CallerId, Caller>,
     /// Requests to the store whose answers are to come.
@@ -110,6 +110,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         path: path.clone(),
         inbox,
         timer: shared.timers.timer(),
+        suspected: shared.clock.suspicions().raised(),
         pool,
         callers: Few::default(),
         requests: Requests::default(),
@@ -216,7 +217,6 @@ impl Task {
             Command::GetHold(call, reply) => {
                 let _ = reply.send(self.held(call));
             }
-            Command::SuspectPause => self.feed(Event::PauseSuspected),
             Command::Look(permit, reply) => {
                 self.feed(Event::TimePassed);
                 let _ = reply.send(self.view(permit));
@@ -253,8 +253,17 @@ impl Task {
         self.feed_at(Permit::FIRST, event);
     }
 
-    /// Tells the machines what happened at `permit`, and does what they answer.
+    /// Tells the machines what happened at `permit`, and does what they answer. The clocks are looked at first: after a pause that
+    /// ours did not count, this may be the very event that would hand the lock on (S3).
     pub(super) fn feed_at(&mut self, permit: Permit, event: Event) {
+        let suspected = self.shared.look_for_pauses();
+        if std::mem::replace(&mut self.suspected, suspected) < suspected {
+            self.handle(Permit::FIRST, Event::PauseSuspected);
+        }
+        self.handle(permit, event);
+    }
+
+    fn handle(&mut self, permit: Permit, event: Event) {
         while self.pool.needs_lease_id() {
             self.pool.supply(self.shared.entropy.lease_id());
         }
@@ -282,7 +291,6 @@ impl Task {
             }
         }
         self.leave_share(share);
-        self.shared.look_for_pauses();
     }
 
     fn leave(&mut self, id: CallerId) {

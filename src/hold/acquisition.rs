@@ -29,7 +29,7 @@ pub(super) struct Retry {
     unread: u8,
     /// Tries in a row that met a record that had just changed.
     changes: u8,
-    /// The latest send of an acquire that may have been done.
+    /// When the latest acquire that may have been done was given up: nothing of it arrives later.
     pub(super) uncertain: Option<Instant>,
 }
 
@@ -122,8 +122,8 @@ impl Hold {
     /// What may have been acquired is given back before anything else is done (S6).
     pub(super) fn abandon(&mut self, retry: Option<Retry>, output: &mut Output) {
         self.state = State::Idle { not_before: output.now, retry: None };
-        if let Some(Retry { lease_id, duration, uncertain: Some(sent), .. }) = retry {
-            self.release(Releasing::unused(lease_id, duration, sent), output);
+        if let Some(Retry { lease_id, duration, uncertain: Some(given_up), .. }) = retry {
+            self.release(Releasing::unused(lease_id, duration, given_up), output);
         }
     }
 
@@ -163,10 +163,11 @@ impl Hold {
                     lease_id: retry.lease_id,
                     duration: retry.duration,
                     sent,
+                    good_sent: sent,
                     time: granted.time,
                     heard: output.now,
-                    last_sent: sent,
-                    is_unproven: false,
+                    given_up: output.now,
+                    may_be_broken: false,
                 };
                 self.lease_had(lease, granted, output);
             }
@@ -187,11 +188,11 @@ impl Hold {
                 self.acquire_later(retry, store_failure, output)
             }
             Err(Failure::Unknown(store_failure)) => {
-                retry.uncertain = Some(sent);
+                retry.uncertain = Some(output.now);
                 self.acquire_later(retry, store_failure, output);
             }
             Err(failure @ (Failure::Taken | Failure::Broken | Failure::Deleted)) => {
-                retry.uncertain = Some(sent);
+                retry.uncertain = Some(output.now);
                 self.acquire_later(retry, unexpected("acquire", &failure), output);
             }
         }
@@ -212,8 +213,8 @@ impl Hold {
             self.keep_late_proof(&attempt);
         }
         match attempt {
-            Attempt::Acquire { mut retry, request, sent, until } if output.now >= until => {
-                retry.uncertain = Some(sent);
+            Attempt::Acquire { mut retry, request, until, .. } if output.now >= until => {
+                retry.uncertain = Some(output.now);
                 self.late.keep(request, retry.lease_id, None, retry.duration);
                 self.acquire_later(retry, StoreFailure::unanswered("acquire"), output);
             }
@@ -336,9 +337,9 @@ impl Hold {
     pub(super) fn drop_attempt(&mut self, attempt: Attempt, output: &mut Output) {
         self.keep_late_proof(&attempt);
         match attempt {
-            Attempt::Acquire { retry, request, sent, .. } => {
+            Attempt::Acquire { retry, request, until, .. } => {
                 self.late.keep(request, retry.lease_id, None, retry.duration);
-                self.drop_retry(Some(Retry { uncertain: Some(sent), ..retry }), output);
+                self.drop_retry(Some(Retry { uncertain: Some(until), ..retry }), output);
             }
             Attempt::ReadHolder { retry, .. } => self.drop_retry(Some(retry), output),
             Attempt::Leased { lease, .. } => {

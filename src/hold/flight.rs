@@ -22,6 +22,14 @@ impl Flight {
         }
     }
 
+    /// When the last of its tries was given up, or will be.
+    pub(super) const fn given_up(&self, now: Instant) -> Instant {
+        match self {
+            Self::Sent { until, .. } => *until,
+            Self::Waiting { .. } => now,
+        }
+    }
+
     pub(super) fn is_over(&self, now: Instant) -> bool {
         now >= self.at()
     }

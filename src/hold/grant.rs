@@ -35,8 +35,7 @@ impl Hold {
         self.note_had();
         let held = Held {
             lease_id: lease.lease_id,
-            renewal: Renewal::new(lease.duration, lease.sent, &mut self.jitter)
-                .last_sent_at(lease.last_sent),
+            renewal: Renewal::new(lease.duration, (lease.good_sent, output.now), &mut self.jitter),
             token,
             generation: self.generation_stored(),
             attempt: Box::default(),
@@ -77,7 +76,7 @@ impl Hold {
         let lease_duration = resume.terms.lease_duration;
         let held = Held {
             lease_id: resume.lease_id,
-            renewal: Renewal::new(lease_duration, renewed, &mut self.jitter),
+            renewal: Renewal::new(lease_duration, (renewed, output.now), &mut self.jitter),
             token: resume.token,
             generation: self.generation_stored(),
             attempt: resume.attempt.into(),
@@ -108,13 +107,11 @@ impl Hold {
             !self.shutdown.is_under_way(),
             "S15: nothing is granted while the sidecar shuts down"
         );
+        debug_assert!(
+            !self.is_unproven(held.renewal.good_sent()),
+            "S3: a lease that was sent for before a suspected pause is renewed before it is granted"
+        );
         self.store_failure = None;
-        if self.suspected_at().is_some_and(|at| held.renewal.good_sent() < at)
-            && !held.renewal.is_suspected()
-            && held.is_renewed()
-        {
-            held.renewal.suspect(output.now, &mut self.jitter);
-        }
         let checkpoint = self.memory.known.as_ref().and_then(Known::checkpoint);
         output.push(Action::TellGranted {
             caller: held.caller,

@@ -17,16 +17,18 @@ use crate::time::{Instant, UnixMillis};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leased {
     pub(super) lease_id: LeaseId,
-    /// S2: when the acquire that was answered was sent.
+    /// When the acquire that was answered was sent.
     pub(super) sent: Instant,
+    /// S2: when the newest request was sent that is known to have acquired or renewed it.
+    pub(super) good_sent: Instant,
     pub(super) duration: Duration,
     /// What the store's clock showed, and when that was heard: it had surely passed by then.
     pub(super) time: UnixMillis,
     pub(super) heard: Instant,
-    /// When the newest request was sent after which it may last for D: then it has surely run out D later.
-    pub(super) last_sent: Instant,
+    /// When the last request after which it may last for D was answered, or will have been given up: it has surely run out D later.
+    pub(super) given_up: Instant,
     /// A record was written over under it that was of a holder that yields: until then, others may have broken it for that one's.
-    pub(super) is_unproven: bool,
+    pub(super) may_be_broken: bool,
 }
 
 /// What is to be done under a lease before it can be granted.
@@ -36,8 +38,9 @@ pub(super) enum Work {
     Read { planned: Option<Plan> },
     /// The token must be stored.
     Write { plan: Plan, if_match: ETag, fields: Fields },
-    /// The token is stored. The lease is renewed, because it may have been broken before that (S33).
-    Prove { plan: Plan },
+    /// The token is stored. The lease is renewed, by a request of `sent`, because it may have been broken before that (S33), or have
+    /// run out in a pause (S3).
+    Prove { plan: Plan, sent: Instant },
 }
 
 /// What a write of the record is for.
@@ -63,7 +66,7 @@ impl Work {
     fn may_leave_a_rest(&self) -> bool {
         let plan = match self {
             Self::Read { planned } => planned.as_ref(),
-            Self::Write { plan, .. } | Self::Prove { plan } => Some(plan),
+            Self::Write { plan, .. } | Self::Prove { plan, .. } => Some(plan),
         };
         plan.is_some_and(|plan| !plan.min_hold.is_zero())
     }
@@ -82,7 +85,7 @@ impl Plan {
 
 impl Leased {
     pub(super) fn valid_until(&self) -> Instant {
-        valid_until(self.sent, self.duration)
+        valid_until(self.good_sent, self.duration)
     }
 
     /// The store's clock now, as nearly as it is known.
@@ -253,7 +256,7 @@ impl Hold {
                 Action::ReportCollision { stored: record.host_type, ours: ours.host_type.clone() };
             output.push(collision);
         }
-        lease.is_unproven |= record.sharing.is_some_and(|sharing| sharing.yields);
+        lease.may_be_broken |= record.sharing.is_some_and(|sharing| sharing.yields);
         let Some((stored, decided)) = self.decide(&lease, token, stored, output) else { return };
         let rest = (!min_hold.is_zero()).then(|| lease.store_time(output.now) + min_hold);
         let fields = Record {
@@ -276,17 +279,19 @@ impl Hold {
         self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
     }
 
-    /// The token is in the store: grant, if anything is, once the lease is known not to have been broken before that.
-    fn token_stored(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+    /// The token is in the store: grant, if anything is, once the lease is known to be ours still.
+    pub(super) fn token_stored(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         let settles = plan.decided.is_some_and(|decided| decided.settles);
-        if lease.is_unproven && !settles && !self.waiters.is_empty() {
-            return self.send_work(lease, Work::Prove { plan }, output);
+        let unproven = lease.may_be_broken || self.is_unproven(lease.good_sent);
+        // What has run out by our own clock goes back, and is not renewed.
+        if unproven && !settles && !self.waiters.is_empty() && output.now < lease.valid_until() {
+            return self.send_work(lease, Work::Prove { plan, sent: output.now }, output);
         }
         self.grant_planned(lease, plan, output);
     }
 
     /// Grants, if the lease is still good (S2) and somebody still waits.
-    pub(super) fn grant_planned(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+    fn grant_planned(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         if output.now >= lease.valid_until() {
             return self.release_unused(lease, output);
         }
@@ -339,9 +344,9 @@ impl Hold {
         self.release_unused(lease, output);
     }
 
-    pub(super) fn send_work(&mut self, mut lease: Leased, work: Work, output: &mut Output) {
+    pub(super) fn send_work(&mut self, mut lease: Leased, mut work: Work, output: &mut Output) {
         let (request, timeout) = (self.next_request(), cut_off(lease.duration));
-        output.push(match &work {
+        output.push(match &mut work {
             Work::Read { .. } => Action::SendRead { request, timeout },
             Work::Write { if_match, fields, .. } => Action::SendWrite {
                 request,
@@ -351,8 +356,9 @@ impl Hold {
                 timeout,
             },
             // S16: one that comes late renews nothing that went on elsewhere since.
-            Work::Prove { .. } => {
-                lease.last_sent = output.now;
+            Work::Prove { sent, .. } => {
+                *sent = output.now;
+                lease.given_up = output.now + timeout;
                 let if_match = self.memory.known.as_ref().map(Known::etag);
                 Action::SendRenew { request, lease_id: lease.lease_id, if_match, timeout }
             }
@@ -395,6 +401,6 @@ impl Hold {
     }
 
     pub(super) fn release_unused(&mut self, lease: Leased, output: &mut Output) {
-        self.release(Releasing::unused(lease.lease_id, lease.duration, lease.last_sent), output);
+        self.release(Releasing::unused(lease.lease_id, lease.duration, lease.given_up), output);
     }
 }

@@ -334,7 +334,7 @@ impl Hold {
         let limit = self.hand_off_limit(held);
         let enough = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
         let fits = needs_no_write && held.suits(front);
-        fits && held.is_sound(now) && !enough && !self.shutdown.is_under_way()
+        fits && self.is_sound(held, now) && !enough && !self.shutdown.is_under_way()
     }
 
     /// Writes a new epoch for the caller at the front, under the lease that is had (S5).
@@ -350,11 +350,12 @@ impl Hold {
         let lease = Leased {
             lease_id: held.lease_id,
             sent,
+            good_sent: sent,
             duration: held.renewal.lease_duration(),
             time: time.saturating_sub(since_sent),
             heard: sent,
-            last_sent: held.renewal.last_sent(),
-            is_unproven: false,
+            given_up: held.renewal.given_up(),
+            may_be_broken: false,
         };
         self.record_had(lease, None, output);
     }

@@ -176,15 +176,14 @@ impl Held {
         waiter.terms.lease_duration == self.renewal.lease_duration() && waiter.terms.auto_renew
     }
 
-    /// Whether the lease is ours beyond doubt, and for long enough to serve another caller under it.
-    pub(super) fn is_sound(&self, now: Instant) -> bool {
+    /// Whether nothing is under way that may change what is known of the lease, and it lasts long enough for another caller.
+    pub(super) fn is_settled(&self, now: Instant) -> bool {
         !self.is_unsettled(now)
             && self.settling.is_none()
             && self.notice.is_none()
             && !self.is_saving()
             // A renewal must have the time of a try before it is late: else who is granted the lock is told so at once (S9).
             && !self.renewal.is_late(now + cut_off(self.renewal.lease_duration()))
-            && !self.renewal.is_suspected()
             && self.bounds.rests_until(now).is_none()
     }
 

@@ -22,7 +22,7 @@ impl Hold {
         let seldom = self.seldom.get_or_insert_default();
         let since = *seldom.kept_since.get_or_insert(now);
         let until = (now + keep).min(since + LONGEST_KEPT);
-        if now >= until || !held.is_sound(now) || self.shutdown.is_under_way() {
+        if now >= until || !self.is_sound(&held, now) || self.shutdown.is_under_way() {
             return self.give_back(*held, Some(caller), output);
         }
         output.push(Action::TellReleased { caller, resting_until: None });
@@ -36,7 +36,7 @@ impl Hold {
     /// hold again if nobody has come.
     pub(super) fn serve_kept(&mut self, held: Box<Held>, output: &mut Output) -> Option<Box<Held>> {
         let Some(front) = self.waiters.front() else { return Some(held) };
-        if held.suits(front) && held.is_sound(output.now) {
+        if held.suits(front) && self.is_sound(&held, output.now) {
             self.next_epoch(&held, output);
         } else {
             self.give_back(*held, None, output);

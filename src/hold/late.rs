@@ -58,6 +58,11 @@ impl Hold {
         let Some(late) = self.late.take(request) else {
             return;
         };
+        if let State::Releasing(releasing) = &mut self.state
+            && releasing.lease_id == late.lease_id
+        {
+            releasing.lasts_from(output.now);
+        }
         if !succeeded || self.uses(late.lease_id) {
             return;
         }

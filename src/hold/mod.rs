@@ -225,8 +225,9 @@ impl Hold {
     /// Takes in what happened and answers what is to be done.
     pub fn handle_event(&mut self, event: Event, now: Instant) -> Vec<Action> {
         let mut output = Output::new(now);
-        // S4: what time has ended is over before what came in is looked at; but a release is as it was answered (S13).
-        if !matches!(event, Event::ReleaseAnswered { .. }) {
+        // S4: what time has ended is over before what came in is looked at; but a release is as it was answered (S13), and what is
+        // due is not done before a suspicion is known (S3).
+        if !matches!(event, Event::ReleaseAnswered { .. } | Event::PauseSuspected) {
             self.advance(&mut output);
         }
         self.take(event, &mut output);
@@ -367,7 +368,7 @@ impl Hold {
             Event::MoveAsked => self.move_asked(output.now),
             Event::LeaseBroken { ends_now } => self.broken_here(ends_now, output),
             Event::LockFreed { token } => self.freed(token, output.now),
-            Event::PauseSuspected => self.suspect_pause(output),
+            Event::PauseSuspected => self.suspect_pause(output.now),
             Event::DrainStarted { ends } => self.start_draining(ends, output),
             Event::KeptForNobody => self.let_kept_go(output),
             Event::DrainEnded => self.shut_down_holder(output),

@@ -1,17 +1,45 @@
-//! A lease that is renewed before its first grant, because it may have been broken for the holder before (S33).
+//! What shows that a lease is ours still, before anybody is granted something under it.
 //!
+//! After a suspected pause that our clock did not count it may have run out, and another may have the lock (S3): only a renewal that
+//! was sent since shows that it has not. And it may have been broken for the holder before (S33).
 //! A break for a waiting caller goes by the version of the record that it was looked at by. Between an acquire and the write of the
 //! new token that is still the record of the holder before: such a break is about that one, and meets the lease of this one, who
 //! may not yield. After the write no such break succeeds, so a renewal then shows that none has.
 
+use std::time::Duration;
+
 use super::acquisition::Attempt;
+use super::action::Action;
 use super::event::{Failure, Request};
 use super::granting::{Leased, Plan, Work};
+use super::held::Held;
 use super::output::Output;
-use super::{Flight, Hold, Known};
-use crate::time::UnixMillis;
+use super::{Flight, Hold, Known, State};
+use crate::time::{Instant, UnixMillis};
 
 impl Hold {
+    /// Another clock shows a pause that ours may not have counted: the store's answer decides about what was sent for before (S3).
+    pub(super) fn suspect_pause(&mut self, now: Instant) {
+        self.seldom.get_or_insert_default().suspected_at = Some(now);
+        if let State::Held(held) = &mut self.state {
+            held.renewal.suspect(now, &mut self.jitter);
+            if let Some(notice) = &mut held.notice {
+                notice.look_now(now);
+            }
+        }
+    }
+
+    /// Whether a pause was suspected since `sent`, when a lease was acquired or renewed: then nobody is granted anything under it
+    /// before it was renewed again (S3).
+    pub(super) fn is_unproven(&self, sent: Instant) -> bool {
+        self.seldom.as_ref().and_then(|seldom| seldom.suspected_at).is_some_and(|at| sent < at)
+    }
+
+    /// Whether the lease of a hold is ours beyond doubt, and for long enough to serve another caller under it.
+    pub(super) fn is_sound(&self, held: &Held, now: Instant) -> bool {
+        !self.is_unproven(held.renewal.good_sent()) && held.is_settled(now)
+    }
+
     /// The store answered the renewal of a lease under which nothing was granted yet, or one of long ago.
     pub(super) fn proof_answered(
         &mut self,
@@ -21,11 +49,20 @@ impl Hold {
         output: &mut Output,
     ) {
         match attempt {
-            Attempt::Leased { lease, work: Work::Prove { plan }, flight } if flight.is(request) => {
+            Attempt::Leased { lease, work: Work::Prove { plan, sent }, flight }
+                if flight.is(request) =>
+            {
+                output.push(Action::ReportRenewal {
+                    latency: Some(output.now.saturating_since(sent)),
+                    lateness: Duration::ZERO,
+                    failure: answer.as_ref().err().cloned(),
+                });
                 match answer {
+                    // A pause may have been suspected meanwhile.
                     Ok(_) => {
-                        let lease = Leased { is_unproven: false, ..lease };
-                        self.grant_planned(lease, plan, output);
+                        let (good_sent, given_up) = (sent, output.now);
+                        let lease = Leased { good_sent, given_up, may_be_broken: false, ..lease };
+                        self.token_stored(lease, plan, output);
                     }
                     // Nobody was granted anything: it goes back at once, and is acquired again.
                     Err(Failure::Broken) => self.release_ungranted(lease, plan, output),
@@ -37,7 +74,9 @@ impl Hold {
                     Err(Failure::Changed) => {
                         self.send_work(lease, Work::Read { planned: Some(plan) }, output);
                     }
-                    Err(failure) => self.work_failed(lease, Work::Prove { plan }, failure, output),
+                    Err(failure) => {
+                        self.work_failed(lease, Work::Prove { plan, sent }, failure, output);
+                    }
                 }
             }
             other @ (Attempt::Acquire { .. }

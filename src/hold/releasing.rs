@@ -60,16 +60,16 @@ pub(super) enum Step {
 
 impl Releasing {
     /// The way back of a lease under which nothing was granted.
-    pub(super) fn unused(lease_id: LeaseId, lease_duration: Duration, sent: Instant) -> Self {
+    pub(super) fn unused(lease_id: LeaseId, lease_duration: Duration, given_up: Instant) -> Self {
         Self {
             lease_id,
             hold: None,
             lease_duration,
-            over_at: over_at(sent, lease_duration),
+            over_at: over_at(given_up, lease_duration),
             not_before: None,
             step: Step::Release,
-            flight: Flight::Waiting { at: sent },
-            asked_at: sent,
+            flight: Flight::Waiting { at: given_up },
+            asked_at: given_up,
             uncertain: false,
             only: None,
         }
@@ -78,8 +78,7 @@ impl Releasing {
     /// The way back of a hold's lease.
     pub(super) fn held(held: &Held, released: Released, not_before: Option<Instant>) -> Self {
         let lease_duration = held.renewal.lease_duration();
-        let sent = held.renewal.last_sent();
-        let unused = Self::unused(held.lease_id, lease_duration, sent);
+        let unused = Self::unused(held.lease_id, lease_duration, held.renewal.given_up());
         // A renewal that was sent elsewhere, or here, before a resume wrote the record may have come until then (S16).
         let settled = held.settled_at.map(|at| at + margin(lease_duration));
         let over_at = unused.over_at.max(settled.unwrap_or(unused.over_at));
@@ -90,6 +89,11 @@ impl Releasing {
     pub(super) fn running_out(self) -> Self {
         let flight = Flight::Waiting { at: self.over_at };
         Self { step: Step::RunOut, flight, ..self }
+    }
+
+    /// A request that may have renewed the lease was answered, or given up, only now: later than was to be expected (S13).
+    pub(super) fn lasts_from(&mut self, now: Instant) {
+        self.over_at = self.over_at.max(over_at(now, self.lease_duration));
     }
 
     /// A release is sent: whether it is the only one.

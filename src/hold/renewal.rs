@@ -14,8 +14,8 @@ pub(super) struct Renewal {
     lease_duration: Duration,
     /// When the last request was sent that is known to have succeeded.
     good_sent: Instant,
-    /// When the last request was sent that may have been done.
-    last_sent: Instant,
+    /// When the last request that may have been done was answered, or will have been given up: nothing of it arrives later (S13).
+    given_up: Instant,
     due: Instant,
     /// Tries without an answer, oldest first. One that is cut off stays: its answer may yet come, and counts
     /// from its own send (S2).
@@ -24,21 +24,8 @@ pub(super) struct Renewal {
     /// Why the last try failed, if it did.
     cause: Option<Box<StoreFailure>>,
     at_risk: bool,
-    suspicion: Suspicion,
-}
-
-/// Whether a pause is suspected that the clock did not count (S3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Suspicion {
-    None,
-    /// Since then; a renewal sent after it decides.
-    Raised {
-        at: Instant,
-    },
-    /// Such a renewal was not answered in its time.
-    Unanswered {
-        at: Instant,
-    },
+    /// Since when a pause is suspected that the clock did not count: a renewal that is sent after that decides (S3).
+    suspected_at: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,24 +45,24 @@ pub(super) struct Answered {
 }
 
 impl Renewal {
-    /// For a lease that was granted to a request sent at `sent`: the first renewal comes D/3 later, ± 10 %.
-    pub(super) fn new(lease_duration: Duration, sent: Instant, jitter: &mut Jitter) -> Self {
+    /// For a lease that was granted to a request sent at `good_sent`, the last one of which was `answered`: the first renewal comes
+    /// D/3 after it was sent, ± 10 %.
+    pub(super) fn new(
+        lease_duration: Duration,
+        (good_sent, answered): (Instant, Instant),
+        jitter: &mut Jitter,
+    ) -> Self {
         Self {
             lease_duration,
-            good_sent: sent,
-            last_sent: sent,
-            due: sent + jitter.around(lease_duration / 3, 10),
+            good_sent,
+            given_up: answered,
+            due: good_sent + jitter.around(lease_duration / 3, 10),
             tries: Vec::new(),
             failures: 0,
             cause: None,
             at_risk: false,
-            suspicion: Suspicion::None,
+            suspected_at: None,
         }
-    }
-
-    /// The same, where a renewal was sent since under which nothing was granted yet: it may last for D from there (S13, S33).
-    pub(super) fn last_sent_at(self, at: Instant) -> Self {
-        Self { last_sent: self.last_sent.max(at), ..self }
     }
 
     /// The end of the validity that the store has granted (S2).
@@ -87,8 +74,9 @@ impl Renewal {
         self.lease_duration
     }
 
-    pub(super) const fn last_sent(&self) -> Instant {
-        self.last_sent
+    /// When the last request that may have been done was answered, or will have been given up.
+    pub(super) const fn given_up(&self) -> Instant {
+        self.given_up
     }
 
     pub(super) const fn is_at_risk(&self) -> bool {
@@ -112,7 +100,7 @@ impl Renewal {
         }
         let spread = jitter.between(Duration::ZERO, self.lease_duration / 30);
         self.due = self.due.min(now + spread);
-        self.suspicion = Suspicion::Raised { at: now };
+        self.suspected_at = Some(now);
     }
 
     /// The earliest moment at which something is to be done, the end of the validity aside. While it is `held_up`, no
@@ -161,13 +149,15 @@ impl Renewal {
         let lateness = now.saturating_since(self.due);
         self.tries.reserve_exact(1);
         self.tries.push(Try { request, sent: now, lateness, cut_off: false });
-        self.last_sent = now;
+        self.given_up = now + cut_off(self.lease_duration);
     }
 
     /// Takes the try that `request` was; none if it is not of this lease, or was answered before.
-    pub(super) fn answered(&mut self, request: Request) -> Option<Answered> {
+    pub(super) fn answered(&mut self, request: Request, now: Instant) -> Option<Answered> {
         let index = self.tries.iter().position(|one| one.request == request)?;
         let one = self.tries.remove(index);
+        let others = self.tries.iter().map(|other| other.sent + cut_off(self.lease_duration));
+        self.given_up = others.fold(now, Instant::max);
         Some(Answered { sent: one.sent, lateness: one.lateness, cut_off: one.cut_off })
     }
 
@@ -175,12 +165,8 @@ impl Renewal {
     pub(super) fn succeeded(&mut self, sent: Instant) -> bool {
         // S2: an older request's answer, come late, shortens nothing.
         self.good_sent = self.good_sent.max(sent);
-        let decided = match self.suspicion {
-            Suspicion::None => true,
-            Suspicion::Raised { at } | Suspicion::Unanswered { at } => sent >= at,
-        };
-        if decided {
-            self.suspicion = Suspicion::None;
+        if self.suspected_at.is_none_or(|at| sent >= at) {
+            self.suspected_at = None;
             self.due = self.good_sent + self.lease_duration / 3;
         }
         self.tries.retain(|one| one.sent > sent);
@@ -207,8 +193,7 @@ impl Renewal {
 
     /// Whether the holder is to be warned now, and of what (S9).
     pub(super) fn warn(&mut self, now: Instant) -> Option<(StoreFailureKind, String)> {
-        let suspected = matches!(self.suspicion, Suspicion::Unanswered { .. });
-        if self.at_risk || (now < self.at_risk_from() && !suspected) {
+        if self.at_risk || now < self.at_risk_from() {
             return None;
         }
         self.at_risk = true;
@@ -219,18 +204,17 @@ impl Renewal {
         Some(self.cause.as_ref().map_or_else(late, |cause| (cause.kind, cause.message.clone())))
     }
 
-    /// Whether most of the lease has passed since the last good renewal, warned or not.
+    /// Whether the holder is to be warned, or was: most of the lease has passed since the last good renewal, or a suspected pause
+    /// was not decided in time.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.at_risk || now >= self.at_risk_from()
     }
 
-    /// Whether a pause is suspected that no renewal has refuted yet (S3).
-    pub(super) fn is_suspected(&self) -> bool {
-        self.suspicion != Suspicion::None
-    }
-
     fn at_risk_from(&self) -> Instant {
-        self.good_sent + self.lease_duration * 2 / 3
+        let late = self.good_sent + self.lease_duration * 2 / 3;
+        // S3: a renewal is due soon after the suspicion, and has its time.
+        let answer = self.lease_duration / 30 + cut_off(self.lease_duration);
+        self.suspected_at.map_or(late, |at| late.min(at + answer))
     }
 
     fn waiting_try(&self) -> Option<&Try> {
@@ -238,11 +222,6 @@ impl Renewal {
     }
 
     fn note_failure(&mut self, cause: StoreFailure, now: Instant, jitter: &mut Jitter) {
-        if let Suspicion::Raised { at } = self.suspicion
-            && now >= at + cut_off(self.lease_duration)
-        {
-            self.suspicion = Suspicion::Unanswered { at };
-        }
         let retry_after = cause.retry_after;
         self.cause = Some(Box::new(cause));
         let (least, most) = (self.lease_duration / 30, self.lease_duration / 12);

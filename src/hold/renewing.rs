@@ -55,7 +55,7 @@ impl Hold {
         output: &mut Output,
     ) {
         match self.take_state(output.now) {
-            State::Held(mut held) => match held.renewal.answered(request) {
+            State::Held(mut held) => match held.renewal.answered(request, output.now) {
                 Some(answered) => self.renewal_answered(held, answered, answer, output),
                 None => {
                     self.state = State::Held(held);
@@ -191,17 +191,6 @@ impl Hold {
             Some(Ordering::Less) | None => {
                 self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
             }
-        }
-    }
-
-    /// Another clock shows a pause that ours may not have counted: the store's answer decides (S3).
-    pub(super) fn suspect_pause(&mut self, output: &Output) {
-        self.seldom.get_or_insert_default().suspected_at = Some(output.now);
-        let State::Held(held) = &mut self.state else { return };
-        if held.is_renewed() {
-            held.renewal.suspect(output.now, &mut self.jitter);
-        } else if let Some(notice) = &mut held.notice {
-            notice.look_now(output.now);
         }
     }
 }

@@ -87,7 +87,7 @@ impl Hold {
     /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
     pub(super) fn rest_until(&mut self, lease: Leased, free_at: Instant, output: &mut Output) {
         self.tell_taken(output);
-        let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.last_sent);
+        let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.given_up);
         self.release(Releasing { not_before: Some(free_at), ..releasing }, output);
     }
 

@@ -52,7 +52,8 @@ impl Hold {
             resting_until: None,
             proven_until: output.now,
         };
-        let unused = Releasing::unused(resuming.lease_id(), lease_duration, output.now);
+        let given_up = resuming.flight.given_up(output.now);
+        let unused = Releasing::unused(resuming.lease_id(), lease_duration, given_up);
         self.release(Releasing { hold: Some(released), ..unused }.running_out(), output);
     }
 }

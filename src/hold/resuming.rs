@@ -325,6 +325,14 @@ impl Hold {
                 let detail = "the resume took longer than the validity that it renewed".to_owned();
                 self.resume_lost(&resuming, reason, detail, output);
             }
+            // S3: a pause was suspected since the lease was renewed: once more, from the generation that is stored now.
+            Ok(_) if self.is_unproven(renewed) => {
+                if let Step::Write { fields, .. } = &resuming.step {
+                    resuming.resume.generation = Record::from_fields(fields).generation;
+                }
+                resuming.step = Step::Renew { sent: output.now };
+                self.send_resume(resuming, output);
+            }
             Ok(etag) => {
                 let Resuming { caller, mut resume, step, bounds, store_clock, .. } = *resuming;
                 if let Step::Write { fields, .. } = step {

@@ -106,9 +106,4 @@ impl Hold {
             }
         }
     }
-
-    /// When a pause was suspected last (S3).
-    pub(super) fn suspected_at(&self) -> Option<Instant> {
-        self.seldom.as_ref()?.suspected_at
-    }
 }

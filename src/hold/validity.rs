@@ -19,10 +19,10 @@ pub fn valid_until(sent: Instant, lease_duration: Duration) -> Instant {
     sent + lease_duration.saturating_sub(margin(lease_duration))
 }
 
-/// The moment at which a lease that was last asked for at `sent` has certainly run out in the store, on a clock
-/// that is at most 1 % slow, the request having arrived at once.
-pub(super) fn over_at(sent: Instant, lease_duration: Duration) -> Instant {
-    sent + lease_duration + margin(lease_duration)
+/// The moment at which a lease has certainly run out in the store, on a clock that is at most 1 % slow: the last request that may
+/// have acquired or renewed it was answered or given up at `given_up`, and arrives no later (S13).
+pub(super) fn over_at(given_up: Instant, lease_duration: Duration) -> Instant {
+    given_up + lease_duration + margin(lease_duration)
 }
 
 /// How much longer a span lasts on a clock elsewhere that is 1 % slow: a client on another kernel counts by its own

@@ -109,7 +109,10 @@ impl Pool {
     pub fn handle_event(&mut self, permit: Permit, event: Event, now: Instant) -> Vec<Action> {
         let mut output = Output { now, actions: Vec::new() };
         self.compare_stored(&event, &mut output);
-        self.answer_overdue(&mut output);
+        // S3: a suspicion is known before what is due is done.
+        if !matches!(event, Event::PauseSuspected) {
+            self.answer_overdue(&mut output);
+        }
         self.take(permit, event, &mut output);
         self.serve(&mut output);
         self.put_away();

@@ -1,7 +1,7 @@
 //! Signs of a pause that the boot clock did not count (S3): what other clocks show beside it. Pure.
 //!
-//! A sign is a suspicion and not time. It asks for renewals, whose answers decide; one that they refute makes its
-//! source's deviation the normal one, so that a wrong clock costs one round of renewals and not many.
+//! A sign is a suspicion and not time. It asks for renewals, whose answers decide; once it is decided its source's deviation is the
+//! normal one, so that a wrong clock costs one round of renewals and not many.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,11 +12,15 @@ use super::{Instant, UnixMillis};
 const WALL_STEP: i128 = 1_000;
 /// A store's date that runs ahead by more than this over the normal difference is a sign.
 const STORE_LEAD: i128 = 2_000;
-/// How long a refuted difference stays the normal one, and a source that was refuted too often is not heard.
+/// How long a difference stays the normal one, and a source that was refuted too often is not heard.
 const HOUR: Duration = Duration::from_secs(3_600);
+/// Differences within it count as one, the largest, so that few are kept.
+const MINUTE: Duration = Duration::from_secs(60);
+/// The part of its age that is added to the newest difference, however old it is: 200 millionths, more than clocks drift.
+const DRIFT: i128 = 5_000;
 /// Refutations within [`WINDOW`] after which a source is not heard for an hour.
 const REFUTATIONS: usize = 3;
-/// The longest lease.
+/// The longest lease: none from before a suspicion of then is left.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// A clock beside the boot clock.
@@ -44,13 +48,13 @@ impl SignSource {
 pub struct Suspicions {
     /// Wall clock less boot clock in milliseconds, when last looked at.
     wall: Option<i128>,
-    store: StoreDates,
+    dates: StoreDates,
     wall_trust: Trust,
     store_trust: Trust,
     /// Not decided yet, the oldest first.
     open: VecDeque<Open>,
-    /// Raised, and not asked for yet.
-    raised: bool,
+    /// How many were raised so far.
+    raised: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,12 +64,18 @@ struct Open {
     difference: i128,
 }
 
-/// The least that the store's clock is ahead of the boot clock, in milliseconds.
+/// The least that the store's clock was ahead of the boot clock, in milliseconds: the largest difference of each minute of the
+/// last hour that had any, the oldest first, and the newest whatever its age.
 #[derive(Clone, Debug, Default)]
-struct StoreDates {
-    /// The normal difference where none was refuted lately: the first that was seen, or the latest after an hour.
-    first: Option<i128>,
-    refuted: VecDeque<(Instant, i128)>,
+struct StoreDates(VecDeque<Largest>);
+
+/// The largest difference of a minute.
+#[derive(Clone, Copy, Debug)]
+struct Largest {
+    difference: i128,
+    /// When the first and the last of them were seen.
+    since: Instant,
+    at: Instant,
 }
 
 /// Whether a source is heard.
@@ -87,20 +97,24 @@ impl Suspicions {
 
     /// Takes in the date of a store's answer that came at `now`. It is cut to the second.
     pub fn observe_store_date(&mut self, now: Instant, date: UnixMillis) {
+        self.end_overdue(now);
         // The store read its clock before the answer came, and cut up to a second off: it is ahead by this at least.
         let difference = i128::from(date.seconds()) * 1_000 - millis(now);
+        let leads = |than: i128| difference > than.saturating_add(STORE_LEAD);
+        if !self.dates.normal(now).is_some_and(leads) || !self.store_trust.is_heard(now) {
+            return self.dates.note(now, difference);
+        }
         // What a front end has shown is not news before it is decided.
-        let shown = self.open.iter().filter(|open| open.source == SignSource::StoreDate);
-        let shown = shown.map(|open| open.difference).fold(i128::MIN, i128::max);
-        let normal = self.store.normal(difference, now).max(shown);
-        if difference > normal.saturating_add(STORE_LEAD) && self.store_trust.is_heard(now) {
+        let mut shown = self.open.iter().filter(|open| open.source == SignSource::StoreDate);
+        if shown.all(|open| leads(open.difference)) {
             self.raise(Open { source: SignSource::StoreDate, since: now, difference });
         }
     }
 
-    /// Whether a suspicion was raised since this was last asked.
-    pub const fn take_raised(&mut self) -> bool {
-        std::mem::replace(&mut self.raised, false)
+    /// How many pauses have come under suspicion so far.
+    #[must_use]
+    pub const fn raised(&self) -> u64 {
+        self.raised
     }
 
     /// A renewal that was sent at `sent` has succeeded: the suspicions from before are refuted. The source, if it is not
@@ -111,27 +125,27 @@ impl Suspicions {
             self.open.pop_front();
             let trust = match open.source {
                 SignSource::WallClock => &mut self.wall_trust,
-                SignSource::StoreDate => {
-                    self.store.refuted.push_back((now, open.difference));
-                    &mut self.store_trust
-                }
+                SignSource::StoreDate => &mut self.store_trust,
             };
             if trust.refute(now) {
                 muted = Some(open.source);
             }
+            self.ended(open, now);
         }
         muted
     }
 
     /// A lease was found to be lost: the suspicions, if there are any, were right.
-    pub fn confirm(&mut self) {
-        self.open.clear();
+    pub fn confirm(&mut self, now: Instant) {
+        for open in std::mem::take(&mut self.open) {
+            self.ended(open, now);
+        }
     }
 
     /// A pause may follow on another before the first is decided, and a renewal that was sent between the two says nothing
     /// of the second: each is asked about. No more are kept than the refutations that silence a source.
     fn raise(&mut self, sign: Open) {
-        self.open.retain(|open| sign.since.saturating_since(open.since) < WINDOW);
+        self.end_overdue(sign.since);
         let mut same = self.open.iter().enumerate().filter(|(_, open)| open.source == sign.source);
         let oldest =
             same.next().map(|(place, _)| place).filter(|_| same.count() + 1 >= REFUTATIONS);
@@ -139,20 +153,49 @@ impl Suspicions {
             self.open.remove(oldest);
         }
         self.open.push_back(sign);
-        self.raised = true;
+        self.raised += 1;
+    }
+
+    /// Where nobody holds, nothing is decided. After the longest lease it does not matter any more, and must neither be
+    /// suspected again and again nor hide what comes.
+    fn end_overdue(&mut self, now: Instant) {
+        let is_over = |open: &Open| now.saturating_since(open.since) >= WINDOW;
+        while let Some(open) = self.open.front().copied().filter(is_over) {
+            self.open.pop_front();
+            self.ended(open, now);
+        }
+    }
+
+    /// A suspicion is over, right or wrong: what its source shows is the normal from now on.
+    fn ended(&mut self, open: Open, now: Instant) {
+        if open.source == SignSource::StoreDate {
+            self.dates.note(now, open.difference);
+        }
     }
 }
 
 impl StoreDates {
-    /// The largest difference that was refuted in the last hour; else the first that was seen.
-    fn normal(&mut self, difference: i128, now: Instant) -> i128 {
-        let before = self.refuted.len();
-        self.refuted.retain(|(at, _)| now.saturating_since(*at) < HOUR);
-        if before > 0 && self.refuted.is_empty() {
-            self.first = Some(difference);
+    /// The largest difference of the last hour. Clocks drift, so an older one says little, and a fast boot clock would hide a
+    /// later pause behind it; but without any the first answer after an idle hour would make itself the normal.
+    fn normal(&mut self, now: Instant) -> Option<i128> {
+        let newest = *self.0.back()?;
+        let is_old = |one: &Largest| now.saturating_since(one.at) >= HOUR;
+        while self.0.len() > 1 && self.0.front().is_some_and(is_old) {
+            self.0.pop_front();
         }
-        let first = *self.first.get_or_insert(difference);
-        self.refuted.iter().map(|(_, difference)| *difference).fold(first, i128::max)
+        let age = i128::try_from(now.saturating_since(newest.at).as_millis()).unwrap_or(i128::MAX);
+        let newest = newest.difference.saturating_add(age / DRIFT);
+        Some(self.0.iter().map(|one| one.difference).fold(newest, i128::max))
+    }
+
+    fn note(&mut self, now: Instant, difference: i128) {
+        match self.0.back_mut().filter(|newest| now < newest.since + MINUTE) {
+            Some(newest) => {
+                newest.at = newest.at.max(now);
+                newest.difference = newest.difference.max(difference);
+            }
+            None => self.0.push_back(Largest { difference, since: now, at: now }),
+        }
     }
 }
 
@@ -180,6 +223,8 @@ fn millis(at: Instant) -> i128 {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::{Deref, DerefMut};
+
     use super::*;
 
     const WALL: u64 = 1_800_000_000_000;
@@ -192,8 +237,36 @@ mod tests {
         UnixMillis(WALL + seconds * 1_000)
     }
 
-    fn started() -> Suspicions {
-        let mut signs = Suspicions::default();
+    /// What a driver looks at, and how much of it it has seen.
+    #[derive(Clone, Debug, Default)]
+    struct Signs {
+        all: Suspicions,
+        seen: u64,
+    }
+
+    impl Deref for Signs {
+        type Target = Suspicions;
+
+        fn deref(&self) -> &Suspicions {
+            &self.all
+        }
+    }
+
+    impl DerefMut for Signs {
+        fn deref_mut(&mut self) -> &mut Suspicions {
+            &mut self.all
+        }
+    }
+
+    impl Signs {
+        fn take_raised(&mut self) -> bool {
+            let raised = self.all.raised();
+            std::mem::replace(&mut self.seen, raised) < raised
+        }
+    }
+
+    fn started() -> Signs {
+        let mut signs = Signs::default();
         signs.observe_wall(at(100), wall(100));
         signs.observe_store_date(at(100), wall(100));
         assert!(!signs.take_raised());
@@ -294,8 +367,12 @@ mod tests {
         let mut signs = started();
         signs.observe_store_date(at(102), wall(132));
         assert!(signs.take_raised());
-        signs.confirm();
+        signs.confirm(at(103));
         assert!(signs.open.is_empty());
+        signs.observe_store_date(at(104), wall(134));
+        assert!(!signs.take_raised(), "it is known, and not asked about again");
+        signs.observe_store_date(at(105), wall(140));
+        assert!(signs.take_raised(), "a pause more");
     }
 
     #[test]
@@ -315,5 +392,117 @@ mod tests {
         signs.observe_wall(at(3_800), wall(3_800));
         signs.observe_wall(at(3_801), wall(7_401));
         assert!(signs.take_raised(), "after an hour it is heard again");
+    }
+
+    /// A store's date beside a boot clock that is `ppm` millionths fast, and one front end of four that is 3 s ahead, or none.
+    #[derive(Clone, Copy, Debug)]
+    struct Drift {
+        ppm: i64,
+        front_ends: bool,
+        /// Seconds between two answers.
+        every: u64,
+        /// Whether a renewal decides what is suspected.
+        decides: bool,
+    }
+
+    impl Drift {
+        fn observe(self, signs: &mut Signs, boot_millis: u64, paused: u64) -> bool {
+            let lost = i64::try_from(boot_millis).unwrap() * self.ppm / 1_000_000;
+            let ahead = if self.front_ends && (boot_millis / 7_013) % 4 == 0 { 3_000 } else { 0 };
+            let date = (WALL + boot_millis + ahead + paused * 1_000).saturating_add_signed(-lost);
+            let now = Instant::from_boot(Duration::from_millis(boot_millis));
+            signs.observe_store_date(now, UnixMillis(date));
+            let raised = signs.take_raised();
+            if raised && self.decides {
+                signs.refute(now, now);
+            }
+            raised
+        }
+
+        /// Lets days pass; how often something was suspected in each.
+        fn pass(self, signs: &mut Signs, days: u64) -> Vec<u32> {
+            let mut rounds = vec![0; usize::try_from(days).unwrap()];
+            // Answers come at any part of a second, and at night there are none for some hours.
+            let awake = |second: &u64| second % 86_400 < 72_000;
+            for second in (100..days * 86_400).step_by(usize::try_from(self.every).unwrap()) {
+                if awake(&second) && self.observe(signs, second * 1_000 + second * 37 % 1_000, 0) {
+                    rounds[usize::try_from(second / 86_400).unwrap()] += 1;
+                }
+            }
+            rounds
+        }
+    }
+
+    fn drifts() -> impl Iterator<Item = Drift> {
+        [-50, -20, 0, 20, 50].into_iter().flat_map(|ppm| {
+            [20, 600, 3_600].into_iter().flat_map(move |every| {
+                [false, true].into_iter().flat_map(move |front_ends| {
+                    let drift = move |decides| Drift { ppm, front_ends, every, decides };
+                    [drift(true), drift(false)]
+                })
+            })
+        })
+    }
+
+    #[test]
+    fn s3_clocks_that_drift_for_weeks_cost_few_rounds_and_hide_no_pause() {
+        for drift in drifts() {
+            let mut signs = Signs::default();
+            let rounds = drift.pass(&mut signs, 28);
+            // Which front end answers after an idle hour is chance.
+            let most = if drift.front_ends && drift.every > 20 { 12 } else { 1 };
+            assert!(rounds.iter().all(|a_day| *a_day <= most), "{drift:?}: {rounds:?}");
+            assert!(signs.all.dates.0.len() <= 61, "{drift:?}: a minute each");
+            assert!(signs.all.open.len() <= REFUTATIONS, "{drift:?}");
+            let end = 28 * 86_400_000;
+            for pause in [5, 20, 45] {
+                let mut moved = signs.clone();
+                // A lease is renewed now and then, and each front end answers sooner or later.
+                let before: Vec<_> = (0..60).map(|n| end - 1_213_131 + n * 20_011).collect();
+                for millis in &before {
+                    drift.observe(&mut moved, *millis, 0);
+                }
+                let mut after = (0..20).map(|n| end + n * 20_011);
+                let seen = after.any(|millis| drift.observe(&mut moved, millis, pause));
+                assert!(seen, "{drift:?}: a pause of {pause} s");
+            }
+        }
+    }
+
+    #[test]
+    fn s3_the_first_answer_after_an_idle_time_does_not_make_itself_normal() {
+        for (hours, pause) in [(1, 5), (2, 5), (12, 20), (48, 45)] {
+            let mut signs = started();
+            signs.observe_store_date(at(3_000), wall(3_000));
+            let later = 3_000 + hours * 3_600;
+            let mut idle = signs.clone();
+            idle.observe_store_date(at(later), wall(later));
+            assert!(!idle.take_raised(), "nothing has happened in {hours} h");
+            signs.observe_store_date(at(later), wall(later + pause));
+            assert!(signs.take_raised(), "{pause} s after {hours} h");
+        }
+    }
+
+    /// A sidecar that only waits renews nothing: nothing there decides what the store's date shows.
+    #[test]
+    fn s3_a_date_that_nothing_decides_is_suspected_once_and_hides_nothing_after_an_hour() {
+        let mut signs = started();
+        let mut rounds = 0;
+        for second in 101..10_000 {
+            signs.observe_store_date(at(second), wall(second + 70));
+            rounds += u32::from(signs.take_raised());
+        }
+        assert_eq!(rounds, 1);
+        signs.observe_store_date(at(10_000), wall(10_000 + 90));
+        assert!(signs.take_raised(), "a pause more");
+        // One date is far off, and is forgotten.
+        let mut signs = started();
+        signs.observe_store_date(at(101), wall(100_000));
+        assert!(signs.take_raised());
+        for second in 102..3_900 {
+            signs.observe_store_date(at(second), wall(second));
+        }
+        signs.observe_store_date(at(3_900), wall(3_905));
+        assert!(signs.take_raised(), "hidden by a date of an hour ago");
     }
 }

@@ -10,6 +10,7 @@ use leasehold::time::Instant;
 use crate::counters::Counters;
 use crate::hand_over::HandOvers;
 use crate::idle::Idle;
+use crate::moved::Moved;
 use crate::notices::Notices;
 use crate::places::Places;
 use crate::plan::Mode;
@@ -50,6 +51,8 @@ pub(crate) struct Checks {
     granted: BTreeSet<(usize, LeaseId)>,
     /// The leases that an operator ended at once: until that is noticed, two may believe (S17).
     pub(crate) broken: BTreeSet<LeaseId>,
+    /// The leases of sidecars that stood still.
+    pub(crate) moved: Moved,
     tokens: BTreeSet<u64>,
     pub(crate) truth: Truth,
     pub(crate) promises: Promises,
@@ -85,6 +88,7 @@ impl Checks {
             places: Places::new(sidecars),
             granted: BTreeSet::new(),
             broken: BTreeSet::new(),
+            moved: Moved::default(),
             tokens: BTreeSet::new(),
             truth: Truth::default(),
             promises: Promises::default(),
@@ -203,11 +207,21 @@ impl Checks {
         self.polls[sidecar].reasons += u32::from(!answered);
     }
 
-    /// S3: no clock of this sidecar has counted a pause: what was promised under its leases is outside S1.
-    pub(crate) fn excuse(&mut self, sidecar: usize) {
-        let leases = self.proposed.iter().chain(&self.granted);
-        let own = leases.filter(|(at, _)| *at == sidecar).map(|(_, lease)| *lease);
-        self.broken.extend(own);
+    /// S3: no clock of this sidecar has counted a pause: what was promised under its leases and these is outside S1.
+    pub(crate) fn excuse(&mut self, sidecar: usize, mut leases: Vec<LeaseId>) {
+        let own = self.proposed.iter().chain(&self.granted);
+        leases.extend(own.filter(|(at, _)| *at == sidecar).map(|(_, lease)| *lease));
+        self.moved.stood_still(sidecar, leases);
+    }
+
+    /// Whether this lease was ended at once, or may have run out for its sidecar's clock (S3, S17).
+    pub(crate) fn may_have_ended(&self, lease: LeaseId) -> bool {
+        self.broken.contains(&lease) || self.moved.may_have_ended(lease)
+    }
+
+    /// The same, and nothing was known of it when this was granted.
+    pub(crate) fn excuses(&self, lease: LeaseId, token: u64) -> bool {
+        self.broken.contains(&lease) || self.moved.excuses(lease, token)
     }
 
     /// All is told that came of an event: of the arrival of this caller, if it was one.
@@ -264,7 +278,8 @@ impl Checks {
             }
             _ => false,
         };
-        let is_excused = |lease| outdated || self.broken.contains(&lease);
+        let (broken, moved) = (&self.broken, &self.moved);
+        let is_excused = |lease| outdated || broken.contains(&lease) || moved.may_have_ended(lease);
         let judged = self.counters.told(sidecar, action, is_excused);
         self.judge(judged);
         if let Action::TellGranted { grant, .. } = action
@@ -276,6 +291,7 @@ impl Checks {
         let (caller, next) = match action {
             Action::TellGranted { caller, grant } => {
                 self.granted.insert((sidecar, grant.lease_id));
+                self.moved.granted(grant.lease_id, grant.token.value());
                 if !grant.resumed {
                     let judged = self.places.served(sidecar, *caller);
                     self.judge(judged);
@@ -320,7 +336,7 @@ impl Checks {
 
     /// Whether a caller's lease may have run out for its sidecar's clock, or was ended at once (S3, S17).
     fn is_excused(&self, caller: CallerId) -> bool {
-        self.truth.leases.get(&caller).is_some_and(|lease| self.broken.contains(lease))
+        self.truth.leases.get(&caller).is_some_and(|lease| self.may_have_ended(*lease))
     }
 
     /// What is told must be so (S3, S8, S13).
@@ -349,7 +365,7 @@ impl Checks {
     /// are refused then; but no token is given twice.
     fn check_token(&mut self, token: u64, lease_id: LeaseId) {
         let highest = self.tokens.last().copied().unwrap_or_default();
-        let late = token < highest && self.broken.contains(&lease_id);
+        let late = token < highest && self.excuses(lease_id, token);
         if !self.tokens.insert(token) || token <= highest && !late {
             self.fail(format!("S5: token {token} is granted after {highest}"));
         }

@@ -120,6 +120,7 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "! WallSwings",
     "clocks not heard",
     "pauses suspected",
+    "pauses shown",
     "told: extended",
     "repeated: after a cut",
     "repeated: twice at once",

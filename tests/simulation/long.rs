@@ -173,7 +173,7 @@ pub(crate) fn moved_machine(seed: u64, bug: Option<Bug>) -> Result<Duration, Str
     world.run_for(Duration::from_secs(1))?;
     let next = world.looper(1, DAY, Loop { holds: DAY, away: None });
     let pause = Duration::from_secs(90);
-    world.move_machine(0, pause);
+    world.move_machine(0, pause, false);
     world.run_for(pause)?;
     if world.clients[next].first_granted.is_none() {
         return Err("S12: nobody else is granted though the lease has run out".to_owned());
@@ -198,6 +198,75 @@ pub(crate) fn moved_machine(seed: u64, bug: Option<Bug>) -> Result<Duration, Str
     Ok(overlap)
 }
 
+/// What a sidecar is told first after its machine stood still.
+#[derive(Clone, Copy, Debug)]
+enum First {
+    Release,
+    Cancel,
+    Silence,
+    Caller,
+    Time,
+    /// The answer to what was under way; the pause begins so long after the caller came.
+    Answer(Duration),
+}
+
+/// A machine stands still for longer than a lease lasts, and its wall clock is set right before it goes on: whatever its sidecar is
+/// told first, nobody there is granted anything while another has the lock (S1, S3, S5).
+fn first_after(seed: u64, first: First, bug: Option<Bug>) -> Result<(), String> {
+    let mut world = World::calm(seed, 2, bug);
+    let second = Duration::from_secs(1);
+    // The lock exists.
+    world.looper(1, Duration::ZERO, Loop { holds: second, away: None });
+    world.run_for(3 * second)?;
+    let here = world.looper(0, DAY, Loop { holds: DAY, away: None });
+    match first {
+        First::Answer(after) => world.run_for(after)?,
+        First::Release | First::Cancel | First::Silence | First::Caller | First::Time => {
+            world.run_for(second)?;
+            world.looper(0, DAY, Loop { holds: DAY, away: None });
+            world.run_for(second)?;
+        }
+    }
+    let next = world.looper(1, DAY, Loop { holds: DAY, away: None });
+    let pause = Duration::from_secs(90);
+    world.move_machine(0, pause, true);
+    let client = &world.clients[here];
+    let (caller, generation) = (client.caller, client.generation);
+    let event = match first {
+        First::Release => Some(Event::ReleaseAsked { caller, generation, keep: None }),
+        First::Cancel => Some(Event::CallerLeft { caller }),
+        First::Silence => Some(Event::HolderDisconnected { caller }),
+        First::Caller => {
+            let terms = std::sync::Arc::new(plain_terms(LEASE, DAY));
+            Some(Event::CallerArrived { caller: leasehold::hold::CallerId(1 << 40), terms })
+        }
+        First::Time => Some(Event::TimePassed),
+        First::Answer(_) => None,
+    };
+    let life = world.sidecars[0].life;
+    let release = Event::ReleaseAsked { caller, generation, keep: None };
+    for event in event.into_iter().chain(Some(release).filter(|_| generation.is_some())) {
+        let incoming = crate::due::Incoming::Event(event);
+        world.after(second, Delivery::ToSidecar { sidecar: 0, life, incoming });
+    }
+    world.run_for(pause)?;
+    if world.clients[next].first_granted.is_none() {
+        return Err("S12: nobody else is granted though the lease has run out".to_owned());
+    }
+    world.run_for(pause)?;
+    Ok(())
+}
+
+/// [`first_after`], with each of them in turn.
+pub(crate) fn each_first_after(seed: u64, bug: Option<Bug>) -> Result<(), String> {
+    let told = [First::Release, First::Cancel, First::Silence, First::Caller, First::Time];
+    let answers = (0..60).map(|millis| First::Answer(Duration::from_millis(millis)));
+    let mut all = told.into_iter().chain(answers);
+    all.try_for_each(|first| {
+        first_after(seed, first, bug).map_err(|what| format!("{what}, after {first:?}"))
+    })
+}
+
 /// What the long schedules say of a planted bug.
 pub(crate) fn find(bug: Bug) -> Option<String> {
     let (holds, away) = (Duration::from_secs(1), Duration::from_millis(2));
@@ -207,6 +276,7 @@ pub(crate) fn find(bug: Bug) -> Option<String> {
         let ahead = || tokens_keep_up(seed, Some(bug)).err();
         let moved = || moved_machine(seed, Some(bug)).err();
         let late = || crate::ghosts::find(seed, bug);
-        starves.or_else(late).or_else(moved).or_else(costs).or_else(ahead)
+        let first = || each_first_after(seed, Some(bug)).err();
+        starves.or_else(late).or_else(moved).or_else(first).or_else(costs).or_else(ahead)
     })
 }

@@ -30,6 +30,8 @@ pub(crate) struct Machine {
     /// Who was granted the lock last, and the generation.
     own: Option<(CallerId, u64)>,
     looks: u64,
+    /// It was told of a pause that is suspected.
+    suspects: bool,
     /// The lease under which the lock was granted last.
     lease: Option<LeaseId>,
     /// The lease id that the hold was supplied with last.
@@ -56,6 +58,7 @@ impl Machine {
             resumed: BTreeSet::new(),
             own: None,
             looks: 0,
+            suspects: false,
             lease: None,
             spare: None,
             calls: BTreeMap::new(),
@@ -114,6 +117,20 @@ impl Machine {
                 if self.arrivals.is_multiple_of(3) { Event::TimePassed } else { event }
             }
             (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::TimePassed,
+            (Bug::GrantsUnproven, Event::PauseSuspected) => {
+                self.suspects = true;
+                Event::PauseSuspected
+            }
+            // It is told of the pause only once its holder has released.
+            (Bug::HandsOnUnproven, Event::PauseSuspected) if self.hold.holding().is_some() => {
+                self.suspects = true;
+                Event::TimePassed
+            }
+            (Bug::HandsOnUnproven, event @ Event::ReleaseAsked { .. }) => event,
+            (Bug::HandsOnUnproven, event) if std::mem::take(&mut self.suspects) => {
+                told.extend(self.hold.handle_event(Event::PauseSuspected, now));
+                event
+            }
             (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken { ends_now: true },
             (Bug::CancelEndsResumed, Event::CallerLeft { caller })
                 if self.resumed.contains(&caller) =>
@@ -280,6 +297,13 @@ impl Machine {
                 *valid_until = *valid_until + self.shift;
             }
             (Bug::AssumesRenewed, Action::SendRenew { request, .. }) => {
+                let answer = Ok(UnixMillis(1_800_000_000_000));
+                return Behind::Event(Event::RenewAnswered { request: *request, answer });
+            }
+            // The renewal before a grant is taken to be good.
+            (Bug::GrantsUnproven, Action::SendRenew { request, .. })
+                if self.suspects && self.hold.state() == "storing" =>
+            {
                 let answer = Ok(UnixMillis(1_800_000_000_000));
                 return Behind::Event(Event::RenewAnswered { request: *request, answer });
             }

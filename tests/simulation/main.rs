@@ -15,8 +15,8 @@
 //! | who has the answer to a repeated call (`repeats.rs`) | `coordinator::repeats` | its own tests, `tests/world` |
 //! | clocks are numbers | CLOCK_BOOTTIME and what sets the wall clock | `tests/faults` |
 //!
-//! A pause that no clock counted is outside S1 for the leases of before it; that it is found, and ends the validity, is
-//! a schedule of its own (`long.rs`).
+//! A pause that no clock counted is outside S1 for what was granted before another clock shows it; what is granted after that, to
+//! whatever event, is not. That it is found, and ends the validity, is a schedule of its own (`long.rs`).
 //!
 //! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_TEST_SIMULATION_SCHEDULES=N` says how many the test runs.
 //! - `LEASEHOLD_TEST_SIMULATION_SEED=N` replays one and prints its timeline; with `LEASEHOLD_TEST_SIMULATION_ONLY=…`, with these
@@ -49,6 +49,7 @@ mod kept;
 mod ledger;
 mod long;
 mod machine;
+mod moved;
 mod moving;
 mod network;
 mod notices;
@@ -281,6 +282,13 @@ fn s10_s16_s17_what_comes_late_of_a_former_holder_ends_no_hold_that_has_lasted()
             ghosts::late_break(seed, late, None).unwrap();
             println!("{late:?} after the hand-off: both believed for {both:?}");
         }
+    }
+}
+
+#[test]
+fn s1_s3_whatever_a_sidecar_is_told_first_after_a_pause_that_shows_grants_nothing() {
+    for seed in 0..LONG {
+        long::each_first_after(seed, None).unwrap();
     }
 }
 

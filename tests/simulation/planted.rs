@@ -41,6 +41,12 @@ pub(crate) enum Bug {
     SuspicionIsLoss,
     /// A suspicion is not acted on (S3).
     SuspicionIgnored,
+    /// The clocks are looked at after the event, and not before (S3).
+    LooksAfterwards,
+    /// A lease is granted that was sent for before a suspicion (S3).
+    GrantsUnproven,
+    /// A lease is handed on that was renewed before a suspicion (S3).
+    HandsOnUnproven,
     /// A call is taken for one of the generation that is had here, whatever it carries (S16).
     IgnoresGeneration,
     /// The generation is not written with the record (S16).
@@ -135,7 +141,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 60] = [
+    pub(crate) const ALL: [Self; 63] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -155,6 +161,9 @@ impl Bug {
         Self::AddsWallSteps,
         Self::SuspicionIsLoss,
         Self::SuspicionIgnored,
+        Self::LooksAfterwards,
+        Self::GrantsUnproven,
+        Self::HandsOnUnproven,
         Self::IgnoresGeneration,
         Self::GenerationNotStored,
         Self::RenewsWithoutMatch,

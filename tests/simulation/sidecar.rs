@@ -20,8 +20,11 @@ pub(crate) struct Sidecar {
     /// What a bug has added to its clock.
     pub(crate) gained: Duration,
     wall: Option<i128>,
-    /// What the product makes of the clocks beside its own (S3).
+    /// What the product makes of the clocks beside its own, and how much of that its machine was told (S3).
     suspicions: Suspicions,
+    told: u64,
+    /// It stood still, and no clock of it has shown that yet.
+    stood_still: bool,
     /// Grows with each restart: answers to a former one are lost.
     pub(crate) life: u32,
     pub(crate) paused_until: Duration,
@@ -47,6 +50,8 @@ impl Sidecar {
             gained: Duration::ZERO,
             wall: None,
             suspicions: Suspicions::default(),
+            told: 0,
+            stood_still: false,
             life: 0,
             paused_until: Duration::ZERO,
             ends: false,
@@ -77,7 +82,21 @@ impl World {
         self.read_clock(index) + self.sidecars[index].gained
     }
 
-    /// The sidecar looks at the clocks beside its own, as it does after each wait (S3).
+    /// Whether a clock of the sidecar shows at this look that it stood still: what it grants from now on is judged (S1, S5).
+    pub(crate) fn note_sign(&mut self, index: usize) {
+        let sidecar = &self.sidecars[index];
+        if sidecar.stood_still {
+            let mut suspicions = sidecar.suspicions.clone();
+            suspicions.observe_wall(self.read_clock(index), self.clocks[index].wall(self.now));
+            if suspicions.raised() > sidecar.told {
+                self.sidecars[index].stood_still = false;
+                self.checks.moved.shows(index);
+                self.story.shown += 1;
+            }
+        }
+    }
+
+    /// The sidecar looks at the clocks beside its own, as it does before each event (S3).
     pub(crate) fn look_for_pauses(&mut self, index: usize) {
         let (boot, wall) = (self.read_clock(index), self.clocks[index].wall(self.now));
         if self.bug == Some(Bug::AddsWallSteps) {
@@ -85,8 +104,9 @@ impl World {
         }
         let suspicions = &mut self.sidecars[index].suspicions;
         suspicions.observe_wall(boot, wall);
-        if suspicions.take_raised() {
-            self.feed(index, Event::PauseSuspected);
+        let raised = suspicions.raised();
+        if std::mem::replace(&mut self.sidecars[index].told, raised) < raised {
+            self.handle(index, Event::PauseSuspected);
         }
     }
 
@@ -106,7 +126,7 @@ impl World {
                 let source = suspicions.refute(now.saturating_sub(*latency), now);
                 self.story.not_heard += u64::from(source.is_some());
             }
-            (Some(Failure::Taken | Failure::Deleted), _) => suspicions.confirm(),
+            (Some(Failure::Taken | Failure::Deleted), _) => suspicions.confirm(now),
             (Some(_) | None, _) => {}
         }
     }
@@ -120,13 +140,20 @@ impl World {
         }
     }
 
-    /// A virtual machine is moved: all that runs on it stands still, and its clocks do not count it. What was promised
-    /// under the leases of before is outside S1 then; that such a pause is noticed, and ends (S3), is checked apart.
-    pub(crate) fn move_machine(&mut self, index: usize, pause: Duration) {
+    /// A virtual machine is moved: all that runs on it stands still, and its boot clock does not count it. What was promised under
+    /// the leases of before is outside S1 then; that such a pause is noticed, and ends (S3), is checked apart. What is granted from
+    /// the first look on at which a clock shows it is not: with `set_right` that is the first event, since the wall clock is right.
+    pub(crate) fn move_machine(&mut self, index: usize, pause: Duration, set_right: bool) {
         let until = self.now + pause;
-        self.clocks[index].stand_still(self.now, pause);
+        let clock = &mut self.clocks[index];
+        if set_right && clock.stands_until(self.now) == self.now {
+            clock.wall_shift += i64::try_from(pause.as_millis()).unwrap();
+        }
+        // Its clock has moved on since whatever it sent last.
+        clock.stand_still(self.now + Duration::from_micros(10), pause);
         let sidecar = &mut self.sidecars[index];
         sidecar.paused_until = sidecar.paused_until.max(until);
+        sidecar.stood_still = true;
         for client in self.clients.iter_mut().filter(|client| client.machine == index) {
             client.paused_until = client.paused_until.max(until);
         }
@@ -135,9 +162,8 @@ impl World {
         let resuming = self.clients.iter().filter(|client| {
             client.at == index || client.former.iter().any(|(at, _)| *at == index)
         });
-        let leases = resuming.filter_map(|client| Some(client.grant.as_ref()?.lease_id));
-        self.checks.broken.extend(leases);
-        self.checks.excuse(index);
+        let leases = resuming.filter_map(|client| Some(client.grant.as_ref()?.lease_id)).collect();
+        self.checks.excuse(index, leases);
     }
 
     /// The sidecar crashes and starts again, knowing nothing.

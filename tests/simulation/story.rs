@@ -84,6 +84,8 @@ pub(crate) struct Story {
     failures: BTreeMap<&'static str, u64>,
     /// Pauses that were suspected (S3).
     suspected: u64,
+    /// Pauses that no boot clock counted, and that another clock showed.
+    pub(crate) shown: u64,
     /// Clocks that were not heard any more after that.
     pub(crate) not_heard: u64,
 }
@@ -182,7 +184,11 @@ impl Story {
             self.losses.iter().map(|(why, count)| (format!("lost: {}", why.as_str()), *count));
         let told = self.told.iter().map(|(what, count)| (format!("told: {what}"), *count));
         let failures = self.failures.iter().map(|(what, count)| (format!("store: {what}"), *count));
-        let clocks = [("pauses suspected", self.suspected), ("clocks not heard", self.not_heard)];
+        let clocks = [
+            ("pauses suspected", self.suspected),
+            ("pauses shown", self.shown),
+            ("clocks not heard", self.not_heard),
+        ];
         let clocks = clocks.into_iter().map(|(name, count)| (name.to_owned(), count));
         transitions
             .chain(happenings)

@@ -54,7 +54,10 @@ impl World {
             Happening::Denied => self.sidecars[index].denied_until = now + span(1_000, 60_000),
             Happening::ShortPause => self.pause(index, span(100, 5_000)),
             Happening::LongPause => self.pause(index, span(5_000, 90_000)),
-            Happening::MachineMoved => self.move_machine(index, span(500, 90_000)),
+            Happening::MachineMoved => {
+                let pause = span(500, 90_000);
+                self.move_machine(index, pause, random.chance(500));
+            }
             Happening::ClientPause => self.pause_client(span(1_000, 90_000)),
             Happening::Crash => self.restart(index),
             // A second signal ends it at once.

@@ -237,10 +237,21 @@ impl World {
                 }
             }
         }
-        self.look_for_pauses(index);
     }
 
+    /// As the coordinator's task does: the clocks first, then the event (S3).
     pub(crate) fn feed(&mut self, index: usize, event: Event) {
+        self.note_sign(index);
+        if self.bug == Some(Bug::LooksAfterwards) {
+            self.handle(index, event);
+            self.look_for_pauses(index);
+        } else {
+            self.look_for_pauses(index);
+            self.handle(index, event);
+        }
+    }
+
+    pub(crate) fn handle(&mut self, index: usize, event: Event) {
         let local = self.time_at(index);
         self.story.note(self.now, || format!("sidecar {index}   {event:?}"));
         self.checks.came_in(index, &event, (self.now, local));

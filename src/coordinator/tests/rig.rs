@@ -63,6 +63,14 @@ impl Account {
         Sidecar { coordinator, link }
     }
 
+    /// A sidecar on a machine of its own: a pause there may be counted elsewhere only.
+    pub(super) fn sidecar_on(&self, clock: &Arc<SimClock>, seed: u64) -> Sidecar {
+        let link = self.link(seed);
+        let (store, clock) = (Arc::clone(&link) as _, Arc::clone(clock) as _);
+        let coordinator = Coordinator::new(store, clock, Arc::new(NoObserver), settings());
+        Sidecar { coordinator, link }
+    }
+
     fn link(&self, seed: u64) -> Arc<CountingStore<FaultyStore<MemoryStore>>> {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
         let faulty = FaultyStore::new(store, clock as _, seed, FaultPlan::default());

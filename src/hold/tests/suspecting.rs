@@ -1,7 +1,7 @@
 //! Pauses that no clock here counted: S3.
 
-use super::rig::{ANN, Rig, loss, millis, secs, terms};
-use crate::hold::{Action, Event};
+use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, secs, terms};
+use crate::hold::{Action, Event, Terms, valid_until};
 
 fn warned(told: &[Action]) -> bool {
     told.iter().any(|action| matches!(action, Action::TellAtRisk { .. }))
@@ -48,4 +48,135 @@ fn s3_a_suspicion_that_is_not_decided_in_time_is_a_risk() {
     assert!(!warned(&rig.told()), "a renewal has its time");
     rig.pass_failing(millis(1_400));
     assert!(warned(&rig.told()), "long before two thirds of the lease have passed");
+}
+
+/// A pause is suspected a moment after what was sent last.
+fn suspect(rig: &mut Rig) {
+    rig.now += millis(1);
+    rig.on(Event::PauseSuspected);
+}
+
+const fn is_renewal(action: &Action) -> bool {
+    matches!(action, Action::SendRenew { .. })
+}
+
+/// Lets the store do what is asked for `steps` times, and a pause be suspected before the answer to the last.
+fn suspect_before_answer(rig: &mut Rig, steps: usize) {
+    for step in 1..=steps {
+        let request = rig.request();
+        let answer = rig.do_in_store(&request);
+        if step == steps {
+            suspect(rig);
+        }
+        rig.on(answer);
+    }
+}
+
+#[test]
+fn s3_a_lease_from_before_a_suspicion_is_renewed_before_it_is_granted() {
+    // The acquire, or the write of the token.
+    for steps in [1, 2] {
+        let mut rig = Rig::new();
+        let grant = rig.grant(CAT, terms());
+        rig.release_of(CAT, &grant);
+        rig.serve();
+        rig.arrive(ANN, terms());
+        suspect_before_answer(&mut rig, steps);
+        while rig.sent.iter().any(|action| !is_renewal(action)) {
+            rig.now += millis(10);
+            let write = rig.request();
+            rig.serve_one(&write);
+        }
+        assert!(!is_granted(&rig.told(), ANN), "{steps}");
+        let proof = rig.request();
+        assert!(is_renewal(&proof), "{proof:?}");
+        let sent = rig.at();
+        rig.now += millis(500);
+        rig.serve_one(&proof);
+        let grant = rig.granted(ANN);
+        assert_eq!(grant.valid_until, valid_until(sent, secs(15)), "S2: from the renewal on");
+        rig.pass(secs(1));
+        assert!(rig.sent.is_empty(), "it is decided: {:?}", rig.sent);
+    }
+}
+
+#[test]
+fn s3_a_second_suspicion_while_a_lease_is_proved_asks_again() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, terms());
+    suspect_before_answer(&mut rig, 2);
+    suspect_before_answer(&mut rig, 1);
+    assert!(!is_granted(&rig.told(), ANN));
+    rig.serve();
+    rig.granted(ANN);
+}
+
+#[test]
+fn s3_a_lease_that_cannot_be_proved_in_its_validity_is_granted_to_nobody() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, terms());
+    suspect_before_answer(&mut rig, 2);
+    rig.pass_failing(secs(20));
+    assert!(!is_granted(&rig.told(), ANN));
+    rig.pass_served(secs(20));
+    rig.granted(ANN);
+}
+
+/// Each way in which a lock is handed on, once a suspicion is known and before a renewal has decided it.
+#[test]
+fn s3_nothing_is_handed_on_before_a_suspicion_is_decided() {
+    let short = Terms { min_hold: secs(4), ..terms() };
+    let fixed = Terms { auto_renew: false, ..terms() };
+    for (case, own) in [("plain", terms()), ("resting", short), ("not renewed", fixed)] {
+        let (mut rig, mut other) = Rig::pair();
+        let grant = rig.grant(ANN, own);
+        rig.arrive(BOB, terms());
+        rig.now += millis(3_990);
+        if case == "resting" {
+            rig.release_of(ANN, &grant);
+        }
+        // The rest is over in this very moment.
+        rig.now += millis(10);
+        other.now = rig.now + secs(20);
+        other.grant(CAT, terms());
+        rig.on(Event::PauseSuspected);
+        rig.release_of(ANN, &grant);
+        assert!(!is_granted(&rig.told(), BOB), "{case}: CAT has it");
+        rig.serve();
+        assert!(!is_granted(&rig.told(), BOB), "{case}: CAT has it still");
+    }
+}
+
+/// The lock is handed on once the last checkpoint is saved (S26), by an answer from before the pause.
+#[test]
+fn s3_s26_nothing_is_handed_on_after_a_save_from_before_a_suspicion() {
+    let (mut rig, mut other) = Rig::pair();
+    let grant = rig.grant(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.pass(secs(2));
+    rig.save_of(ANN, 1, &grant);
+    rig.on(Event::TimePassed);
+    rig.release_of(ANN, &grant);
+    let write = rig.request();
+    let saved = rig.do_in_store(&write);
+    other.now = rig.now + secs(20);
+    other.grant(CAT, terms());
+    suspect(&mut rig);
+    rig.on(saved);
+    assert!(!is_granted(&rig.told(), BOB), "CAT has it");
+}
+
+/// A lease that is kept for the next run (T19).
+#[test]
+fn s3_a_lease_that_is_kept_serves_nobody_before_a_suspicion_is_decided() {
+    let (mut rig, mut other) = Rig::pair();
+    let grant = rig.grant(ANN, terms());
+    rig.release_keeping(ANN, &grant, secs(10));
+    rig.told();
+    other.now = rig.now + secs(20);
+    other.grant(CAT, terms());
+    suspect(&mut rig);
+    rig.arrive(BOB, one_try());
+    rig.serve();
+    assert!(!is_granted(&rig.told(), BOB), "CAT has it");
 }
