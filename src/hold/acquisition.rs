@@ -227,8 +227,13 @@ impl Hold {
             }
             Attempt::Leased { lease, work, flight } if flight.is_over(output.now) => match flight {
                 Flight::Sent { .. } => {
-                    let store_failure = StoreFailure::unanswered(work.what());
-                    self.work_failed(lease, work, Failure::Unknown(store_failure), output);
+                    let failure = Failure::Unknown(StoreFailure::unanswered(work.what()));
+                    if matches!(work, Work::Prove { .. }) {
+                        let (latency, lateness) = (None, Duration::ZERO);
+                        let failure = Some(failure.clone());
+                        output.push(Action::ReportRenewal { latency, lateness, failure });
+                    }
+                    self.work_failed(lease, work, failure, output);
                 }
                 Flight::Waiting { .. } => self.send_work(lease, work, output),
             },

@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use leasehold::testing::Azurite;
+use leasehold_client::proto::{HoldLeaseRequest, hold_lease_request, hold_lease_response};
 use leasehold_client::{BootInstant, Grant, HoldEvent, HoldGuard, LeaseSpec, Outcome};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::moving::{Clocks, Shift, boot_through};
-use crate::process::{PATIENCE, Sidecar, patient, spec};
+use crate::process::{PATIENCE, Sidecar, event, patient, spec};
 use crate::proxy::Proxy;
 use crate::statistics::Statistics;
 
@@ -107,6 +108,39 @@ async fn s3_a_wall_clock_that_steps_ends_no_hold_and_frees_no_lock() {
     drop(holds);
     let next = stage.steady.granted(patient("nightly")).await;
     assert!(next.fencing_token > token, "S5");
+}
+
+/// The machine is moved, and its wall clock set right: the release that was under way must not hand the lock on, which another
+/// sidecar has by then.
+#[tokio::test]
+async fn s1_s3_a_release_after_a_pause_that_the_boot_clock_did_not_count_hands_nothing_on() {
+    let stage = Stage::set("Moved").await;
+    let grant = stage.moved.granted(patient("nightly")).await;
+    let start = hold_lease_request::Start::Spec(patient("nightly").into());
+    let waits = HoldLeaseRequest { start: Some(start) };
+    let mut waiter = stage.moved.rpc().await.hold_lease(waits).await.unwrap().into_inner();
+    let first = event(&mut waiter).await;
+    assert!(matches!(first, hold_lease_response::Event::Waiting(_)), "{first:?}");
+    let client = stage.moved.client().await;
+    stage.moved.stop().await;
+    let stopped = BootInstant::now().since_boot();
+    let release = tokio::spawn(async move { client.release(grant.lease_id).await });
+    let next = stage.steady.granted(patient("nightly")).await;
+    let pause = BootInstant::now().since_boot() - stopped;
+    let boot = -i64::try_from(pause.as_millis()).unwrap();
+    stage.clocks.set(&Shift { boot, ..Shift::default() });
+    stage.moved.go_on();
+    let released = release.await.unwrap();
+    stage.steady.client().await.release(next.lease_id).await.unwrap();
+    let handed_on = loop {
+        match event(&mut waiter).await {
+            hold_lease_response::Event::Granted(grant) => break grant.fencing_token,
+            hold_lease_response::Event::Waiting(_) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(handed_on > next.fencing_token, "{handed_on} beside another; {released:?}");
+    assert!(stage.moved.log().contains("another clock shows a pause"), "{}", stage.moved.log());
 }
 
 #[tokio::test]

@@ -213,6 +213,8 @@ impl Bug {
             | Self::EpochInSeconds
             | Self::SuspicionIgnored
             | Self::HandOffNotRecorded
+            | Self::LooksAfterwards
+            | Self::HandsOnUnproven
             | Self::MarkNeverAges => Hunt::Long,
             _ => Hunt::Chance,
         }
