@@ -106,6 +106,8 @@ pub(crate) fn answer_of_release(
         Ok((_, Some(CheckpointOutcome::Saved { version }))) => Answer::Stored { version: *version },
         Ok((_, Some(CheckpointOutcome::Unknown { .. }))) => Answer::Unknown,
         Ok((_, Some(CheckpointOutcome::NotSaved { detail }))) => Answer::Refused(detail.clone()),
+        // The sidecar could not say what became of the release, nor of what came before it.
+        Err(CallError::StoreFailure(_)) => Answer::Unknown,
         Ok((_, None)) | Err(_) => Answer::Ended,
     }
 }
