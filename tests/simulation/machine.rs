@@ -84,8 +84,38 @@ impl Machine {
         actions
     }
 
+    /// What the bug makes of a pause that is suspected, and of what follows (S3).
+    fn of_a_pause(
+        &mut self,
+        bug: Bug,
+        event: Event,
+        now: Instant,
+        told: &mut Vec<Action>,
+    ) -> Event {
+        match (bug, event) {
+            (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::TimePassed,
+            (Bug::GrantsUnproven, Event::PauseSuspected) => {
+                self.suspects = true;
+                Event::PauseSuspected
+            }
+            // It is told of the pause only once its holder has released.
+            (Bug::HandsOnUnproven, Event::PauseSuspected) if self.hold.holding().is_some() => {
+                self.suspects = true;
+                Event::TimePassed
+            }
+            (Bug::HandsOnUnproven, event @ Event::ReleaseAsked { .. }) => event,
+            (Bug::HandsOnUnproven, event) if std::mem::take(&mut self.suspects) => {
+                told.extend(self.hold.handle_event(Event::PauseSuspected, now));
+                event
+            }
+            (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken { ends_now: true },
+            (_, event) => event,
+        }
+    }
+
     /// What the bug makes of an event.
     fn before(&mut self, bug: Bug, event: Event, now: Instant, told: &mut Vec<Action>) -> Event {
+        let event = self.of_a_pause(bug, event, now, told);
         match (bug, event) {
             (
                 Bug::CountsFromAnswer,
@@ -116,22 +146,6 @@ impl Machine {
                 self.arrivals += 1;
                 if self.arrivals.is_multiple_of(3) { Event::TimePassed } else { event }
             }
-            (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::TimePassed,
-            (Bug::GrantsUnproven, Event::PauseSuspected) => {
-                self.suspects = true;
-                Event::PauseSuspected
-            }
-            // It is told of the pause only once its holder has released.
-            (Bug::HandsOnUnproven, Event::PauseSuspected) if self.hold.holding().is_some() => {
-                self.suspects = true;
-                Event::TimePassed
-            }
-            (Bug::HandsOnUnproven, event @ Event::ReleaseAsked { .. }) => event,
-            (Bug::HandsOnUnproven, event) if std::mem::take(&mut self.suspects) => {
-                told.extend(self.hold.handle_event(Event::PauseSuspected, now));
-                event
-            }
-            (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken { ends_now: true },
             (Bug::CancelEndsResumed, Event::CallerLeft { caller })
                 if self.resumed.contains(&caller) =>
             {
@@ -275,6 +289,9 @@ impl Machine {
             self.own = Some((*caller, grant.generation));
             self.lease = Some(grant.lease_id);
         }
+        if let Some(answer) = self.assume_proof(bug, &action) {
+            return Behind::Event(answer);
+        }
         match (bug, &mut action) {
             (
                 Bug::CountsFromAnswer | Bug::MatchesNewestSend,
@@ -297,13 +314,6 @@ impl Machine {
                 *valid_until = *valid_until + self.shift;
             }
             (Bug::AssumesRenewed, Action::SendRenew { request, .. }) => {
-                let answer = Ok(UnixMillis(1_800_000_000_000));
-                return Behind::Event(Event::RenewAnswered { request: *request, answer });
-            }
-            // The renewal before a grant is taken to be good.
-            (Bug::GrantsUnproven, Action::SendRenew { request, .. })
-                if self.suspects && self.hold.state() == "storing" =>
-            {
                 let answer = Ok(UnixMillis(1_800_000_000_000));
                 return Behind::Event(Event::RenewAnswered { request: *request, answer });
             }
@@ -347,6 +357,14 @@ impl Machine {
             Some(event) => Behind::Event(event),
             None => Behind::Action(Box::new(action)),
         }
+    }
+
+    /// The renewal before a grant is taken to be good (S3).
+    fn assume_proof(&self, bug: Bug, action: &Action) -> Option<Event> {
+        let Action::SendRenew { request, .. } = action else { return None };
+        let assumes = bug == Bug::GrantsUnproven && self.suspects && self.hold.state() == "storing";
+        let answer = Ok(UnixMillis(1_800_000_000_000));
+        assumes.then_some(Event::RenewAnswered { request: *request, answer })
     }
 
     /// What the bug makes of versions, generations, rests and releases in an action (S10, S11, S13, S16).
