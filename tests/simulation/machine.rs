@@ -289,9 +289,6 @@ impl Machine {
             self.own = Some((*caller, grant.generation));
             self.lease = Some(grant.lease_id);
         }
-        if let Some(answer) = self.assume_proof(bug, &action) {
-            return Behind::Event(answer);
-        }
         match (bug, &mut action) {
             (
                 Bug::CountsFromAnswer | Bug::MatchesNewestSend,
@@ -353,7 +350,8 @@ impl Machine {
             }
             _ => self.about_generations(bug, &mut action),
         }
-        match self.spoilt.behind(bug, &mut action, &self.hold) {
+        let assumed = self.assume_proof(bug, &action);
+        match assumed.or_else(|| self.spoilt.behind(bug, &mut action, &self.hold)) {
             Some(event) => Behind::Event(event),
             None => Behind::Action(Box::new(action)),
         }
