@@ -408,7 +408,8 @@ mod tests {
     impl Drift {
         fn observe(self, signs: &mut Signs, boot_millis: u64, paused: u64) -> bool {
             let lost = i64::try_from(boot_millis).unwrap() * self.ppm / 1_000_000;
-            let ahead = if self.front_ends && (boot_millis / 7_013) % 4 == 0 { 3_000 } else { 0 };
+            let ahead =
+                if self.front_ends && (boot_millis / 7_013).is_multiple_of(4) { 3_000 } else { 0 };
             let date = (WALL + boot_millis + ahead + paused * 1_000).saturating_add_signed(-lost);
             let now = Instant::from_boot(Duration::from_millis(boot_millis));
             signs.observe_store_date(now, UnixMillis(date));
