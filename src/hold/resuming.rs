@@ -326,11 +326,11 @@ impl Hold {
                 self.resume_lost(&resuming, reason, detail, output);
             }
             // S3: a pause was suspected since the lease was renewed: once more, from the generation that is stored now.
-            Ok(_) if self.is_unproven(renewed) => {
-                if let Step::Write { fields, .. } = &resuming.step {
-                    resuming.resume.generation = Record::from_fields(fields).generation;
+            Ok(etag) if self.is_unproven(renewed) => {
+                if let Step::Write { fields, .. } = resuming.step {
+                    resuming.resume.generation = Record::from_fields(&fields).generation;
+                    resuming.step = Step::Renew { sent: output.now, if_match: etag, fields };
                 }
-                resuming.step = Step::Renew { sent: output.now };
                 self.send_resume(resuming, output);
             }
             Ok(etag) => {
