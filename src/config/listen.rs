@@ -81,7 +81,7 @@ pub struct Limits {
     pub memory: Bytes,
     /// Connections at each listener that make calls. This default and the next four fit into `memory`.
     pub connections: usize,
-    /// Streams a connection. Default: 256.
+    /// Streams a connection, 256 at the least and by default.
     pub streams_per_connection: usize,
     /// Holds at once.
     pub holds: usize,
@@ -186,8 +186,9 @@ settings! {
     STREAMS: usize = Key::<usize>::new(
         "limits.streams_per_connection",
         "256",
-        "The greatest number of calls and streams at once on one connection.",
-    ).within(1, 65_536);
+        "The greatest number of calls and streams at once on one connection. Clients put up to 200 holds on one, and release \
+         on the same (S38).",
+    ).within(256, 65_536);
     HOLDS: usize = Key::<usize>::found(
         "limits.holds",
         "what fits into `limits.memory`, at most 20,000",

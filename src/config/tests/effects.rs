@@ -110,7 +110,7 @@ const ROWS: &[Row] = &[
     ("listen.direct", "", "true", "false"),
     ("limits.memory", "", "'64MiB'", "'128MiB'"),
     ("limits.connections", "", "1", "2"),
-    ("limits.streams_per_connection", "", "1", "2"),
+    ("limits.streams_per_connection", "", "256", "300"),
     ("limits.holds", "", "1", "2"),
     ("limits.resumes", "", "1", "2"),
     ("limits.waiters", "", "1", "2"),
