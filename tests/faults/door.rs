@@ -321,7 +321,7 @@ async fn s38_running_out_of_descriptors_is_told_and_callers_still_get_in() {
     until("the log says so", || sidecar.log(), told).await;
     // Whoever has just come may be the one that is spared: it comes again.
     while ask_anew(&way).await.is_err() {}
-    probe_anew(&Way::Unix(sidecar.socket("p"))).await.unwrap();
+    while probe_anew(&Way::Unix(sidecar.socket("p"))).await.is_err() {}
     rustix::process::prlimit(pid, Resource::Nofile, before).unwrap();
     drop(silent);
     ask_anew(&way).await.unwrap();

@@ -171,7 +171,7 @@ class HoldTest {
   }
 
   @Test
-  void s13AReleaseThatWasNotConfirmedIsHandedOnAndIsNoLoss() {
+  void s13AReleaseThatWasNotConfirmedIsHandedOnAndIsNoLoss() throws Exception {
     bench.sidecar.released =
         ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_NOT_CONFIRMED).build();
     Held held = bench.held();
