@@ -48,7 +48,7 @@ async fn s13_a_release_that_was_not_confirmed_is_handed_on_and_is_no_loss() {
     let told = proto::ReleaseResult { outcome, ..proto::ReleaseResult::default() };
     bench.sidecar.script.lock().unwrap().release = Some(told);
     let released = guard.release().await.unwrap();
-    assert_eq!(released.outcome, crate::ReleaseOutcome::NotConfirmed);
+    assert_eq!(released.outcome, ReleaseOutcome::NotConfirmed);
 }
 
 #[tokio::test]
