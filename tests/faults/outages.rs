@@ -67,6 +67,30 @@ async fn s9_a_store_that_is_away_for_half_a_lease_costs_nobody_a_lock() {
 }
 
 #[tokio::test]
+async fn s7_connections_that_were_lost_without_a_word_cost_nobody_a_lock() {
+    let azurite = Azurite::start().unwrap();
+    let statistics = Statistics::default();
+    let (proxy, sidecar, _minutes) = holding(&azurite, "Lost-Connections", &statistics).await;
+    let lease = Duration::from_secs(15);
+    let (guard, mut events) = hold(&sidecar, "kept", lease).await;
+    // Together, so that there are many connections.
+    let others = (0..40).map(|number| format!("other-{number}"));
+    let others: Vec<_> = others.collect();
+    let others = others.iter().map(|function| hold(&sidecar, function, lease));
+    let others = futures_util::future::join_all(others).await;
+    futures_util::future::join_all(others.into_iter().map(|(guard, _)| guard.release())).await;
+    let connections = proxy.lose_connections();
+    assert!(connections >= 10, "only {connections} connections");
+    let told = guard.valid_until();
+    while guard.valid_until() <= told + lease {
+        let event = next(&mut events).await;
+        assert!(!matches!(event, HoldEvent::Lost(_)), "{event:?}\n{}", sidecar.log());
+    }
+    let lost = statistics.sum("connection: lost a request");
+    assert!(lost >= 1, "no connection was used again");
+}
+
+#[tokio::test]
 async fn s4_a_store_that_is_away_for_longer_than_a_lease_ends_every_hold_once_and_in_time() {
     let azurite = Azurite::start().unwrap();
     let statistics = Statistics::default();

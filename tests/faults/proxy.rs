@@ -55,6 +55,9 @@ struct State {
     http: reqwest::Client,
     statistics: Statistics,
     dates: Dates,
+    /// Connections that came, and how many of the first of them are lost: what is asked over them is not answered.
+    connections: AtomicUsize,
+    lost: AtomicUsize,
 }
 
 /// What is added to the dates of answers, in seconds, in turn: front ends whose clocks differ.
@@ -94,7 +97,8 @@ impl Proxy {
         let address = listener.local_addr().unwrap();
         let weather = Mutex::new((Weather::Calm, SeededRandom::new(seed)));
         let (http, dates) = (reqwest::Client::new(), Dates::default());
-        let state = Arc::new(State { weather, target, http, statistics, dates });
+        let (connections, lost) = Default::default();
+        let state = Arc::new(State { weather, target, http, statistics, dates, connections, lost });
         let listening = tokio::spawn(listen(listener, Arc::clone(&state)));
         Self { state, address, listening }
     }
@@ -107,6 +111,13 @@ impl Proxy {
 
     pub(crate) fn set(&self, weather: Weather) {
         self.state.weather.lock().unwrap_or_else(PoisonError::into_inner).0 = weather;
+    }
+
+    /// Loses the connections that there are, without a word; new ones work. How many there are.
+    pub(crate) fn lose_connections(&self) -> usize {
+        let connections = self.state.connections.load(Ordering::Relaxed);
+        self.state.lost.store(connections, Ordering::Relaxed);
+        connections
     }
 
     /// Adds these seconds to the dates of the answers, in turn.
@@ -128,16 +139,23 @@ async fn listen(listener: TcpListener, state: Arc<State>) {
         if matches!(state.weather(), Weather::Gone | Weather::Nameless) {
             state.statistics.count("weather: cut a connection");
         } else {
-            tokio::spawn(serve(stream, Arc::clone(&state)));
+            let connection = state.connections.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(serve(stream, Arc::clone(&state), connection));
         }
     }
 }
 
-async fn serve(stream: TcpStream, state: Arc<State>) {
+async fn serve(stream: TcpStream, state: Arc<State>, connection: usize) {
     let answer = service_fn(move |request| {
         let state = Arc::clone(&state);
-        // A task of its own: what is on its way arrives, though who sent it has given up.
-        async move { tokio::spawn(state.answer(request)).await.unwrap() }
+        async move {
+            if connection < state.lost.load(Ordering::Relaxed) {
+                state.statistics.count("connection: lost a request");
+                return std::future::pending().await;
+            }
+            // A task of its own: what is on its way arrives, though who sent it has given up.
+            tokio::spawn(state.answer(request)).await.unwrap()
+        }
     });
     // An error is a connection that was cut, which is what this is for.
     let _ = hyper::server::conn::http1::Builder::new()

@@ -29,15 +29,18 @@ fn refusal(status: u16, code: &str) -> Reply {
 
 pub(super) async fn store_on(replies: Vec<Reply>) -> (AzureStore, ScriptedHttp, Arc<SimClock>) {
     let fake = ScriptedHttp::start(replies).await;
+    let clock = Arc::new(SimClock::new());
+    let store = store_at(fake.endpoint(), &clock);
+    (store, fake, clock)
+}
+
+pub(super) fn store_at(endpoint: &str, clock: &Arc<SimClock>) -> AzureStore {
     let connection = format!(
-        "DefaultEndpointsProtocol=http;AccountName=account;AccountKey={KEY};BlobEndpoint={}/account",
-        fake.endpoint()
+        "DefaultEndpointsProtocol=http;AccountName=account;AccountKey={KEY};BlobEndpoint={endpoint}/account"
     );
     let credential = AzureCredential::ConnectionString(Secret::new(connection));
     let settings = AzureSettings { create_container: true, ..AzureSettings::new(credential) };
-    let clock = Arc::new(SimClock::new());
-    let store = AzureStore::new(&settings, Arc::clone(&clock) as _).unwrap();
-    (store, fake, clock)
+    AzureStore::new(&settings, Arc::clone(clock) as _).unwrap()
 }
 
 pub(super) fn acquire() -> Acquire {

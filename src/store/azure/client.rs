@@ -27,6 +27,9 @@ use crate::time::Clock;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// S7: a try is cut off after 5 s at the latest.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How many connections are kept for later requests, and for how long: each of them may be dead without a word (S7).
+const IDLE: usize = 8;
+const IDLE_FOR: Duration = Duration::from_secs(20);
 /// A page of a thousand locks may take its time.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -150,6 +153,9 @@ pub(super) fn http_client(timeout: Duration) -> Result<reqwest::Client, AzureSet
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .tcp_nodelay(true)
+        .tcp_user_timeout(LEASE_TIMEOUT)
+        .pool_max_idle_per_host(IDLE)
+        .pool_idle_timeout(IDLE_FOR)
         .build()
         .map_err(|error| AzureSettingsError::HttpClient { problem: error.to_string() })
 }

@@ -11,6 +11,7 @@ mod break_note;
 mod certificate;
 mod client;
 mod connection_string;
+mod connections;
 mod containers;
 mod credential;
 mod deletion;

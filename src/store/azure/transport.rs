@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use azure_core::http::HttpClient;
 
-use super::client::http_client;
+use super::connections::Connections;
 use super::settings::AzureSettingsError;
 #[cfg(feature = "testing")]
 use crate::testing::Wire;
@@ -27,7 +27,7 @@ impl Network {
         timeout: Duration,
     ) -> Result<Arc<dyn HttpClient>, AzureSettingsError> {
         Ok(match self {
-            Self::System => Arc::new(http_client(timeout)?),
+            Self::System => Arc::new(Connections::new(timeout)?),
             #[cfg(feature = "testing")]
             Self::Wire(wire) => Arc::new(wired::Wired { wire: Arc::clone(wire), timeout }),
         })
