@@ -255,7 +255,7 @@ class Rules(unittest.TestCase):
 
     def selected(self, rules):
         """All matchers of all alerts, with those on labels of the metrics themselves left out."""
-        own = ("reason", "outcome")
+        own = ("reason", "outcome", "why")
         found = re.findall(r"\{([^}]*)\}", " ".join(rule["expr"] for rule in rules.values()))
         return {tuple(m for m in matchers.split(",") if not m.startswith(own)) for matchers in found}
 
