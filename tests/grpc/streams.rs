@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_client::proto::{
-    BreakLockRequest, BreakMode, ErrorReason, LockState, LossReason, ReleaseOutcome, Resume,
-    WatchLockRequest, hold_lease_request::Start,
+    BreakLockRequest, BreakMode, ErrorReason, LockState, LossReason, ReleaseLeaseRequest,
+    ReleaseOutcome, Resume, WatchLockRequest, hold_lease_request::Start,
 };
 use tonic::Code;
 use tonic_types::StatusExt as _;
@@ -71,6 +71,27 @@ async fn skip_waiting(
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s13_a_release_that_was_not_confirmed_is_said_so_by_the_call_its_repeat_and_the_stream() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = sidecar.hold(spec("nightly")).await;
+    let held = granted(&mut stream).await;
+    sidecar.link.go_down(Duration::MAX);
+    for _ in ["the call", "its repeat"] {
+        let request = ReleaseLeaseRequest {
+            lease_id: held.lease_id.clone(),
+            generation: held.generation,
+            ..ReleaseLeaseRequest::default()
+        };
+        let answer = sidecar.client.clone().release_lease(request).await.unwrap().into_inner();
+        assert_eq!(answer.result.unwrap().outcome(), ReleaseOutcome::NotConfirmed);
+    }
+    let Event::Released(released) = next(&mut stream).await else { panic!("not released") };
+    assert_eq!(released.result.unwrap().outcome(), ReleaseOutcome::NotConfirmed);
+    assert!(stream.message().await.unwrap().is_none(), "the stream ends with OK");
 }
 
 #[tokio::test(start_paused = true)]
