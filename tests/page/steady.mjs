@@ -55,6 +55,18 @@ await fact("Waiting here", "1").waitFor();
 waits.kill("SIGKILL");
 await fact("Waiting here", "0").waitFor();
 
+// Nor does it keep what was true only between two looks of the sidecar at all locks.
+await page.route("**/api/locks/**", async (route) => {
+  const response = await route.fetch();
+  const read = await response.json();
+  read.lock.waiters_here = 7;
+  await route.fulfill({ response, json: read });
+}, { times: 1 });
+await page.locator('nav a[href="#locks"]').click();
+await row("middle").getByRole("link").click();
+await fact("Waiting here", "7").waitFor();
+await fact("Waiting here", "0").waitFor();
+
 // Others read all streams: the page comes when one of them has gone.
 const others = new AbortController();
 await page.goto("about:blank");

@@ -325,6 +325,9 @@ const fact = ([term, ...text]) => make("div", {}, make("dt", {}, term), make("dd
 // One request at a time: what changes meanwhile is asked for after it.
 let isReading = false;
 let isDue = false;
+// The lock as it was read last. What was read between two looks of the sidecar at all locks is told by neither.
+let lastRead = null;
+const isBehind = () => lastRead && locks.get(lastRead.lock_path)?.waiters_here !== lastRead.waiters_here;
 
 async function showLock() {
   isDue = true;
@@ -342,6 +345,7 @@ async function showLock() {
 
 // What is known of a lock that cannot be read: what has happened to it here.
 function clearLock(path, note) {
+  lastRead = null;
   byId("note-lock").textContent = note;
   byId("lock").replaceChildren();
   showHistory(events.filter((event) => event.lock_path === path));
@@ -355,6 +359,7 @@ async function readLock(path) {
   if (path !== view.path) return;
   if (!answer?.ok || !read) return clearLock(path, read || "The sidecar does not answer.");
   const { lock, history, collides } = read;
+  lastRead = lock;
   if (lock.validity) learn(path, lock.validity, lock.lease_duration_seconds);
   byId("note-lock").textContent = collides ? "Two host types share this lock: see docs/paths.md." : "";
   const facts = [
@@ -475,6 +480,7 @@ function follow() {
     if (news.listed_at === null) return;
     if (listedAt === null) for (const path of locks.keys()) if (!told.has(path)) locks.delete(path);
     [listedAt, failure] = [news.listed_at, null];
+    if (view.name === "lock" && isBehind()) showLock();
   });
   on("holds", (holds) => holds.forEach((hold) => learn(hold.lock_path, hold, locks.get(hold.lock_path)?.lease_duration_seconds)));
   on("events", (news) => {
