@@ -7,12 +7,12 @@ use leasehold_client::proto::{
 };
 use rustix::process::Signal;
 
-use crate::process::{BINARY, Sidecar, event, kill, patient, spec, until};
+use crate::process::{Sidecar, event, kill, patient, program, spec, until};
 
 #[tokio::test]
 async fn s14_the_next_waiter_has_the_lock_when_a_client_is_killed() {
     let sidecar = Sidecar::on_azurite("Killed-Client", &[]).await;
-    let mut client = Command::new(BINARY)
+    let mut client = Command::new(program())
         .args(["run", "--endpoint", &sidecar.endpoint(), "--function", "nightly", "--"])
         .args(["sleep", "1000"])
         .stdout(Stdio::null())

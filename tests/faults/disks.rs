@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use leasehold_client::{Client, Error, HoldEvent, Outcome, Reason};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::process::{BINARY, SHORT, patient, spec, until};
+use crate::process::{SHORT, patient, program, spec, until};
 
 /// A sidecar in a mount namespace of its own, with its database on a disk of eight megabytes.
 struct OnSmallDisk {
@@ -28,7 +28,7 @@ impl OnSmallDisk {
         let log = File::create(folder.path().join("log")).unwrap();
         let mut command = Command::new("unshare");
         command.args(["--mount", "--map-root-user", "--", "sh", "-c", SCRIPT, "sh"]).arg(&disk);
-        command.args([BINARY, "serve", "--set", "listen.tcp=", "--set", "admin.listen="]);
+        command.args([program(), "serve", "--set", "listen.tcp=", "--set", "admin.listen="]);
         command.args(["--set", &format!("store.embedded.path={}/locks.db", disk.display())]);
         let socket = folder.path().join("leasehold.sock");
         command.args(["--set", &format!("listen.unix={}", socket.display())]);
@@ -42,7 +42,7 @@ impl OnSmallDisk {
     async fn wait_until_up(&self) {
         let endpoint = self.endpoint();
         let probe = || {
-            let mut probe = Command::new(BINARY);
+            let mut probe = Command::new(program());
             probe.args(["probe", "--endpoint", &endpoint]).stderr(Stdio::null());
             probe.stdout(Stdio::null()).status().unwrap().success().then_some(())
         };

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use leasehold_client::{LockState, Outcome};
 
-use crate::process::{BINARY, Sidecar, spec};
+use crate::process::{Sidecar, program, spec};
 
 #[tokio::test]
 async fn s1_sidecars_of_one_host_type_exclude_each_other_and_of_two_do_not() {
@@ -42,8 +42,10 @@ async fn everybody_sees_who_holds_what_across_sidecars() {
         };
         let expected = ["pod-one", "pod-two"].map(|name| (name, LockState::Held, here(name)));
         assert_eq!(seen, expected);
-        let listed =
-            Command::new(BINARY).args(["ls", "--endpoint", &sidecar.endpoint()]).output().unwrap();
+        let listed = Command::new(program())
+            .args(["ls", "--endpoint", &sidecar.endpoint()])
+            .output()
+            .unwrap();
         let table = String::from_utf8(listed.stdout).unwrap();
         assert!(table.contains("pod-one") && table.contains("pod-two"), "{table}");
     }

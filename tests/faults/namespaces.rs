@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use leasehold_client::{Client, Outcome};
 use rustix::process::Signal;
 
-use crate::process::{BINARY, patient, send, spec, stop, until};
+use crate::process::{patient, program, send, spec, stop, until};
 
 /// Writes down in which namespace this is, then becomes the program.
 const SCRIPT: &str = "readlink /proc/self/ns/time >\"$1\" && shift && exec \"$@\"";
@@ -16,7 +16,7 @@ const SCRIPT: &str = "readlink /proc/self/ns/time >\"$1\" && shift && exec \"$@\
 const SHIFTS: [&str; 2] = ["1000", "-5"];
 
 /// A program in the kernel's own namespace, or in one of its own that shifts the boot clock.
-fn program(folder: &Path, name: &str, shift: Option<&str>, words: &[String]) -> Child {
+fn run(folder: &Path, name: &str, shift: Option<&str>, words: &[String]) -> Child {
     let log = File::create(folder.join(format!("{name}.log"))).unwrap();
     let namespace = folder.join(format!("{name}.namespace"));
     let mut command = match shift {
@@ -27,7 +27,7 @@ fn program(folder: &Path, name: &str, shift: Option<&str>, words: &[String]) -> 
             command
         }
     };
-    command.args(["-c", SCRIPT, "sh"]).arg(&namespace).arg(BINARY).args(words);
+    command.args(["-c", SCRIPT, "sh"]).arg(&namespace).arg(program()).args(words);
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }
 
@@ -49,10 +49,10 @@ impl<'a> Sidecar<'a> {
         ];
         let settings = settings.into_iter().flat_map(|setting| ["--set".to_owned(), setting]);
         let words: Vec<String> = ["serve".to_owned()].into_iter().chain(settings).collect();
-        let sidecar = Self { folder, name, child: program(folder, name, shift, &words) };
+        let sidecar = Self { folder, name, child: run(folder, name, shift, &words) };
         let endpoint = sidecar.endpoint();
         let probe = || {
-            let mut probe = Command::new(BINARY);
+            let mut probe = Command::new(program());
             probe.args(["probe", "--endpoint", &endpoint]).stderr(Stdio::null());
             probe.stdout(Stdio::null()).status().unwrap().success().then_some(())
         };
@@ -136,7 +136,7 @@ async fn s21_a_client_in_another_time_namespace_gives_up_in_time() {
             "-c",
         ];
         let words: Vec<String> = words.into_iter().map(str::to_owned).chain([command]).collect();
-        let mut run = program(folder.path(), "run", Some(shift), &words);
+        let mut run = run(folder.path(), "run", Some(shift), &words);
         let runs = || {
             let text = std::fs::read_to_string(&pid).ok()?;
             text.trim().parse::<u32>().ok()

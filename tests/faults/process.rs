@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use leasehold::testing::Azurite;
@@ -16,7 +17,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use tonic::Streaming;
 use tonic::transport::Channel;
 
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+/// The program under test: the tests' own, or the one that a variable names, such as the released one.
+pub(crate) fn program() -> &'static str {
+    static PROGRAM: LazyLock<String> = LazyLock::new(|| {
+        let given = std::env::var("LEASEHOLD_TEST_PROGRAM");
+        given.unwrap_or_else(|_| env!("CARGO_BIN_EXE_leasehold").to_owned())
+    });
+    &PROGRAM
+}
+
 /// What must happen at all gets this long: a busy machine takes its time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The shortest lease, so that tests of its end are short.
@@ -68,7 +77,7 @@ impl Sidecar {
 
     pub(crate) async fn wait_until_up(&mut self) {
         let probe = || {
-            let mut probe = Command::new(BINARY);
+            let mut probe = Command::new(program());
             probe.args(["probe", "--endpoint", &self.endpoint()]);
             probe.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
         };
@@ -183,7 +192,7 @@ fn socket(folder: &Path) -> PathBuf {
 
 fn spawn(folder: &Path, settings: &[String], environment: &Environment) -> Child {
     let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(program());
     command.arg("serve");
     let mut ours = vec![
         "listen.tcp=".to_owned(),

@@ -8,7 +8,7 @@ use leasehold::time::{BootClock, Clock as _};
 use leasehold_client::{Client, Outcome};
 use rustix::process::Signal;
 
-use crate::process::{BINARY, patient, send, until};
+use crate::process::{patient, program, send, until};
 
 /// Lays the boot id of the folder over the kernel's, then becomes the sidecar.
 const SCRIPT: &str = "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$@\"";
@@ -26,7 +26,7 @@ impl<'a> Booted<'a> {
         let log = File::create(folder.join("log")).unwrap();
         let mut command = Command::new("unshare");
         command.args(["--mount", "--map-root-user", "--", "sh", "-c", SCRIPT, "sh"]).arg(&id);
-        command.args([BINARY, "serve", "--set", "listen.tcp=", "--set", "admin.listen="]);
+        command.args([program(), "serve", "--set", "listen.tcp=", "--set", "admin.listen="]);
         for setting in [
             format!("store.embedded.path={}/locks.db", folder.display()),
             format!("listen.unix={}/leasehold.sock", folder.display()),
@@ -38,7 +38,7 @@ impl<'a> Booted<'a> {
         let booted = Self { folder, child: command.spawn().unwrap() };
         let endpoint = booted.endpoint();
         let probe = || {
-            let mut probe = Command::new(BINARY);
+            let mut probe = Command::new(program());
             probe.args(["probe", "--endpoint", &endpoint]).stderr(Stdio::null());
             probe.stdout(Stdio::null()).status().unwrap().success().then_some(())
         };

@@ -11,7 +11,7 @@ use super::turns::Stage;
 use super::{
     BROKEN_AT_ONCE, LOCAL, POOL, Place, REMOTE, SIDECARS, Storm, TICK, TICKS_A_SECOND, languages,
 };
-use crate::process::{BINARY, PATIENCE};
+use crate::process::{PATIENCE, program};
 use crate::proxy::Weather;
 
 /// What passes again.
@@ -172,7 +172,7 @@ impl Storm {
             self.last(Passing::SidecarSpared(sidecar), RENEWED, RENEWED);
         }
         let endpoint = self.sidecars[sidecar].endpoint();
-        let mut command = tokio::process::Command::new(BINARY);
+        let mut command = tokio::process::Command::new(program());
         command.args(["break", "--endpoint", &endpoint, "--function", &lock, "--reason", "storm"]);
         if is_at_once {
             command.args(["--now", "--yes"]);

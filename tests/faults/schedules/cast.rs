@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::process::{self, BINARY, Environment};
+use crate::process::{self, Environment, program};
 
 const JOB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/schedules/job.sh");
 
@@ -89,7 +89,7 @@ impl Timer {
     pub(super) fn run_by_clock(&self, due: u64, replica: &str, environment: &Environment) -> Child {
         let at =
             humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(due));
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(program());
         command.args(["run", "--store", "azure", "--set", "store.azure.create_container=true"]);
         command.args(["--set", "host_id.host_type=Clocks-Alone"]);
         command.args(["--function", &self.function, "--wait", "1m", "--"]);
@@ -201,7 +201,7 @@ impl Drop for Replica {
 
 fn spawn(arguments: &[String], environment: &Environment, notes: &Path) -> Child {
     let notes = File::options().create(true).append(true).open(notes).unwrap();
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(program());
     command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(notes);
     command.spawn().unwrap()

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use leasehold::testing::{Azurite, SeededRandom};
 
 use crate::moving::{Clocks, wall};
-use crate::process::{BINARY, Environment, Sidecar, number, until};
+use crate::process::{Environment, Sidecar, number, program, until};
 use crate::proxy::Proxy;
 use crate::statistics::Statistics;
 use cast::{Replica, Timer, problems};
@@ -152,7 +152,7 @@ impl Stage {
 
 /// A schedule as the command line shows it; nothing while its sidecar cannot say.
 fn show(sidecar: &Sidecar, function: &str) -> Option<serde_json::Value> {
-    let mut command = Command::new(BINARY);
+    let mut command = Command::new(program());
     command.args(["schedule", "show", "--endpoint", &sidecar.endpoint(), "--function", function]);
     let output = command.args(["--output", "json"]).output().unwrap();
     output.status.success().then(|| serde_json::from_slice(&output.stdout).unwrap())

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::process::{self, BINARY};
+use crate::process::{self, program};
 
 /// The longest work between a look and a write.
 const WORK: Duration = Duration::from_millis(800);
@@ -32,7 +32,7 @@ fn example(name: &str) -> PathBuf {
         build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success()
     });
     assert!(is_built, "the examples cannot be built");
-    Path::new(BINARY).parent().unwrap().join("examples").join(name)
+    Path::new(env!("CARGO_BIN_EXE_leasehold")).parent().unwrap().join("examples").join(name)
 }
 
 /// Now, on the clock of the workers' logs.
@@ -196,7 +196,7 @@ fn spawn(folder: &Path, environment: &BTreeMap<&str, String>) -> Child {
 
 /// As an operator does it. What comes of it depends on the rest of the storm.
 pub(super) async fn break_lock(endpoint: &str, lock: &str) {
-    let mut command = tokio::process::Command::new(BINARY);
+    let mut command = tokio::process::Command::new(program());
     command.args(["break", "--endpoint", endpoint, "--function", lock, "--reason", "storm"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     let mut breaking = command.spawn().unwrap();
