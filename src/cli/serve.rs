@@ -21,7 +21,7 @@ use crate::config::{self, Config, Exposure, Page};
 use crate::coordinator::Coordinator;
 use crate::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls, UnixSettings, Workers};
 use crate::host_id::HostIdentity;
-use crate::telemetry::{self, Measured, Metrics, Observers, Traces};
+use crate::telemetry::{self, ConnectionCounts, Measured, Metrics, Observers, Traces};
 use crate::time::Clock;
 
 /// Runs the sidecar until it is told to stop. Without any configuration it keeps locks in a file of this user, and
@@ -143,7 +143,11 @@ async fn bind(config: &Config, metrics: &Metrics) -> anyhow::Result<Server> {
         metrics.follow_certificate(not_after);
     }
     let connections = server.connections();
-    metrics.follow_connections(Box::new(move || (connections.open(), connections.closed())));
+    metrics.follow_connections(Box::new(move || ConnectionCounts {
+        open: connections.open(),
+        closed: connections.closed(),
+        refused: connections.refused(),
+    }));
     let threads = config.limits.worker_threads;
     if threads > 1 {
         let workers = Workers::start(threads);

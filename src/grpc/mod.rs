@@ -28,6 +28,7 @@ mod permission;
 mod places;
 pub mod proto;
 mod reflection;
+mod refusals;
 mod schedule;
 mod server;
 mod service;

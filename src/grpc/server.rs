@@ -32,6 +32,7 @@ use super::places::Sizes;
 use super::proto::lease_service_server::LeaseServiceServer;
 use super::proto::schedule_service_server::ScheduleServiceServer;
 use super::reflection::Reflection;
+use super::refusals::Refusals;
 use super::service::Service;
 use super::serving::{self, Bounds, ServeError, Serving};
 use super::tls;
@@ -175,6 +176,7 @@ pub struct Server {
     unix: Option<Socket>,
     probes: Option<Socket>,
     workers: Option<Workers>,
+    refusals: Arc<Refusals>,
 }
 
 /// A Unix socket that is listened on, and its file.
@@ -182,7 +184,10 @@ type Socket = (Listener<UsersOnly>, SocketFile);
 
 /// What the connections of all listeners are doing: a look at it costs little.
 #[derive(Clone, Debug)]
-pub struct Connections(Vec<Arc<Lobby>>);
+pub struct Connections {
+    lobbies: Vec<Arc<Lobby>>,
+    refusals: Arc<Refusals>,
+}
 
 impl Connections {
     /// How many there are now, by listener and by stage.
@@ -192,7 +197,7 @@ impl Connections {
             let name = lobby.name();
             lobby.counts().map(move |(stage, count)| ([name, stage], count))
         };
-        self.0.iter().flat_map(of).collect()
+        self.lobbies.iter().flat_map(of).collect()
     }
 
     /// How many the sidecar has closed or refused, by listener and by reason.
@@ -202,7 +207,13 @@ impl Connections {
             let name = lobby.name();
             lobby.closed().map(move |(reason, count)| ([name, reason], count))
         };
-        self.0.iter().flat_map(of).collect()
+        self.lobbies.iter().flat_map(of).collect()
+    }
+
+    /// How many calls were refused, by the limit that refused them.
+    #[must_use]
+    pub fn refused(&self) -> Vec<(&'static str, u64)> {
+        self.refusals.counts().to_vec()
     }
 }
 
@@ -236,7 +247,7 @@ impl Server {
         let probes = settings.probes.as_ref();
         let probes = probes.map(|path| socket(path, &[], Lobby::new("probes", sizes_of_probes)));
         let (unix, probes) = (unix.transpose()?, probes.transpose()?);
-        Ok(Self { settings, tcp, unix, probes, workers: None })
+        Ok(Self { settings, tcp, unix, probes, workers: None, refusals: Refusals::new() })
     }
 
     /// What the connections of all listeners are doing.
@@ -244,7 +255,8 @@ impl Server {
     pub fn connections(&self) -> Connections {
         let tcp = self.tcp.iter().map(|tcp| tcp.listener.lobby());
         let sockets = self.unix.iter().chain(&self.probes).map(|(listener, _)| listener.lobby());
-        Connections(tcp.chain(sockets).map(Arc::clone).collect())
+        let lobbies = tcp.chain(sockets).map(Arc::clone).collect();
+        Connections { lobbies, refusals: Arc::clone(&self.refusals) }
     }
 
     /// Where clients reach it, such as `http://127.0.0.1:50951` and `unix:///run/leasehold/leasehold.sock`: TCP first.
@@ -293,7 +305,7 @@ impl Server {
         limits: Limits,
         stop: CancellationToken,
     ) -> Result<(), ServeError> {
-        let Self { settings, tcp, unix, probes, workers } = self;
+        let Self { settings, tcp, unix, probes, workers, refusals } = self;
         let (health, health_service) = tonic_health::server::health_reporter();
         let direct = settings.tcp.as_ref().is_some_and(|tcp| tcp.direct);
         let streams_per_connection = settings.streams_per_connection;
@@ -314,7 +326,7 @@ impl Server {
             streams: streams_per_connection,
             header_list_bytes: settings.header_list_bytes,
             unfinished: Budget::new(settings.unfinished_bytes),
-            calls: Calls::new(settings.unread_bytes),
+            calls: Calls::new(settings.unread_bytes, Arc::clone(&refusals)),
         };
         let serving = Serving {
             bounds: bounds.clone(),
@@ -365,7 +377,7 @@ async fn answer_probes(
     let bounds = Bounds {
         streams: PROBES_STREAMS,
         unfinished: Budget::new(PROBES_BYTES),
-        calls: Calls::new(PROBES_BYTES),
+        calls: bounds.calls.with(PROBES_BYTES),
         ..bounds
     };
     let service = serving::Service { routes, bounds, acceptor: None };
@@ -428,7 +440,7 @@ pub fn pipes(
         Service { coordinator, limits, direct: false, streams_per_connection: 0, watchers };
     let routes = guarded(service, Door::Everybody);
     // Whoever calls is this process.
-    let (unfinished, calls) = (Budget::new(usize::MAX), Calls::new(usize::MAX));
+    let (unfinished, calls) = (Budget::new(usize::MAX), Calls::new(usize::MAX, Refusals::new()));
     let bounds = Bounds { streams: u32::MAX, header_list_bytes: u32::MAX, unfinished, calls };
     move || {
         let (routes, bounds) = (routes.clone(), bounds.clone());

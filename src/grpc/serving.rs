@@ -228,11 +228,11 @@ pub(super) async fn answer<S>(
     if peer.origin != Origin::Socket {
         builder.keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE_TIMEOUT);
     }
-    let (routes, calls) = (routes.prepare(), bounds.calls.of_connection());
+    let (routes, here) = (routes.prepare(), bounds.calls.of_connection(peer.clone()));
     let service = tower::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
         let answer =
-            bounded(request, &calls, &bounds.unfinished).map(|(request, deadline, call)| {
+            bounded(request, &here, &bounds.unfinished).map(|(request, deadline, call)| {
                 (deadline.bound(routes.clone().oneshot(request)), call)
             });
         async move {
@@ -260,12 +260,12 @@ pub(super) async fn answer<S>(
 /// A request within its bounds, or why there is no memory for it.
 fn bounded(
     request: Request<Incoming>,
-    calls: &CallsHere,
+    here: &Arc<CallsHere>,
     unfinished: &Arc<Budget>,
 ) -> Result<(Request<tonic::body::Body>, Deadline, Call), Status> {
-    let call = Call::begin(request.uri().path(), calls)?;
+    let mut call = Call::begin(request.uri().path(), here)?;
     let deadline = within(request.headers());
     let (parts, body) = request.into_parts();
-    let body = Counted::new(&parts.uri, body, unfinished.nothing());
+    let body = Counted::new(&parts.uri, body, unfinished.nothing(), call.until_complete());
     Ok((Request::from_parts(parts, tonic::body::Body::new(body)), deadline, call))
 }

@@ -17,6 +17,9 @@ const DOMAIN: &str = "leasehold.dev";
 /// When a caller should retry after a passing failure of the store whose end is not known.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
+/// What names the limit that a call was refused at, in the metadata of its `ErrorInfo`.
+const LIMIT: &str = "limit";
+
 /// What the names of [`ErrorReason`] have before the reason.
 const PREFIX: &str = "ERROR_REASON_";
 
@@ -135,7 +138,12 @@ pub(super) fn of_call(error: &CallError) -> Status {
             let passes = code(reason) == Code::Unavailable;
             retry_after = passes.then(|| store_failure.retry_after.unwrap_or(RETRY_AFTER));
         }
-        CallError::TooManyHolds { .. } | CallError::TooManyWaiters { .. } => {
+        CallError::TooManyHolds { .. } => {
+            details.insert(LIMIT.to_owned(), "limits.holds".to_owned());
+            retry_after = Some(RETRY_AFTER);
+        }
+        CallError::TooManyWaiters { .. } => {
+            details.insert(LIMIT.to_owned(), "limits.waiters".to_owned());
             retry_after = Some(RETRY_AFTER);
         }
         CallError::TooManyResumes { .. } => {
@@ -244,10 +252,15 @@ pub(super) fn unauthenticated(problem: &str) -> Status {
 /// The status of a call that this limit has no place for (S38).
 pub(super) fn limit_reached(limit: &str, problem: &str) -> Status {
     let reason = ErrorReason::LimitReached;
-    let metadata = HashMap::from([("limit".to_owned(), limit.to_owned())]);
+    let metadata = HashMap::from([(LIMIT.to_owned(), limit.to_owned())]);
     let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, metadata);
     details.set_retry_info(Some(RETRY_AFTER));
     Status::with_error_details(code(reason), problem, details)
+}
+
+/// The limit that refused a call, by its setting.
+pub(super) fn limit_of(refused: &Status) -> Option<String> {
+    refused.get_details_error_info()?.metadata.remove(LIMIT)
 }
 
 /// The status of a caller whom no rule of `access` allows what it asks for.

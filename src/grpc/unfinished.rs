@@ -11,9 +11,13 @@ use tonic::Status;
 
 use super::budget::Part;
 use super::status;
+use super::unread::Parts;
 
 /// How long a request may take to come: it is one small message.
 const COMPLETE_IN: Duration = Duration::from_secs(10);
+
+/// Bytes of a message that what its call has covers: enough for a release with a checkpoint.
+pub(super) const SMALL: usize = 3 * 1024;
 
 /// What the paths of reflection begin with.
 const REFLECTION: &str = "/grpc.reflection.";
@@ -23,6 +27,10 @@ const REFLECTION: &str = "/grpc.reflection.";
 pub(super) struct Counted<B = Incoming> {
     body: B,
     part: Part,
+    /// Bytes that may come before the part grows.
+    free: usize,
+    /// What the call has only until its request is complete.
+    until_complete: Option<Parts>,
     /// Runs from when something was waited for.
     late: Option<Pin<Box<Sleep>>>,
     /// Whether it is one message. Reflection is a conversation, which takes its time.
@@ -30,9 +38,15 @@ pub(super) struct Counted<B = Incoming> {
 }
 
 impl<B> Counted<B> {
-    pub(super) fn new(request: &Uri, body: B, part: Part) -> Self {
+    pub(super) fn new(request: &Uri, body: B, part: Part, until_complete: Option<Parts>) -> Self {
         let is_one = !request.path().starts_with(REFLECTION);
-        Self { body, part, late: None, is_one }
+        Self { body, part, free: SMALL, until_complete, late: None, is_one }
+    }
+
+    /// Nothing more comes.
+    fn complete(&mut self) {
+        self.part.give_back();
+        self.until_complete = None;
     }
 }
 
@@ -59,15 +73,17 @@ where
             }
         };
         let Some(Ok(frame)) = frame else {
-            this.part.give_back();
+            this.complete();
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         };
         let bytes = frame.data_ref().map_or(0, Bytes::len);
-        if !this.part.take(bytes) {
+        let free = this.free.min(bytes);
+        this.free -= free;
+        if !this.part.take(bytes - free) {
             return Poll::Ready(Some(Err(too_much().into())));
         }
         if this.body.is_end_stream() {
-            this.part.give_back();
+            this.complete();
         }
         Poll::Ready(Some(Ok(frame)))
     }
@@ -134,7 +150,7 @@ mod tests {
 
     fn body(frames: Vec<Option<&'static [u8]>>, budget: &Arc<Budget>) -> Counted<Script> {
         let uri = Uri::from_static("/leasehold.v1.LeaseService/GetLock");
-        Counted::new(&uri, Script(frames), budget.nothing())
+        Counted { free: 0, ..Counted::new(&uri, Script(frames), budget.nothing(), None) }
     }
 
     #[tokio::test(start_paused = true)]
@@ -151,6 +167,16 @@ mod tests {
         drop(second);
         let mut third = body(vec![Some(b"1234567890")], &budget);
         assert!(matches!(next(&mut third), Poll::Ready(Some(Ok(10)))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s38_what_is_small_is_covered_by_its_call() {
+        let budget = Budget::new(0);
+        let uri = Uri::from_static("/leasehold.v1.LeaseService/ReleaseLease");
+        let frames = vec![Some(&[7; SMALL][..]), Some(b"1")];
+        let mut body = Counted::new(&uri, Script(frames), budget.nothing(), None);
+        assert!(matches!(next(&mut body), Poll::Ready(Some(Ok(SMALL)))));
+        assert!(matches!(next(&mut body), Poll::Ready(Some(Err(_)))), "the rest is not");
     }
 
     #[tokio::test(start_paused = true)]

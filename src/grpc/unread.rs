@@ -1,5 +1,5 @@
 //! Calls that are under way, and answers that their callers have not read: one budget of bytes for all of them (S38). Those
-//! that last, such as a hold or a wait, have limits of their own.
+//! that last, such as a hold or a wait, are counted until they are complete; then they have limits of their own.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,83 +11,126 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::budget::{Budget, Part};
+use super::connection::Peer;
+use super::refusals::Refusals;
 use super::status;
+use super::unfinished::SMALL;
 
-/// What a call costs without its answer.
-const CALL: usize = 8 * 1024;
+/// What a call costs, as measured (docs/sizing.md), with a small message and without its answer.
+const CALL: usize = 9 * 1024 + SMALL;
 
 /// Calls that last: `limits.holds`, `resumes`, `waiters` and `watchers` are for them.
-const LASTING: [&str; 6] = [
+const LASTING: [&str; 5] = [
     "/leasehold.v1.LeaseService/AcquireLease",
     "/leasehold.v1.LeaseService/HoldLease",
     "/leasehold.v1.LeaseService/WatchLock",
     "/leasehold.v1.LeaseService/WatchLocks",
     "/leasehold.v1.ScheduleService/SubscribeSchedule",
-    "/grpc.health.v1.Health/Watch",
 ];
+/// Gives memory back, and a lock to the next.
+const RELEASE: &str = "/leasehold.v1.LeaseService/ReleaseLease";
+/// Lasts as long as its connection, which needs one at the most.
+const HEALTH_WATCH: &str = "/grpc.health.v1.Health/Watch";
 
 /// Calls at once on a connection for which half of the budget is kept: whoever makes few is served when others have taken the
 /// rest.
 const FEW: usize = 4;
 
-/// The budget, in two halves.
+/// The budget, in two halves, and who hears of what it refuses.
 #[derive(Clone, Debug)]
 pub(super) struct Calls {
     many: Arc<Budget>,
     few: Arc<Budget>,
+    refusals: Arc<Refusals>,
 }
 
 impl Calls {
-    pub(super) fn new(bytes: usize) -> Self {
-        Self { many: Budget::new(bytes / 2), few: Budget::new(bytes / 2) }
+    pub(super) fn new(bytes: usize, refusals: Arc<Refusals>) -> Self {
+        Self { many: Budget::new(bytes / 2), few: Budget::new(bytes / 2), refusals }
     }
 
-    /// As one connection sees it.
-    pub(super) fn of_connection(&self) -> CallsHere {
-        CallsHere { all: self.clone(), few: Budget::new(FEW * CALL) }
+    /// Another budget, of which the same hear.
+    pub(super) fn with(&self, bytes: usize) -> Self {
+        Self::new(bytes, Arc::clone(&self.refusals))
+    }
+
+    /// As the connection of `peer` sees it.
+    pub(super) fn of_connection(self, peer: Peer) -> Arc<CallsHere> {
+        let (few, release) = (Budget::new(FEW * CALL), Budget::new(CALL));
+        Arc::new(CallsHere { all: self, peer, few, release, health: Budget::new(CALL) })
     }
 }
 
 /// The budget, as one connection sees it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct CallsHere {
     all: Calls,
+    peer: Peer,
+    /// Its share of the second half.
     few: Arc<Budget>,
+    /// What it costs anyhow covers one call of each of these kinds: a release is not refused, whatever others do.
+    release: Arc<Budget>,
+    health: Arc<Budget>,
 }
 
-/// A call, from its beginning until its answer was read; without a part of the budget, one that lasts.
+impl CallsHere {
+    /// What a call has of the budget; none if there is no memory for it.
+    fn parts(&self, path: &str) -> Option<Parts> {
+        let alone = |part| Parts { of_all: part, _of_connection: None };
+        let many = || self.all.many.part(CALL).map(alone);
+        let few = || {
+            let parts = self.few.part(CALL).zip(self.all.few.part(CALL));
+            parts.map(|(here, of_all)| Parts { of_all, _of_connection: Some(here) })
+        };
+        match path {
+            HEALTH_WATCH => self.health.part(CALL).map(alone).or_else(many),
+            RELEASE => many().or_else(few).or_else(|| self.release.part(CALL).map(alone)),
+            _ => many().or_else(few),
+        }
+    }
+}
+
+/// A call, from its beginning until its answer was read.
 #[derive(Debug)]
-pub(super) struct Call(Option<Parts>);
+pub(super) struct Call {
+    here: Arc<CallsHere>,
+    parts: Option<Parts>,
+    is_lasting: bool,
+}
 
 /// What a call has of the budget, and of its connection's share in the second half.
 #[derive(Debug)]
-struct Parts {
+pub(super) struct Parts {
     of_all: Part,
     _of_connection: Option<Part>,
 }
 
 impl Call {
     /// Lets a call begin, if there is memory for it.
-    pub(super) fn begin(path: &str, calls: &CallsHere) -> Result<Self, Status> {
-        if LASTING.contains(&path) {
-            return Ok(Self(None));
-        }
-        let parts = match calls.all.many.part(CALL) {
-            Some(of_all) => Some(Parts { of_all, _of_connection: None }),
-            None => calls
-                .few
-                .part(CALL)
-                .zip(calls.all.few.part(CALL))
-                .map(|(here, of_all)| Parts { of_all, _of_connection: Some(here) }),
+    pub(super) fn begin(path: &str, here: &Arc<CallsHere>) -> Result<Self, Status> {
+        let Some(parts) = here.parts(path) else {
+            let refused = too_much();
+            here.all.refusals.note(&refused, &here.peer);
+            return Err(refused);
         };
-        parts.map(|parts| Self(Some(parts))).ok_or_else(too_much)
+        let is_lasting = LASTING.contains(&path);
+        Ok(Self { here: Arc::clone(here), parts: Some(parts), is_lasting })
+    }
+
+    /// What a call that lasts has until its request is complete.
+    pub(super) fn until_complete(&mut self) -> Option<Parts> {
+        self.parts.take_if(|_| self.is_lasting)
     }
 
     /// The answer, which is counted until it was read.
     pub(super) fn answer(self, answer: Response<Body>) -> Response<Body> {
-        match self.0 {
+        self.here.all.refusals.look_at(answer.headers(), &self.here.peer);
+        match self.parts {
             None => answer,
-            Some(parts) => answer.map(|body| Body::new(Answer { body, parts, over: false })),
+            Some(parts) => {
+                let (here, call) = (self.here, Arc::new(parts));
+                answer.map(|body| Body::new(Answer { body, here, call, over: false }))
+            }
         }
     }
 }
@@ -95,7 +138,8 @@ impl Call {
 /// The body of an answer.
 struct Answer {
     body: Body,
-    parts: Parts,
+    here: Arc<CallsHere>,
+    call: Arc<Parts>,
     /// Whether there was no memory for it.
     over: bool,
 }
@@ -103,7 +147,8 @@ struct Answer {
 /// Bytes that are counted for as long as somebody has them.
 struct Unread {
     bytes: Bytes,
-    _part: Part,
+    _part: Option<Part>,
+    _call: Arc<Parts>,
 }
 
 impl AsRef<[u8]> for Unread {
@@ -129,12 +174,16 @@ impl hyper::body::Body for Answer {
             Ok(bytes) => bytes,
             Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
         };
-        let Some(part) = self.parts.of_all.another(bytes.len()) else {
+        // What is small is covered by what the call has: so is the answer to a release.
+        let part = self.call.of_all.another(bytes.len());
+        if part.is_none() && bytes.len() > SMALL {
             self.over = true;
-            let refused = too_much().into_http::<Body>();
+            let refused = too_much();
+            self.here.all.refusals.note(&refused, &self.here.peer);
+            let refused = refused.into_http::<Body>();
             return Poll::Ready(Some(Ok(Frame::trailers(refused.into_parts().0.headers))));
-        };
-        let unread = Unread { bytes, _part: part };
+        }
+        let unread = Unread { bytes, _part: part, _call: Arc::clone(&self.call) };
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(unread)))))
     }
 
@@ -154,7 +203,16 @@ mod tests {
 
     use hyper::body::Body as _;
 
+    use super::super::connection::{Connection, Origin};
     use super::*;
+
+    fn calls(bytes: usize) -> Calls {
+        Calls::new(bytes, Refusals::new())
+    }
+
+    fn connection(calls: &Calls) -> Arc<CallsHere> {
+        calls.clone().of_connection(Connection::new((), Origin::Socket).peer())
+    }
 
     const SHORT: &str = "/leasehold.v1.LeaseService/GetLock";
 
@@ -171,45 +229,80 @@ mod tests {
     }
 
     #[test]
-    fn s38_answers_are_counted_until_they_are_read_and_calls_that_last_are_not() {
-        let calls = Calls::new(2 * (CALL + 4));
-        let here = calls.of_connection();
+    fn s38_answers_are_counted_until_they_are_read() {
+        let calls = calls(2 * (CALL + 4));
+        let here = connection(&calls);
         let call = Call::begin(SHORT, &here).unwrap();
         let few = Call::begin(SHORT, &here).unwrap();
         let refused = Call::begin(SHORT, &here).unwrap_err();
         assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
-        for lasting in LASTING {
-            Call::begin(lasting, &here).unwrap();
-        }
         drop(few);
         let mut body = call.answer(answer(b"1234")).into_body();
         let unread = next(&mut body).unwrap().into_data().unwrap();
         assert_eq!(&*unread, b"1234");
         drop(body);
-        assert!(calls.many.part(CALL + 1).is_none(), "it was not read");
+        assert!(calls.many.part(5).is_none(), "it was not read");
         drop(unread);
         assert!(calls.many.part(CALL + 4).is_some());
+        assert_eq!(calls.refusals.counts()[2], ("memory", 1));
+    }
+
+    #[test]
+    fn s38_calls_that_last_are_counted_until_their_request_is_complete() {
+        let calls = calls(2 * CALL);
+        let here = connection(&calls);
+        for lasting in LASTING {
+            let mut call = Call::begin(lasting, &here).unwrap();
+            let until_complete = call.until_complete();
+            assert!(calls.many.part(1).is_none(), "{lasting}");
+            drop(until_complete);
+            assert!(calls.many.part(CALL).is_some(), "{lasting}");
+            drop(call.answer(answer(b"1234")));
+        }
+        let mut short = Call::begin(SHORT, &here).unwrap();
+        assert!(short.until_complete().is_none());
+        assert!(calls.many.part(1).is_none());
+    }
+
+    #[test]
+    fn s38_a_release_gets_through_whatever_others_do_and_a_connection_may_watch_health() {
+        let calls = calls(4 * CALL);
+        let busy = connection(&calls);
+        let made: Vec<_> = std::iter::from_fn(|| Call::begin(SHORT, &busy).ok()).collect();
+        assert_eq!(made.len(), 4, "the budget is taken");
+        for here in [busy, connection(&calls)] {
+            assert!(Call::begin(SHORT, &here).is_err());
+            let release = Call::begin(RELEASE, &here).unwrap();
+            assert!(Call::begin(RELEASE, &here).is_err(), "it has one at a time for nothing");
+            let mut body = release.answer(answer(&[7; SMALL])).into_body();
+            assert_eq!(next(&mut body).unwrap().into_data().unwrap().len(), SMALL);
+            drop(body);
+            drop(Call::begin(RELEASE, &here).unwrap());
+            let _watch = Call::begin(HEALTH_WATCH, &here).unwrap();
+            assert!(Call::begin(HEALTH_WATCH, &here).is_err());
+        }
     }
 
     #[test]
     fn s38_whoever_makes_few_calls_is_served_when_another_has_made_all_that_it_could() {
-        let calls = Calls::new(16 * CALL);
-        let busy = calls.of_connection();
+        let calls = calls(16 * CALL);
+        let busy = connection(&calls);
         let made: Vec<_> = std::iter::from_fn(|| Call::begin(SHORT, &busy).ok()).collect();
         assert_eq!(made.len(), 8 + FEW);
-        let other = calls.of_connection();
+        let other = connection(&calls);
         let few: Vec<_> = std::iter::from_fn(|| Call::begin(SHORT, &other).ok()).collect();
         assert_eq!(few.len(), FEW);
     }
 
     #[test]
     fn s38_an_answer_that_does_not_fit_is_an_error_with_the_name_of_the_limit() {
-        let calls = Calls::new(2 * (CALL + 4));
-        let call = Call::begin(SHORT, &calls.of_connection()).unwrap();
-        let mut body = call.answer(answer(b"12345")).into_body();
+        let calls = calls(2 * (CALL + 4));
+        let call = Call::begin(SHORT, &connection(&calls)).unwrap();
+        let mut body = call.answer(answer(&[7; SMALL + 1])).into_body();
         let trailers = next(&mut body).unwrap().into_trailers().unwrap();
         assert_eq!(trailers["grpc-status"], "8");
         assert!(trailers["grpc-message"].to_str().unwrap().contains("limits.memory"));
         assert!(next(&mut body).is_none());
+        assert_eq!(calls.refusals.counts()[2], ("memory", 1));
     }
 }

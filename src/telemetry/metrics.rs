@@ -60,9 +60,19 @@ impl fmt::Debug for Inner {
     }
 }
 
-/// The server's connections: how many are open, by listener and stage, and how many were closed, by listener and reason.
-pub type Connections = Box<dyn Fn() -> (Counts<usize>, Counts<u64>) + Send + Sync>;
-type Counts<N> = Vec<([&'static str; 2], N)>;
+/// What the server's connections are doing now.
+pub type Connections = Box<dyn Fn() -> ConnectionCounts + Send + Sync>;
+
+/// What the connections of the server are doing, and have done.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionCounts {
+    /// How many are open, by listener and stage.
+    pub open: Vec<([&'static str; 2], usize)>,
+    /// How many the sidecar has closed, by listener and reason.
+    pub closed: Vec<([&'static str; 2], u64)>,
+    /// How many calls were refused, by the limit that refused them.
+    pub refused: Vec<(&'static str, u64)>,
+}
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
@@ -96,6 +106,7 @@ struct Families {
     log_lines_dropped: Counter,
     connections: Family<Labels<2>, Gauge>,
     connections_closed: Counters<2>,
+    calls_refused: Counters<1>,
     holds: Gauge,
     holds_at_risk: Gauge,
     waiters: Gauge,
@@ -145,6 +156,7 @@ impl Families {
             log_lines_dropped: Counter::default(),
             connections: Family::default(),
             connections_closed: Family::default(),
+            calls_refused: Family::default(),
             holds: Gauge::default(),
             holds_at_risk: Gauge::default(),
             waiters: Gauge::default(),
@@ -251,6 +263,11 @@ impl Families {
             "leasehold_connections_closed",
             "Connections that the sidecar closed or refused, by listener and reason",
             &self.connections_closed,
+        );
+        to.add(
+            "leasehold_calls_refused",
+            "Calls that were refused because a limit was reached, by the limit",
+            &self.calls_refused,
         );
     }
 

@@ -20,7 +20,7 @@ mod traces;
 pub use exposition::Exposition;
 pub use logs::{Filter, FilterError, Format, LogsError, init, subscriber};
 pub use measured::Measured;
-pub use metrics::{Connections, Metrics};
+pub use metrics::{ConnectionCounts, Connections, Metrics};
 pub use stderr::{Stderr, flush, lines_dropped};
 pub use traces::{
     Collector, Observers, Ratio, Sampler, TraceSettings, Traces, TracesError, parse_headers,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::{Connections, Metrics, traces};
+use super::{ConnectionCounts, Connections, Metrics, traces};
 use crate::coordinator::{Coordinator, StoreStatus};
 use crate::time::UnixMillis;
 
@@ -56,7 +56,7 @@ impl Metrics {
             families.tasks.set(whole(others.map(tasks).sum::<usize>() + tasks(&here)));
         }
         if let Some(connections) = self.inner.connections.get() {
-            let (open, closed) = connections();
+            let ConnectionCounts { open, closed, refused } = connections();
             for ([listener, stage], count) in open {
                 let labels = [("listener", listener), ("stage", stage)];
                 families.connections.get_or_create(&labels).set(whole(count));
@@ -64,6 +64,10 @@ impl Metrics {
             for ([listener, reason], count) in closed {
                 let labels = [("listener", listener), ("reason", reason)];
                 let counter = families.connections_closed.get_or_create(&labels);
+                counter.inner().store(count, Ordering::Relaxed);
+            }
+            for (limit, count) in refused {
+                let counter = families.calls_refused.get_or_create(&[("limit", limit)]);
                 counter.inner().store(count, Ordering::Relaxed);
             }
         }

@@ -43,6 +43,9 @@ impl Families {
                 drop(self.connections_closed.get_or_create(&[listener, ("reason", reason)]));
             }
         }
+        for limit in ["connections", "holds", "memory", "resumes", "waiters", "watchers"] {
+            drop(self.calls_refused.get_or_create(&[("limit", limit)]));
+        }
         self.schedules.make_known_series();
         self.sharing.make_known_series();
         self.traces.make_known_series();

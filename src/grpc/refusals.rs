@@ -1,0 +1,97 @@
+//! Calls that were refused at a limit: counted by its name, and said in the log at times (S38).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hyper::HeaderMap;
+use tonic::{Code, Status};
+
+use super::connection::Peer;
+use super::status;
+use crate::coordinator::Seldom;
+use crate::time::{BootClock, Clock as _};
+
+/// The limits that calls are refused at, by their settings.
+const LIMITS: [&str; 6] = [
+    "limits.connections",
+    "limits.holds",
+    "limits.memory",
+    "limits.resumes",
+    "limits.waiters",
+    "limits.watchers",
+];
+/// The one whose refusals are logged with their listener.
+const CONNECTIONS: &str = "limits.connections";
+
+/// How many calls each limit has refused.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    counts: [AtomicU64; LIMITS.len()],
+    lines: [Seldom; LIMITS.len()],
+    clock: BootClock,
+}
+
+impl Refusals {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// How many calls were refused, by limit: without the section of its setting, for metrics.
+    pub(super) fn counts(&self) -> [(&'static str, u64); LIMITS.len()] {
+        let mut counts = self.counts.iter();
+        LIMITS.map(|limit| {
+            let count = counts.next().map_or(0, |count| count.load(Ordering::Relaxed));
+            (limit.strip_prefix("limits.").unwrap_or(limit), count)
+        })
+    }
+
+    /// Counts the answer of these headers if it refuses a call of `peer` at a limit.
+    pub(super) fn look_at(&self, headers: &HeaderMap, peer: &Peer) {
+        const EXHAUSTED: i32 = Code::ResourceExhausted as i32;
+        let code = headers.get("grpc-status").and_then(|code| code.to_str().ok()?.parse().ok());
+        if code == Some(EXHAUSTED)
+            && let Some(refused) = Status::from_header_map(headers)
+        {
+            self.note(&refused, peer);
+        }
+    }
+
+    /// Counts a call of `peer` that was refused, and says so at times: nobody fills the log.
+    pub(super) fn note(&self, refused: &Status, peer: &Peer) {
+        let Some(limit) = status::limit_of(refused) else { return };
+        let Some(at) = LIMITS.iter().position(|one| *one == limit) else { return };
+        if let Some(count) = self.counts.get(at) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        let Some(line) = self.lines.get(at).filter(|_| limit != CONNECTIONS) else { return };
+        let Some(more) = line.line(self.clock.now()) else { return };
+        let client = peer.address.map(tracing::field::display);
+        tracing::warn!(limit, client, user = peer.user, more, "calls are refused at a limit");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::{Connection, Origin};
+    use super::*;
+    use crate::coordinator::CallError;
+
+    #[test]
+    fn s38_what_is_refused_at_a_limit_is_counted_by_its_name() {
+        let peer = Connection::new((), Origin::Socket).peer();
+        let refusals = Refusals::new();
+        let refused = [
+            status::limit_reached("limits.memory", "too much"),
+            status::of_call(&CallError::TooManyHolds { limit: 1 }),
+            status::of_call(&CallError::TooManyWaiters { limit: 1 }),
+            status::of_call(&CallError::TooManyResumes { limit: 1 }),
+            status::limit_reached("limits.watchers", "too many"),
+            status::of_call(&CallError::UnknownLease),
+        ];
+        for status in refused {
+            refusals.look_at(status.into_http::<()>().headers(), &peer);
+        }
+        refusals.look_at(&HeaderMap::new(), &peer);
+        assert_eq!(refusals.counts().map(|(_, count)| count), [0, 1, 1, 1, 1, 1]);
+    }
+}
