@@ -6,6 +6,7 @@
 
 mod arriving;
 mod asking;
+mod breaking;
 mod caller;
 mod calls;
 mod decided;
@@ -58,6 +59,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+pub use breaking::BreakRequest;
 pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::CallError;
@@ -70,7 +72,7 @@ pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, Ren
 pub use occurrences::{Concluding, OutcomeResult};
 pub use pacing::Pace;
 pub use readiness::StoreStatus;
-pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage, Under};
+pub use records::{ListRequest, LockWatch, RecordPage, Under};
 pub use request::{
     BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldRequest,
     HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome, Released,

@@ -47,6 +47,9 @@ pub(super) enum Command {
     /// The timer that was set for this moment has come to it; a look at the clocks in between names another.
     TimePassed(Instant),
     Look(Permit, oneshot::Sender<LocalView>),
+    /// An operator begins to break the permit through this sidecar; that is over.
+    BreakBegun(Permit),
+    BreakOver(Permit),
     /// The permit was broken through this sidecar, with this note.
     Broken(Permit, BreakNote),
     /// A lease that is kept is for nobody (T19).
@@ -221,6 +224,11 @@ impl Task {
                 self.feed(Event::TimePassed);
                 let _ = reply.send(self.view(permit));
             }
+            Command::BreakBegun(permit) => {
+                self.recall(std::iter::once(permit));
+                self.feed_at(permit, Event::BreakBegun);
+            }
+            Command::BreakOver(permit) => self.feed_at(permit, Event::BreakOver),
             Command::Broken(permit, note) => self.broken(permit, note),
             Command::KeptForNobody => self.feed(Event::KeptForNobody),
             Command::ShareStirred => self.feed(Event::ShareStirred),

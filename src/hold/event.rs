@@ -155,6 +155,10 @@ pub enum Event {
     ShareStirred,
     /// This sidecar has least of the share: whoever waits here takes the lock from its holder, if that yields to it (S35).
     MoveAsked,
+    /// An operator begins to break the lock through this sidecar: nothing is handed on meanwhile (S17).
+    BreakBegun,
+    /// That break is over, whatever became of it.
+    BreakOver,
     /// An operator broke the lease through this sidecar (S17).
     LeaseBroken {
         /// Whether it ended at once; else it runs out (S22).

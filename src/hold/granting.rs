@@ -27,7 +27,8 @@ pub(super) struct Leased {
     pub(super) heard: Instant,
     /// When the last request after which it may last for D was answered, or will have been given up: it has surely run out D later.
     pub(super) given_up: Instant,
-    /// A record was written over under it that was of a holder that yields: until then, others may have broken it for that one's.
+    /// Until the token was written under it, a break that was meant for the grant before may have met it: that one's holder yields,
+    /// or an operator breaks the lock through this sidecar.
     pub(super) may_be_broken: bool,
 }
 
@@ -170,7 +171,7 @@ impl Hold {
                     match answer {
                         Ok(etag) => {
                             self.memory.known = Some(Known::new(&etag, &fields));
-                            self.token_stored(lease, plan, output);
+                            self.token_written(lease, plan, output);
                         }
                         // Our own write whose answer was lost, or an older one's: the record says which (S5).
                         Err(Failure::Changed) => {
@@ -226,7 +227,7 @@ impl Hold {
             && record.token == Some(plan.token)
         {
             // S5: our write was done, only its answer was lost.
-            return self.token_stored(lease, plan, output);
+            return self.token_written(lease, plan, output);
         }
         let front = self.waiters.front();
         let Some(front) = front.filter(|front| front.terms.lease_duration == lease.duration) else {
@@ -277,6 +278,12 @@ impl Hold {
         .into_fields(stored);
         let plan = Plan { token, min_hold, decided };
         self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
+    }
+
+    /// The token was written: a break from here that was under way until then has met this lease, or comes too late for it (S17).
+    fn token_written(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+        let may_be_broken = lease.may_be_broken || self.may_be_broken_since(lease.sent);
+        self.token_stored(Leased { may_be_broken, ..lease }, plan, output);
     }
 
     /// The token is in the store: grant, if anything is, once the lease is known to be ours still.

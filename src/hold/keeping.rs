@@ -73,7 +73,10 @@ impl Hold {
         self.seldom.take_if(|seldom| {
             seldom.kept_since = None;
             seldom.sharing = super::Sharing::default();
-            seldom.suspected_at.is_none() && seldom.overruling.is_none() && seldom.claims.is_none()
+            seldom.suspected_at.is_none()
+                && seldom.overruling.is_none()
+                && seldom.claims.is_none()
+                && seldom.breaks.is_none()
         });
     }
 }

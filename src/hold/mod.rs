@@ -24,6 +24,7 @@ mod acquisition;
 mod action;
 mod asked;
 mod bounds;
+mod breaking;
 mod callers;
 mod claiming;
 mod event;
@@ -90,6 +91,7 @@ pub(crate) use jitter::Jitter;
 pub(crate) use waiters::{Waiter, Waiters};
 
 use acquisition::{Attempt, Retry};
+use breaking::Breaks;
 use claiming::Claims;
 use flight::Flight;
 use hand_over::Shutdown;
@@ -115,7 +117,7 @@ use crate::time::Instant;
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`, `proving`. While it is held: `held`, `renewing`,
-/// `asked`, `saving`, `notice`, `claiming`, `resuming`. Among others: `overruling`, `sharing`. Its end: `handing`, `keeping`, `releasing`, `late`. What callers write beside their
+/// `asked`, `saving`, `notice`, `breaking`, `claiming`, `resuming`. Among others: `overruling`, `sharing`. Its end: `handing`, `keeping`, `releasing`, `late`. What callers write beside their
 /// tokens: `part`. The sidecar's end: `hand_over`. What is always true: `invariants`.
 #[derive(Clone, Debug)]
 pub struct Hold {
@@ -153,6 +155,8 @@ struct Seldom {
     sharing: Sharing,
     /// Clients that want to go on with a hold, of which nothing is known here yet (S16).
     claims: Option<Box<Claims>>,
+    /// The breaks that are under way from here (S17).
+    breaks: Breaks,
 }
 
 /// What the machine is told once.
@@ -263,6 +267,7 @@ impl Hold {
             && self.waiters.is_empty()
             && self.claims().is_none()
             && !self.is_overruling()
+            && (self.shutdown.is_under_way() || !self.is_being_broken())
     }
 
     /// What is to be kept of an idle machine.
@@ -307,16 +312,10 @@ impl Hold {
     fn take(&mut self, event: Event, output: &mut Output) {
         match event {
             Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
-            Event::CallerLeft { caller } => {
-                if !self.waiters.remove(caller) && !self.resume_left(caller, output) {
-                    self.holder_left(caller, output);
-                }
-            }
-            Event::HolderDisconnected { caller } => {
-                if !self.waiters.remove(caller) && !self.resume_left(caller, output) {
-                    self.disconnected(caller);
-                }
-            }
+            Event::CallerLeft { caller } | Event::HolderDisconnected { caller }
+                if self.waiters.remove(caller) || self.resume_left(caller, output) => {}
+            Event::CallerLeft { caller } => self.holder_left(caller, output),
+            Event::HolderDisconnected { caller } => self.disconnected(caller),
             Event::ReleaseAsked { caller, generation, keep } => {
                 self.release_asked(caller, (generation, keep), output);
             }
@@ -367,6 +366,8 @@ impl Hold {
             Event::ShareStirred => self.stir(output.now),
             Event::MoveAsked => self.move_asked(output.now),
             Event::LeaseBroken { ends_now } => self.broken_here(ends_now, output),
+            Event::BreakBegun => self.break_begun(),
+            Event::BreakOver => self.break_over(output.now),
             Event::LockFreed { token } => self.freed(token, output.now),
             Event::PauseSuspected => self.suspect_pause(output.now),
             Event::DrainStarted { ends } => self.start_draining(ends, output),

@@ -57,6 +57,13 @@ struct Broken {
     span: Duration,
 }
 
+impl Overruling {
+    /// Whether a break is under way.
+    pub(super) const fn is_breaking(&self) -> bool {
+        matches!(self.step, Some(Step::Break(..)))
+    }
+}
+
 impl Step {
     const fn flight(&self) -> Flight {
         match self {
@@ -278,6 +285,7 @@ impl Hold {
             return self.overruling_failed(failure, output);
         }
         self.overruling_mut().step = None;
+        self.break_may_have_met(output.now);
         self.poll_now(output.now);
         let Broken { priority, moves, .. } = breaks;
         output.push(Action::ReportOverruled { priority, moves });
@@ -308,6 +316,9 @@ impl Hold {
     }
 
     fn overruling_failed(&mut self, failure: Failure, output: &mut Output) {
+        if self.overruling().is_some_and(Overruling::is_breaking) {
+            self.break_may_have_met(output.now);
+        }
         self.overruling_mut().step = None;
         self.poll_now(output.now);
         let duration =

@@ -37,7 +37,8 @@ impl Hold {
 
     /// Whether the lease of a hold is ours beyond doubt, and for long enough to serve another caller under it.
     pub(super) fn is_sound(&self, held: &Held, now: Instant) -> bool {
-        !self.is_unproven(held.renewal.good_sent()) && held.is_settled(now)
+        let sent = held.renewal.good_sent();
+        !self.is_unproven(sent) && !self.may_be_broken_since(sent) && held.is_settled(now)
     }
 
     /// The store answered the renewal of a lease under which nothing was granted yet, or one of long ago.

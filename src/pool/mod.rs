@@ -137,6 +137,8 @@ impl Pool {
             | Event::ShareStirred
             | Event::MoveAsked
             | Event::ResumeAsked { .. }
+            | Event::BreakBegun
+            | Event::BreakOver
             | Event::LeaseBroken { .. }
             | Event::LockFreed { .. } => self.feed(permit, event, output),
             // Who holds nothing here is told so by any machine.
@@ -324,6 +326,8 @@ fn copy(event: &Event) -> Option<Event> {
         | Event::ShareStirred
         | Event::MoveAsked
         | Event::SaveAsked { .. }
+        | Event::BreakBegun
+        | Event::BreakOver
         | Event::LeaseBroken { .. }
         | Event::LockFreed { .. } => return None,
     })

@@ -53,6 +53,10 @@ enum Happens {
     Broken {
         ends_now: bool,
     },
+    /// A break through this sidecar begins, or is over.
+    Breaks {
+        begins: bool,
+    },
     Drain(u64),
     DrainEnds,
     HandOver(u64),
@@ -89,6 +93,7 @@ fn happens() -> impl Strategy<Value = Happens> {
             .prop_map(|(kind, request, outcome)| Happens::Answered { kind, request, outcome }),
         8 => (0..16_u8).prop_map(|outcome| Happens::AnsweredLast { outcome: outcome.saturating_sub(8) }),
         1 => any::<bool>().prop_map(|ends_now| Happens::Broken { ends_now }),
+        2 => any::<bool>().prop_map(|begins| Happens::Breaks { begins }),
         1 => (0..30_u64).prop_map(Happens::Drain),
         1 => Just(Happens::DrainEnds),
         1 => (0..30_u64).prop_map(Happens::HandOver),
@@ -308,6 +313,8 @@ fn event(happens: Happens, saves: &mut Saves, arrived: u64, now: Instant) -> Eve
         Happens::Answered { kind, request, outcome } => answered(kind, request, outcome),
         Happens::AnsweredLast { outcome } => answered(0, 0, outcome),
         Happens::Broken { ends_now } => Event::LeaseBroken { ends_now },
+        Happens::Breaks { begins: true } => Event::BreakBegun,
+        Happens::Breaks { begins: false } => Event::BreakOver,
         Happens::Drain(span) => Event::DrainStarted { ends: now + seconds(span) },
         Happens::DrainEnds => Event::DrainEnded,
         Happens::HandOver(span) => Event::HandOverStarted { ends: now + seconds(span) },

@@ -43,8 +43,9 @@ impl World {
                     &mut random,
                     &[BreakPeriod::RunOut, BreakPeriod::RunOut, BreakPeriod::Now],
                 );
-                let here = Break { through: Some(index), ..ours(period) };
-                self.after(slowly / 10, Delivery::Breaks(here));
+                let late = random.chance(300).then(|| millis(&mut random, 1, LATEST));
+                let here = self.begin_break(ours(period), index);
+                self.after(late.unwrap_or(slowly / 10), Delivery::Breaks(here));
             }
             Happening::ForeignBreak => {
                 let by = Breaker::Another(FOREIGN);
@@ -58,6 +59,30 @@ impl World {
         }
     }
 
+    /// A break through a sidecar, which knows of that from when the lock is looked at; one that is paused asks nothing.
+    pub(crate) fn begin_break(&mut self, broken: Break, index: usize) -> Break {
+        let sidecar = &self.sidecars[index];
+        if sidecar.paused_until > self.now || self.storage.seen(self.now).is_none() {
+            return broken;
+        }
+        let through = Some((index, sidecar.life));
+        if self.bug != Some(Bug::BreakIsNotSaid) {
+            self.feed(index, Event::BreakBegun);
+        }
+        Break { seen: self.standing(through), through, ..broken }
+    }
+
+    /// The grant that stands, for who asks through that sidecar: it was handed on there, or is in the record (S10).
+    fn standing(&self, through: Option<(usize, u32)>) -> Option<Seen> {
+        let seen = self.storage.seen(self.now)?;
+        let sidecar = through.map(|(index, life)| (&self.sidecars[index], life));
+        let here = sidecar.filter(|(sidecar, life)| sidecar.life == *life);
+        let here = here.and_then(|(sidecar, _)| Some(sidecar.machine.hold.holding()?.token));
+        let epoch = |token: Option<FencingToken>| token.map(FencingToken::epoch);
+        let here = here.filter(|here| epoch(Some(*here)) == epoch(seen.token));
+        Some(Seen { token: here.max(seen.token), ..seen })
+    }
+
     /// S17. Only a break that was asked to end the lease early may let two believe.
     pub(crate) fn break_lock(&mut self, asked: Break) {
         let Break { by, seen, through } = asked;
@@ -68,7 +93,7 @@ impl World {
             Breaker::Ours(BreakPeriod::RunOut) if by_bug => Breaker::Ours(BreakPeriod::Now),
             by => by,
         };
-        let stands = self.storage.seen(self.now);
+        let stands = self.standing(through);
         let broken = self.break_seen(period, seen);
         let ours = matches!(by, Breaker::Ours(_)) && broken.is_some();
         match stands {
@@ -88,12 +113,16 @@ impl World {
         if !soft {
             self.checks.broken.extend(broken);
         }
-        if let Some(sidecar) = through.filter(|_| broken.is_some()) {
-            let life = self.sidecars[sidecar].life;
-            let incoming = Incoming::Broken { noted, ends_now: !soft };
+        if let Some((sidecar, life)) = through {
+            let to = |incoming| Delivery::ToSidecar { sidecar, life, incoming };
             let number = self.number();
             let delay = millis(&mut self.chance.of(About::Break, 2, number), 1, 40);
-            self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
+            if broken.is_some() {
+                self.after(delay, to(Incoming::Broken { noted, ends_now: !soft }));
+            }
+            if self.bug != Some(Bug::BreakIsNotSaid) {
+                self.after(delay, to(Incoming::Event(Event::BreakOver)));
+            }
         }
     }
 

@@ -54,8 +54,8 @@ pub(crate) struct Break {
     pub(crate) by: Breaker,
     /// The grant that it is for; none if the lock is yet to be looked at.
     pub(crate) seen: Option<Seen>,
-    /// The sidecar through which it was asked for, if it is one of these.
-    pub(crate) through: Option<usize>,
+    /// The sidecar through which it was asked for, and its life, if it is one of these.
+    pub(crate) through: Option<(usize, u32)>,
 }
 
 /// A grant as it was looked at.

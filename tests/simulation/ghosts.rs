@@ -187,6 +187,27 @@ pub(crate) fn late_break(seed: u64, late: Duration, bug: Option<Bug>) -> Result<
     Ok(())
 }
 
+/// The same through the sidecar that has the lock, which knows of it from before the first holder releases: it breaks nothing,
+/// however early it comes.
+pub(crate) fn late_break_here(seed: u64, late: Duration, bug: Option<Bug>) -> Result<(), String> {
+    let mut world = World::calm(seed, 2, bug);
+    world.looper(0, DAY, Loop { holds: 3 * Duration::from_secs(1), away: None });
+    world.run_for(Duration::from_secs(1))?;
+    let by = Breaker::Ours(BreakPeriod::Now);
+    let broken = world.begin_break(Break { by, seen: None, through: None }, 0);
+    let next = world.looper(0, DAY, Loop { holds: DAY, away: None });
+    while world.clients[next].stage != Stage::Holding {
+        world.run_for(Duration::from_millis(1))?;
+    }
+    world.run_for(late)?;
+    world.break_lock(broken);
+    world.run_for(Duration::from_secs(30))?;
+    match world.believes(next) {
+        true => Ok(()),
+        false => Err(format!("S17: a break of the holder before, {late:?} late, ends the hold")),
+    }
+}
+
 /// Delays around the second after which the record is written, and beyond.
 pub(crate) const DELAYS: [u64; 7] = [1, 400, 990, 1_100, 1_300, 2_500, 9_000];
 
@@ -194,6 +215,7 @@ pub(crate) const DELAYS: [u64; 7] = [1, 400, 990, 1_100, 1_300, 2_500, 9_000];
 pub(crate) fn find(seed: u64, bug: Bug) -> Option<String> {
     DELAYS.iter().map(|late| Duration::from_millis(*late)).find_map(|late| {
         let resumes = former_resumes(seed, late, Some(bug)).err();
-        resumes.or_else(|| late_break(seed, late, Some(bug)).err())
+        let broken = resumes.or_else(|| late_break(seed, late, Some(bug)).err());
+        broken.or_else(|| late_break_here(seed, late, Some(bug)).err())
     })
 }

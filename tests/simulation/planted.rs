@@ -125,6 +125,8 @@ pub(crate) enum Bug {
     BreaksWithoutMatch,
     /// A break that meets a changed record is tried again, whosever that is (S17).
     BreaksWhatChanged,
+    /// A sidecar is not told that a break is under way from it (S17).
+    BreakIsNotSaid,
     /// A hold that was handed on is never written to the record (S10).
     HandOffNotRecorded,
     /// A resume goes by the epoch of its token alone (S16).
@@ -141,7 +143,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 63] = [
+    pub(crate) const ALL: [Self; 64] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -203,6 +205,7 @@ impl Bug {
         Self::NoticeUnwatched,
         Self::BreaksWithoutMatch,
         Self::BreaksWhatChanged,
+        Self::BreakIsNotSaid,
         Self::HandOffNotRecorded,
         Self::ResumesByEpoch,
     ];
@@ -213,6 +216,7 @@ impl Bug {
             | Self::EpochInSeconds
             | Self::SuspicionIgnored
             | Self::HandOffNotRecorded
+            | Self::BreakIsNotSaid
             | Self::LooksAfterwards
             | Self::HandsOnUnproven
             | Self::MarkNeverAges => Hunt::Long,

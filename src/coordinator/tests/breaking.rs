@@ -45,11 +45,11 @@ async fn broken_naming(
 fn breaking_late(
     sidecar: &Sidecar,
     token: Option<FencingToken>,
+    period: BreakPeriod,
 ) -> (Arc<Notify>, JoinHandle<Result<BreakResult, CallError>>) {
     let under_way = sidecar.faults().hold_before("break a lease");
     let sidecar = sidecar.clone();
-    let answer =
-        tokio::spawn(async move { broken_naming(&sidecar, token, BreakPeriod::Now).await });
+    let answer = tokio::spawn(async move { broken_naming(&sidecar, token, period).await });
     (under_way, answer)
 }
 
@@ -329,7 +329,8 @@ async fn s17_a_late_break_does_not_hit_who_has_the_lock_since() {
     let [operator, first, second] = std::array::from_fn(|_| account.sidecar());
     for names in [true, false] {
         let grant = first.acquire(request("nightly")).await;
-        let (under_way, answer) = breaking_late(&operator, names.then_some(grant.token));
+        let (under_way, answer) =
+            breaking_late(&operator, names.then_some(grant.token), BreakPeriod::Now);
         settle().await;
         first.release(&grant).await;
         let (mut innocent, since) = second.hold(&request("nightly")).await;
@@ -353,12 +354,92 @@ async fn s17_a_late_break_does_not_hit_who_has_the_lock_since() {
     }
 }
 
+/// A break is under way here for longer than holds last that are handed on.
+#[tokio::test(start_paused = true)]
+async fn s17_a_late_break_does_not_hit_who_gets_the_lock_here_meanwhile() {
+    for (links, period) in [
+        (1, BreakPeriod::Now),
+        (6, BreakPeriod::Now),
+        (1, BreakPeriod::RunOut),
+        (6, BreakPeriod::RunOut),
+    ] {
+        let account = Account::new();
+        let sidecar = account.sidecar();
+        let (mut stream, first) = sidecar.hold(&request("nightly")).await;
+        let (under_way, answer) = breaking_late(&sidecar, Some(first.token), period);
+        settle().await;
+        let mut last = first.clone();
+        for _ in 0..links {
+            let mut next = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+            pass(Duration::from_millis(700)).await;
+            sidecar.release(&last).await;
+            last = granted(&mut next).await;
+            stream = next;
+        }
+        under_way.notify_waiters();
+        let refused = answer.await.unwrap().unwrap_err();
+        let CallError::OtherHolder { named, now, .. } = &refused else { panic!("{refused}") };
+        assert_eq!((*named, *now), (Some(first.token), Some(last.token)));
+        assert_eq!(account.lease("nightly").await, LeaseState::Leased);
+        let ended = tokio::time::timeout(2 * LEASE, async {
+            while matches!(stream.next().await, Some(HoldEvent::Renewed(_))) {}
+        });
+        assert!(ended.await.is_err(), "{links} {period:?}: its hold goes on");
+    }
+}
+
+/// The store has done a break of which the answer is on its way.
+#[tokio::test(start_paused = true)]
+async fn s1_s17_nothing_is_handed_on_here_once_it_may_be_broken() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let (_stream, first) = here.hold(&request("nightly")).await;
+    let mut second = here.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+    let (_under_way, _answer) = breaking_late(&here, Some(first.token), BreakPeriod::Now);
+    settle().await;
+    broken_by_another_tool(&account);
+    let (mut other, elsewhere) = there.hold(&request("nightly")).await;
+    here.release(&first).await;
+    let early = tokio::time::timeout(5 * SECOND, granted(&mut second)).await;
+    assert!(early.is_err(), "the other sidecar has it: {early:?}");
+    there.release(&elsewhere).await;
+    assert!(matches!(next(&mut other).await, HoldEvent::Released(_)));
+    let second = granted(&mut second).await;
+    assert!(second.token > elsewhere.token);
+}
+
+/// A break that meets the lock between its acquisition and the write of the new token goes by the record of the grant before.
+#[tokio::test(start_paused = true)]
+async fn s17_a_late_break_does_not_hit_who_is_about_to_be_granted_here() {
+    for period in [BreakPeriod::Now, BreakPeriod::RunOut] {
+        let account = Account::new();
+        let sidecar = account.sidecar();
+        let (_stream, first) = sidecar.hold(&request("nightly")).await;
+        let mut second = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+        let (under_way, answer) = breaking_late(&sidecar, Some(first.token), period);
+        settle().await;
+        let write = sidecar.faults().hold_before("write a record");
+        sidecar.release(&first).await;
+        settle().await;
+        assert_eq!(account.lease("nightly").await, LeaseState::Leased, "it is acquired");
+        under_way.notify_waiters();
+        settle().await;
+        write.notify_waiters();
+        granted(&mut second).await;
+        drop(answer);
+        let ended = tokio::time::timeout(2 * LEASE, async {
+            while matches!(second.next().await, Some(HoldEvent::Renewed(_))) {}
+        });
+        assert!(ended.await.is_err(), "{period:?}: its hold goes on");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn s17_a_late_break_ends_the_grant_that_was_written_since() {
     let account = Account::new();
     let (operator, here) = (account.sidecar(), account.sidecar());
     let (mut stream, grant) = here.hold(&request("nightly")).await;
-    let (under_way, answer) = breaking_late(&operator, None);
+    let (under_way, answer) = breaking_late(&operator, None, BreakPeriod::Now);
     settle().await;
     let page = CheckpointValue::new(b"page 7").unwrap();
     here.coordinator.save(grant.lease_id, Some(grant.generation), page).await.unwrap();
@@ -415,7 +496,7 @@ async fn s17_a_lock_without_a_token_is_broken_as_it_was_looked_at() {
     account.store.acquire(&path("nightly"), acquire).await.unwrap();
     let named = broken_naming(&sidecar, FencingToken::from_u64(4_096), BreakPeriod::Now).await;
     assert!(matches!(named, Err(CallError::OtherHolder { now: None, .. })), "{named:?}");
-    let (under_way, answer) = breaking_late(&sidecar, None);
+    let (under_way, answer) = breaking_late(&sidecar, None, BreakPeriod::Now);
     settle().await;
     let fields = Fields::from([("FunctionInstance".to_owned(), "host-2".to_owned())]);
     let write = Write { lease_id, if_match: None, fields };

@@ -1,6 +1,7 @@
 mod acquiring;
 mod answers;
 mod bounds;
+mod breaking;
 mod claims;
 mod crossing;
 mod ending;

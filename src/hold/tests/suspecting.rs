@@ -100,6 +100,35 @@ fn s3_a_lease_from_before_a_suspicion_is_renewed_before_it_is_granted() {
     }
 }
 
+/// The write of a resume is answered after a suspicion: it is proved again, whoever has written beside it meanwhile.
+#[test]
+fn s3_s16_a_resume_is_proved_again_from_the_generation_that_it_has_written() {
+    for touched in [false, true] {
+        let (mut rig, grant) = Rig::with_holder(ANN, terms());
+        rig.restart();
+        rig.resume(BOB, &grant, terms(), secs(9));
+        suspect_before_answer(&mut rig, 3);
+        assert!(!is_granted(&rig.told(), BOB), "it may have run out");
+        assert_eq!(rig.record().generation, grant.generation + 1);
+        if touched {
+            rig.table_mut().touch();
+        }
+        let proof = rig.request();
+        assert!(is_renewal(&proof), "{proof:?}");
+        let sent = rig.at();
+        rig.serve_one(&proof);
+        let writes = |action: &Action| matches!(action, Action::SendWrite { .. });
+        assert_eq!(rig.sent.iter().all(writes), !touched, "{:?}", rig.sent);
+        rig.serve();
+        let again = rig.granted(BOB);
+        assert_eq!(again.generation, grant.generation + 2);
+        assert_eq!(again.valid_until, valid_until(sent, secs(15)), "S2: from the renewal on");
+        assert_eq!(rig.record().generation, again.generation);
+        rig.pass_served(secs(30));
+        assert!(rig.hold.validity(BOB).is_some());
+    }
+}
+
 #[test]
 fn s3_a_second_suspicion_while_a_lease_is_proved_asks_again() {
     let mut rig = Rig::new();
