@@ -139,15 +139,8 @@ impl Hold {
                     refuse(claim.caller, LossReason::LockDeleted, DELETED, output);
                 }
             }
-            Err(
-                Failure::Contended
-                | Failure::Taken
-                | Failure::Broken
-                | Failure::Changed
-                | Failure::Unknown(_)
-                | Failure::NotDone(_)
-                | Failure::Refused(_),
-            ) => self.read_later(output),
+            // It says nothing of the lock.
+            Err(_) => self.read_later(output),
         }
     }
 

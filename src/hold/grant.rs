@@ -73,6 +73,7 @@ impl Hold {
         renewed: Instant,
         output: &mut Output,
     ) {
+        self.memory.handed = None;
         let lease_duration = resume.terms.lease_duration;
         let held = Held {
             lease_id: resume.lease_id,

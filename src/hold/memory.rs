@@ -27,7 +27,8 @@ pub struct Memory {
     pub tenure: Tenure,
     /// Until when this sidecar stands back, if it does: nobody has the lock then for all we know (S10).
     pub stands_back_until: Option<Instant>,
-    /// The newest grant by a hand-off, until a record is written for a later one (S10).
+    /// The newest grant by a hand-off, until the record tells of it or of a later one. A hold that lasts for less than a second is in
+    /// no record (S10): its lease is broken by its token nevertheless, and it is shown as the last.
     pub handed: Option<Box<Handed>>,
     /// Its record was known here and has been forgotten since: what the next read costs is counted.
     pub is_forgotten: bool,

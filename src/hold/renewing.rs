@@ -162,15 +162,8 @@ impl Hold {
                 let detail = DELETED.to_owned();
                 return self.lose_lease(held, LossReason::LockDeleted, detail, output);
             }
-            Err(
-                Failure::Contended
-                | Failure::Taken
-                | Failure::Broken
-                | Failure::Changed
-                | Failure::Unknown(_)
-                | Failure::NotDone(_)
-                | Failure::Refused(_),
-            ) => {
+            // It says nothing of the lock.
+            Err(_) => {
                 self.state = State::Held(held);
                 return;
             }

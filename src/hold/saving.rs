@@ -355,6 +355,7 @@ impl Hold {
             saving.newest = Some(Request(self.requests));
         }
         held.record_at = None;
+        self.memory.handed = None;
         Self::tell_done(&mut held, output);
         self.after_save(held, output);
     }
