@@ -73,6 +73,7 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "told: renewed",
     "told: waiting",
     "granted: with a checkpoint",
+    "handed on: in the record",
     "notices: an earlier end learned",
     "saves: after a notice",
     "saves: ended",

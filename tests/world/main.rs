@@ -27,6 +27,7 @@ mod client;
 mod cost;
 mod found;
 mod hand_over;
+mod handed_on;
 mod holding;
 mod justice;
 mod lease;

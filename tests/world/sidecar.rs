@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::chance::{About, millis};
 use crate::cost::Cause;
+use crate::handed_on;
 use crate::justice::{self, Told};
 use crate::link::Link;
 use crate::notices;
@@ -287,6 +288,9 @@ impl Pump {
             (event, state.checks.told.get(&number))
         {
             notices::watch(world, &self.sidecar, number, (path, *token), until(validity));
+        }
+        if let HoldEvent::Granted(grant) = event {
+            handed_on::watch(world, &self.sidecar, number, (path, grant));
         }
         if let Some(what) = justice::judge(state, stream, (event, &until), now) {
             state.story.note(now, || format!("VIOLATION   {what}"));
