@@ -147,7 +147,8 @@ impl Hold {
     fn read_later(&mut self, output: &Output) {
         let Some(first) = self.claims().and_then(|claims| claims.waiting.first()) else { return };
         let lease_duration = first.resume.terms.lease_duration;
-        let at = output.now + self.jitter.around(lease_duration / 60, 20);
+        // S7, S12: as often as a renewal would be repeated; callers that wait here poll beside it.
+        let at = output.now + self.jitter.between(lease_duration / 30, lease_duration / 12);
         if let Some(claims) = self.claims_mut() {
             claims.read = Flight::Waiting { at };
         }

@@ -76,6 +76,25 @@ fn s16_a_forged_resume_ends_with_what_its_client_could_believe() {
     assert!(rig.hold.is_idle());
 }
 
+/// Of its own client or a forged one, while the store cannot be reached.
+#[test]
+fn s7_s12_s16_a_resume_asks_a_store_that_fails_no_more_often_than_a_renewal_does() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    rig.resume(BOB, &grant, terms(), secs(13));
+    let mut reads = 0;
+    for _ in 0..1_000 {
+        while !rig.sent.is_empty() {
+            reads += 1;
+            rig.fail(outage());
+        }
+        rig.pass(millis(10));
+    }
+    assert!((8..=20).contains(&reads), "each D/30 at the most: {reads}");
+    rig.pass_served(secs(2));
+    assert_eq!(rig.granted(BOB).token, grant.token);
+}
+
 #[test]
 fn s16_a_resume_that_was_asked_for_after_the_read_was_sent_has_one_of_its_own() {
     let (mut rig, mut other) = Rig::pair();
