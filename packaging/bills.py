@@ -138,13 +138,13 @@ def third_party():
     metadata = crates()
     linked = _linked(metadata)
     packages = [package for package in metadata["packages"] if package["id"] in linked and package["source"]]
-    overview, crates = [], {}
+    overview, texts = [], {}
     for package in sorted(packages, key=lambda package: (package["name"], package["version"])):
         name = f"{package['name']} {package['version']}"
         authors = f", by {', '.join(package['authors'])}" if package["authors"] else ""
         overview.append(f"{name}: {package['license'] or 'see its text'}{authors}")
         for text in _texts(package):
-            crates.setdefault(text, []).append(name)
+            texts.setdefault(text, []).append(name)
     sections = [NOTICE.format(glibc=glibc()), "\n".join(overview)]
-    sections += [f"{'=' * 80}\n{', '.join(names)}\n{'=' * 80}\n\n{text}" for text, names in crates.items()]
+    sections += [f"{'=' * 80}\n{', '.join(names)}\n{'=' * 80}\n\n{text}" for text, names in texts.items()]
     return "\n\n".join(sections) + "\n"
