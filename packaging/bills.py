@@ -4,12 +4,13 @@ import json
 import pathlib
 import re
 import tempfile
+import uuid
 
-from project import ROOT, PackagingError, architecture, run
+from project import REPOSITORY, ROOT, PackagingError, architecture, run
 
 NOTICE = """Leasehold is linked with the libraries below. Their licences follow, as their authors distribute them.
-The static program also contains parts of the GNU C library ({glibc}; LGPL 2.1 or newer), whose source is that of the Debian
-package `glibc`. Leasehold's own source, with which the program can be linked anew, is at the address in its README.
+The static program also contains parts of the GNU C library ({glibc}; LGPL 2.1 or newer), whose source is that of the package
+`glibc` of the distribution named there. Leasehold's own source, with which the program can be linked anew, is at the address in its README.
 """
 
 
@@ -84,8 +85,6 @@ def bill():
         run("sh", "tests/tools/build-sbom.sh", path)
         # cargo leaves the package's name out of its id where the folder is called like the package.
         content = json.loads(path.read_text().replace("file:///leasehold#leasehold@", "file:///leasehold#"))
-    # By chance, a new one each time; nothing refers to it.
-    content.pop("serialNumber", None)
     content["components"] += native(crates())
     content["components"].append({
         "type": "library",
@@ -94,7 +93,14 @@ def bill():
         "version": glibc(),
         "licenses": [{"expression": "LGPL-2.1-or-later"}],
     })
-    return json.dumps(content, indent=2) + "\n"
+    return _numbered(content)
+
+
+def _numbered(content):
+    """The text, with a serial number as it has to be, which is not by chance but of the contents: equal ones have the same."""
+    content.pop("serialNumber", None)
+    number = uuid.uuid5(uuid.NAMESPACE_URL, f"{REPOSITORY}#{json.dumps(content, sort_keys=True)}")
+    return json.dumps(content | {"serialNumber": number.urn}, indent=2) + "\n"
 
 
 def with_authorities(bill, certifi):
@@ -108,7 +114,7 @@ def with_authorities(bill, certifi):
         "purl": f"pkg:pypi/certifi@{certifi}",
         "licenses": [{"expression": "MPL-2.0"}],
     })
-    return json.dumps(content, indent=2) + "\n"
+    return _numbered(content)
 
 
 def _linked(metadata):

@@ -38,6 +38,8 @@ def bill(dist):
         versions = {component["name"]: component["version"] for component in content["components"]}
         for library in ("SQLite", "mimalloc", "BoringSSL (parts)", "fiat-crypto (parts)", "glibc", "rustls", "rusqlite"):
             claim(versions.get(library), f"{path.name} names {library} {versions.get(library)}")
+        # What signs a bill wants it.
+        claim(content["serialNumber"].startswith("urn:uuid:"), f"its serial number is {content['serialNumber']}")
     code = "import bills; bills.NATIVE.pop('ring'); bills.native(bills.crates())"
     code, output = said(sys.executable, "-c", code, cwd=ROOT / "packaging")
     claim(code != 0 and "ring is linked and has parts in C" in output, "C that nobody has named is refused")
