@@ -1,6 +1,6 @@
 """Installs the .deb of dist/ in a fresh Debian, as its administrator would: `tests/dist/run --debootstrap`.
 
-Needs to be root, and debootstrap. The mirror is that of this machine's apt.
+Needs to be root, and debootstrap. The mirror is that of this machine's apt, or else debootstrap's own.
 """
 
 import os
@@ -14,13 +14,14 @@ from trial import ROOT, VERSION, claim, end, holds_a_lock, must, said, step
 
 
 def archive():
-    """The mirror and the release of Debian that apt uses here."""
+    """The release of Debian that apt uses here, and its mirror."""
     lines = must("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Origin: Debian").splitlines()
     for line in lines:
         uri, release = line.split()
         if not release.endswith(("-updates", "-security", "-backports")):
-            return uri, release
-    sys.exit("apt is configured with no release of Debian: /etc/apt/sources.list names none")
+            return release, uri
+    # Ubuntu, for one.
+    return ("stable",)
 
 
 def main():
@@ -35,9 +36,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="debian-") as name:
         root = pathlib.Path(name)
         root.chmod(0o755)
-        uri, release = archive()
+        release, *mirror = archive()
         step(f"A fresh Debian, {release}.")
-        must("debootstrap", "--variant=minbase", release, root, uri, timeout=None)
+        must("debootstrap", "--variant=minbase", release, root, *mirror, timeout=None)
         claim(True, "debootstrap has made it")
         must("mount", "-t", "proc", "proc", root / "proc")
         try:
