@@ -47,6 +47,7 @@ lint: tools deny ## Check formats and lints, and the dependencies
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BUF) lint proto
 	$(BUF) breaking proto --against tests/proto/second-step.json
+	sh tests/tools/check-workflows.sh
 	for script in .ci/run tests/demo.sh tests/demo-checkpoint.sh tests/chart/run tests/chart/demonstrate tests/tools/*.sh tests/clients/newcomer/*.sh \
 		packaging/program packaging/linux/*.sh tests/dist/run tests/dist/upgrade; do \
 		sh -n $$script || exit 1; done
@@ -71,6 +72,10 @@ waiting:
 clients: ## Check the client of each other language: formats, lints, types, generated code, package, unit tests
 	for client in $(CLIENTS); do echo "clients/$$client"; clients/$$client/check || exit 1; done
 
+.PHONY: client-rust
+client-rust: ## Check the Rust client alone, as on a machine that the sidecar is not for
+	clients/rust/check
+
 .PHONY: examples
 examples: tools ## Check the examples, and kill what they start by a seed; LONG=--long for the long form
 	for example in $(EXAMPLES); do echo "examples/$$example"; examples/$$example/check || exit 1; done
@@ -91,6 +96,31 @@ packages: ## Build all packages, and install and use each as its users would; PR
 .PHONY: dist
 dist: ## Build all packages into dist/, with SHA256SUMS and bills of materials; PARTS='linux wheel', PROFILE=demo
 	LEASEHOLD_PROFILE=$(or $(PROFILE),release) packaging/dist $(PARTS)
+
+.PHONY: notes
+notes: ## Print what CHANGELOG.md says of this version, if TAG=v1.2.3 is its tag
+	packaging/notes $(TAG)
+
+.PHONY: assets
+assets: ## Put what `make dist` has built into the flat folder assets/, as a release shows it; FROM='dist-a dist-b', of several machines
+	packaging/assets $(FROM)
+
+# These need credentials, as packaging/publish says; .github/workflows/release.yml has them.
+.PHONY: publish-image publish-chart publish-crate publish-npm publish-maven
+publish-image: ## Push the image of assets/ to REGISTRY=registry.example/name
+	packaging/publish image $(REGISTRY)
+
+publish-chart: ## Push the chart of assets/ to REGISTRY=registry.example/name
+	packaging/publish chart $(REGISTRY)
+
+publish-crate: ## Publish the Rust client
+	cargo publish --package leasehold-client --locked
+
+publish-npm: ## Publish the npm packages of assets/
+	packaging/publish npm
+
+publish-maven: ## Publish the Java client of assets/
+	packaging/publish maven
 
 .PHONY: debootstrap
 debootstrap: ## Install the .deb of dist/ in a fresh Debian, and have a lock held there; needs to be root
@@ -159,6 +189,13 @@ schedules: tools ## Run 20 schedules in three replicas for ten minutes of faults
 .PHONY: soak
 soak: ## Put an hour of load on a sidecar; MINUTES=N
 	cargo run --release --locked -- bench --clients 2000 --locks 1000 --hold 10s --duration $(or $(MINUTES),60)m
+
+.PHONY: msrv
+msrv: ## Compile with the oldest Rust that Cargo.toml allows; needs rustup
+	rustup toolchain install $(MSRV) --profile minimal
+	cargo +$(MSRV) check --workspace --all-targets --locked
+
+MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .PHONY: docs
 docs: ## Build the documentation of the code, without a broken link
