@@ -135,7 +135,7 @@ upgrade: tools ## Build the version before, and run it beside this one on one st
 	tests/dist/upgrade $(FROM)
 
 .PHONY: simulate
-simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world, 2,000 of it with schedules, 100,000 of pools, 1,000 of each kind of shares, and explore; SCHEDULES=N, WORLD=N, WITH_SCHEDULES=N, POOLS=N, SHARES=N, STATES=N
+simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world, 2,000 of it with schedules, 100,000 of pools, 1,000 of each kind of shares, explore, and throttle thousands of holds; SCHEDULES=N, WORLD=N, WITH_SCHEDULES=N, POOLS=N, SHARES=N, STATES=N
 	LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000000) \
 		LEASEHOLD_TEST_SIMULATION_STATES=$(or $(STATES),2000000) \
 		cargo test --release --locked --test simulation -- --nocapture
@@ -146,6 +146,7 @@ simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world
 		LEASEHOLD_TEST_POOLS_STATES=$(or $(STATES),2000000) \
 		cargo test --release --locked --test pools -- --nocapture
 	LEASEHOLD_TEST_SHARES_SEEDS=$(or $(SHARES),1000) cargo test --release --locked --test shares -- --nocapture
+	cargo test --release --locked --lib -- --ignored --nocapture coordinator::tests::throttling
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N

@@ -26,14 +26,14 @@ const FUNCTION_INSTANCE: &str = "FunctionInstance";
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Adds what `action` asks of the store to `requests`, if it asks for something; returns the action if it is not for the
-/// store. `path` is that of `permit`, whose machine gets the answer. A renewal of a hold whose validity ends at
-/// `valid_until` goes before those that are less urgent (S7).
+/// store. `path` is that of `permit`, whose machine gets the answer. A renewal of a lease whose validity ends at
+/// `valid_until` goes before those that are less urgent, unless its turn has come already (S7).
 #[expect(clippy::too_many_lines, reason = "an arm for each request, and the list of what is none")]
 pub(super) fn send(
     shared: &Arc<Shared>,
     path: &LockPath,
     (requests, permit): (&mut Requests, Permit),
-    valid_until: Option<Instant>,
+    (valid_until, has_turn): (Option<Instant>, bool),
     action: Action,
 ) -> Option<Action> {
     let (shared, path) = (Arc::clone(shared), path.clone());
@@ -45,7 +45,10 @@ pub(super) fn send(
             });
         }
         Action::SendRead { request, timeout } => requests.add(permit, async move {
-            Event::ReadAnswered { request, answer: read(&shared, &path, timeout).await }.into()
+            // What a hold reads decides whether it goes on (S16, S27).
+            let urgency = valid_until.map_or(Urgency::Poll, Urgency::Renewal);
+            let answer = read(&shared, &path, urgency, timeout).await;
+            Event::ReadAnswered { request, answer }.into()
         }),
         Action::SendWrite { request, lease_id, if_match, fields, timeout } => {
             let (fields, if_match) = (shared.with_function_instance(fields), Some(if_match));
@@ -53,22 +56,27 @@ pub(super) fn send(
             let beside = (shared.schedules.status(&path), valid_until.is_none());
             requests.add(permit, async move {
                 let (answer, note) = write_record(&shared, &path, write, beside, timeout).await;
-                Answer { event: Event::WriteAnswered { request, answer }, note }
+                Answer { note, ..Event::WriteAnswered { request, answer }.into() }
             });
         }
         Action::SendRenew { request, lease_id, if_match, timeout } => {
             let renew = (request, (lease_id, if_match, timeout));
-            requests.add(
-                permit,
-                async move { renew_in_time(&shared, &path, renew, valid_until).await },
-            );
+            requests.add(permit, async move {
+                match valid_until {
+                    Some(_) if has_turn => renew_now(&shared, &path, renew).await,
+                    Some(until) => renew_in_turn(&shared, &path, renew, until).await,
+                    None => prove(&shared, &path, renew).await,
+                }
+            });
         }
         Action::SendLook { request, note, timeout } => requests.add(permit, async move {
-            let (answer, note) = match look(&shared, &path, note, timeout).await {
+            // S22: without an answer a hold is lost.
+            let urgency = valid_until.map_or(Urgency::Lease, Urgency::Renewal);
+            let (answer, note) = match look(&shared, &path, note, (urgency, timeout)).await {
                 Ok((look, note)) => (Ok(look), note),
                 Err(failure) => (Err(failure), None),
             };
-            Answer { event: Event::LookAnswered { request, answer }, note }
+            Answer { note, ..Event::LookAnswered { request, answer }.into() }
         }),
         Action::SendBreak { request, if_match, rival, timeout } => {
             requests.add(permit, async move {
@@ -174,9 +182,14 @@ async fn write_record(
     }
 }
 
-async fn read(shared: &Shared, path: &LockPath, timeout: Duration) -> Result<Stored, Failure> {
+async fn read(
+    shared: &Shared,
+    path: &LockPath,
+    urgency: Urgency,
+    timeout: Duration,
+) -> Result<Stored, Failure> {
     let reading = shared.store.read_record(path);
-    shared.answer(shared.limited(Urgency::Poll, timeout, reading).await).map(stored)
+    shared.answer(shared.limited(urgency, timeout, reading).await).map(stored)
 }
 
 async fn release(
@@ -207,23 +220,55 @@ async fn break_for(
     shared.answer(gone(answer)).map(drop)
 }
 
-/// Renews a lease, before what is less urgent; without a hold here that is valid, a client waits that has one (S16).
-async fn renew_in_time(
+/// A renewal: which, and of what, for how long.
+type Renew = (Request, (LeaseId, Option<ETag>, Duration));
+
+/// Renews the lease of a hold, if it need not wait for its turn. A hold whose lease was broken looks for itself (S22).
+async fn renew_in_turn(
     shared: &Shared,
     path: &LockPath,
-    (request, (lease_id, if_match, timeout)): (Request, (LeaseId, Option<ETag>, Duration)),
-    valid_until: Option<Instant>,
+    renew: Renew,
+    valid_until: Instant,
 ) -> Answer {
-    let urgency = Urgency::Renewal(valid_until.unwrap_or_else(|| shared.clock.now()));
-    let renewing = shared.store.renew(path, lease_id, if_match);
-    let answer = shared.limited(urgency, timeout, renewing).await;
+    let Some(waiting) = shared.gate.enter(Urgency::Renewal(valid_until)) else {
+        return renew_now(shared, path, renew).await;
+    };
+    // S7: a renewal that waits is no try. The hold decides anew when its turn comes, and counts from then.
+    let left = valid_until.saturating_since(shared.clock.now());
+    let turn = async move {
+        // Without a turn until the end of its validity, the hold is over.
+        let _ = waiting.turn(left).await;
+        Event::RenewTurnCame.into()
+    };
+    let (request, _) = renew;
+    Answer { next: Some(Box::pin(turn)), ..Event::RenewHeldBack { request }.into() }
+}
+
+async fn renew_now(
+    shared: &Shared,
+    path: &LockPath,
+    (request, (lease_id, if_match, timeout)): Renew,
+) -> Answer {
+    let answer = limited(timeout, shared.store.renew(path, lease_id, if_match)).await;
     let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
-    // A hold looks for itself (S22).
-    let note = match answer == Err(Failure::Broken) && valid_until.is_none() {
+    Event::RenewAnswered { request, answer }.into()
+}
+
+/// Renews a lease under which nothing is held here: before all that is less urgent, since a client waits that has a hold
+/// (S16), or a caller for its grant.
+async fn prove(
+    shared: &Shared,
+    path: &LockPath,
+    (request, (lease_id, if_match, timeout)): Renew,
+) -> Answer {
+    let renewing = shared.store.renew(path, lease_id, if_match);
+    let answer = shared.limited(Urgency::Renewal(shared.clock.now()), timeout, renewing).await;
+    let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
+    let note = match answer == Err(Failure::Broken) {
         true => shared.break_note(path).await,
         false => None,
     };
-    Answer { event: Event::RenewAnswered { request, answer }, note }
+    Answer { note, ..Event::RenewAnswered { request, answer }.into() }
 }
 
 /// Reads a lock whose lease was broken, and the note beside it if that is asked for.
@@ -231,9 +276,9 @@ async fn look(
     shared: &Shared,
     path: &LockPath,
     note: bool,
-    timeout: Duration,
+    (urgency, timeout): (Urgency, Duration),
 ) -> Result<(Look, Option<BreakNote>), Failure> {
-    let reading = shared.limited(Urgency::Lease, timeout, shared.store.read_record(path));
+    let reading = shared.limited(urgency, timeout, shared.store.read_record(path));
     let (read, note) = if note {
         let note = limited(timeout, shared.store.read_break_note(path));
         let (read, note) = tokio::join!(reading, note);

@@ -1,8 +1,11 @@
 //! One budget of requests for the whole sidecar while the store throttles: what a thousand holds would ask again each
 //! for itself goes out at the rate that the store takes, the most urgent first (S7).
 //!
-//! The rate follows the answers: it falls to what was accepted when a request is throttled, returns quickly to what
-//! worked last, and grows slowly from there. While nothing is throttled there is no budget and nothing waits.
+//! `budget` has the rate, which follows the answers, and `needs` what the leases need, below which it never is. While
+//! nothing is throttled there is no budget and nothing waits.
+
+mod budget;
+mod needs;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,32 +15,22 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+pub(super) use needs::Lease;
+
+use budget::Budget;
+use needs::Needs;
+
 use super::Coordinator;
 use crate::store::StoreError;
 use crate::time::{Clock, Instant};
 
-/// Requests a second that find out whether a store that accepts nothing has changed its mind.
-const LEAST: f64 = 1.0;
-/// Requests a second at which a budget begins at the least: a sidecar that asks little is not what the store suffers
-/// from.
-const LEAST_AT_FIRST: f64 = 10.0;
-/// What is left of the rate when a request is throttled.
-const DECREASE: f64 = 0.8;
-/// The rate falls once for all requests that were under way together.
-const DECREASE_INTERVAL: Duration = Duration::from_secs(1);
-/// What the rate grows by in a second, as a share of the rate that worked last, and at the least.
-const INCREASE: (f64, f64) = (0.05, 0.5);
-/// How much may go out at once after a pause, as a share of a second's requests; one request at the least.
-const BURST: f64 = 0.1;
-/// The budget ends when nothing was throttled and nothing had to wait for this long.
-const QUIET: Duration = Duration::from_secs(10);
-/// The longest that the queue is left alone.
-const NAP: Duration = Duration::from_millis(250);
+/// The shortest and the longest that the queue is left alone.
+const NAP: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 
 /// What a request is for; the smallest goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
-    /// A hold, which is lost at this moment unless it is renewed.
+    /// A lease, which runs out at this moment unless it is renewed.
     Renewal(Instant),
     /// A lease that is held: its record is written, or it is released.
     Lease,
@@ -83,145 +76,6 @@ impl HeldBack {
     }
 }
 
-/// The rate at which requests go out. Pure: the time is an argument.
-#[derive(Debug, Default)]
-struct Budget {
-    accepted: Accepted,
-    limit: Option<Limit>,
-}
-
-#[derive(Debug)]
-struct Limit {
-    /// Requests a second.
-    rate: f64,
-    /// The rate that worked last: below it the rate returns quickly.
-    worked: f64,
-    /// Something was accepted since the rate fell.
-    works: bool,
-    /// Requests that may go out now.
-    room: f64,
-    /// When `room` and `rate` were last updated.
-    at: Instant,
-    decreased: Instant,
-    /// When something was throttled, or had to wait, last.
-    pressed: Instant,
-}
-
-/// What happened to the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    Began,
-    Ended,
-}
-
-impl Budget {
-    /// The store accepted a request, whatever it answered.
-    fn accepted(&mut self, now: Instant) {
-        self.accepted.count(now);
-        if let Some(limit) = &mut self.limit {
-            limit.works = true;
-            if limit.rate < limit.worked {
-                limit.rate = (limit.rate + 1.0).min(limit.worked);
-            }
-        }
-    }
-
-    /// The store throttled a request.
-    fn throttled(&mut self, now: Instant) -> Option<Change> {
-        let accepted = self.accepted.rate(now);
-        let Some(limit) = &mut self.limit else {
-            let rate = (accepted * DECREASE).max(LEAST_AT_FIRST);
-            self.limit = Some(Limit {
-                rate,
-                worked: rate,
-                works: false,
-                room: 0.0,
-                at: now,
-                decreased: now,
-                pressed: now,
-            });
-            return Some(Change::Began);
-        };
-        limit.advance(now);
-        limit.pressed = now;
-        if now.saturating_since(limit.decreased) >= DECREASE_INTERVAL {
-            limit.decreased = now;
-            limit.rate = (limit.rate * DECREASE).min(accepted).max(LEAST);
-            if std::mem::take(&mut limit.works) {
-                limit.worked = limit.rate;
-            }
-        }
-        None
-    }
-
-    /// Whether a request may go out now; then it is counted.
-    fn take(&mut self, now: Instant) -> bool {
-        let Some(limit) = &mut self.limit else { return true };
-        limit.advance(now);
-        let takes = limit.room >= 1.0;
-        if takes {
-            limit.room -= 1.0;
-        } else {
-            limit.pressed = now;
-        }
-        takes
-    }
-
-    /// How long until there is room for one request more.
-    fn wait(&self) -> Duration {
-        let missing = |limit: &Limit| (1.0 - limit.room).max(0.0) / limit.rate;
-        self.limit.as_ref().map_or(Duration::ZERO, |limit| Duration::from_secs_f64(missing(limit)))
-    }
-
-    /// Ends the limit when it has not been needed for a while.
-    fn end_if_quiet(&mut self, now: Instant) -> Option<Change> {
-        self.limit.take_if(|limit| now.saturating_since(limit.pressed) >= QUIET)?;
-        Some(Change::Ended)
-    }
-}
-
-impl Limit {
-    fn advance(&mut self, now: Instant) {
-        let seconds = now.saturating_since(self.at).as_secs_f64();
-        self.at = self.at.max(now);
-        if now.saturating_since(self.decreased) >= DECREASE_INTERVAL && self.works {
-            let (share, least) = INCREASE;
-            self.rate += (self.worked * share).max(least) * seconds.min(1.0);
-        }
-        self.room = (self.room + self.rate * seconds).min((self.rate * BURST).max(1.0));
-    }
-}
-
-/// Requests that the store accepted in this second and the one before.
-#[derive(Debug, Default)]
-struct Accepted {
-    second: u64,
-    now: u32,
-    before: u32,
-}
-
-impl Accepted {
-    fn count(&mut self, now: Instant) {
-        self.turn_to(now);
-        self.now = self.now.saturating_add(1);
-    }
-
-    /// Requests a second, as far as they are known: of a second that is over, unless this one has more already.
-    fn rate(&mut self, now: Instant) -> f64 {
-        self.turn_to(now);
-        f64::from(self.now.max(self.before))
-    }
-
-    fn turn_to(&mut self, now: Instant) {
-        let second = now.since_boot().as_secs();
-        // Readings of two threads may come in the wrong order: an earlier second takes nothing back.
-        if second > self.second {
-            self.before = if second == self.second + 1 { self.now } else { 0 };
-            (self.second, self.now) = (second, 0);
-        }
-    }
-}
-
 /// Where requests wait for their turn. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
@@ -239,6 +93,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Queue {
     budget: Budget,
+    needs: Needs,
     waiting: BTreeMap<Place, oneshot::Sender<()>>,
     arrivals: u64,
     /// A task lets those that wait go, one after the other.
@@ -271,7 +126,7 @@ impl Gate {
         let now = self.inner.clock.now();
         let mut queue = self.queue();
         self.end_if_quiet(&mut queue, now);
-        if queue.waiting.is_empty() && queue.budget.take(now) {
+        if queue.waiting.is_empty() && queue.takes(now) {
             return None;
         }
         let (sender, turn) = oneshot::channel();
@@ -290,9 +145,10 @@ impl Gate {
         let mut queue = self.queue();
         match error {
             Some(StoreError::Throttled { .. }) => {
-                if queue.budget.throttled(now).is_some() {
+                let Queue { budget, needs, .. } = &mut *queue;
+                if budget.throttled(needs, now) {
                     self.inner.limited.store(true, Ordering::Relaxed);
-                    let rate = queue.budget.limit.as_ref().map_or(0.0, |limit| limit.rate.round());
+                    let rate = budget.rate().unwrap_or_default().round();
                     tracing::warn!(rate, "the store throttles: requests are held back");
                 }
             }
@@ -316,8 +172,7 @@ impl Gate {
     fn pace(&self) -> Pace {
         let mut queue = self.queue();
         self.end_if_quiet(&mut queue, self.inner.clock.now());
-        let rate = queue.budget.limit.as_ref().map(|limit| limit.rate);
-        Pace { waiting: queue.waiting.len(), rate }
+        Pace { waiting: queue.waiting.len(), rate: queue.budget.rate() }
     }
 
     /// Sends what waits, at the rate of the budget, until nobody waits.
@@ -331,18 +186,18 @@ impl Gate {
     fn send_waiting(&self) -> Option<Duration> {
         let now = self.inner.clock.now();
         let mut queue = self.queue();
-        while !queue.waiting.is_empty() && queue.budget.take(now) {
+        while !queue.waiting.is_empty() && queue.takes(now) {
             if let Some((_, turn)) = queue.waiting.pop_first() {
                 // Whoever left in this very moment has taken its turn with it.
                 let _ = turn.send(());
             }
         }
         queue.is_served = !queue.waiting.is_empty();
-        queue.is_served.then(|| queue.budget.wait().clamp(Duration::from_millis(1), NAP))
+        queue.is_served.then(|| queue.budget.wait().clamp(NAP.0, NAP.1))
     }
 
     fn end_if_quiet(&self, queue: &mut Queue, now: Instant) {
-        if queue.waiting.is_empty() && queue.budget.end_if_quiet(now).is_some() {
+        if queue.waiting.is_empty() && queue.budget.end_if_quiet(now) {
             self.inner.limited.store(false, Ordering::Relaxed);
             tracing::info!("the store no longer throttles: requests are not held back");
         }
@@ -350,6 +205,48 @@ impl Gate {
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.inner.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// Whether a request may go out now; then it is counted.
+    fn takes(&mut self, now: Instant) -> bool {
+        self.budget.take(&self.needs, now)
+    }
+}
+
+/// The leases of one lock's task, as far as the gate knows of them; dropped, it has none.
+#[derive(Debug)]
+pub(super) struct Renewing {
+    gate: Gate,
+    leases: Vec<Lease>,
+}
+
+impl Renewing {
+    /// None as yet.
+    pub(super) const fn new(gate: Gate) -> Self {
+        Self { gate, leases: Vec::new() }
+    }
+
+    /// From now on, the task renews the leases that `each` gives.
+    pub(super) fn set<L: Iterator<Item = Lease>>(&mut self, each: impl Fn() -> L) {
+        if self.leases.iter().copied().eq(each()) {
+            return;
+        }
+        let mut queue = self.gate.queue();
+        for lease in self.leases.drain(..) {
+            queue.needs.remove(lease);
+        }
+        self.leases.extend(each());
+        for lease in &self.leases {
+            queue.needs.add(*lease);
+        }
+    }
+}
+
+impl Drop for Renewing {
+    fn drop(&mut self) {
+        self.set(std::iter::empty);
     }
 }
 
@@ -376,26 +273,5 @@ impl Coordinator {
     #[must_use]
     pub fn pace(&self) -> Pace {
         self.shared.gate.pace()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn s7_readings_of_two_threads_in_the_wrong_order_take_nothing_back() {
-        let at = |millis| Instant::from_boot(Duration::from_millis(millis));
-        let mut budget = Budget::default();
-        for _ in 0..100 {
-            budget.accepted(at(9_500));
-        }
-        budget.accepted(at(10_000));
-        budget.accepted(at(9_999));
-        assert!(budget.accepted.rate(at(10_000)) >= 100.0, "{budget:?}");
-        budget.throttled(at(10_000));
-        budget.take(at(11_000));
-        budget.take(at(10_999));
-        assert_eq!(budget.limit.map(|limit| limit.at), Some(at(11_000)));
     }
 }

@@ -17,17 +17,27 @@ use crate::lock::Permit;
 use crate::store::BreakNote;
 
 /// What the store answered to a request.
-#[derive(Debug)]
 pub(super) struct Answer {
     /// What it is to the machine.
     pub(super) event: Event,
     /// The note of a break that the request met (S17).
     pub(super) note: Option<BreakNote>,
+    /// What is waited for now: the turn of a renewal that is held back (S7).
+    pub(super) next: Option<NextAnswer>,
+}
+
+/// An answer that follows another.
+pub(super) type NextAnswer = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Answer").field(&self.event).finish()
+    }
 }
 
 impl From<Event> for Answer {
     fn from(event: Event) -> Self {
-        Self { event, note: None }
+        Self { event, note: None, next: None }
     }
 }
 

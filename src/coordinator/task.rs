@@ -12,6 +12,7 @@ use super::few::Few;
 use super::here::LocalView;
 use super::inbox::{Commands, Inbox};
 use super::occurrences::{Named, Occurrences};
+use super::pacing::{Lease, Renewing};
 use super::repeats::{Departure, Repeatable};
 use super::request::{Extended, HeldLock, Released, Validity};
 use super::requests::{Answer, Input, Requests};
@@ -84,6 +85,8 @@ pub(super) struct Task {
     pub(super) callers: Few<CallerId, Caller>,
     /// Requests to the store whose answers are to come.
     pub(super) requests: Requests,
+    /// What the leases that are held here need of the budget of requests.
+    renewing: Renewing,
     /// What most holds never have, once there is any of it.
     pub(super) aside: Option<Box<Aside>>,
 }
@@ -117,6 +120,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         pool,
         callers: Few::default(),
         requests: Requests::default(),
+        renewing: Renewing::new(shared.gate.clone()),
         aside: None,
     };
     tokio::spawn(failing::run(Box::new(task), commands));
@@ -131,6 +135,7 @@ impl Task {
                 Input::Answer(permit, answer) => self.answered(permit, answer),
             }
             self.set_timer(self.pool.poll_timeout());
+            self.note_needs();
             if self.pool.is_idle() && self.retire() {
                 return;
             }
@@ -149,6 +154,15 @@ impl Task {
     /// When this task is to be called if nothing comes in before.
     pub(super) fn set_timer(&mut self, deadline: Option<Instant>) {
         self.shared.timers.set(&mut self.timer, deadline, &self.inbox);
+    }
+
+    /// Lets the budget of requests know which leases are renewed here (S7).
+    fn note_needs(&mut self) {
+        let Self { renewing, pool, .. } = self;
+        renewing.set(|| {
+            let leases = pool.renewed_leases();
+            leases.map(|(valid_until, lease_duration)| Lease { valid_until, lease_duration })
+        });
     }
 
     /// Takes the task out of the registry, unless something is to come yet: an answer to a request that is under way
@@ -240,13 +254,16 @@ impl Task {
     }
 
     /// The store has answered a request; the note of a break is known before the loss that it explains (S17).
-    fn answered(&mut self, permit: Permit, Answer { event, note }: Answer) {
+    fn answered(&mut self, permit: Permit, Answer { event, note, next }: Answer) {
         let freed = note.as_ref().and_then(freed_by);
         if let Some(note) = note {
             self.aside().break_notes.insert(permit, note);
         }
         self.feed_at(permit, event);
         self.free(permit, freed);
+        if let Some(next) = next {
+            self.requests.add(permit, next);
+        }
     }
 
     /// S13: nobody waits for the former holder of the grant that an operator has ended at once.
@@ -276,6 +293,7 @@ impl Task {
             self.pool.supply(self.shared.entropy.lease_id());
         }
         let share = self.enter_share(&event);
+        let has_turn = matches!(event, Event::RenewTurnCame);
         // The clock is read here, after every wait and before every decision (S3).
         let actions = self.pool.handle_event(permit, event, self.shared.clock.now());
         self.trace_hand_offs(&actions);
@@ -293,7 +311,8 @@ impl Task {
             let valid_until = self.pool.machine(permit).and_then(Hold::lease_until);
             let (path, trace) = (self.path_of(permit), self.served(permit));
             let requests = (&mut self.requests, permit);
-            let send = || calls::send(&self.shared, &path, requests, valid_until, action);
+            let send =
+                || calls::send(&self.shared, &path, requests, (valid_until, has_turn), action);
             if let Some(action) = requesting(trace, send) {
                 self.tell(permit, action);
             }

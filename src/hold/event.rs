@@ -130,6 +130,13 @@ pub enum Event {
         /// The store's clock, if it was renewed.
         answer: Result<UnixMillis, Failure>,
     },
+    /// A renewal of a hold was not sent: it waits for its turn, because the store throttles (S7).
+    RenewHeldBack {
+        /// Which.
+        request: Request,
+    },
+    /// The turn of a renewal that was held back has come: if it is still wanted, it is sent now.
+    RenewTurnCame,
     /// The store answered a release.
     ReleaseAnswered {
         /// Which.

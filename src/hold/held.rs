@@ -297,11 +297,19 @@ impl Held {
         let renewed = self.terms.auto_renew;
         let expired = if renewed { LossReason::Expired } else { LossReason::MaxHoldReached };
         let reason = self.bounds.passed(now).unwrap_or(expired);
+        let saving = self.saving.as_ref().is_some_and(|saving| saving.is_in_flight());
+        let late = self.renewal.lateness(now) > cut_off(self.renewal.lease_duration());
         let detail = match reason {
             LossReason::NoProgress => "the holder reported no progress in time",
             LossReason::MaxHoldReached if renewed => "the hold lasted as long as max_hold allows",
             LossReason::MaxHoldReached => {
                 "auto_renew is off, and the lease duration or max_hold is over"
+            }
+            LossReason::Expired if self.renewal.is_held_back() => {
+                "the store throttles, and no renewal had its turn before the validity ran out"
+            }
+            LossReason::Expired if late && !saving => {
+                "renewals were sent late (the sidecar was starved or paused), and the validity ran out"
             }
             LossReason::Expired
             | LossReason::Taken

@@ -309,6 +309,7 @@ impl Hold {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "an arm for each event")]
     fn take(&mut self, event: Event, output: &mut Output) {
         match event {
             Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
@@ -353,6 +354,8 @@ impl Hold {
             Event::RenewAnswered { request, answer } => {
                 self.renew_answered(request, answer, output)
             }
+            Event::RenewHeldBack { request } => self.renew_held_back(request, output),
+            Event::RenewTurnCame => self.renew_turn_came(output.now),
             Event::ReleaseAnswered { request, answer } => {
                 self.release_answered(request, answer, output);
             }

@@ -8,6 +8,9 @@ use super::jitter::Jitter;
 use super::validity::{cut_off, valid_until};
 use crate::time::Instant;
 
+/// Why a renewal is not sent yet, for people.
+const HELD_BACK: &str = "the store throttles, and the renewal waits for its turn";
+
 /// The renewals of one lease.
 #[derive(Clone, Debug)]
 pub(super) struct Renewal {
@@ -20,6 +23,8 @@ pub(super) struct Renewal {
     /// Tries without an answer, oldest first. One that is cut off stays: its answer may yet come, and counts
     /// from its own send (S2).
     tries: Vec<Try>,
+    /// It waits for its turn, because the store throttles (S7).
+    is_held_back: bool,
     failures: u32,
     /// Why the last try failed, if it did.
     cause: Option<Box<StoreFailure>>,
@@ -56,8 +61,9 @@ impl Renewal {
             lease_duration,
             good_sent,
             given_up: answered,
-            due: good_sent + jitter.around(lease_duration / 3, 10),
+            due: good_sent + between(lease_duration, jitter),
             tries: Vec::new(),
+            is_held_back: false,
             failures: 0,
             cause: None,
             at_risk: false,
@@ -108,7 +114,7 @@ impl Renewal {
     pub(super) fn poll_timeout(&self, held_up: bool) -> Instant {
         let next = match self.waiting_try() {
             Some(waiting) => Some(waiting.sent + cut_off(self.lease_duration)),
-            None => (!held_up).then_some(self.due),
+            None => (!held_up && !self.is_held_back).then_some(self.due),
         };
         let warning = (!self.at_risk).then(|| self.at_risk_from());
         let end = self.valid_until();
@@ -141,7 +147,41 @@ impl Renewal {
 
     /// Whether a renewal is to be sent now.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        now >= self.due && self.waiting_try().is_none()
+        now >= self.due && self.waiting_try().is_none() && !self.is_held_back
+    }
+
+    /// The renewal that `request` was is not sent before its turn comes (S7); whether it was one.
+    pub(super) fn held_back(&mut self, request: Request, now: Instant) -> bool {
+        let Some(asked) = self.answered(request, now) else { return false };
+        self.is_held_back = true;
+        // Its turn is not the sidecar's lateness.
+        self.due = asked.sent;
+        self.cause.get_or_insert_with(|| {
+            Box::new(StoreFailure {
+                kind: StoreFailureKind::Throttled,
+                message: HELD_BACK.to_owned(),
+                retry_after: None,
+            })
+        });
+        true
+    }
+
+    pub(super) const fn is_held_back(&self) -> bool {
+        self.is_held_back
+    }
+
+    /// Its turn has come: if it is still due, it is sent now.
+    pub(super) fn turn_came(&mut self, now: Instant) {
+        if std::mem::take(&mut self.is_held_back) && now > self.due {
+            self.due = now;
+        }
+    }
+
+    /// How much later than they were due renewals were sent that may yet be answered, or none has been sent until now.
+    pub(super) fn lateness(&self, now: Instant) -> Duration {
+        let idle = self.waiting_try().is_none() && !self.is_held_back;
+        let overdue = if idle { now.saturating_since(self.due) } else { Duration::ZERO };
+        self.tries.iter().map(|one| one.lateness).fold(overdue, Duration::max)
     }
 
     /// A renewal is sent now.
@@ -162,12 +202,12 @@ impl Renewal {
     }
 
     /// The renewal that was sent at `sent` succeeded; whether that ends a risk (S9).
-    pub(super) fn succeeded(&mut self, sent: Instant) -> bool {
+    pub(super) fn succeeded(&mut self, sent: Instant, jitter: &mut Jitter) -> bool {
         // S2: an older request's answer, come late, shortens nothing.
         self.good_sent = self.good_sent.max(sent);
         if self.suspected_at.is_none_or(|at| sent >= at) {
             self.suspected_at = None;
-            self.due = self.good_sent + self.lease_duration / 3;
+            self.due = self.good_sent + between(self.lease_duration, jitter);
         }
         self.tries.retain(|one| one.sent > sent);
         self.tries.shrink_to_fit();
@@ -176,7 +216,8 @@ impl Renewal {
         std::mem::replace(&mut self.at_risk, false)
     }
 
-    /// A renewal failed in a way that leaves hope: try again after a while, D/30 at first, D/12 at the most (S7).
+    /// A renewal failed in a way that leaves hope: try again after a while, D/30 at first, D/12 at the most, and sooner
+    /// when the end is near (S7).
     pub(super) fn failed(&mut self, failure: &Failure, now: Instant, jitter: &mut Jitter) {
         let cause = match failure {
             Failure::Unknown(store_failure)
@@ -229,6 +270,15 @@ impl Renewal {
         self.failures += 1;
         let delay = jitter.between(least, grown.max(least));
         // A store that asks for patience gets it, but never so much that the hold is lost for it.
-        self.due = now + delay.max(retry_after.unwrap_or_default().min(most));
+        let patience = delay.max(retry_after.unwrap_or_default().min(most));
+        // Whoever has least left must not stand aside while the others ask: then the fewest are lost (S7).
+        let left = self.valid_until().saturating_since(now);
+        self.due = now + patience.min((left / 4).max(self.lease_duration / 240));
     }
+}
+
+/// From the send of a good renewal to the next: D/3, ± 10 % each time anew, so that holds that were acquired together do
+/// not renew together for ever (S7).
+fn between(lease_duration: Duration, jitter: &mut Jitter) -> Duration {
+    jitter.around(lease_duration / 3, 10)
 }

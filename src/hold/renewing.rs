@@ -12,7 +12,7 @@ use super::renewal::Answered;
 use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
 use crate::lock::Record;
-use crate::time::UnixMillis;
+use crate::time::{Instant, UnixMillis};
 
 /// A round trip within which the store's clock is read well enough.
 const PROMPT: Duration = Duration::from_secs(2);
@@ -74,6 +74,22 @@ impl Hold {
         }
     }
 
+    /// S7: waiting for the turn is no try, so nothing is cut off and nothing counts from it.
+    pub(super) fn renew_held_back(&mut self, request: Request, output: &mut Output) {
+        if let State::Held(held) = &mut self.state
+            && held.renewal.held_back(request, output.now)
+        {
+            return;
+        }
+        self.late_answer(request, false, output);
+    }
+
+    pub(super) fn renew_turn_came(&mut self, now: Instant) {
+        if let State::Held(held) = &mut self.state {
+            held.renewal.turn_came(now);
+        }
+    }
+
     fn renewal_answered(
         &mut self,
         mut held: Box<Held>,
@@ -95,7 +111,7 @@ impl Hold {
                 if output.now.saturating_since(answered.sent) <= PROMPT {
                     held.store_clock = StoreClock { heard: output.now, time };
                 }
-                let recovered = held.renewal.succeeded(answered.sent);
+                let recovered = held.renewal.succeeded(answered.sent, &mut self.jitter);
                 tell_renewed(&mut held, recovered, output);
                 if self.shutdown.hands_over() {
                     return self.renewed_once_more(held, answered.cut_off, output);

@@ -204,10 +204,13 @@ impl Held {
         }
     }
 
-    /// Until when a save waits for a renewal, or for the read after one.
+    /// Until when, at the latest, a save waits for a renewal, or for the read after one.
     fn renewing_until(&self) -> Option<Instant> {
         let settling = self.settling.as_ref().map(|settling| settling.at());
-        self.renewal.waits_until().into_iter().chain(settling).max()
+        // S7: what is about to be sent comes first, whenever its turn is.
+        let held_back = self.is_renewed() && self.renewal.is_held_back();
+        let turn = held_back.then(|| self.renewal.valid_until());
+        self.renewal.waits_until().into_iter().chain(settling).chain(turn).max()
     }
 
     /// Whether the write that is under way only brings the record up to the hold.

@@ -1,5 +1,7 @@
 //! What the machine shows of itself.
 
+use std::time::Duration;
+
 use super::event::CallerId;
 use super::held::{Holding, Phase};
 use super::{Attempt, Handed, Hold, Known, State};
@@ -93,17 +95,30 @@ impl Hold {
         self.memory.known.as_ref()
     }
 
-    /// Until when the lease that is had here counts, if one is: a renewal that comes later is too late.
+    /// Until when the lease that is had here counts, if one is: a renewal that comes later is too late. An earlier end of
+    /// the hold makes none more urgent.
     #[must_use]
     pub fn lease_until(&self) -> Option<Instant> {
         match &self.state {
-            State::Held(held) if matches!(held.phase, Phase::Kept { .. }) => {
-                Some(held.renewal.valid_until())
-            }
-            State::Held(held) => Some(held.valid_until()),
+            State::Held(held) => Some(held.renewal.valid_until()),
             State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
                 None
             }
+        }
+    }
+
+    /// The lease that is renewed here, if one is: the end of its validity, and D.
+    #[must_use]
+    pub fn renewed_lease(&self) -> Option<(Instant, Duration)> {
+        match &self.state {
+            State::Held(held) if held.is_renewed() => {
+                Some((held.renewal.valid_until(), held.renewal.lease_duration()))
+            }
+            State::Held(_)
+            | State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Releasing(_)
+            | State::Resuming(_) => None,
         }
     }
 }

@@ -241,6 +241,8 @@ const fn is_answer(event: &Event) -> bool {
             | Event::ReadAnswered { .. }
             | Event::WriteAnswered { .. }
             | Event::RenewAnswered { .. }
+            // A renewal that is held back is under way until its turn comes.
+            | Event::RenewTurnCame
             | Event::ReleaseAnswered { .. }
             | Event::LookAnswered { .. }
             | Event::BreakAnswered { .. }

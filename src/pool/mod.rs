@@ -16,6 +16,7 @@ mod queue;
 mod serving;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use action::Action;
 
@@ -131,6 +132,8 @@ impl Pool {
             | Event::ReadAnswered { .. }
             | Event::WriteAnswered { .. }
             | Event::RenewAnswered { .. }
+            | Event::RenewHeldBack { .. }
+            | Event::RenewTurnCame
             | Event::ReleaseAnswered { .. }
             | Event::LookAnswered { .. }
             | Event::BreakAnswered { .. }
@@ -204,6 +207,11 @@ impl Pool {
     #[must_use]
     pub fn machine(&self, permit: Permit) -> Option<&Hold> {
         self.machines.get(permit)
+    }
+
+    /// The leases that are renewed here: the end of the validity of each, and D.
+    pub fn renewed_leases(&self) -> impl Iterator<Item = (Instant, Duration)> {
+        self.machines.each().filter_map(|(_, machine)| machine.renewed_lease())
     }
 
     /// Who has which permit here.
@@ -320,6 +328,8 @@ fn copy(event: &Event) -> Option<Event> {
         | Event::ReadAnswered { .. }
         | Event::WriteAnswered { .. }
         | Event::RenewAnswered { .. }
+        | Event::RenewHeldBack { .. }
+        | Event::RenewTurnCame
         | Event::ReleaseAnswered { .. }
         | Event::LookAnswered { .. }
         | Event::BreakAnswered { .. }

@@ -35,6 +35,7 @@ mod size;
 mod sleeping;
 mod spreading;
 mod telling;
+mod throttling;
 mod tracing;
 mod unconfirmed;
 mod waiting;

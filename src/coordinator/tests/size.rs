@@ -10,7 +10,7 @@ use crate::time::Instant;
 #[test]
 fn what_there_is_of_each_hold_is_small() {
     let sizes = [
-        ("task", size_of::<Task>(), 528),
+        ("task", size_of::<Task>(), 544),
         ("caller", size_of::<Caller>(), 120),
         ("terms", size_of::<Terms>(), 424),
         ("entry", size_of::<HoldEntry>(), 48),

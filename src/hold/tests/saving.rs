@@ -309,6 +309,22 @@ fn s26_the_last_save_waits_for_a_renewal_no_longer_than_for_its_answer() {
 }
 
 #[test]
+fn s26_a_save_waits_for_a_renewal_that_is_held_back_and_the_last_one_does_not() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.pass(secs(6));
+    let Action::SendRenew { request, .. } = rig.request() else { panic!("no renewal") };
+    rig.on(Event::RenewHeldBack { request });
+    rig.save(ANN, 1, "page 7");
+    rig.pass(secs(2));
+    assert!(rig.sent.is_empty(), "the renewal could not be sent when its turn comes");
+    rig.release_of(ANN, &grant);
+    rig.pass_served(millis(1));
+    let told = rig.told();
+    assert!(is_saved(saved(&told, 1)), "{told:?}");
+    assert_eq!(released(&told, ANN), Some(None));
+}
+
+#[test]
 fn s26_a_save_waits_no_longer_for_a_read_whose_answer_is_lost() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.pass(secs(6));

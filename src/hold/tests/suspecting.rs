@@ -16,9 +16,9 @@ fn s3_a_suspicion_renews_soon_and_once() {
     assert_eq!(rig.sent.len(), 1, "within D/30");
     rig.serve();
     assert!(rig.sent.is_empty());
-    rig.pass(millis(4_400));
+    rig.pass(millis(3_900));
     assert!(rig.sent.is_empty(), "it is decided: the next comes after D/3");
-    rig.pass(millis(700));
+    rig.pass(millis(1_700));
     assert_eq!(rig.sent.len(), 1);
     rig.serve();
     assert_eq!(loss(&rig.told(), ANN), None);
@@ -35,7 +35,7 @@ fn s3_a_renewal_that_was_sent_before_the_suspicion_does_not_decide() {
     assert_eq!(rig.sent.len(), 1, "it is asked again");
     rig.serve();
     assert!(rig.sent.is_empty());
-    rig.pass(millis(4_400));
+    rig.pass(millis(3_900));
     assert!(rig.sent.is_empty(), "once");
 }
 
@@ -208,4 +208,18 @@ fn s3_a_lease_that_is_kept_serves_nobody_before_a_suspicion_is_decided() {
     rig.arrive(BOB, one_try());
     rig.serve();
     assert!(!is_granted(&rig.told(), BOB), "CAT has it");
+}
+
+#[test]
+fn s3_a_suspicion_whose_renewal_has_no_turn_is_a_risk_as_well() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass(secs(1));
+    rig.on(Event::PauseSuspected);
+    rig.pass(millis(500));
+    let Action::SendRenew { request, .. } = rig.request() else { panic!("no renewal") };
+    rig.on(Event::RenewHeldBack { request });
+    rig.pass(millis(2_400));
+    assert!(!warned(&rig.told()), "a renewal has its time");
+    rig.pass(millis(200));
+    assert!(warned(&rig.told()), "not sent is not answered");
 }

@@ -79,6 +79,8 @@ struct State {
     /// Requests of this kind wait, before they are sent, until they are let go.
     held: Option<(&'static str, Arc<Notify>)>,
     accepted: Accepted,
+    /// So many of the next requests are throttled.
+    throttles_next: u64,
     injected: BTreeMap<Fault, u64>,
 }
 
@@ -123,6 +125,7 @@ impl<S> FaultyStore<S> {
             dies_before: None,
             held: None,
             accepted: Accepted { most: None, second: 0, count: 0 },
+            throttles_next: 0,
             injected: BTreeMap::new(),
         };
         Self { store, clock, state: Mutex::new(state) }
@@ -162,6 +165,11 @@ impl<S> FaultyStore<S> {
         self.state().accepted.most = a_second;
     }
 
+    /// Asks for patience in the next so many requests, whatever they are, and in none after them.
+    pub fn throttle_next(&self, requests: u64) {
+        self.state().throttles_next = requests;
+    }
+
     /// How often this went wrong so far.
     pub fn injected(&self, fault: Fault) -> u64 {
         self.state().injected.get(&fault).copied().unwrap_or_default()
@@ -182,7 +190,9 @@ impl<S> FaultyStore<S> {
             let source = "connection refused".into();
             return Err(StoreError::Unavailable { sent: false, source });
         }
-        if !state.accepted.takes(now) {
+        let one_of_the_next = state.throttles_next > 0;
+        state.throttles_next = state.throttles_next.saturating_sub(1);
+        if one_of_the_next || !state.accepted.takes(now) {
             *state.injected.entry(Fault::Throttled).or_default() += 1;
             return Err(StoreError::Throttled { retry_after: None, source: "server busy".into() });
         }
