@@ -142,7 +142,10 @@ impl Link {
             return;
         }
         let answer = match &course.refused {
-            Some(refused) => refused.clone(),
+            Some(refused) => {
+                self.turned_away(number, &asked);
+                refused.clone()
+            }
             None => self.arrive(number, &asked),
         };
         let mut send = Some(send);
@@ -167,11 +170,19 @@ impl Link {
         tokio::join!(back, again);
     }
 
+    /// A front end refuses a request, which is as good as having had it: a copy that comes later is a repetition (S27).
+    fn turned_away(&self, number: u64, asked: &Asked) {
+        if asked.target.contains("comp=metadata") {
+            self.world.state().service.saves.turned_away(&blob_name(asked), (asked, number));
+        }
+    }
+
     fn arrive(&self, number: u64, asked: &Asked) -> Answer {
         let now = self.world.now();
         let mut state = self.world.state();
         let state = &mut *state;
-        let answer = state.service.handle(now, asked);
+        let mistaken = schedules::without_condition(self.world.scene(), state, asked, now);
+        let answer = state.service.handle(now, mistaken.as_ref().unwrap_or(asked));
         if asked.header("x-ms-lease-action") == Some("renew")
             && answer.status == 200
             && let Some(id) = lease_id(asked)

@@ -46,13 +46,15 @@ impl Saves {
         (asked, number): (&Asked, u64),
         done: bool,
     ) -> Result<(), String> {
-        let field = |(name, value): &(String, String)| {
-            Some((name.strip_prefix(METADATA)?.to_owned(), value.clone()))
-        };
-        let fields: Fields = asked.headers.iter().filter_map(field).collect();
+        let fields = fields(asked);
         let ledger = self.ledger(lock);
         ledger.reached(&fields, number);
         if done { ledger.wrote(&fields) } else { Ok(()) }
+    }
+
+    /// A record write was refused before it arrived.
+    pub(crate) fn turned_away(&mut self, lock: &str, (asked, number): (&Asked, u64)) {
+        self.ledger(lock).reached(&fields(asked), number);
     }
 
     pub(crate) fn deleted(&mut self, lock: &str, now: Duration) {
@@ -68,6 +70,13 @@ impl Saves {
         }
         all
     }
+}
+
+fn fields(asked: &Asked) -> Fields {
+    let field = |(name, value): &(String, String)| {
+        Some((name.strip_prefix(METADATA)?.to_owned(), value.clone()))
+    };
+    asked.headers.iter().filter_map(field).collect()
 }
 
 /// S25: a grant carries what was saved last.

@@ -30,7 +30,7 @@ use cast::Cast;
 
 pub(crate) use bugs::Bug;
 pub(crate) use judge::{Judge, arrived};
-pub(crate) use planted::PlantedSchedules;
+pub(crate) use planted::{PlantedSchedules, without_condition};
 
 /// What must occur in a run of many worlds, or it proves less than it seems to.
 pub(crate) const MUST_OCCUR: &[&str] = &[

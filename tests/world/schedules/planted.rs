@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath};
@@ -11,11 +12,14 @@ use leasehold::store::{
     Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, PlanListing, PlanRead,
     PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
+use leasehold::testing::Asked;
 use leasehold::time::{Clock, UnixMillis};
 
 use super::bugs::Bug;
 use super::judge;
-use crate::world::{MachineClock, World};
+use crate::scene::Scene;
+use crate::service::{blob_name, etag};
+use crate::world::{MachineClock, State, World};
 
 /// How much later the next instant is by the zone data of a sidecar.
 const OTHER_ZONE_DATA: i64 = 7;
@@ -175,19 +179,37 @@ impl PlantedSchedules {
     }
 }
 
+/// [`Bug::ConditionDropped`]: the request as it arrives, if its condition would have been refused. So each copy counts that the
+/// network makes of it.
+pub(crate) fn without_condition(
+    scene: Scene,
+    state: &mut State,
+    asked: &Asked,
+    now: Duration,
+) -> Option<Asked> {
+    let is_breaking = asked.header("x-ms-lease-action") == Some("break");
+    let is_about = asked.target.contains("comp=lease") || asked.target.contains("comp=metadata");
+    if scene != Scene::Schedules(Some(Bug::ConditionDropped)) || !is_about || is_breaking {
+        return None;
+    }
+    let condition = asked.header("if-match")?;
+    if condition == etag(state.service.blob(&blob_name(asked))?.version) {
+        return None;
+    }
+    *state.story.counts.entry(Bug::ACTED.to_owned()).or_default() += 1;
+    state.story.note(now, || format!("?           {:?}", Bug::ConditionDropped));
+    let headers = asked.headers.iter().filter(|(name, _)| name != "if-match").cloned().collect();
+    Some(Asked { headers, ..asked.clone() })
+}
+
 #[async_trait]
 impl LeaseStore for PlantedSchedules {
-    async fn acquire(&self, path: &LockPath, mut request: Acquire) -> Result<Acquired, StoreError> {
+    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         let asked = request.if_match.clone();
-        if self.bug == Bug::ConditionDropped {
-            request.if_match = None;
-        }
         let mut acquired = self.inner.acquire(path, request).await?;
         acquired.time = self.time(acquired.time);
-        if let Some(asked) = asked.filter(|_| self.bug == Bug::ConditionDropped)
-            && asked != acquired.etag
-        {
-            self.acts();
+        // Nobody notices that it was dropped (`without_condition`).
+        if let Some(asked) = asked.filter(|_| self.bug == Bug::ConditionDropped) {
             acquired.etag = asked;
         }
         Ok(acquired)
@@ -199,7 +221,6 @@ impl LeaseStore for PlantedSchedules {
         lease_id: LeaseId,
         if_match: Option<ETag>,
     ) -> Result<Renewed, StoreError> {
-        let if_match = if_match.filter(|_| self.bug != Bug::ConditionDropped);
         match self.inner.renew(path, lease_id, if_match).await {
             Err(StoreError::Unavailable { .. }) if self.bug == Bug::RenewalAssumed => {
                 self.acts();
@@ -215,7 +236,6 @@ impl LeaseStore for PlantedSchedules {
         lease_id: LeaseId,
         if_match: Option<ETag>,
     ) -> Result<(), StoreError> {
-        let if_match = if_match.filter(|_| self.bug != Bug::ConditionDropped);
         self.inner.release(path, lease_id, if_match).await
     }
 
@@ -230,11 +250,8 @@ impl LeaseStore for PlantedSchedules {
 
     async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
         let about = self.about(path, &write);
-        let mut write = self.changed(path, write, about);
+        let write = self.changed(path, write, about);
         let before = write.if_match.clone().unwrap_or_else(|| ETag("\"0x0\"".to_owned()));
-        if self.bug == Bug::ConditionDropped {
-            write.if_match = None;
-        }
         let is_outcome = about == About::Outcome;
         if self.bug == Bug::AnsweredBeforeStored && is_outcome {
             self.acts();
