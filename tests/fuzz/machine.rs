@@ -50,6 +50,9 @@ enum Happens {
     AnsweredLast {
         outcome: u8,
     },
+    /// A renewal is not sent yet: this one, or the request that was sent last (S7).
+    HeldBack(Option<u64>),
+    TurnCame,
     Broken {
         ends_now: bool,
     },
@@ -92,6 +95,8 @@ fn happens() -> impl Strategy<Value = Happens> {
         8 => (0..7_u8, 1..12_u64, 0..8_u8)
             .prop_map(|(kind, request, outcome)| Happens::Answered { kind, request, outcome }),
         8 => (0..16_u8).prop_map(|outcome| Happens::AnsweredLast { outcome: outcome.saturating_sub(8) }),
+        2 => proptest::option::of(1..12_u64).prop_map(Happens::HeldBack),
+        2 => Just(Happens::TurnCame),
         1 => any::<bool>().prop_map(|ends_now| Happens::Broken { ends_now }),
         2 => any::<bool>().prop_map(|begins| Happens::Breaks { begins }),
         1 => (0..30_u64).prop_map(Happens::Drain),
@@ -312,6 +317,10 @@ fn event(happens: Happens, saves: &mut Saves, arrived: u64, now: Instant) -> Eve
         Happens::Suspects => Event::PauseSuspected,
         Happens::Answered { kind, request, outcome } => answered(kind, request, outcome),
         Happens::AnsweredLast { outcome } => answered(0, 0, outcome),
+        Happens::HeldBack(request) => {
+            Event::RenewHeldBack { request: Request(request.unwrap_or_default()) }
+        }
+        Happens::TurnCame => Event::RenewTurnCame,
         Happens::Broken { ends_now } => Event::LeaseBroken { ends_now },
         Happens::Breaks { begins: true } => Event::BreakBegun,
         Happens::Breaks { begins: false } => Event::BreakOver,
@@ -351,6 +360,7 @@ proptest! {
                 (Happens::AnsweredLast { outcome }, Some((kind, request))) => {
                     Happens::Answered { kind, request, outcome }
                 }
+                (Happens::HeldBack(None), Some((_, request))) => Happens::HeldBack(Some(request)),
                 (happens, _) => happens,
             };
             let mut due = vec![event(happens, &mut saves, arrived, now)];

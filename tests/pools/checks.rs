@@ -140,7 +140,8 @@ impl Checks {
     /// A sidecar is told that it has a lease.
     pub(crate) fn acquired(&mut self, lease_id: LeaseId, now: Duration) {
         if !self.released.contains(&lease_id) {
-            self.unused.entry(lease_id).or_insert(now);
+            // One whose answer was lost is asked for again, and counts from then.
+            self.unused.insert(lease_id, now);
         }
     }
 

@@ -38,7 +38,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// What must have occurred, or the schedules say nothing.
-const MUST_OCCUR: [&str; 10] = [
+const MUST_OCCUR: [&str; 11] = [
     "a grant of permit 0",
     "a grant of another permit",
     "a grant to a plain caller",
@@ -47,6 +47,7 @@ const MUST_OCCUR: [&str; 10] = [
     "a caller was told that it waits",
     "a caller left",
     "a request lost",
+    "a renewal held back",
     "a sidecar crashed",
     "numbers differ",
 ];

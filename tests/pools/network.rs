@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold::hold::{self, Event};
 use leasehold::lock::{LockPath, Permit, Permits};
+use leasehold::time::Instant;
 
 use crate::planted::Bug;
 use crate::rig::{millis, secs};
@@ -68,6 +69,31 @@ impl World {
             true => self.random.span(secs(6)),
             false => millis(1) + self.random.span(millis(40)),
         }
+    }
+
+    /// Whether this is the renewal of a hold that waits for its turn: the sidecar is told so, and then that its turn has come, when
+    /// the lease runs out at the latest (S7).
+    pub(crate) fn waits_for_its_turn(
+        &mut self,
+        at: usize,
+        permit: Permit,
+        action: &hold::Action,
+    ) -> bool {
+        let hold::Action::SendRenew { request, .. } = action else { return false };
+        let Some(until) = self.renewed_until(at, permit) else { return false };
+        if self.now >= BUSY_UNTIL || !self.random.chance(200) {
+            return false;
+        }
+        self.count("a renewal held back");
+        let from = Sender { at, life: self.sidecars[at].life };
+        let left = until.saturating_since(Instant::from_boot(self.now));
+        let most = if self.random.chance(800) { left.min(secs(2)) } else { left };
+        let turn = self.now + self.random.span(most);
+        let events = [Event::RenewHeldBack { request: *request }, Event::RenewTurnCame];
+        for (arrives, event) in [self.now, turn].into_iter().zip(events) {
+            self.schedule(arrives, What::Answer { from, permit, event, acquired: None });
+        }
+        true
     }
 
     pub(crate) fn send(&mut self, at: usize, permit: Permit, action: hold::Action) {

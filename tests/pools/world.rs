@@ -296,17 +296,25 @@ impl World {
             let id = Uuid::from_u64_pair(at as u64, sidecar.lease_ids);
             sidecar.pool.supply(LeaseId::from_uuid(id));
         }
+        let has_turn = matches!(event, Event::RenewTurnCame);
         let handed_on = matches!(event, Event::ReleaseAsked { .. } | Event::CallerLeft { .. });
         for action in sidecar.pool.handle_event(permit, event, now) {
             match action {
                 Action::ReportPermitsDiffer { .. } => self.count("numbers differ"),
                 Action::At { permit, action } if failed(&action, unknown()).is_some() => {
-                    self.send(at, permit, action);
+                    if has_turn || !self.waits_for_its_turn(at, permit, &action) {
+                        self.send(at, permit, action);
+                    }
                 }
                 Action::At { permit, action } => self.tell(at, permit, action, handed_on),
             }
         }
         self.wake_later(at);
+    }
+
+    /// Until when the lease counts that is had here, if one is.
+    pub(crate) fn renewed_until(&self, at: usize, permit: Permit) -> Option<Instant> {
+        self.sidecars[at].pool.machine(permit)?.lease_until()
     }
 
     fn wake_later(&mut self, at: usize) {

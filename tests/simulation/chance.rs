@@ -43,6 +43,8 @@ pub(crate) enum About {
     Break,
     /// A client that has released resumes all the same (S16).
     Ghost,
+    /// A renewal waits for its turn (S7).
+    HeldBack,
 }
 
 /// A choice that went against the good course of things.

@@ -16,6 +16,7 @@ use crate::places::Places;
 use crate::plan::Mode;
 use crate::promises::{Look, Promises};
 use crate::truth::Truth;
+use crate::turns::Turns;
 
 /// What a caller has been told of its hold (S4, S9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,7 @@ pub(crate) struct Checks {
     pub(crate) hand_overs: HandOvers,
     pub(crate) notices: Notices,
     pub(crate) counters: Counters,
+    pub(crate) turns: Turns,
     /// Those that resumed after they had released, and when one was served (S16).
     pub(crate) ghosts: BTreeMap<CallerId, Option<Duration>>,
     mode: Mode,
@@ -96,6 +98,7 @@ impl Checks {
             hand_overs: HandOvers::default(),
             notices: Notices::default(),
             counters: Counters::default(),
+            turns: Turns::default(),
             ghosts: BTreeMap::new(),
             mode,
             proposed: BTreeSet::new(),
@@ -114,7 +117,7 @@ impl Checks {
         self.violation.get_or_insert(what);
     }
 
-    fn judge(&mut self, judged: Result<(), String>) {
+    pub(crate) fn judge(&mut self, judged: Result<(), String>) {
         if let Err(what) = judged {
             self.fail(what);
         }
@@ -182,6 +185,7 @@ impl Checks {
         self.notices.came_in(sidecar, event);
         let leases = &self.truth.leases;
         self.counters.came_in(sidecar, event, |caller| leases.get(&caller).copied());
+        self.turns.came_in(sidecar, event, local);
         self.check_polls(sidecar, event, now);
         if let Event::ReleaseAsked { caller, .. } = event {
             self.asked.insert(*caller);
@@ -246,6 +250,7 @@ impl Checks {
         self.hand_overs.restarted(sidecar);
         self.notices.restarted(sidecar);
         self.counters.restarted(sidecar);
+        self.turns.restarted(sidecar);
     }
 
     /// S4, on the sidecar's side: nobody is kept past the end of its validity by a machine that was just looked at.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Hold, LossReason, Memory, Request, Settings, Stored, Terms, margin,
+    Action, CallerId, Event, Hold, LossReason, Memory, Request, Settings, StoreFailureKind, Stored,
+    Terms, margin,
 };
 use leasehold::lock::{ETag, FencingToken, LeaseId};
 use leasehold::time::{Instant, UnixMillis};
 
 use crate::planted::Bug;
 use crate::spoilt::{Beside, Spoilt, misread};
+use crate::storage::unknown;
 
 /// The real machine, which a bug may stand before and behind.
 #[derive(Debug)]
@@ -177,6 +179,11 @@ impl Machine {
                 event
             }
             (Bug::IgnoresGeneration, event) => self.own_generation(event),
+            (Bug::WaitIsFailure, Event::RenewHeldBack { request }) => {
+                let answer = Err(unknown(StoreFailureKind::Throttled));
+                Event::RenewAnswered { request, answer }
+            }
+            (Bug::TurnForgotten, Event::RenewTurnCame) => Event::TimePassed,
             (Bug::HandOverWithoutRenewal, Event::HandOverStarted { .. }) => {
                 Event::HandOverStarted { ends: now }
             }

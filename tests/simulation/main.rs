@@ -68,6 +68,7 @@ mod story;
 mod traced;
 mod trouble;
 mod truth;
+mod turns;
 mod world;
 
 use std::time::Duration;

@@ -24,6 +24,10 @@ impl World {
         let sidecar = &mut self.sidecars[index];
         sidecar.requests += 1;
         let (life, number) = (sidecar.life, sidecar.requests);
+        if self.waits_for_its_turn(index, number, &action) {
+            return None;
+        }
+        let sidecar = &self.sidecars[index];
         let refused = match () {
             () if sidecar.denied_until > now => Some(StoreFailureKind::Denied),
             () if sidecar.throttled_until > now => Some(StoreFailureKind::Throttled),
@@ -91,6 +95,7 @@ impl World {
         let former = self.sidecars[sidecar].life != life;
         let look = Look { former, ..self.look(sidecar) };
         self.checks.reached(look, (action, &event), sent);
+        self.checks.notices.looked(look, &event, self.storage.newest_lease());
         self.story.count_answer(&event);
         self.story.note(self.now, || format!("store       {action:?} of {sidecar}: {event:?}"));
         let rate = if self.calm { 0 } else { self.plan.lose_answer };

@@ -28,6 +28,8 @@ struct Told {
 pub(crate) struct Notices {
     /// The epochs that the notes of soft breaks name, by lease.
     run_out: BTreeMap<LeaseId, BTreeSet<u64>>,
+    /// The same of leases that were acquired once more since, and when.
+    ran_out: BTreeMap<LeaseId, (Duration, BTreeSet<u64>)>,
     /// When a lease was made to end earlier than it would have.
     ends: BTreeMap<LeaseId, Duration>,
     /// When the looks reached the store that are not answered, and the latest that was.
@@ -69,13 +71,28 @@ impl Notices {
             Event::AcquireAnswered { answer: Ok(_), .. },
         ) = (action, event)
         {
-            self.run_out.remove(lease_id);
+            if let Some(epochs) = self.run_out.remove(lease_id) {
+                self.ran_out.insert(*lease_id, (look.now, epochs));
+            }
             self.ends.remove(lease_id);
         }
         if let Action::SendLook { request, .. } = action
             && !look.former
         {
             self.looks.insert((look.sidecar, *request), look.now);
+        }
+    }
+
+    /// A look has met the break of a lease that another acquired since and has written nothing under, whoever broke that one: what
+    /// is seen is that one's end, and nobody is granted anything before the record shows it.
+    pub(crate) fn looked(&mut self, look: Look, event: &Event, newest: Option<LeaseId>) {
+        let Event::LookAnswered { answer: Ok(seen), .. } = event else { return };
+        let own = self.revoked.iter_mut().find(|((at, _), _)| *at == look.sidecar);
+        if let Some(((_, lease_id), told)) = own
+            && seen.breaking
+            && newest != Some(*lease_id)
+        {
+            told.in_vain = told.in_vain.saturating_sub(1);
         }
     }
 
@@ -165,8 +182,11 @@ impl Notices {
             return Err(format!("S22: {caller:?} has nothing that could be revoked"));
         };
         let looked = self.looked.get(&look.sidecar).copied().unwrap_or_default();
-        let runs_out =
-            self.run_out.get(&lease_id).is_some_and(|noted| noted.contains(&token.epoch()));
+        let names = |epochs: &BTreeSet<u64>| epochs.contains(&token.epoch());
+        // What a look showed counts, however late its answer comes.
+        let ran_out = self.ran_out.get(&lease_id).filter(|(until, _)| looked < *until);
+        let runs_out = self.run_out.get(&lease_id).is_some_and(names)
+            || ran_out.is_some_and(|(_, epochs)| names(epochs));
         let ended = self.ends.get(&lease_id).is_some_and(|ends| *ends <= looked);
         if noted(&self.run_out, lease_id, token) {
             self.by_another += 1;

@@ -40,6 +40,8 @@ pub(crate) struct Crossing {
     pub(crate) breaks: u16,
     /// Clients that have released resume all the same (S16).
     pub(crate) ghosts: bool,
+    /// Renewals that wait for their turn (S7).
+    pub(crate) held_back: u16,
 }
 
 /// How a schedule is: rates in thousandths.
@@ -59,6 +61,8 @@ pub(crate) struct Plan {
 
 /// A number with which the schedules in `found.rs` stay what they were.
 const SAVES: u64 = 0;
+/// The same for renewals that wait for their turn.
+const TURNS: u64 = 13;
 
 impl Crossing {
     /// Drawn apart from the rest of the plan, so that the other schedules are what they were without it.
@@ -75,9 +79,12 @@ impl Crossing {
         let breaks = everything && chance.of(About::Plan, 7, SAVES).below(3) == 0;
         let breaks = if breaks { 600 } else { 0 };
         let ghosts = everything && chance.of(About::Plan, 8, SAVES).below(3) == 0;
+        let held_back = everything && chance.of(About::Plan, 9, TURNS).below(4) == 0;
+        let held_back = if held_back { 500 } else { 0 };
         let mut random = chance.of(About::Plan, 3, 10);
         if random.below(3) > 0 {
-            return Self { hand_overs, repeats, saves, breaks, ghosts, ..Self::default() };
+            let plain = Self { hand_overs, repeats, saves, breaks, ghosts, ..Self::default() };
+            return Self { held_back, ..plain };
         }
         let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
         let (moves, late_writes, slow_answers) = (rate(3) > 0, rate(400), rate(400));
@@ -85,7 +92,8 @@ impl Crossing {
         match mode {
             Mode::Clocks => Self { store_clock, ..Self::default() },
             Mode::Everything | Mode::Nothing => {
-                let rates = Self { late_writes, slow_answers, store_clock, ..Self::default() };
+                let rates =
+                    Self { late_writes, slow_answers, store_clock, held_back, ..Self::default() };
                 Self { moves, hand_overs, repeats, saves, breaks, ghosts, ..rates }
             }
         }
@@ -165,6 +173,7 @@ impl Plan {
                 saves: false,
                 breaks: 0,
                 ghosts: false,
+                held_back: 0,
             },
         }
     }

@@ -131,6 +131,10 @@ pub(crate) enum Bug {
     HandOffNotRecorded,
     /// A resume goes by the epoch of its token alone (S16).
     ResumesByEpoch,
+    /// A renewal that waits for its turn is taken for a try that failed (S7).
+    WaitIsFailure,
+    /// A renewal whose turn has come is not sent (S7).
+    TurnForgotten,
 }
 
 /// Where a bug is looked for.
@@ -143,7 +147,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 64] = [
+    pub(crate) const ALL: [Self; 66] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -208,6 +212,8 @@ impl Bug {
         Self::BreakIsNotSaid,
         Self::HandOffNotRecorded,
         Self::ResumesByEpoch,
+        Self::WaitIsFailure,
+        Self::TurnForgotten,
     ];
 
     pub(crate) const fn hunt(self) -> Hunt {

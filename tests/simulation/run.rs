@@ -67,6 +67,8 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     counts.insert("calls where the hold has left".to_owned(), promises.calls_at_left);
     counts.insert("cancels where the hold has left".to_owned(), promises.cancels_at_left);
     counts.insert("ends learned after a notice".to_owned(), world.checks.notices.learned);
+    counts.insert("renewals that waited for their turn".to_owned(), world.checks.turns.waited);
+    counts.insert("renewals whose turn has come".to_owned(), world.checks.turns.came);
     counts.insert("notices by another's break".to_owned(), world.checks.notices.by_another);
     for (what, count) in world.repeats.counts.iter().chain(&world.checks.counters.ledger.counts) {
         counts.insert((*what).to_owned(), *count);

@@ -35,6 +35,8 @@ pub(crate) struct Sidecar {
     /// Until when its store asks for patience, or refuses its credentials.
     pub(crate) throttled_until: Duration,
     pub(crate) denied_until: Duration,
+    /// The turn of a renewal has come: what is sent now goes out (S7).
+    pub(crate) has_turn: bool,
     pub(crate) inbox: VecDeque<Incoming>,
     pub(crate) requests: u64,
     pub(crate) lease_ids: u64,
@@ -58,6 +60,7 @@ impl Sidecar {
             cut_off_until: Duration::ZERO,
             throttled_until: Duration::ZERO,
             denied_until: Duration::ZERO,
+            has_turn: false,
             inbox: VecDeque::new(),
             requests: 0,
             lease_ids: 0,

@@ -269,6 +269,7 @@ impl World {
             Event::ReleaseAsked { caller, .. } => Some(*caller),
             _ => None,
         };
+        let has_turn = matches!(event, Event::RenewTurnCame);
         let bug = self.bug;
         let more = if self.plan.rivals { self.stand(index, &event, local) } else { None };
         let sidecar = &mut self.sidecars[index];
@@ -293,10 +294,13 @@ impl World {
         let after = sidecar.machine.hold.state();
         sidecar.resumes = is_resume || after == "resuming";
         self.story.transition(before, after);
+        sidecar.has_turn = has_turn;
         self.checks.machine(index, &sidecar.machine.hold, local);
         for action in actions {
             self.carry_out(index, action);
         }
+        self.sidecars[index].has_turn = false;
+        self.check_turns(index, local);
         let holding = self.sidecars[index].machine.hold.holding();
         self.checks.settled(index, (arrives, holding.as_ref()), local);
         self.check_notice(index, local);
@@ -314,6 +318,7 @@ impl World {
         self.story.count_action(&action);
         let look = self.look(index);
         self.checks.sent(look, &action, self.sidecars[index].machine.hold.state());
+        self.check_turn(index, &action);
         self.check_release_at_hand_over(index, &action);
         let Some(action) = self.send(index, action) else { return };
         self.keep_grant(&action);
