@@ -29,6 +29,7 @@ struct Crowd {
     warned: Arc<Warned>,
     holds: usize,
     lease: Duration,
+    span: Duration,
 }
 
 impl Crowd {
@@ -48,12 +49,20 @@ impl Crowd {
                 pass(between).await;
             }
         }
-        Self { sidecar, warned, holds, lease }
+        Self { sidecar, warned, holds, lease, span }
     }
 
-    /// Until shortly before the first of those that were acquired `since` is renewed.
-    async fn until_the_first_renewal(&self, since: Duration) {
-        pass((self.lease * 3 / 10 - Duration::from_millis(20)).saturating_sub(since)).await;
+    /// Until shortly before the first of them is renewed.
+    async fn until_the_first_renewal(&self) {
+        pass((self.lease * 3 / 10 - Duration::from_millis(20)).saturating_sub(self.span)).await;
+    }
+
+    /// The store answers nothing but 503 for so long.
+    async fn nothing_is_accepted_for(&self, outage: Duration) {
+        self.sidecar.faults().accept_at_most(Some(0));
+        pass(outage).await;
+        self.sidecar.faults().accept_at_most(None);
+        pass(self.lease).await;
     }
 
     fn kept(&self) -> usize {
@@ -77,7 +86,9 @@ impl Crowd {
         let Self { holds, lease, .. } = self;
         let (lost, warned, throttled) = (self.lost(), self.warned(), self.throttled());
         println!(
-            "{what}: {holds} holds of {lease:?}: {lost} lost, {warned} warned, {throttled} throttled"
+            "{what}: {holds} holds of {lease:?}, acquired in {:?}: {lost} lost, {warned} warned, \
+             {throttled} throttled",
+            self.span
         );
         assert!(throttled > 0, "nothing was throttled");
         assert_eq!(lost, 0, "{what}: {holds} holds of {lease:?}");
@@ -105,7 +116,7 @@ fn usual_sizes() -> impl Iterator<Item = Size> {
 async fn one_renewal_is_throttled(sizes: impl Iterator<Item = Size>) {
     for (holds, lease, span) in sizes {
         let crowd = Crowd::acquire(holds, lease, span).await;
-        crowd.until_the_first_renewal(span).await;
+        crowd.until_the_first_renewal().await;
         crowd.sidecar.faults().throttle_next(1);
         pass(lease * 2).await;
         crowd.assert_unharmed("one renewal");
@@ -115,7 +126,7 @@ async fn one_renewal_is_throttled(sizes: impl Iterator<Item = Size>) {
 async fn one_poll_is_throttled(sizes: impl Iterator<Item = Size>) {
     for (holds, lease, span) in sizes {
         let crowd = Crowd::acquire(holds, lease, span).await;
-        crowd.until_the_first_renewal(span).await;
+        crowd.until_the_first_renewal().await;
         crowd.sidecar.faults().throttle_next(1);
         crowd.sidecar.ask(request("another")).await.unwrap_err();
         pass(lease * 2).await;
@@ -123,10 +134,10 @@ async fn one_poll_is_throttled(sizes: impl Iterator<Item = Size>) {
     }
 }
 
-async fn some_are_throttled_at_random(holds: usize, permille: &[u16]) {
-    for lease in LEASES {
+async fn some_are_throttled_at_random(sizes: impl Iterator<Item = Size>, permille: &[u16]) {
+    for (holds, lease, span) in sizes {
         for throttle in permille.iter().copied() {
-            let crowd = Crowd::acquire(holds, lease, Duration::ZERO).await;
+            let crowd = Crowd::acquire(holds, lease, span).await;
             crowd.sidecar.faults().set_plan(FaultPlan { throttle, ..FaultPlan::default() });
             pass(lease * 4).await;
             crowd.assert_unharmed(&format!("{throttle} of 1,000 at random"));
@@ -139,11 +150,8 @@ async fn all_are_throttled_for_a_while(sizes: impl Iterator<Item = Size>) {
     for (holds, lease, span) in sizes {
         let outage = if lease == MINUTE { 30 * SECOND } else { 5 * SECOND };
         let crowd = Crowd::acquire(holds, lease, span).await;
-        crowd.until_the_first_renewal(span).await;
-        crowd.sidecar.faults().accept_at_most(Some(0));
-        pass(outage).await;
-        crowd.sidecar.faults().accept_at_most(None);
-        pass(lease).await;
+        crowd.until_the_first_renewal().await;
+        crowd.nothing_is_accepted_for(outage).await;
         let (lost, warned, throttled) = (crowd.lost(), crowd.warned(), crowd.throttled());
         println!(
             "{holds} holds of {lease:?}, acquired in {span:?}, nothing but 503s for {outage:?}: \
@@ -157,8 +165,8 @@ async fn all_are_throttled_for_a_while(sizes: impl Iterator<Item = Size>) {
 
 /// A store that takes half of what the holds need at the least: what each renewal buys is their validity, so that
 /// requests a second times validity is all that can live.
-async fn half_of_what_they_need(holds: usize, lease: Duration) {
-    let crowd = Crowd::acquire(holds, lease, lease / 3).await;
+async fn half_of_what_they_need((holds, lease, span): Size) {
+    let crowd = Crowd::acquire(holds, lease, span).await;
     let validity = valid_until(Instant::default(), lease) - Instant::default();
     assert_eq!(validity, lease - margin(lease));
     let accepted =
@@ -173,7 +181,7 @@ async fn half_of_what_they_need(holds: usize, lease: Duration) {
     let (kept, asked) = (crowd.kept(), crowd.sidecar.counts());
     let renewals = asked.of(Operation::Renew) / (4 * lease.as_secs());
     println!(
-        "{holds} holds of {lease:?}, {accepted} requests a second: {kept} of {most} live on, \
+        "{holds} holds of {lease:?}, acquired in {span:?}, {accepted} requests a second: {kept} of {most} live on, \
          {} lost later, {renewals} renewals asked for a second",
         settled - kept
     );
@@ -200,7 +208,7 @@ async fn s7_one_throttled_poll_before_a_round_of_renewals_costs_no_hold() {
 
 #[tokio::test(start_paused = true)]
 async fn s7_a_drizzle_of_throttled_requests_costs_no_hold() {
-    some_are_throttled_at_random(200, &[20, 50]).await;
+    some_are_throttled_at_random(sizes(200), &[20, 50]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,22 +216,34 @@ async fn s7_a_store_that_takes_nothing_for_a_third_of_the_lease_costs_no_hold() 
     all_are_throttled_for_a_while(usual_sizes()).await;
 }
 
+/// The check is tested.
+#[tokio::test(start_paused = true)]
+async fn s7_a_budget_that_does_not_know_the_leases_is_found() {
+    let crowd = Crowd::acquire(200, LEASES[0], Duration::ZERO).await;
+    crowd.sidecar.coordinator.shared.gate.plant_blindness();
+    crowd.until_the_first_renewal().await;
+    crowd.nothing_is_accepted_for(5 * SECOND).await;
+    println!("{} lost", crowd.lost());
+    assert!(crowd.lost() > 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn s7_a_store_that_takes_too_little_costs_the_fewest_holds_that_can_be() {
-    half_of_what_they_need(400, LEASES[0]).await;
-    half_of_what_they_need(400, LEASES[1]).await;
+    for lease in LEASES {
+        half_of_what_they_need((400, lease, lease / 3)).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
 #[ignore = "large: make simulate runs it"]
 async fn s7_thousands_of_holds_outlive_what_hundreds_do() {
-    for holds in [1_000, 4_000] {
+    for holds in [200, 1_000, 4_000] {
         one_renewal_is_throttled(sizes(holds)).await;
         one_poll_is_throttled(sizes(holds)).await;
-        some_are_throttled_at_random(holds, &[5, 20, 50]).await;
+        some_are_throttled_at_random(sizes(holds), &[5, 20, 50]).await;
         all_are_throttled_for_a_while(sizes(holds)).await;
-        for lease in LEASES {
-            half_of_what_they_need(holds, lease).await;
+        for size in sizes(holds) {
+            half_of_what_they_need(size).await;
         }
     }
 }
