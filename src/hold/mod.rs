@@ -309,7 +309,6 @@ impl Hold {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "an arm for each event")]
     fn take(&mut self, event: Event, output: &mut Output) {
         match event {
             Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),

@@ -116,6 +116,7 @@ impl Machine {
     }
 
     /// What the bug makes of an event.
+    #[expect(clippy::too_many_lines, reason = "an arm for each bug")]
     fn before(&mut self, bug: Bug, event: Event, now: Instant, told: &mut Vec<Action>) -> Event {
         let event = self.of_a_pause(bug, event, now, told);
         match (bug, event) {

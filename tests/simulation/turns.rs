@@ -32,17 +32,15 @@ impl Turns {
     /// An event comes to the machine at this sidecar.
     pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event, local: Instant) {
         match event {
-            Event::RenewHeldBack { request } => {
-                if self.asked.remove(&(sidecar, *request)).is_some() {
-                    self.waited += 1;
-                    self.waiting.insert(sidecar, ());
-                }
+            Event::RenewHeldBack { request }
+                if self.asked.remove(&(sidecar, *request)).is_some() =>
+            {
+                self.waited += 1;
+                self.waiting.insert(sidecar, ());
             }
-            Event::RenewTurnCame => {
-                if self.waiting.remove(&sidecar).is_some() {
-                    self.came += 1;
-                    self.owed.insert(sidecar, local);
-                }
+            Event::RenewTurnCame if self.waiting.remove(&sidecar).is_some() => {
+                self.came += 1;
+                self.owed.insert(sidecar, local);
             }
             // Another one has decided meanwhile.
             Event::RenewAnswered { .. } => self.forget(sidecar),
