@@ -25,11 +25,32 @@ demo-checkpoint: tools ## Build, and show a checkpoint passed on between jobs in
 	cd clients/go && go build -o .tools/samples/ ./samples/checkpoint
 	sh tests/demo-checkpoint.sh
 
+# Rooms of the library that compute and wait for nothing.
+PURE := hold:: host_id:: lock:: pool:: schedule:: sharing:: time:: timetable::
+
+.PHONY: quick
+quick: tools ## Before each commit: formats, lints of the library, its rooms that only compute, tidy, 500 schedules
+	cargo fmt --all --check
+	cargo clippy --lib --locked -- -D warnings
+	cargo test --lib --locked -- $(PURE)
+	cargo test --test tidy --locked
+	LEASEHOLD_TEST_SIMULATION_SCHEDULES=500 cargo test --test simulation --locked -- --exact s1_s4_s5_s6_s12_s13_hold_whatever_happens
+
 .PHONY: test
 test: tools lint ## Run everything that has to pass, installing what it needs into .tools
 	$(MAKE) --no-print-directory --jobs 2 clients built
 	$(MAKE) --no-print-directory unit
 	$(MAKE) --no-print-directory --jobs 2 examples released
+
+.PHONY: test-system
+test-system: tools ## Run only what needs servers, a browser, containers or root, which `make test` runs, too
+	cargo test --locked --test page
+	$(MAKE) --no-print-directory --jobs 1 examples chart packages
+
+NIGHTLY := simulate fuzz storms storm counters schedules soak mutants reproducible dist debootstrap upgrade
+.PHONY: nightly
+nightly: ## Run the long forms, one after the other
+	for part in $(NIGHTLY); do $(MAKE) --no-print-directory $$part || exit 1; done
 
 # While the examples wait for their servers and jobs.
 .PHONY: released
