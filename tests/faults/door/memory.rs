@@ -164,7 +164,7 @@ async fn says(sidecar: &Sidecar, limit: &str, refused: usize) {
 /// A sidecar that may use so much, in bytes, and has answered: what the first calls build is no part of what each further one
 /// costs.
 async fn of_little_memory() -> (Sidecar, u64, Way) {
-    let mib = number("LEASEHOLD_TEST_DOOR_MEMORY", 128);
+    let mib = number("LEASEHOLD_TEST_DOOR_MEMORY", 192);
     let folder = tempfile::tempdir().unwrap();
     // The store of a default install, outside of the process's memory.
     let store = format!("store.embedded.path={}", folder.path().join("locks.db").display());
