@@ -262,6 +262,7 @@ async fn s7_holds_that_were_acquired_together_do_not_renew_together_for_ever() {
         // Evenly spread, there would be fifty.
         busy += usize::from(crowd.sidecar.counts().of(Operation::Renew) >= 10);
     }
+    println!("renewals stand in {busy} of 20 seconds");
     assert!(busy >= 15, "renewals stand in {busy} of 20 seconds");
     assert_eq!((crowd.lost(), crowd.warned()), (0, 0));
 }
