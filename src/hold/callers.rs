@@ -14,6 +14,25 @@ use crate::lock::Priority;
 use crate::time::Instant;
 
 impl Hold {
+    /// A caller has left, in a way that S14 trusts.
+    pub(super) fn caller_left(&mut self, caller: CallerId, output: &mut Output) {
+        if !self.stops_waiting(caller, output) {
+            self.holder_left(caller, output);
+        }
+    }
+
+    /// A caller's stream ended without a word (S14).
+    pub(super) fn caller_disconnected(&mut self, caller: CallerId, output: &Output) {
+        if !self.stops_waiting(caller, output) {
+            self.disconnected(caller);
+        }
+    }
+
+    /// Takes out a caller that waited for the lock, or to resume; whether it did.
+    fn stops_waiting(&mut self, caller: CallerId, output: &Output) -> bool {
+        self.waiters.remove(caller) || self.resume_left(caller, output)
+    }
+
     pub(super) fn arrive(&mut self, caller: CallerId, terms: Arc<Terms>, output: &mut Output) {
         if self.shutdown.is_under_way() {
             return output.push(Action::TellFailed { caller, store_failure: shutting_down() });

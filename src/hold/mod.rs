@@ -312,10 +312,8 @@ impl Hold {
     fn take(&mut self, event: Event, output: &mut Output) {
         match event {
             Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
-            Event::CallerLeft { caller } | Event::HolderDisconnected { caller }
-                if self.waiters.remove(caller) || self.resume_left(caller, output) => {}
-            Event::CallerLeft { caller } => self.holder_left(caller, output),
-            Event::HolderDisconnected { caller } => self.disconnected(caller),
+            Event::CallerLeft { caller } => self.caller_left(caller, output),
+            Event::HolderDisconnected { caller } => self.caller_disconnected(caller, output),
             Event::ReleaseAsked { caller, generation, keep } => {
                 self.release_asked(caller, (generation, keep), output);
             }

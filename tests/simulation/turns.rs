@@ -1,7 +1,7 @@
 //! Renewals that wait for their turn while the store throttles (S7): one budget of the sidecar holds them back, as
 //! `coordinator::pacing` has it. How much it lets through is tested there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::hold::{Action, Event, Hold, Request};
@@ -19,9 +19,9 @@ const SOON: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     /// Renewals that were asked for, of a hold.
-    asked: BTreeMap<(usize, Request), ()>,
+    asked: BTreeSet<(usize, Request)>,
     /// At these sidecars a renewal waits.
-    waiting: BTreeMap<usize, ()>,
+    waiting: BTreeSet<usize>,
     /// Its turn has come, and when.
     owed: BTreeMap<usize, Instant>,
     pub(crate) waited: u64,
@@ -32,16 +32,8 @@ impl Turns {
     /// An event comes to the machine at this sidecar.
     pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event, local: Instant) {
         match event {
-            Event::RenewHeldBack { request }
-                if self.asked.remove(&(sidecar, *request)).is_some() =>
-            {
-                self.waited += 1;
-                self.waiting.insert(sidecar, ());
-            }
-            Event::RenewTurnCame if self.waiting.remove(&sidecar).is_some() => {
-                self.came += 1;
-                self.owed.insert(sidecar, local);
-            }
+            Event::RenewHeldBack { request } => self.held_back(sidecar, *request),
+            Event::RenewTurnCame => self.turn_came(sidecar, local),
             // Another one has decided meanwhile.
             Event::RenewAnswered { .. } => self.forget(sidecar),
             _ => {}
@@ -58,8 +50,8 @@ impl Turns {
         match action {
             Action::SendRenew { request, .. } if holds => {
                 self.owed.remove(&sidecar);
-                self.asked.insert((sidecar, *request), ());
-                match self.waiting.contains_key(&sidecar) && !has_turn {
+                self.asked.insert((sidecar, *request));
+                match self.waiting.contains(&sidecar) && !has_turn {
                     true => Err(format!(
                         "S7: sidecar {sidecar} asks for a renewal beside one that waits for its turn"
                     )),
@@ -92,8 +84,22 @@ impl Turns {
     }
 
     pub(crate) fn restarted(&mut self, sidecar: usize) {
-        self.asked.retain(|(at, _), ()| *at != sidecar);
+        self.asked.retain(|(at, _)| *at != sidecar);
         self.forget(sidecar);
+    }
+
+    fn held_back(&mut self, sidecar: usize, request: Request) {
+        if self.asked.remove(&(sidecar, request)) {
+            self.waited += 1;
+            self.waiting.insert(sidecar);
+        }
+    }
+
+    fn turn_came(&mut self, sidecar: usize, local: Instant) {
+        if self.waiting.remove(&sidecar) {
+            self.came += 1;
+            self.owed.insert(sidecar, local);
+        }
     }
 
     fn forget(&mut self, sidecar: usize) {
