@@ -73,6 +73,7 @@ pub(crate) fn coordinator_on(
         max_waiters: 20_000,
         max_resumes: 20_000,
         remembered_locks: 1_000,
+        followed_bytes: 1024 * 1024 * 1024,
         allow_break: false,
         allow_schedule_changes: false,
         function_instance: false,

@@ -60,6 +60,7 @@ impl Engine {
             max_waiters: config.limits.waiters,
             max_resumes: config.limits.resumes,
             remembered_locks: config.limits.remembered_locks,
+            followed_bytes: config.limits.followed_bytes,
             allow_break: config.admin.allow_break,
             allow_schedule_changes: config.admin.allow_schedule_changes,
             function_instance: config.paths.layout == Layout::WebJobs,

@@ -95,6 +95,8 @@ pub struct Limits {
     pub remembered_locks: usize,
     /// Bytes that the headers of a call have at the most. Default: 16 KiB.
     pub header_list_bytes: usize,
+    /// Bytes of the records that are kept for watches of many locks; they follow from `memory`.
+    pub followed_bytes: usize,
     /// Bytes of all requests together that are not complete; they follow from `memory`.
     pub unfinished_bytes: usize,
     /// Bytes of all calls under way and answers that are not read, which last for a moment; they follow from `memory`.
@@ -266,6 +268,7 @@ pub(super) fn read_limits(values: &Values<'_>) -> Option<Limits> {
         watchers: values.get(&WATCHERS)?,
         remembered_locks: values.get(&REMEMBERED_LOCKS)?,
         header_list_bytes: values.get(&HEADER_LIST_BYTES)?,
+        followed_bytes: memory::followed(memory),
         unfinished_bytes: memory::under_way(memory),
         unread_bytes: 2 * memory::under_way(memory),
         worker_threads: values.get(&WORKER_THREADS)?,

@@ -25,7 +25,7 @@ const PROGRAM: u64 = 24 * MIB;
 /// What one of each costs at the most, as measured, with names as long as they can be (docs/sizing.md).
 const HOLD: u64 = 24 * 1024;
 const WAITER: u64 = 16 * 1024;
-const WATCHER: u64 = 256 * 1024;
+const WATCHER: u64 = 64 * 1024;
 /// One that makes calls, or none yet.
 const CONNECTION: u64 = 32 * 1024;
 /// Listeners that have so many connections each.
@@ -38,13 +38,16 @@ pub(super) struct Budget {
     holds: usize,
     waiters: usize,
     watchers: usize,
+    /// Bytes of the records that are kept for watchers of many locks.
+    followed: usize,
     /// Bytes of requests that are not complete, and half of those of calls under way and answers that are not read.
     under_way: usize,
 }
 
 impl Budget {
     /// Three tenths are for connections, three twentieths for calls under way. Of the rest, holds have half, with as many resumes
-    /// beside them, waiters three tenths, and watchers two.
+    /// beside them, waiters three tenths, and watchers two, a quarter of it
+    /// for each by itself and three for the records of the locks that they follow.
     fn of(memory: Bytes) -> Self {
         let free = memory.0.saturating_sub(PROGRAM).max(MIB);
         let (connections, under_way) = (free * 3 / 10, free / 20);
@@ -56,7 +59,8 @@ impl Budget {
             connections: number(connections, CONNECTION * LISTENERS, 4_096),
             holds: number(rest / 2, 2 * HOLD, 20_000),
             waiters: number(rest * 3 / 10, WAITER, 20_000),
-            watchers: number(rest / 5, WATCHER, 4_096),
+            watchers: number(rest / 20, WATCHER, 4_096),
+            followed: number(rest * 3 / 20, 1, u64::MAX),
             under_way: number(under_way, 1, 64 * MIB),
         }
     }
@@ -94,6 +98,11 @@ pub(super) fn watchers(context: &Context<'_>) -> Option<String> {
     Some(Budget::found(context).watchers.to_string())
 }
 
+/// Bytes of the records that are kept for watchers of many locks.
+pub(super) fn followed(memory: Bytes) -> usize {
+    Budget::of(memory).followed
+}
+
 /// Bytes of all requests that are not complete; there are twice as many for calls under way and answers that are not read.
 pub(super) fn under_way(memory: Bytes) -> usize {
     Budget::of(memory).under_way
@@ -107,6 +116,7 @@ pub(super) fn excess(limits: &Limits) -> Option<Bytes> {
         (limits.resumes, HOLD),
         (limits.waiters, WAITER),
         (limits.watchers, WATCHER),
+        (limits.followed_bytes, 1),
         (limits.unfinished_bytes, 1),
         (limits.unread_bytes, 1),
     ];
@@ -196,7 +206,8 @@ mod tests {
     use super::*;
 
     fn limits(memory: Bytes) -> Limits {
-        let Budget { connections, holds, waiters, watchers, under_way } = Budget::of(memory);
+        let Budget { connections, holds, waiters, watchers, followed, under_way } =
+            Budget::of(memory);
         Limits {
             memory,
             connections,
@@ -207,6 +218,7 @@ mod tests {
             watchers,
             remembered_locks: 5_000,
             header_list_bytes: 16_384,
+            followed_bytes: followed,
             unfinished_bytes: under_way,
             unread_bytes: 2 * under_way,
             worker_threads: 1,

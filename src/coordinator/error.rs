@@ -57,6 +57,12 @@ pub enum CallError {
         /// The limit.
         limit: usize,
     },
+    /// No memory is left for the records of locks that are watched.
+    #[error(
+        "the locks that are watched at this sidecar fill the memory that is set aside for them (limits.memory): name a \
+         narrower prefix, or raise it"
+    )]
+    TooManyFollowed,
     /// The lease id is not of a hold of this sidecar.
     #[error(
         "no hold of this sidecar has this lease id; it may have ended long ago, or before a restart"

@@ -4,14 +4,17 @@
 //! What is known is kept once for all followers. Each follower remembers how far it has read, so one that reads slowly
 //! holds up nobody, and finds the newest record of each lock when it comes back.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
+use super::budget::Part;
 use super::error::CallError;
+use super::followed::Followed;
+use super::pacing::HeldBack;
 use super::records::{PATIENCE, Under, store_error};
 use super::request::{LockRecord, LockState};
 use super::{Coordinator, Shared};
@@ -21,8 +24,10 @@ use crate::time::{Instant, UnixMillis};
 
 /// Locks that are asked of the store at a time.
 const PAGE: usize = 1_000;
-/// Locks that one look of a follower takes along.
+/// Locks that a follower looks at before it lets others go on.
 const BATCH: usize = 64;
+/// What it costs to remember that a follower was told of a lock.
+const TOLD: usize = 32;
 /// Locks that are read one by one after they were lost here, or because somebody breaks them elsewhere; when there are more, the
 /// next listing has the former, and the latter are without the note of their break.
 const READS: usize = 16;
@@ -58,8 +63,8 @@ impl Coordinator {
     pub fn watch_locks(&self, under: &Under, filter: Filter) -> Result<LocksWatch, CallError> {
         let prefix = self.shared.prefix(under)?;
         let mut registry = self.shared.registry();
-        let (followed, is_new) = registry.follow(&prefix);
-        let ticks = followed.ticks.subscribe();
+        let (followed, is_new) = registry.follow(&prefix, &self.shared.followed);
+        let ticks = followed.follower();
         drop(registry);
         if is_new {
             let shared = Arc::clone(&self.shared);
@@ -72,103 +77,11 @@ impl Coordinator {
             filter,
             seen: 0,
             told: BTreeSet::new(),
+            part: self.shared.followed.nothing(),
             removals: 0,
             ready: VecDeque::new(),
             listed_at: None,
         })
-    }
-}
-
-/// What all followers of the same locks share.
-#[derive(Debug, Default)]
-pub(super) struct Followed {
-    state: Mutex<State>,
-    /// Moves with everything that there is to tell; its receivers are the followers.
-    ticks: watch::Sender<u64>,
-    /// Locks that have changed here, and whether they were released.
-    changed_here: Mutex<BTreeMap<LockPath, bool>>,
-    wake: Notify,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    locks: BTreeMap<LockPath, Known>,
-    /// The locks in the order of their newest changes.
-    order: BTreeMap<u64, LockPath>,
-    /// The newest change.
-    version: u64,
-    /// How often locks were taken out.
-    removals: u64,
-    listings: u64,
-    /// When the newest listing was made.
-    listed_at: Option<UnixMillis>,
-    failure: Option<CallError>,
-}
-
-#[derive(Debug)]
-struct Known {
-    record: LockRecord,
-    version: u64,
-    /// The listing in which it was found last.
-    listing: u64,
-}
-
-impl Followed {
-    /// A lock has changed here.
-    pub(super) fn note(&self, path: &LockPath, released: bool) {
-        let mut changed = self.changed_here.lock().unwrap_or_else(PoisonError::into_inner);
-        changed.insert(path.clone(), released);
-        drop(changed);
-        self.wake.notify_one();
-    }
-
-    pub(super) fn has_followers(&self) -> bool {
-        self.ticks.receiver_count() > 0
-    }
-
-    fn take_changed(&self) -> BTreeMap<LockPath, bool> {
-        let mut changed = self.changed_here.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *changed)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tick(&self) {
-        self.ticks.send_modify(|ticks| *ticks += 1);
-    }
-}
-
-impl State {
-    fn put(&mut self, record: LockRecord, listing: u64) {
-        if let Some(known) = self.locks.get_mut(&record.path) {
-            known.listing = listing;
-            let waiters = known.record.waiters_here == record.waiters_here;
-            if waiters && known.record.shows_the_same(&record) {
-                return;
-            }
-            self.order.remove(&known.version);
-        }
-        self.version += 1;
-        let (path, version) = (record.path.clone(), self.version);
-        self.order.insert(version, path.clone());
-        self.locks.insert(path, Known { record, version, listing });
-    }
-
-    /// Takes out what the newest listing has not found.
-    fn finish_listing(&mut self, listing: u64, at: UnixMillis) {
-        let before = self.locks.len();
-        let order = &mut self.order;
-        self.locks.retain(|_, known| {
-            let stays = known.listing == listing;
-            if !stays {
-                order.remove(&known.version);
-            }
-            stays
-        });
-        self.removals += u64::from(self.locks.len() < before);
-        (self.listings, self.listed_at) = (listing, Some(at));
     }
 }
 
@@ -177,24 +90,32 @@ async fn keep(shared: Arc<Shared>, prefix: String, followed: Arc<Followed>) {
     let cap = shared.settings.hold.poll_cap;
     loop {
         let next = shared.clock.now() + cap;
-        // Everything from before the listing is in it.
-        followed.take_changed();
-        if let Err(error) = list(&shared, &prefix, &followed).await {
+        if let Err(error) = keep_until(next, &shared, &prefix, &followed).await {
             shared.registry().unfollow(&prefix);
-            followed.state().failure = Some(error);
-            return followed.tick();
-        }
-        followed.tick();
-        loop {
-            take_in_changes(&shared, &followed).await;
-            let left = next.saturating_since(shared.clock.now());
-            if left.is_zero() || tokio::time::timeout(left, followed.wake.notified()).await.is_err()
-            {
-                break;
-            }
+            return followed.fail(error);
         }
         if !shared.registry().keeps_following(&prefix) {
             return;
+        }
+    }
+}
+
+/// Lists the locks once, and takes in what changes here until the next listing is due.
+async fn keep_until(
+    next: Instant,
+    shared: &Shared,
+    prefix: &str,
+    followed: &Followed,
+) -> Result<(), CallError> {
+    // Everything from before the listing is in it.
+    followed.take_changed();
+    list(shared, prefix, followed).await?;
+    followed.tick();
+    loop {
+        take_in_changes(shared, followed).await?;
+        let left = next.saturating_since(shared.clock.now());
+        if left.is_zero() || tokio::time::timeout(left, followed.changed()).await.is_err() {
+            return Ok(());
         }
     }
 }
@@ -210,6 +131,9 @@ async fn list(shared: &Shared, prefix: &str, followed: &Followed) -> Result<(), 
             continuation,
             limit: PAGE,
         };
+        // S38: a page is megabytes where names are long, and there may be many prefixes.
+        let turn = tokio::time::timeout(PATIENCE, shared.listings.acquire()).await;
+        let _turn = turn.map_err(|_elapsed| store_error(&HeldBack::error(PATIENCE)))?;
         let page = shared.asked(PATIENCE, shared.store.list(list)).await;
         let page = page.map_err(|error| store_error(&error))?;
         for (path, stored) in page.locks {
@@ -222,7 +146,7 @@ async fn list(shared: &Shared, prefix: &str, followed: &Followed) -> Result<(), 
                 | LeaseState::Broken => None,
             };
             let record = shared.merged(&path, Some(stored), view.as_ref(), note);
-            followed.state().put(record, listing);
+            followed.state().put(record, listing)?;
         }
         continuation = page.continuation;
         if continuation.is_none() {
@@ -240,9 +164,10 @@ async fn break_note(
     path: &LockPath,
     reads: &mut usize,
 ) -> Option<BreakNote> {
-    let known = followed.state().locks.get(path).map(|known| known.record.clone());
-    if let Some(known) = known.filter(|known| known.state == LockState::Breaking) {
-        return known.break_note;
+    if let Some(known) = followed.state().locks.get(path)
+        && known.record.state == LockState::Breaking
+    {
+        return known.record.break_note.clone();
     }
     if *reads >= READS {
         return None;
@@ -253,7 +178,7 @@ async fn break_note(
 }
 
 /// Takes in what has changed here. The store is asked only of locks that were lost or broken here, and of few of them.
-async fn take_in_changes(shared: &Shared, followed: &Followed) {
+async fn take_in_changes(shared: &Shared, followed: &Followed) -> Result<(), CallError> {
     let mut reads = 0;
     for (path, released) in followed.take_changed() {
         let view = shared.look(&path).await;
@@ -267,7 +192,7 @@ async fn take_in_changes(shared: &Shared, followed: &Followed) {
                 held_here: false,
                 lease: None,
                 waiters_here: view.map_or(0, |view| view.waiters),
-                ..known.record.clone()
+                ..LockRecord::clone(&known.record)
             })
         } else if reads < READS {
             reads += 1;
@@ -279,10 +204,11 @@ async fn take_in_changes(shared: &Shared, followed: &Followed) {
         if let Some(record) = record {
             let mut state = followed.state();
             let listing = state.listings;
-            state.put(record, listing);
+            state.put(record, listing)?;
         }
     }
     followed.tick();
+    Ok(())
 }
 
 /// Locks that are followed.
@@ -295,6 +221,8 @@ pub struct LocksWatch {
     seen: u64,
     /// The locks that were told of.
     told: BTreeSet<LockPath>,
+    /// What these have of the budget.
+    part: Part,
     /// The removals that were looked for among them.
     removals: u64,
     ready: VecDeque<LocksEvent>,
@@ -312,14 +240,18 @@ impl LocksWatch {
     /// The next event.
     ///
     /// # Errors
-    /// When the store cannot be listed. The watch is over then; watch again.
+    /// When the store cannot be listed, or there is no memory for so many locks (S38). The watch is over then; watch again.
     pub async fn next(&mut self) -> Result<LocksEvent, CallError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(event);
             }
             self.ticks.mark_unchanged();
-            self.take_along()?;
+            if self.take_along()? {
+                // Many locks are hidden from it.
+                tokio::task::yield_now().await;
+                continue;
+            }
             if !self.ready.is_empty() {
                 continue;
             }
@@ -336,35 +268,48 @@ impl LocksWatch {
         self.listed_at.and_then(|_| self.followed.state().listed_at)
     }
 
-    /// Takes along some of what has changed since the last time; at the end of it, that it is all.
-    fn take_along(&mut self) -> Result<(), CallError> {
+    /// Takes along the next of what has changed since the last time, so that nothing is kept for whoever does not read; at the
+    /// end of it, that it is all. Answers whether it has found nothing, and must look at more.
+    fn take_along(&mut self) -> Result<bool, CallError> {
         let state = self.followed.state();
-        for (version, path) in state.order.range(self.seen + 1..).take(BATCH) {
+        if let Some(failure) = state.failure.clone() {
+            return Err(failure);
+        }
+        let mut looked_at = 0;
+        for (version, path) in state.order.range(self.seen + 1..) {
+            if looked_at == BATCH {
+                return Ok(true);
+            }
+            looked_at += 1;
             self.seen = *version;
             let Some(known) = state.locks.get(path) else { continue };
             if (self.filter)(&known.record) {
-                self.told.insert(path.clone());
-                self.ready.push_back(LocksEvent::Changed(Box::new(known.record.clone())));
-            } else if self.told.remove(path) {
-                self.ready.push_back(LocksEvent::Gone(path.clone()));
+                if !self.told.contains(path) {
+                    if !self.part.take(TOLD) {
+                        return Err(CallError::TooManyFollowed);
+                    }
+                    self.told.insert(path.clone());
+                }
+                self.ready.push_back(LocksEvent::Changed(known.record.clone()));
+                return Ok(false);
             }
-        }
-        if self.seen < state.version && state.order.range(self.seen + 1..).next().is_some() {
-            return Ok(());
+            if self.told.remove(path) {
+                self.part.give(TOLD);
+                self.ready.push_back(LocksEvent::Gone(path.clone()));
+                return Ok(false);
+            }
         }
         if self.removals != state.removals {
             self.removals = state.removals;
-            let ready = &mut self.ready;
+            let (ready, part) = (&mut self.ready, &mut self.part);
             self.told.retain(|path| {
                 let stays = state.locks.contains_key(path);
                 if !stays {
+                    part.give(TOLD);
                     ready.push_back(LocksEvent::Gone(path.clone()));
                 }
                 stays
             });
-        }
-        if let Some(failure) = state.failure.clone().filter(|_| self.ready.is_empty()) {
-            return Err(failure);
         }
         let now = self.shared.clock.now();
         let due = self.listed_at.is_none_or(|at| now >= at + REPEAT);
@@ -372,6 +317,6 @@ impl LocksWatch {
             self.listed_at = Some(now);
             self.ready.push_back(LocksEvent::Listed { locks: self.told.len(), at });
         }
-        Ok(())
+        Ok(false)
     }
 }

@@ -7,6 +7,7 @@
 mod arriving;
 mod asking;
 mod breaking;
+mod budget;
 mod caller;
 mod calls;
 mod decided;
@@ -16,6 +17,7 @@ mod error;
 mod extending;
 mod failing;
 mod few;
+mod followed;
 mod following;
 mod here;
 mod hold_event;
@@ -57,9 +59,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 pub use breaking::BreakRequest;
+pub use budget::{Budget, Part};
 pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::CallError;
@@ -141,6 +144,8 @@ pub struct Settings {
     pub max_resumes: usize,
     /// The greatest number of locks that are remembered while nobody uses them.
     pub remembered_locks: usize,
+    /// Bytes of the records that are kept for watches of many locks, all together (S38).
+    pub followed_bytes: usize,
     /// Whether locks may be broken through this sidecar (S17).
     pub allow_break: bool,
     /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18).
@@ -168,6 +173,10 @@ struct Shared {
     journal: OnceLock<Journal>,
     /// Anybody can have a resume refused (S16).
     refused_resumes: Seldom,
+    /// For the copies of locks that are followed.
+    followed: Arc<Budget>,
+    /// Pages of the store that are being taken into them: one at a time.
+    listings: Semaphore,
     pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
@@ -208,6 +217,8 @@ impl Coordinator {
             shares: Shares::default(),
             journal: OnceLock::new(),
             refused_resumes: Seldom::default(),
+            followed: Budget::new(settings.followed_bytes),
+            listings: Semaphore::new(1),
             clock,
             observer,
             entropy,

@@ -9,8 +9,9 @@ use std::time::Duration;
 use hashlink::LinkedHashMap;
 use tokio::sync::watch;
 
+use super::budget::Budget;
 use super::error::CallError;
-use super::following::Followed;
+use super::followed::Followed;
 use super::inbox::Inbox;
 use super::marks::Marks;
 use super::memories::Memories;
@@ -285,11 +286,11 @@ impl Registry {
     }
 
     /// Those who follow the locks under `prefix`, and whether there were none.
-    pub(super) fn follow(&mut self, prefix: &str) -> (Arc<Followed>, bool) {
+    pub(super) fn follow(&mut self, prefix: &str, budget: &Arc<Budget>) -> (Arc<Followed>, bool) {
         if let Some(followed) = self.followed.get(prefix) {
             return (Arc::clone(followed), false);
         }
-        let followed = Arc::<Followed>::default();
+        let followed = Followed::new(budget);
         self.followed.insert(prefix.to_owned(), Arc::clone(&followed));
         (followed, true)
     }

@@ -9,7 +9,6 @@
 mod about;
 mod accept;
 mod answer;
-mod budget;
 mod caller;
 mod certificates;
 mod codec;

@@ -19,7 +19,6 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use super::accept::{First, Listener, UsersOnly};
-use super::budget::Budget;
 use super::certificates::Certificates;
 use super::connection::{Connection, Origin};
 use super::convert::Limits;
@@ -39,7 +38,7 @@ use super::tls;
 use super::unread::Calls;
 use super::workers::Workers;
 use crate::access::Rule;
-use crate::coordinator::{Coordinator, StoreStatus};
+use crate::coordinator::{Budget, Coordinator, StoreStatus};
 use crate::time::UnixMillis;
 
 /// Bytes that a request has at the most.

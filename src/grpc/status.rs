@@ -76,7 +76,7 @@ const fn reason(error: &CallError) -> ErrorReason {
         CallError::OverrideForbidden => ErrorReason::OverrideForbidden,
         CallError::TooManyHolds { .. } => ErrorReason::TooManyHolds,
         CallError::TooManyWaiters { .. } => ErrorReason::TooManyWaiters,
-        CallError::TooManyResumes { .. } => ErrorReason::LimitReached,
+        CallError::TooManyResumes { .. } | CallError::TooManyFollowed => ErrorReason::LimitReached,
         CallError::UnknownLease => ErrorReason::UnknownLease,
         CallError::HoldLost { .. } => ErrorReason::HoldLost,
         CallError::HoldReleased => ErrorReason::HoldReleased,
@@ -149,6 +149,7 @@ pub(super) fn of_call(error: &CallError) -> Status {
         CallError::TooManyResumes { .. } => {
             return limit_reached("limits.resumes", &error.to_string());
         }
+        CallError::TooManyFollowed => return limit_reached("limits.memory", &error.to_string()),
         CallError::HoldLost { reason } => {
             let loss_reason = reason.as_str().to_uppercase();
             details.insert("loss_reason".to_owned(), loss_reason);

@@ -9,9 +9,9 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
 use tonic::Status;
 
-use super::budget::Part;
 use super::status;
 use super::unread::Parts;
+use crate::coordinator::Part;
 
 /// How long a request may take to come: it is one small message.
 const COMPLETE_IN: Duration = Duration::from_secs(10);
@@ -116,8 +116,8 @@ mod tests {
     use std::sync::Arc;
     use std::task::Waker;
 
-    use super::super::budget::Budget;
     use super::*;
+    use crate::coordinator::Budget;
 
     /// A body that says what it is told to, and then nothing more.
     struct Script(Vec<Option<&'static [u8]>>);

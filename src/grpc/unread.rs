@@ -10,11 +10,11 @@ use hyper::body::{Bytes, Frame};
 use tonic::Status;
 use tonic::body::Body;
 
-use super::budget::{Budget, Part};
 use super::connection::Peer;
 use super::refusals::Refusals;
 use super::status;
 use super::unfinished::SMALL;
+use crate::coordinator::{Budget, Part};
 
 /// What a call costs, as measured (docs/sizing.md), with a small message and without its answer.
 const CALL: usize = 9 * 1024 + SMALL;
@@ -125,13 +125,8 @@ impl Call {
     /// The answer, which is counted until it was read.
     pub(super) fn answer(self, answer: Response<Body>) -> Response<Body> {
         self.here.all.refusals.look_at(answer.headers(), &self.here.peer);
-        match self.parts {
-            None => answer,
-            Some(parts) => {
-                let (here, call) = (self.here, Arc::new(parts));
-                answer.map(|body| Body::new(Answer { body, here, call, over: false }))
-            }
-        }
+        let (here, call) = (self.here, self.parts.map(Arc::new));
+        answer.map(|body| Body::new(Answer { body, here, call, over: false }))
     }
 }
 
@@ -139,7 +134,8 @@ impl Call {
 struct Answer {
     body: Body,
     here: Arc<CallsHere>,
-    call: Arc<Parts>,
+    /// What its call has; none for one that lasts.
+    call: Option<Arc<Parts>>,
     /// Whether there was no memory for it.
     over: bool,
 }
@@ -172,10 +168,17 @@ impl hyper::body::Body for Answer {
         let Some(Ok(frame)) = frame else { return Poll::Ready(frame) };
         let bytes = match frame.into_data() {
             Ok(bytes) => bytes,
-            Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            Err(frame) => {
+                // A stream may end at a limit, too.
+                if let Some(trailers) = frame.trailers_ref() {
+                    self.here.all.refusals.look_at(trailers, &self.here.peer);
+                }
+                return Poll::Ready(Some(Ok(frame)));
+            }
         };
+        let Some(call) = &self.call else { return Poll::Ready(Some(Ok(Frame::data(bytes)))) };
         // What is small is covered by what the call has: so is the answer to a release.
-        let part = self.call.of_all.another(bytes.len());
+        let part = call.of_all.another(bytes.len());
         if part.is_none() && bytes.len() > SMALL {
             self.over = true;
             let refused = too_much();
@@ -183,7 +186,7 @@ impl hyper::body::Body for Answer {
             let refused = refused.into_http::<Body>();
             return Poll::Ready(Some(Ok(Frame::trailers(refused.into_parts().0.headers))));
         }
-        let unread = Unread { bytes, _part: part, _call: Arc::clone(&self.call) };
+        let unread = Unread { bytes, _part: part, _call: Arc::clone(call) };
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(unread)))))
     }
 
@@ -201,6 +204,7 @@ fn too_much() -> Status {
 mod tests {
     use std::task::Waker;
 
+    use http_body_util::BodyExt as _;
     use hyper::body::Body as _;
 
     use super::super::connection::{Connection, Origin};
@@ -262,6 +266,22 @@ mod tests {
         let mut short = Call::begin(SHORT, &here).unwrap();
         assert!(short.until_complete().is_none());
         assert!(calls.many.part(1).is_none());
+    }
+
+    #[test]
+    fn s38_a_stream_that_ends_at_a_limit_is_counted() {
+        let calls = calls(2 * CALL);
+        let here = connection(&calls);
+        let mut call = Call::begin(LASTING[3], &here).unwrap();
+        drop(call.until_complete());
+        let ended = status::limit_reached("limits.memory", "too many");
+        let trailers = ended.into_http::<Body>().into_parts().0.headers;
+        let body = http_body_util::Full::new(Bytes::from_static(b"1234"))
+            .with_trailers(std::future::ready(Some(Ok(trailers))));
+        let mut body = call.answer(Response::new(Body::new(body))).into_body();
+        assert_eq!(&*next(&mut body).unwrap().into_data().unwrap(), b"1234");
+        assert!(next(&mut body).unwrap().is_trailers());
+        assert_eq!(calls.refusals.counts()[2], ("memory", 1));
     }
 
     #[test]

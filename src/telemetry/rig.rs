@@ -144,6 +144,7 @@ fn settings() -> Settings {
         max_waiters: 100,
         max_resumes: 100,
         remembered_locks: 1_000,
+        followed_bytes: 1024 * 1024,
         allow_break: true,
         allow_schedule_changes: true,
         function_instance: false,

@@ -53,6 +53,7 @@ fn coordinator() -> Coordinator {
         max_waiters: 100,
         max_resumes: 100,
         remembered_locks: 1_000,
+        followed_bytes: 1024 * 1024,
         allow_break: false,
         allow_schedule_changes: true,
         function_instance: false,

@@ -342,6 +342,7 @@ fn settings(world: &World) -> Settings {
         max_waiters: 1_000,
         max_resumes: 1_000,
         remembered_locks: world.plan().remembered_locks,
+        followed_bytes: 1024 * 1024,
         allow_break: true,
         allow_schedule_changes: true,
         function_instance: world.plan().layout == Layout::WebJobs

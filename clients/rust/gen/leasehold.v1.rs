@@ -2434,7 +2434,8 @@ pub mod lease_service_client {
         }
         /// Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
         /// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
-        /// many callers follow. UNAVAILABLE as for WatchLock.
+        /// many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
+        /// memory for (S38): name a narrower prefix.
         pub async fn watch_locks(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchLocksRequest>,
@@ -2761,7 +2762,8 @@ pub mod lease_service_server {
             + 'static;
         /// Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
         /// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
-        /// many callers follow. UNAVAILABLE as for WatchLock.
+        /// many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
+        /// memory for (S38): name a narrower prefix.
         async fn watch_locks(
             &self,
             request: tonic::Request<super::WatchLocksRequest>,

@@ -1,14 +1,126 @@
 //! Many locks in one watch: what it costs the store, and what a slow follower costs (WatchLocks).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::rig::{Account, SECOND, Sidecar, counts, pass, path, request, settle};
-use crate::coordinator::{BreakPeriod, BreakRequest, LockState, LocksEvent, LocksWatch, Under};
+use crate::coordinator::{
+    BreakPeriod, BreakRequest, CallError, LockState, LocksEvent, LocksWatch, NoObserver, Under,
+};
 use crate::lock::{CheckpointValue, LeaseId, LockPath};
 use crate::store::{Acquire, FaultPlan, LeaseStore as _, Operation};
 
 fn follow(sidecar: &Sidecar) -> LocksWatch {
     sidecar.coordinator.watch_locks(&Under::OwnHostId, Box::new(|_| true)).unwrap()
+}
+
+/// A sidecar that may keep so many bytes for its followers.
+fn of_little_memory(account: &Account, followed_bytes: usize) -> Sidecar {
+    account.sidecar_with(Arc::new(NoObserver), 1, |settings| {
+        settings.followed_bytes = followed_bytes;
+    })
+}
+
+/// What the locks whose functions begin so are followed by.
+fn follow_under(sidecar: &Sidecar, function: &str) -> LocksWatch {
+    let path = path(function).to_string();
+    let prefix = path.split_once("/~/").unwrap().0.to_owned();
+    sidecar.coordinator.watch_locks(&Under::Prefix(prefix), Box::new(|_| true)).unwrap()
+}
+
+async fn taken(sidecar: &Sidecar, functions: impl IntoIterator<Item = String>) {
+    for function in functions {
+        let grant = sidecar.acquire(request(&function)).await;
+        sidecar.release(&grant).await;
+    }
+}
+
+async fn is_too_much(watch: &mut LocksWatch) -> bool {
+    loop {
+        match watch.next().await {
+            Ok(LocksEvent::Listed { .. }) => return false,
+            Ok(LocksEvent::Changed(_) | LocksEvent::Gone(_)) => {}
+            Err(error) => {
+                assert!(matches!(error, CallError::TooManyFollowed), "{error}");
+                assert!(error.to_string().contains("limits.memory"));
+                return true;
+            }
+        }
+    }
+}
+
+/// Bytes that 20 locks take, and not 30.
+const TWENTY: usize = 32 * 1024;
+
+#[tokio::test(start_paused = true)]
+async fn s38_followers_of_many_prefixes_have_one_budget_and_give_back_what_they_had() {
+    let account = Account::new();
+    let sidecar = of_little_memory(&account, TWENTY);
+    let locks = |letter| (0..10).map(move |number| format!("{letter}-{number}"));
+    taken(&sidecar, ["a", "b", "c"].into_iter().flat_map(locks)).await;
+    let (mut first, mut second) = (follow_under(&sidecar, "a-"), follow_under(&sidecar, "b-"));
+    assert!(!is_too_much(&mut first).await);
+    assert!(!is_too_much(&mut second).await);
+    assert!(is_too_much(&mut follow_under(&sidecar, "c-")).await);
+    assert!(is_too_much(&mut follow(&sidecar)).await, "all of them");
+    assert!(!is_too_much(&mut follow_under(&sidecar, "c-1")).await, "a narrower one");
+    drop(first);
+    pass(6 * SECOND).await;
+    assert!(!is_too_much(&mut follow_under(&sidecar, "c-")).await);
+    taken(&sidecar, ["b-1".to_owned()]).await;
+    settle().await;
+    assert!(matches!(second.next().await.unwrap(), LocksEvent::Changed(_)), "it goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s38_a_prefix_that_grows_over_the_budget_ends_and_leaves_nothing() {
+    let account = Account::new();
+    let (sidecar, other) = (of_little_memory(&account, TWENTY), account.sidecar());
+    let locks = |count| (0..count).map(|number| format!("a-{number}"));
+    taken(&other, locks(10)).await;
+    let (mut watch, mut unread) = (follow_under(&sidecar, "a-"), follow_under(&sidecar, "a-"));
+    assert!(!is_too_much(&mut watch).await);
+    assert!(!is_too_much(&mut unread).await);
+    taken(&other, locks(40)).await;
+    pass(6 * SECOND).await;
+    assert!(is_too_much(&mut watch).await);
+    // As by changes here, and though one of the followers has not read that it is over.
+    let mut again = follow_under(&sidecar, "a-1");
+    assert!(!is_too_much(&mut again).await);
+    taken(&sidecar, (100..140).map(|number| format!("a-{number}"))).await;
+    settle().await;
+    assert!(is_too_much(&mut again).await);
+    sidecar.acquire(request("b")).await;
+    assert!(!is_too_much(&mut follow_under(&sidecar, "b")).await);
+    assert!(is_too_much(&mut unread).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s38_what_followers_were_told_of_counts() {
+    let account = Account::new();
+    let sidecar = of_little_memory(&account, TWENTY);
+    taken(&sidecar, (0..10).map(|number| format!("a-{number}"))).await;
+    let mut watches = Vec::new();
+    while watches.len() < 1_000 {
+        let mut watch = follow_under(&sidecar, "a-");
+        if is_too_much(&mut watch).await {
+            break;
+        }
+        watches.push(watch);
+    }
+    assert!((10..1_000).contains(&watches.len()), "{}", watches.len());
+    watches.pop();
+    assert!(!is_too_much(&mut follow_under(&sidecar, "a-")).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_are_hidden_do_not_delay_those_that_are_not() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    taken(&sidecar, (0..300).map(|number| format!("job-{number:03}"))).await;
+    let last = |lock: &crate::coordinator::LockRecord| lock.record.function == "job-299";
+    let mut watch = sidecar.coordinator.watch_locks(&Under::OwnHostId, Box::new(last)).unwrap();
+    assert_eq!(events(&mut watch).await, ["job-299 Available", "1 listed"]);
 }
 
 /// The events that are there now, as short texts.

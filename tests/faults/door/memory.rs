@@ -13,7 +13,8 @@ use hyper::body::{Body, Bytes, Frame};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
 use leasehold_client::proto::{
-    HoldLeaseRequest, HoldLeaseResponse, LeaseSpec, LockKey, WatchLocksRequest, hold_lease_request,
+    HoldLeaseRequest, HoldLeaseResponse, LeaseSpec, LockKey, WatchLocksRequest, WatchLocksResponse,
+    hold_lease_request, watch_locks_request, watch_locks_response,
 };
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
@@ -313,4 +314,52 @@ async fn s38_watches_that_nobody_reads_do_not_fill_more_memory_than_the_limit() 
     let what = format!("watches of {known} locks that nobody reads");
     within(&sidecar, &what, watches.len(), before, limit);
     names_the_limit(&sidecar, "watchers", &refused).await;
+}
+
+/// What a watch of the locks under this prefix is told first, up to the end of the first listing.
+async fn watch_under(
+    way: &Way,
+    prefix: &str,
+) -> Result<(usize, Streaming<WatchLocksResponse>), Status> {
+    let under = Some(watch_locks_request::Under::Prefix(prefix.to_owned()));
+    let request = WatchLocksRequest { under, ..WatchLocksRequest::default() };
+    let mut client = LeaseServiceClient::new(way.channel().await.unwrap());
+    let mut watch = client.watch_locks(request).await?.into_inner();
+    let mut changed = 0;
+    loop {
+        let told = watch.message().await?.expect("the watch lasts");
+        match told.event {
+            Some(watch_locks_response::Event::Changed(_)) => changed += 1,
+            Some(watch_locks_response::Event::Listed(_)) => return Ok((changed, watch)),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s38_watches_of_many_prefixes_do_not_fill_more_memory_than_the_limit() {
+    let (sidecar, limit, way) = of_little_memory().await;
+    let known = usize::try_from(number("LEASEHOLD_TEST_DOOR_LOCKS", 500)).unwrap();
+    locks(&way, known).await;
+    let (held, _stream) = hold(&way, long(0)).await;
+    let path = held.grant.lock_path.clone();
+    let before = sidecar.memory("VmRSS");
+    // Each of them is what all locks begin with, and a prefix of its own.
+    let whole = path.find("job-").unwrap() + "job-".len();
+    let prefixes = (whole - 24..=whole).map(|end| &path[..end]);
+    let (mut watches, mut refused) = (Vec::new(), Vec::new());
+    for prefix in prefixes {
+        match watch_under(&way, prefix).await {
+            Ok((told, watch)) => {
+                assert_eq!(told, known);
+                watches.push(watch);
+            }
+            Err(status) => refused.push(status),
+        }
+    }
+    probe_anew(&sidecar.probes()).await.unwrap();
+    within(&sidecar, "prefixes that are watched", watches.len(), before, limit);
+    names_the_limit(&sidecar, "memory", &refused).await;
+    assert!(!watches.is_empty(), "nothing can be watched");
+    held.release().await;
 }

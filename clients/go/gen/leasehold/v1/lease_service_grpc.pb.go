@@ -101,7 +101,8 @@ type LeaseServiceClient interface {
 	WatchLock(ctx context.Context, in *WatchLockRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLockResponse], error)
 	// Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
 	// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
-	// many callers follow. UNAVAILABLE as for WatchLock.
+	// many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
+	// memory for (S38): name a narrower prefix.
 	WatchLocks(ctx context.Context, in *WatchLocksRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLocksResponse], error)
 	// Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity.
 	// FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
@@ -376,7 +377,8 @@ type LeaseServiceServer interface {
 	WatchLock(*WatchLockRequest, grpc.ServerStreamingServer[WatchLockResponse]) error
 	// Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
 	// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
-	// many callers follow. UNAVAILABLE as for WatchLock.
+	// many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
+	// memory for (S38): name a narrower prefix.
 	WatchLocks(*WatchLocksRequest, grpc.ServerStreamingServer[WatchLocksResponse]) error
 	// Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity.
 	// FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.

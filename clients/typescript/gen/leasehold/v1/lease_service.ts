@@ -3911,7 +3911,8 @@ export const LeaseServiceService = {
   /**
    * Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
    * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
-   * many callers follow. UNAVAILABLE as for WatchLock.
+   * many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
+   * memory for (S38): name a narrower prefix.
    */
   watchLocks: {
     path: "/leasehold.v1.LeaseService/WatchLocks" as const,
@@ -4083,7 +4084,8 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
   /**
    * Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
    * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
-   * many callers follow. UNAVAILABLE as for WatchLock.
+   * many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
+   * memory for (S38): name a narrower prefix.
    */
   watchLocks: handleServerStreamingCall<WatchLocksRequest, WatchLocksResponse>;
   /**
@@ -4266,7 +4268,8 @@ export interface LeaseServiceClient extends Client {
   /**
    * Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
    * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
-   * many callers follow. UNAVAILABLE as for WatchLock.
+   * many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
+   * memory for (S38): name a narrower prefix.
    */
   watchLocks(request: WatchLocksRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchLocksResponse>;
   watchLocks(

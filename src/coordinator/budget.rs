@@ -5,23 +5,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// So many bytes, for all together.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub struct Budget {
     taken: AtomicUsize,
     limit: usize,
 }
 
 impl Budget {
-    pub(super) fn new(limit: usize) -> Arc<Self> {
+    /// A budget of so many bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { taken: AtomicUsize::new(0), limit })
     }
 
     /// A part that has nothing yet.
-    pub(super) fn nothing(self: &Arc<Self>) -> Part {
+    #[must_use]
+    pub fn nothing(self: &Arc<Self>) -> Part {
         Part { of: Arc::clone(self), bytes: 0 }
     }
 
     /// So many of them, if they are left.
-    pub(super) fn part(self: &Arc<Self>, bytes: usize) -> Option<Part> {
+    #[must_use]
+    pub fn part(self: &Arc<Self>, bytes: usize) -> Option<Part> {
         let mut part = self.nothing();
         part.take(bytes).then_some(part)
     }
@@ -29,27 +33,47 @@ impl Budget {
 
 /// What one has of a budget; given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Part {
+pub struct Part {
     of: Arc<Budget>,
     bytes: usize,
 }
 
 impl Part {
     /// Whether so many more are left; then this part has them.
-    pub(super) fn take(&mut self, bytes: usize) -> bool {
+    #[must_use]
+    pub fn take(&mut self, bytes: usize) -> bool {
+        self.take_up_to(bytes, self.of.limit)
+    }
+
+    /// The same for somebody who leaves one eighth of the budget to others.
+    #[must_use]
+    pub fn take_modestly(&mut self, bytes: usize) -> bool {
+        self.take_up_to(bytes, self.of.limit - self.of.limit / 8)
+    }
+
+    fn take_up_to(&mut self, bytes: usize, limit: usize) -> bool {
         let taken = self.of.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-            taken.checked_add(bytes).filter(|taken| *taken <= self.of.limit)
+            taken.checked_add(bytes).filter(|taken| *taken <= limit)
         });
         self.bytes += if taken.is_ok() { bytes } else { 0 };
         taken.is_ok()
     }
 
-    pub(super) fn give_back(&mut self) {
-        self.of.taken.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
+    /// Gives so many back, of those that it has.
+    pub fn give(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.of.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives all back.
+    pub fn give_back(&mut self) {
+        self.give(self.bytes);
     }
 
     /// As much from the same budget.
-    pub(super) fn another(&self, bytes: usize) -> Option<Self> {
+    #[must_use]
+    pub fn another(&self, bytes: usize) -> Option<Self> {
         self.of.part(bytes)
     }
 }
@@ -75,6 +99,9 @@ mod tests {
         assert!(first.take(4));
         first.give_back();
         assert_eq!(budget.taken.load(Ordering::Relaxed), 0);
+        assert!(first.take_modestly(9) && !first.take_modestly(1) && first.take(1));
+        first.give(3);
+        assert!(!first.take(4) && first.take(3));
         drop(first);
         assert!(budget.part(10).is_some());
         assert!(budget.part(usize::MAX).is_none());
