@@ -275,12 +275,10 @@ impl LocksWatch {
         if let Some(failure) = state.failure.clone() {
             return Err(failure);
         }
-        let mut looked_at = 0;
-        for (version, path) in state.order.range(self.seen + 1..) {
+        for (looked_at, (version, path)) in state.order.range(self.seen + 1..).enumerate() {
             if looked_at == BATCH {
                 return Ok(true);
             }
-            looked_at += 1;
             self.seen = *version;
             let Some(known) = state.locks.get(path) else { continue };
             if (self.filter)(&known.record) {
