@@ -221,6 +221,7 @@ fn of_import(error: &ImportError) -> Exit {
 pub(crate) const fn of_store(error: &StoreError) -> Exit {
     match error {
         StoreError::Unavailable { .. }
+        | StoreError::NoDescriptors { .. }
         | StoreError::Throttled { .. }
         | StoreError::Full { .. }
         | StoreError::Recreated { .. } => Exit::Unavailable,

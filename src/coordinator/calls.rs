@@ -421,6 +421,7 @@ pub(super) fn failure(error: &StoreError) -> Failure {
         StoreError::ContainerMissing { .. } => Failure::Refused(store_failure(error)),
         StoreError::Throttled { .. }
         | StoreError::Unavailable { sent: false, .. }
+        | StoreError::NoDescriptors { .. }
         | StoreError::Recreated { .. } => Failure::NotDone(store_failure(error)),
         StoreError::Unavailable { sent: true, .. } => Failure::Unknown(store_failure(error)),
         StoreError::Denied { .. } | StoreError::Full { .. } | StoreError::Fatal { .. } => {
@@ -436,7 +437,9 @@ pub(super) fn store_failure(error: &StoreError) -> StoreFailure {
         StoreError::Denied { .. } => (StoreFailureKind::Denied, None),
         StoreError::Full { .. } => (StoreFailureKind::Full, None),
         StoreError::ContainerMissing { .. } => (StoreFailureKind::ContainerMissing, None),
-        StoreError::Unavailable { .. } => (StoreFailureKind::Unavailable, None),
+        StoreError::Unavailable { .. } | StoreError::NoDescriptors { .. } => {
+            (StoreFailureKind::Unavailable, None)
+        }
         StoreError::Recreated { retry_after, .. } => {
             (StoreFailureKind::Unavailable, Some(*retry_after))
         }

@@ -155,7 +155,11 @@ impl Gate {
                 }
             }
             // Nobody knows whether the store would have taken it.
-            Some(StoreError::Unavailable { .. } | StoreError::Recreated { .. }) => {}
+            Some(
+                StoreError::Unavailable { .. }
+                | StoreError::NoDescriptors { .. }
+                | StoreError::Recreated { .. },
+            ) => {}
             Some(
                 StoreError::Contended
                 | StoreError::LeaseLost { .. }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::seldom::Seldom;
 use crate::store::StoreError;
 use crate::time::Instant;
 
@@ -31,6 +32,8 @@ pub enum StoreStatus {
 pub(super) struct Readiness {
     status: watch::Sender<StoreStatus>,
     evidence: Mutex<Evidence>,
+    /// Said also where other requests succeed over connections that they have.
+    no_descriptors: Seldom,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +44,11 @@ struct Evidence {
 
 impl Default for Readiness {
     fn default() -> Self {
-        Self { status: watch::Sender::new(StoreStatus::Unknown), evidence: Mutex::default() }
+        Self {
+            status: watch::Sender::new(StoreStatus::Unknown),
+            evidence: Mutex::default(),
+            no_descriptors: Seldom::default(),
+        }
     }
 }
 
@@ -69,7 +76,14 @@ impl Readiness {
             }
             (Some(Line::Unusable) | None, _) => {}
         }
-        let passing = failure.is_some_and(|error| matches!(error, StoreError::Unavailable { .. }));
+        if let Some(error @ StoreError::NoDescriptors { .. }) = failure
+            && let Some(more) = self.no_descriptors.line(now)
+        {
+            tracing::warn!(cause = %error.chain(), more, "a request to the store was not sent");
+        }
+        let passing = failure.is_some_and(|error| {
+            matches!(error, StoreError::Unavailable { .. } | StoreError::NoDescriptors { .. })
+        });
         if passing && !lasts && *self.status.borrow() == StoreStatus::Ready {
             return;
         }
@@ -116,6 +130,7 @@ impl Readiness {
 const fn makes_unusable(error: &StoreError) -> bool {
     match error {
         StoreError::Unavailable { .. }
+        | StoreError::NoDescriptors { .. }
         | StoreError::Denied { .. }
         | StoreError::Fatal { .. }
         | StoreError::ContainerMissing { .. } => true,

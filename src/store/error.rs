@@ -87,6 +87,18 @@ pub enum StoreError {
         #[source]
         source: Source,
     },
+    /// This process or its machine has no file descriptor left, and this needed one: it was not asked of the store.
+    /// Retried (S8, S18).
+    #[error("no file descriptor is left to {operation}: {advice}")]
+    NoDescriptors {
+        /// What needed one, as a verb with its object.
+        operation: String,
+        /// What the operator can do.
+        advice: &'static str,
+        /// What happened.
+        #[source]
+        source: Source,
+    },
     /// Trying again will not help: the store is misconfigured, damaged or full, or answers what no store of this kind may.
     #[error("the store has failed: {advice}")]
     Fatal {
@@ -124,7 +136,7 @@ impl fmt::Display for LeaseEnd {
 
 impl StoreError {
     /// Every name that [`StoreError::kind`] gives.
-    pub const KINDS: [&'static str; 12] = [
+    pub const KINDS: [&'static str; 13] = [
         "contended",
         "lease_lost",
         "changed",
@@ -136,6 +148,7 @@ impl StoreError {
         "throttled",
         "full",
         "unavailable",
+        "no_descriptors",
         "fatal",
     ];
 
@@ -154,6 +167,7 @@ impl StoreError {
             Self::Throttled { .. } => "throttled",
             Self::Full { .. } => "full",
             Self::Unavailable { .. } => "unavailable",
+            Self::NoDescriptors { .. } => "no_descriptors",
             Self::Fatal { .. } => "fatal",
         }
     }

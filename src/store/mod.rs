@@ -10,6 +10,7 @@ pub mod azure;
 pub mod conformance;
 #[cfg(feature = "testing")]
 mod counting;
+mod descriptors;
 mod error;
 #[cfg(feature = "testing")]
 mod faulty;

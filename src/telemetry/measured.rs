@@ -78,6 +78,7 @@ const fn is_expected(operation: Operation, error: &StoreError) -> bool {
         | StoreError::Throttled { .. }
         | StoreError::Full { .. }
         | StoreError::Unavailable { .. }
+        | StoreError::NoDescriptors { .. }
         | StoreError::Fatal { .. } => false,
     }
 }

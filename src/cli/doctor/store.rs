@@ -243,6 +243,7 @@ pub(super) fn of_error(check: &'static str, error: &StoreError) -> Finding {
             "check the endpoint's name, DNS, the network and the account's firewall from this machine; a sidecar \
              starts without its store, and becomes ready when the store is reachable"
         }
+        StoreError::NoDescriptors { .. } => "do what the message says, and run the doctor again",
         StoreError::Recreated { .. } => {
             "wait for that long; if it was not deleted on purpose, find out who deleted it"
         }
@@ -272,6 +273,7 @@ pub(super) fn of_error(check: &'static str, error: &StoreError) -> Finding {
 pub(super) const fn exit_of(error: &StoreError) -> Exit {
     match error {
         StoreError::Unavailable { .. }
+        | StoreError::NoDescriptors { .. }
         | StoreError::Throttled { .. }
         | StoreError::Recreated { .. } => Exit::Unavailable,
         StoreError::Contended

@@ -11,6 +11,7 @@ use azure_core::error::ErrorKind;
 use azure_core::http::StatusCode;
 use tokio::sync::watch;
 
+use crate::store::descriptors::NoDescriptor;
 use crate::time::{Clock, Instant};
 
 /// Why there is no token. Shows no secret (S20).
@@ -22,6 +23,9 @@ pub(super) enum SignInError {
         /// In its words.
         reason: String,
     },
+    /// Fetching a token needed a file descriptor.
+    #[error("no token to sign in with: {0}")]
+    NoDescriptor(NoDescriptor),
     /// The identity endpoint does not answer, or not as it does.
     #[error("no token to sign in with: {reason}")]
     Unreachable {

@@ -12,6 +12,7 @@ use super::answer;
 use super::client::SignedIn;
 use super::credential::SignInError;
 use super::denial::Denial;
+use crate::store::descriptors::NoDescriptor;
 use crate::store::{LeaseEnd, StoreError, StoreTime};
 use crate::time::UnixMillis;
 
@@ -28,6 +29,9 @@ pub(super) enum Failure {
         sent: bool,
         cause: String,
     },
+    /// A connection, or whatever signs requests, needed a file descriptor.
+    #[error(transparent)]
+    NoDescriptor(NoDescriptor),
     /// Something answered, but not the service, or not as it does (S7).
     #[error("the answer is invalid: {0}")]
     Unbelievable(&'static str),
@@ -78,6 +82,9 @@ impl From<azure_core::Error> for Failure {
         if let Some(sign_in) = find::<SignInError>(&error) {
             return Self::SignIn(sign_in.clone());
         }
+        if let Some(none) = no_descriptor(&error) {
+            return Self::NoDescriptor(none);
+        }
         match error.kind() {
             ErrorKind::HttpResponse { status, raw_response: Some(answer), .. } => {
                 Self::Refused(Refusal::from_answer(u16::from(*status), answer))
@@ -121,6 +128,17 @@ fn chain(error: &azure_core::Error) -> impl Iterator<Item = &(dyn Error + 'stati
         Some(error as &(dyn Error + 'static)),
         |error: &&(dyn Error + 'static)| (*error).source(),
     )
+}
+
+/// Whether a file descriptor was missing. What looks a name up does not say so.
+pub(super) fn no_descriptor(error: &azure_core::Error) -> Option<NoDescriptor> {
+    let unknown = || {
+        let system = |error: &(dyn Error + 'static)| {
+            error.downcast_ref::<std::io::Error>().is_some_and(|io| io.raw_os_error().is_some())
+        };
+        matches!(error.kind(), ErrorKind::Connection) && !chain(error).any(system)
+    };
+    NoDescriptor::of(error).or_else(|| NoDescriptor::now().filter(|_| unknown()))
 }
 
 /// Why nobody answered. Only errors of the system and of TLS are shown: they know no URL.
@@ -224,9 +242,11 @@ impl Failure {
     pub(super) fn code(&self) -> &str {
         match self {
             Self::Refused(refusal) => &refusal.code,
-            Self::Unanswered { .. } | Self::Unbelievable(_) | Self::Directory | Self::SignIn(_) => {
-                ""
-            }
+            Self::Unanswered { .. }
+            | Self::NoDescriptor(_)
+            | Self::Unbelievable(_)
+            | Self::Directory
+            | Self::SignIn(_) => "",
         }
     }
 
@@ -237,6 +257,13 @@ impl Failure {
             Self::Unanswered { sent, cause } => {
                 let cause = format!("{} did not answer: {cause}", account.host);
                 return StoreError::Unavailable { sent, source: cause.into() };
+            }
+            Self::NoDescriptor(none) => {
+                return StoreError::NoDescriptors {
+                    operation: format!("connect to {}", account.host),
+                    advice: none.advice(),
+                    source: Box::new(none),
+                };
             }
             Self::Unbelievable(_) => {
                 return StoreError::Unavailable { sent: true, source: Box::new(self) };
@@ -254,6 +281,13 @@ impl Failure {
                     advice: "check the identity that is configured, its secret and its directory"
                         .to_owned(),
                     source: Box::new(self),
+                };
+            }
+            Self::SignIn(SignInError::NoDescriptor(none)) => {
+                return StoreError::NoDescriptors {
+                    operation: "fetch a token to sign in with".to_owned(),
+                    advice: none.advice(),
+                    source: Box::new(none),
                 };
             }
             Self::SignIn(SignInError::Unreachable { .. }) => {

@@ -20,7 +20,7 @@ use azure_identity::{
 
 use super::certificate::{Assertion, Certificate};
 use super::credential::{FetchToken, SignInError};
-use super::error::cause;
+use super::error::{cause, no_descriptor};
 use super::settings::{AzureCredential, AzureSettingsError};
 use super::transport::Network;
 use crate::time::Clock;
@@ -173,6 +173,9 @@ impl TokenSource {
     }
 
     fn explain(&self, error: &azure_core::Error) -> SignInError {
+        if let Some(none) = no_descriptor(error) {
+            return SignInError::NoDescriptor(none);
+        }
         if matches!(self.method, AzureCredential::AzureCli { .. }) {
             // What the command prints is its own business, and may be anything.
             let reason =

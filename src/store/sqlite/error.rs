@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::ErrorCode;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::store::StoreError;
+use crate::store::descriptors::NoDescriptor;
 
 /// What happened.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +18,9 @@ pub(super) enum SqliteError {
     #[error(transparent)]
     Answer(#[from] StoreError),
     #[error(transparent)]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(rusqlite::Error),
+    #[error(transparent)]
+    NoDescriptor(NoDescriptor),
     #[error("the file cannot be opened or created")]
     File(#[source] io::Error),
     #[error("it is not a regular file")]
@@ -67,11 +71,28 @@ enum Remedy {
         sent: bool,
     },
     Permit,
+    Descriptors(NoDescriptor),
     Change(String),
     Settle(Duration),
 }
 
+impl From<rusqlite::Error> for SqliteError {
+    /// SQLite does not say why it cannot open a file. This is asked at once: another may close one.
+    fn from(error: rusqlite::Error) -> Self {
+        let cannot_open = error.sqlite_error_code() == Some(ErrorCode::CannotOpen);
+        match NoDescriptor::now().filter(|_| cannot_open) {
+            Some(none) => Self::NoDescriptor(none),
+            None => Self::Sqlite(error),
+        }
+    }
+}
+
 impl SqliteError {
+    /// What the system says of a file.
+    pub(super) fn file(error: io::Error) -> Self {
+        NoDescriptor::of(&error).map_or(Self::File(error), Self::NoDescriptor)
+    }
+
     /// Whether the file, not the request, is at fault, so that it should be opened afresh.
     pub(super) fn is_of_the_file(&self) -> bool {
         match self {
@@ -81,6 +102,7 @@ impl SqliteError {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
             ),
             Self::File(_)
+            | Self::NoDescriptor(_)
             | Self::NoFile
             | Self::ReadOnly
             | Self::Foreign
@@ -99,6 +121,12 @@ impl SqliteError {
         }
     }
 
+    /// Whether another file could not be opened: what is given up, another may take.
+    pub(super) fn is_for_lack_of_descriptors(&self) -> bool {
+        matches!(self, Self::NoDescriptor(_))
+            || matches!(self, Self::Together(error) if error.is_for_lack_of_descriptors())
+    }
+
     /// Whether nothing more fits on the disk, or into the file.
     pub(super) fn is_for_lack_of_space(&self) -> bool {
         let is_full =
@@ -108,7 +136,7 @@ impl SqliteError {
 
     /// Whether the file may be usable again without anybody doing anything about it.
     pub(super) fn may_pass(&self) -> bool {
-        matches!(self.remedy(Path::new("")), Remedy::Wait { .. })
+        matches!(self.remedy(Path::new("")), Remedy::Wait { .. } | Remedy::Descriptors(_))
     }
 
     /// The error for callers, naming the file and what to do.
@@ -128,6 +156,11 @@ impl SqliteError {
                 ),
                 source,
             },
+            Remedy::Descriptors(none) => StoreError::NoDescriptors {
+                operation: format!("open the file {}", file.display()),
+                advice: none.advice(),
+                source,
+            },
             Remedy::Change(advice) => StoreError::Fatal { advice, source },
             Remedy::Settle(retry_after) => {
                 StoreError::Recreated { what: format!("file {}", file.display()), retry_after }
@@ -140,7 +173,8 @@ impl SqliteError {
         let file = path.display();
         let change = |advice: String| Remedy::Change(advice);
         match self {
-            Self::Sqlite(error) => sqlite_remedy(error, &file.to_string()),
+            Self::Sqlite(error) => sqlite_remedy(error, path),
+            Self::NoDescriptor(none) => Remedy::Descriptors(*none),
             Self::File(error) => match error.kind() {
                 ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Remedy::Permit,
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
@@ -187,7 +221,8 @@ impl SqliteError {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "SQLite's codes, of which new ones may come")]
-fn sqlite_remedy(error: &rusqlite::Error, file: &str) -> Remedy {
+fn sqlite_remedy(error: &rusqlite::Error, path: &Path) -> Remedy {
+    let file = &path.display().to_string();
     let Some(code) = error.sqlite_error_code() else {
         // A column that is not what the schema says.
         return Remedy::Change(damaged(file));
@@ -202,7 +237,8 @@ fn sqlite_remedy(error: &rusqlite::Error, file: &str) -> Remedy {
         | ErrorCode::OutOfMemory
         | ErrorCode::OperationAborted
         | ErrorCode::OperationInterrupted => Remedy::Wait { sent: true },
-        // SQLite cannot open the journal beside the file when the folder may not be written.
+        // Then it was something that may pass, such as a lack of memory.
+        ErrorCode::CannotOpen if may_be_opened(path) => Remedy::Wait { sent: false },
         ErrorCode::PermissionDenied
         | ErrorCode::ReadOnly
         | ErrorCode::CannotOpen
@@ -211,6 +247,13 @@ fn sqlite_remedy(error: &rusqlite::Error, file: &str) -> Remedy {
         ErrorCode::NotADatabase => Remedy::Change(foreign(file)),
         _ => Remedy::Change(damaged(file)),
     }
+}
+
+/// Whether this process has the permission to write the file, and others beside it.
+pub(super) fn may_be_opened(file: &Path) -> bool {
+    let may = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS).is_ok();
+    let writes = Access::READ_OK | Access::WRITE_OK;
+    may(file, writes) && file.parent().is_some_and(|folder| may(folder, writes | Access::EXEC_OK))
 }
 
 fn foreign(file: &str) -> String {

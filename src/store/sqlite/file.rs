@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, FileControl, MAIN_DB, OpenFlags};
 
-use super::error::SqliteError;
+use super::error::{SqliteError, may_be_opened};
 
 /// Which file it is, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ fn look(file: &Path) -> Result<Option<Seen>, SqliteError> {
         Ok(metadata) if metadata.is_symlink() => Err(SqliteError::Link(file.to_owned())),
         Ok(_) => Err(SqliteError::NoFile),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(SqliteError::File(error)),
+        Err(error) => Err(SqliteError::file(error)),
     }
 }
 
@@ -126,7 +126,7 @@ pub(super) fn make(file: &Path) -> Result<(), SqliteError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(SqliteError::File(error)),
+        Err(error) => Err(SqliteError::file(error)),
     }
 }
 
@@ -147,11 +147,12 @@ pub(super) fn connect(file: &Path) -> Result<Connection, SqliteError> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     // SQLite refuses a link anywhere in the name; those of folders are an administrator's own.
     let folder = file.parent().map_or(Ok(PathBuf::new()), Path::canonicalize);
-    let whole = folder.map_err(SqliteError::File)?.join(file.file_name().unwrap_or_default());
+    let whole = folder.map_err(SqliteError::file)?.join(file.file_name().unwrap_or_default());
     let mut connection = Connection::open_with_flags(whole, flags)?;
     // SQLite opens what it may not write for reading, without a word.
     if connection.is_readonly(MAIN_DB)? {
-        return Err(SqliteError::ReadOnly);
+        // For lack of a file descriptor, too, if one has come free just then.
+        return Err(if may_be_opened(file) { SqliteError::NotOpen } else { SqliteError::ReadOnly });
     }
     connection.busy_handler(Some(wait_for_turn))?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;

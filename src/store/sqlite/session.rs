@@ -225,10 +225,14 @@ impl Session {
         if busy == 0 { Ok(()) } else { Err(SqliteError::LogInUse) }
     }
 
-    /// After a failure of the file the next operation begins with a fresh look at it. Not on a full disk: what it gives
-    /// up of the log's index, another may take.
+    /// After a failure of the file the next operation begins with a fresh look at it. Not on a full disk, nor when there are
+    /// no file descriptors: what it gives up, another may take.
     fn close_after<T>(&mut self, answer: &Result<T, SqliteError>) {
-        let is_over = |error: &SqliteError| error.is_of_the_file() && !error.is_for_lack_of_space();
+        let is_over = |error: &SqliteError| {
+            error.is_of_the_file()
+                && !error.is_for_lack_of_space()
+                && !error.is_for_lack_of_descriptors()
+        };
         if answer.as_ref().is_err_and(is_over) {
             self.opened = None;
         }
