@@ -16,6 +16,7 @@
 //! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
 //! | [`coordinator`] | runs the state machines on a store: queues, renewals, drain |
 //! | [`access`] | the rules that say who may do what |
+//! | `lobby` | the places of connections, and who goes when there are too many |
 //! | [`grpc`] | the gRPC server |
 //! | [`config`] | the settings |
 //! | [`telemetry`], [`admin`] | logs, metrics, health |
@@ -52,6 +53,7 @@ pub mod coordinator;
 pub mod grpc;
 pub mod hold;
 pub mod host_id;
+mod lobby;
 pub mod lock;
 pub mod pool;
 pub mod schedule;

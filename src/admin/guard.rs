@@ -12,7 +12,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::place::Connection;
+use super::connection::Connection;
 use super::probes::plain;
 use crate::access::is_header_of_a_proxy;
 

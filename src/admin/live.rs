@@ -12,8 +12,8 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior};
 
+use super::connection::Connection;
 use super::page::Looked;
-use super::place::Connection;
 use super::snapshot::{self, Batch, SidecarView, busy, text};
 use super::view::{self, EventView, HoldView, Holds, LockView};
 use crate::coordinator::{CallError, LocksWatch};

@@ -1,14 +1,14 @@
 //! Health, metrics, and a page to look at, over HTTP, for whoever operates the sidecar.
 //!
 //! Rules: S18 (alive without its store, ready only with it), S15 (not ready while it shuts down), S20. May import:
-//! access, coordinator, telemetry, lock, schedule, time, timetable. To add a page: a line in `PAGES` and a route, in `probes` if
+//! access, coordinator, lobby, telemetry, lock, schedule, time, timetable. To add a page: a line in `PAGES` and a route, in `probes` if
 //! every caller may have it, else in `page`. Nothing here changes anything: there is no page that ends the process, and
 //! there is no sign-in.
 
+mod connection;
 mod guard;
 mod live;
 mod page;
-mod place;
 mod probes;
 mod schedules;
 mod snapshot;
@@ -25,28 +25,25 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::serve::Listener;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use crate::coordinator::Coordinator;
+use crate::lobby::{Connections, Lobby};
 use crate::telemetry::Metrics;
-use place::{Connection, MAX_STREAMS, Places, bound_reader};
+use connection::{Connection, bound_reader};
 use probes::plain;
 
-/// Connections at once. What comes beyond takes the place of one that has said nothing, or waits in the system's queue.
-const MAX_CONNECTIONS: usize = 32;
-/// How long a client has from connecting to the end of its request's headers.
+/// How long a client has to begin its request, and then from its first bytes to the end of its headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection lasts at the most; each carries one request.
+/// How long a connection lasts at the most after its first bytes; each carries one request.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes that are kept of a request. Bodies are not read.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -104,18 +101,26 @@ impl AdminError {
 pub struct Admin {
     listener: TcpListener,
     address: SocketAddr,
+    lobby: Arc<Lobby>,
 }
 
 impl Admin {
-    /// Listens on `address`; with port 0, the system chooses one.
+    /// Listens on `address`; with port 0, the system chooses one. Lets in no more connections than there are file descriptors
+    /// for, of those that the process may have; none without a limit.
     ///
     /// # Errors
     /// When the address cannot be listened on.
-    pub async fn bind(address: SocketAddr) -> Result<Self, AdminError> {
+    pub async fn bind(address: SocketAddr, descriptors: Option<usize>) -> Result<Self, AdminError> {
         let refused = |source| AdminError::new(address, source);
         let listener = TcpListener::bind(address).await.map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        Ok(Self { listener, address })
+        Ok(Self { listener, address, lobby: connection::lobby(descriptors) })
+    }
+
+    /// What its connections are doing.
+    #[must_use]
+    pub fn connections(&self) -> Connections {
+        Connections::of(std::iter::once(&self.lobby))
     }
 
     /// The address, with the port that the system chose, if it was to choose.
@@ -134,17 +139,11 @@ impl Admin {
     ) {
         let stopped = CancellationToken::new();
         let router = router(coordinator, metrics, look, &stopped);
-        let places = Places::new(MAX_CONNECTIONS);
-        let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let connections = TaskTracker::new();
-        let mut listener = self.listener;
+        let Self { listener, lobby, .. } = self;
         let accept = async {
             loop {
-                // Axum's accept: it says so, waits and tries again when the system has no more file descriptors.
-                let (stream, peer) = Listener::accept(&mut listener).await;
-                // Of a socket that listens on IPv6, callers of IPv4 have mapped addresses.
-                let peer = peer.ip().to_canonical();
-                let connection = Connection::new(peer, places.take(peer).await, &streams);
+                let (stream, connection) = connection::accept(&listener, &lobby).await;
                 connections.spawn(answer(stream, connection, router.clone()));
             }
         };
@@ -160,12 +159,28 @@ impl Admin {
     }
 }
 
-/// Answers one request.
+/// Waits until the client has begun its request, and answers it.
 async fn answer(stream: TcpStream, place: Connection, router: Router) {
+    let begun = async {
+        tokio::select! {
+            readable = stream.readable() => readable.is_ok(),
+            () = place.cut() => false,
+        }
+    };
+    match tokio::time::timeout(HEADER_TIMEOUT, begun).await {
+        // Nothing is built before.
+        Ok(true) => Box::pin(converse(stream, place, router)).await,
+        Ok(false) => {}
+        Err(_elapsed) => place.is_overdue(),
+    }
+}
+
+async fn converse(stream: TcpStream, place: Connection, router: Router) {
     bound_reader(&stream);
+    place.speaks();
     let of_requests = place.clone();
     let service = router.map_request(move |mut request: Request<Incoming>| {
-        of_requests.spoke();
+        of_requests.asked();
         request.extensions_mut().insert(of_requests.clone());
         request
     });
@@ -185,7 +200,7 @@ async fn answer(stream: TcpStream, place: Connection, router: Router) {
     let ended = match tokio::time::timeout(CONNECTION_TIMEOUT, answered).await {
         Ok(Some(ended)) => ended,
         Ok(None) => {
-            return tracing::debug!("an admin connection that said nothing gave way to another");
+            return tracing::debug!("an admin connection gave way to another");
         }
         Err(_elapsed) if place.is_stream() => connection.await,
         Err(_elapsed) => return tracing::debug!("an admin request took too long"),

@@ -1,6 +1,7 @@
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 
+use super::connection::SIZES;
 use super::probe_tests::{ANY_PORT, Answer, Server};
 use super::*;
 use crate::coordinator::{BreakPeriod, BreakRequest, LockSelector};
@@ -148,7 +149,7 @@ async fn callers_from_elsewhere_are_refused_unless_everyone_may_look() {
         let mut server = Server::showing(SimClock::new(), look(readers)).await;
         server.stop.send(()).unwrap();
         server.running.await.unwrap();
-        let admin = Admin::bind(SocketAddr::new(address, 0)).await.unwrap();
+        let admin = Admin::bind(SocketAddr::new(address, 0), None).await.unwrap();
         server.address = admin.address();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let (coordinator, metrics) = (server.rig.coordinator.clone(), server.rig.metrics.clone());
@@ -264,7 +265,7 @@ async fn who_follows_is_told_of_each_change() {
 async fn those_who_follow_keep_no_probe_out_and_are_few() {
     let server = showing().await;
     let mut streams = Vec::new();
-    for _ in 0..MAX_STREAMS {
+    for _ in 0..SIZES.serving {
         let mut live = server.live().await;
         live.next("sidecar", |_| true).await;
         streams.push(live);
@@ -273,7 +274,7 @@ async fn those_who_follow_keep_no_probe_out_and_are_few() {
         let refused = server.look_as("localhost", page, "").await;
         assert_eq!(refused.status, 503, "{page}: {}", refused.body);
     }
-    for _ in 0..MAX_CONNECTIONS * 2 {
+    for _ in 0..SIZES.greeting * 2 {
         assert_eq!(server.get("/livez").await.status, 200);
     }
     drop(streams.pop());

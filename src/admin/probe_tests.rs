@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::connection::SIZES;
 use super::*;
 use crate::coordinator::CallError;
 use crate::store::FaultPlan;
@@ -39,7 +40,7 @@ impl Server {
         if look.is_some() {
             rig.coordinator.keep_journal();
         }
-        let admin = Admin::bind(ANY_PORT).await.unwrap();
+        let admin = Admin::bind(ANY_PORT, None).await.unwrap();
         let address = admin.address();
         assert_ne!(address.port(), 0, "the system chose one");
         let (stop, stopped) = oneshot::channel::<()>();
@@ -217,7 +218,7 @@ async fn a_request_that_is_too_large_or_none_at_all_is_refused() {
 async fn clients_that_say_nothing_are_disconnected_and_keep_nobody_out() {
     let server = Server::start(SimClock::following_tokio()).await;
     let mut silent = Vec::new();
-    for _ in 0..MAX_CONNECTIONS + 8 {
+    for _ in 0..SIZES.greeting + 8 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(b"GET /livez HTTP/1.1\r\nhost:").await.unwrap();
         silent.push(stream);
@@ -237,7 +238,7 @@ async fn clients_that_say_nothing_are_disconnected_and_keep_nobody_out() {
 async fn s38_who_asks_is_answered_while_others_open_connections_and_say_nothing() {
     let server = Server::start(SimClock::new()).await;
     let mut silent = Vec::new();
-    for _ in 0..2 * MAX_CONNECTIONS {
+    for _ in 0..2 * SIZES.greeting {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nhost:").await.unwrap();
         silent.push(stream);
@@ -256,16 +257,16 @@ async fn it_ends_when_it_is_told_to_and_frees_its_address() {
     assert_eq!(server.get("/livez").await.status, 200);
     server.stop.send(()).unwrap();
     server.running.await.unwrap();
-    Admin::bind(server.address).await.unwrap();
+    Admin::bind(server.address, None).await.unwrap();
 }
 
 #[tokio::test]
 async fn an_address_that_cannot_be_had_is_told_with_its_setting() {
-    let there = Admin::bind(ANY_PORT).await.unwrap();
-    let taken = Admin::bind(there.address()).await.unwrap_err();
+    let there = Admin::bind(ANY_PORT, None).await.unwrap();
+    let taken = Admin::bind(there.address(), None).await.unwrap_err();
     assert!(matches!(taken, AdminError::AddressInUse { .. }), "{taken:?}");
     // An address of the documentation's network, which no machine has.
-    let foreign = Admin::bind(SocketAddr::from(([192, 0, 2, 1], 0))).await.unwrap_err();
+    let foreign = Admin::bind(SocketAddr::from(([192, 0, 2, 1], 0)), None).await.unwrap_err();
     assert!(matches!(foreign, AdminError::Address { .. }), "{foreign:?}");
     let denied = AdminError::new(ANY_PORT, io::ErrorKind::PermissionDenied.into());
     assert!(matches!(denied, AdminError::NotPermitted { .. }), "{denied:?}");

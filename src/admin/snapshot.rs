@@ -10,8 +10,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt as _, Stream, stream};
 use serde::Serialize;
 
+use super::connection::{Connection, SIZES};
 use super::page::{About, Looked};
-use super::place::Connection;
 use super::probes::{obstacle, plain};
 use super::view::{self, EventView, LockView};
 use crate::coordinator::{
@@ -82,7 +82,7 @@ pub(super) fn failed(error: &CallError) -> Response {
 pub(super) fn busy() -> Response {
     let text = format!(
         "{} streams of the page are open, which is the limit: close another page, or try again later\n",
-        super::MAX_STREAMS
+        SIZES.serving
     );
     (StatusCode::SERVICE_UNAVAILABLE, plain(text)).into_response()
 }

@@ -63,12 +63,14 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let limited = Arc::clone(&store);
     let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
-    let server = bind(&config, &metrics).await?;
+    let descriptors = descriptors();
+    let server = bind(&config, descriptors, &metrics).await?;
     let reload = Reload::new(args.config, &config, (server.access(), account), &clock);
     let admin = match config.admin.listen {
-        Some(address) => Some(Admin::bind(address).await?),
+        Some(address) => Some(Admin::bind(address, descriptors).await?),
         None => None,
     };
+    follow_connections(&metrics, &server, admin.as_ref());
     announce(&config, &identity, &place);
     warn_of_memory(&config.limits);
     listening(&config, &server, admin.as_ref().map(Admin::address));
@@ -137,17 +139,15 @@ async fn both<E>(
 }
 
 /// Listens, on the threads that are configured. One is this thread.
-async fn bind(config: &Config, metrics: &Metrics) -> anyhow::Result<Server> {
-    let mut server = Server::bind(settings(config)).await?;
+async fn bind(
+    config: &Config,
+    descriptors: Option<usize>,
+    metrics: &Metrics,
+) -> anyhow::Result<Server> {
+    let mut server = Server::bind(settings(config, descriptors)).await?;
     if let Some(not_after) = server.certificate_not_after() {
         metrics.follow_certificate(not_after);
     }
-    let connections = server.connections();
-    metrics.follow_connections(Box::new(move || ConnectionCounts {
-        open: connections.open(),
-        closed: connections.closed(),
-        refused: connections.refused(),
-    }));
     let threads = config.limits.worker_threads;
     if threads > 1 {
         let workers = Workers::start(threads);
@@ -157,6 +157,18 @@ async fn bind(config: &Config, metrics: &Metrics) -> anyhow::Result<Server> {
         server = server.on(workers);
     }
     Ok(server)
+}
+
+fn follow_connections(metrics: &Metrics, server: &Server, admin: Option<&Admin>) {
+    let (mut connections, refused) = (server.connections(), server.refused());
+    if let Some(admin) = admin {
+        connections = connections.and(admin.connections());
+    }
+    metrics.follow_connections(Box::new(move || ConnectionCounts {
+        open: connections.open(),
+        closed: connections.closed(),
+        refused: refused(),
+    }));
 }
 
 /// Resolves when standard input is closed, or cannot be read.
@@ -335,7 +347,7 @@ fn descriptors() -> Option<usize> {
     current.and_then(|number| usize::try_from(number).ok())
 }
 
-fn settings(config: &Config) -> Settings {
+fn settings(config: &Config, descriptors: Option<usize>) -> Settings {
     let listen = &config.listen;
     let tls = |tls: &config::Tls| Tls {
         certificate: tls.certificate.clone(),
@@ -362,7 +374,7 @@ fn settings(config: &Config) -> Settings {
         watchers: config.limits.watchers,
         unfinished_bytes: config.limits.unfinished_bytes,
         unread_bytes: config.limits.unread_bytes,
-        descriptors: descriptors(),
+        descriptors,
         streams_per_connection: bounded(config.limits.streams_per_connection),
         header_list_bytes: bounded(config.limits.header_list_bytes),
     }

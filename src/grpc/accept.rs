@@ -16,14 +16,12 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::Sleep;
 
 use super::connection::{Connection, Origin};
-use super::lobby::{Closed, Lobby, Who};
+use crate::lobby::{Closed, Lobby, Who};
 
 /// A client that owes the next bytes of its handshake or preface for so long is cut (S38).
 pub(super) const OWED: Duration = Duration::from_secs(5);
 /// What a client of HTTP/2 says first.
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// After an accept failed for lack of a resource, such as file descriptors, the next is tried this much later.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Connections that are accepted before those that are there are looked at.
 const AT_ONCE: usize = 64;
 /// Where connections come from: a stream of those whose clients have spoken.
@@ -261,25 +259,13 @@ impl<L: Accept> Listener<L> {
                     first: self.first,
                     overdue: Box::pin(tokio::time::sleep(OWED)),
                 }),
-                Poll::Ready(Err(error)) => self.failed(&error),
+                Poll::Ready(Err(error)) => {
+                    let pause = self.lobby.accept_failed(&error);
+                    self.pause = pause.map(|pause| Box::pin(tokio::time::sleep(pause)));
+                }
             }
         }
         context.waker().wake_by_ref();
-    }
-
-    /// A client that went away before it was accepted is its own matter. Anything else lasts, and is tried again later.
-    fn failed(&mut self, error: &io::Error) {
-        use rustix::io::Errno;
-        let errno = Errno::from_io_error(error);
-        if matches!(errno, Some(Errno::CONNABORTED | Errno::CONNRESET | Errno::INVAL)) {
-            return;
-        }
-        if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
-            self.lobby.note(Closed::NoDescriptors, None);
-            self.lobby.spare();
-        }
-        tracing::debug!(%error, "a connection could not be accepted");
-        self.pause = Some(Box::pin(tokio::time::sleep(ACCEPT_AGAIN)));
     }
 }
 

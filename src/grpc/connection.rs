@@ -12,11 +12,10 @@ use tokio::sync::Notify;
 use tonic::Request;
 
 use super::accept::PREFACE;
-use super::lobby::{Closed, Place, Seat};
-use super::places::Stage;
 use super::subject::Names;
 use super::tls::Expiry;
 use super::workers::Load;
+use crate::lobby::{Closed, Place, Seat, Stage};
 
 /// A byte stream that remembers how it ended.
 #[derive(Debug)]
@@ -278,43 +277,59 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        if let Poll::Ready(result) = &polled {
-            self.note_end(result);
+/// Writing to a type with a `stream` is writing to that, after which `$wrote` sees what came of it.
+macro_rules! write_through {
+    ($Type:ident, $wrote:expr) => {
+        impl<S: AsyncWrite + Unpin> AsyncWrite for $Type<S> {
+            fn poll_write(
+                mut self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+                let wrote: fn(&Self, &Poll<io::Result<usize>>) = $wrote;
+                wrote(&self, &polled);
+                polled
+            }
+
+            fn poll_flush(
+                mut self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+            ) -> Poll<io::Result<()>> {
+                Pin::new(&mut self.stream).poll_flush(context)
+            }
+
+            fn poll_shutdown(
+                mut self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+            ) -> Poll<io::Result<()>> {
+                Pin::new(&mut self.stream).poll_shutdown(context)
+            }
+
+            fn poll_write_vectored(
+                mut self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+                buffers: &[io::IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                let polled = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
+                let wrote: fn(&Self, &Poll<io::Result<usize>>) = $wrote;
+                wrote(&self, &polled);
+                polled
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                self.stream.is_write_vectored()
+            }
         }
-        polled
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffers: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
-        if let Poll::Ready(result) = &polled {
-            self.note_end(result);
-        }
-        polled
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
+    };
 }
+pub(super) use write_through;
+
+write_through!(Connection, |connection, polled| {
+    if let Poll::Ready(result) = polled {
+        connection.note_end(result);
+    }
+});
 
 #[cfg(test)]
 mod tests {

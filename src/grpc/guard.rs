@@ -11,12 +11,11 @@ use tonic::{Request, Status};
 use super::caller::{Caller, Identity};
 use super::connection::peer_of;
 use super::listen::ListenError;
-use super::lobby::Closed;
-use super::places::Stage;
 use super::status;
 use super::tokens::{self, Tokens};
 use crate::access::{CertificateName, Rule, Who};
 use crate::coordinator::{Coordinator, Seldom};
+use crate::lobby::{Closed, Limit, Stage};
 
 /// Recognises callers, or says what they lack, to them and in the log.
 #[derive(Clone, Debug)]
@@ -59,7 +58,7 @@ impl Interceptor for Guard {
             seat.note(Closed::Full);
             let problem =
                 "as many connections make calls at this listener as may (limits.connections)";
-            return Err(status::limit_reached("limits.connections", problem));
+            return Err(status::limit_reached(Limit::Connections, problem));
         }
         request.extensions_mut().insert(caller);
         Ok(request)

@@ -1,7 +1,7 @@
 //! The wire: what comes in over gRPC, and how connections are listened for. No decisions.
 //!
 //! Rules: S14 (what the end of a stream shows), S15, S19 (the only place that rejects input), S20. May import:
-//! coordinator, access, text, and the values of lock, schedule, time and timetable that it speaks in. To add an rpc: write it in
+//! coordinator, access, lobby, text, and the values of lock, schedule, time and timetable that it speaks in. To add an rpc: write it in
 //! `proto/leasehold/v1/lease_service.proto`, then a method in `service.rs`, its checks in `convert.rs` and `violations.rs`, the right that it
 //! needs in `permission.rs`, its answer in `answer.rs`; a new error gets its code and reason in `status.rs`. Those of
 //! ScheduleService have the same files in `schedule/`.
@@ -20,11 +20,9 @@ mod health;
 mod life_line;
 mod life_stream;
 mod listen;
-mod lobby;
 mod occurrence;
 mod only_grpc;
 mod permission;
-mod places;
 pub mod proto;
 mod reflection;
 mod refusals;
@@ -44,13 +42,13 @@ mod unread;
 mod violations;
 mod workers;
 
+pub use crate::lobby::Connections;
 pub use certificates::RELOAD_INTERVAL;
 pub use convert::Limits;
 pub use guard::AccessRules;
 pub use listen::ListenError;
 pub use server::{
-    Connections, MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process,
-    pipes,
+    MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process, pipes,
 };
 pub use serving::ServeError;
 pub use workers::Workers;

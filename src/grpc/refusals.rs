@@ -9,25 +9,14 @@ use tonic::{Code, Status};
 use super::connection::Peer;
 use super::status;
 use crate::coordinator::Seldom;
+use crate::lobby::Limit;
 use crate::time::{BootClock, Clock as _};
-
-/// The limits that calls are refused at, by their settings.
-const LIMITS: [&str; 6] = [
-    "limits.connections",
-    "limits.holds",
-    "limits.memory",
-    "limits.resumes",
-    "limits.waiters",
-    "limits.watchers",
-];
-/// The one whose refusals are logged with their listener.
-const CONNECTIONS: &str = "limits.connections";
 
 /// How many calls each limit has refused.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    counts: [AtomicU64; LIMITS.len()],
-    lines: [Seldom; LIMITS.len()],
+    counts: [AtomicU64; Limit::ALL.len()],
+    lines: [Seldom; Limit::ALL.len()],
     clock: BootClock,
 }
 
@@ -37,11 +26,10 @@ impl Refusals {
     }
 
     /// How many calls were refused, by limit: without the section of its setting, for metrics.
-    pub(super) fn counts(&self) -> [(&'static str, u64); LIMITS.len()] {
+    pub(super) fn counts(&self) -> [(&'static str, u64); Limit::ALL.len()] {
         let mut counts = self.counts.iter();
-        LIMITS.map(|limit| {
-            let count = counts.next().map_or(0, |count| count.load(Ordering::Relaxed));
-            (limit.strip_prefix("limits.").unwrap_or(limit), count)
+        Limit::ALL.map(|limit| {
+            (limit.as_str(), counts.next().map_or(0, |count| count.load(Ordering::Relaxed)))
         })
     }
 
@@ -59,13 +47,16 @@ impl Refusals {
     /// Counts a call of `peer` that was refused, and says so at times: nobody fills the log.
     pub(super) fn note(&self, refused: &Status, peer: &Peer) {
         let Some(limit) = status::limit_of(refused) else { return };
-        let Some(at) = LIMITS.iter().position(|one| *one == limit) else { return };
+        let Some(at) = Limit::ALL.iter().position(|one| *one == limit) else { return };
         if let Some(count) = self.counts.get(at) {
             count.fetch_add(1, Ordering::Relaxed);
         }
-        let Some(line) = self.lines.get(at).filter(|_| limit != CONNECTIONS) else { return };
+        // Those are logged with their listener.
+        let logged = limit != Limit::Connections;
+        let Some(line) = self.lines.get(at).filter(|_| logged) else { return };
         let Some(more) = line.line(self.clock.now()) else { return };
         let client = peer.address.map(tracing::field::display);
+        let limit = limit.setting();
         tracing::warn!(limit, client, user = peer.user, more, "calls are refused at a limit");
     }
 }
@@ -81,11 +72,11 @@ mod tests {
         let peer = Connection::new((), Origin::Socket).peer();
         let refusals = Refusals::new();
         let refused = [
-            status::limit_reached("limits.memory", "too much"),
+            status::limit_reached(Limit::Memory, "too much"),
             status::of_call(&CallError::TooManyHolds { limit: 1 }),
             status::of_call(&CallError::TooManyWaiters { limit: 1 }),
             status::of_call(&CallError::TooManyResumes { limit: 1 }),
-            status::limit_reached("limits.watchers", "too many"),
+            status::limit_reached(Limit::Watchers, "too many"),
             status::of_call(&CallError::UnknownLease),
         ];
         for status in refused {

@@ -25,9 +25,7 @@ use super::convert::Limits;
 use super::guard::{AccessRules, Door, Guard, TcpGuard};
 use super::health::GuardedHealth;
 use super::listen::{self, ListenError, SocketFile};
-use super::lobby::Lobby;
 use super::only_grpc::only_grpc;
-use super::places::Sizes;
 use super::proto::lease_service_server::LeaseServiceServer;
 use super::proto::schedule_service_server::ScheduleServiceServer;
 use super::reflection::Reflection;
@@ -39,6 +37,7 @@ use super::unread::Calls;
 use super::workers::Workers;
 use crate::access::Rule;
 use crate::coordinator::{Budget, Coordinator, StoreStatus};
+use crate::lobby::{Connections, Descriptors, Listening, Lobby, Sizes};
 use crate::time::UnixMillis;
 
 /// Bytes that a request has at the most.
@@ -60,8 +59,6 @@ const PROBES: usize = 64;
 const PROBES_STREAMS: u32 = 4;
 /// Bytes of probes that are under way: enough for each.
 const PROBES_BYTES: usize = 4 * 1024 * 1024;
-/// File descriptors for everything else: the store, logs, admin HTTP.
-const OTHER_DESCRIPTORS: usize = 256;
 
 /// Where callers connect, and how many.
 #[derive(Clone, Debug)]
@@ -112,7 +109,7 @@ impl Settings {
         let wanted = Sizes { silent: SILENT, greeting: serving.max(idle), idle, serving };
         let probes = Sizes { silent: SILENT, greeting: 0, idle: PROBES, serving: 0 };
         let Some(descriptors) = self.descriptors else { return (wanted, probes) };
-        let left = descriptors - OTHER_DESCRIPTORS.min(descriptors / 2);
+        let left = Descriptors::of(descriptors).callers;
         let listeners = usize::from(self.tcp.is_some()) + usize::from(self.unix.is_some());
         let probes = probes.fit(left / 4);
         let fitting = wanted.fit((left - left / 4) / listeners.max(1));
@@ -181,41 +178,6 @@ pub struct Server {
 /// A Unix socket that is listened on, and its file.
 type Socket = (Listener<UsersOnly>, SocketFile);
 
-/// What the connections of all listeners are doing: a look at it costs little.
-#[derive(Clone, Debug)]
-pub struct Connections {
-    lobbies: Vec<Arc<Lobby>>,
-    refusals: Arc<Refusals>,
-}
-
-impl Connections {
-    /// How many there are now, by listener and by stage.
-    #[must_use]
-    pub fn open(&self) -> Vec<([&'static str; 2], usize)> {
-        let of = |lobby: &Arc<Lobby>| {
-            let name = lobby.name();
-            lobby.counts().map(move |(stage, count)| ([name, stage], count))
-        };
-        self.lobbies.iter().flat_map(of).collect()
-    }
-
-    /// How many the sidecar has closed or refused, by listener and by reason.
-    #[must_use]
-    pub fn closed(&self) -> Vec<([&'static str; 2], u64)> {
-        let of = |lobby: &Arc<Lobby>| {
-            let name = lobby.name();
-            lobby.closed().map(move |(reason, count)| ([name, reason], count))
-        };
-        self.lobbies.iter().flat_map(of).collect()
-    }
-
-    /// How many calls were refused, by the limit that refused them.
-    #[must_use]
-    pub fn refused(&self) -> Vec<(&'static str, u64)> {
-        self.refusals.counts().to_vec()
-    }
-}
-
 #[derive(Debug)]
 struct Tcp {
     listener: Listener<TcpListener>,
@@ -232,7 +194,7 @@ impl Server {
     pub async fn bind(settings: Settings) -> Result<Self, ListenError> {
         let (sizes, sizes_of_probes) = settings.sizes();
         let tcp = match &settings.tcp {
-            Some(tcp) => Some(Tcp::bind(tcp, Lobby::new("tcp", sizes)).await?),
+            Some(tcp) => Some(Tcp::bind(tcp, Lobby::new(Listening::Tcp, sizes)).await?),
             None => None,
         };
         let socket = |path: &Path, allowed: &[u32], lobby: Arc<Lobby>| {
@@ -241,10 +203,11 @@ impl Server {
             Ok((Listener::new(listener, First::Preface, lobby), file))
         };
         let unix = settings.unix.as_ref();
-        let unix =
-            unix.map(|unix| socket(&unix.path, &unix.allowed_uids, Lobby::new("unix", sizes)));
+        let unix = unix
+            .map(|unix| socket(&unix.path, &unix.allowed_uids, Lobby::new(Listening::Unix, sizes)));
         let probes = settings.probes.as_ref();
-        let probes = probes.map(|path| socket(path, &[], Lobby::new("probes", sizes_of_probes)));
+        let probes =
+            probes.map(|path| socket(path, &[], Lobby::new(Listening::Probes, sizes_of_probes)));
         let (unix, probes) = (unix.transpose()?, probes.transpose()?);
         Ok(Self { settings, tcp, unix, probes, workers: None, refusals: Refusals::new() })
     }
@@ -254,8 +217,13 @@ impl Server {
     pub fn connections(&self) -> Connections {
         let tcp = self.tcp.iter().map(|tcp| tcp.listener.lobby());
         let sockets = self.unix.iter().chain(&self.probes).map(|(listener, _)| listener.lobby());
-        let lobbies = tcp.chain(sockets).map(Arc::clone).collect();
-        Connections { lobbies, refusals: Arc::clone(&self.refusals) }
+        Connections::of(tcp.chain(sockets))
+    }
+
+    /// How many calls were refused, by the limit that refused them, whenever it is asked.
+    pub fn refused(&self) -> impl Fn() -> Vec<(&'static str, u64)> + Send + Sync + use<> {
+        let refusals = Arc::clone(&self.refusals);
+        move || refusals.counts().to_vec()
     }
 
     /// Where clients reach it, such as `http://127.0.0.1:50951` and `unix:///run/leasehold/leasehold.sock`: TCP first.

@@ -25,6 +25,7 @@ use super::streams::{self, HoldEvents};
 use super::{answer, occurrence, status, trace};
 use crate::access::Right;
 use crate::coordinator::{CallError, Coordinator, HoldRequest, LockRecord, Outcome, ResumeRequest};
+use crate::lobby::Limit;
 use crate::lock::Namespace;
 
 /// The service, over a coordinator.
@@ -45,7 +46,7 @@ impl Service {
     fn watching(&self) -> Result<OwnedSemaphorePermit, Status> {
         Arc::clone(&self.watchers).try_acquire_owned().map_err(|_| {
             let problem = "this sidecar has as many watches as it may (limits.watchers)";
-            status::limit_reached("limits.watchers", problem)
+            status::limit_reached(Limit::Watchers, problem)
         })
     }
 

@@ -24,12 +24,12 @@ use tower::ServiceExt as _;
 use super::accept::{Listener, UsersOnly};
 use super::connection::{Connection, Origin};
 use super::deadline::{Deadline, within};
-use super::places::Stage;
 use super::tls;
 use super::unfinished::Counted;
 use super::unread::{Call, Calls, CallsHere};
 use super::workers::{self, Dealer, Load, Workers};
 use crate::coordinator::Budget;
+use crate::lobby::Stage;
 
 /// A silent TCP connection is pinged this often, and closed when no answer comes in time (S14). On a Unix
 /// socket the kernel tells when the other side is gone.

@@ -10,6 +10,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::proto::ErrorReason;
 use crate::coordinator::{CallError, StoreFailure, StoreFailureKind};
+use crate::lobby::Limit;
 
 /// The `domain` of every `google.rpc.ErrorInfo` of ours.
 const DOMAIN: &str = "leasehold.dev";
@@ -139,17 +140,17 @@ pub(super) fn of_call(error: &CallError) -> Status {
             retry_after = passes.then(|| store_failure.retry_after.unwrap_or(RETRY_AFTER));
         }
         CallError::TooManyHolds { .. } => {
-            details.insert(LIMIT.to_owned(), "limits.holds".to_owned());
+            details.insert(LIMIT.to_owned(), Limit::Holds.setting().to_owned());
             retry_after = Some(RETRY_AFTER);
         }
         CallError::TooManyWaiters { .. } => {
-            details.insert(LIMIT.to_owned(), "limits.waiters".to_owned());
+            details.insert(LIMIT.to_owned(), Limit::Waiters.setting().to_owned());
             retry_after = Some(RETRY_AFTER);
         }
         CallError::TooManyResumes { .. } => {
-            return limit_reached("limits.resumes", &error.to_string());
+            return limit_reached(Limit::Resumes, &error.to_string());
         }
-        CallError::TooManyFollowed => return limit_reached("limits.memory", &error.to_string()),
+        CallError::TooManyFollowed => return limit_reached(Limit::Memory, &error.to_string()),
         CallError::HoldLost { reason } => {
             let loss_reason = reason.as_str().to_uppercase();
             details.insert("loss_reason".to_owned(), loss_reason);
@@ -251,17 +252,17 @@ pub(super) fn unauthenticated(problem: &str) -> Status {
 }
 
 /// The status of a call that this limit has no place for (S38).
-pub(super) fn limit_reached(limit: &str, problem: &str) -> Status {
+pub(super) fn limit_reached(limit: Limit, problem: &str) -> Status {
     let reason = ErrorReason::LimitReached;
-    let metadata = HashMap::from([(LIMIT.to_owned(), limit.to_owned())]);
+    let metadata = HashMap::from([(LIMIT.to_owned(), limit.setting().to_owned())]);
     let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, metadata);
     details.set_retry_info(Some(RETRY_AFTER));
     Status::with_error_details(code(reason), problem, details)
 }
 
-/// The limit that refused a call, by its setting.
-pub(super) fn limit_of(refused: &Status) -> Option<String> {
-    refused.get_details_error_info()?.metadata.remove(LIMIT)
+/// The limit that refused a call.
+pub(super) fn limit_of(refused: &Status) -> Option<Limit> {
+    Limit::of_setting(refused.get_details_error_info()?.metadata.get(LIMIT)?)
 }
 
 /// The status of a caller whom no rule of `access` allows what it asks for.

@@ -66,7 +66,7 @@ fn every_status() -> Vec<Status> {
         stream_behind(),
         shutting_down(),
         unauthenticated("who are you?"),
-        limit_reached("limits.connections", "too many"),
+        limit_reached(Limit::Connections, "too many"),
         access_denied("no", HashMap::new()),
         unsupported("not here"),
         of_violations(&[("spec.wait", "is too long".to_owned())]),

@@ -17,13 +17,15 @@ use tokio_rustls::server::TlsStream;
 
 use super::accept::{self, OWED};
 use super::certificates::Certificates;
-use super::connection::Connection;
-use super::lobby::{Closed, Seat};
-use super::places::Stage;
+use super::connection::{Connection, write_through};
 use super::subject::{self, Names};
 use crate::coordinator::{Coordinator, Seldom};
+use crate::lobby::{Closed, Seat, Stage};
 use crate::time::UnixMillis;
 
+/// Bytes after which a client must have come through its handshake: longer chains of certificates are not taken, of which a
+/// message would be kept in memory until it is whole (S38).
+const HANDSHAKE_BYTES: usize = 16 * 1024;
 /// How long a refused client may take to read why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Bytes that a refused client may have sent meanwhile.
@@ -51,7 +53,7 @@ impl Acceptor {
         let generation = self.certificates.generation();
         let seat = connection.peer().seat;
         let handshake = connection.wrapped(|stream| async {
-            let stream = Punctual { stream, seat, overdue: None };
+            let stream = Punctual { stream, seat, overdue: None, came: 0 };
             let accept = TlsAcceptor::from(self.certificates.config()).accept(stream);
             match accept.into_fallible().await {
                 Ok(stream) => Ok(stream),
@@ -147,6 +149,8 @@ pub(super) struct Punctual<S> {
     seat: Option<Arc<Seat>>,
     /// Runs while bytes are owed.
     overdue: Option<Pin<Box<Sleep>>>,
+    /// Bytes that came before the handshake and the preface were over.
+    came: usize,
 }
 
 impl<S: AsyncRead + AsFd + Unpin> AsyncRead for Punctual<S> {
@@ -156,7 +160,14 @@ impl<S: AsyncRead + AsFd + Unpin> AsyncRead for Punctual<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        let has_said = this.came >= HANDSHAKE_BYTES;
+        if let Some(seat) = this.seat.take_if(|seat| has_said && seat.is_greeting()) {
+            seat.note(Closed::TooLong);
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
+        let before = buffer.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
+        this.came = this.came.saturating_add(buffer.filled().len() - before);
         let owing = this.seat.as_ref().filter(|seat| polled.is_pending() && seat.is_greeting());
         let Some(seat) = owing else {
             this.overdue = None;
@@ -175,35 +186,7 @@ impl<S: AsyncRead + AsFd + Unpin> AsyncRead for Punctual<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Punctual<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffers: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
+write_through!(Punctual, |_, _| {});
 
 /// Closes so that the client reads the alert that says why it was refused: a connection that is closed while there is
 /// something unread is reset, and the alert is lost with it.

@@ -12,6 +12,7 @@ use tonic::Status;
 use super::status;
 use super::unread::Parts;
 use crate::coordinator::Part;
+use crate::lobby::Limit;
 
 /// How long a request may take to come: it is one small message.
 const COMPLETE_IN: Duration = Duration::from_secs(10);
@@ -100,7 +101,7 @@ where
 fn too_much() -> Status {
     let problem =
         "requests that are not complete fill the memory that is set aside for them (limits.memory)";
-    status::limit_reached("limits.memory", problem)
+    status::limit_reached(Limit::Memory, problem)
 }
 
 fn incomplete() -> Status {

@@ -15,6 +15,7 @@ use super::refusals::Refusals;
 use super::status;
 use super::unfinished::SMALL;
 use crate::coordinator::{Budget, Part};
+use crate::lobby::Limit;
 
 /// What a call costs, as measured (docs/sizing.md), with a small message and without its answer.
 const CALL: usize = 9 * 1024 + SMALL;
@@ -197,7 +198,7 @@ impl hyper::body::Body for Answer {
 
 fn too_much() -> Status {
     let problem = "calls under way and answers that are not read fill the memory that is set aside for them (limits.memory)";
-    status::limit_reached("limits.memory", problem)
+    status::limit_reached(Limit::Memory, problem)
 }
 
 #[cfg(test)]
@@ -274,7 +275,7 @@ mod tests {
         let here = connection(&calls);
         let mut call = Call::begin(LASTING[3], &here).unwrap();
         drop(call.until_complete());
-        let ended = status::limit_reached("limits.memory", "too many");
+        let ended = status::limit_reached(Limit::Memory, "too many");
         let trailers = ended.into_http::<Body>().into_parts().0.headers;
         let body = http_body_util::Full::new(Bytes::from_static(b"1234"))
             .with_trailers(std::future::ready(Some(Ok(trailers))));

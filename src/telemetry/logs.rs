@@ -344,7 +344,7 @@ mod tests {
             include_str!("../grpc/certificates.rs"),
             include_str!("../cli/serve.rs"),
             include_str!("../grpc/guard.rs"),
-            include_str!("../grpc/lobby.rs"),
+            include_str!("../lobby/mod.rs"),
             include_str!("../grpc/permission.rs"),
             include_str!("../grpc/refusals.rs"),
             include_str!("../grpc/server.rs"),

@@ -5,7 +5,7 @@ use crate::{Source, assert_none, sources};
 /// A module of `src/`, and the modules that it may import.
 type Module = (&'static str, &'static [&'static str]);
 
-const MODULES: [Module; 17] = [
+const MODULES: [Module; 18] = [
     ("text", &[]),
     ("time", &[]),
     // Moments of a record are values of the clock.
@@ -25,12 +25,16 @@ const MODULES: [Module; 17] = [
     ),
     ("access", &["lock"]),
     // Lock, schedule, time and timetable: the values that the coordinator speaks in.
-    ("grpc", &["coordinator", "access", "lock", "schedule", "text", "time", "timetable"]),
+    ("lobby", &["coordinator", "time"]),
+    ("grpc", &["coordinator", "access", "lobby", "lock", "schedule", "text", "time", "timetable"]),
     // Formats of logs, bounds of leases, and the providers and rules that settings name.
     ("config", &["access", "lock", "host_id", "store", "telemetry", "text"]),
-    ("telemetry", &["coordinator", "store", "lock", "time"]),
+    ("telemetry", &["coordinator", "lobby", "store", "lock", "time"]),
     // Schedule and timetable: values of schedules, as the page shows them.
-    ("admin", &["access", "coordinator", "telemetry", "lock", "schedule", "time", "timetable"]),
+    (
+        "admin",
+        &["access", "coordinator", "lobby", "telemetry", "lock", "schedule", "time", "timetable"],
+    ),
     ("testing", &["store", "lock", "time"]),
 ];
 

@@ -2,6 +2,7 @@
 
 use super::{CUT_OFF, DONE, Families, Labels};
 use crate::coordinator::{AcquireResult, HoldEnd, LossReason, NotConfirmed, RenewalFailure};
+use crate::lobby::{Closed, Limit, Listening, Stage};
 use crate::store::{Operation, StoreError};
 use crate::time::SignSource;
 
@@ -32,19 +33,18 @@ impl Families {
         for source in [SignSource::WallClock, SignSource::StoreDate] {
             drop(self.clocks_not_heard.get_or_create(&[("clock", source.as_str())]));
         }
-        for listener in ["tcp", "unix", "probes"] {
-            let listener = ("listener", listener);
-            for stage in ["silent", "greeting", "idle", "serving"] {
-                drop(self.connections.get_or_create(&[listener, ("stage", stage)]));
+        for listening in Listening::ALL {
+            let listener = ("listener", listening.as_str());
+            for stage in Stage::ALL {
+                drop(self.connections.get_or_create(&[listener, ("stage", stage.as_str())]));
             }
-            for reason in
-                ["no_place", "overdue", "not_http2", "full", "user_not_allowed", "no_descriptors"]
-            {
-                drop(self.connections_closed.get_or_create(&[listener, ("reason", reason)]));
+            for reason in Closed::ALL {
+                let reason = ("reason", reason.as_str());
+                drop(self.connections_closed.get_or_create(&[listener, reason]));
             }
         }
-        for limit in ["connections", "holds", "memory", "resumes", "waiters", "watchers"] {
-            drop(self.calls_refused.get_or_create(&[("limit", limit)]));
+        for limit in Limit::ALL {
+            drop(self.calls_refused.get_or_create(&[("limit", limit.as_str())]));
         }
         self.schedules.make_known_series();
         self.sharing.make_known_series();

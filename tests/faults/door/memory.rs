@@ -16,11 +16,14 @@ use leasehold_client::proto::{
     HoldLeaseRequest, HoldLeaseResponse, LeaseSpec, LockKey, WatchLocksRequest, WatchLocksResponse,
     hold_lease_request, watch_locks_request, watch_locks_response,
 };
-use tokio::net::UnixStream;
+use rustls::pki_types::ServerName;
+use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 use tonic::{Code, Status, Streaming};
 
-use super::{MIB, Sidecar, Way, ask, ask_anew, hold, hold_over, key, probe_anew};
+use super::{
+    Certificates, Line, MIB, Sidecar, Way, ask, ask_anew, hold, hold_over, key, probe_anew,
+};
 use crate::process::{number, program};
 
 const BRIEF: &str = "/leasehold.v1.LeaseService/ResolvePath";
@@ -43,14 +46,14 @@ impl Body for Half {
 
 /// So many halves of messages over each of so many connections, for as long as the answer is kept.
 async fn halves(
-    socket: &Path,
+    way: &Way,
     (connections, streams): (usize, usize),
     (call, half): (&'static str, Option<Bytes>),
     refused: &Arc<AtomicU64>,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for _ in 0..connections {
-        let stream = UnixStream::connect(socket).await.unwrap();
+        let stream = way.connect().await.unwrap();
         let (mut sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
                 .await
@@ -165,6 +168,11 @@ async fn says(sidecar: &Sidecar, limit: &str, refused: usize) {
 /// A sidecar that may use so much, in bytes, and has answered: what the first calls build is no part of what each further one
 /// costs.
 async fn of_little_memory() -> (Sidecar, u64, Way) {
+    of_little_memory_by(|_| None).await
+}
+
+/// The same, whose clients by TCP are known by these certificates.
+async fn of_little_memory_by(tls: impl Fn(&Path) -> Option<Certificates>) -> (Sidecar, u64, Way) {
     let mib = number("LEASEHOLD_TEST_DOOR_MEMORY", 192);
     let folder = tempfile::tempdir().unwrap();
     // The store of a default install, outside of the process's memory.
@@ -175,7 +183,8 @@ async fn of_little_memory() -> (Sidecar, u64, Way) {
         "store.embedded.max_locks=40000",
         &format!("limits.memory={mib}MiB"),
     ];
-    let sidecar = Sidecar::start_in(folder, Command::new(program()), &settings, None).await;
+    let tls = tls(folder.path());
+    let sidecar = Sidecar::start_in(folder, Command::new(program()), &settings, tls).await;
     let way = sidecar.unix();
     for _ in 0..3 {
         ask_anew(&way).await.unwrap();
@@ -227,7 +236,7 @@ async fn s38_halves_of_messages_do_not_fill_more_memory_than_the_limit() {
     let (held, _stream) = hold(&way, long(0)).await;
     let before = sidecar.memory("VmRSS");
     let refused = Arc::default();
-    let tasks = halves(&sidecar.socket("s"), (64, 250), (BRIEF, Some(half())), &refused).await;
+    let tasks = halves(&way, (64, 250), (BRIEF, Some(half())), &refused).await;
     others_are_answered(&sidecar).await;
     held.release().await;
     assert!(refused.load(Ordering::Relaxed) > 1_000, "{refused:?} were refused");
@@ -238,18 +247,87 @@ async fn s38_halves_of_messages_do_not_fill_more_memory_than_the_limit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s38_calls_that_say_nothing_do_not_fill_more_memory_than_the_limit() {
+    let callers = usize::try_from(number("LEASEHOLD_TEST_DOOR_CALLERS", 200)).unwrap();
     for call in [LASTING, BRIEF] {
         let (sidecar, limit, way) = of_little_memory().await;
         let (held, _stream) = hold(&way, long(0)).await;
         let before = sidecar.memory("VmRSS");
         let refused = Arc::default();
-        let tasks = halves(&sidecar.socket("s"), (200, 250), (call, None), &refused).await;
+        let tasks = halves(&way, (callers, 250), (call, None), &refused).await;
         others_are_answered(&sidecar).await;
         held.release().await;
         let refused = refused.load(Ordering::Relaxed);
-        within(&sidecar, call, 200 * 250, before, limit);
+        within(&sidecar, call, callers * 250, before, limit);
         says(&sidecar, "memory", usize::try_from(refused).unwrap().min(1_000)).await;
         drop(tasks);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s38_a_caller_with_a_certificate_fills_no_more_memory_than_one_without() {
+    let (sidecar, limit, _) = of_little_memory_by(|folder| Some(Certificates::new(folder))).await;
+    let way = sidecar.tcp(1);
+    let (held, _stream) = hold(&way, long(0)).await;
+    let before = sidecar.memory("VmRSS");
+    let refused = Arc::default();
+    let messages = halves(&way, (32, 250), (BRIEF, Some(half())), &refused).await;
+    let calls = halves(&way, (100, 250), (LASTING, None), &refused).await;
+    others_are_answered(&sidecar).await;
+    held.release().await;
+    within(&sidecar, "calls with a certificate", 132 * 250, before, limit);
+    let refused = refused.load(Ordering::Relaxed);
+    says(&sidecar, "memory", usize::try_from(refused).unwrap().min(1_000)).await;
+    drop((messages, calls));
+}
+
+/// The first message of a handshake, and as much of it as may be without its end.
+fn endless_hello() -> Vec<u8> {
+    const PLAIN: usize = 16 * 1024;
+    let mut message = vec![0; 65_000];
+    message[..4].copy_from_slice(&[1, 0, 0xff, 0xfe]);
+    let record = |part: &[u8]| {
+        let length = u16::try_from(part.len()).unwrap().to_be_bytes();
+        [&[22, 3, 3][..], &length, part].concat()
+    };
+    message.chunks(PLAIN).flat_map(record).collect()
+}
+
+/// What a client says first, after which it says nothing.
+fn hello(tls: &Certificates) -> Vec<u8> {
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    let mut client = rustls::ClientConnection::new(Arc::clone(&tls.unknown), name).unwrap();
+    let mut bytes = Vec::new();
+    client.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s38_handshakes_that_stop_halfway_do_not_fill_more_memory_than_the_limit() {
+    for what in ["one byte", "a hello", "a hello without an end"] {
+        let (sidecar, limit, way) =
+            of_little_memory_by(|folder| Some(Certificates::new(folder))).await;
+        let said = match what {
+            "one byte" => vec![22],
+            "a hello" => hello(sidecar.tls.as_ref().unwrap()),
+            _ => endless_hello(),
+        };
+        let before = sidecar.memory("VmRSS");
+        let (mut most, mut open): (_, Vec<Box<dyn Line>>) = (0, Vec::new());
+        for number in 0..1_500 {
+            let mut line = sidecar.bare(2, false).connect().await.unwrap();
+            // Whoever is cut meanwhile has had its place taken.
+            let _ = line.write_all(&said).await;
+            open.push(line);
+            if number % 100 == 99 {
+                ask_anew(&way).await.unwrap();
+                most = most.max(sidecar.memory("VmRSS"));
+            }
+        }
+        ask_anew(&sidecar.tcp(1)).await.unwrap();
+        probe_anew(&sidecar.probes()).await.unwrap();
+        let greeting = sidecar.metric("leasehold_connections{listener=\"tcp\",stage=\"greeting\"}");
+        println!("{what}: at most {} MiB, {} in a handshake", most / MIB, greeting.await);
+        within(&sidecar, what, open.len(), before, limit);
     }
 }
 

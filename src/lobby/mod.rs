@@ -1,21 +1,74 @@
-//! The places of a listener as its connections share them: each learns here that it has to go (S38).
+//! The places of a listener's connections, in which each waits and learns that it has to go, and the limits by which calls are
+//! refused.
+//!
+//! Rules: S38. May import: coordinator (how often a line is logged), time. To add a reason for which connections are closed, or
+//! a limit: a variant, whose name is a label of metrics and in docs/operations.md.
+
+mod limit;
+mod places;
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 
-use super::places::{Neighbour, NoPlace, Number, Places, Sizes, Stage};
 use crate::coordinator::Seldom;
 use crate::time::{BootClock, Clock as _};
 
+pub(crate) use limit::Limit;
+use places::{Neighbour, Number, Places};
+pub(crate) use places::{NoPlace, Sizes, Stage};
+
+/// File descriptors for everything that is no connection of a client: the store, logs.
+const OTHER_DESCRIPTORS: usize = 256;
+/// After an accept failed for lack of a resource, such as file descriptors, the next is tried this much later.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// What is listened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listening {
+    Tcp,
+    Unix,
+    Probes,
+    Admin,
+}
+
+impl Listening {
+    pub(crate) const ALL: [Self; 4] = [Self::Tcp, Self::Unix, Self::Probes, Self::Admin];
+
+    /// A stable name, for metrics and logs.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Unix => "unix",
+            Self::Probes => "probes",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// File descriptors for the connections of all clients, of those that the process may have: an eighth for admin HTTP, and the
+/// rest for callers.
+pub(crate) struct Descriptors {
+    pub(crate) admin: usize,
+    pub(crate) callers: usize,
+}
+
+impl Descriptors {
+    pub(crate) fn of(process: usize) -> Self {
+        let left = process - OTHER_DESCRIPTORS.min(process / 2);
+        Self { admin: left / 8, callers: left - left / 8 }
+    }
+}
+
 /// The places of one listener.
-pub(super) struct Lobby {
-    /// Which listener, for metrics and logs.
-    name: &'static str,
+pub(crate) struct Lobby {
+    listening: Listening,
     places: Mutex<Places<Arc<Seat>>>,
     closed: [AtomicU64; Closed::ALL.len()],
     lines: [Seldom; Closed::ALL.len()],
@@ -24,11 +77,13 @@ pub(super) struct Lobby {
 
 /// Why the sidecar closed a connection, or did not let it in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Closed {
+pub(crate) enum Closed {
     /// Another one took its place.
     NoPlace,
     /// It owed the next bytes of its handshake or preface for too long.
     Overdue,
+    /// Its handshake has no end.
+    TooLong,
     /// It speaks something else.
     NotHttp2,
     /// As many make calls as may: not the connection is refused, but its call.
@@ -40,19 +95,22 @@ pub(super) enum Closed {
 }
 
 impl Closed {
-    const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::NoPlace,
         Self::Overdue,
+        Self::TooLong,
         Self::NotHttp2,
         Self::Full,
         Self::UserNotAllowed,
         Self::NoDescriptors,
     ];
 
-    const fn as_str(self) -> &'static str {
+    /// A stable name, for metrics.
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::NoPlace => "no_place",
             Self::Overdue => "overdue",
+            Self::TooLong => "too_long",
             Self::NotHttp2 => "not_http2",
             Self::Full => "full",
             Self::UserNotAllowed => "user_not_allowed",
@@ -75,21 +133,58 @@ impl Closed {
             Self::NoDescriptors => {
                 Some("connections cannot be accepted: no file descriptor is left")
             }
-            Self::Overdue | Self::NotHttp2 => None,
+            Self::Overdue | Self::TooLong | Self::NotHttp2 => None,
         }
+    }
+}
+
+/// What the connections of listeners are doing: a look at it costs little.
+#[derive(Clone, Debug)]
+pub struct Connections(Vec<Arc<Lobby>>);
+
+impl Connections {
+    pub(crate) fn of<'a>(lobbies: impl Iterator<Item = &'a Arc<Lobby>>) -> Self {
+        Self(lobbies.map(Arc::clone).collect())
+    }
+
+    /// These, and those of other listeners.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
+    /// How many there are now, by listener and by stage.
+    #[must_use]
+    pub fn open(&self) -> Vec<([&'static str; 2], usize)> {
+        let of = |lobby: &Arc<Lobby>| {
+            let name = lobby.listening.as_str();
+            lobby.counts().map(move |(stage, count)| ([name, stage], count))
+        };
+        self.0.iter().flat_map(of).collect()
+    }
+
+    /// How many the sidecar has closed or refused, by listener and by reason.
+    #[must_use]
+    pub fn closed(&self) -> Vec<([&'static str; 2], u64)> {
+        let of = |lobby: &Arc<Lobby>| {
+            let name = lobby.listening.as_str();
+            lobby.closed().map(move |(reason, count)| ([name, reason], count))
+        };
+        self.0.iter().flat_map(of).collect()
     }
 }
 
 impl fmt::Debug for Lobby {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Lobby").field("name", &self.name).finish_non_exhaustive()
+        formatter.debug_struct("Lobby").field("listening", &self.listening).finish_non_exhaustive()
     }
 }
 
 impl Lobby {
-    pub(super) fn new(name: &'static str, sizes: Sizes) -> Arc<Self> {
+    pub(crate) fn new(listening: Listening, sizes: Sizes) -> Arc<Self> {
         Arc::new(Self {
-            name,
+            listening,
             places: Mutex::new(Places::new(sizes)),
             closed: Default::default(),
             lines: Default::default(),
@@ -97,12 +192,8 @@ impl Lobby {
         })
     }
 
-    pub(super) const fn name(&self) -> &'static str {
-        self.name
-    }
-
     /// Lets a connection in that has said nothing yet.
-    pub(super) fn arrive(self: &Arc<Self>, who: Who) -> Place {
+    pub(crate) fn arrive(self: &Arc<Self>, who: Who) -> Place {
         let mut seat = None;
         let out = self.places().arrive(who.neighbour, |number| {
             let (left, greeting) = (Leaving::default(), AtomicBool::new(false));
@@ -114,20 +205,31 @@ impl Lobby {
         Place(seat.expect("a seat was made"))
     }
 
-    /// Gives a file descriptor back, if one can be spared.
-    pub(super) fn spare(&self) {
-        let out = self.places().spare();
-        self.put_out(out);
+    /// An accept has failed; for how long to wait before the next. A client that went away before it was accepted is its own
+    /// matter. Anything else lasts, and for lack of file descriptors one is given back, if it can be spared.
+    pub(crate) fn accept_failed(&self, error: &io::Error) -> Option<Duration> {
+        use rustix::io::Errno;
+        let errno = Errno::from_io_error(error);
+        if matches!(errno, Some(Errno::CONNABORTED | Errno::CONNRESET | Errno::INVAL)) {
+            return None;
+        }
+        if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
+            self.note(Closed::NoDescriptors, None);
+            let out = self.places().spare();
+            self.put_out(out);
+        }
+        tracing::debug!(%error, "a connection could not be accepted");
+        Some(ACCEPT_AGAIN)
     }
 
     /// How many connections are at each stage.
-    pub(super) fn counts(&self) -> [(&'static str, usize); 4] {
+    pub(crate) fn counts(&self) -> [(&'static str, usize); 4] {
         let places = self.places();
         Stage::ALL.map(|stage| (stage.as_str(), places.count(stage)))
     }
 
     /// How many connections were closed, by reason.
-    pub(super) fn closed(&self) -> [(&'static str, u64); Closed::ALL.len()] {
+    pub(crate) fn closed(&self) -> [(&'static str, u64); Closed::ALL.len()] {
         let mut counts = self.closed.iter();
         Closed::ALL.map(|why| {
             (why.as_str(), counts.next().map_or(0, |count| count.load(Ordering::Relaxed)))
@@ -135,7 +237,7 @@ impl Lobby {
     }
 
     /// Counts a connection that is closed, and says so at times: nobody fills the log.
-    pub(super) fn note(&self, why: Closed, who: Option<Who>) {
+    pub(crate) fn note(&self, why: Closed, who: Option<Who>) {
         let at = Closed::ALL.iter().position(|one| *one == why).unwrap_or_default();
         if let Some(count) = self.closed.get(at) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -144,7 +246,7 @@ impl Lobby {
         let Some(more) = seldom.line(self.clock.now()) else { return };
         let client = who.and_then(|who| who.address).map(tracing::field::display);
         let user = who.and_then(|who| who.user());
-        tracing::warn!(listener = self.name, client, user, more, "{line}");
+        tracing::warn!(listener = self.listening.as_str(), client, user, more, "{line}");
     }
 
     fn put_out(&self, seat: Option<Arc<Seat>>) {
@@ -162,17 +264,17 @@ impl Lobby {
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Who {
+pub(crate) struct Who {
     neighbour: Neighbour,
     address: Option<SocketAddr>,
 }
 
 impl Who {
-    pub(super) const fn at(address: SocketAddr) -> Self {
+    pub(crate) const fn at(address: SocketAddr) -> Self {
         Self { neighbour: Neighbour::at(address.ip()), address: Some(address) }
     }
 
-    pub(super) fn of_user(user: Option<u32>) -> Self {
+    pub(crate) fn of_user(user: Option<u32>) -> Self {
         Self { neighbour: user.map_or(Neighbour::Unknown, Neighbour::User), address: None }
     }
 
@@ -186,7 +288,7 @@ impl Who {
 
 /// A connection's place, as all that belongs to the connection sees it.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(crate) struct Seat {
     lobby: Arc<Lobby>,
     number: Number,
     who: Who,
@@ -203,7 +305,7 @@ struct Leaving {
 
 impl Seat {
     /// The connection has come further.
-    pub(super) fn advance(&self, to: Stage) -> Result<(), NoPlace> {
+    pub(crate) fn advance(&self, to: Stage) -> Result<(), NoPlace> {
         let out = self.lobby.places().advance(self.number, to)?;
         self.lobby.put_out(out);
         self.greeting.store(to == Stage::Greeting, Ordering::Relaxed);
@@ -211,25 +313,25 @@ impl Seat {
     }
 
     /// Whether its handshake or its preface after that is under way.
-    pub(super) fn is_greeting(&self) -> bool {
+    pub(crate) fn is_greeting(&self) -> bool {
         self.greeting.load(Ordering::Relaxed)
     }
 
     /// Ready when the connection has to go. One task waits for it at a time.
-    pub(super) fn poll_over(&self, context: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_over(&self, context: &Context<'_>) -> Poll<()> {
         self.left.waker.register(context.waker());
         if self.left.over.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Counts it among those that the sidecar closes.
-    pub(super) fn note(&self, why: Closed) {
+    pub(crate) fn note(&self, why: Closed) {
         self.lobby.note(why, Some(self.who));
     }
 }
 
 /// A connection's place, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place(pub(super) Arc<Seat>);
+pub(crate) struct Place(pub(crate) Arc<Seat>);
 
 impl Drop for Place {
     fn drop(&mut self) {
@@ -246,7 +348,7 @@ mod tests {
     #[test]
     fn s38_a_connection_that_has_to_go_is_told_and_counted_and_gives_its_place_back() {
         let sizes = Sizes { silent: 1, greeting: 1, idle: 1, serving: 1 };
-        let lobby = Lobby::new("tcp", sizes);
+        let lobby = Lobby::new(Listening::Tcp, sizes);
         let who = Who::of_user(Some(7));
         let context = Context::from_waker(Waker::noop());
         let first = lobby.arrive(who);
@@ -258,6 +360,6 @@ mod tests {
         assert_eq!(lobby.counts().map(|(_, count)| count), [0, 0, 1, 0]);
         drop((first, second));
         assert_eq!(lobby.counts().map(|(_, count)| count), [0; 4]);
-        assert_eq!(lobby.closed().map(|(_, count)| count), [1, 0, 0, 0, 0, 0]);
+        assert_eq!(lobby.closed().map(|(_, count)| count), [1, 0, 0, 0, 0, 0, 0]);
     }
 }

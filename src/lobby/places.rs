@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// How far a connection has come. It only goes forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// It has not said what every caller says first. Nothing is built for it.
     Silent,
     /// Its TLS handshake is under way, or its preface after that.
@@ -18,10 +18,10 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    pub(super) const ALL: [Self; 4] = [Self::Silent, Self::Greeting, Self::Idle, Self::Serving];
+    pub(crate) const ALL: [Self; 4] = [Self::Silent, Self::Greeting, Self::Idle, Self::Serving];
 
     /// A stable name, for metrics.
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Silent => "silent",
             Self::Greeting => "greeting",
@@ -33,7 +33,7 @@ impl Stage {
 
 /// Whom a connection is counted with: they share a fate when there are too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Neighbour {
+pub(crate) enum Neighbour {
     /// An address.
     V4(Ipv4Addr),
     /// The first half of an address: whoever has one address of IPv6 has at least 2^64 of them.
@@ -45,7 +45,7 @@ pub(super) enum Neighbour {
 }
 
 impl Neighbour {
-    pub(super) const fn at(address: IpAddr) -> Self {
+    pub(crate) const fn at(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address),
             IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
@@ -55,17 +55,17 @@ impl Neighbour {
 
 /// How many connections may be at each stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sizes {
-    pub(super) silent: usize,
-    pub(super) greeting: usize,
+pub(crate) struct Sizes {
+    pub(crate) silent: usize,
+    pub(crate) greeting: usize,
     /// The least: those that make no call have the places, too, that those that make calls leave free.
-    pub(super) idle: usize,
-    pub(super) serving: usize,
+    pub(crate) idle: usize,
+    pub(crate) serving: usize,
 }
 
 impl Sizes {
     /// The same in proportion, with at most `most` of all together; a few of each there always are.
-    pub(super) fn fit(self, most: usize) -> Self {
+    pub(crate) fn fit(self, most: usize) -> Self {
         const LEAST: usize = 4;
         let sum = self.sum();
         if sum <= most {
@@ -81,21 +81,21 @@ impl Sizes {
     }
 
     /// All of them.
-    pub(super) const fn sum(self) -> usize {
+    pub(crate) const fn sum(self) -> usize {
         self.silent + self.greeting + self.idle + self.serving
     }
 }
 
 /// A connection's number. They are given in the order of arrival.
-pub(super) type Number = u64;
+pub(crate) type Number = u64;
 
 /// There is no place for the connection: all of those that make calls are taken, or it had to go already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NoPlace;
+pub(crate) struct NoPlace;
 
 /// The places, and in each what reaches its connection.
 #[derive(Debug)]
-pub(super) struct Places<H> {
+pub(crate) struct Places<H> {
     sizes: Sizes,
     rooms: [Room<H>; 4],
     next: Number,
@@ -110,13 +110,13 @@ struct Room<H> {
 }
 
 impl<H> Places<H> {
-    pub(super) fn new(sizes: Sizes) -> Self {
+    pub(crate) fn new(sizes: Sizes) -> Self {
         Self { sizes, rooms: Stage::ALL.map(|_| Room::new()), next: 0 }
     }
 
     /// Lets a connection in that has said nothing yet: `handle` makes what reaches it, of its number. The second is
     /// whoever has to go for it.
-    pub(super) fn arrive(
+    pub(crate) fn arrive(
         &mut self,
         neighbour: Neighbour,
         handle: impl FnOnce(Number) -> H,
@@ -128,7 +128,7 @@ impl<H> Places<H> {
     }
 
     /// Moves a connection on, if it has not come further already. Says whoever has to go for it.
-    pub(super) fn advance(&mut self, number: Number, to: Stage) -> Result<Option<H>, NoPlace> {
+    pub(crate) fn advance(&mut self, number: Number, to: Stage) -> Result<Option<H>, NoPlace> {
         let from = self.stage(number).ok_or(NoPlace)?;
         if from >= to {
             return Ok(None);
@@ -144,19 +144,19 @@ impl<H> Places<H> {
     }
 
     /// The connection has ended.
-    pub(super) fn leave(&mut self, number: Number) {
+    pub(crate) fn leave(&mut self, number: Number) {
         for room in &mut self.rooms {
             room.leave(number);
         }
     }
 
     /// Takes one out that has said nothing, if there is one.
-    pub(super) fn spare(&mut self) -> Option<H> {
+    pub(crate) fn spare(&mut self) -> Option<H> {
         self.room(Stage::Silent).put_out()
     }
 
     /// How many connections are at a stage.
-    pub(super) fn count(&self, stage: Stage) -> usize {
+    pub(crate) fn count(&self, stage: Stage) -> usize {
         let [silent, greeting, idle, serving] = &self.rooms;
         let room = match stage {
             Stage::Silent => silent,
