@@ -20,6 +20,7 @@ mod door;
 mod exclusion;
 mod forgeries;
 mod gate;
+mod late;
 mod moving;
 mod namespaces;
 mod outages;

@@ -14,7 +14,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use leasehold::testing::{Azurite, SeededRandom};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
+use crate::process::PATIENCE;
 use crate::statistics::Statistics;
 
 /// What the proxy does to requests.
@@ -48,7 +50,69 @@ const SLOW: Duration = Duration::from_secs(4);
 const SLOWEST: Duration = Duration::from_secs(70);
 const REFUSALS: [u16; 3] = [500, 503, 403];
 
+/// What is asked of the service.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Asked {
+    Break,
+    Renew,
+    /// A record, under a lease.
+    Write,
+}
+
+impl Asked {
+    fn is(self, sent: &Sent) -> bool {
+        let action = sent.headers.get("x-ms-lease-action").and_then(|action| action.to_str().ok());
+        match self {
+            Self::Break => action == Some("break"),
+            Self::Renew => action == Some("renew"),
+            Self::Write => {
+                sent.method == hyper::Method::PUT
+                    && sent.url.contains("comp=metadata")
+                    && sent.headers.contains_key("x-ms-lease-id")
+            }
+        }
+    }
+}
+
+/// What is done to the next request of a kind.
+#[derive(Clone, Debug)]
+enum Trap {
+    Keep(Arc<Gate>),
+    KeepAnswer(Arc<Gate>),
+    Refuse(u16),
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    reached: Notify,
+    open: Notify,
+}
+
+impl Gate {
+    async fn pass(&self) {
+        self.reached.notify_one();
+        self.open.notified().await;
+    }
+}
+
+/// A request that is under way, or its answer, for as long as a test wants.
+pub(crate) struct Kept(Arc<Gate>);
+
+impl Kept {
+    /// Waits until it is under way.
+    pub(crate) async fn is_under_way(&self) {
+        let reached = tokio::time::timeout(PATIENCE, self.0.reached.notified()).await;
+        reached.expect("it is asked for");
+    }
+
+    /// Lets it arrive.
+    pub(crate) fn let_go(self) {
+        self.0.open.notify_one();
+    }
+}
+
 struct State {
+    traps: Mutex<Vec<(Asked, Trap)>>,
     weather: Mutex<(Weather, SeededRandom)>,
     /// The emulator's URL, without a path.
     target: String,
@@ -98,7 +162,9 @@ impl Proxy {
         let weather = Mutex::new((Weather::Calm, SeededRandom::new(seed)));
         let (http, dates) = (reqwest::Client::new(), Dates::default());
         let (connections, lost) = Default::default();
-        let state = Arc::new(State { weather, target, http, statistics, dates, connections, lost });
+        let traps = Mutex::default();
+        let state =
+            Arc::new(State { traps, weather, target, http, statistics, dates, connections, lost });
         let listening = tokio::spawn(listen(listener, Arc::clone(&state)));
         Self { state, address, listening }
     }
@@ -118,6 +184,29 @@ impl Proxy {
         let connections = self.state.connections.load(Ordering::Relaxed);
         self.state.lost.store(connections, Ordering::Relaxed);
         connections
+    }
+
+    /// Keeps the next request of this kind on its way to the service.
+    pub(crate) fn keep(&self, asked: Asked) -> Kept {
+        let gate = Arc::<Gate>::default();
+        self.trap(asked, Trap::Keep(Arc::clone(&gate)));
+        Kept(gate)
+    }
+
+    /// Keeps the answer to the next request of this kind, which the service has done.
+    pub(crate) fn keep_answer(&self, asked: Asked) -> Kept {
+        let gate = Arc::<Gate>::default();
+        self.trap(asked, Trap::KeepAnswer(Arc::clone(&gate)));
+        Kept(gate)
+    }
+
+    /// Refuses the next request of this kind.
+    pub(crate) fn refuse(&self, asked: Asked, status: u16) {
+        self.trap(asked, Trap::Refuse(status));
+    }
+
+    fn trap(&self, asked: Asked, trap: Trap) {
+        self.state.traps.lock().unwrap_or_else(PoisonError::into_inner).push((asked, trap));
     }
 
     /// Adds these seconds to the dates of the answers, in turn.
@@ -208,6 +297,9 @@ impl State {
         if let Some(action) = sent.headers.get("x-ms-lease-action") {
             self.statistics.count(&format!("lease action: {}", action.to_str().unwrap()));
         }
+        if let Some(answer) = self.trapped(&sent).await {
+            return answer;
+        }
         let (weather, fault, delay) = self.choose();
         match weather {
             Weather::Gone | Weather::Nameless => {
@@ -261,6 +353,31 @@ impl State {
                 Ok(refusal(status))
             }
         }
+    }
+
+    /// The answer to a request that meets a trap, if that has one.
+    async fn trapped(&self, sent: &Sent) -> Option<Answer> {
+        let trap = self.sprung(sent)?;
+        self.statistics.count("request: met a trap");
+        match trap {
+            Trap::Keep(gate) => {
+                gate.pass().await;
+                None
+            }
+            Trap::KeepAnswer(gate) => {
+                let answer = self.pass(sent.clone()).await;
+                gate.pass().await;
+                Some(answer)
+            }
+            Trap::Refuse(status) => Some(Ok(refusal(status))),
+        }
+    }
+
+    /// The trap that this request is the first to meet.
+    fn sprung(&self, sent: &Sent) -> Option<Trap> {
+        let mut traps = self.traps.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = traps.iter().position(|(asked, _)| asked.is(sent))?;
+        Some(traps.remove(at).1)
     }
 
     async fn pass(&self, sent: Sent) -> Answer {
