@@ -148,7 +148,7 @@ mod tests {
             lease_id: crate::lock::LeaseId::from_uuid(uuid::Uuid::nil()),
             generation: None,
         };
-        inbox.send(Command::Release(call, None, None, reply));
+        inbox.send(Command::Release(call, None, reply));
         drop(commands);
         assert!(answer.blocking_recv().is_err());
         inbox.send(command(1));

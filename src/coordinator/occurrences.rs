@@ -223,7 +223,7 @@ impl Coordinator {
         let part = conclusion.clone().map(|conclusion| conclusion as Arc<dyn SavePart>);
         let has_checkpoint = checkpoint.is_some();
         let saving = Saving { value: checkpoint, part };
-        let (released, saved) = self.release_with(lease_id, generation, saving, None).await?;
+        let (released, saved) = self.release_with(lease_id, generation, saving).await?;
         let saved = saved.flatten();
         let result = match &conclusion {
             Some(conclusion) => conclusion.result(saved.as_ref(), &released),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -109,19 +108,18 @@ impl Coordinator {
             self.check_checkpoints("checkpoint")?;
         }
         let saving = Saving { value: checkpoint, part: None };
-        let (released, saved) = self.release_with(lease_id, generation, saving, None).await?;
+        let (released, saved) = self.release_with(lease_id, generation, saving).await?;
         let saved = saved.map(|saved| outcome(saved, &released));
         Ok((released, saved))
     }
 
-    /// As [`Coordinator::release_saving`], with whatever else is to be written; the lease may be kept for who comes next here
-    /// (T19). What became of the save, if there was one: none inside if nobody answered it.
+    /// As [`Coordinator::release_saving`], with whatever else is to be written. What became of the save, if there was one: none
+    /// inside if nobody answered it.
     pub(super) async fn release_with(
         &self,
         lease_id: LeaseId,
         generation: Option<u64>,
         saving: Saving,
-        keep: Option<Duration>,
     ) -> Result<(Released, Option<Option<SaveOutcome>>), CallError> {
         let before = |registry: &Registry| {
             let ended = registry.ended(lease_id, generation);
@@ -138,7 +136,7 @@ impl Coordinator {
             let registry = self.shared.registry();
             if let Some(entry) = registry.hold(lease_id) {
                 let call = HoldCall { lease_id, generation };
-                let command = Command::Release(call, save, keep, reply);
+                let command = Command::Release(call, save, reply);
                 if registry.send(&entry.path, command).is_err() {
                     return Err(registry.unknown_lease());
                 }

@@ -37,8 +37,7 @@ pub(super) enum Command {
     Disconnected(CallerId),
     /// A repeatable call has its answer.
     Confirm(CallerId),
-    /// The lease may be kept for so long for who comes next (T19).
-    Release(HoldCall, Option<SaveCall>, Option<Duration>, oneshot::Sender<Released>),
+    Release(HoldCall, Option<SaveCall>, oneshot::Sender<Released>),
     /// The holder of a hold that was lost here knows that, and says so with the hold's generation (S13).
     LossKnown(CallerId, u64),
     Save(HoldCall, SaveCall, oneshot::Sender<Result<Validity, CallError>>),
@@ -53,8 +52,6 @@ pub(super) enum Command {
     BreakOver(Permit),
     /// The permit was broken through this sidecar, with this note.
     Broken(Permit, BreakNote),
-    /// A lease that is kept is for nobody (T19).
-    KeptForNobody,
     /// Another lock of the share was found free (S34).
     ShareStirred,
     /// The share's balance wants the lock here (S35).
@@ -212,10 +209,10 @@ impl Task {
             Command::Leave(caller) => self.leave(caller),
             Command::Disconnected(caller) => self.disconnected(caller),
             Command::Confirm(caller) => self.aside().grants.confirm(caller),
-            Command::Release(call, save, keep, reply) => self.release(call, save, keep, reply),
+            Command::Release(call, save, reply) => self.release(call, save, reply),
             Command::LossKnown(caller, generation) => {
                 let generation = Some(generation);
-                self.feed(Event::ReleaseAsked { caller, generation, keep: None });
+                self.feed(Event::ReleaseAsked { caller, generation });
             }
             Command::Save(call, save, reply) => {
                 let _ = reply.send(self.save(call, save));
@@ -244,7 +241,6 @@ impl Task {
             }
             Command::BreakOver(permit) => self.feed_at(permit, Event::BreakOver),
             Command::Broken(permit, note) => self.broken(permit, note),
-            Command::KeptForNobody => self.feed(Event::KeptForNobody),
             Command::ShareStirred => self.feed(Event::ShareStirred),
             Command::MoveAsked => self.feed(Event::MoveAsked),
             Command::DrainStarted(ends) => self.feed(Event::DrainStarted { ends }),
@@ -368,7 +364,6 @@ impl Task {
         &mut self,
         call: HoldCall,
         save: Option<SaveCall>,
-        keep: Option<Duration>,
         reply: oneshot::Sender<Released>,
     ) {
         let HoldCall { lease_id, generation } = call;
@@ -389,7 +384,7 @@ impl Task {
             self.save_of(caller, generation, save);
         }
         if !under_way {
-            self.feed(Event::ReleaseAsked { caller, generation, keep });
+            self.feed(Event::ReleaseAsked { caller, generation });
         }
     }
 

@@ -103,9 +103,7 @@ impl Hold {
     fn drain_holder(&mut self, ends: Instant, output: &mut Output) {
         match self.take_state(output.now) {
             // The end of the rest is in the record, so the lease is not needed to keep it (S11).
-            State::Held(held)
-                if matches!(held.phase, Phase::Resting { .. } | Phase::Kept { .. }) =>
-            {
+            State::Held(held) if matches!(held.phase, Phase::Resting { .. }) => {
                 self.give_back(*held, None, output);
             }
             State::Held(held) => {

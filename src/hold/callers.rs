@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::action::{Action, Busy};
 use super::event::{CallerId, StoreFailure, StoreFailureKind, Terms};
-use super::held::Phase;
 use super::output::Output;
 use super::releasing::Step;
 use super::tenure::LONGEST_STAND_BACK;
@@ -103,9 +102,7 @@ impl Hold {
     /// S12: one try is one answer of the store; where others wait or hold here, the answer to a caller of this priority is known.
     fn is_answer_known(&self, priority: Priority, now: Instant) -> bool {
         match &self.state {
-            // A lease that is kept serves who comes (T19).
-            State::Held(held) => !matches!(held.phase, Phase::Kept { .. }),
-            State::Resuming(_) => true,
+            State::Held(_) | State::Resuming(_) => true,
             // A sidecar that stands back knows of nobody who has the lock (S10).
             State::Idle { not_before, .. } => {
                 let open = self.memory.rest.as_ref().filter(|rest| !rest.concerns(priority));

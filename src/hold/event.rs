@@ -58,8 +58,6 @@ pub enum Event {
         caller: CallerId,
         /// The generation that it was answered with, if it said one (S16).
         generation: Option<u64>,
-        /// For how long the lease is to be kept for who comes next here, at most 30 s; else it goes back at once (T19).
-        keep: Option<Duration>,
     },
     /// A holder saves its checkpoint (S23). With a release, it is told just before.
     SaveAsked {
@@ -178,8 +176,6 @@ pub enum Event {
     },
     /// Another clock shows a pause that ours may not have counted: the store decides (S3).
     PauseSuspected,
-    /// A lease that is kept for a next hold is wanted no longer: there will be none here (T19).
-    KeptForNobody,
     /// The sidecar is shutting down (S15).
     DrainStarted {
         /// When the drain period ends.

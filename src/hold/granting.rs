@@ -267,8 +267,7 @@ impl Hold {
             resting_for: rest.map(|_until| min_hold),
             handed_on: ours.handed_on
                 || self.waiters.will_be_handed_on()
-                || self.memory.tenure.is_repeated()
-                || self.kept_since().is_some(),
+                || self.memory.tenure.is_repeated(),
             lease: Some(lease.lease_id.fingerprint()),
             // A new epoch under the same lease leaves the generation as it is (S5, S16).
             generation: if written_here { record.generation.max(1) } else { 1 },

@@ -88,7 +88,7 @@ impl Hold {
                 }
                 Phase::LastSave { .. } => self.state = State::Held(held),
                 // The end of the rest is in the record, so the lease is not needed to keep it (S11).
-                Phase::Resting { .. } | Phase::Kept { .. } => self.give_back(*held, None, output),
+                Phase::Resting { .. } => self.give_back(*held, None, output),
                 Phase::Active | Phase::GracePeriod(_) => self.leave_to_replacement(&held, output),
             },
             other @ (State::Idle { .. }

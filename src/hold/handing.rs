@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::action::{Action, LossReason};
 use super::bounds::Bounds;
@@ -21,7 +20,7 @@ impl Hold {
     pub(super) fn release_asked(
         &mut self,
         caller: CallerId,
-        (generation, keep): (Option<u64>, Option<Duration>),
+        generation: Option<u64>,
         output: &mut Output,
     ) {
         match self.take_state(output.now) {
@@ -31,8 +30,8 @@ impl Hold {
                     Some(Ordering::Greater) => self.moved_on(&held, output),
                     Some(Ordering::Less) => self.run_out(&held, output),
                     None if unsettled => self.run_out(&held, output),
-                    Some(Ordering::Equal) => self.end_hold(held, true, keep, output),
-                    None => self.end_hold(held, false, keep, output),
+                    Some(Ordering::Equal) => self.end_hold(held, true, output),
+                    None => self.end_hold(held, false, output),
                 }
             }
             // The client gave its resume up before it was answered: it believes in nothing, but it may be that a repeat of
@@ -74,7 +73,7 @@ impl Hold {
                 self.run_out(&held, output);
             }
             State::Held(held) if held.caller == caller => {
-                self.end_hold(held, false, None, output);
+                self.end_hold(held, false, output);
             }
             other @ (State::Idle { .. }
             | State::Acquiring(_)
@@ -86,20 +85,12 @@ impl Hold {
 
     /// The holder believes no longer: the next one has the lock, or the store. What `released` it carried the generation;
     /// else the hold may go on elsewhere, from a resume that nobody here knows of, and the store must say (S13, S16).
-    /// To `keep` the lease, it must be as sure as for a hand-off (T19).
-    pub(super) fn end_hold(
-        &mut self,
-        mut held: Box<Held>,
-        released: bool,
-        keep: Option<Duration>,
-        output: &mut Output,
-    ) {
+    pub(super) fn end_hold(&mut self, mut held: Box<Held>, released: bool, output: &mut Output) {
         held.drop_recording();
         match held.phase {
             // S26: the saves first, then the release.
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) if held.is_saving() => {
                 held.phase = Phase::LastSave { released: released && held.phase == Phase::Active };
-                held.saving.get_or_insert_default().keep = keep;
                 self.state = State::Held(held);
             }
             Phase::LastSave { .. } => self.state = State::Held(held),
@@ -107,9 +98,7 @@ impl Hold {
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent)
                 if held.reserves_at_end(output.now) =>
             {
-                let saving = held.saving.get_or_insert_default();
-                saving.reserve_at_end(output.now);
-                saving.keep = None;
+                held.saving.get_or_insert_default().reserve_at_end(output.now);
                 held.phase = Phase::LastSave { released: released && held.phase == Phase::Active };
                 self.state = State::Held(held);
             }
@@ -128,13 +117,10 @@ impl Hold {
                     held.phase = Phase::Resting { until };
                     self.keep_resting(held, until, output);
                 }
-                Some(_) | None => match keep {
-                    Some(keep) => self.keep_lease(held, keep, output),
-                    None => {
-                        let reply = Some(held.caller);
-                        self.hand_on_or_give_back(*held, reply, output);
-                    }
-                },
+                Some(_) | None => {
+                    let reply = Some(held.caller);
+                    self.hand_on_or_give_back(*held, reply, output);
+                }
             },
             // The holder knows; the lease is still ours and goes back. Who was silent may have resumed elsewhere
             // and ended there, so only the store can say whether the lease is still to be handed on.
@@ -151,7 +137,6 @@ impl Hold {
                 self.state = State::Idle { not_before: output.now, retry: None };
             }
             Phase::Resting { until } => self.keep_resting(held, until, output),
-            Phase::Kept { .. } => self.state = State::Held(held),
         }
     }
 
@@ -238,7 +223,7 @@ impl Hold {
             Phase::GracePeriod(
                 GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
             ) => true,
-            Phase::Resting { .. } | Phase::Kept { .. } => false,
+            Phase::Resting { .. } => false,
         };
         if may_believe && output.now < held.believed_until {
             held.phase = Phase::GracePeriod(GracePeriod::LeaseGone);

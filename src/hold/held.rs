@@ -140,7 +140,7 @@ impl Held {
         match self.phase {
             // S22: a broken lease cannot be renewed.
             Phase::Active => self.terms.auto_renew && self.notice.is_none(),
-            Phase::Resting { .. } | Phase::Kept { .. } => true,
+            Phase::Resting { .. } => true,
             Phase::LastSave { .. } | Phase::GracePeriod(_) => false,
         }
     }
@@ -196,17 +196,12 @@ impl Held {
         let end = match self.phase {
             Phase::GracePeriod(period) => self.grace_period_ends(period),
             Phase::LastSave { .. } => self.renewal.valid_until(),
-            Phase::Resting { until } | Phase::Kept { until } => {
-                self.with_renewal(until.min(self.renewal.valid_until()))
-            }
+            Phase::Resting { until } => self.with_renewal(until.min(self.renewal.valid_until())),
             Phase::Active => self.with_renewal(self.valid_until()),
         };
         let look = match self.phase {
             Phase::Active => self.notice.as_ref().map(|notice| notice.poll_timeout()),
-            Phase::LastSave { .. }
-            | Phase::Resting { .. }
-            | Phase::Kept { .. }
-            | Phase::GracePeriod(_) => None,
+            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => None,
         };
         [look, self.saving_timeout()].into_iter().flatten().fold(end, Instant::min)
     }
@@ -237,10 +232,7 @@ impl Held {
             terms: Arc::clone(&self.terms),
             resting_until: match self.phase {
                 Phase::Resting { until } => Some(until),
-                Phase::Active
-                | Phase::LastSave { .. }
-                | Phase::Kept { .. }
-                | Phase::GracePeriod(_) => None,
+                Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(_) => None,
             },
             kept_until: matches!(self.phase, Phase::GracePeriod(_)).then_some(self.believed_until),
             active: self.phase == Phase::Active,
@@ -271,8 +263,7 @@ impl Held {
             | Phase::LastSave { .. }
             | Phase::Resting { .. }
             | Phase::GracePeriod(GracePeriod::Silent) => true,
-            Phase::Kept { .. }
-            | Phase::GracePeriod(
+            Phase::GracePeriod(
                 GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
             ) => false,
         }
@@ -331,13 +322,6 @@ impl Hold {
             Phase::Resting { .. } if now >= held.renewal.valid_until() => {
                 return self.give_back(*held, None, output);
             }
-            Phase::Kept { until } if now >= until.min(held.renewal.valid_until()) => {
-                return self.give_back(*held, None, output);
-            }
-            Phase::Kept { .. } => match self.serve_kept(held, output) {
-                Some(waiting) => held = waiting,
-                None => return,
-            },
             Phase::Resting { until } if now >= until => {
                 return self.hand_on_or_give_back(*held, None, output);
             }

@@ -1,6 +1,6 @@
 //! How a hold lives: the state machine of one lock path. It decides; it does nothing by itself.
 //!
-//! Rules: S1, S2, S4 to S17, S22 to S27, S33 to S36, and of schedules T6 to T8, T12, T19. May import: lock, time's values. No IO, no async,
+//! Rules: S1, S2, S4 to S17, S22 to S27, S33 to S36, and of schedules T6 to T8, T12. May import: lock, time's values. No IO, no async,
 //! no clock, no randomness of its own: what happens comes in as an [`Event`] with the time at which it is looked at, and what is to be done goes out as
 //! [`Action`]s. To add behaviour: a rule first, then an event or an action, then the file whose business it is, and
 //! a test that fails without it.
@@ -36,7 +36,6 @@ mod handing;
 mod held;
 mod invariants;
 mod jitter;
-mod keeping;
 mod known;
 mod late;
 mod memory;
@@ -117,7 +116,7 @@ use crate::time::Instant;
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`, `proving`. While it is held: `held`, `renewing`,
-/// `asked`, `saving`, `notice`, `breaking`, `claiming`, `resuming`. Among others: `overruling`, `sharing`. Its end: `handing`, `keeping`, `releasing`, `late`. What callers write beside their
+/// `asked`, `saving`, `notice`, `breaking`, `claiming`, `resuming`. Among others: `overruling`, `sharing`. Its end: `handing`, `releasing`, `late`. What callers write beside their
 /// tokens: `part`. The sidecar's end: `hand_over`. What is always true: `invariants`.
 #[derive(Clone, Debug)]
 pub struct Hold {
@@ -147,8 +146,6 @@ pub struct Hold {
 struct Seldom {
     /// When a pause was suspected last: what was asked for before says nothing of it (S3).
     suspected_at: Option<Instant>,
-    /// Since when a lease is kept here between holds, and used again, without having been free (T19).
-    kept_since: Option<Instant>,
     /// What is done so that the lock becomes free for who waits here (S33, S35).
     overruling: Option<Box<Overruling>>,
     /// What is known of the lock's share (S34).
@@ -314,8 +311,8 @@ impl Hold {
             Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
             Event::CallerLeft { caller } => self.caller_left(caller, output),
             Event::HolderDisconnected { caller } => self.caller_disconnected(caller, output),
-            Event::ReleaseAsked { caller, generation, keep } => {
-                self.release_asked(caller, (generation, keep), output);
+            Event::ReleaseAsked { caller, generation } => {
+                self.release_asked(caller, generation, output);
             }
             Event::SaveAsked { caller, generation, save } => {
                 if self.has_moved(caller, generation, output) {
@@ -371,7 +368,6 @@ impl Hold {
             Event::LockFreed { token } => self.freed(token, output.now),
             Event::PauseSuspected => self.suspect_pause(output.now),
             Event::DrainStarted { ends } => self.start_draining(ends, output),
-            Event::KeptForNobody => self.let_kept_go(output),
             Event::DrainEnded => self.shut_down_holder(output),
             Event::HandOverStarted { ends } => self.start_hand_over(ends, output),
             Event::TimePassed => {}

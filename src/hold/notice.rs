@@ -80,7 +80,7 @@ impl Held {
             Phase::LastSave { .. } => Duration::ZERO,
             // It goes back then.
             Phase::GracePeriod(GracePeriod::Told) => self.believed_until.saturating_since(now),
-            Phase::Active | Phase::Resting { .. } | Phase::Kept { .. } | Phase::GracePeriod(_) => {
+            Phase::Active | Phase::Resting { .. } | Phase::GracePeriod(_) => {
                 self.renewal.valid_until().saturating_since(now) + margin(lease_duration)
             }
         };
@@ -119,10 +119,7 @@ impl Hold {
         // Who has ended its hold is told nothing of it: its last save and its release are for the store to take.
         let held = match held.phase {
             Phase::Active => self.watch_break(held, output),
-            Phase::LastSave { .. }
-            | Phase::Resting { .. }
-            | Phase::Kept { .. }
-            | Phase::GracePeriod(_) => Some(held),
+            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => Some(held),
         };
         if let Some(held) = held {
             self.state = State::Held(held);

@@ -12,8 +12,6 @@ pub(super) enum Phase {
     LastSave { released: bool },
     /// It gave the lock back before `min_hold` was over (S11).
     Resting { until: Instant },
-    /// It has ended its hold, and the lease is kept for who comes next here; nobody has the lock (T19).
-    Kept { until: Instant },
     /// It may still believe in its hold; nobody gets the lock before that is over (S13, S14).
     GracePeriod(GracePeriod),
 }
@@ -22,7 +20,7 @@ impl Phase {
     /// Whether a call with the generation has released the hold, and something of it remains to be done.
     pub(super) const fn is_released(self) -> bool {
         match self {
-            Self::LastSave { released: true } | Self::Resting { .. } | Self::Kept { .. } => true,
+            Self::LastSave { released: true } | Self::Resting { .. } => true,
             Self::Active | Self::LastSave { released: false } | Self::GracePeriod(_) => false,
         }
     }
@@ -31,7 +29,7 @@ impl Phase {
     pub(super) const fn is_open(self) -> bool {
         match self {
             Self::Active | Self::LastSave { .. } => true,
-            Self::Resting { .. } | Self::Kept { .. } | Self::GracePeriod(_) => false,
+            Self::Resting { .. } | Self::GracePeriod(_) => false,
         }
     }
 }

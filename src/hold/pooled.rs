@@ -1,7 +1,6 @@
 //! What a pool needs to know of the machines of its permits (S28 to S32); the pool itself is a room of its own.
 
 use super::event::{CallerId, Terms};
-use super::held::Phase;
 use super::waiters::Waiter;
 use super::{Hold, State};
 use crate::lock::{LeaseId, Permits};
@@ -61,10 +60,6 @@ impl Hold {
                 Readiness::Idle { from: stands_back.then_some(*not_before) }
             }
             State::Acquiring(_) => Readiness::Acquiring,
-            // Its lease is kept: who comes is served under it (T19).
-            State::Held(held) if matches!(held.phase, Phase::Kept { .. }) => {
-                Readiness::Idle { from: None }
-            }
             State::Held(_) | State::Resuming(_) => Readiness::InUse,
             State::Releasing(_) => Readiness::Releasing,
         }

@@ -136,10 +136,7 @@ impl Hold {
         }
         match held.phase {
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {}
-            Phase::LastSave { .. }
-            | Phase::Resting { .. }
-            | Phase::Kept { .. }
-            | Phase::GracePeriod(_) => {
+            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => {
                 return Some(resume);
             }
         }

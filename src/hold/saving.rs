@@ -33,8 +33,6 @@ pub(super) struct Saving {
     begun_at: Option<Instant>,
     /// The newest request when a save was last found to be stored: reads up to it may be from before.
     newest: Option<Request>,
-    /// For how long the lease is to be kept once they are settled, if the release has said so (T19).
-    pub(super) keep: Option<Duration>,
     /// The reservation that ends soon after the release was begun to be written (S33).
     reserved_at_end: bool,
 }
@@ -171,7 +169,7 @@ impl Held {
             Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(GracePeriod::Silent) => {
                 true
             }
-            Phase::Resting { .. } | Phase::Kept { .. } | Phase::GracePeriod(_) => false,
+            Phase::Resting { .. } | Phase::GracePeriod(_) => false,
         };
         self.caller == caller && open
     }
@@ -190,10 +188,7 @@ impl Held {
     pub(super) const fn records_at(&self) -> Option<Instant> {
         match self.phase {
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => self.record_at,
-            Phase::LastSave { .. }
-            | Phase::Resting { .. }
-            | Phase::Kept { .. }
-            | Phase::GracePeriod(_) => None,
+            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => None,
         }
     }
 
@@ -390,13 +385,11 @@ impl Hold {
         match held.phase {
             Phase::LastSave { released } if !held.is_saving() => {
                 held.phase = Phase::Active;
-                let keep = held.saving.as_ref().and_then(|saving| saving.keep);
-                self.end_hold(held, released, keep, output);
+                self.end_hold(held, released, output);
             }
             Phase::Active
             | Phase::LastSave { .. }
             | Phase::Resting { .. }
-            | Phase::Kept { .. }
             | Phase::GracePeriod(_) => self.state = State::Held(held),
         }
     }

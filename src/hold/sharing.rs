@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::acquisition::{Attempt, Retry};
-use super::held::Phase;
 use super::output::Output;
 use super::{Hold, Known, State};
 use crate::lock::{Priority, Record, ShareName};
@@ -100,12 +99,12 @@ impl Hold {
     #[must_use]
     pub fn share_use(&self) -> ShareUse {
         match &self.state {
-            State::Held(held) if !matches!(held.phase, Phase::Kept { .. }) => ShareUse::Held,
+            State::Held(_) => ShareUse::Held,
             State::Acquiring(attempt) if !matches!(**attempt, Attempt::ReadHolder { .. }) => {
                 ShareUse::Acquiring
             }
             State::Resuming(_) => ShareUse::Acquiring,
-            State::Idle { .. } | State::Acquiring(_) | State::Held(_) | State::Releasing(_) => {
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) => {
                 if self.free_since().is_some() {
                     return ShareUse::Free;
                 }
@@ -134,6 +133,17 @@ impl Hold {
         if let Some(seldom) = &mut self.seldom {
             (seldom.sharing.free_since, seldom.sharing.left) = (None, None);
         }
+    }
+
+    /// The lease goes back, or is a new one: what was known of the share is of before.
+    pub(super) fn note_free(&mut self) {
+        self.seldom.take_if(|seldom| {
+            seldom.sharing = Sharing::default();
+            seldom.suspected_at.is_none()
+                && seldom.overruling.is_none()
+                && seldom.claims.is_none()
+                && seldom.breaks.is_none()
+        });
     }
 
     /// Whether a free lock is left to others first: not for who tries once, nor where the lock is handed on (S10), nor where it was

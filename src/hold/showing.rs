@@ -36,7 +36,6 @@ impl Hold {
                 Phase::Active => "held",
                 Phase::LastSave { .. } => "saving",
                 Phase::Resting { .. } => "resting",
-                Phase::Kept { .. } => "kept",
                 Phase::GracePeriod(_) => "grace period",
             },
             State::Releasing(_) => "releasing",
@@ -48,8 +47,6 @@ impl Hold {
     #[must_use]
     pub fn holding(&self) -> Option<Holding> {
         match &self.state {
-            // T19: a lease that is kept is nobody's hold.
-            State::Held(held) if matches!(held.phase, Phase::Kept { .. }) => None,
             State::Held(held) => Some(held.holding()),
             State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
                 None
@@ -62,7 +59,6 @@ impl Hold {
     pub fn serves(&self) -> Option<CallerId> {
         let front = || self.waiters.front().map(|waiter| waiter.caller);
         match &self.state {
-            State::Held(held) if matches!(held.phase, Phase::Kept { .. }) => front(),
             State::Held(held) => Some(held.caller),
             State::Releasing(releasing) => releasing.hold.as_ref()?.caller,
             State::Resuming(resuming) => Some(resuming.caller),

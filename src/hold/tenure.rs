@@ -90,9 +90,8 @@ impl Hold {
         let handed = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
         let lasted = self.memory.tenure.has_lasted(now);
         let looped = self.memory.tenure.is_repeated() && lasted >= limit;
-        let kept = self.has_kept_enough(now);
         self.note_free();
-        if !handed && !looped && !kept {
+        if !handed && !looped {
             return None;
         }
         self.handing_since = None;

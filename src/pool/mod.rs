@@ -168,7 +168,6 @@ impl Pool {
             | Event::ProgressReported { .. }
             | Event::ValidityAsked { .. }
             | Event::PauseSuspected
-            | Event::KeptForNobody
             | Event::DrainEnded => self.feed_each(&event, output),
         }
     }
@@ -306,9 +305,7 @@ fn copy(event: &Event) -> Option<Event> {
     Some(match *event {
         Event::CallerLeft { caller } => Event::CallerLeft { caller },
         Event::HolderDisconnected { caller } => Event::HolderDisconnected { caller },
-        Event::ReleaseAsked { caller, generation, keep } => {
-            Event::ReleaseAsked { caller, generation, keep }
-        }
+        Event::ReleaseAsked { caller, generation } => Event::ReleaseAsked { caller, generation },
         Event::ExtendAsked { caller, generation, max_hold } => {
             Event::ExtendAsked { caller, generation, max_hold }
         }
@@ -317,7 +314,6 @@ fn copy(event: &Event) -> Option<Event> {
         }
         Event::ValidityAsked { caller, generation } => Event::ValidityAsked { caller, generation },
         Event::PauseSuspected => Event::PauseSuspected,
-        Event::KeptForNobody => Event::KeptForNobody,
         Event::DrainStarted { ends } => Event::DrainStarted { ends },
         Event::DrainEnded => Event::DrainEnded,
         Event::HandOverStarted { ends } => Event::HandOverStarted { ends },

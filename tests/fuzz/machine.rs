@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::cases;
-use crate::parts::{Part, keep};
+use crate::parts::Part;
 use crate::queue::Queue;
 
 /// What happens next, with small numbers, so that they meet.
@@ -286,11 +286,9 @@ fn event(happens: Happens, saves: &mut Saves, arrived: u64, now: Instant) -> Eve
         }
         Happens::Leaves(caller) => Event::CallerLeft { caller: CallerId(caller) },
         Happens::Silent(caller) => Event::HolderDisconnected { caller: CallerId(caller) },
-        Happens::Releases(caller, of) => Event::ReleaseAsked {
-            caller: CallerId(caller),
-            generation: known(of),
-            keep: keep(caller),
-        },
+        Happens::Releases(caller, of) => {
+            Event::ReleaseAsked { caller: CallerId(caller), generation: known(of) }
+        }
         Happens::Extends(caller, of, span) => {
             let (caller, generation) = (CallerId(caller), known(of));
             Event::ExtendAsked { caller, generation, max_hold: seconds(span) }

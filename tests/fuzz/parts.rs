@@ -1,4 +1,4 @@
-//! What callers write beside their tokens, and whose leases are kept (T6, T8, T19).
+//! What callers write beside their tokens (T6, T8).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,9 +35,4 @@ impl SavePart for Part {
         fields.insert("outcome".to_owned(), format!("{token} {}", self.0 / 2));
         (!self.0.is_multiple_of(4)).then_some(fields)
     }
-}
-
-/// Every second caller's lease is kept.
-pub(crate) fn keep(caller: u64) -> Option<Duration> {
-    caller.is_multiple_of(2).then_some(Duration::from_secs(7))
 }

@@ -186,7 +186,7 @@ impl World {
             }
             Step::Release(caller) => {
                 self.callers.insert(caller, Stage::Done);
-                let event = Event::ReleaseAsked { caller, generation: None, keep: None };
+                let event = Event::ReleaseAsked { caller, generation: None };
                 self.feed(place(caller), Permit::FIRST, event);
             }
             Step::Leave(caller) => {

@@ -155,7 +155,7 @@ fn s26_s30_a_permit_is_handed_on_after_the_last_save() {
     let value = CheckpointValue::new(b"page 7").unwrap();
     let save = hold::SaveAsked { id: hold::SaveId(1), value: Some(value), part: None };
     rig.on(Permit::FIRST, Event::SaveAsked { caller: ANN, generation: None, save });
-    rig.on(Permit::FIRST, Event::ReleaseAsked { caller: ANN, generation: Some(1), keep: None });
+    rig.on(Permit::FIRST, Event::ReleaseAsked { caller: ANN, generation: Some(1) });
     rig.told();
     let requests = rig.requests();
     rig.serve();

@@ -139,7 +139,7 @@ impl Rig {
     }
 
     pub(crate) fn release(&mut self, caller: CallerId) {
-        self.on(Permit::FIRST, Event::ReleaseAsked { caller, generation: None, keep: None });
+        self.on(Permit::FIRST, Event::ReleaseAsked { caller, generation: None });
     }
 
     /// The store does the oldest request, and its answer arrives.

@@ -266,7 +266,7 @@ impl World {
             self.bug == Some(Bug::LimitReadAtRelease) && !self.named(at).contains(permit);
         if !forgotten {
             let event = match self.random.chance(700) {
-                true => Event::ReleaseAsked { caller, generation: None, keep: None },
+                true => Event::ReleaseAsked { caller, generation: None },
                 false => Event::CallerLeft { caller },
             };
             self.feed(at, Permit::FIRST, event);

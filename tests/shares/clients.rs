@@ -147,7 +147,7 @@ impl World {
             self.save(number, caller, generation);
         }
         let generation = Some(generation);
-        self.feed(at, lock, Event::ReleaseAsked { caller, generation, keep: None });
+        self.feed(at, lock, Event::ReleaseAsked { caller, generation });
     }
 
     fn save(&mut self, number: usize, caller: CallerId, generation: u64) {

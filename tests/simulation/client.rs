@@ -311,7 +311,7 @@ impl World {
         let client = &self.clients[index];
         let (at, caller, generation) = (client.at, client.caller, client.generation);
         if generation.is_some() {
-            let known = Event::ReleaseAsked { caller, generation, keep: None };
+            let known = Event::ReleaseAsked { caller, generation };
             self.call(KNOWN_AFTER, (at, caller), Incoming::Event(known));
         }
     }
@@ -408,7 +408,6 @@ impl World {
                 self.stray(index, &mut random, |caller, generation| Event::ReleaseAsked {
                     caller,
                     generation,
-                    keep: None,
                 });
             }
         }

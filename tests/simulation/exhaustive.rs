@@ -236,7 +236,7 @@ impl State {
                 let place = client.former.filter(|_| stray).unwrap_or((client.at, client.caller));
                 let generation = client.grant.as_ref().map(|grant| grant.generation);
                 let (at, caller) = place;
-                let released = Event::ReleaseAsked { caller, generation, keep: None };
+                let released = Event::ReleaseAsked { caller, generation };
                 self.sidecars[at].inbox.push(Arc::new(released));
             }
         }
@@ -347,8 +347,8 @@ fn again(event: &Event) -> Event {
         Event::CallerArrived { caller, terms } => {
             Event::CallerArrived { caller: *caller, terms: Arc::clone(terms) }
         }
-        Event::ReleaseAsked { caller, generation, keep } => {
-            Event::ReleaseAsked { caller: *caller, generation: *generation, keep: *keep }
+        Event::ReleaseAsked { caller, generation } => {
+            Event::ReleaseAsked { caller: *caller, generation: *generation }
         }
         Event::ResumeAsked { caller, resume } => {
             Event::ResumeAsked { caller: *caller, resume: resume.clone() }

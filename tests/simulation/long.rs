@@ -52,7 +52,7 @@ impl World {
                 let client = &mut self.clients[index];
                 (client.grant, client.until, client.stage) = (None, None, Stage::Gone);
                 let (caller, generation) = (client.caller, client.generation);
-                self.send_event(index, Event::ReleaseAsked { caller, generation, keep: None });
+                self.send_event(index, Event::ReleaseAsked { caller, generation });
             }
             Stage::Gone if loops.away.is_some() => self.come_again(index),
             Stage::Gone | Stage::Waiting | Stage::CutOff | Stage::Resuming => {}
@@ -233,7 +233,7 @@ fn first_after(seed: u64, first: First, bug: Option<Bug>) -> Result<(), String> 
     let client = &world.clients[here];
     let (caller, generation) = (client.caller, client.generation);
     let event = match first {
-        First::Release => Some(Event::ReleaseAsked { caller, generation, keep: None }),
+        First::Release => Some(Event::ReleaseAsked { caller, generation }),
         First::Cancel => Some(Event::CallerLeft { caller }),
         First::Silence => Some(Event::HolderDisconnected { caller }),
         First::Caller => {
@@ -244,7 +244,7 @@ fn first_after(seed: u64, first: First, bug: Option<Bug>) -> Result<(), String> 
         First::Answer(_) => None,
     };
     let life = world.sidecars[0].life;
-    let release = Event::ReleaseAsked { caller, generation, keep: None };
+    let release = Event::ReleaseAsked { caller, generation };
     for event in event.into_iter().chain(Some(release).filter(|_| generation.is_some())) {
         let incoming = crate::due::Incoming::Event(event);
         world.after(second, Delivery::ToSidecar { sidecar: 0, life, incoming });

@@ -162,7 +162,7 @@ impl Machine {
             }
             (Bug::SilentIsRenewed, Event::HolderDisconnected { .. }) => Event::TimePassed,
             (Bug::LeftHandsOn, Event::ReleaseAsked { caller, generation, .. }) => {
-                let release = Event::ReleaseAsked { caller, generation, keep: None };
+                let release = Event::ReleaseAsked { caller, generation };
                 let newer = self.own.is_some_and(|(_, own)| generation > Some(own));
                 self.own_release(caller).filter(|_| newer).unwrap_or(release)
             }
@@ -238,16 +238,14 @@ impl Machine {
     /// A release by the holder, with the generation that is had here.
     fn own_release(&self, caller: CallerId) -> Option<Event> {
         let (_, generation) = self.own.filter(|(own, _)| *own == caller)?;
-        Some(Event::ReleaseAsked { caller, generation: Some(generation), keep: None })
+        Some(Event::ReleaseAsked { caller, generation: Some(generation) })
     }
 
     /// A call as if it carried the generation that is had here.
     fn own_generation(&self, event: Event) -> Event {
         let own = self.own.map(|(_, generation)| generation);
         match event {
-            Event::ReleaseAsked { caller, keep, .. } => {
-                Event::ReleaseAsked { caller, generation: own, keep }
-            }
+            Event::ReleaseAsked { caller, .. } => Event::ReleaseAsked { caller, generation: own },
             Event::ExtendAsked { caller, max_hold, .. } => {
                 Event::ExtendAsked { caller, generation: own, max_hold }
             }

@@ -83,8 +83,8 @@ impl World {
         let life = self.sidecars[sidecar].life;
         let event = match call(caller, generation) {
             // S16: who has resumed never releases the generation that it had before.
-            Event::ReleaseAsked { caller, keep, .. } if caller != client.caller => {
-                Event::ReleaseAsked { caller, generation: newest, keep }
+            Event::ReleaseAsked { caller, .. } if caller != client.caller => {
+                Event::ReleaseAsked { caller, generation: newest }
             }
             event => event,
         };

@@ -177,7 +177,7 @@ impl World {
         let held = client.grant.take().is_some();
         (client.until, client.stage) = (None, Stage::Gone);
         if held && random.chance(700) {
-            self.send_event(index, Event::ReleaseAsked { caller, generation, keep: None });
+            self.send_event(index, Event::ReleaseAsked { caller, generation });
         }
         self.callers.remove(&caller);
         self.cut_calls(index, &mut random);

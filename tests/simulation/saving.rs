@@ -74,7 +74,7 @@ impl World {
     pub(crate) fn send_release(&mut self, index: usize, must_save: bool) {
         let client = &self.clients[index];
         let (at, caller, generation) = (client.at, client.caller, client.generation);
-        let release = Event::ReleaseAsked { caller, generation, keep: None };
+        let release = Event::ReleaseAsked { caller, generation };
         // Who has not heard of its grant has nothing to save.
         let saves = self.plan.crossing.saves
             && generation.is_some()

@@ -14,11 +14,8 @@ use crate::coordinator::saves::{CheckpointOutcome, Saving};
 use crate::coordinator::{Coordinator, StoreFailure, StoreFailureKind};
 use crate::hold::{Brought, SaveOutcome, Stored};
 use crate::lock::{LeaseId, LockPath, Record};
-use crate::schedule::{Lease, Outcome, Report, Reported, RunId};
-use crate::timetable::UtcSecond;
+use crate::schedule::{Outcome, Report, Reported, RunId};
 
-/// The longest that a lease is kept for the next run (T19).
-const KEPT: Duration = Duration::from_secs(30);
 /// Between two reads of a lock that is held while a late completion waits for its end.
 const BETWEEN_READS: Duration = Duration::from_secs(5);
 
@@ -64,9 +61,8 @@ impl Coordinator {
         let part = self.report_part(&desk, &run_id, report).await?;
         let has_checkpoint = checkpoint.is_some();
         if let Some(lease_id) = lease_id.filter(|id| self.has_run(*id, &run_id)) {
-            let keep = self.keeps_lease(&desk, &part);
             let saving = Saving { value: checkpoint, part: Some(Arc::clone(&part) as _) };
-            let (_, saved) = self.release_with(lease_id, generation, saving, keep).await?;
+            let (_, saved) = self.release_with(lease_id, generation, saving).await?;
             let version = match saved.flatten() {
                 Some(SaveOutcome::Saved { version }) => Some(version),
                 Some(SaveOutcome::Nothing) => Some(None),
@@ -122,25 +118,6 @@ impl Coordinator {
         let queued = Duration::ZERO;
         let ground = Ground { path, plan, plan_at: None, newest, queued, store_time, timer };
         Ok(Arc::new(ReportPart::new(ground, run_id.clone(), report)))
-    }
-
-    /// For how long the lease is kept, if the next run or the next attempt is due soon (T19).
-    fn keeps_lease(&self, desk: &Desk, part: &ReportPart) -> Option<Duration> {
-        let known = {
-            let known = desk.known();
-            // Nobody is here who could use it.
-            if known.subscribers == 0 {
-                return None;
-            }
-            known.record.clone()
-        };
-        let now = UtcSecond::from(self.shared.store_time());
-        let reported = part.over(known.as_ref(), now, Lease::Here { running: true });
-        let Reported::Write { record, retry_at } = reported else { return None };
-        let next = retry_at.or(record.next)?.seconds_since(now);
-        // What was given back is for others: it is due already.
-        let is_soon = (1..=KEPT.as_secs().cast_signed()).contains(&next);
-        (is_soon && !*self.shared.draining.borrow()).then_some(KEPT)
     }
 
     /// T8: the run's own lease is over, or unknown here. Success under another one proves that nobody was granted since.

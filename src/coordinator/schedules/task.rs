@@ -15,7 +15,6 @@ use super::subscriber::{Subscriber, SubscriberId};
 use super::timer::TimerDesk;
 use crate::coordinator::error::CallError;
 use crate::coordinator::request::{KeyRequest, Target};
-use crate::coordinator::task::Command;
 use crate::coordinator::timers::{Alarm, Timer};
 use crate::coordinator::{Coordinator, Shared};
 use crate::schedule::{Report, RunId};
@@ -177,9 +176,6 @@ impl Task {
         let retires = self.shared.schedules.retire(&self.target.path, &self.messages);
         if retires {
             self.shared.schedules.timers.set(&mut self.timer, None, &self.bell);
-            // T19: who subscribes next, here or elsewhere, need not wait for a lease that is kept for nobody. A lock without a
-            // task has none.
-            let _ = self.shared.registry().send(&self.target.path, Command::KeptForNobody);
         }
         retires
     }

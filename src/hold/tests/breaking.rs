@@ -22,16 +22,6 @@ fn s17_what_a_break_may_have_met_is_not_handed_on_before_a_renewal() {
     }
 }
 
-#[test]
-fn s17_a_lease_that_is_kept_is_not_used_again_while_it_is_being_broken() {
-    let mut rig = Rig::new();
-    let grant = rig.grant(ANN, terms());
-    rig.release_keeping(ANN, &grant, secs(10));
-    rig.on(Event::BreakBegun);
-    rig.arrive(BOB, terms());
-    assert!(matches!(rig.sent.front(), Some(Action::SendRelease { .. })), "{:?}", rig.sent);
-}
-
 /// Ann is handed on what Bob had broken, and Bob has gone.
 #[test]
 fn s33_a_break_for_a_waiting_caller_does_not_hit_the_next_holder_here() {

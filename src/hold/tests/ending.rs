@@ -275,7 +275,7 @@ fn spurious_events_do_nothing() {
         Event::TimePassed,
         Event::CallerLeft { caller: stranger },
         Event::HolderDisconnected { caller: stranger },
-        Event::ReleaseAsked { caller: stranger, generation: None, keep: None },
+        Event::ReleaseAsked { caller: stranger, generation: None },
         Event::ExtendAsked { caller: stranger, generation: None, max_hold: secs(0) },
         Event::ProgressReported { caller: stranger, generation: None },
         Event::DrainEnded,

@@ -148,7 +148,7 @@ fn s13_s16_a_release_of_a_newer_generation_than_a_resume_that_hangs_is_not_told_
     rig.serve();
     let generation = Some(rig.granted(BOB).generation);
     former.told();
-    former.on(Event::ReleaseAsked { caller: CAT, generation, keep: None });
+    former.on(Event::ReleaseAsked { caller: CAT, generation });
     for _ in 0..20 {
         former.pass_served(secs(1));
         rig.pass_served(secs(1));

@@ -14,7 +14,6 @@ mod leaving;
 mod machine {
     pub(super) use crate::hold::Hold;
 }
-mod keeping;
 mod moves;
 mod noticing;
 mod overruled;

@@ -273,28 +273,6 @@ fn s33_a_lease_is_renewed_again_for_who_follows_a_caller_that_yields_and_has_lef
 }
 
 #[test]
-fn t19_who_is_served_under_a_kept_lease_of_one_that_yields_waits_for_its_renewal() {
-    for broken in [false, true] {
-        let (mut rig, grant) = Rig::with_holder(ANN, of(1, terms()));
-        rig.release_keeping(ANN, &grant, secs(10));
-        rig.told();
-        if broken {
-            break_for_the_former(&rig);
-        }
-        rig.arrive(BOB, terms());
-        let write = rig.request();
-        rig.serve_one(&write);
-        let proof = rig.request();
-        assert!(is_renewal(&proof) && !is_granted(&rig.told(), BOB), "{proof:?}");
-        rig.serve_one(&proof);
-        rig.serve();
-        rig.granted(BOB);
-        rig.pass_served(secs(20));
-        assert!(rig.is_leased() && super::rig::loss(&rig.told(), BOB).is_none());
-    }
-}
-
-#[test]
 fn s33_a_renewal_of_the_former_holder_that_is_answered_late_grants_nothing() {
     let (mut rig, grant) = Rig::with_holder(ANN, of(1, terms()));
     rig.pass(secs(6));

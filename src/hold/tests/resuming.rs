@@ -208,7 +208,7 @@ fn s16_a_call_with_a_newer_generation_shows_that_the_hold_has_left() {
         let generation = Some(rig.granted(BOB).generation);
         former.told();
         former.on(match call {
-            0 => Event::ReleaseAsked { caller: ANN, generation, keep: None },
+            0 => Event::ReleaseAsked { caller: ANN, generation },
             1 => Event::ExtendAsked { caller: ANN, generation, max_hold: secs(9) },
             2 => Event::ProgressReported { caller: ANN, generation },
             _ => Event::ValidityAsked { caller: ANN, generation },

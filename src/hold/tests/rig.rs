@@ -196,12 +196,6 @@ impl Rig {
         self.on(Event::SaveAsked { caller, generation: None, save });
     }
 
-    /// `caller` releases the hold of `grant`, and the lease is to be kept for the next one here (T19).
-    pub(super) fn release_keeping(&mut self, caller: CallerId, grant: &Granted, keep: Duration) {
-        let (generation, keep) = (Some(grant.generation), Some(keep));
-        self.on(Event::ReleaseAsked { caller, generation, keep });
-    }
-
     /// An operator breaks the lock elsewhere, so that its lease runs out: with the note that says so.
     pub(super) fn break_softly(&self, grant: &Granted) {
         let note = NoteSeen { token: Some(grant.token), runs_out: true, for_priority: None };
@@ -216,13 +210,13 @@ impl Rig {
     }
 
     pub(super) fn release(&mut self, caller: CallerId) {
-        self.on(Event::ReleaseAsked { caller, generation: None, keep: None });
+        self.on(Event::ReleaseAsked { caller, generation: None });
     }
 
     /// `caller` releases the hold of `grant`, with its generation (S16).
     pub(super) fn release_of(&mut self, caller: CallerId, grant: &Granted) {
         let generation = Some(grant.generation);
-        self.on(Event::ReleaseAsked { caller, generation, keep: None });
+        self.on(Event::ReleaseAsked { caller, generation });
     }
 
     /// `caller` goes on with the hold of `grant`, in which it may believe for `believes`.

@@ -1,6 +1,6 @@
 //! Pauses that no clock here counted: S3.
 
-use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, secs, terms};
+use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, secs, terms};
 use crate::hold::{Action, Event, Terms, valid_until};
 
 fn warned(told: &[Action]) -> bool {
@@ -192,21 +192,6 @@ fn s3_s26_nothing_is_handed_on_after_a_save_from_before_a_suspicion() {
     other.grant(CAT, terms());
     suspect(&mut rig);
     rig.on(saved);
-    assert!(!is_granted(&rig.told(), BOB), "CAT has it");
-}
-
-/// A lease that is kept for the next run (T19).
-#[test]
-fn s3_a_lease_that_is_kept_serves_nobody_before_a_suspicion_is_decided() {
-    let (mut rig, mut other) = Rig::pair();
-    let grant = rig.grant(ANN, terms());
-    rig.release_keeping(ANN, &grant, secs(10));
-    rig.told();
-    other.now = rig.now + secs(20);
-    other.grant(CAT, terms());
-    suspect(&mut rig);
-    rig.arrive(BOB, one_try());
-    rig.serve();
     assert!(!is_granted(&rig.told(), BOB), "CAT has it");
 }
 

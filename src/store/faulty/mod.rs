@@ -81,6 +81,8 @@ struct State {
     accepted: Accepted,
     /// So many of the next requests are throttled.
     throttles_next: u64,
+    /// The next request of this kind is lost, or its answer if that is true.
+    loses_next: Option<(&'static str, bool)>,
     injected: BTreeMap<Fault, u64>,
 }
 
@@ -126,6 +128,7 @@ impl<S> FaultyStore<S> {
             held: None,
             accepted: Accepted { most: None, second: 0, count: 0 },
             throttles_next: 0,
+            loses_next: None,
             injected: BTreeMap::new(),
         };
         Self { store, clock, state: Mutex::new(state) }
@@ -170,6 +173,16 @@ impl<S> FaultyStore<S> {
         self.state().throttles_next = requests;
     }
 
+    /// Loses the next request of this kind on its way: nothing is done.
+    pub fn lose_next(&self, operation: &'static str) {
+        self.state().loses_next = Some((operation, false));
+    }
+
+    /// Does the next request of this kind, and loses the answer.
+    pub fn lose_next_answer(&self, operation: &'static str) {
+        self.state().loses_next = Some((operation, true));
+    }
+
     /// How often this went wrong so far.
     pub fn injected(&self, fault: Fault) -> u64 {
         self.state().injected.get(&fault).copied().unwrap_or_default()
@@ -196,7 +209,12 @@ impl<S> FaultyStore<S> {
             *state.injected.entry(Fault::Throttled).or_default() += 1;
             return Err(StoreError::Throttled { retry_after: None, source: "server busy".into() });
         }
-        let drawn = state.draw();
+        let mut drawn = state.draw();
+        if let Some((_, answer)) = state.loses_next.take_if(|(next, _)| *next == operation) {
+            (drawn.request_lost, drawn.answer_lost) = (!answer, answer);
+            let fault = if answer { Fault::AnswerLost } else { Fault::RequestLost };
+            *state.injected.entry(fault).or_default() += 1;
+        }
         match drawn.refusal {
             Some(Refusal::Throttle) => {
                 let source = "server busy".into();

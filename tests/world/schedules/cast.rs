@@ -18,8 +18,8 @@ use crate::world::World;
 
 /// The longest that somebody who is told to go takes: the longest pause, and the longest wait for a late completion.
 const GOING: Duration = Duration::from_secs(600);
-/// A lease that is kept for the next run goes back within this (T19), with what is on its way.
-const KEPT: Duration = Duration::from_secs(100);
+/// A lease goes back within this once everybody has gone, with what is on its way; none is kept between runs (T19).
+const UNDER_WAY: Duration = Duration::from_secs(100);
 
 /// Everybody.
 pub(super) struct Cast {
@@ -70,7 +70,7 @@ impl Cast {
         if tokio::time::timeout(GOING, gone).await.is_err() {
             return world.fail(format!("T20: a runner has not gone {GOING:?} after it was told"));
         }
-        tokio::time::sleep(KEPT).await;
+        tokio::time::sleep(UNDER_WAY).await;
         for place in 0..world.plan().sidecars {
             let coordinator = world.sidecar(place).coordinator;
             let gauges = coordinator.gauges();

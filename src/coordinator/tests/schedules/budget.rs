@@ -65,47 +65,6 @@ async fn t17_the_runner_takes_five_requests_and_who_looks_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn t19_a_lease_is_kept_for_what_is_due_within_half_a_minute() {
-    let account = Account::new();
-    let sidecar = account.sidecar();
-    let mut stream = subscribe(&sidecar, spec("@every 20s"));
-    for _ in 0..2 {
-        let granted = run(&mut stream).await;
-        complete(&sidecar, &granted, Report::Succeeded).await;
-        news(&mut stream).await;
-    }
-    // The third run is under the lease of the second or the first.
-    sidecar.counts();
-    let mut released = 0;
-    for _ in 0..6 {
-        let granted = run(&mut stream).await;
-        complete(&sidecar, &granted, Report::Succeeded).await;
-        news(&mut stream).await;
-        released += sidecar.counts().of(Operation::Release);
-    }
-    assert!((1..=3).contains(&released), "kept, but not for ever: {released}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn t19_an_attempt_after_a_short_backoff_takes_two_requests_and_the_plan() {
-    let account = Account::new();
-    let sidecar = account.sidecar();
-    let mut stream = subscribe(&sidecar, spec("@every 600s"));
-    let first = run(&mut stream).await;
-    complete(&sidecar, &first, Report::Failed).await;
-    news(&mut stream).await;
-    settle().await;
-    sidecar.counts();
-    let second = run(&mut stream).await;
-    assert_eq!(second.told.attempt, 2);
-    complete(&sidecar, &second, Report::Succeeded).await;
-    news(&mut stream).await;
-    let asked = sidecar.counts();
-    assert_eq!(asked.of(Operation::Acquire), 0, "{asked}");
-    assert_eq!((asked.of(Operation::WriteRecord), asked.of(Operation::ReadPlan)), (2, 1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn t17_a_sidecar_that_always_meets_runs_notices_within_three_lease_durations_that_they_end() {
     let account = Account::new();
     let sidecars = [account.sidecar(), account.sidecar()];

@@ -7,7 +7,6 @@ use crate::coordinator::tests::breaking::broken;
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
 use crate::coordinator::{BreakPeriod, LossReason, ScheduleEvent};
 use crate::schedule::{Outcome, Report, RunTimeout, Spec};
-use crate::store::LeaseState;
 
 #[tokio::test(start_paused = true)]
 async fn t4_a_run_whose_client_has_gone_is_run_again_elsewhere() {
@@ -191,26 +190,4 @@ async fn t12_after_a_deadline_without_an_outcome_the_next_one_is_on_time() {
     let second = run(&mut stream).await;
     assert_eq!(second.told.scheduled_at.seconds_since(first.told.scheduled_at), 70);
     assert!(second.told.lateness <= 2 * SECOND, "{:?}", second.told.lateness);
-}
-
-#[tokio::test(start_paused = true)]
-async fn t19_a_lease_that_is_kept_goes_back_with_the_last_subscriber() {
-    let account = Account::new();
-    let (sidecar, other) = (account.sidecar(), account.sidecar());
-    for (next, late) in [(&sidecar, "here"), (&other, "elsewhere")] {
-        let mut stream = subscribe(&sidecar, spec("@every 20s"));
-        let first = run(&mut stream).await;
-        complete(&sidecar, &first, Report::Succeeded).await;
-        news(&mut stream).await;
-        assert_ne!(account.lease("nightly").await, LeaseState::Available, "it is kept");
-        drop(stream);
-        settle().await;
-        assert_eq!(account.lease("nightly").await, LeaseState::Available, "{late}");
-        let mut stream = subscribe(next, spec("@every 20s"));
-        let second = run(&mut stream).await;
-        assert!(second.told.lateness <= 2 * SECOND, "{late}: {:?}", second.told.lateness);
-        complete(next, &second, Report::Succeeded).await;
-        drop(stream);
-        settle().await;
-    }
 }

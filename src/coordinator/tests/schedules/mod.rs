@@ -9,6 +9,7 @@ mod crowd;
 mod dotnet;
 mod ending;
 mod importing;
+mod often;
 mod operators;
 mod rig;
 mod rolling;

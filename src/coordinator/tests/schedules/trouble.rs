@@ -1,7 +1,6 @@
 //! What once went wrong: requests without a pause, attempts that nobody saw, outcomes said too early, runs forgotten.
 
 use std::sync::Arc;
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use super::rig::{
@@ -12,31 +11,8 @@ use crate::coordinator::tests::rig::{
 };
 use crate::coordinator::{HoldRequest, NoObserver, ScheduleChange, ScheduleEvent};
 use crate::schedule::{CatchUp, Occasion, Overlap, Report, Spec};
-use crate::store::{MemoryStore, Operation};
-use crate::testing::SimClock;
-use crate::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
-
-/// A store's clock that shows whole seconds, as Azure's does.
-#[derive(Debug)]
-struct WholeSeconds(Arc<SimClock>);
-
-impl Clock for WholeSeconds {
-    fn now(&self) -> Instant {
-        self.0.now()
-    }
-
-    fn wall(&self) -> UnixMillis {
-        UnixMillis(self.0.wall().0 / 1_000 * 1_000)
-    }
-
-    fn boot_reading(&self, at: Instant) -> BootReading {
-        self.0.boot_reading(at)
-    }
-
-    fn suspicions(&self) -> MutexGuard<'_, Suspicions> {
-        self.0.suspicions()
-    }
-}
+use crate::store::Operation;
+use crate::time::{Clock as _, UnixMillis};
 
 #[tokio::test(start_paused = true)]
 async fn t17_a_start_that_is_refused_for_long_is_tried_once_a_minute() {
@@ -116,26 +92,6 @@ async fn t20_a_run_that_goes_on_here_after_its_stream_broke_is_not_forgotten() {
     assert!(time_left > 20 * SECOND, "{time_left:?}");
     settle().await;
     complete(&sidecar, &resumed, Report::Succeeded).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn t19_a_kept_lease_is_used_though_the_stores_clock_shows_whole_seconds() {
-    let clock = Arc::new(SimClock::following_tokio());
-    let store_clock = Arc::new(WholeSeconds(Arc::clone(&clock)));
-    let account = Account { clock, store: Arc::new(MemoryStore::new(store_clock as _)) };
-    let sidecar = account.sidecar();
-    let mut stream = subscribe(&sidecar, spec("@every 20s"));
-    pass(Duration::from_millis(400)).await;
-    let mut acquired = 0;
-    for _ in 0..12 {
-        let granted = run(&mut stream).await;
-        pass(Duration::from_millis(700)).await;
-        complete(&sidecar, &granted, Report::Succeeded).await;
-        news(&mut stream).await;
-        acquired += sidecar.counts().of(Operation::Acquire);
-    }
-    // Each is kept for 30 s, and is there for two runs.
-    assert!(acquired <= 7, "{acquired} leases for 12 runs");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,8 +16,6 @@ mod ending;
 mod fairness;
 #[path = "../hand_over.rs"]
 mod hand_over;
-#[path = "../keeping.rs"]
-mod keeping;
 #[path = "../leaving.rs"]
 mod leaving;
 mod machine;
