@@ -2,7 +2,7 @@
 
 use leasehold::testing::Azurite;
 
-use crate::rig::{Ended, Home};
+use crate::cli::rig::{Ended, Home};
 
 async fn on_azurite(home: &Home, words: &[&str]) -> Ended {
     let (first, rest) = words.split_first().unwrap();

@@ -1,4 +1,4 @@
-use crate::rig::Home;
+use crate::cli::rig::Home;
 
 #[tokio::test]
 async fn a_short_load_loses_nothing_and_leaves_nothing_over() {
@@ -8,7 +8,7 @@ async fn a_short_load_loses_nothing_and_leaves_nothing_over() {
     let done = home.leasehold(&words).await;
     assert_eq!(done.code, 0, "{done:?}");
     let report = done.json();
-    crate::json::has_the_kept_shape("bench", &report);
+    crate::cli::json::has_the_kept_shape("bench", &report);
     for none in ["lost", "failed", "violations"] {
         assert_eq!(report[none], 0, "{none}: {report}");
     }

@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::process::Command;
 use uuid::Uuid;
 
-use crate::import::blob;
-use crate::rig::{Ended, Home, eventually};
+use crate::cli::import::blob;
+use crate::cli::rig::{Ended, Home, eventually};
 
 const EACH_10_S: &str = "*/10 * * * * *";
 const TIMER: &str = "Keeper.Jobs.Nightly";

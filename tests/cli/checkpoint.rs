@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::rig::{Ended, Home, Sidecar, signal_to};
+use crate::cli::rig::{Ended, Home, Sidecar, signal_to};
 
 /// The checkpoint of the lock `job`, and its version.
 async fn saved(sidecar: &Sidecar) -> (String, u64) {

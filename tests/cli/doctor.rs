@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::rig::Home;
+use crate::cli::rig::Home;
 
 fn status<'a>(report: &'a serde_json::Value, check: &str) -> &'a str {
     let checks = report["checks"].as_array().unwrap();
@@ -78,7 +78,7 @@ async fn s18_an_account_that_is_not_there_is_69() {
 
 #[tokio::test]
 async fn the_store_refuses_what_the_sidecar_holds() {
-    let sidecar = crate::rig::Sidecar::start(&[]).await;
+    let sidecar = crate::cli::rig::Sidecar::start(&[]).await;
     let report = sidecar.home.directly(&["doctor", "--exclusion", "--output", "json"]).await;
     assert_eq!(report.code, 0, "{report:?}");
     for check in ["exclusion", "release through the sidecar"] {
@@ -90,7 +90,7 @@ async fn the_store_refuses_what_the_sidecar_holds() {
 
 #[tokio::test]
 async fn a_sidecar_with_another_store_excludes_nobody_here_and_that_is_78() {
-    let sidecar = crate::rig::Sidecar::start(&[]).await;
+    let sidecar = crate::cli::rig::Sidecar::start(&[]).await;
     let other = format!("store.embedded.path={}", sidecar.home.path("other.db").display());
     let words = ["doctor", "--exclusion", "--store", "embedded", "--set", &other];
     let report = sidecar.leasehold(&words).await;

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-use crate::rig::{Ended, Home, Sidecar, eventually, signal_to};
+use crate::cli::rig::{Ended, Home, Sidecar, eventually, signal_to};
 
 const EACH_10_S: &str = "*/10 * * * * *";
 

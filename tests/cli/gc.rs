@@ -1,6 +1,6 @@
 use std::time::UNIX_EPOCH;
 
-use crate::rig::{Home, eventually};
+use crate::cli::rig::{Home, eventually};
 
 fn second() -> u64 {
     UNIX_EPOCH.elapsed().unwrap().as_secs()

@@ -7,7 +7,7 @@ use leasehold::time::{BootClock, Clock as _};
 use leasehold::timetable::UtcSecond;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::rig::{Ended, Home};
+use crate::cli::rig::{Ended, Home};
 
 /// As Azure Functions writes it.
 pub(crate) const STATUS: &str = r#"{"Last":"2026-01-05T02:30:00.1075034+01:00","Next":"2026-01-06T02:30:00+01:00","LastUpdated":"2026-01-05T02:30:00.1075034+01:00"}"#;

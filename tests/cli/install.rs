@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::rig::{Ended, Home};
+use crate::cli::rig::{Ended, Home};
 
 #[tokio::test]
 async fn the_copy_runs_and_is_everybody_s_to_execute() {

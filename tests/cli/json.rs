@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::rig::{Ended, GENEROUS, Home, Sidecar, eventually, signal_to};
+use crate::cli::rig::{Ended, GENEROUS, Home, Sidecar, eventually, signal_to};
 
 /// The shape of `bench` is compared where it runs.
 const ELSEWHERE: &str = "bench";
@@ -86,7 +86,7 @@ async fn shapes() -> BTreeMap<String, Value> {
         }),
         ("schedule import", {
             let status = sidecar.home.path("status.json");
-            std::fs::write(&status, crate::import::STATUS).unwrap();
+            std::fs::write(&status, crate::cli::import::STATUS).unwrap();
             let status = status.display().to_string();
             let words = ["import", "-f", "imported", "--dry-run", "--status", &status];
             sidecar.home.directly_in("schedule", &with_json(&words)).await.document()
@@ -113,7 +113,7 @@ async fn shapes() -> BTreeMap<String, Value> {
     let set = ["checkpoint", "set", "-f", "saved", "--value", "page 7"];
     documents.push(("checkpoint set", ask(&set).await));
     documents.push(("checkpoint get", ask(&get).await));
-    crate::gc::age(&sidecar.home, 40).await;
+    crate::cli::gc::age(&sidecar.home, 40).await;
     documents.push(("gc", directly(&["gc", "--idle", "30d", "--dry-run", "--all-hosts"]).await));
     documents.extend(of_a_schedule(&sidecar).await);
     documents.push(("acquire", granted));

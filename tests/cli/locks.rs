@@ -1,6 +1,6 @@
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::rig::Sidecar;
+use crate::cli::rig::Sidecar;
 
 async fn acquire(sidecar: &Sidecar, function: &str) -> serde_json::Value {
     let granted = sidecar.leasehold(&["acquire", "-f", function, "--output", "json"]).await;

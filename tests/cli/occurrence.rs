@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::rig::{Ended, Home, Sidecar, eventually, signal_to};
+use crate::cli::rig::{Ended, Home, Sidecar, eventually, signal_to};
 
 const SIX: &str = "2024-03-01T06:00:00Z";
 

@@ -1,4 +1,4 @@
-use crate::rig::{Ended, Home, Sidecar, eventually};
+use crate::cli::rig::{Ended, Home, Sidecar, eventually};
 
 /// Waits until somebody waits for the lock.
 async fn waited_for(home: &Home, function: &str) {

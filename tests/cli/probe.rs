@@ -1,4 +1,4 @@
-use crate::rig::{Home, Sidecar};
+use crate::cli::rig::{Home, Sidecar};
 
 #[tokio::test]
 async fn a_sidecar_that_is_ready_is_0() {
@@ -45,7 +45,7 @@ async fn s18_a_sidecar_that_cannot_use_its_store_is_not_ready() {
         words.extend(["--set", setting]);
     }
     let mut sidecar = home.command(&words).spawn().unwrap();
-    let probed = crate::rig::eventually("it answers", || async {
+    let probed = crate::cli::rig::eventually("it answers", || async {
         let probed = home.leasehold(&["probe"]).await;
         (!probed.stderr.contains("no sidecar answers")).then_some(probed)
     })

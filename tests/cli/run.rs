@@ -1,6 +1,6 @@
 use rustix::process::Signal;
 
-use crate::rig::{Ended, Home, Sidecar, eventually, runs, signal_to};
+use crate::cli::rig::{Ended, Home, Sidecar, eventually, runs, signal_to};
 
 #[tokio::test]
 async fn the_command_has_its_lock_in_its_environment_and_its_exit_code_is_passed_on() {

@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use tokio::process::Child;
 
-use crate::rig::{Ended, Home, Sidecar, runs};
+use crate::cli::rig::{Ended, Home, Sidecar, runs};
 
 /// Ignores SIGTERM, as its child does, and writes the boot clock down as long as it lives.
 const STUBBORN: &str = "trap '' TERM; echo $$ > first; \
@@ -71,7 +71,7 @@ async fn s16_a_command_goes_on_when_its_sidecar_comes_back() {
     sidecar.process.kill().await.unwrap();
     let home = std::mem::replace(&mut sidecar.home, Home::new());
     let again = Sidecar::start_in(home, &[]).await;
-    crate::rig::eventually("it is held here", || async {
+    crate::cli::rig::eventually("it is held here", || async {
         (again.lock("job").await["held_here"] == true).then_some(())
     })
     .await;

@@ -13,7 +13,7 @@ use leasehold::testing::Azurite;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use crate::rig::{Home, Sidecar};
+use crate::cli::rig::{Home, Sidecar};
 
 type Answer = Result<Response<Full<Bytes>>, std::io::Error>;
 

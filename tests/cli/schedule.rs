@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use leasehold::time::{BootClock, Clock as _};
 use leasehold::timetable::UtcSecond;
 
-use crate::rig::{Ended, Home};
+use crate::cli::rig::{Ended, Home};
 
 async fn next(arguments: &[&str]) -> Ended {
     let words: Vec<&str> = ["schedule", "next"].iter().chain(arguments).copied().collect();

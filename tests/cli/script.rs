@@ -1,4 +1,4 @@
-use crate::rig::{Ended, Sidecar};
+use crate::cli::rig::{Ended, Sidecar};
 
 #[tokio::test]
 async fn acquire_extend_and_release_tell_what_a_script_needs() {
@@ -88,7 +88,7 @@ async fn releasing_what_was_lost_says_so() {
     let granted =
         sidecar.leasehold(&["acquire", "-f", "job", "--max-hold", "1s", "--output", "json"]).await;
     let grant = granted.json();
-    crate::rig::eventually("it is lost", || async {
+    crate::cli::rig::eventually("it is lost", || async {
         (sidecar.lock("job").await["state"] == "available").then_some(())
     })
     .await;

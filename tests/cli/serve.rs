@@ -2,7 +2,7 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use rustix::process::Signal;
 
-use crate::rig::{Ended, Home, Sidecar, eventually};
+use crate::cli::rig::{Ended, Home, Sidecar, eventually};
 
 #[tokio::test]
 async fn print_config_shows_where_values_come_from_and_no_secret() {

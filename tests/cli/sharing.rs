@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::rig::{Ended, Sidecar};
+use crate::cli::rig::{Ended, Sidecar};
 
 /// Obeys SIGTERM, and says so.
 const OBEDIENT: &str =

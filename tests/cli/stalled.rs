@@ -8,7 +8,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::Signal;
 use tokio::time::timeout;
 
-use crate::rig::{Ended, GENEROUS, Home, Sidecar, eventually};
+use crate::cli::rig::{Ended, GENEROUS, Home, Sidecar, eventually};
 
 /// Grants and releases that log more than a pipe has room for: 64 KiB, at some 200 bytes a line.
 const MANY: usize = 300;
@@ -93,7 +93,7 @@ async fn lines_that_a_stalled_reader_left_no_room_for_are_counted_and_told() {
     let admin = listening["admin"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
     let dropped = eventually("lines are dropped", || async {
         use_locks(&sidecar, 100).await;
-        let metrics = crate::serve::get(&admin, "/metrics").await;
+        let metrics = crate::cli::serve::get(&admin, "/metrics").await;
         let mut values =
             metrics.lines().filter_map(|l| l.strip_prefix("leasehold_log_lines_dropped_total "));
         values.next().unwrap().parse::<f64>().ok().filter(|count| *count > 0.0)
@@ -127,7 +127,7 @@ async fn s13_run_stops_its_command_though_nobody_reads_what_it_says() {
     sidecar.signal(Signal::TERM);
     let ended = Ended::of_child(run).await;
     assert_eq!(ended.code, 76, "{ended:?}");
-    assert!(!crate::rig::runs(&id), "the command still runs");
+    assert!(!crate::cli::rig::runs(&id), "the command still runs");
     sidecar.process.wait().await.unwrap();
     drop(reader);
 }

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use crate::rig::{Ended, GENEROUS, Home, Sidecar};
+use crate::cli::rig::{Ended, GENEROUS, Home, Sidecar};
 
 /// A shell on a terminal of its own.
 struct Terminal {

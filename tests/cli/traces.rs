@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
-use crate::rig::{Home, Sidecar, eventually};
+use crate::cli::rig::{Home, Sidecar, eventually};
 use collector::{Collector, Mode};
 use text::assert_documented;
 

@@ -1,4 +1,4 @@
-use crate::rig::{Ended, Home};
+use crate::cli::rig::{Ended, Home};
 
 #[tokio::test]
 async fn nonsense_is_64_and_says_what_would_be_right() {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::driver::Driver;
-use crate::scenarios::{LONG, SHORT};
-use crate::sidecar::Sidecar;
+use crate::clients::driver::Driver;
+use crate::clients::scenarios::{LONG, SHORT};
+use crate::clients::sidecar::Sidecar;
 
 /// Longer than a release takes, and much shorter than a long lease.
 const SOON: u64 = 20_000;
@@ -125,7 +125,7 @@ pub(crate) async fn checkpoint_unknown(driver: &mut Driver, sidecar: &mut Sideca
 
 /// The language after this one, of those that run.
 pub(crate) fn another(language: &'static str) -> &'static str {
-    let languages = crate::languages();
+    let languages = crate::clients::languages();
     let after = languages.iter().position(|one| *one == language).unwrap() + 1;
     languages[after % languages.len()]
 }

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::driver::Driver;
-use crate::sidecar::Sidecar;
+use crate::clients::driver::Driver;
+use crate::clients::sidecar::Sidecar;
 
 const PROCESSES: u64 = 2;
 const TIMES: u64 = 20;
 
 #[tokio::test]
 async fn s1_s5_all_languages_at_one_lock_lose_no_increment() {
-    let languages = crate::languages();
+    let languages = crate::clients::languages();
     let sidecar = Sidecar::start().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("counter");

@@ -22,7 +22,7 @@ fn program(language: &str) -> (PathBuf, Command) {
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language);
     let program = client.join("driver");
     let mut command = Command::new(&program);
-    for name in crate::cargo::cargos_variables() {
+    for name in crate::clients::cargo::cargos_variables() {
         command.env_remove(name);
     }
     (program, command)

@@ -5,10 +5,10 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::driver::Driver;
-use crate::proxy::Proxy;
-use crate::scenarios::{LONG, SHORT};
-use crate::sidecar::{Place, Sidecar};
+use crate::clients::driver::Driver;
+use crate::clients::proxy::Proxy;
+use crate::clients::scenarios::{LONG, SHORT};
+use crate::clients::sidecar::{Place, Sidecar};
 
 /// The keep-alive interval of the driver whose network falls silent: by default there is none on loopback.
 const KEEP_ALIVE: (&str, &str) = ("LEASEHOLD_DRIVER_KEEP_ALIVE_MS", "10000");

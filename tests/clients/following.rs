@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::driver::Driver;
-use crate::scenarios::{LONG, SHORT};
-use crate::sidecar::Sidecar;
+use crate::clients::driver::Driver;
+use crate::clients::scenarios::{LONG, SHORT};
+use crate::clients::sidecar::Sidecar;
 
 /// Longer than a release takes, and much shorter than a long lease.
 const SOON: u64 = 20_000;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cargo::cargos_variables;
-use crate::sidecar::Sidecar;
+use crate::clients::cargo::cargos_variables;
+use crate::clients::sidecar::Sidecar;
 
 /// Runs the newcomer's script; the fencing token of the lock that it held.
 fn come(language: &str, endpoint: &str) -> u64 {
@@ -27,9 +27,9 @@ fn come(language: &str, endpoint: &str) -> u64 {
 async fn s5_a_newcomer_in_any_language_holds_a_lock() {
     let sidecar = Sidecar::start().await;
     let mut newest = 0;
-    for language in crate::languages() {
+    for language in crate::clients::languages() {
         // Packages are made from the folders that drivers run in.
-        crate::driver::prepare(language).await;
+        crate::clients::driver::prepare(language).await;
         let endpoint = sidecar.endpoint();
         let token = tokio::task::spawn_blocking(move || come(language, &endpoint)).await.unwrap();
         assert!(token > newest, "{language}: {token} after {newest}");

@@ -5,9 +5,9 @@ use std::time::Duration;
 use leasehold::time::{BootClock, Clock as _};
 use serde_json::json;
 
-use crate::driver::Driver;
-use crate::scenarios::LONG;
-use crate::sidecar::Sidecar;
+use crate::clients::driver::Driver;
+use crate::clients::scenarios::LONG;
+use crate::clients::sidecar::Sidecar;
 
 pub(crate) async fn notice(driver: &mut Driver, sidecar: &mut Sidecar) {
     let first = driver.hold("a", "told", LONG).await;

@@ -25,9 +25,9 @@ use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use crate::driver::Driver;
-use crate::scenarios::LONG;
-use crate::sidecar::Sidecar;
+use crate::clients::driver::Driver;
+use crate::clients::scenarios::LONG;
+use crate::clients::sidecar::Sidecar;
 
 /// The clients that say which versions they and the sidecar are.
 const TELL_VERSIONS: [&str; 1] = ["rust"];

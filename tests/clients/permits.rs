@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::driver::Driver;
-use crate::sidecar::Sidecar;
+use crate::clients::driver::Driver;
+use crate::clients::sidecar::Sidecar;
 
 /// How many may hold the lock.
 const PERMITS: u64 = 2;

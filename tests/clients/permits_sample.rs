@@ -6,8 +6,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 
-use crate::samples::{number_after, prepare, sample};
-use crate::sidecar::Sidecar;
+use crate::clients::samples::{number_after, prepare, sample};
+use crate::clients::sidecar::Sidecar;
 
 type Output = Lines<BufReader<ChildStdout>>;
 
@@ -30,7 +30,7 @@ async fn interrupt(mut crawling: Child, mut lines: Output) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s28_s31_three_crawl_and_a_fourth_follows_on_the_permit_that_is_released() {
     for language in ["go", "python"] {
-        if !crate::languages().contains(&language) {
+        if !crate::clients::languages().contains(&language) {
             return;
         }
         prepare(language).await;

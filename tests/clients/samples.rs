@@ -7,8 +7,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{ChildStdout, Command};
 
-use crate::cargo::cargos_variables;
-use crate::sidecar::Sidecar;
+use crate::clients::cargo::cargos_variables;
+use crate::clients::sidecar::Sidecar;
 
 /// How a sample is run: a program and its first arguments, in the client's folder.
 pub(crate) fn sample(language: &str, name: &str) -> Command {
@@ -40,7 +40,7 @@ pub(crate) fn sample(language: &str, name: &str) -> Command {
 
 /// Builds what samples need.
 pub(crate) async fn prepare(language: &'static str) {
-    crate::driver::prepare(language).await;
+    crate::clients::driver::prepare(language).await;
     if language == "go" {
         let mut build = Command::new("go");
         build.args(["build", "-o", ".tools/samples/", "./samples/..."]);
@@ -92,8 +92,10 @@ async fn all(language: &'static str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_samples_do_the_same_in_every_language() {
-    let running: Vec<_> =
-        crate::languages().into_iter().map(|language| tokio::spawn(all(language))).collect();
+    let running: Vec<_> = crate::clients::languages()
+        .into_iter()
+        .map(|language| tokio::spawn(all(language)))
+        .collect();
     for language in running {
         language.await.unwrap();
     }
@@ -142,8 +144,10 @@ async fn leads(language: &'static str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_loses_its_lock_takes_it_again_in_every_language() {
-    let running: Vec<_> =
-        crate::languages().into_iter().map(|language| tokio::spawn(leads(language))).collect();
+    let running: Vec<_> = crate::clients::languages()
+        .into_iter()
+        .map(|language| tokio::spawn(leads(language)))
+        .collect();
     for language in running {
         language.await.unwrap();
     }
@@ -153,7 +157,7 @@ async fn a_leader_that_loses_its_lock_takes_it_again_in_every_language() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s22_s25_the_demonstration_of_checkpoints_is_as_it_says() {
     for language in ["go", "python"] {
-        if !crate::languages().contains(&language) {
+        if !crate::clients::languages().contains(&language) {
             return;
         }
         prepare(language).await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::driver::Driver;
-use crate::sidecar::Sidecar;
+use crate::clients::driver::Driver;
+use crate::clients::sidecar::Sidecar;
 
 /// The shortest lease, so that its end is not far.
 pub(crate) const SHORT: u64 = 15_000;

@@ -3,9 +3,9 @@
 use leasehold::time::{BootClock, Clock as _};
 use serde_json::{Value, json};
 
-use crate::checkpoints::another;
-use crate::driver::Driver;
-use crate::sidecar::Sidecar;
+use crate::clients::checkpoints::another;
+use crate::clients::driver::Driver;
+use crate::clients::sidecar::Sidecar;
 
 /// The shortest span of a schedule in milliseconds (T15).
 const SHORTEST: u64 = 10_000;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::driver::Driver;
-use crate::scenarios::LONG;
-use crate::sidecar::Sidecar;
+use crate::clients::driver::Driver;
+use crate::clients::scenarios::LONG;
+use crate::clients::sidecar::Sidecar;
 
 /// A lease as short as may be: it is how long a newer version waits before it takes over.
 const SHORT: u64 = 15_000;

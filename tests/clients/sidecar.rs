@@ -9,7 +9,7 @@ use leasehold::testing::MovedClock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::driver::until;
+use crate::clients::driver::until;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 

@@ -4,9 +4,11 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 
-use crate::driver::Driver;
-use crate::sidecar::Sidecar;
-use crate::{checkpoints, ends, following, notice, older, permits, scenarios, schedules, sharing};
+use crate::clients::driver::Driver;
+use crate::clients::sidecar::Sidecar;
+use crate::clients::{
+    checkpoints, ends, following, notice, older, permits, scenarios, schedules, sharing,
+};
 
 /// Calls `$run` with each scenario's module and name.
 macro_rules! for_each_scenario {
@@ -95,7 +97,7 @@ fn is_asked_for(scenario: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_s13_s14_s16_s21_to_s28_s33_s34_t2_t8_t11_hold_in_every_language() {
-    let languages = crate::languages();
+    let languages = crate::clients::languages();
     let running: Vec<_> = languages.iter().map(|language| tokio::spawn(all(language))).collect();
     let mut columns = Vec::new();
     for language in running {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use crate::cargo::cargos_variables;
+use crate::clients::cargo::cargos_variables;
 
 /// How the tests are run, in the client's folder; they are those of the sidecar that test support starts, and the README's.
 fn words(language: &str) -> &'static [&'static str] {
@@ -25,7 +25,7 @@ fn words(language: &str) -> &'static [&'static str] {
 }
 
 async fn passes(language: &'static str) {
-    crate::samples::prepare(language).await;
+    crate::clients::samples::prepare(language).await;
     let (program, arguments) = words(language).split_first().unwrap();
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language);
     let mut command = match program.strip_prefix('.') {
@@ -46,7 +46,7 @@ async fn passes(language: &'static str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tests_lose_break_and_delay_holds_in_every_language() {
     // Rust's are in test_support_rust.rs.
-    for language in crate::languages().into_iter().filter(|language| *language != "rust") {
+    for language in crate::clients::languages().into_iter().filter(|language| *language != "rust") {
         passes(language).await;
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use leasehold::testing::Azurite;
 use serde_json::Value;
 
-use crate::process::{Sidecar, spec};
+use crate::faults::process::{Sidecar, spec};
 
 /// The blob as the Python SDK sees it.
 fn look(container: &str, name: &str) -> Value {

@@ -9,10 +9,10 @@ use leasehold_client::proto::{HoldLeaseRequest, hold_lease_request, hold_lease_r
 use leasehold_client::{BootInstant, Grant, HoldEvent, HoldGuard, LeaseSpec, Outcome};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::moving::{Clocks, Shift, boot_through};
-use crate::process::{PATIENCE, Sidecar, event, patient, spec};
-use crate::proxy::Proxy;
-use crate::statistics::Statistics;
+use crate::faults::moving::{Clocks, Shift, boot_through};
+use crate::faults::process::{PATIENCE, Sidecar, event, patient, spec};
+use crate::faults::proxy::Proxy;
+use crate::faults::statistics::Statistics;
 
 const HOUR: i64 = 3_600_000;
 const HOLDS: u64 = 5;

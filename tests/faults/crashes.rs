@@ -7,7 +7,7 @@ use leasehold_client::proto::{
 };
 use rustix::process::Signal;
 
-use crate::process::{Sidecar, event, kill, patient, program, spec, until};
+use crate::faults::process::{Sidecar, event, kill, patient, program, spec, until};
 
 #[tokio::test]
 async fn s14_the_next_waiter_has_the_lock_when_a_client_is_killed() {
@@ -28,7 +28,7 @@ async fn s14_the_next_waiter_has_the_lock_when_a_client_is_killed() {
             }
         }
     };
-    let held = tokio::time::timeout(crate::process::PATIENCE, held).await.unwrap();
+    let held = tokio::time::timeout(crate::faults::process::PATIENCE, held).await.unwrap();
     // At D = 60 s nobody would get it by waiting for the lease to run out.
     let mut waiting = spec("nightly");
     waiting.wait = std::time::Duration::from_secs(30);
@@ -115,7 +115,7 @@ async fn s16_the_client_library_holds_on_over_a_restart_by_itself() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(crate::process::PATIENCE, back).await.unwrap();
+    tokio::time::timeout(crate::faults::process::PATIENCE, back).await.unwrap();
     assert!(guard.is_valid());
     assert_eq!(guard.fencing_token(), token);
     guard.release().await.unwrap();
@@ -155,7 +155,7 @@ async fn s15_s16_the_client_library_holds_on_over_a_hand_over() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(crate::process::PATIENCE, back).await.unwrap();
+        tokio::time::timeout(crate::faults::process::PATIENCE, back).await.unwrap();
     }
     for (guard, token) in guards.into_iter().zip(tokens) {
         assert!(guard.is_valid() && guard.fencing_token() == token);

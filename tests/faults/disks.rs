@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use leasehold_client::{Client, Error, HoldEvent, Outcome, Reason};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::process::{SHORT, patient, program, spec, until};
+use crate::faults::process::{SHORT, patient, program, spec, until};
 
 /// A sidecar in a mount namespace of its own, with its database on a disk of eight megabytes.
 struct OnSmallDisk {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use leasehold_client::{LockState, Outcome};
 
-use crate::process::{Sidecar, program, spec};
+use crate::faults::process::{Sidecar, program, spec};
 
 #[tokio::test]
 async fn s1_sidecars_of_one_host_type_exclude_each_other_and_of_two_do_not() {

@@ -5,8 +5,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use leasehold_client::proto::hold_lease_response::Event;
 use leasehold_client::proto::{HoldLeaseRequest, Resume, hold_lease_request::Start};
 
-use crate::process::{Sidecar, event, spec};
-use crate::secrets::{get, listening};
+use crate::faults::process::{Sidecar, event, spec};
+use crate::faults::secrets::{get, listening};
 
 const FORGERIES: u64 = 500;
 

@@ -7,7 +7,7 @@ use leasehold::testing::MovedClock;
 use leasehold::time::{BootClock, Clock as _};
 use leasehold_client::Grant;
 
-use crate::process::{Sidecar, spec};
+use crate::faults::process::{Sidecar, spec};
 
 /// How far a sidecar's clocks are moved from the kernel's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use leasehold_client::{Client, Outcome};
 use rustix::process::Signal;
 
-use crate::process::{patient, program, send, spec, stop, until};
+use crate::faults::process::{patient, program, send, spec, stop, until};
 
 /// Writes down in which namespace this is, then becomes the program.
 const SCRIPT: &str = "readlink /proc/self/ns/time >\"$1\" && shift && exec \"$@\"";

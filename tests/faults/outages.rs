@@ -6,9 +6,9 @@ use leasehold::testing::Azurite;
 use leasehold_client::{HoldEvent, HoldGuard, LeaseSpec, LossReason, Outcome, ReleaseOutcome};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::process::{PATIENCE, Sidecar, number};
-use crate::proxy::{Proxy, Weather};
-use crate::statistics::Statistics;
+use crate::faults::process::{PATIENCE, Sidecar, number};
+use crate::faults::proxy::{Proxy, Weather};
+use crate::faults::statistics::Statistics;
 
 const HOLDS: usize = 5;
 /// For a busy machine to tell what has happened.

@@ -2,7 +2,7 @@
 
 use leasehold_client::proto::{LossReason, hold_lease_response::Event};
 
-use crate::process::{Sidecar, event, patient};
+use crate::faults::process::{Sidecar, event, patient};
 
 #[tokio::test]
 async fn s4_a_sidecar_that_was_stopped_past_its_lease_says_lost_before_anything_else() {
@@ -15,6 +15,6 @@ async fn s4_a_sidecar_that_was_stopped_past_its_lease_says_lost_before_anything_
     first.go_on();
     let Event::Lost(lost) = event(&mut stream).await else { panic!("something before lost") };
     assert_eq!(lost.reason(), LossReason::Expired);
-    let third = first.acquire(crate::process::spec("nightly")).await;
+    let third = first.acquire(crate::faults::process::spec("nightly")).await;
     assert!(third.granted().is_none(), "the second one still has it");
 }

@@ -8,7 +8,7 @@ use leasehold::time::{BootClock, Clock as _};
 use leasehold_client::{Client, Outcome};
 use rustix::process::Signal;
 
-use crate::process::{patient, program, send, until};
+use crate::faults::process::{patient, program, send, until};
 
 /// Lays the boot id of the folder over the kernel's, then becomes the sidecar.
 const SCRIPT: &str = "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$@\"";

@@ -9,7 +9,7 @@ use leasehold_client::proto::{HoldLeaseRequest, hold_lease_response::Event};
 use leasehold_client::proto::{Resume, hold_lease_request::Start};
 use rustix::process::Signal;
 
-use crate::process::{Sidecar, event, patient, spec};
+use crate::faults::process::{Sidecar, event, patient, spec};
 
 const BEARER: &str = "open-sesame-5c1f";
 /// As much as anybody can ask for.

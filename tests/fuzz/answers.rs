@@ -11,7 +11,7 @@ use leasehold::testing::{Reply, ScriptedHttp, SimClock};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::cases;
+use crate::fuzz::cases;
 
 const ID: &str = "5b1c6e1a-0b0e-4c7e-9d1c-1f2a3b4c5d6e";
 

@@ -9,8 +9,8 @@ use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::testing::SimClock;
 use proptest::prelude::*;
 
-use crate::cases;
-use crate::names::nasty;
+use crate::fuzz::cases;
+use crate::fuzz::names::nasty;
 
 fn value() -> impl Strategy<Value = String> {
     prop_oneof![

@@ -16,8 +16,8 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::cases;
-use crate::parts::Part;
-use crate::queue::Queue;
+use crate::fuzz::parts::Part;
+use crate::fuzz::queue::Queue;
 
 /// What happens next, with small numbers, so that they meet.
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use leasehold_client::proto::{
 use proptest::prelude::*;
 use tonic::Code;
 
-use crate::cases;
-use crate::names::nasty;
+use crate::fuzz::cases;
+use crate::fuzz::names::nasty;
 
 const DAY: Duration = Duration::from_secs(86_400);
 

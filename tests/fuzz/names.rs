@@ -10,7 +10,7 @@ use leasehold::lock::{
 use leasehold::text::is_invisible;
 use proptest::prelude::*;
 
-use crate::cases;
+use crate::fuzz::cases;
 
 /// Text that is likely to be misread: separators, dots, percent signs, controls, letters of other scripts.
 pub(crate) fn nasty() -> impl Strategy<Value = String> {

@@ -15,9 +15,11 @@ use tonic::metadata::MetadataValue;
 use tonic::{Code, Request, Status};
 use tonic_types::StatusExt as _;
 
-use crate::certificates::{authority, issued_as, write};
-use crate::listeners::{Running, connect, loopback, on_tcp, run};
-use crate::rig::{Account, Client, HOST_ID, LIMITS, Sidecar, by_key, by_path, key, reason, spec};
+use crate::grpc::certificates::{authority, issued_as, write};
+use crate::grpc::listeners::{Running, connect, loopback, on_tcp, run};
+use crate::grpc::rig::{
+    Account, Client, HOST_ID, LIMITS, Sidecar, by_key, by_path, key, reason, spec,
+};
 
 pub(crate) fn by_token(token: &str, rights: &[Right]) -> Rule {
     Rule {
@@ -58,7 +60,7 @@ async fn is_let_through(running: &Running, rpc: &str, token: &str) -> bool {
     let mut client = client(running);
     let lease_id = "5b1c6e1a-0b0e-4c7e-9d1c-1f2a3b4c5d6e".to_owned();
     let generation = 0;
-    let max_hold = crate::rig::seconds(60);
+    let max_hold = crate::grpc::rig::seconds(60);
     let lock = by_key("nightly");
     let answer: Result<(), Status> = match rpc {
         "AcquireLease" => {
@@ -273,7 +275,7 @@ async fn callers_are_recognised_by_the_names_in_their_certificates() {
     let sidecar = account.sidecar();
     let issuer = authority();
     let folder = tempfile::tempdir().unwrap();
-    let (certificate, key) = crate::certificates::issued(&issuer);
+    let (certificate, key) = crate::grpc::certificates::issued(&issuer);
     let tls = Tls {
         certificate: write(folder.path(), "c", &certificate),
         key: write(folder.path(), "k", &key),
@@ -298,7 +300,7 @@ async fn callers_are_recognised_by_the_names_in_their_certificates() {
         let shown = leasehold_client::Tls::new(issuer.pem())
             .with_certificate(certificate.clone(), key.clone());
         let client = EasyClient::builder(&endpoint).tls(shown);
-        let answer = crate::certificates::resolved(client).await;
+        let answer = crate::grpc::certificates::resolved(client).await;
         assert_eq!(answer.is_ok(), allowed, "{name}: {answer:?}");
         if let Err(refused) = answer {
             let refused = refused.to_string();

@@ -15,8 +15,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
-use crate::listeners::loopback;
-use crate::rig::{Account, LIMITS, Sidecar, key, spec};
+use crate::grpc::listeners::loopback;
+use crate::grpc::rig::{Account, LIMITS, Sidecar, key, spec};
 
 pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
 
@@ -290,7 +290,7 @@ async fn a_connection_ends_when_its_client_s_certificate_expires() {
     let account = Account::new();
     let sidecar = account.sidecar();
     let (servers, clients) = (authority(), authority());
-    crate::loopholes::log();
+    crate::grpc::loopholes::log();
     let endpoint = serve(&sidecar, &servers, Some(&clients)).await;
     let with_certificate = |not_after| {
         let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -313,7 +313,7 @@ async fn a_connection_ends_when_its_client_s_certificate_expires() {
     let refused = short.resolve_path(resolve()).await.unwrap_err();
     assert_ne!(refused.code(), Code::Unauthenticated, "its client connects again: {refused:?}");
     stream.message().await.unwrap_err();
-    let lines = crate::loopholes::lines_with("certificate has expired");
+    let lines = crate::grpc::loopholes::lines_with("certificate has expired");
     assert!(lines.len() == 1 && lines[0].contains("client=127.0.0.1:"), "{lines:?}");
     let record = sidecar.record("nightly").await;
     assert!(record.held_here, "the end of the connection releases nothing: {record:?}");

@@ -10,7 +10,7 @@ use leasehold_client::proto::{
 };
 use tonic::{Code, Status};
 
-use crate::rig::{Account, Event, Sidecar, by_key, fields, granted, next, reason, spec};
+use crate::grpc::rig::{Account, Event, Sidecar, by_key, fields, granted, next, reason, spec};
 
 async fn save(
     sidecar: &Sidecar,

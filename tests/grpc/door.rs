@@ -15,9 +15,9 @@ use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::certificates::{authority, issued, write};
-use crate::listeners::{Running, connect, loopback, run};
-use crate::rig::{Account, Sidecar, key, reason};
+use crate::grpc::certificates::{authority, issued, write};
+use crate::grpc::listeners::{Running, connect, loopback, run};
+use crate::grpc::rig::{Account, Sidecar, key, reason};
 
 const BOUND: Duration = Duration::from_secs(60);
 /// More than a listener has places for.
@@ -171,12 +171,12 @@ async fn s38_handshakes_that_are_begun_and_left_keep_nobody_out() {
         crl: None,
         reload_interval: RELOAD_INTERVAL,
     };
-    let settings = Settings { connections: 1_024, ..crate::certificates::settings(tls) };
+    let settings = Settings { connections: 1_024, ..crate::grpc::certificates::settings(tls) };
     let server = Server::bind(settings).await.unwrap();
     let (connections, address) = (server.connections(), server.address().unwrap());
     let coordinator = sidecar.coordinator.clone();
     tokio::spawn(async move {
-        server.run(coordinator, crate::rig::LIMITS, CancellationToken::new()).await
+        server.run(coordinator, crate::grpc::rig::LIMITS, CancellationToken::new()).await
     });
     // A record of a handshake, of which the rest does not come.
     const BEGINNING: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];

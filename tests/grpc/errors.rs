@@ -13,7 +13,7 @@ use leasehold_client::proto::{
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::rig::{Account, Sidecar, by_key, by_path, fields, key, reason, seconds, spec};
+use crate::grpc::rig::{Account, Sidecar, by_key, by_path, fields, key, reason, seconds, spec};
 
 /// Specs with one mistake, and the field that is to be named.
 fn wrong_specs() -> Vec<(&'static str, LeaseSpec)> {

@@ -11,11 +11,11 @@ use leasehold_client::proto::*;
 use serde_json::Value;
 use tonic::{Code, Status};
 
-use crate::access::{by_token, client, functions, is_denied, serve, with};
-use crate::listeners::Running;
-use crate::loopholes::{lines_with, log};
-use crate::rig::{Account, spec};
-use crate::schedules_rig::{Schedules, completion, run, standby, subscription, trigger};
+use crate::grpc::access::{by_token, client, functions, is_denied, serve, with};
+use crate::grpc::listeners::Running;
+use crate::grpc::loopholes::{lines_with, log};
+use crate::grpc::rig::{Account, spec};
+use crate::grpc::schedules_rig::{Schedules, completion, run, standby, subscription, trigger};
 
 /// A token with some of its content changed.
 fn forged(token: &str, changes: &[(&str, &str)]) -> String {

@@ -13,8 +13,8 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
-use crate::listeners::{Running, run};
-use crate::rig::{Account, Sidecar};
+use crate::grpc::listeners::{Running, run};
+use crate::grpc::rig::{Account, Sidecar};
 
 async fn on_a_socket(sidecar: &Sidecar) -> Running {
     let folder = tempfile::tempdir().unwrap();

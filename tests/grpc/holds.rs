@@ -10,15 +10,15 @@ use leasehold_client::proto::{
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
-use crate::rig::{Account, LIMITS, reason, seconds, spec};
+use crate::grpc::rig::{Account, LIMITS, reason, seconds, spec};
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_tells_everything_that_a_holder_needs() {
     let account = Account::new();
     let grant = account.sidecar().acquire(spec("nightly")).await;
-    let path = format!("leasehold/locks/{}/nightly/~/FUNCTION", crate::rig::HOST_ID);
+    let path = format!("leasehold/locks/{}/nightly/~/FUNCTION", crate::grpc::rig::HOST_ID);
     assert_eq!(grant.lock_path, path);
-    assert_eq!(grant.host_id, crate::rig::HOST_ID);
+    assert_eq!(grant.host_id, crate::grpc::rig::HOST_ID);
     assert!(grant.fencing_token > 0);
     assert_eq!(grant.resume_token, "", "only streams can be resumed");
     assert_eq!(grant.lease_id.len(), 36);

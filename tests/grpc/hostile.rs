@@ -12,8 +12,8 @@ use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
-use crate::listeners::{Running, connect, run};
-use crate::rig::{Account, Event, Sidecar, key, next, reason, seconds, spec};
+use crate::grpc::listeners::{Running, connect, run};
+use crate::grpc::rig::{Account, Event, Sidecar, key, next, reason, seconds, spec};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const BOUND: Duration = Duration::from_secs(60);
@@ -193,7 +193,7 @@ async fn s19_lease_ids_are_not_guessed_and_guessing_ends_nobodys_hold() {
 async fn s19_no_name_leads_out_of_the_sidecars_own_place() {
     let account = Account::new();
     let sidecar = account.sidecar();
-    let prefix = format!("leasehold/locks/{}/", crate::rig::HOST_ID);
+    let prefix = format!("leasehold/locks/{}/", crate::grpc::rig::HOST_ID);
     for name in
         ["..", "../../other", "a/../../b", "%2e%2e", "..%2f..", "/etc/passwd", "a\\..\\b", "~"]
     {

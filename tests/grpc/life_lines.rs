@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
-use crate::listeners::{Running, connect, loopback, run};
-use crate::rig::{Account, Sidecar, granted, seconds, spec};
+use crate::grpc::listeners::{Running, connect, loopback, run};
+use crate::grpc::rig::{Account, Sidecar, granted, seconds, spec};
 
 /// The boot id of the kernel that the test's clock plays.
 const HERE: (&str, &str) = ("leasehold-boot-id", "sim-boot");
@@ -156,7 +156,7 @@ async fn s14_a_stream_cancelled_over_the_network_frees_its_lock_only_where_calle
         let account = Account::new();
         let sidecar = account.sidecar();
         let tcp = TcpSettings { direct, ..loopback() };
-        let running = crate::listeners::on_tcp(&sidecar, tcp).await;
+        let running = crate::grpc::listeners::on_tcp(&sidecar, tcp).await;
         let mut stream = start(&running.channel, &[], Start::Spec(spec("nightly"))).await.unwrap();
         let grant = granted(&mut stream).await;
         let mut patient = spec("nightly");
@@ -167,9 +167,10 @@ async fn s14_a_stream_cancelled_over_the_network_frees_its_lock_only_where_calle
         start(&running.channel, &[], Start::Spec(spec("other"))).await.unwrap();
         if direct {
             let freed = async {
-                while !matches!(crate::rig::next(&mut waiter).await, crate::rig::Event::Granted(_))
-                {
-                }
+                while !matches!(
+                    crate::grpc::rig::next(&mut waiter).await,
+                    crate::grpc::rig::Event::Granted(_)
+                ) {}
             };
             tokio::time::timeout(PATIENCE, freed).await.unwrap();
         } else {
@@ -230,8 +231,8 @@ async fn s13_a_local_client_that_was_told_lost_and_is_gone_frees_the_lock() {
             while sidecar.coordinator.gauges().waiters == 0 {
                 tokio::task::yield_now().await;
             }
-            let told = crate::rig::next(&mut stream).await;
-            assert!(matches!(told, crate::rig::Event::Lost(_)), "{told:?}");
+            let told = crate::grpc::rig::next(&mut stream).await;
+            assert!(matches!(told, crate::grpc::rig::Event::Lost(_)), "{told:?}");
             drop(dying);
             drop(stream);
         };
@@ -241,7 +242,7 @@ async fn s13_a_local_client_that_was_told_lost_and_is_gone_frees_the_lock() {
 
 async fn on_either(sidecar: &Sidecar, unix: bool) -> Running {
     if !unix {
-        return crate::listeners::on_tcp(sidecar, loopback()).await;
+        return crate::grpc::listeners::on_tcp(sidecar, loopback()).await;
     }
     let folder = tempfile::tempdir().unwrap();
     let socket = UnixSettings { path: folder.path().join("s"), allowed_uids: Vec::new() };
@@ -262,7 +263,7 @@ async fn on_either(sidecar: &Sidecar, unix: bool) -> Running {
 async fn s12_a_call_that_waits_and_is_cancelled_leaves_the_queue_wherever_it_came_from() {
     let account = Account::new();
     let sidecar = account.sidecar();
-    let running = crate::listeners::on_tcp(&sidecar, loopback()).await;
+    let running = crate::grpc::listeners::on_tcp(&sidecar, loopback()).await;
     let mut holding = sidecar.hold(spec("nightly")).await;
     granted(&mut holding).await;
     let mut patient = spec("nightly");

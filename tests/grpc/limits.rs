@@ -4,7 +4,7 @@ use leasehold_client::proto::{AcquireLeaseRequest, LeaseSpec};
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
-use crate::rig::{Account, reason, seconds, spec};
+use crate::grpc::rig::{Account, reason, seconds, spec};
 
 #[tokio::test(start_paused = true)]
 async fn holds_and_waiters_over_their_limits_are_refused_and_counted_right() {
@@ -45,5 +45,5 @@ async fn s19_a_request_over_64_kib_is_refused_before_it_is_read() {
     let request = AcquireLeaseRequest { spec: Some(spec) };
     let refused = sidecar.client.clone().acquire_lease(request).await.unwrap_err();
     assert_eq!(refused.code(), Code::OutOfRange, "{refused}");
-    sidecar.acquire(crate::rig::spec("nightly")).await;
+    sidecar.acquire(crate::grpc::rig::spec("nightly")).await;
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
-use crate::rig::{Account, Event, LIMITS, Sidecar, key, next, reason, spec};
+use crate::grpc::rig::{Account, Event, LIMITS, Sidecar, key, next, reason, spec};
 
 /// A server under way, and a way to it.
 pub(crate) struct Running {

@@ -5,9 +5,9 @@ use leasehold::lock::HostId;
 use leasehold_client::proto::{ListLocksRequest, ListLocksResponse, list_locks_request::Under};
 use tonic::Status;
 
-use crate::access::{by_token, client, functions, is_denied, serve, with};
-use crate::listeners::Running;
-use crate::rig::{Account, HOST_ID, Sidecar, fields, spec};
+use crate::grpc::access::{by_token, client, functions, is_denied, serve, with};
+use crate::grpc::listeners::Running;
+use crate::grpc::rig::{Account, HOST_ID, Sidecar, fields, spec};
 
 fn shop() -> Rule {
     Rule { functions: functions(&["orders.*"]), ..by_token("shop", &[Right::Read]) }

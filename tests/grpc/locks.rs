@@ -12,7 +12,7 @@ use leasehold_client::proto::{
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
-use crate::rig::{Account, HOST_ID, by_key, by_path, fields, key, reason, spec};
+use crate::grpc::rig::{Account, HOST_ID, by_key, by_path, fields, key, reason, spec};
 
 /// The states of locks that somebody holds.
 fn taken() -> Vec<i32> {
@@ -91,7 +91,7 @@ async fn s19_a_path_outside_the_sidecar_s_own_is_refused() {
 }
 
 async fn list(
-    sidecar: &crate::rig::Sidecar,
+    sidecar: &crate::grpc::rig::Sidecar,
     request: ListLocksRequest,
 ) -> (Vec<(String, LockState)>, String) {
     let page = sidecar.client.clone().list_locks(request).await.unwrap().into_inner();

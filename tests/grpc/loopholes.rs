@@ -17,9 +17,9 @@ use leasehold_client::proto::{
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request};
 
-use crate::access::{by_token, client, functions, is_denied, serve, with};
-use crate::listeners::Running;
-use crate::rig::{Account, HOST_ID, by_key, key, spec};
+use crate::grpc::access::{by_token, client, functions, is_denied, serve, with};
+use crate::grpc::listeners::Running;
+use crate::grpc::rig::{Account, HOST_ID, by_key, key, spec};
 
 /// A resume token is not signed, so it opens no lock that the rules close.
 #[tokio::test]

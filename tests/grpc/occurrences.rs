@@ -7,8 +7,8 @@ use leasehold_client::proto::{
 };
 use tonic::{Code, Status};
 
-use crate::rig::{Account, Event, Sidecar, fields, granted, next, seconds, spec};
-use crate::schedules_rig::schedules;
+use crate::grpc::rig::{Account, Event, Sidecar, fields, granted, next, seconds, spec};
+use crate::grpc::schedules_rig::schedules;
 
 /// The simulated wall clock begins here.
 const NOW: i64 = 1_800_000_000;

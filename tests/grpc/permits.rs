@@ -6,7 +6,7 @@ use leasehold_client::proto::{
     ListLocksRequest, LockRecord, LockSelector, LockState,
 };
 
-use crate::rig::{Account, Event, Sidecar, by_key, fields, granted, next, spec};
+use crate::grpc::rig::{Account, Event, Sidecar, by_key, fields, granted, next, spec};
 
 fn of(permits: u32) -> LeaseSpec {
     LeaseSpec { permits: Some(permits), ..spec("nightly") }

@@ -4,10 +4,10 @@ use leasehold::access::{Right, Rule};
 use leasehold_client::proto::*;
 use tonic::Status;
 
-use crate::access::{by_token, functions, is_denied, serve, with};
-use crate::listeners::Running;
-use crate::rig::{Account, by_key};
-use crate::schedules_rig::{
+use crate::grpc::access::{by_token, functions, is_denied, serve, with};
+use crate::grpc::listeners::Running;
+use crate::grpc::rig::{Account, by_key};
+use crate::grpc::schedules_rig::{
     Schedules, complete, run, schedules, spec, standby, subscribe, subscription, trigger,
 };
 

@@ -11,9 +11,9 @@ use leasehold_client::proto::*;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
-use crate::listeners::{connect, loopback, on_tcp, run as serve};
-use crate::rig::{Account, by_key, key, reason, seconds};
-use crate::schedules_rig::{
+use crate::grpc::listeners::{connect, loopback, on_tcp, run as serve};
+use crate::grpc::rig::{Account, by_key, key, reason, seconds};
+use crate::grpc::schedules_rig::{
     Event, Schedules, complete, completion, event, news, run, schedules, shown, spec, standby,
     subscribe, subscription, trigger,
 };
@@ -294,7 +294,7 @@ async fn s16_a_run_whose_connection_breaks_is_resumed() {
     };
     let wrong = resume(&granted.run_id, key("other"));
     let refused = client.clone().subscribe_schedule(wrong).await.unwrap_err();
-    assert_eq!(crate::rig::fields(&refused), ["run_id"], "it is another lock's");
+    assert_eq!(crate::grpc::rig::fields(&refused), ["run_id"], "it is another lock's");
 
     let mut stream = subscribe(&client, resume(&granted.run_id, key("nightly"))).await;
     let again = loop {

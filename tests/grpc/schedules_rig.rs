@@ -10,7 +10,7 @@ use leasehold_client::proto::{
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
-use crate::rig::{LIMITS, Sidecar, by_key, key};
+use crate::grpc::rig::{LIMITS, Sidecar, by_key, key};
 
 pub(crate) type Schedules = ScheduleServiceClient<Channel>;
 pub(crate) type Stream = Streaming<SubscribeScheduleResponse>;

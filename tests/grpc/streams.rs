@@ -9,7 +9,7 @@ use leasehold_client::proto::{
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
-use crate::rig::{Account, Event, by_key, granted, next, reason, seconds, spec};
+use crate::grpc::rig::{Account, Event, by_key, granted, next, reason, seconds, spec};
 
 #[tokio::test(start_paused = true)]
 async fn s7_a_hold_by_stream_is_renewed_as_long_as_the_stream_lives() {

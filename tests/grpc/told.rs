@@ -9,7 +9,7 @@ use leasehold_client::proto::{
 };
 use tonic::{Code, Status};
 
-use crate::rig::{Account, Event, HOST_ID, Sidecar, granted, next, reason, seconds, spec};
+use crate::grpc::rig::{Account, Event, HOST_ID, Sidecar, granted, next, reason, seconds, spec};
 
 async fn get(sidecar: &Sidecar, lease_id: &str) -> Result<GetHoldResponse, Status> {
     let request = GetHoldRequest { lease_id: lease_id.to_owned(), generation: 0 };
@@ -233,8 +233,8 @@ async fn s19_a_wait_without_end_is_for_streams_and_excludes_a_wait() {
     endless.wait_without_end = true;
     let request = AcquireLeaseRequest { spec: Some(endless.clone()) };
     let refused = sidecar.client.clone().acquire_lease(request).await.unwrap_err();
-    assert_eq!(crate::rig::fields(&refused), ["spec.wait_without_end"]);
+    assert_eq!(crate::grpc::rig::fields(&refused), ["spec.wait_without_end"]);
     endless.wait = seconds(5);
     let refused = sidecar.start(Start::Spec(endless)).await.unwrap_err();
-    assert_eq!(crate::rig::fields(&refused), ["spec.wait_without_end"]);
+    assert_eq!(crate::grpc::rig::fields(&refused), ["spec.wait_without_end"]);
 }

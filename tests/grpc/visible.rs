@@ -5,8 +5,8 @@ use leasehold_client::proto::{
     ListLocksRequest, WatchLocksRequest, list_locks_request::Under, watch_locks_response,
 };
 
-use crate::access::{by_token, client, functions, serve, with};
-use crate::rig::{Account, spec};
+use crate::grpc::access::{by_token, client, functions, serve, with};
+use crate::grpc::rig::{Account, spec};
 
 #[tokio::test]
 async fn a_listing_shows_what_the_caller_may_read() {

@@ -9,7 +9,7 @@ use leasehold_client::proto::{
 };
 use tonic::{Code, Streaming};
 
-use crate::rig::{Account, Sidecar, reason, spec};
+use crate::grpc::rig::{Account, Sidecar, reason, spec};
 
 async fn watch(sidecar: &Sidecar, request: WatchLocksRequest) -> Streaming<WatchLocksResponse> {
     sidecar.client.clone().watch_locks(request).await.unwrap().into_inner()

@@ -14,8 +14,8 @@ use leasehold_client::proto::{
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
-use crate::listeners::{connect, loopback, run};
-use crate::rig::{Account, Event, next, seconds, spec};
+use crate::grpc::listeners::{connect, loopback, run};
+use crate::grpc::rig::{Account, Event, next, seconds, spec};
 
 const THREADS: usize = 2;
 const CONNECTIONS: usize = 6;

@@ -1,8 +1,8 @@
 //! What can happen next.
 
-use crate::rules::{Mistake, Rules};
-use crate::run::Action;
-use crate::state::{MOVER, Phase, SIDECARS, Stage, World};
+use crate::model::rules::{Mistake, Rules};
+use crate::model::run::Action;
+use crate::model::state::{MOVER, Phase, SIDECARS, Stage, World};
 
 /// Whether this sidecar has the moving client's hold, though its stream is not here.
 fn has_no_stream(world: &World, at: usize) -> bool {

@@ -1,8 +1,10 @@
 //! Until when clients rely on their holds, what the moving one calls, and how a sidecar handles its calls.
 
-use crate::rules::Mistake;
-use crate::run::Run;
-use crate::state::{Breach, Call, CallKind, Effect, How, MOVER, Mover, Phase, Sidecar, Stage};
+use crate::model::rules::Mistake;
+use crate::model::run::Run;
+use crate::model::state::{
+    Breach, Call, CallKind, Effect, How, MOVER, Mover, Phase, Sidecar, Stage,
+};
 
 /// How a hold ends by its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

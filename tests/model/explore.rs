@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use stateright::{Checker as _, HasDiscoveries, Model, Property};
 
-use crate::choices::actions;
-use crate::rules::Rules;
-use crate::run::{Action, Run, start};
-use crate::state::{Breach, Effect, World};
+use crate::model::choices::actions;
+use crate::model::rules::Rules;
+use crate::model::run::{Action, Run, start};
+use crate::model::state::{Breach, Effect, World};
 
 /// The model, and what its steps did.
 #[derive(Debug)]
@@ -126,9 +126,9 @@ pub(crate) fn explore(rules: Rules, sought: Sought) -> Explored {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::{LARGE, Mistake, worlds};
-    use crate::state::{How, MOVER, SIDECARS};
-    use crate::traces::Walk;
+    use crate::model::rules::{LARGE, Mistake, worlds};
+    use crate::model::state::{How, MOVER, SIDECARS};
+    use crate::model::traces::Walk;
     use leasehold::testing::{SeededRandom, accepts};
 
     fn variable(name: &str) -> Option<String> {

@@ -3,9 +3,9 @@
 //! beside the other is as the second sidecar is, at which a client may resume meanwhile. Time for the hand-over is over at any
 //! moment. A client notices the end of its stream at once, or acts later, as it always may. Those that wait come again.
 
-use crate::rules::Mistake;
-use crate::run::Run;
-use crate::state::{Effect, Operation, Phase, Request};
+use crate::model::rules::Mistake;
+use crate::model::run::Run;
+use crate::model::state::{Effect, Operation, Phase, Request};
 
 impl Run<'_> {
     /// Waits end; a hold is renewed once more; what is acquired or released is settled.

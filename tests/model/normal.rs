@@ -1,7 +1,7 @@
 //! One form for all situations that nothing can tell apart from then on: what no rule will look at again is forgotten, so
 //! that more of what differs is visited.
 
-use crate::state::{
+use crate::model::state::{
     CallKind, Exchange, Lease, MOVER, Operation, Phase, Record, Reply, Request, Sidecar, Stage,
     World,
 };
@@ -195,9 +195,9 @@ mod tests {
     use leasehold::testing::SeededRandom;
 
     use super::*;
-    use crate::choices::actions;
-    use crate::rules::{Rules, worlds};
-    use crate::run::{Action, Run, start};
+    use crate::model::choices::actions;
+    use crate::model::rules::{Rules, worlds};
+    use crate::model::run::{Action, Run, start};
 
     fn next(world: &World, rules: &Rules, action: Action) -> Option<World> {
         let mut next = world.clone();

@@ -1,6 +1,6 @@
 //! The rules of a run: how long a lease lasts, what may happen, and which mistake is planted.
 
-use crate::state::{Budget, Ticks};
+use crate::model::state::{Budget, Ticks};
 
 /// A mistake in the model that the properties must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The outcome of each step.
 
-use crate::client::End;
-use crate::rules::{Mistake, Rules};
-use crate::state::{
+use crate::model::client::End;
+use crate::model::rules::{Mistake, Rules};
+use crate::model::state::{
     Breach, Call, CallKind, Client, Effect, Exchange, Lease, MOVER, Operation, Phase, Reply,
     Request, SIDECARS, Sidecar, Stage, Store, World,
 };
@@ -58,7 +58,7 @@ pub(crate) fn start(rules: &Rules) -> World {
         store: Store::new(),
         sidecars: [Sidecar::default(); 2],
         clients: [client; 3],
-        mover: crate::state::Mover::default(),
+        mover: crate::model::state::Mover::default(),
         calls: Vec::new(),
         late: Vec::new(),
         budget: rules.budget,

@@ -1,8 +1,8 @@
 //! What a sidecar does by itself, and with the store's answers.
 
-use crate::rules::Mistake;
-use crate::run::Run;
-use crate::state::{
+use crate::model::rules::Mistake;
+use crate::model::run::Run;
+use crate::model::state::{
     Breach, Effect, Exchange, How, MOVER, Operation, Phase, Record, Reply, Request, Sidecar, Stage,
     waiter,
 };

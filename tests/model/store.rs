@@ -1,6 +1,6 @@
 //! The store: storage.md's table, for the operations that sidecars and operators use.
 
-use crate::state::{Lease, LeaseState, Operation, Record, Reply, Request, Store, Ticks};
+use crate::model::state::{Lease, LeaseState, Operation, Record, Reply, Request, Store, Ticks};
 
 impl Store {
     pub(crate) fn new() -> Self {

@@ -3,10 +3,10 @@
 
 use leasehold::testing::{HAND_OFFS, SeededRandom, TraceEvent, Traced};
 
-use crate::choices::actions;
-use crate::rules::Rules;
-use crate::run::{Action, Run, start};
-use crate::state::{Effect, How, MOVER, World};
+use crate::model::choices::actions;
+use crate::model::rules::Rules;
+use crate::model::run::{Action, Run, start};
+use crate::model::state::{Effect, How, MOVER, World};
 
 /// A tick in microseconds.
 const TICK: u64 = 1_000_000;

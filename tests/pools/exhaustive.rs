@@ -14,9 +14,9 @@ use leasehold::time::Instant;
 use stateright::{Checker as _, HasDiscoveries, Model, Property};
 use uuid::Uuid;
 
-use crate::rig::{secs, terms};
-use crate::store::{Store, failed, unknown};
-use crate::variable;
+use crate::pools::rig::{secs, terms};
+use crate::pools::store::{Store, failed, unknown};
+use crate::pools::variable;
 
 /// States after which a run in the test command stops in all worlds but the first, breadth first.
 const STATES: usize = 30_000;

@@ -6,7 +6,7 @@ use leasehold::hold::{
 use leasehold::lock::{CheckpointValue, Permit};
 use leasehold::pool::Action;
 
-use crate::rig::{ANN, BOB, CAT, DAN, Rig, millis, permit, secs, terms};
+use crate::pools::rig::{ANN, BOB, CAT, DAN, Rig, millis, permit, secs, terms};
 
 /// A fifth caller.
 const EVE: CallerId = CallerId(5);

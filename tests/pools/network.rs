@@ -6,10 +6,10 @@ use leasehold::hold::{self, Event};
 use leasehold::lock::{LockPath, Permit, Permits};
 use leasehold::time::Instant;
 
-use crate::planted::Bug;
-use crate::rig::{millis, secs};
-use crate::store::{failed, unknown};
-use crate::world::{BUSY_UNTIL, Sender, What, World};
+use crate::pools::planted::Bug;
+use crate::pools::rig::{millis, secs};
+use crate::pools::store::{failed, unknown};
+use crate::pools::world::{BUSY_UNTIL, Sender, What, World};
 
 impl World {
     /// The path of a permit, as this sidecar has it.

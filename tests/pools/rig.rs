@@ -12,7 +12,7 @@ use leasehold::pool::{Action, Pool};
 use leasehold::time::Instant;
 use uuid::Uuid;
 
-use crate::store::{Store, failed, unknown};
+use crate::pools::store::{Store, failed, unknown};
 
 pub(crate) const ANN: CallerId = CallerId(1);
 pub(crate) const BOB: CallerId = CallerId(2);

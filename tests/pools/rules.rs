@@ -4,8 +4,8 @@ use leasehold::hold::{self, Event, Failure, StoreFailure, StoreFailureKind, Term
 use leasehold::lock::{Permit, Permits};
 use leasehold::pool::Action;
 
-use crate::rig::{ANN, BOB, CAT, DAN, Rig, millis, permit, secs, terms};
-use crate::store::unknown;
+use crate::pools::rig::{ANN, BOB, CAT, DAN, Rig, millis, permit, secs, terms};
+use crate::pools::store::unknown;
 
 fn one_try(permits: u32) -> Terms {
     terms(permits, secs(0))

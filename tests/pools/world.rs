@@ -11,10 +11,10 @@ use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 use uuid::Uuid;
 
-use crate::checks::Checks;
-use crate::planted::Bug;
-use crate::rig::{millis, secs, terms};
-use crate::store::{Store, failed, unknown};
+use crate::pools::checks::Checks;
+use crate::pools::planted::Bug;
+use crate::pools::rig::{millis, secs, terms};
+use crate::pools::store::{Store, failed, unknown};
 
 /// Until when callers come and things go wrong; then everybody leaves, and nothing must be left.
 pub(crate) const BUSY_UNTIL: Duration = Duration::from_secs(150);

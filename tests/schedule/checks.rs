@@ -4,7 +4,7 @@ use leasehold::lock::FencingToken;
 use leasehold::schedule::{CatchUp, Occasion, Outcome, Overlap, Report, RunId, Told};
 use leasehold::timetable::UtcSecond;
 
-use crate::world::World;
+use crate::schedule::world::World;
 
 impl World {
     pub(crate) fn check_grant(&mut self, told: &Told, owner: u64) {

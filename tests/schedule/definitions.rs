@@ -3,7 +3,7 @@
 use leasehold::lock::{LockKey, LockMode};
 use leasehold::schedule::*;
 
-use crate::rig::{Rig, at, scheduled, seconds, spec};
+use crate::schedule::rig::{Rig, at, scheduled, seconds, spec};
 
 fn refused(change: impl FnOnce(&mut Spec)) -> String {
     let mut spec = spec("0 * * * *");

@@ -2,7 +2,7 @@
 
 use leasehold::schedule::*;
 
-use crate::rig::{Rig, at, scheduled, seconds};
+use crate::schedule::rig::{Rig, at, scheduled, seconds};
 
 #[test]
 fn t2_an_occurrence_with_an_outcome_is_never_granted_again() {

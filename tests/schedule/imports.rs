@@ -3,7 +3,7 @@
 use leasehold::lock::Fields;
 use leasehold::schedule::*;
 
-use crate::rig::{Rig, at, path, spec};
+use crate::schedule::rig::{Rig, at, path, spec};
 
 const DONE: &str = "2026-01-05T00:00:00Z";
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::schedule::{Share, after_busy, until_due};
 
-use crate::rig::seconds;
+use crate::schedule::rig::seconds;
 
 #[test]
 fn t17_the_last_runner_acquires_at_once_and_others_read_after_200_to_1200_ms() {

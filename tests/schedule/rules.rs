@@ -3,7 +3,7 @@
 use leasehold::schedule::*;
 use leasehold::timetable::UtcSecond;
 
-use crate::rig::{Rig, at, scheduled, seconds};
+use crate::schedule::rig::{Rig, at, scheduled, seconds};
 
 #[test]
 fn t5_a_first_subscription_never_runs_the_past() {

@@ -4,8 +4,8 @@ use leasehold::lock::FencingToken;
 use leasehold::schedule::*;
 use leasehold::timetable::UtcSecond;
 
-use crate::planted::Bug;
-use crate::world::{Job, Seen, Sidecar, Stage, World};
+use crate::schedule::planted::Bug;
+use crate::schedule::world::{Job, Seen, Sidecar, Stage, World};
 
 impl World {
     pub(crate) fn view<'a>(

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::planted::Bug;
-use crate::world::World;
+use crate::schedule::planted::Bug;
+use crate::schedule::world::World;
 
 /// Seeds of a run in the test command.
 const RUNS: u64 = 1_000;

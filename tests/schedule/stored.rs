@@ -9,7 +9,7 @@ use leasehold::schedule::*;
 use leasehold::time::UnixMillis;
 use leasehold::timetable::UtcSecond;
 
-use crate::rig::{Rig, at, path, scheduled};
+use crate::schedule::rig::{Rig, at, path, scheduled};
 
 fn token() -> FencingToken {
     FencingToken::from_u64((1 << 53) - 1).unwrap()

@@ -5,9 +5,9 @@ use leasehold::schedule::*;
 use leasehold::testing::SeededRandom;
 use leasehold::timetable::UtcSecond;
 
-use crate::planted::Bug;
-use crate::rig::{at, path, seconds, spec};
-use crate::store::Store;
+use crate::schedule::planted::Bug;
+use crate::schedule::rig::{at, path, seconds, spec};
+use crate::schedule::store::Store;
 
 /// What was read.
 pub(crate) type Seen = (Option<ScheduleRecord>, u64);

@@ -6,10 +6,10 @@ use std::time::Duration;
 use leasehold::hold::{Action, CallerId, Granted};
 use leasehold::lock::FencingToken;
 
-use crate::clients::{Client, Stage};
-use crate::planted::SLACK;
-use crate::sidecar::{CAP, Life};
-use crate::world::World;
+use crate::shares::clients::{Client, Stage};
+use crate::shares::planted::SLACK;
+use crate::shares::sidecar::{CAP, Life};
+use crate::shares::world::World;
 
 /// A caller's hold, in its own eyes.
 #[derive(Clone, Copy, Debug)]

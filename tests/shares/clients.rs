@@ -6,9 +6,9 @@ use std::time::Duration;
 use leasehold::hold::{self, CallerId, Event, SaveAsked, SaveId, Terms};
 use leasehold::lock::{CheckpointValue, Priority, Record, Sharing};
 
-use crate::planted::Bug;
-use crate::sidecar::{Life, share_name};
-use crate::world::{What, World};
+use crate::shares::planted::Bug;
+use crate::shares::sidecar::{Life, share_name};
+use crate::shares::world::{What, World};
 
 /// A wait without end.
 pub(crate) const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);

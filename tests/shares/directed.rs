@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::clients::{FOREVER, Profile};
-use crate::planted::Bug;
-use crate::spread::{lease_duration, listeners};
-use crate::world::World;
+use crate::shares::clients::{FOREVER, Profile};
+use crate::shares::planted::Bug;
+use crate::shares::spread::{lease_duration, listeners};
+use crate::shares::world::World;
 
 const fn minutes(count: u64) -> Duration {
     Duration::from_secs(count * 60)

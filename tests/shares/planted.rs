@@ -5,9 +5,9 @@ use std::time::Duration;
 use leasehold::hold::{Action, Event, Look, Stored};
 use leasehold::lock::Fields;
 
-use crate::directed;
-use crate::spread::{self, SIZES, Scenario};
-use crate::world::World;
+use crate::shares::directed;
+use crate::shares::spread::{self, SIZES, Scenario};
+use crate::shares::world::World;
 
 /// A mistake that somebody could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

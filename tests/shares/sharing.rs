@@ -7,9 +7,9 @@ use leasehold::hold::{Event, ShareUse};
 use leasehold::lock::Record;
 use leasehold::sharing::{Share, Wanted};
 
-use crate::planted::Bug;
-use crate::sidecar::{CAP, Life, share_name};
-use crate::world::{What, World};
+use crate::shares::planted::Bug;
+use crate::shares::sidecar::{CAP, Life, share_name};
+use crate::shares::world::{What, World};
 
 /// How often it is looked whether a share is to be rebalanced, and its locks are listed for that.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(5);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::checks::settles;
-use crate::clients::Profile;
-use crate::planted::Bug;
-use crate::world::World;
+use crate::shares::checks::settles;
+use crate::shares::clients::Profile;
+use crate::shares::planted::Bug;
+use crate::shares::world::World;
 
 /// How many sidecars share how many locks.
 #[derive(Clone, Copy, Debug)]

@@ -8,11 +8,11 @@ use leasehold::lock::{LeaseId, Record};
 use leasehold::testing::SeededRandom;
 use uuid::Uuid;
 
-use crate::checks::Checks;
-use crate::clients::{Client, Profile, Stage};
-use crate::planted::Bug;
-use crate::sidecar::{Clock, Life, Sidecar};
-use crate::store::{Store, unknown};
+use crate::shares::checks::Checks;
+use crate::shares::clients::{Client, Profile, Stage};
+use crate::shares::planted::Bug;
+use crate::shares::sidecar::{Clock, Life, Sidecar};
+use crate::shares::store::{Store, unknown};
 
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most are requests and answers")]
@@ -119,7 +119,7 @@ impl World {
             checks: Checks::default(),
             bug,
             counts: BTreeMap::new(),
-            timeline: crate::variable("SEED").map(|_replayed| Vec::new()),
+            timeline: crate::shares::variable("SEED").map(|_replayed| Vec::new()),
             losses: 3,
         }
     }

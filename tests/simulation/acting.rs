@@ -5,12 +5,12 @@ use std::time::Duration;
 use leasehold::hold::Event;
 use leasehold::testing::SeededRandom;
 
-use crate::chance::millis;
-use crate::client::Stage;
-use crate::due::{Delivery, Incoming};
-use crate::plan::Mode;
-use crate::planted::Bug;
-use crate::world::World;
+use crate::simulation::chance::millis;
+use crate::simulation::client::Stage;
+use crate::simulation::due::{Delivery, Incoming};
+use crate::simulation::plan::Mode;
+use crate::simulation::planted::Bug;
+use crate::simulation::world::World;
 
 impl World {
     pub(crate) fn act(&mut self, index: usize) {

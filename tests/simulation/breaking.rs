@@ -6,11 +6,11 @@ use leasehold::hold::Event;
 use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::store::BreakPeriod;
 
-use crate::chance::{About, millis, one_of};
-use crate::due::{Break, Breaker, Delivery, Incoming, Seen};
-use crate::planted::Bug;
-use crate::story::Happening;
-use crate::world::World;
+use crate::simulation::chance::{About, millis, one_of};
+use crate::simulation::due::{Break, Breaker, Delivery, Incoming, Seen};
+use crate::simulation::planted::Bug;
+use crate::simulation::story::Happening;
+use crate::simulation::world::World;
 
 /// How long, in milliseconds, the request of a break may be under way.
 const LATEST: u64 = 6_000;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::testing::SeededRandom;
 
-use crate::rivals::RIVALS;
+use crate::simulation::rivals::RIVALS;
 
 /// What a choice is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

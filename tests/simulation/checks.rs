@@ -7,16 +7,16 @@ use leasehold::hold::{Action, CallerId, Event, Hold, Holding, LossReason};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 
-use crate::counters::Counters;
-use crate::hand_over::HandOvers;
-use crate::idle::Idle;
-use crate::moved::Moved;
-use crate::notices::Notices;
-use crate::places::Places;
-use crate::plan::Mode;
-use crate::promises::{Look, Promises};
-use crate::truth::Truth;
-use crate::turns::Turns;
+use crate::simulation::counters::Counters;
+use crate::simulation::hand_over::HandOvers;
+use crate::simulation::idle::Idle;
+use crate::simulation::moved::Moved;
+use crate::simulation::notices::Notices;
+use crate::simulation::places::Places;
+use crate::simulation::plan::Mode;
+use crate::simulation::promises::{Look, Promises};
+use crate::simulation::truth::Truth;
+use crate::simulation::turns::Turns;
 
 /// What a caller has been told of its hold (S4, S9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

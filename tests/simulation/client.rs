@@ -7,15 +7,15 @@ use leasehold::hold::{CallerId, Event, Granted, Terms};
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
-use crate::chance::{About, millis};
-use crate::due::{Delivery, Incoming};
-use crate::kept::{Here, Kept};
-use crate::ledger::log_of;
-use crate::long::Loop;
-use crate::plan::Mode;
-use crate::planted::Bug;
-use crate::repeats::{Calls, as_call};
-use crate::world::World;
+use crate::simulation::chance::{About, millis};
+use crate::simulation::due::{Delivery, Incoming};
+use crate::simulation::kept::{Here, Kept};
+use crate::simulation::ledger::log_of;
+use crate::simulation::long::Loop;
+use crate::simulation::plan::Mode;
+use crate::simulation::planted::Bug;
+use crate::simulation::repeats::{Calls, as_call};
+use crate::simulation::world::World;
 
 /// What a client reads.
 #[derive(Clone, Debug)]

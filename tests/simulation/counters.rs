@@ -8,8 +8,8 @@ use leasehold::hold::{Action, CallerId, Event, Granted, Request, SaveId, SaveOut
 use leasehold::lock::{CheckpointValue, Fields, LeaseId};
 use leasehold::time::Instant;
 
-use crate::ledger::{Answer, Ledger, name_of};
-use crate::promises::Look;
+use crate::simulation::ledger::{Answer, Ledger, name_of};
+use crate::simulation::promises::Look;
 
 /// The field of the record that the checkpoint stands in.
 const FIELD: &str = "leasehold_checkpoint";

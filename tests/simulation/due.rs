@@ -8,8 +8,8 @@ use leasehold::lock::{ETag, FencingToken};
 use leasehold::store::BreakPeriod;
 use leasehold::time::{Instant, UnixMillis};
 
-use crate::client::Message;
-use crate::ghosts::Ghost;
+use crate::simulation::client::Message;
+use crate::simulation::ghosts::Ghost;
 
 /// What reaches a sidecar.
 #[derive(Debug)]

@@ -15,9 +15,9 @@ use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 use uuid::Uuid;
 
-use crate::plan::plain_terms;
-use crate::storage::{Storage, failed, unknown};
-use crate::truth::Truth;
+use crate::simulation::plan::plain_terms;
+use crate::simulation::storage::{Storage, failed, unknown};
+use crate::simulation::truth::Truth;
 /// What is left of each kind of thing that may go wrong.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {

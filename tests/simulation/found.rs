@@ -1,6 +1,6 @@
 //! Schedules that found something, and what must occur in a run.
 
-use crate::planted::Bug;
+use crate::simulation::planted::Bug;
 
 /// A schedule that failed once.
 pub(crate) struct Found {

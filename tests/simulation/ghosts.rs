@@ -8,13 +8,13 @@ use std::time::Duration;
 use leasehold::hold::{Action, CallerId, Event, Granted, Resume, Terms};
 use leasehold::store::BreakPeriod;
 
-use crate::chance::{About, millis};
-use crate::client::Stage;
-use crate::due::{Break, Breaker, Delivery, Incoming, Seen};
-use crate::kept::{Here, Kept};
-use crate::long::Loop;
-use crate::planted::Bug;
-use crate::world::World;
+use crate::simulation::chance::{About, millis};
+use crate::simulation::client::Stage;
+use crate::simulation::due::{Break, Breaker, Delivery, Incoming, Seen};
+use crate::simulation::kept::{Here, Kept};
+use crate::simulation::long::Loop;
+use crate::simulation::planted::Bug;
+use crate::simulation::world::World;
 
 /// What a client has kept of a hold that it has released.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use leasehold::hold::{Action, CallerId, Event, LossReason, Request};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 
-use crate::client::Stage;
-use crate::world::World;
+use crate::simulation::client::Stage;
+use crate::simulation::world::World;
 
 /// The sidecars that end so, and the holds that they have left to their clients.
 #[derive(Debug, Default)]

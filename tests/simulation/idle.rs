@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::hold::{Action, Event};
 use leasehold::lock::LeaseId;
 
-use crate::network::LATEST;
+use crate::simulation::network::LATEST;
 
 /// What is known of one lease.
 #[derive(Clone, Copy, Debug, Default)]

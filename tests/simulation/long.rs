@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use leasehold::hold::{Event, Settings};
 
-use crate::chance::Chance;
-use crate::client::Stage;
-use crate::due::Delivery;
-use crate::plan::{Mode, Plan, plain_terms};
-use crate::planted::Bug;
-use crate::story::Story;
-use crate::world::World;
+use crate::simulation::chance::Chance;
+use crate::simulation::client::Stage;
+use crate::simulation::due::Delivery;
+use crate::simulation::plan::{Mode, Plan, plain_terms};
+use crate::simulation::planted::Bug;
+use crate::simulation::story::Story;
+use crate::simulation::world::World;
 
 /// A client that takes the lock, holds it, gives it back, and perhaps comes again.
 #[derive(Clone, Copy, Debug)]
@@ -182,7 +182,7 @@ pub(crate) fn moved_machine(seed: u64, bug: Option<Bug>) -> Result<Duration, Str
     let by = i64::try_from(pause.as_millis()).unwrap();
     world.clocks[0].wall_shift += by;
     let life = world.sidecars[0].life;
-    let incoming = crate::due::Incoming::Event(Event::TimePassed);
+    let incoming = crate::simulation::due::Incoming::Event(Event::TimePassed);
     world.after(Duration::from_secs(1), Delivery::ToSidecar { sidecar: 0, life, incoming });
     while world.believes(held) && world.now < woken + pause {
         world.run_for(Duration::from_millis(100))?;
@@ -246,7 +246,7 @@ fn first_after(seed: u64, first: First, bug: Option<Bug>) -> Result<(), String> 
     let life = world.sidecars[0].life;
     let release = Event::ReleaseAsked { caller, generation };
     for event in event.into_iter().chain(Some(release).filter(|_| generation.is_some())) {
-        let incoming = crate::due::Incoming::Event(event);
+        let incoming = crate::simulation::due::Incoming::Event(event);
         world.after(second, Delivery::ToSidecar { sidecar: 0, life, incoming });
     }
     world.run_for(pause)?;
@@ -275,7 +275,7 @@ pub(crate) fn find(bug: Bug) -> Option<String> {
         let costs = || requests_an_hour(seed, true, Some(bug)).err();
         let ahead = || tokens_keep_up(seed, Some(bug)).err();
         let moved = || moved_machine(seed, Some(bug)).err();
-        let late = || crate::ghosts::find(seed, bug);
+        let late = || crate::simulation::ghosts::find(seed, bug);
         let first = || each_first_after(seed, Some(bug)).err();
         starves.or_else(late).or_else(moved).or_else(first).or_else(costs).or_else(ahead)
     })

@@ -11,9 +11,9 @@ use leasehold::hold::{
 use leasehold::lock::{ETag, FencingToken, LeaseId};
 use leasehold::time::{Instant, UnixMillis};
 
-use crate::planted::Bug;
-use crate::spoilt::{Beside, Spoilt, misread};
-use crate::storage::unknown;
+use crate::simulation::planted::Bug;
+use crate::simulation::spoilt::{Beside, Spoilt, misread};
+use crate::simulation::storage::unknown;
 
 /// The real machine, which a bug may stand before and behind.
 #[derive(Debug)]

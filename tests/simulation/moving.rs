@@ -8,11 +8,11 @@ use leasehold::hold::{Action, CallerId, Event, Granted, LossReason, Resume};
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
-use crate::chance::{About, millis};
-use crate::client::{Message, Stage};
-use crate::due::{Delivery, Incoming, Side};
-use crate::kept::{Here, Kept};
-use crate::world::World;
+use crate::simulation::chance::{About, millis};
+use crate::simulation::client::{Message, Stage};
+use crate::simulation::due::{Delivery, Incoming, Side};
+use crate::simulation::kept::{Here, Kept};
+use crate::simulation::world::World;
 
 /// How much earlier than agreed a hold may end: a clock is fast.
 const EARLY: Duration = Duration::from_millis(500);

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use leasehold::hold::{Action, Event, StoreFailureKind};
 
-use crate::chance::{About, millis};
-use crate::due::{Delivery, Incoming};
-use crate::plan::Mode;
-use crate::promises::Look;
-use crate::storage::{failed, unknown};
-use crate::world::World;
+use crate::simulation::chance::{About, millis};
+use crate::simulation::due::{Delivery, Incoming};
+use crate::simulation::plan::Mode;
+use crate::simulation::promises::Look;
+use crate::simulation::storage::{failed, unknown};
+use crate::simulation::world::World;
 
 /// The latest that a message comes.
 pub(crate) const LATEST: Duration = Duration::from_secs(45);

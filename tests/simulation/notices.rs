@@ -7,8 +7,8 @@ use leasehold::hold::{Action, CallerId, Event, Hold, Request};
 use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::time::Instant;
 
-use crate::promises::Look;
-use crate::world::World;
+use crate::simulation::promises::Look;
+use crate::simulation::world::World;
 
 /// A notice that its holder was told.
 #[derive(Clone, Copy, Debug)]

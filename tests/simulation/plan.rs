@@ -6,7 +6,7 @@ use leasehold::hold::{Settings, Terms};
 use leasehold::lock::Record;
 use leasehold::testing::SeededRandom;
 
-use crate::chance::{About, Chance, millis, one_of};
+use crate::simulation::chance::{About, Chance, millis, one_of};
 
 /// What may go wrong in a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Plan {
             terms.progress_timeout = terms.progress_timeout.filter(|_| random.chance(300));
         }
         if self.rivals {
-            crate::rivals::place(&mut terms, random);
+            crate::simulation::rivals::place(&mut terms, random);
         }
         terms
     }

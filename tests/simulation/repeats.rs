@@ -9,10 +9,10 @@ use leasehold::hold::{Action, CallerId, Event, Granted, Terms};
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
-use crate::chance::{About, millis};
-use crate::client::{Message, Stage};
-use crate::due::{Delivery, Incoming};
-use crate::world::World;
+use crate::simulation::chance::{About, millis};
+use crate::simulation::client::{Message, Stage};
+use crate::simulation::due::{Delivery, Incoming};
+use crate::simulation::world::World;
 
 /// The longest hold of a unary call: nobody notices when its client is gone (S14).
 const LONGEST_HOLD: Duration = Duration::from_secs(40);

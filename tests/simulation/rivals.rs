@@ -11,10 +11,10 @@ use leasehold::store::{BreakNote, BreakPeriod};
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
-use crate::chance::one_of;
-use crate::storage::{Storage, failure};
-use crate::truth::{Ended, Truth};
-use crate::world::World;
+use crate::simulation::chance::one_of;
+use crate::simulation::storage::{Storage, failure};
+use crate::simulation::truth::{Ended, Truth};
+use crate::simulation::world::World;
 
 /// The first seed whose callers are rivals.
 pub(crate) const RIVALS: u64 = 1 << 32;

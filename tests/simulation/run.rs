@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::chance::{About, Chance, Fault, one_of};
-use crate::network::LATEST;
-use crate::plan::plain_terms;
-use crate::planted::Bug;
-use crate::story::{Counts, Story};
-use crate::world::World;
+use crate::simulation::chance::{About, Chance, Fault, one_of};
+use crate::simulation::network::LATEST;
+use crate::simulation::plan::plain_terms;
+use crate::simulation::planted::Bug;
+use crate::simulation::story::{Counts, Story};
+use crate::simulation::world::World;
 use leasehold::testing::TraceEvent;
 
 /// The faults that may happen; all that the seed says if none.

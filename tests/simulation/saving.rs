@@ -5,10 +5,10 @@ use std::time::Duration;
 use leasehold::hold::{CallerId, Event, SaveAsked};
 use leasehold::testing::SeededRandom;
 
-use crate::chance::{About, millis};
-use crate::client::Stage;
-use crate::due::{Delivery, Incoming};
-use crate::world::World;
+use crate::simulation::chance::{About, millis};
+use crate::simulation::client::Stage;
+use crate::simulation::due::{Delivery, Incoming};
+use crate::simulation::world::World;
 
 impl World {
     /// A save of this client's, under the name of `caller`.

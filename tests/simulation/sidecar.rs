@@ -6,10 +6,10 @@ use std::time::Duration;
 use leasehold::hold::{Action, Event, Failure, Hold, Memory, Settings};
 use leasehold::time::{Instant, Suspicions, UnixMillis};
 
-use crate::due::Incoming;
-use crate::machine::Machine;
-use crate::planted::Bug;
-use crate::world::World;
+use crate::simulation::due::Incoming;
+use crate::simulation::machine::Machine;
+use crate::simulation::planted::Bug;
+use crate::simulation::world::World;
 
 #[derive(Debug)]
 pub(crate) struct Sidecar {

@@ -8,9 +8,9 @@ use leasehold::hold::{
 };
 use leasehold::lock::{Checkpoint, ETag, FencingToken, LeaseId, Record};
 
-use crate::ledger::checkpoint_of;
-use crate::planted::Bug;
-use crate::storage::GARBAGE;
+use crate::simulation::ledger::checkpoint_of;
+use crate::simulation::planted::Bug;
+use crate::simulation::storage::GARBAGE;
 
 /// What bugs about notices and checkpoints remember.
 #[derive(Debug, Default)]

@@ -12,11 +12,11 @@ use leasehold::store::{
 };
 use leasehold::time::{Instant, UnixMillis};
 
-use crate::clock::EPOCH;
-use crate::due::{Breaker, Seen};
-use crate::ledger::checkpoint_of;
-use crate::rivals::Rivals;
-use crate::truth::{Ended, Truth};
+use crate::simulation::clock::EPOCH;
+use crate::simulation::due::{Breaker, Seen};
+use crate::simulation::ledger::checkpoint_of;
+use crate::simulation::rivals::Rivals;
+use crate::simulation::truth::{Ended, Truth};
 
 /// The field of the record that the token stands in.
 const TOKEN: &str = "leasehold_token";

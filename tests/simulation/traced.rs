@@ -3,7 +3,7 @@
 use leasehold::testing::{TraceEvent, Traced};
 use leasehold::time::Instant;
 
-use crate::world::World;
+use crate::simulation::world::World;
 
 impl World {
     /// A client learns until when it may believe.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use leasehold::hold::Event;
 use leasehold::testing::SeededRandom;
 
-use crate::chance::{About, millis, one_of};
-use crate::due::{Delivery, Incoming, WallMoves};
-use crate::plan::Mode;
-use crate::story::Happening;
-use crate::world::World;
+use crate::simulation::chance::{About, millis, one_of};
+use crate::simulation::due::{Delivery, Incoming, WallMoves};
+use crate::simulation::plan::Mode;
+use crate::simulation::story::Happening;
+use crate::simulation::world::World;
 
 /// How long a draining sidecar waits for its holders (S15).
 const DRAIN: Duration = Duration::from_secs(20);

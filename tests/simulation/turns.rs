@@ -7,10 +7,10 @@ use std::time::Duration;
 use leasehold::hold::{Action, Event, Hold, Request};
 use leasehold::time::Instant;
 
-use crate::chance::{About, millis};
-use crate::due::{Delivery, Incoming};
-use crate::plan::Mode;
-use crate::world::World;
+use crate::simulation::chance::{About, millis};
+use crate::simulation::due::{Delivery, Incoming};
+use crate::simulation::plan::Mode;
+use crate::simulation::world::World;
 
 /// A renewal whose turn has come waits at most for the answer to a save, which goes by the same version.
 const SOON: Duration = Duration::from_secs(5);

@@ -10,19 +10,19 @@ use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 use uuid::Uuid;
 
-use crate::breaking::freed_by;
-use crate::chance::{About, Chance, millis};
-use crate::checks::Checks;
-use crate::client::{Client, Message};
-use crate::clock::Clock;
-use crate::due::{Delivery, Due, Incoming, Side};
-use crate::plan::Plan;
-use crate::planted::Bug;
-use crate::promises::Look;
-use crate::repeats::Repeats;
-use crate::sidecar::Sidecar;
-use crate::storage::Storage;
-use crate::story::Story;
+use crate::simulation::breaking::freed_by;
+use crate::simulation::chance::{About, Chance, millis};
+use crate::simulation::checks::Checks;
+use crate::simulation::client::{Client, Message};
+use crate::simulation::clock::Clock;
+use crate::simulation::due::{Delivery, Due, Incoming, Side};
+use crate::simulation::plan::Plan;
+use crate::simulation::planted::Bug;
+use crate::simulation::promises::Look;
+use crate::simulation::repeats::Repeats;
+use crate::simulation::sidecar::Sidecar;
+use crate::simulation::storage::Storage;
+use crate::simulation::story::Story;
 
 /// Machines of clients that no sidecar shares.
 const REMOTE: usize = 2;

@@ -15,7 +15,7 @@ use leasehold::testing::{Asked, Azurite, Carried, Wire};
 use leasehold::time::{BootClock, UnixMillis};
 use uuid::Uuid;
 
-use crate::azure::real_account;
+use crate::store_conformance::azure::real_account;
 
 /// The network, with the status and the error code of each answer.
 #[derive(Debug)]

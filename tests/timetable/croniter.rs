@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use leasehold::timetable::UtcSecond;
 
-use crate::timetable;
+use crate::timetable::timetable;
 
 /// croniter runs a fixed time in both passes of a repeated hour. Here it comes once (T14).
 const TWICE: &str = "once in a repeated hour";

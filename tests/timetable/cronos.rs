@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{at, timetable};
+use crate::timetable::{at, timetable};
 
 const NEW_YORK: &str = "America/New_York";
 const LORD_HOWE: &str = "Australia/Lord_Howe";

@@ -2,7 +2,7 @@
 
 use leasehold::timetable::UtcSecond;
 
-use crate::{at, local_times, timetable};
+use crate::timetable::{at, local_times, timetable};
 
 /// How long before and after a jump is looked at: from 1 h 30 min before it; Santiago's and Apia's jumps are at
 /// midnight, and what is at 02:00 is to be seen.

@@ -2,7 +2,7 @@
 
 use leasehold::timetable::{Timetable, UtcSecond};
 
-use crate::{at, timetable};
+use crate::timetable::{at, timetable};
 
 const PAGE: &str = include_str!("../../docs/schedules.md");
 

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use leasehold::timetable::{Timetable, UtcSecond};
 use proptest::prelude::*;
 
-use crate::model::{STEP, expression};
+use crate::timetable::model::{STEP, expression};
 
 /// Zones whose clocks jump by an hour, by half an hour, at midnight, by two hours, by a day, and never.
 const ZONES: [&str; 9] = [

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::lock::{FencingToken, LockPath};
 
-use crate::cost::Costs;
+use crate::world::cost::Costs;
 
 /// S5 promises nothing of a lock that is deleted and made again within this of its last grant.
 const MADE_AT_ONCE: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ pub(crate) struct Checks {
     /// The rule that was broken, how, and when.
     pub(crate) violation: Option<(String, Duration)>,
     streams: u64,
-    pub(crate) told: BTreeMap<u64, crate::justice::Told>,
+    pub(crate) told: BTreeMap<u64, crate::world::justice::Told>,
     beliefs: BTreeMap<LockPath, Vec<Belief>>,
     /// Until when two holders are possible by what somebody did (S17, S18).
     excused: BTreeMap<String, Duration>,

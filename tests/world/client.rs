@@ -7,16 +7,16 @@ use leasehold::lock::{Labels, LeaseId, LockPath, Permits, Sharing};
 use leasehold::testing::SeededRandom;
 use leasehold::time::BootReading;
 
-use crate::chance::{About, millis};
-use crate::checks::Key;
-use crate::cost::Cause;
-use crate::justice;
-use crate::ledger::log_of;
-use crate::notices;
-use crate::promises::{self, Wants};
-use crate::resuming::is_to_come_again;
-use crate::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream, key};
-use crate::world::World;
+use crate::simulation::ledger::log_of;
+use crate::world::chance::{About, millis};
+use crate::world::checks::Key;
+use crate::world::cost::Cause;
+use crate::world::justice;
+use crate::world::notices;
+use crate::world::promises::{self, Wants};
+use crate::world::resuming::is_to_come_again;
+use crate::world::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream, key};
+use crate::world::world::World;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Client {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::testing::Asked;
 
-use crate::service::Answer;
+use crate::world::service::Answer;
 
 /// S12: nothing is polled for oftener than this, and nothing that failed is asked again so soon (S7: D/30 is 500 ms).
 const FLOOR: Duration = Duration::from_millis(250);

@@ -6,12 +6,12 @@ use std::time::Duration;
 use leasehold::lock::{FencingToken, LockPath};
 use leasehold::testing::SeededRandom;
 
-use crate::chance::millis;
-use crate::checks::Key;
-use crate::justice::Stream;
-use crate::losses::lease_of;
-use crate::planted::Bug;
-use crate::world::{State, World};
+use crate::world::chance::millis;
+use crate::world::checks::Key;
+use crate::world::justice::Stream;
+use crate::world::losses::lease_of;
+use crate::world::planted::Bug;
+use crate::world::world::{State, World};
 
 /// No sidecar takes longer to end.
 const LONGEST_END: Duration = Duration::from_secs(60);

@@ -5,11 +5,11 @@ use std::time::Duration;
 use leasehold::coordinator::Grant;
 use leasehold::lock::{FencingToken, LockPath, Record};
 
-use crate::justice::{Told, UNDER_WAY};
-use crate::lease::State as LeaseState;
-use crate::losses::lease_of;
-use crate::sidecar::{SECOND, Sidecar};
-use crate::world::{State, World};
+use crate::world::justice::{Told, UNDER_WAY};
+use crate::world::lease::State as LeaseState;
+use crate::world::losses::lease_of;
+use crate::world::sidecar::{SECOND, Sidecar};
+use crate::world::world::{State, World};
 
 /// The second after which a hold is written, the next turn of a record write, a renewal that goes before, and the way there.
 const WRITTEN_AFTER: Duration = Duration::from_secs(5);

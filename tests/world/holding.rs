@@ -5,14 +5,14 @@ use std::time::Duration;
 use leasehold::coordinator::{Extended, HoldEvent, Released, Validity};
 use leasehold::testing::SeededRandom;
 
-use crate::chance::millis;
-use crate::client::{Client, Holding, PATIENCE};
-use crate::losses;
-use crate::notices;
-use crate::planted::Bug;
-use crate::resuming::is_to_come_again;
-use crate::sidecar::{End, Stream};
-use crate::trouble;
+use crate::world::chance::millis;
+use crate::world::client::{Client, Holding, PATIENCE};
+use crate::world::losses;
+use crate::world::notices;
+use crate::world::planted::Bug;
+use crate::world::resuming::is_to_come_again;
+use crate::world::sidecar::{End, Stream};
+use crate::world::trouble;
 
 /// What an event means to a holder.
 enum Heard {

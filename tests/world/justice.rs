@@ -9,13 +9,13 @@ use leasehold::coordinator::{
 use leasehold::lock::{FencingToken, LockPath};
 use leasehold::store::BreakNote;
 
-use crate::hand_over::{self, TICK};
-use crate::losses::{lease_of, lost};
-use crate::notices;
-use crate::promises::{self, Wants};
-use crate::resuming::is_to_come_again;
-use crate::saves;
-use crate::world::State;
+use crate::world::hand_over::{self, TICK};
+use crate::world::losses::{lease_of, lost};
+use crate::world::notices;
+use crate::world::promises::{self, Wants};
+use crate::world::resuming::is_to_come_again;
+use crate::world::saves;
+use crate::world::world::State;
 
 /// How long after the last request that was disturbed a waiter may be told of it: it is waited for (S7: 5 s), asked again
 /// after as long as a store that throttles says, or the poll cap, and waited for again, while the budget lets it out.

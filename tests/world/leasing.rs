@@ -5,8 +5,8 @@ use std::time::Duration;
 use leasehold::lock::FencingToken;
 use leasehold::testing::Asked;
 
-use crate::lease::{End, Given, Id, Lease, State};
-use crate::service::{Answer, Service, etag, stamp};
+use crate::world::lease::{End, Given, Id, Lease, State};
+use crate::world::service::{Answer, Service, etag, stamp};
 
 impl Service {
     /// Somebody else's tool breaks a lease.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold::testing::{Asked, Carried, Wire};
 
-use crate::hand_over;
-use crate::lease::State as LeaseState;
-use crate::schedules;
-use crate::service::{Answer, blob_name};
-use crate::weather::Course;
-use crate::world::{State, World};
+use crate::world::hand_over;
+use crate::world::lease::State as LeaseState;
+use crate::world::schedules;
+use crate::world::service::{Answer, blob_name};
+use crate::world::weather::Course;
+use crate::world::world::{State, World};
 
 /// The longest that a request or an answer may be under way.
 pub(crate) const LATEST: Duration = Duration::from_secs(45);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use leasehold::coordinator::LossReason;
 use leasehold::lock::{FencingToken, LockPath};
 
-use crate::hand_over::TICK;
-use crate::justice::{Stream, UNDER_WAY, was_disturbed};
-use crate::lease::{End, Given, State as LeaseState};
-use crate::world::State;
+use crate::world::hand_over::TICK;
+use crate::world::justice::{Stream, UNDER_WAY, was_disturbed};
+use crate::world::lease::{End, Given, State as LeaseState};
+use crate::world::world::State;
 
 /// Dates are whole seconds, and front ends differ by up to three (S3): a bound by the store's clock may come so early.
 const DATES_DIFFER: Duration = Duration::from_secs(3 + 1);

@@ -6,13 +6,13 @@ use leasehold::coordinator::{HoldEvent, LossReason};
 use leasehold::lock::{FencingToken, LockPath};
 use leasehold::store::{BreakNote, BreakPeriod};
 
-use crate::checks::Key;
-use crate::hand_over::TICK;
-use crate::justice::{Stream, Told, UNDER_WAY};
-use crate::lease::State as LeaseState;
-use crate::losses::lease_of;
-use crate::sidecar::{SECOND, Sidecar};
-use crate::world::{State, World};
+use crate::world::checks::Key;
+use crate::world::hand_over::TICK;
+use crate::world::justice::{Stream, Told, UNDER_WAY};
+use crate::world::lease::State as LeaseState;
+use crate::world::losses::lease_of;
+use crate::world::sidecar::{SECOND, Sidecar};
+use crate::world::world::{State, World};
 
 /// What a clock elsewhere may be off by, of the longest validity.
 const SLACK: Duration = Duration::from_secs(1);

@@ -7,11 +7,11 @@ use leasehold::lock::Permit;
 use leasehold::store::BreakPeriod;
 use leasehold::testing::SeededRandom;
 
-use crate::chance::millis;
-use crate::cost::Cause;
-use crate::lease::State;
-use crate::sidecar::{Sidecar, key};
-use crate::world::{self, World};
+use crate::world::chance::millis;
+use crate::world::cost::Cause;
+use crate::world::lease::State;
+use crate::world::sidecar::{Sidecar, key};
+use crate::world::world::{self, World};
 
 /// For what may happen is waited no longer than this.
 const PATIENCE: Duration = Duration::from_secs(20);

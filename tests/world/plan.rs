@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::lock::Layout;
 
-use crate::chance::{About, Chance, one_of};
+use crate::world::chance::{About, Chance, one_of};
 
 /// What the network and the service do to requests, in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,7 +90,7 @@ impl Plan {
                 .collect(),
             lease: one_of(&mut random, &[15, 15, 30, 60]),
             max_holds: match one_of(&mut random, &[1_000, 1_000, 1]) {
-                1 if crate::trouble::is_left_out("Limits") => 1_000,
+                1 if crate::world::trouble::is_left_out("Limits") => 1_000,
                 most => most,
             },
             distance: 1 + random.below(40),

@@ -13,10 +13,10 @@ use leasehold::store::{
 };
 use leasehold::time::UnixMillis;
 
-use crate::notices;
-use crate::scene::Scene;
-use crate::schedules::PlantedSchedules;
-use crate::world::World;
+use crate::world::notices;
+use crate::world::scene::Scene;
+use crate::world::schedules::PlantedSchedules;
+use crate::world::world::World;
 
 const CHECKPOINT: &str = "leasehold_checkpoint";
 

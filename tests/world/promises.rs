@@ -6,9 +6,9 @@ use leasehold::coordinator::{HoldRequest, LockRecord, LockState};
 use leasehold::lock::{FencingToken, Layout, LockPath};
 use leasehold::store::BreakNote;
 
-use crate::justice::Stream;
-use crate::losses::lease_of;
-use crate::world::State;
+use crate::world::justice::Stream;
+use crate::world::losses::lease_of;
+use crate::world::world::State;
 
 /// The bounds that a caller has set to its hold (S11).
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,11 +6,11 @@ use leasehold::coordinator::{CallError, ResumeRequest, StoreFailureKind};
 use leasehold::lock::LockPath;
 use leasehold::testing::SeededRandom;
 
-use crate::chance::millis;
-use crate::client::{Begun, Client, Holding, PATIENCE};
-use crate::holding::close;
-use crate::sidecar::Sidecar;
-use crate::trouble;
+use crate::world::chance::millis;
+use crate::world::client::{Begun, Client, Holding, PATIENCE};
+use crate::world::holding::close;
+use crate::world::sidecar::Sidecar;
+use crate::world::trouble;
 
 /// What came of a try.
 enum Tried {

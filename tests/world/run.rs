@@ -8,16 +8,16 @@ use std::time::Duration;
 use leasehold::coordinator::{HoldEvent, HoldRequest};
 use leasehold::lock::{Labels, Permits, Sharing};
 
-use crate::chance::{Chance, Fault, Only};
-use crate::client::Client;
-use crate::lease::State as LeaseState;
-use crate::link::LATEST;
-use crate::scene::Scene;
-use crate::schedules;
-use crate::sidecar::{End, SECOND, key};
-use crate::story::{Counts, Story};
-use crate::trouble;
-use crate::world::World;
+use crate::world::chance::{Chance, Fault, Only};
+use crate::world::client::Client;
+use crate::world::lease::State as LeaseState;
+use crate::world::link::LATEST;
+use crate::world::scene::Scene;
+use crate::world::schedules;
+use crate::world::sidecar::{End, SECOND, key};
+use crate::world::story::{Counts, Story};
+use crate::world::trouble;
+use crate::world::world::World;
 
 /// How long the clients may take to end what they began.
 const ENDING: Duration = Duration::from_secs(400);
@@ -249,7 +249,7 @@ pub(crate) fn run_many(seeds: std::ops::Range<u64>, scene: impl Into<Scene>) -> 
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let mut sums = Sums::default();
-    let goes_on = crate::variable("GO_ON").is_some();
+    let goes_on = crate::world::variable("GO_ON").is_some();
     let work = || {
         let mut own = Sums::default();
         while !stop.load(Ordering::Relaxed) {

@@ -6,14 +6,14 @@ use leasehold::coordinator::{CallError, CheckpointOutcome, Released, Saved};
 use leasehold::lock::{CheckpointValue, Layout};
 use leasehold::testing::SeededRandom;
 
-use crate::chance::About;
-use crate::client::{Client, Holding, PATIENCE};
-use crate::cost::Cause;
-use crate::ledger::Answer;
-use crate::notices;
-use crate::planted::Bug;
-use crate::saves;
-use crate::sidecar::Sidecar;
+use crate::simulation::ledger::Answer;
+use crate::world::chance::About;
+use crate::world::client::{Client, Holding, PATIENCE};
+use crate::world::cost::Cause;
+use crate::world::notices;
+use crate::world::planted::Bug;
+use crate::world::saves;
+use crate::world::sidecar::Sidecar;
 
 /// A save on its way.
 type Save = (u32, CheckpointValue);

@@ -1,7 +1,7 @@
 //! What a world is about: holds of locks, or schedules; and the mistake that is planted in it.
 
-use crate::planted::Bug;
-use crate::schedules;
+use crate::world::planted::Bug;
+use crate::world::schedules;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scene {

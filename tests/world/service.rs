@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leasehold::testing::Asked;
 
-use crate::lease::{End, Given, Lease, State};
-use crate::saves::Saves;
+use crate::world::lease::{End, Given, Lease, State};
+use crate::world::saves::Saves;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blob {

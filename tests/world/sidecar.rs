@@ -20,15 +20,15 @@ use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::testing::SeededRandom;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::chance::{About, millis};
-use crate::cost::Cause;
-use crate::handed_on;
-use crate::justice::{self, Told};
-use crate::link::Link;
-use crate::notices;
-use crate::planted::{Bug, Life, Planted};
-use crate::promises::Wants;
-use crate::world::{MachineClock, World};
+use crate::world::chance::{About, millis};
+use crate::world::cost::Cause;
+use crate::world::handed_on;
+use crate::world::justice::{self, Told};
+use crate::world::link::Link;
+use crate::world::notices;
+use crate::world::planted::{Bug, Life, Planted};
+use crate::world::promises::Wants;
+use crate::world::world::{MachineClock, World};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// `max_hold` of unary calls that do not say.
@@ -276,7 +276,7 @@ impl Pump {
         let now = world.now();
         let mut state = world.state();
         let state = &mut *state;
-        let text = crate::story::told(event);
+        let text = crate::world::story::told(event);
         state.story.note(now, || {
             format!("  {}   tells stream {} {text}", self.sidecar.index, self.number)
         });

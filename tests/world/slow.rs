@@ -5,14 +5,14 @@ use std::time::Duration;
 use leasehold::coordinator::{Grant, HoldEvent, HoldRequest, HoldStream};
 use leasehold::lock::{CheckpointValue, Layout, Priority, Sharing};
 
-use crate::chance::Chance;
-use crate::lease::State;
-use crate::plan::{Plan, Weather};
-use crate::run::waiting;
-use crate::scene::Scene;
-use crate::sidecar::{SECOND, key};
-use crate::story::Story;
-use crate::world::World;
+use crate::world::chance::Chance;
+use crate::world::lease::State;
+use crate::world::plan::{Plan, Weather};
+use crate::world::run::waiting;
+use crate::world::scene::Scene;
+use crate::world::sidecar::{SECOND, key};
+use crate::world::story::Story;
+use crate::world::world::World;
 
 /// Two sidecars of 60 s, each request of which takes 200 to 400 ms.
 fn far_away() -> World {

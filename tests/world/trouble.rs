@@ -6,10 +6,10 @@ use std::time::Duration;
 use leasehold::lock::Layout;
 use leasehold::testing::SeededRandom;
 
-use crate::chance::{About, millis, one_of};
-use crate::hand_over;
-use crate::sidecar::{SECOND, key};
-use crate::world::World;
+use crate::world::chance::{About, millis, one_of};
+use crate::world::hand_over;
+use crate::world::sidecar::{SECOND, key};
+use crate::world::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -71,7 +71,7 @@ impl Kind {
 /// Whether the run was told to leave this out.
 pub(crate) fn is_left_out(what: &str) -> bool {
     static LEFT_OUT: OnceLock<String> = OnceLock::new();
-    let left_out = LEFT_OUT.get_or_init(|| crate::variable("WITHOUT").unwrap_or_default());
+    let left_out = LEFT_OUT.get_or_init(|| crate::world::variable("WITHOUT").unwrap_or_default());
     left_out.split(',').any(|name| name == what)
 }
 
@@ -194,7 +194,7 @@ fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
             excuse(world, &mut state, now, [0, 1]);
         }
         Kind::BreakHere => {
-            tokio::spawn(crate::operator::breaks(world.clone(), random.clone()));
+            tokio::spawn(crate::world::operator::breaks(world.clone(), random.clone()));
         }
         Kind::Stranger if world.plan().layout == Layout::Readable => {}
         Kind::LockDeleted | Kind::Break | Kind::BreakNow | Kind::Stranger => {
@@ -228,7 +228,7 @@ fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
     }
 }
 
-fn excuse(world: &World, state: &mut crate::world::State, now: Duration, locks: [usize; 2]) {
+fn excuse(world: &World, state: &mut crate::world::world::State, now: Duration, locks: [usize; 2]) {
     // Until its holder cannot believe in it any more, by a clock that is a hundredth slow.
     let lease = Duration::from_secs(world.plan().lease);
     for lock in locks {

@@ -6,9 +6,9 @@ use azure_core::time::{OffsetDateTime, to_rfc7231};
 use leasehold::testing::{Asked, Carried, SeededRandom};
 use leasehold::time::UnixMillis;
 
-use crate::chance::{About, millis, one_of};
-use crate::link::Link;
-use crate::service::Answer;
+use crate::world::chance::{About, millis, one_of};
+use crate::world::link::Link;
+use crate::world::service::Answer;
 
 /// What becomes of a request.
 #[derive(Debug, Default)]

@@ -8,17 +8,17 @@ use leasehold::lock::{Layout, LockPath};
 use leasehold::testing::{SeededRandom, SimClock};
 use leasehold::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
 
-use crate::chance::{About, Chance};
-use crate::checks::{Checks, Key};
-use crate::hand_over::HandOvers;
-use crate::plan::Plan;
-use crate::planted::Bug;
-use crate::promises::Rest;
-use crate::scene::Scene;
-use crate::schedules::Judge;
-use crate::service::Service;
-use crate::sidecar::Sidecar;
-use crate::story::Story;
+use crate::world::chance::{About, Chance};
+use crate::world::checks::{Checks, Key};
+use crate::world::hand_over::HandOvers;
+use crate::world::plan::Plan;
+use crate::world::planted::Bug;
+use crate::world::promises::Rest;
+use crate::world::scene::Scene;
+use crate::world::schedules::Judge;
+use crate::world::service::Service;
+use crate::world::sidecar::Sidecar;
+use crate::world::story::Story;
 
 /// The wall clock at the beginning: January 2027.
 const BEGINNING: u64 = 1_800_000_000_000;

@@ -13,8 +13,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::cargo::cargos_variables;
-use crate::process::{PATIENCE, states, until};
+use crate::clients::cargo::cargos_variables;
+use crate::faults::process::{PATIENCE, states, until};
 
 /// Lines that are kept for a storm that does not end well.
 const STORY: usize = 30;

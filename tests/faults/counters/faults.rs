@@ -11,8 +11,8 @@ use super::turns::Stage;
 use super::{
     BROKEN_AT_ONCE, LOCAL, POOL, Place, REMOTE, SIDECARS, Storm, TICK, TICKS_A_SECOND, languages,
 };
-use crate::process::{PATIENCE, program};
-use crate::proxy::Weather;
+use crate::faults::process::{PATIENCE, program};
+use crate::faults::proxy::Weather;
 
 /// What passes again.
 #[derive(Clone, Debug, PartialEq)]

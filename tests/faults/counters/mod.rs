@@ -22,12 +22,12 @@ use std::time::Duration;
 use leasehold::testing::{Azurite, SeededRandom, accepts};
 use tokio::task::JoinSet;
 
-use crate::gate::Gate;
-use crate::moving::{Clocks, Shift};
-use crate::process::{PATIENCE, Sidecar, number, patient};
-use crate::proxy::Proxy;
-use crate::statistics::Statistics;
-use crate::storm::traces;
+use crate::faults::gate::Gate;
+use crate::faults::moving::{Clocks, Shift};
+use crate::faults::process::{PATIENCE, Sidecar, number, patient};
+use crate::faults::proxy::Proxy;
+use crate::faults::statistics::Statistics;
+use crate::faults::storm::traces;
 use cast::Handle;
 use faults::Passing;
 use journal::{Counter, Read};

@@ -1,6 +1,6 @@
 //! Which faults there are, which come in every run, and what must have come of them.
 
-use crate::proxy::Weather;
+use crate::faults::proxy::Weather;
 
 /// What this storm does.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::boot_nanos;
 use super::cast::{Client, Gone, Handle};
 use super::journal::{Answer, Counter, Journal, Read, Save};
-use crate::process::SHORT;
-use crate::statistics::Statistics;
+use crate::faults::process::SHORT;
+use crate::faults::statistics::Statistics;
 
 /// The longest work between a grant and the save.
 const WORK: Duration = Duration::from_millis(600);

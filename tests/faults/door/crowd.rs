@@ -9,7 +9,7 @@ use leasehold::time::{BootClock, Clock as _};
 use tokio::io::AsyncWriteExt as _;
 
 use super::Way;
-use crate::process::PATIENCE;
+use crate::faults::process::PATIENCE;
 
 /// Connections a second.
 pub(super) const RATE: u64 = 500;

@@ -16,9 +16,9 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::{Sidecar, ask, ask_anew, get, hold_over, key, probe_anew};
-use crate::process::{PATIENCE, program, until};
-use crate::proxy::{Proxy, Weather};
-use crate::statistics::Statistics;
+use crate::faults::process::{PATIENCE, program, until};
+use crate::faults::proxy::{Proxy, Weather};
+use crate::faults::statistics::Statistics;
 
 /// So few file descriptors that the process can open no other.
 const NONE: u64 = 1;

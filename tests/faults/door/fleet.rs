@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use tokio::task::JoinSet;
 
 use super::{Sidecar, ask};
-use crate::process::{PATIENCE, number};
+use crate::faults::process::{PATIENCE, number};
 
 /// Lets the process run a tenth of the time, until it is dropped.
 struct Slowed {

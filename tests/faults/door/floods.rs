@@ -13,7 +13,7 @@ use tonic::Streaming;
 
 use super::crowd::{Fared, Manner, RATE, SILENT, flood, honest};
 use super::{Held, MIB, Sidecar, Way, ask, ask_anew, get, hold, key, probe_anew};
-use crate::process::{PATIENCE, number};
+use crate::faults::process::{PATIENCE, number};
 
 /// An answer that comes later than this is late.
 const IN_TIME: Duration = Duration::from_secs(1);

@@ -30,7 +30,7 @@ use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
-use crate::process::{event, program, until};
+use crate::faults::process::{event, program, until};
 
 const MIB: u64 = 1024 * 1024;
 

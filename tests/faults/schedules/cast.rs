@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use crate::process::{self, Environment, program};
+use crate::faults::process::{self, Environment, program};
 
 const JOB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/schedules/job.sh");
 

@@ -14,10 +14,10 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::testing::{Azurite, SeededRandom};
 
-use crate::moving::{Clocks, wall};
-use crate::process::{Environment, Sidecar, number, program, until};
-use crate::proxy::Proxy;
-use crate::statistics::Statistics;
+use crate::faults::moving::{Clocks, wall};
+use crate::faults::process::{Environment, Sidecar, number, program, until};
+use crate::faults::proxy::Proxy;
+use crate::faults::statistics::Statistics;
 use cast::{Replica, Timer, problems};
 
 const REPLICAS: usize = 3;

@@ -4,8 +4,8 @@ use leasehold::testing::Azurite;
 
 use super::cast::{Replica, Timer};
 use super::{REPLICAS, show};
-use crate::moving::{Clocks, Shift};
-use crate::process::{Environment, Sidecar, until};
+use crate::faults::moving::{Clocks, Shift};
+use crate::faults::process::{Environment, Sidecar, until};
 
 /// A little more than the ten minutes between two reads, in milliseconds.
 const TEN_MINUTES: i64 = 601_000;

@@ -6,7 +6,7 @@ use leasehold::testing::Azurite;
 
 use super::cast::{Line, Replica, Timer, problems};
 use super::{REPLICAS, now};
-use crate::process::{Environment, number, until};
+use crate::faults::process::{Environment, number, until};
 
 /// Which of the occurrences its runner does not survive.
 const KILLED: usize = 2;

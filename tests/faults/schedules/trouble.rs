@@ -6,8 +6,8 @@ use leasehold_client::BootInstant;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{REPLICAS, Stage, WALLS};
-use crate::process::until;
-use crate::proxy::Weather;
+use crate::faults::process::until;
+use crate::faults::proxy::Weather;
 
 /// One thing that happens. All of them come before one comes again.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::process::{self, program};
+use crate::faults::process::{self, program};
 
 /// The longest work between a look and a write.
 const WORK: Duration = Duration::from_millis(800);
@@ -26,7 +26,7 @@ fn example(name: &str) -> PathBuf {
             build.arg("--release");
         }
         // Build scripts look at the variables of the package that is being tested, and would run again.
-        for name in crate::cargo::cargos_variables() {
+        for name in crate::clients::cargo::cargos_variables() {
             build.env_remove(name);
         }
         build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success()

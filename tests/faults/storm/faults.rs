@@ -8,8 +8,8 @@ use super::cast::Resource;
 use super::{
     LOCAL, LOCKS, MOVING, REMOTE, SIDECARS, Storm, TICK, TICKS_A_SECOND, WORKERS, cast, unmoved,
 };
-use crate::moving::Shift;
-use crate::proxy::Weather;
+use crate::faults::moving::Shift;
+use crate::faults::proxy::Weather;
 
 /// What passes again.
 #[derive(Clone, Copy, Debug, PartialEq)]

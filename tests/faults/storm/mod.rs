@@ -22,11 +22,11 @@ use std::time::Duration;
 
 use leasehold::testing::{Azurite, SeededRandom};
 
-use crate::gate::Gate;
-use crate::moving::{Clocks, Shift};
-use crate::process::{Sidecar, number, until};
-use crate::proxy::Proxy;
-use crate::statistics::Statistics;
+use crate::faults::gate::Gate;
+use crate::faults::moving::{Clocks, Shift};
+use crate::faults::process::{Sidecar, number, until};
+use crate::faults::proxy::Proxy;
+use crate::faults::statistics::Statistics;
 use cast::{Resource, Worker};
 use checker::Logs;
 use faults::{Passing, Step};

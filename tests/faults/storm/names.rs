@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::process::Environment;
+use crate::faults::process::Environment;
 
 /// What nobody else resolves.
 pub(super) const NAME: &str = "storage.invalid";

@@ -10,11 +10,11 @@ use super::maintenance;
 use super::operators;
 use super::runner::Runner;
 use super::terms;
-use crate::chance::About;
-use crate::client::Client;
-use crate::lease::State as LeaseState;
-use crate::sidecar::key;
-use crate::world::World;
+use crate::world::chance::About;
+use crate::world::client::Client;
+use crate::world::lease::State as LeaseState;
+use crate::world::sidecar::key;
+use crate::world::world::World;
 
 /// The longest that somebody who is told to go takes: the longest pause, and the longest wait for a late completion.
 const GOING: Duration = Duration::from_secs(600);

@@ -10,10 +10,10 @@ use leasehold::testing::SeededRandom;
 use super::runner::{Runner, Running, Worked};
 use super::stream::Stream;
 use super::telling;
-use crate::chance::millis;
-use crate::client::PATIENCE;
-use crate::cost::Cause;
-use crate::sidecar::{End, SECOND, Sidecar};
+use crate::world::chance::millis;
+use crate::world::client::PATIENCE;
+use crate::world::cost::Cause;
+use crate::world::sidecar::{End, SECOND, Sidecar};
 
 /// The longest that a completion waits for the end of a lease (T8), with its requests.
 const COMPLETING: Duration = Duration::from_secs(120);

@@ -10,9 +10,9 @@ use leasehold::testing::Asked;
 use leasehold::timetable::UtcSecond;
 
 use super::{plans, records};
-use crate::service::{Answer, Blob};
-use crate::story::Counts;
-use crate::world::{State, World};
+use crate::world::service::{Answer, Blob};
+use crate::world::story::Counts;
+use crate::world::world::{State, World};
 
 /// A run: its occasion and its token.
 pub(super) type RunKey = (Occasion, u64);
@@ -112,7 +112,7 @@ pub(crate) fn arrived(
     (asked, name): (&Asked, &str),
     answer: &Answer,
 ) {
-    if !matches!(world.scene(), crate::scene::Scene::Schedules(_)) {
+    if !matches!(world.scene(), crate::world::scene::Scene::Schedules(_)) {
         return;
     }
     let Some((lock, is_plan)) = lock_of(name) else { return };

@@ -6,10 +6,10 @@ use leasehold::coordinator::{Grant, HoldRequest, Outcome};
 use leasehold::lock::{Labels, Permits, Sharing};
 use leasehold::testing::SeededRandom;
 
-use crate::chance::{About, millis};
-use crate::client::{Client, Holding, PATIENCE};
-use crate::cost::Cause;
-use crate::sidecar::{MAX_HOLD, SECOND, key};
+use crate::world::chance::{About, millis};
+use crate::world::client::{Client, Holding, PATIENCE};
+use crate::world::cost::Cause;
+use crate::world::sidecar::{MAX_HOLD, SECOND, key};
 
 /// Comes and goes until the trouble is over.
 pub(super) async fn live(client: Client) {

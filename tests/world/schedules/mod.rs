@@ -21,11 +21,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::link::LATEST;
-use crate::run::has_failed;
-use crate::sidecar::SECOND;
-use crate::trouble;
-use crate::world::World;
+use crate::world::link::LATEST;
+use crate::world::run::has_failed;
+use crate::world::sidecar::SECOND;
+use crate::world::trouble;
+use crate::world::world::World;
 use cast::Cast;
 
 pub(crate) use bugs::Bug;

@@ -3,10 +3,10 @@
 use leasehold::coordinator::{LockSelector, ScheduleChange};
 use leasehold::lock::Permit;
 
-use crate::chance::{About, millis};
-use crate::cost::Cause;
-use crate::sidecar::{SECOND, key};
-use crate::world::World;
+use crate::world::chance::{About, millis};
+use crate::world::cost::Cause;
+use crate::world::sidecar::{SECOND, key};
+use crate::world::world::World;
 
 /// They are no client of any number.
 const OPERATOR: usize = 60;

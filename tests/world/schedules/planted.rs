@@ -17,9 +17,9 @@ use leasehold::time::{Clock, UnixMillis};
 
 use super::bugs::Bug;
 use super::judge;
-use crate::scene::Scene;
-use crate::service::{blob_name, etag};
-use crate::world::{MachineClock, State, World};
+use crate::world::scene::Scene;
+use crate::world::service::{blob_name, etag};
+use crate::world::world::{MachineClock, State, World};
 
 /// How much later the next instant is by the zone data of a sidecar.
 const OTHER_ZONE_DATA: i64 = 7;

@@ -9,11 +9,11 @@ use leasehold::testing::SeededRandom;
 use tokio::sync::watch;
 
 use super::stream::Stream;
-use crate::chance::{About, millis};
-use crate::client::{Client, Holding};
-use crate::cost::Cause;
-use crate::resuming::is_to_come_again;
-use crate::sidecar::{End, Sidecar, key};
+use crate::world::chance::{About, millis};
+use crate::world::client::{Client, Holding};
+use crate::world::cost::Cause;
+use crate::world::resuming::is_to_come_again;
+use crate::world::sidecar::{End, Sidecar, key};
 
 /// Never, in a world.
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);

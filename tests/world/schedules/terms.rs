@@ -6,7 +6,7 @@ use leasehold::schedule::{CatchUp, Definition, Overlap, RunTimeout, Spec};
 use leasehold::testing::SeededRandom;
 use leasehold::timetable::Timetable;
 
-use crate::chance::one_of;
+use crate::world::chance::one_of;
 
 /// The most attempts of any definition here.
 pub(super) const MOST_ATTEMPTS: u32 = 3;

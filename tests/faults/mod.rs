@@ -10,8 +10,6 @@
 )]
 
 mod azure;
-#[path = "../clients/cargo.rs"]
-mod cargo;
 mod clocks;
 mod counters;
 mod crashes;

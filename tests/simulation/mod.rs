@@ -46,7 +46,7 @@ mod ghosts;
 mod hand_over;
 mod idle;
 mod kept;
-mod ledger;
+pub(crate) mod ledger;
 mod long;
 mod machine;
 mod moved;

@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
-mod cargo;
+pub(crate) mod cargo;
 mod checkpoints;
 mod contention;
 mod driver;

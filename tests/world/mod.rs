@@ -32,8 +32,6 @@ mod holding;
 mod justice;
 mod lease;
 mod leasing;
-#[path = "../simulation/ledger.rs"]
-mod ledger;
 mod link;
 mod losses;
 mod notices;

@@ -1,0 +1,11 @@
+//! What computes: the simulators and worlds, each from seeds; the model; the timetable and the fuzzer. One program, so that the
+//! library is linked once; compiled for speed (`make` says how). Each folder says what it plays and what it leaves out.
+
+mod fuzz;
+mod model;
+mod pools;
+mod schedule;
+mod shares;
+mod simulation;
+mod timetable;
+mod world;
