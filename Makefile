@@ -4,10 +4,16 @@ SHELL := /bin/sh
 TOOLS := $(CURDIR)/.tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 CLIENTS := go java python typescript
-# Tests that compute, and those that mostly wait for processes: the first run beside the others, and give way to them.
-COMPUTING := fuzz model pools schedule shares simulation timetable world
-WAITING := $(filter-out $(COMPUTING),$(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 EXAMPLES := job-api ordered-keys polling-consumer reliable-processing spread-listeners two-deployments
+# Rooms of the library that compute and wait for nothing.
+PURE := hold:: host_id:: lock:: pool:: schedule:: sharing:: time:: timetable::
+# One part of a goal; what it says is shown if it fails, and its time in the table.
+PART := tests/tools/part
+RUN := tests/tools/run
+# Test programs say how long each test took; a flag of theirs that is not stable yet asks for it to be allowed.
+TIMED := --config 'target."cfg(all())".runner=["env", "RUSTC_BOOTSTRAP=1"]'
+TIMES := -Z unstable-options --report-time
+WORLDS := cargo test --locked --profile worlds --test worlds
 
 .PHONY: help
 help: ## Show what can be made
@@ -25,73 +31,122 @@ demo-checkpoint: tools ## Build, and show a checkpoint passed on between jobs in
 	cd clients/go && go build -o .tools/samples/ ./samples/checkpoint
 	sh tests/demo-checkpoint.sh
 
-# Rooms of the library that compute and wait for nothing.
-PURE := hold:: host_id:: lock:: pool:: schedule:: sharing:: time:: timetable::
-
 .PHONY: quick
-quick: tools ## Before each commit: formats, lints of the library, its rooms that only compute, tidy, 500 schedules
-	cargo fmt --all --check
-	cargo clippy --lib --locked -- -D warnings
-	cargo test --lib --locked -- $(PURE)
-	cargo test --test tidy --locked
-	LEASEHOLD_TEST_SIMULATION_SCHEDULES=500 cargo test --test simulation --locked -- --exact s1_s4_s5_s6_s12_s13_hold_whatever_happens
+quick: ## Before each commit: formats, lints of the library, its rooms that only compute, tidy, 500 schedules
+	@$(RUN) quick 2
+
+.PHONY: quick-parts quick-formats quick-clippy quick-rooms quick-tidy quick-schedules
+quick-parts: quick-formats quick-clippy quick-rooms quick-tidy quick-schedules
+quick-formats:
+	@$(PART) formats cargo fmt --all --check
+quick-clippy:
+	@$(PART) clippy cargo clippy --lib --locked -- -D warnings
+quick-rooms: quick-clippy
+	@$(PART) rooms cargo test --lib --locked $(TIMED) -- $(TIMES) $(PURE)
+quick-tidy: tools quick-rooms
+	@$(PART) tidy cargo test --locked --test tidy $(TIMED) -- $(TIMES)
+quick-schedules: quick-rooms
+	@LEASEHOLD_TEST_SIMULATION_SCHEDULES=500 $(PART) schedules $(WORLDS) $(TIMED) -- $(TIMES) --exact simulation::s1_s4_s5_s6_s12_s13_hold_whatever_happens
+
+.PHONY: check
+check: ## The same, and the rest of Rust: all lints, all tests but those of the clients, and what computes
+	@$(RUN) check 3
+
+.PHONY: check-parts
+check-parts: rust-tests rust-worlds rust-faults rust-clippy rust-formats rust-waiting
 
 .PHONY: test
-test: tools lint ## Run everything that has to pass, installing what it needs into .tools
-	$(MAKE) --no-print-directory --jobs 2 clients built
-	$(MAKE) --no-print-directory unit
-	$(MAKE) --no-print-directory --jobs 2 examples released
+test: ## Run everything that has to pass and does not touch the system, installing what it needs into .tools
+	@$(RUN) test 3
+
+.PHONY: test-parts
+test-parts: rust-build rust-faults client-java client-typescript client-python client-go rust-clients rust-worlds rust-waiting rust-clippy \
+	rust-tests rust-formats rust-deny chart-static packages-static rust-docs
+
+# Rust. What is slowest comes first.
+.PHONY: rust-build rust-worlds rust-formats rust-deny rust-clippy rust-tests rust-faults rust-clients rust-waiting rust-docs
+rust-build:
+	@$(PART) build cargo test --workspace --locked --no-run --lib --bins --test integration --test tidy
+rust-worlds:
+	@$(PART) worlds nice -n 10 $(WORLDS) $(TIMED) -- $(TIMES)
+rust-formats: tools
+	@$(PART) formats $(MAKE) --no-print-directory formats
+rust-deny:
+	@$(PART) deny $(MAKE) --no-print-directory deny
+rust-clippy: rust-build
+	@$(PART) clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+rust-tests: rust-build tools
+	@$(PART) library cargo test --workspace --locked --lib --bins --test tidy $(TIMED) -- $(TIMES)
+rust-faults: rust-build tools
+	@$(PART) faults cargo test --locked --test integration $(TIMED) -- $(TIMES) faults::
+rust-waiting: rust-build tools
+	@$(PART) waiting cargo test --locked --test integration $(TIMED) -- $(TIMES) --test-threads $(WAITING) --skip faults:: --skip clients::
+rust-clients: rust-build tools client-go client-java client-python client-typescript
+	@$(PART) clients cargo test --locked --test integration $(TIMED) -- $(TIMES) clients::
+rust-docs: rust-tests
+	@$(PART) docs $(MAKE) --no-print-directory docs
+
+# So many tests at once of those that mostly wait. Those of the faults and of the clients bring load of their own.
+WAITING := 6
+
+.PHONY: client-go client-java client-python client-typescript
+client-go client-java client-python client-typescript:
+	@$(PART) $@ clients/$(@:client-%=%)/check
+
+.PHONY: chart-static packages-static
+chart-static:
+	@$(PART) $@ tests/chart/run static
+packages-static:
+	@$(PART) $@ tests/dist/run --static
 
 .PHONY: test-system
-test-system: tools ## Run only what needs servers, a browser, containers or root, which `make test` runs, too
-	cargo test --locked --test page
-	$(MAKE) --no-print-directory --jobs 1 examples chart packages
+test-system: ## Run what needs servers, a browser and containers: says first what it installs into the system, as root
+	@sh tests/tools/system.sh
+	@$(RUN) system 2
+
+.PHONY: system-parts system-page system-examples system-program system-chart system-packages
+system-parts: system-program system-examples system-page system-chart system-packages
+system-program:
+	@$(PART) program sh -c 'packaging/program >$(TOOLS)/program'
+system-page: tools
+	@$(PART) page cargo test --locked --test integration $(TIMED) -- $(TIMES) --ignored page::
+system-examples: tools
+	@$(PART) examples $(MAKE) --no-print-directory examples
+system-chart: tools system-program
+	@$(PART) chart tests/chart/run pods
+system-packages: system-chart
+	@$(PART) packages tests/dist/run
+
+.PHONY: nightly
+nightly: ## The long forms of all of it: simulations, fuzz, storms, an hour of faults, mutants, builds compared, a fresh Debian, an upgrade
+	@$(RUN) nightly 1
 
 NIGHTLY := simulate fuzz storms storm counters schedules soak mutants reproducible dist debootstrap upgrade
-.PHONY: nightly
-nightly: ## Run the long forms, one after the other
-	for part in $(NIGHTLY); do $(MAKE) --no-print-directory $$part || exit 1; done
+.PHONY: nightly-parts $(NIGHTLY:%=nightly-%)
+nightly-parts: $(NIGHTLY:%=nightly-%)
+$(NIGHTLY:%=nightly-%):
+	@$(PART) $(@:nightly-%=%) $(MAKE) --no-print-directory $(@:nightly-%=%)
 
-# While the examples wait for their servers and jobs.
-.PHONY: released
-released:
-	$(MAKE) --no-print-directory --jobs 1 chart packages docs
-
-# The tests' programs, while something else is checked.
-.PHONY: built
-built:
-	nice -n 19 cargo test --workspace --locked --no-run
+.PHONY: times
+times: ## Show how long the parts of the last runs took, side by side
+	@python3 tests/tools/times.py
 
 .PHONY: lint
-lint: tools deny ## Check formats and lints, and the dependencies
-	cargo fmt --all --check
+lint: tools deny formats ## Check formats and lints, and the dependencies
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: formats
+formats: tools
+	cargo fmt --all --check
 	$(BUF) lint proto
 	$(BUF) breaking proto --against tests/proto/second-step.json
 	sh tests/tools/check-workflows.sh
-	for script in .ci/run tests/demo.sh tests/demo-checkpoint.sh tests/chart/run tests/chart/demonstrate tests/tools/*.sh tests/clients/newcomer/*.sh \
-		packaging/program packaging/linux/*.sh tests/dist/run tests/dist/upgrade; do \
+	for script in .ci/run tests/demo.sh tests/demo-checkpoint.sh tests/chart/run tests/chart/demonstrate tests/tools/*.sh tests/tools/part \
+		tests/tools/run tests/clients/newcomer/*.sh packaging/program packaging/linux/*.sh tests/dist/run tests/dist/upgrade; do \
 		sh -n $$script || exit 1; done
 
-.PHONY: unit
-unit: tools ## Run all tests
-	cargo test --workspace --locked --no-run
-	$(MAKE) --no-print-directory --jobs 2 computing waiting
-
-# After the tests, what the next steps need compiled.
-.PHONY: computing
-computing:
-	nice -n 19 cargo test --locked $(COMPUTING:%=--test %)
-	nice -n 19 packaging/program >$(TOOLS)/program
-
-.PHONY: waiting
-waiting:
-	cargo test --workspace --locked --lib --bins $(WAITING:%=--test %)
-	cargo test --workspace --locked --doc
-
 .PHONY: clients
-clients: ## Check the client of each other language: formats, lints, types, generated code, package, unit tests
-	for client in $(CLIENTS); do echo "clients/$$client"; clients/$$client/check || exit 1; done
+clients: $(CLIENTS:%=client-%) ## Check the client of each other language: formats, lints, types, generated code, package, unit tests
 
 .PHONY: client-rust
 client-rust: ## Check the Rust client alone, as on a machine that the sidecar is not for
@@ -106,7 +161,7 @@ examples: tools ## Check the examples, and kill what they start by a seed; LONG=
 
 .PHONY: chart
 chart: tools ## Test the image and the chart, and run the pods of two releases for real
-	sh tests/tools/install-podman.sh
+	sh tests/tools/system.sh containers
 	tests/chart/run
 
 # After `chart`, whose image has the program already.
@@ -159,19 +214,19 @@ upgrade: tools ## Build the version before, and run it beside this one on one st
 simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world, 2,000 of it with schedules, 100,000 of pools, 1,000 of each kind of shares, explore, and throttle thousands of holds; SCHEDULES=N, WORLD=N, WITH_SCHEDULES=N, POOLS=N, SHARES=N, STATES=N
 	LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000000) \
 		LEASEHOLD_TEST_SIMULATION_STATES=$(or $(STATES),2000000) \
-		cargo test --release --locked --test simulation -- --nocapture
+		$(WORLDS) -- --nocapture simulation::
 	LEASEHOLD_TEST_WORLD_SCHEDULES=$(or $(WORLD),20000) \
 		LEASEHOLD_TEST_WORLD_WITH_SCHEDULES=$(or $(WITH_SCHEDULES),2000) \
-		cargo test --release --locked --test world -- --nocapture
+		$(WORLDS) -- --nocapture world::
 	LEASEHOLD_TEST_POOLS_SCHEDULES=$(or $(POOLS),100000) \
 		LEASEHOLD_TEST_POOLS_STATES=$(or $(STATES),2000000) \
-		cargo test --release --locked --test pools -- --nocapture
-	LEASEHOLD_TEST_SHARES_SEEDS=$(or $(SHARES),1000) cargo test --release --locked --test shares -- --nocapture
-	cargo test --release --locked --lib -- --ignored --nocapture coordinator::tests::throttling
+		$(WORLDS) -- --nocapture pools::
+	LEASEHOLD_TEST_SHARES_SEEDS=$(or $(SHARES),1000) $(WORLDS) -- --nocapture shares::
+	cargo test --locked --lib -- --ignored --nocapture coordinator::tests::throttling
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N
-	LEASEHOLD_TEST_FUZZ_CASES=$(or $(CASES),1000000) cargo test --release --locked --test fuzz
+	LEASEHOLD_TEST_FUZZ_CASES=$(or $(CASES),1000000) $(WORLDS) -- fuzz::
 
 .PHONY: mutants
 mutants: ## Plant a bug in every line of lock and hold, and see which no test finds; FILES='hold/held.rs hold/late.rs', DIFF=main, JOBS=2
@@ -180,7 +235,7 @@ mutants: ## Plant a bug in every line of lock and hold, and see which no test fi
 	$(if $(DIFF),git diff $(DIFF) -- src >$(TOOLS)/mutants.diff)
 	rm -rf $(TOOLS)/mutants.out
 	$(MUTANTS) --cargo-arg=--lib || test $$? -le 3
-	$(MUTANTS) --iterate --cargo-arg=--test=simulation -- -- s1_s4_s5_s6 s3_ s5_tokens s10_ s12_ what_was_found || test $$? -eq 3
+	$(MUTANTS) --iterate --cargo-arg=--test=worlds -- -- s1_s4_s5_s6 s3_ s5_tokens s10_ s12_ what_was_found || test $$? -eq 3
 
 # First by the modules' own tests, then, for what they do not find, by the simulator. 2: some are missed; 3: some ran into a
 # time limit, which finds them.
@@ -191,22 +246,22 @@ MUTANTS = cd $(TOOLS)/mutants && LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHE
 .PHONY: storm
 storm: tools ## Run an hour of faults against real processes; MINUTES=N, SEED=N
 	LEASEHOLD_TEST_STORM_MINUTES=$(or $(MINUTES),60) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
-		cargo test --release --workspace --locked --test faults -- --nocapture storm
+		cargo test --release --workspace --locked --test integration -- --nocapture faults::storm
 
 .PHONY: storms
 storms: tools ## Run short storms until the model has accepted 100 traces of locks, eight of each; COUNT=N, SEED=N
 	LEASEHOLD_TEST_STORM_COUNT=$(or $(COUNT),13) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
-		cargo test --workspace --locked --test faults -- --nocapture storm
+		cargo test --workspace --locked --test integration -- --nocapture faults::storm
 
 .PHONY: counters
 counters: tools ## Count through checkpoints in every language, under 500 kills; KILLS=N, SEED=N
 	LEASEHOLD_TEST_COUNTERS_KILLS=$(or $(KILLS),500) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
-		cargo test --workspace --locked --test faults -- --nocapture counters
+		cargo test --workspace --locked --test integration -- --nocapture faults::counters
 
 .PHONY: schedules
 schedules: tools ## Run 20 schedules in three replicas for ten minutes of faults against real processes; MINUTES=N, SEED=N
 	LEASEHOLD_TEST_SCHEDULES_MINUTES=$(or $(MINUTES),10) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
-		cargo test --workspace --locked --test faults -- --nocapture schedules::
+		cargo test --workspace --locked --test integration -- --nocapture faults::schedules::
 
 .PHONY: soak
 soak: ## Put an hour of load on a sidecar; MINUTES=N
@@ -220,8 +275,9 @@ msrv: ## Compile with the oldest Rust that Cargo.toml allows; needs rustup
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .PHONY: docs
-docs: ## Build the documentation of the code, without a broken link
+docs: ## Build the documentation of the code, without a broken link, and try its examples
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
+	cargo test --workspace --locked --doc
 
 .PHONY: bench
 bench: tools ## Measure the figures of docs/performance.md

@@ -5,4 +5,5 @@ mod clients;
 mod faults;
 mod grpc;
 mod page;
+mod signals;
 mod store_conformance;

@@ -28,6 +28,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     exit 1
 fi
 
+echo "installing into the system, with apt-get:$missing" >&2
 # Several examples may come here at once: the first one installs, the others wait for it and find what they need there.
 if [ -z "${LEASEHOLD_INSTALLS:-}" ] && command -v flock >/dev/null; then
     exec env LEASEHOLD_INSTALLS=1 flock "${TMPDIR:-/tmp}/leasehold-install.lock" sh "$0" "$@"

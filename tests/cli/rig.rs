@@ -8,7 +8,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
+
+use crate::signals::undo_ignored;
 
 /// The longest that anything is waited for.
 pub(crate) const GENEROUS: Duration = Duration::from_secs(180);
@@ -22,7 +23,7 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new() -> Self {
-        undo_ignored_signals();
+        undo_ignored();
         Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
     }
 
@@ -102,23 +103,6 @@ impl Home {
         })
         .await
     }
-}
-
-/// Commands start with no signal ignored, also where these tests run under `nohup` or in the background of a script:
-/// exec leaves ignored signals ignored, and sets those with a handler to their default. So they are given one.
-fn undo_ignored_signals() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-        let ignored = u64::from_str_radix(mask.trim(), 16).unwrap();
-        for kind in [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()] {
-            if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
-                // The handler stays when this is dropped.
-                drop(signal(kind).unwrap());
-            }
-        }
-    });
 }
 
 /// A sidecar that is ready.

@@ -123,8 +123,8 @@ async fn the_tests_of_signals_pass_where_signals_are_ignored_at_the_start() {
     shell
         .args(["-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh"])
         .arg(again)
-        .args(["--exact", "run::a_signal_ends_the_wait_and_the_place_in_the_queue"])
-        .arg("terminal::ctrl_c_reaches_the_command_and_ctrl_z_does_not_suspend_it")
+        .args(["--exact", "cli::run::a_signal_ends_the_wait_and_the_place_in_the_queue"])
+        .arg("cli::terminal::ctrl_c_reaches_the_command_and_ctrl_z_does_not_suspend_it")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);

@@ -8,7 +8,8 @@ pub(crate) fn cargos_variables() -> Vec<OsString> {
     names
         .filter(|name| {
             let text = name.to_string_lossy();
-            let is_cargos = text.starts_with("CARGO_") || text == "OUT_DIR";
+            let is_cargos =
+                text.starts_with("CARGO_") || text == "OUT_DIR" || text == "RUSTC_BOOTSTRAP";
             is_cargos && text != "CARGO_HOME" && text != "CARGO_TARGET_DIR"
         })
         .collect()

@@ -68,6 +68,7 @@ impl Driver {
         environment: &[(&str, &str)],
     ) -> Self {
         prepare(language).await;
+        crate::signals::undo_ignored();
         let (program, mut command) = program(language);
         command.env("LEASEHOLD_ENDPOINT", endpoint).process_group(0).kill_on_drop(true);
         command.envs(environment.iter().copied());

@@ -9,6 +9,7 @@ use tokio::process::{ChildStdout, Command};
 
 use crate::clients::cargo::cargos_variables;
 use crate::clients::sidecar::Sidecar;
+use crate::signals::undo_ignored;
 
 /// How a sample is run: a program and its first arguments, in the client's folder.
 pub(crate) fn sample(language: &str, name: &str) -> Command {
@@ -26,6 +27,7 @@ pub(crate) fn sample(language: &str, name: &str) -> Command {
         "typescript" => vec!["node".to_owned(), format!("dist/samples/{name}.js")],
         other => panic!("how are {other}'s samples run?"),
     };
+    undo_ignored();
     let (program, first) = words.split_first().unwrap();
     let mut command = Command::new(program);
     cargos_variables().iter().for_each(|name| {

@@ -1,8 +1,12 @@
 //! Runs every scenario in every language, and prints the results.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 
 use crate::clients::driver::Driver;
 use crate::clients::sidecar::Sidecar;
@@ -58,34 +62,75 @@ macro_rules! for_each_scenario {
         $run!(schedules, share_a_schedule);
         $run!(schedules, run_across_a_restart);
         $run!(schedules, named_occurrence);
-        // The sidecar does not come back: nothing can follow.
         $run!(scenarios, sidecar_gone_for_good);
     };
 }
 
-/// Whether each scenario went well, by its name.
-async fn all(language: &'static str) -> Vec<(&'static str, bool)> {
-    let mut results = Vec::new();
-    let mut sidecar = Sidecar::start().await;
-    let mut driver = Driver::start(language, &sidecar.endpoint()).await;
-    macro_rules! run {
+/// How many scenarios of a language run at once: most of their time goes on waiting for leases to end.
+const AT_ONCE: usize = 2;
+
+/// One row of the table.
+type Scenario = for<'a> fn(&'a mut Driver, &'a mut Sidecar) -> BoxFuture<'a, ()>;
+
+/// The rows that were asked for.
+fn asked_for() -> Vec<(&'static str, Scenario)> {
+    let mut rows: Vec<(&'static str, Scenario)> = Vec::new();
+    macro_rules! add {
         ($module:ident, $scenario:ident) => {
             if is_asked_for(stringify!($scenario)) {
-                driver.forget();
-                let running = $module::$scenario(&mut driver, &mut sidecar);
-                let went_well = AssertUnwindSafe(running).catch_unwind().await.is_ok();
-                results.push((stringify!($scenario), went_well));
-                if !went_well {
-                    // What is left of it must not spoil the next one.
-                    sidecar = Sidecar::start().await;
-                    driver = Driver::start(language, &sidecar.endpoint()).await;
-                }
+                let run: Scenario = |driver, sidecar| Box::pin($module::$scenario(driver, sidecar));
+                rows.push((stringify!($scenario), run));
             }
         };
     }
-    for_each_scenario!(run);
-    drop((driver, sidecar));
-    assert!(!results.is_empty(), "LEASEHOLD_TEST_SCENARIOS names no scenario");
+    for_each_scenario!(add);
+    assert!(!rows.is_empty(), "LEASEHOLD_TEST_SCENARIOS names no scenario");
+    rows
+}
+
+/// Whether each scenario went well, by its place in the table.
+async fn all(language: &'static str) -> BTreeMap<usize, bool> {
+    let rows = Arc::new(asked_for());
+    let next = Arc::new(AtomicUsize::new(0));
+    let workers: Vec<_> = std::iter::repeat_with(|| {
+        tokio::spawn(some(language, Arc::clone(&rows), Arc::clone(&next)))
+    })
+    .take(AT_ONCE)
+    .collect();
+    let mut results = BTreeMap::new();
+    for worker in workers {
+        results.extend(worker.await.unwrap());
+    }
+    results
+}
+
+/// Runs scenarios one after the other, with a sidecar and a driver of their own, until none is left.
+async fn some(
+    language: &'static str,
+    rows: Arc<Vec<(&'static str, Scenario)>>,
+    next: Arc<AtomicUsize>,
+) -> Vec<(usize, bool)> {
+    let mut results = Vec::new();
+    let mut pair = None;
+    while let place = next.fetch_add(1, Ordering::Relaxed)
+        && let Some((name, scenario)) = rows.get(place)
+    {
+        let (mut driver, mut sidecar) = match pair.take() {
+            Some(pair) => pair,
+            None => {
+                let sidecar = Sidecar::start().await;
+                (Driver::start(language, &sidecar.endpoint()).await, sidecar)
+            }
+        };
+        driver.forget();
+        let running = scenario(&mut driver, &mut sidecar);
+        let went_well = AssertUnwindSafe(running).catch_unwind().await.is_ok();
+        results.push((place, went_well));
+        // What is left of one that failed must not spoil the next one.
+        if went_well && *name != "sidecar_gone_for_good" {
+            pair = Some((driver, sidecar));
+        }
+    }
     results
 }
 
@@ -103,15 +148,15 @@ async fn s4_s13_s14_s16_s21_to_s28_s33_s34_t2_t8_t11_hold_in_every_language() {
     for language in running {
         columns.push(language.await.unwrap());
     }
-    let names: Vec<&str> = columns.first().unwrap().iter().map(|(name, _)| *name).collect();
+    let names = asked_for().into_iter().map(|(name, _)| name);
     println!("{:<40}{}", "", languages.map_words());
     let mut failed = Vec::new();
-    for (row, name) in names.iter().enumerate() {
+    for (row, name) in names.enumerate() {
         let cells: Vec<&str> = columns
             .iter()
             .zip(&languages)
             .map(|(column, language)| {
-                let went_well = column.get(row).unwrap().1;
+                let went_well = column[&row];
                 if !went_well {
                     failed.push(format!("{language}: {name}"));
                 }

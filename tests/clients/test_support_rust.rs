@@ -117,7 +117,7 @@ async fn a_sidecar_ends_with_a_test_process_that_is_killed() {
     }
     for how in ["running", "paused"] {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        let name = "test_support_rust::a_sidecar_ends_with_a_test_process_that_is_killed";
+        let name = "clients::test_support_rust::a_sidecar_ends_with_a_test_process_that_is_killed";
         child.args([name, "--exact", "--nocapture"]).env(CHILD, how);
         let mut child =
             child.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();

@@ -17,10 +17,10 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinHandle;
 use tonic::Streaming;
 
-use crate::moving::{Clocks, Shift};
-use crate::process::{PATIENCE, SHORT, Sidecar, event, patient, spec};
-use crate::proxy::{Asked, Kept, Proxy};
-use crate::statistics::Statistics;
+use crate::faults::moving::{Clocks, Shift};
+use crate::faults::process::{PATIENCE, SHORT, Sidecar, event, patient, spec};
+use crate::faults::proxy::{Asked, Kept, Proxy};
+use crate::faults::statistics::Statistics;
 
 const LEASE: Duration = Duration::from_secs(SHORT);
 

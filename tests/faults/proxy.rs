@@ -16,8 +16,8 @@ use leasehold::testing::{Azurite, SeededRandom};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::process::PATIENCE;
-use crate::statistics::Statistics;
+use crate::faults::process::PATIENCE;
+use crate::faults::statistics::Statistics;
 
 /// What the proxy does to requests.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -15,7 +15,7 @@ use leasehold::time::{Instant, UnixMillis};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::cases;
+use crate::fuzz::cases;
 use crate::fuzz::parts::Part;
 use crate::fuzz::queue::Queue;
 

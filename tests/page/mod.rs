@@ -22,9 +22,9 @@ fn root() -> &'static Path {
 
 /// Runs a script of this folder to its end; installs what it needs if that is missing.
 fn run(script: &str, argument: Option<OsString>) {
-    for tool in ["install.sh", "install-chromium.sh"] {
+    for (tool, part) in [("install.sh", None), ("system.sh", Some("page"))] {
         let tool = root().join("tests/tools").join(tool);
-        let installed = Command::new("sh").arg(&tool).status().unwrap();
+        let installed = Command::new("sh").arg(&tool).args(part).status().unwrap();
         assert!(installed.success(), "{} has failed", tool.display());
     }
     let mut command = Command::new("node");
@@ -42,12 +42,14 @@ fn run(script: &str, argument: Option<OsString>) {
 }
 
 #[test]
+#[ignore = "needs a browser: make test-system"]
 fn a_person_sees_locks_acquired_refused_at_risk_lost_and_broken_and_occurrences_missed() {
     let pictures = std::env::var_os("LEASEHOLD_TEST_PAGE_PICTURES");
     run("look.mjs", pictures.map(|folder| root().join(folder).into()));
 }
 
 #[test]
+#[ignore = "needs a browser: make test-system"]
 fn a_person_can_use_it_by_keyboard_and_when_something_is_wrong() {
     run("steady.mjs", None);
 }
@@ -57,6 +59,7 @@ const LOCKS: usize = 10_000;
 const HELD: usize = 1_000;
 
 #[tokio::test]
+#[ignore = "needs a browser: make test-system"]
 async fn ten_thousand_locks_are_all_there_and_the_first_of_them_are_shown() {
     let sidecar = Sidecar::builder()
         .program(env!("CARGO_BIN_EXE_leasehold"))

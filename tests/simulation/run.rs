@@ -1,10 +1,10 @@
 //! Runs schedules: one, many at once, or the shortest that still fails.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::caught::panic_of;
 use crate::simulation::chance::{About, Chance, Fault, one_of};
 use crate::simulation::network::LATEST;
 use crate::simulation::plan::plain_terms;
@@ -46,11 +46,8 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     let story = if tell { Story::told() } else { Story::default() };
     let mut world = World::new(Chance::new(seed, only), bug, story);
     let mut first_grant = Duration::ZERO;
-    let played = catch_unwind(AssertUnwindSafe(|| first_grant = play(&mut world)));
-    if let Err(panic) = played {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        world.checks.fail(format!("panicked: {}", text.unwrap_or_default()));
+    if let Some(what) = panic_of(|| first_grant = play(&mut world)) {
+        world.checks.fail(format!("panicked: {what}"));
     }
     let mut counts = world.story.counts();
     for (about, count) in &world.chance.counts {

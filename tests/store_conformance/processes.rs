@@ -106,7 +106,7 @@ struct Process {
 impl Process {
     fn start(file: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "processes::child", "--ignored", "--nocapture"])
+            .args(["--exact", "store_conformance::processes::child", "--ignored", "--nocapture"])
             .env(FILE, file)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

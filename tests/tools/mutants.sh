@@ -11,7 +11,12 @@ for part in hold lock time time.rs store/memory store/error.rs store/lease.rs st
 	testing/trace.rs; do
 	cp -R "src/$part" "$to/src/$part"
 done
-cp -R tests/simulation "$to/tests"
+cp -R tests/simulation tests/caught "$to/tests"
+cat >"$to/tests/worlds.rs" <<"END"
+//! The simulator alone.
+mod caught;
+mod simulation;
+END
 # Without the stores and the test support that bring most dependencies.
 sed -e '/cfg(feature = "testing")/{N;d;}' -e '/mod azure;/d' -e '/mod sqlite;/d' -e '/use sqlite::/d' \
 	src/store/mod.rs >"$to/src/store/mod.rs"

@@ -15,8 +15,8 @@ use crate::world::justice;
 use crate::world::notices;
 use crate::world::promises::{self, Wants};
 use crate::world::resuming::is_to_come_again;
+use crate::world::shared::World;
 use crate::world::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream, key};
-use crate::world::world::World;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Client {

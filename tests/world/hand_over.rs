@@ -11,7 +11,7 @@ use crate::world::checks::Key;
 use crate::world::justice::Stream;
 use crate::world::losses::lease_of;
 use crate::world::planted::Bug;
-use crate::world::world::{State, World};
+use crate::world::shared::{State, World};
 
 /// No sidecar takes longer to end.
 const LONGEST_END: Duration = Duration::from_secs(60);

@@ -8,8 +8,8 @@ use leasehold::lock::{FencingToken, LockPath, Record};
 use crate::world::justice::{Told, UNDER_WAY};
 use crate::world::lease::State as LeaseState;
 use crate::world::losses::lease_of;
+use crate::world::shared::{State, World};
 use crate::world::sidecar::{SECOND, Sidecar};
-use crate::world::world::{State, World};
 
 /// The second after which a hold is written, the next turn of a record write, a renewal that goes before, and the way there.
 const WRITTEN_AFTER: Duration = Duration::from_secs(5);

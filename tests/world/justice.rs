@@ -15,7 +15,7 @@ use crate::world::notices;
 use crate::world::promises::{self, Wants};
 use crate::world::resuming::is_to_come_again;
 use crate::world::saves;
-use crate::world::world::State;
+use crate::world::shared::State;
 
 /// How long after the last request that was disturbed a waiter may be told of it: it is waited for (S7: 5 s), asked again
 /// after as long as a store that throttles says, or the poll cap, and waited for again, while the budget lets it out.

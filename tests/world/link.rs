@@ -12,8 +12,8 @@ use crate::world::hand_over;
 use crate::world::lease::State as LeaseState;
 use crate::world::schedules;
 use crate::world::service::{Answer, blob_name};
+use crate::world::shared::{State, World};
 use crate::world::weather::Course;
-use crate::world::world::{State, World};
 
 /// The longest that a request or an answer may be under way.
 pub(crate) const LATEST: Duration = Duration::from_secs(45);

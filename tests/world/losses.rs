@@ -8,7 +8,7 @@ use leasehold::lock::{FencingToken, LockPath};
 use crate::world::hand_over::TICK;
 use crate::world::justice::{Stream, UNDER_WAY, was_disturbed};
 use crate::world::lease::{End, Given, State as LeaseState};
-use crate::world::world::State;
+use crate::world::shared::State;
 
 /// Dates are whole seconds, and front ends differ by up to three (S3): a bound by the store's clock may come so early.
 const DATES_DIFFER: Duration = Duration::from_secs(3 + 1);

@@ -11,8 +11,8 @@ use crate::world::hand_over::TICK;
 use crate::world::justice::{Stream, Told, UNDER_WAY};
 use crate::world::lease::State as LeaseState;
 use crate::world::losses::lease_of;
+use crate::world::shared::{State, World};
 use crate::world::sidecar::{SECOND, Sidecar};
-use crate::world::world::{State, World};
 
 /// What a clock elsewhere may be off by, of the longest validity.
 const SLACK: Duration = Duration::from_secs(1);

@@ -10,14 +10,14 @@ use leasehold::testing::SeededRandom;
 use crate::world::chance::millis;
 use crate::world::cost::Cause;
 use crate::world::lease::State;
+use crate::world::shared::{self, World};
 use crate::world::sidecar::{Sidecar, key};
-use crate::world::world::{self, World};
 
 /// For what may happen is waited no longer than this.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(250);
 
-async fn wait_for(world: &World, mut what: impl FnMut(&world::State, Duration) -> bool) {
+async fn wait_for(world: &World, mut what: impl FnMut(&shared::State, Duration) -> bool) {
     let latest = world.now() + PATIENCE;
     while world.now() < latest && !what(&world.state(), world.now()) {
         tokio::time::sleep(LOOK).await;

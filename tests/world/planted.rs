@@ -16,7 +16,7 @@ use leasehold::time::UnixMillis;
 use crate::world::notices;
 use crate::world::scene::Scene;
 use crate::world::schedules::PlantedSchedules;
-use crate::world::world::World;
+use crate::world::shared::World;
 
 const CHECKPOINT: &str = "leasehold_checkpoint";
 

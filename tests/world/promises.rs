@@ -8,7 +8,7 @@ use leasehold::store::BreakNote;
 
 use crate::world::justice::Stream;
 use crate::world::losses::lease_of;
-use crate::world::world::State;
+use crate::world::shared::State;
 
 /// The bounds that a caller has set to its hold (S11).
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,23 +1,22 @@
 //! Runs schedules: one, many at once, or the shortest that still fails.
 
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold::coordinator::{HoldEvent, HoldRequest};
 use leasehold::lock::{Labels, Permits, Sharing};
 
+use crate::caught::panic_of;
 use crate::world::chance::{Chance, Fault, Only};
 use crate::world::client::Client;
 use crate::world::lease::State as LeaseState;
 use crate::world::link::LATEST;
 use crate::world::scene::Scene;
 use crate::world::schedules;
+use crate::world::shared::World;
 use crate::world::sidecar::{End, SECOND, key};
 use crate::world::story::{Counts, Story};
 use crate::world::trouble;
-use crate::world::world::World;
 
 /// How long the clients may take to end what they began.
 const ENDING: Duration = Duration::from_secs(400);
@@ -40,26 +39,9 @@ pub(crate) struct Outcome {
     pub(crate) longest_wait: Duration,
 }
 
-thread_local! {
-    /// What panicked on this thread: tasks catch what panics in them.
-    static PANICKED: RefCell<Option<String>> = const { RefCell::new(None) };
-}
-
-/// What panics inside a schedule is told with its seed.
-pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|info| {
-        PANICKED.with(|panicked| panicked.borrow_mut().get_or_insert(info.to_string()).clone());
-    }));
-    let done = work();
-    std::panic::set_hook(hook);
-    done
-}
-
 /// Runs the schedule of `seed`.
 pub(crate) fn run(seed: u64, scene: impl Into<Scene>, only: Only, tell: bool) -> Outcome {
     let scene = scene.into();
-    PANICKED.with(|panicked| panicked.borrow_mut().take());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -69,18 +51,16 @@ pub(crate) fn run(seed: u64, scene: impl Into<Scene>, only: Only, tell: bool) ->
     let chance = Chance::new(seed, only);
     let world = runtime.block_on(async { World::new(chance, scene, story) });
     let mut longest_wait = Duration::ZERO;
-    let played = catch_unwind(AssertUnwindSafe(|| {
+    let panicked = panic_of(|| {
         longest_wait = runtime.block_on(async {
             match scene {
                 Scene::Holds(_) => play(&world).await,
                 Scene::Schedules(_) => schedules::play(&world).await,
             }
         });
-    }));
-    if let Some(what) = PANICKED.with(|panicked| panicked.borrow_mut().take()) {
+    });
+    if let Some(what) = panicked {
         world.state().checks.fail(format!("panicked: {what}"), Duration::ZERO);
-    } else if played.is_err() {
-        world.state().checks.fail("panicked".to_owned(), Duration::ZERO);
     }
     // What is left of the sidecars goes with its runtime.
     world.end();

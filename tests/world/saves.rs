@@ -10,8 +10,8 @@ use leasehold::testing::Asked;
 
 use crate::simulation::ledger::{Answer, Ledger};
 use crate::world::justice::Stream;
+use crate::world::shared::State;
 use crate::world::story::Counts;
-use crate::world::world::State;
 
 /// Dates are whole seconds, front ends differ by up to three, and a grant is told later than it is written: the tokens of
 /// a lock that is deleted so soon after its last grant may not grow (S5).

@@ -28,7 +28,7 @@ use crate::world::link::Link;
 use crate::world::notices;
 use crate::world::planted::{Bug, Life, Planted};
 use crate::world::promises::Wants;
-use crate::world::world::{MachineClock, World};
+use crate::world::shared::{MachineClock, World};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// `max_hold` of unary calls that do not say.

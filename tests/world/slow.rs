@@ -10,9 +10,9 @@ use crate::world::lease::State;
 use crate::world::plan::{Plan, Weather};
 use crate::world::run::waiting;
 use crate::world::scene::Scene;
+use crate::world::shared::World;
 use crate::world::sidecar::{SECOND, key};
 use crate::world::story::Story;
-use crate::world::world::World;
 
 /// Two sidecars of 60 s, each request of which takes 200 to 400 ms.
 fn far_away() -> World {

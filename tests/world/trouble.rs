@@ -8,8 +8,8 @@ use leasehold::testing::SeededRandom;
 
 use crate::world::chance::{About, millis, one_of};
 use crate::world::hand_over;
+use crate::world::shared::{State, World};
 use crate::world::sidecar::{SECOND, key};
-use crate::world::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -228,7 +228,7 @@ fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
     }
 }
 
-fn excuse(world: &World, state: &mut crate::world::world::State, now: Duration, locks: [usize; 2]) {
+fn excuse(world: &World, state: &mut State, now: Duration, locks: [usize; 2]) {
     // Until its holder cannot believe in it any more, by a clock that is a hundredth slow.
     let lease = Duration::from_secs(world.plan().lease);
     for lock in locks {

@@ -121,6 +121,7 @@ impl Client {
         handle: Handle,
     ) -> Self {
         let complaints = File::options().create(true).append(true).open(complaints).unwrap();
+        crate::signals::undo_ignored();
         let mut command = command(language);
         command.env("LEASEHOLD_ENDPOINT", endpoint).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(complaints);

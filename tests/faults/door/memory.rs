@@ -24,7 +24,7 @@ use tonic::{Code, Status, Streaming};
 use super::{
     Certificates, Line, MIB, Sidecar, Way, ask, ask_anew, hold, hold_over, key, probe_anew,
 };
-use crate::process::{number, program};
+use crate::faults::process::{number, program};
 
 const BRIEF: &str = "/leasehold.v1.LeaseService/ResolvePath";
 const LASTING: &str = "/leasehold.v1.LeaseService/HoldLease";

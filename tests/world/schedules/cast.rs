@@ -13,8 +13,8 @@ use super::terms;
 use crate::world::chance::About;
 use crate::world::client::Client;
 use crate::world::lease::State as LeaseState;
+use crate::world::shared::World;
 use crate::world::sidecar::key;
-use crate::world::world::World;
 
 /// The longest that somebody who is told to go takes: the longest pause, and the longest wait for a late completion.
 const GOING: Duration = Duration::from_secs(600);

@@ -11,8 +11,8 @@ use leasehold::timetable::UtcSecond;
 
 use super::{plans, records};
 use crate::world::service::{Answer, Blob};
+use crate::world::shared::{State, World};
 use crate::world::story::Counts;
-use crate::world::world::{State, World};
 
 /// A run: its occasion and its token.
 pub(super) type RunKey = (Occasion, u64);

@@ -23,9 +23,9 @@ use tokio::sync::watch;
 
 use crate::world::link::LATEST;
 use crate::world::run::has_failed;
+use crate::world::shared::World;
 use crate::world::sidecar::SECOND;
 use crate::world::trouble;
-use crate::world::world::World;
 use cast::Cast;
 
 pub(crate) use bugs::Bug;

@@ -5,8 +5,8 @@ use leasehold::lock::Permit;
 
 use crate::world::chance::{About, millis};
 use crate::world::cost::Cause;
+use crate::world::shared::World;
 use crate::world::sidecar::{SECOND, key};
-use crate::world::world::World;
 
 /// They are no client of any number.
 const OPERATOR: usize = 60;

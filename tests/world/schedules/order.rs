@@ -7,8 +7,8 @@ use leasehold::timetable::UtcSecond;
 
 use super::judge::{Seen, earliest, latest};
 use super::records::APART;
+use crate::world::shared::World;
 use crate::world::sidecar::{SECOND, key};
-use crate::world::world::World;
 
 /// The longest wait of a sidecar that has met runs elsewhere (T17), with what comes before and after.
 const RESTORED: Duration = Duration::from_secs(1_500);

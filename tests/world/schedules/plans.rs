@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::schedule::Plan;
 
 use super::judge::{Seen, earliest, latest};
-use crate::world::world::World;
+use crate::world::shared::World;
 
 /// A plan was written, and this is what it says now.
 pub(super) fn written(

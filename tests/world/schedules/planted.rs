@@ -19,7 +19,7 @@ use super::bugs::Bug;
 use super::judge;
 use crate::world::scene::Scene;
 use crate::world::service::{blob_name, etag};
-use crate::world::world::{MachineClock, State, World};
+use crate::world::shared::{MachineClock, State, World};
 
 /// How much later the next instant is by the zone data of a sidecar.
 const OTHER_ZONE_DATA: i64 = 7;

@@ -9,7 +9,7 @@ use leasehold::timetable::UtcSecond;
 
 use super::judge::{Judge, RunKey, Seen, Written, earliest, latest};
 use super::terms::{ALL, LONGEST_GAP, MOST_ATTEMPTS};
-use crate::world::world::World;
+use crate::world::shared::World;
 
 /// How often a run may be given back beside its attempts (T11).
 const MOST_RETURNS: usize = 10;

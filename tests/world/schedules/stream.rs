@@ -6,8 +6,8 @@ use leasehold::schedule::RunId;
 use tokio::sync::{mpsc, oneshot};
 
 use super::telling;
+use crate::world::shared::World;
 use crate::world::sidecar::{End, Sidecar};
-use crate::world::world::World;
 
 /// A stream, as its client has it. Dropped without a word it is closed.
 #[derive(Debug)]

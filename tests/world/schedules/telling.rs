@@ -4,8 +4,8 @@ use leasehold::coordinator::{CallError, Completed, Completion, RunGrant, Schedul
 use leasehold::schedule::{Outcome, Report, RunId};
 
 use super::judge::RunKey;
+use crate::world::shared::{State, World};
 use crate::world::sidecar::Sidecar;
-use crate::world::world::{State, World};
 
 /// A stream is told this, before it is on its way.
 pub(super) fn told(

@@ -1,0 +1,71 @@
+"""How long the parts of a run took, and its slowest tests; or, without a folder, the last runs side by side.
+
+    python3 tests/tools/times.py [FOLDER]
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RUNS = 6
+SLOWEST = 10
+# As Rust's test programs print it.
+TEST = re.compile(r"^test (\S+)(?: - .*)? \.\.\. ok <([0-9.]+)s>$", re.MULTILINE)
+
+
+def taken(file):
+    """The seconds of a part, and how it ended."""
+    seconds, status = file.read_text().split()
+    return int(seconds), int(status)
+
+
+def parts(run):
+    return {file.stem: taken(file) for file in run.glob("*.part")}
+
+
+def shown(seconds):
+    return f"{seconds // 60}:{seconds % 60:02}"
+
+
+def one(run):
+    """The table of one run."""
+    print(f"\n{'part':<24}{'min:s':>7}")
+    for name, (seconds, status) in sorted(parts(run).items(), key=lambda part: -part[1][0]):
+        print(f"{name:<24}{shown(seconds):>7}{'' if status == 0 else '   FAILED'}")
+    seconds, _ = taken(run / "all")
+    print(f"{'all, side by side':<24}{shown(seconds):>7}")
+    tests = [found for log in run.glob("*.log") for found in TEST.findall(log.read_text(errors="replace"))]
+    slowest = sorted(((float(time), name) for name, time in tests), reverse=True)[:SLOWEST]
+    if slowest:
+        print(f"\nthe slowest of {len(tests)} tests, in seconds")
+    for time, name in slowest:
+        print(f"{time:>8.1f}  {name}")
+
+
+def side_by_side(runs):
+    """The last runs of each goal."""
+    for goal in sorted({run.name.split("-", 5)[-1] for run in runs}):
+        last = [run for run in runs if run.name.split("-", 5)[-1] == goal][-RUNS:]
+        columns = [parts(run) for run in last]
+        names = sorted({name for column in columns for name in column})
+        # As 2026-05-01T10-20-30-test.
+        print(f"\n{goal:<24}" + "".join(f"{run.name[5:16].replace('T', ' '):>13}" for run in last))
+        for name in names:
+            cells = [column.get(name) for column in columns]
+            texts = ["" if cell is None else shown(cell[0]) + (" !" if cell[1] else "") for cell in cells]
+            print(f"{name:<24}" + "".join(f"{text:>13}" for text in texts))
+        print(f"{'all':<24}" + "".join(f"{shown(taken(run / 'all')[0]):>13}" for run in last))
+
+
+def main():
+    if len(sys.argv) > 1:
+        return one(pathlib.Path(sys.argv[1]))
+    runs = sorted(run for run in (ROOT / ".tools/times").glob("*") if (run / "all").exists())
+    if not runs:
+        return print("No run yet: make quick, check, test or test-system.")
+    return side_by_side(runs)
+
+
+if __name__ == "__main__":
+    main()
