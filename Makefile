@@ -53,18 +53,18 @@ check: ## The same, and the rest of Rust: all lints, all tests but those of the 
 	@$(RUN) check 3
 
 .PHONY: check-parts
-check-parts: rust-tests rust-worlds rust-faults rust-clippy rust-formats rust-waiting
+check-parts: rust-tests rust-worlds check-faults rust-clippy rust-formats rust-waiting
 
 .PHONY: test
 test: ## Run everything that has to pass and does not touch the system, installing what it needs into .tools
 	@$(RUN) test 3
 
 .PHONY: test-parts
-test-parts: rust-build rust-faults client-java client-typescript client-python client-go rust-clients rust-worlds rust-waiting rust-clippy \
+test-parts: rust-build client-java client-typescript client-python client-go rust-clients rust-worlds rust-faults rust-waiting rust-clippy \
 	rust-tests rust-formats rust-deny chart-static packages-static rust-docs
 
 # Rust. What is slowest comes first.
-.PHONY: rust-build rust-worlds rust-formats rust-deny rust-clippy rust-tests rust-faults rust-clients rust-waiting rust-docs
+.PHONY: rust-build rust-worlds rust-formats rust-deny rust-clippy rust-tests rust-faults check-faults rust-clients rust-waiting rust-docs
 rust-build:
 	@$(PART) build cargo test --workspace --locked --no-run --lib --bins --test integration --test tidy
 rust-worlds:
@@ -77,8 +77,10 @@ rust-clippy: rust-build
 	@$(PART) clippy cargo clippy --workspace --all-targets --locked -- -D warnings
 rust-tests: rust-build tools
 	@$(PART) library cargo test --workspace --locked --lib --bins --test tidy $(TIMED) -- $(TIMES)
-rust-faults: rust-build tools
+rust-faults check-faults: rust-build tools
 	@$(PART) faults cargo test --locked --test integration $(TIMED) -- $(TIMES) faults::
+# Both bring load of their own, so that they come one after the other.
+rust-faults: rust-clients
 rust-waiting: rust-build tools
 	@$(PART) waiting cargo test --locked --test integration $(TIMED) -- $(TIMES) --test-threads $(WAITING) --skip faults:: --skip clients::
 rust-clients: rust-build tools client-go client-java client-python client-typescript
