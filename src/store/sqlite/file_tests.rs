@@ -189,6 +189,24 @@ async fn s18_room_is_taken_on_the_disk_before_it_is_needed() {
 }
 
 #[tokio::test]
+async fn s18_what_is_written_for_more_room_does_not_grow_with_the_number_of_locks() {
+    let fixture = Fixture::new();
+    let store = fixture.open();
+    for lock in 0..400 {
+        store.acquire(&path(&format!("lock-{lock}")), acquire(1)).await.unwrap();
+    }
+    let other = rusqlite::Connection::open(fixture.file()).unwrap();
+    // What is free is written anew when the file grows, and a row is read when it is freed.
+    let number = |sql| other.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    let free = number("PRAGMA freelist_count");
+    assert!(free <= 128, "{free} free pages at once");
+    let largest = number("SELECT max(pages) FROM filling");
+    assert!(largest <= 64, "a row of {largest} pages");
+    let sum = "SELECT sum(pages) = (SELECT reserved FROM room) FROM filling";
+    assert_eq!(number(sum), 1);
+}
+
+#[tokio::test]
 async fn s18_locks_are_counted_as_they_are_made_and_deleted() {
     let fixture = Fixture::new();
     let open = || {

@@ -20,6 +20,9 @@ const RESERVE: i64 = 256;
 const AHEAD: i64 = 128;
 /// A transaction begins with as many free pages, or a row of the filling is deleted.
 const FREE: i64 = 32;
+/// Pages of a row of the filling: what is read, and made free, at once. Rows that took all free pages would grow with the
+/// number of locks, and with them what is written for the next lock.
+const ROW: i64 = 64;
 /// The log has at least this place on the disk; a filling as long is written through it otherwise.
 const LOG_BYTES: u64 = 512 * 1_024;
 /// What of a page a blob can use.
@@ -69,16 +72,19 @@ impl Locks<'_> {
     }
 
     /// Makes the file longer, if pages are missing. A filling takes the free pages first, so it is so much larger; then a
-    /// part of it is free again.
+    /// row of it is free again.
     fn grow(&self, missing: i64) -> Result<(), SqliteError> {
         if missing <= 0 {
             return Ok(());
         }
-        let pages = self.pragma("freelist_count")? + missing + AHEAD;
-        self.take_from_the_disk(missing + AHEAD + FREE)?;
-        let zeros = pages * OF_A_PAGE;
-        self.prepare("INSERT INTO filling (pages, zeros) VALUES (?, zeroblob(?))")?
-            .execute([pages, zeros])?;
+        let least = self.pragma("freelist_count")? + missing + AHEAD;
+        let rows = (least + ROW - 1) / ROW;
+        let pages = rows * ROW;
+        self.take_from_the_disk(missing + AHEAD + ROW + FREE)?;
+        let mut add = self.prepare("INSERT INTO filling (pages, zeros) VALUES (?, zeroblob(?))")?;
+        for _ in 0..rows {
+            add.execute([ROW, ROW * OF_A_PAGE])?;
+        }
         let bytes = self.pragma("page_count")? * self.pragma("page_size")?;
         self.prepare("UPDATE room SET reserved = reserved + ?, bytes = max(bytes, ?)")?
             .execute([pages, bytes])?;
