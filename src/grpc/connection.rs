@@ -277,9 +277,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     }
 }
 
-/// Writing to a type with a `stream` is writing to that, after which `$wrote` sees what came of it.
+/// Writing to a type with a `stream` is writing to that, after which `$wrote` sees what came of it. `$vectored` says whether
+/// its user is to write from several places at once, given that the stream can.
 macro_rules! write_through {
-    ($Type:ident, $wrote:expr) => {
+    ($Type:ident, $vectored:expr, $wrote:expr) => {
         impl<S: AsyncWrite + Unpin> AsyncWrite for $Type<S> {
             fn poll_write(
                 mut self: Pin<&mut Self>,
@@ -318,14 +319,16 @@ macro_rules! write_through {
             }
 
             fn is_write_vectored(&self) -> bool {
-                self.stream.is_write_vectored()
+                $vectored && self.stream.is_write_vectored()
             }
         }
     };
 }
 pub(super) use write_through;
 
-write_through!(Connection, |connection, polled| {
+// Not vectored, so that HTTP/2 copies messages of up to 1 KiB, which most are, and writes each together with its headers and
+// trailers: else one of 256 bytes or more, such as a grant, takes two system calls, and wakes its client twice.
+write_through!(Connection, false, |connection, polled| {
     if let Poll::Ready(result) = polled {
         connection.note_end(result);
     }
@@ -333,9 +336,96 @@ write_through!(Connection, |connection, polled| {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use std::convert::Infallible;
+    use std::sync::atomic::AtomicUsize;
+
+    use bytes::Bytes;
+    use http::{HeaderMap, Response};
+    use http_body_util::{BodyExt as _, Empty, StreamBody};
+    use hyper::body::Frame;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
     use super::*;
+
+    /// A stream that counts what would be system calls, and takes all at once, as a socket does.
+    struct CountsWrites(DuplexStream, Arc<AtomicUsize>);
+
+    impl AsyncRead for CountsWrites {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_read(context, buffer)
+        }
+    }
+
+    impl AsyncWrite for CountsWrites {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Pin::new(&mut self.0).poll_write(context, bytes)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_flush(context)
+        }
+
+        fn poll_shutdown(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.0).poll_shutdown(context)
+        }
+
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            buffers: &[io::IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Pin::new(&mut self.0).poll_write_vectored(context, buffers)
+        }
+
+        fn is_write_vectored(&self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_of_a_grants_size_is_written_together_with_its_trailers() {
+        let (client, server) = duplex(64 * 1_024);
+        let writes = Arc::new(AtomicUsize::new(0));
+        let connection = Connection::new(CountsWrites(server, Arc::clone(&writes)), Origin::Socket);
+        let service = hyper::service::service_fn(|_| async {
+            let frames =
+                [Frame::data(Bytes::from(vec![7; 400])), Frame::trailers(HeaderMap::new())];
+            let frames = frames.into_iter().map(Ok::<_, Infallible>);
+            Ok::<_, Infallible>(Response::new(StreamBody::new(tokio_stream::iter(frames))))
+        });
+        let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(connection), service);
+        tokio::spawn(serving);
+        let (mut calls, connected) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client))
+                .await
+                .unwrap();
+        tokio::spawn(connected);
+        for call in 0..3 {
+            let before = writes.load(Ordering::Relaxed);
+            let request =
+                http::Request::builder().uri("http://here/").body(Empty::<Bytes>::new()).unwrap();
+            let answer = calls.send_request(request).await.unwrap();
+            assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), 400);
+            let written = writes.load(Ordering::Relaxed) - before;
+            // The first comes with what opens the connection.
+            assert!(call == 0 || written == 1, "written in {written} pieces");
+        }
+    }
 
     #[tokio::test]
     async fn s14_a_live_connection_means_that_the_stream_was_cancelled() {

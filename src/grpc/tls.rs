@@ -186,7 +186,7 @@ impl<S: AsyncRead + AsFd + Unpin> AsyncRead for Punctual<S> {
     }
 }
 
-write_through!(Punctual, |_, _| {});
+write_through!(Punctual, true, |_, _| {});
 
 /// Closes so that the client reads the alert that says why it was refused: a connection that is closed while there is
 /// something unread is reset, and the alert is lost with it.
