@@ -5,6 +5,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashlink::LinkedHashMap;
+use hashlink::linked_hash_map::Entry;
 use tokio::sync::watch;
 
 use super::task::Task;
@@ -202,7 +203,13 @@ impl State {
             times: 1,
         };
         if let Some(path) = news.path {
-            let mut own = self.of_locks.remove(path).unwrap_or_default();
+            let own = match self.of_locks.entry(path.clone()) {
+                Entry::Occupied(mut own) => {
+                    own.to_back();
+                    own.into_mut()
+                }
+                Entry::Vacant(own) => own.insert(VecDeque::new()),
+            };
             // One who asks again and again would drive out everything else.
             if let Some(last) = own.back().filter(|last| last.is_repeated_by(&happening)) {
                 happening.times += last.times;
@@ -218,7 +225,6 @@ impl State {
             if own.len() > OF_ONE {
                 own.pop_front();
             }
-            self.of_locks.insert(path.clone(), own);
             if self.of_locks.len() > LOCKS {
                 self.of_locks.pop_front();
             }
