@@ -112,11 +112,12 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
 const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// How long it waits before it looks again.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
-/// Pages kept in memory, in KiB: the locks in use fit, and an idle sidecar stays small.
-const CACHE_KIB: i64 = 256;
+/// Pages kept in memory, in KiB: what a batch of callers with a lock each touches fits, so that none of it is written out
+/// and read again before the batch is done.
+const CACHE_KIB: i64 = 1_024;
 /// Pages that the write-ahead log collects before they go into the file, which waits for the disk twice: under load some
-/// ten times a second. The log takes some 4 MiB of disk.
-const WRITE_AHEAD_PAGES: i64 = 1_000;
+/// five times a second. The log takes some 8 MiB of disk.
+const WRITE_AHEAD_PAGES: i64 = 2_000;
 /// The file is a multiple of this long, so that it is not cut where its last page in use ends.
 const CHUNK_BYTES: i32 = 256 * 1_024;
 
