@@ -31,7 +31,6 @@ mod saving;
 mod scheduled;
 mod schedules;
 mod sharing;
-mod size;
 mod sleeping;
 mod spreading;
 mod telling;

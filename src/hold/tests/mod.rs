@@ -29,7 +29,6 @@ mod returning;
 mod rig;
 mod saving;
 mod showing;
-mod size;
 mod suspecting;
 mod table;
 #[expect(clippy::duplicate_mod, reason = "the same tests, of another machine")]

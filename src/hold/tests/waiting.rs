@@ -3,6 +3,7 @@
 use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, outage, released, secs, terms,
 };
+use crate::hold::waiters::Waiters;
 use crate::hold::{Action, CallerId, Terms};
 
 #[test]
@@ -395,4 +396,14 @@ fn s12_a_repeated_call_keeps_its_place_when_it_is_the_last_that_waits() {
     for caller in [DAN, EVE, FAY] {
         assert!(is_busy(&told, caller), "{caller:?}: {told:?}");
     }
+}
+
+#[test]
+fn an_emptied_queue_is_as_new() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.leave(BOB);
+    let fresh = format!("{:?}", Waiters::default());
+    let emptied = format!("{:?}", rig.hold.waiters);
+    assert_eq!(emptied, fresh);
 }
