@@ -9,6 +9,8 @@ EXAMPLES := job-api ordered-keys polling-consumer reliable-processing spread-lis
 PURE := hold:: host_id:: lock:: pool:: schedule:: sharing:: time:: timetable::
 # One part of a goal; what it says is shown if it fails, and its time in the table.
 PART := tests/tools/part
+# What only computes leaves the processor to tests that wait for something.
+COMPUTE := nice -n 10
 RUN := tests/tools/run
 # Test programs say how long each test took; a flag of theirs that is not stable yet asks for it to be allowed.
 TIMED := --config 'target."cfg(all())".runner=["env", "RUSTC_BOOTSTRAP=1"]'
@@ -68,15 +70,15 @@ test-parts: rust-build client-java client-typescript client-python client-go rus
 rust-build:
 	@$(PART) build cargo test --workspace --locked --no-run --lib --bins --test integration --test tidy
 rust-worlds:
-	@$(PART) worlds nice -n 10 $(WORLDS) $(TIMED) -- $(TIMES)
+	@$(PART) worlds $(COMPUTE) $(WORLDS) $(TIMED) -- $(TIMES)
 rust-formats: tools
 	@$(PART) formats $(MAKE) --no-print-directory formats
 rust-deny:
 	@$(PART) deny $(MAKE) --no-print-directory deny
 rust-clippy: rust-build
-	@$(PART) clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+	@$(PART) clippy $(COMPUTE) cargo clippy --workspace --all-targets --locked -- -D warnings
 rust-tests: rust-build tools
-	@$(PART) library cargo test --workspace --locked --lib --bins --test tidy $(TIMED) -- $(TIMES)
+	@$(PART) library $(COMPUTE) cargo test --workspace --locked --lib --bins --test tidy $(TIMED) -- $(TIMES)
 rust-faults check-faults: rust-build tools
 	@$(PART) faults cargo test --locked --test integration $(TIMED) -- $(TIMES) faults::
 # Both bring load of their own, so that they come one after the other.
@@ -86,7 +88,7 @@ rust-waiting: rust-build tools
 rust-clients: rust-build tools client-go client-java client-python client-typescript
 	@$(PART) clients cargo test --locked --test integration $(TIMED) -- $(TIMES) clients::
 rust-docs: rust-tests
-	@$(PART) docs $(MAKE) --no-print-directory docs
+	@$(PART) docs $(COMPUTE) $(MAKE) --no-print-directory docs
 
 # So many tests at once of those that mostly wait. Those of the faults and of the clients bring load of their own.
 WAITING := 6
@@ -97,7 +99,7 @@ client-go client-java client-python client-typescript:
 
 .PHONY: chart-static packages-static
 chart-static:
-	@$(PART) $@ tests/chart/run static
+	@$(PART) $@ $(COMPUTE) tests/chart/run static
 packages-static:
 	@$(PART) $@ tests/dist/run --static
 

@@ -18,7 +18,7 @@ type Events = UnboundedReceiver<HoldEvent>;
 
 async fn hold(sidecar: &Sidecar, function: &str, lease: Duration) -> (HoldGuard, Events) {
     let (sender, events) = mpsc::unbounded_channel();
-    let spec = LeaseSpec::new(function, "").with_lease_duration(lease);
+    let spec = LeaseSpec::new(function, "").with_lease_duration(lease).with_wait(PATIENCE);
     let outcome = sidecar.client().await.hold(spec).events(sender).await.unwrap();
     let Outcome::Granted(guard) = outcome else { panic!("{function} is busy") };
     (guard, events)
