@@ -284,8 +284,9 @@ docs: ## Build the documentation of the code, without a broken link, and try its
 	cargo test --workspace --locked --doc
 
 .PHONY: bench
-bench: tools ## Measure the figures of docs/performance.md
-	cargo bench --locked --bench figures
+bench: tools ## Measure the figures of docs/performance.md, with the static program of the packages
+	packaging/program >$(TOOLS)/program
+	LEASEHOLD_PROGRAM=$$(cat $(TOOLS)/program) cargo bench --locked --bench figures
 	cargo bench --locked --bench clients
 
 .PHONY: proto

@@ -4,12 +4,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+/// The program that is measured: the one that `LEASEHOLD_PROGRAM` names, as `make bench` does with the static program of
+/// the packages and the image, else the one that was built for this bench.
+pub(crate) fn program() -> PathBuf {
+    let named = std::env::var_os("LEASEHOLD_PROGRAM").filter(|named| !named.is_empty());
+    named.map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_leasehold")), PathBuf::from)
+}
 
 /// `leasehold serve` with an embedded store in `folder`, and its socket, which is there.
 pub(crate) async fn serve(folder: &Path) -> (Child, PathBuf) {
     let socket = folder.join("s");
-    let child = Command::new(BINARY)
+    let child = Command::new(program())
         .arg("serve")
         .args(["--set", "listen.tcp=", "--set", "admin.listen="])
         .args(["--set", &format!("listen.unix={}", socket.display())])

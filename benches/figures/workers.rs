@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
 use crate::figure::{Figures, Stopwatch, median, typical};
+use crate::process::program;
 use crate::sidecar::{Client, acquire, release, runtime};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 /// Each with a connection of its own.
 const CLIENTS: usize = 64;
 /// They share connections.
@@ -108,7 +108,7 @@ struct Sidecar {
 impl Sidecar {
     fn start(workers: usize, tls: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(BINARY);
+        let mut command = Command::new(program());
         command.args(["serve", "--store", "memory", "--set", "listen.tcp=127.0.0.1:0"]);
         command.args(["--set", "admin.listen=", "--set", "log.format=json"]);
         command.args(["--set", "log.filter=warn,leasehold::cli=info"]);

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use tonic::transport::Endpoint;
 
+use crate::process::program;
 use crate::sidecar::{Client, acquire, release};
 
 pub(super) struct Leasehold {
@@ -18,11 +19,12 @@ pub(super) struct Leasehold {
 pub(super) struct LeaseholdClient(Client);
 
 impl Leasehold {
-    /// Starts it with its data in `folder` and otherwise with its defaults, but for as many locks as come.
+    /// Starts it with its data in `folder`, for as many locks as come, and otherwise with its defaults: with its page, its
+    /// metrics and its log.
     pub(super) async fn start(folder: &Path) -> Self {
         let database = folder.join("leasehold.db");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_leasehold"))
-            .args(["serve", "--set", "listen.tcp=127.0.0.1:0", "--set", "admin.listen="])
+        let mut child = Command::new(program())
+            .args(["serve", "--set", "listen.tcp=127.0.0.1:0", "--set", "admin.listen=127.0.0.1:0"])
             .args(["--set", &format!("store.embedded.path={}", database.display())])
             .args(["--set", "store.embedded.max_locks=1000000"])
             .stdout(Stdio::null())
