@@ -2,7 +2,7 @@
 
 use crate::model::rules::{Mistake, Rules};
 use crate::model::run::Action;
-use crate::model::state::{MOVER, Phase, SIDECARS, Stage, World};
+use crate::model::state::{BreakStage, MOVER, Phase, SIDECARS, Stage, World};
 
 /// Whether this sidecar has the moving client's hold, though its stream is not here.
 fn has_no_stream(world: &World, at: usize) -> bool {
@@ -74,6 +74,10 @@ fn of_a_sidecar(world: &World, rules: &Rules, at: usize, found: &mut Vec<Action>
         (None, Phase::Held) if sidecar.told == 0 && !sidecar.bounded => {}
         (None, Phase::Acquiring | Phase::Held) => found.push(Action::Send(at)),
         (None, Phase::Storing | Phase::Ending { .. } | Phase::Renewing | Phase::Resuming) => {}
+    }
+    let is_hold = matches!(sidecar.phase, Phase::Held | Phase::Silent) && sidecar.told > 0;
+    if is_hold && sidecar.exchange.is_none() && sidecar.stored < sidecar.number {
+        found.push(Action::Record(at));
     }
     ends_of_a_sidecar(world, rules, at, found);
 }
@@ -151,10 +155,32 @@ pub(crate) fn actions(world: &World, rules: &Rules, found: &mut Vec<Action>) {
         }
     }
     found.extend((0..world.late.len()).map(Action::ApplyLate));
-    if world.budget.breaks > 0 {
-        found.push(Action::Break(false));
+    of_the_operator(world, found);
+}
+
+/// One break at a time (S17).
+fn of_the_operator(world: &World, found: &mut Vec<Action>) {
+    let budget = &world.budget;
+    let Some(breaking) = &world.breaking else {
+        if budget.breaks > 0 {
+            found.extend(SIDECARS.map(|through| Action::Break(false, through)));
+        }
+        if budget.breaks_now > 0 {
+            found.extend(SIDECARS.map(|through| Action::Break(true, through)));
+        }
+        return;
+    };
+    match breaking.stage {
+        BreakStage::Sent => {
+            found.push(Action::BreakArrives(false));
+            if budget.late_breaks > 0 {
+                found.push(Action::BreakArrives(true));
+            }
+        }
+        BreakStage::Late => found.push(Action::BreakArrives(false)),
+        BreakStage::Done => found.push(Action::BreakAnswered),
     }
-    if world.budget.breaks_now > 0 {
-        found.push(Action::Break(true));
+    if breaking.stage != BreakStage::Late && budget.late_breaks > 0 {
+        found.push(Action::BreakGivenUp);
     }
 }

@@ -3,7 +3,7 @@
 use crate::model::rules::Mistake;
 use crate::model::run::Run;
 use crate::model::state::{
-    Breach, Call, CallKind, Effect, How, MOVER, Mover, Phase, Sidecar, Stage,
+    Breach, Call, CallKind, Effect, How, LeaseState, MOVER, Mover, Phase, Sidecar, Stage,
 };
 
 /// How a hold ends by its client.
@@ -21,7 +21,7 @@ impl Run<'_> {
     pub(crate) fn stop(&mut self, client: usize) {
         let it = &mut self.world.clients[client];
         (it.stage, it.until) = (Stage::Ended, 0);
-        it.lease = 0;
+        (it.lease, it.number) = (0, 0);
         if client == MOVER {
             self.world.mover = Mover::default();
         }
@@ -40,7 +40,8 @@ impl Run<'_> {
         (sidecar.holder, sidecar.told, sidecar.own) = (client, sidecar.valid, true);
         let (told, generation) = (sidecar.told, sidecar.generation);
         let it = &mut self.world.clients[client];
-        (it.stage, it.until, it.lease) = (Stage::Holding, told, lease);
+        (it.stage, it.until) = (Stage::Holding, told);
+        (it.lease, it.number) = (lease, token.1);
         if client == MOVER {
             let mover = &mut self.world.mover;
             (mover.stream, mover.generation) = (Some(at), generation);
@@ -99,7 +100,7 @@ impl Run<'_> {
 
     /// A resume was refused: whoever still waits for it has lost the hold.
     pub(crate) fn resume_answered_no(&mut self, at: usize) {
-        let attempt = self.world.sidecars[at].attempt;
+        let attempt = self.world.sidecars[at].trying;
         if self.world.mover.awaiting == Some(at) && self.world.mover.attempt == attempt {
             if self.world.clients[MOVER].until > 0 {
                 self.effects.push(Effect::Lost { client: MOVER });
@@ -186,7 +187,7 @@ impl Run<'_> {
         let sidecar = &mut self.world.sidecars[at];
         sidecar.phase = Phase::Renewing;
         (sidecar.lease, sidecar.epoch, sidecar.number) = (call.lease, call.epoch, call.number);
-        (sidecar.claimed, sidecar.attempt, sidecar.holder) = (call.generation, attempt, MOVER);
+        (sidecar.claimed, sidecar.trying, sidecar.holder) = (call.generation, attempt, MOVER);
         true
     }
 
@@ -219,7 +220,10 @@ impl Run<'_> {
         if let Some(next) = self.next_waiter(at)
             && self.may_hand_on(at, end)
         {
-            return self.hand_on(at, next, end);
+            if !self.may_be_broken(at) {
+                return self.hand_on(at, next, end);
+            }
+            self.effects.push(Effect::KeptFromWaiter);
         }
         self.send_away(at, end == End::Release);
     }
@@ -238,12 +242,13 @@ impl Run<'_> {
             | Phase::Renewing
             | Phase::Resuming => false,
         };
+        let is_writing = sidecar.exchange.is_some_and(|exchange| exchange.request.is_write());
         let word = match end {
             End::Release => true,
             End::Closed => self.rules.has(Mistake::CloseHandsOn),
             End::Over => self.rules.has(Mistake::BoundHandsOn) && sidecar.bounded,
         };
-        phase && word && !sidecar.unsettled && sidecar.valid > 0
+        phase && word && !sidecar.unsettled && !is_writing && sidecar.valid > 0
     }
 
     fn hand_on(&mut self, at: usize, next: usize, end: End) {
@@ -262,12 +267,19 @@ impl Run<'_> {
         let sidecar = &mut self.world.sidecars[at];
         sidecar.number += u8::from(!keeps);
         (sidecar.phase, sidecar.bounded, sidecar.was_ours) = (Phase::Held, false, false);
+        let lease = self.world.sidecars[at].lease;
+        // A late acquire of the same id may have revived what was broken at once.
+        let is_live = self.world.store.state == LeaseState::Leased;
+        if self.world.met == Some((at, lease)) && !is_live {
+            self.breach(Breach::HandedOnBroken);
+        }
         self.grant(at, next, How::HandedOn);
     }
 
     fn send_away(&mut self, at: usize, asked: bool) {
+        self.leave_exchange(at);
         let sidecar = &mut self.world.sidecars[at];
-        (sidecar.exchange, sidecar.repeats) = (None, false);
+        sidecar.repeats = false;
         sidecar.phase = Phase::Ending { asked };
     }
 }

@@ -94,6 +94,15 @@ impl Model for Lock {
             Property::always("S13: nothing is released under a holder", |_, world: &World| {
                 world.breach != Some(Breach::ReleasedUnder)
             }),
+            Property::always("S10, S16: a recorded hand-off stands", |_, world: &World| {
+                world.breach != Some(Breach::OlderToken)
+            }),
+            Property::always("S17: a break is for the grant that it names", |_, world: &World| {
+                world.breach != Some(Breach::BrokeAnother)
+            }),
+            Property::always("S17: nothing is handed on where it is broken", |_, world: &World| {
+                world.breach != Some(Breach::HandedOnBroken)
+            }),
         ]
     }
 }
@@ -151,7 +160,7 @@ mod tests {
     const AFTER_HAND_OVERS: &str = "hand-overs";
 
     /// What the worlds must reach, or the model says nothing.
-    const MUST_OCCUR: [Effect; 23] = [
+    const MUST_OCCUR: [Effect; 31] = [
         Effect::Granted { sidecar: 0, client: 0, how: How::Acquired },
         Effect::Granted { sidecar: 0, client: 0, how: How::Resumed },
         Effect::Granted { sidecar: 0, client: 1, how: How::Acquired },
@@ -175,6 +184,14 @@ mod tests {
         Effect::SilentWaitedOut,
         Effect::RanOut,
         Effect::LateRequestApplied,
+        Effect::OwnLateWrite,
+        Effect::Recorded,
+        Effect::ResumedAhead,
+        Effect::OlderRefused,
+        Effect::BreakGoesOn,
+        Effect::BreakRefused,
+        Effect::BrokeUnrecorded,
+        Effect::KeptFromWaiter,
     ];
 
     #[test]

@@ -24,7 +24,7 @@ impl Run<'_> {
                 self.proceed(at);
             }
             Phase::Renewing | Phase::Resuming => {
-                let attempt = sidecar.attempt;
+                let attempt = sidecar.trying;
                 self.send_to_replacement(at, attempt);
                 self.crash(at, arrives);
             }
@@ -47,6 +47,7 @@ impl Run<'_> {
         if self.rules.has(Mistake::HandOverReleases) {
             self.world.sidecars[at].phase = Phase::Ending { asked: false };
         } else if !self.rules.has(Mistake::RenewsOnAfterHandOver) {
+            self.leave_exchange(at);
             self.forget(at);
         }
     }

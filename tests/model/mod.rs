@@ -12,6 +12,7 @@ mod client;
 mod explore;
 mod hand_over;
 mod normal;
+mod operator;
 mod rules;
 mod run;
 mod sidecar;

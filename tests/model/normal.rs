@@ -2,8 +2,8 @@
 //! that more of what differs is visited.
 
 use crate::model::state::{
-    CallKind, Exchange, Lease, MOVER, Operation, Phase, Record, Reply, Request, Sidecar, Stage,
-    World,
+    BreakStage, CallKind, Exchange, Lease, MOVER, Operation, Phase, Proof, Record, Reply, Request,
+    Sidecar, Stage, World,
 };
 
 impl World {
@@ -12,6 +12,7 @@ impl World {
         self.sidecars.iter_mut().for_each(Sidecar::forget_what_is_over);
         self.forget_vain_requests();
         self.forget_vain_calls();
+        self.forget_vain_breaks();
         self.forget_vain_choices();
         self.forget_ended_leases();
         self.number_versions();
@@ -78,6 +79,18 @@ impl World {
         });
     }
 
+    /// A late break of a version that stands no more. What its sidecar knows it would be told of no more, either.
+    fn forget_vain_breaks(&mut self) {
+        let version = self.store.record.version;
+        self.breaking
+            .take_if(|breaking| breaking.stage == BreakStage::Late && breaking.expected != version);
+        if let Some(breaking) = &mut self.breaking
+            && breaking.stage == BreakStage::Late
+        {
+            breaking.again = false;
+        }
+    }
+
     /// What may still go wrong with a client that is gone.
     fn forget_vain_choices(&mut self) {
         if self.clients[MOVER].stage != Stage::Ended {
@@ -108,6 +121,7 @@ impl World {
             if !self.is_known(lease) {
                 self.store.released &= !(1 << lease);
                 self.ended_at_once &= !(1 << lease);
+                self.met.take_if(|(_, met)| *met == lease);
             }
         }
         if !self.is_known(self.store.record.lease) {
@@ -125,8 +139,12 @@ impl World {
 
     fn versions(&mut self, visit: &mut impl FnMut(&mut u8)) {
         visit(&mut self.store.record.version);
+        self.breaking.iter_mut().for_each(|breaking| visit(&mut breaking.expected));
         for sidecar in &mut self.sidecars {
             visit(&mut sidecar.version);
+            if let Proof::Doubtful(version) = &mut sidecar.proof {
+                visit(version);
+            }
             if let Some(Exchange { request, reply }) = &mut sidecar.exchange {
                 request.versions(visit);
                 if let Some(Reply::Done(record)) = reply {
@@ -153,8 +171,8 @@ impl Request {
 impl Record {
     /// Of somebody else's write only these are ever read.
     fn forget_whose(&mut self) {
-        let Self { version, epoch, .. } = *self;
-        *self = Self { version, epoch, ..Self::default() };
+        let Self { version, epoch, number, .. } = *self;
+        *self = Self { version, epoch, number, ..Self::default() };
     }
 }
 
@@ -167,7 +185,7 @@ impl Sidecar {
         }
         let is_resume = matches!(self.phase, Phase::Renewing | Phase::Resuming);
         if !is_resume {
-            self.claimed = 0;
+            (self.claimed, self.trying) = (0, 0);
         }
         if self.phase != Phase::Held {
             self.bounded = false;
@@ -177,13 +195,13 @@ impl Sidecar {
         }
         if let Phase::Ending { asked } = self.phase {
             (self.told, self.settling, self.own) = (0, 0, false);
-            (self.epoch, self.number) = (0, 0);
+            (self.epoch, self.number, self.stored, self.proof) = (0, 0, 0, Proof::Proven);
             if !asked {
                 self.holder = MOVER;
             }
         }
         if self.phase == Phase::Revoked {
-            self.settling = 0;
+            (self.settling, self.proof) = (0, Proof::Proven);
         }
     }
 }

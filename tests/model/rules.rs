@@ -51,10 +51,24 @@ pub(crate) enum Mistake {
     HandOverHandsOn,
     /// S15, S16: a sidecar that is replaced goes on renewing what it has left, by the lease alone.
     RenewsOnAfterHandOver,
+    /// S10: a hold that was handed on is taken to be in the record, and is not.
+    HandOffNotRecorded,
+    /// S16: a resume goes by the epoch of its token alone.
+    ResumeIgnoresHandOff,
+    /// S17: a break that meets another version goes on, whoever has the lock by then.
+    BreakMeansWhoeverHolds,
+    /// S17: a break has no condition.
+    BreaksWithoutMatch,
+    /// S17: a sidecar hands on while a break is under way from it.
+    HandsOnWhileBreaking,
+    /// S17: a sidecar hands on after a break from it before a renewal has shown that none has met the lease.
+    HandsOnUnproven,
+    /// S17: a break from there of unknown outcome is over once a renewal was answered, though it may come yet.
+    UnknownBreakForgotten,
 }
 
 impl Mistake {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 30] = [
         Self::ValidityFromAnswer,
         Self::TokenNotStored,
         Self::HandOffKeepsToken,
@@ -78,6 +92,13 @@ impl Mistake {
         Self::HandOverReleases,
         Self::HandOverHandsOn,
         Self::RenewsOnAfterHandOver,
+        Self::HandOffNotRecorded,
+        Self::ResumeIgnoresHandOff,
+        Self::BreakMeansWhoeverHolds,
+        Self::BreaksWithoutMatch,
+        Self::HandsOnWhileBreaking,
+        Self::HandsOnUnproven,
+        Self::UnknownBreakForgotten,
     ];
 }
 
@@ -103,6 +124,11 @@ impl Mistake {
             Self::HandOverReleases | Self::HandOverHandsOn | Self::RenewsOnAfterHandOver => {
                 "hand-overs"
             }
+            Self::HandOffNotRecorded | Self::ResumeIgnoresHandOff => "repeated calls",
+            Self::BreakMeansWhoeverHolds
+            | Self::BreaksWithoutMatch
+            | Self::HandsOnWhileBreaking => "breaks at once",
+            Self::HandsOnUnproven | Self::UnknownBreakForgotten => "late breaks",
         }
     }
 
@@ -124,8 +150,16 @@ const TWO_BELIEVE: [Mistake; 6] = [
 ];
 
 /// The worlds that are too large to be explored in full while the test command waits; mistakes are found in them.
-pub(crate) const LARGE: [&str; 3] =
-    ["two rounds with unknown outcomes", "moving twice", "unknown resumes"];
+pub(crate) const LARGE: [&str; 5] = [
+    "late breaks beside unknown outcomes",
+    "breaks at once beside moves",
+    "two rounds with unknown outcomes",
+    "moving twice",
+    "unknown resumes",
+];
+
+/// The world in which the waiter at A may have the lock first, and hand it on to the client that moves.
+const HANDED_ON: &str = "moving with unknown outcomes";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
@@ -158,9 +192,11 @@ pub(crate) fn worlds(longer: Ticks) -> Vec<(&'static str, Rules)> {
         hand_overs: 0,
         breaks: 0,
         breaks_now: 0,
+        late_breaks: 0,
         bounds: 0,
         leases: 1,
     };
+    let late_breaks = Budget { breaks_now: 1, late_breaks: 1, ..none };
     let moving = Budget { cuts: 1, resumes: 1, ..none };
     let budgets = [
         ("breaks at once", Budget { breaks_now: 1, ..none }, 3),
@@ -175,17 +211,23 @@ pub(crate) fn worlds(longer: Ticks) -> Vec<(&'static str, Rules)> {
         ("repeated calls", Budget { repeated: 1, ..moving }, 2),
         ("repeated resumes", Budget { resumes: 2, ..moving }, 2),
         ("moving with unknown outcomes", Budget { unknown: 1, ..moving }, 2),
+        ("late breaks", late_breaks, 2),
+        ("late breaks beside unknown outcomes", Budget { unknown: 1, ..late_breaks }, 2),
+        ("breaks at once beside moves", Budget { breaks_now: 1, ..moving }, 2),
         ("two rounds with unknown outcomes", Budget { unknown: 1, leases: 2, ..moving }, 2),
         ("moving twice", Budget { cuts: 2, resumes: 2, repeated: 1, ..none }, 2),
         ("unknown resumes", Budget { unknown: 1, resumes: 2, ..moving }, 2),
     ];
-    let rules = |budget, duration: Ticks| Rules {
+    let rules = |name: &str, budget, duration: Ticks| Rules {
         duration: duration + longer,
         // A lease of two ticks has no margin: it is for clocks that differ, and the model has one.
         validity: (duration + longer - 1).max(2),
         budget,
-        any_order: longer > 0,
+        any_order: longer > 0 || name == HANDED_ON,
         mistake: None,
     };
-    budgets.into_iter().map(|(name, budget, duration)| (name, rules(budget, duration))).collect()
+    budgets
+        .into_iter()
+        .map(|(name, budget, duration)| (name, rules(name, budget, duration)))
+        .collect()
 }

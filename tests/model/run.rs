@@ -34,7 +34,15 @@ pub(crate) enum Action {
     HandOver(usize, bool),
     /// Its time is over: what is not settled is left as it is; `arrives`: what was sent will.
     LeftAtLast(usize, bool),
-    Break(bool),
+    /// A hold that was handed on is written to the record (S10).
+    Record(usize),
+    /// An operator looks at the lock through a sidecar, and asks it to break the grant that stands: at once, or not (S17).
+    Break(bool, usize),
+    /// That reaches the store, and perhaps will once more.
+    BreakArrives(bool),
+    BreakAnswered,
+    /// No answer comes; the request has arrived, or will, late.
+    BreakGivenUp,
     WaiterReleases(usize),
     Cut,
     Resume(usize),
@@ -53,7 +61,7 @@ pub(crate) struct Run<'a> {
 }
 
 pub(crate) fn start(rules: &Rules) -> World {
-    let client = Client { stage: Stage::Waiting, until: 0, lease: 0 };
+    let client = Client { stage: Stage::Waiting, until: 0, lease: 0, number: 0 };
     World {
         store: Store::new(),
         sidecars: [Sidecar::default(); 2],
@@ -65,6 +73,8 @@ pub(crate) fn start(rules: &Rules) -> World {
         used: [0; 2],
         greatest: (0, 0),
         ended_at_once: 0,
+        breaking: None,
+        met: None,
         breach: None,
     }
 }
@@ -114,6 +124,7 @@ impl Run<'_> {
                 return self.proceed(at);
             }
             Action::Send(at) => return self.proceed(at),
+            Action::Record(at) => self.record(at),
             Action::Apply(at, doubled) => self.apply(at, doubled),
             Action::Answer(at) => self.answer(at),
             Action::GiveUp(at, arrives) => {
@@ -127,8 +138,9 @@ impl Run<'_> {
                 }
             }
             Action::Notice(at) => {
-                self.world.sidecars[at].phase = Phase::Silent;
-                self.world.sidecars[at].exchange = None;
+                let sidecar = &mut self.world.sidecars[at];
+                sidecar.phase = Phase::Silent;
+                sidecar.exchange.take_if(|exchange| !exchange.request.is_write());
             }
             Action::NoticeClosed(at) => self.end_hold(at, End::Closed),
             Action::Over(at) => self.over(at),
@@ -146,7 +158,10 @@ impl Run<'_> {
             }
             Action::HandOver(at, arrives) => self.hand_over(at, arrives),
             Action::LeftAtLast(at, arrives) => self.left_at_last(at, arrives),
-            Action::Break(at_once) => return self.break_lease(at_once),
+            Action::Break(at_once, through) => return self.begin_break(at_once, through),
+            Action::BreakArrives(again) => self.break_arrives(again),
+            Action::BreakAnswered => self.break_answered(),
+            Action::BreakGivenUp => self.break_given_up(),
             Action::WaiterReleases(client) => self.waiter_releases(client),
             Action::Cut
             | Action::Resume(_)
@@ -187,11 +202,18 @@ impl Run<'_> {
         let reply = self.world.store.apply(request, self.rules.duration);
         if let (Operation::Write { record, claimed, .. }, Reply::Done(_)) =
             (request.operation, reply)
-            && record.attempt != 0
-            && before.generation != claimed
-            && before.attempt != record.attempt
+            && claimed != 0
         {
-            self.breach(Breach::ForeignGeneration);
+            if before.generation != claimed && before.attempt != record.attempt {
+                self.breach(Breach::ForeignGeneration);
+            }
+            // What stands in the record, and what a sidecar takes for written there.
+            let written = |sidecar: &Sidecar| sidecar.lease == record.lease && sidecar.own;
+            let here = self.world.sidecars.iter().filter(|sidecar| written(sidecar));
+            let recorded = here.map(|sidecar| sidecar.stored).max();
+            if before.number.max(recorded.unwrap_or(0)) > record.number {
+                self.breach(Breach::OlderToken);
+            }
         }
         if let (Operation::Release { .. }, Reply::Done(_)) = (request.operation, reply)
             && self.world.believers().any(|client| client.lease == request.lease)
@@ -234,7 +256,7 @@ impl Run<'_> {
             }
             Phase::Silent => {
                 self.effects.push(Effect::SilentWaitedOut);
-                self.world.sidecars[at].exchange = None;
+                self.leave_exchange(at);
                 self.world.sidecars[at].phase = Phase::Ending { asked: false };
             }
             Phase::Ending { asked } => {
@@ -252,6 +274,7 @@ impl Run<'_> {
     /// The process ends; another begins in its place, and knows nothing.
     pub(crate) fn crash(&mut self, at: usize, arrives: bool) {
         let sidecar = self.world.sidecars[at];
+        self.forget_breaks_of(at);
         if let (Some(exchange), true) = (sidecar.exchange, arrives) {
             self.world.late.push((at, Request { fresh: 0, ..exchange.request }));
         }
@@ -266,21 +289,6 @@ impl Run<'_> {
             self.world.mover.awaiting = None;
         }
         self.forget(at);
-    }
-
-    fn break_lease(&mut self, at_once: bool) -> bool {
-        let lease = self.world.store.lease;
-        if !self.world.store.break_lease(at_once) {
-            return false;
-        }
-        if at_once {
-            self.world.budget.breaks_now -= 1;
-            self.world.ended_at_once |= 1 << lease;
-            self.effects.push(Effect::BrokenNow);
-        } else {
-            self.world.budget.breaks -= 1;
-        }
-        true
     }
 
     fn waiter_releases(&mut self, client: usize) {
@@ -333,7 +341,11 @@ impl Run<'_> {
             | Action::Crash(..)
             | Action::HandOver(..)
             | Action::LeftAtLast(..)
-            | Action::Break(_)
+            | Action::Record(_)
+            | Action::Break(..)
+            | Action::BreakArrives(_)
+            | Action::BreakAnswered
+            | Action::BreakGivenUp
             | Action::WaiterReleases(_)
             | Action::Deliver(..) => {}
         }

@@ -3,8 +3,8 @@
 use crate::model::rules::Mistake;
 use crate::model::run::Run;
 use crate::model::state::{
-    Breach, Effect, Exchange, How, MOVER, Operation, Phase, Record, Reply, Request, Sidecar, Stage,
-    waiter,
+    Breach, Effect, Exchange, How, MOVER, Operation, Phase, Proof, Record, Reply, Request, Sidecar,
+    Stage, waiter,
 };
 
 impl Run<'_> {
@@ -21,6 +21,10 @@ impl Run<'_> {
     pub(crate) fn proceed(&mut self, at: usize) -> bool {
         let sidecar = self.world.sidecars[at];
         let expected = sidecar.version;
+        let renews = matches!(sidecar.phase, Phase::Held | Phase::Renewing);
+        if renews && sidecar.proof == Proof::Unproven {
+            self.world.sidecars[at].proof = Proof::Proving;
+        }
         let operation = match sidecar.phase {
             Phase::Idle | Phase::Silent | Phase::Revoked => return false,
             Phase::Acquiring => Operation::Acquire,
@@ -48,11 +52,14 @@ impl Run<'_> {
         true
     }
 
-    /// What this sidecar writes for its grant or its resume.
+    /// What this sidecar writes for its grant or its resume, or for a hold that was handed on.
     fn record_of(&self, at: usize) -> Record {
-        let Sidecar { lease, epoch, generation, attempt, .. } = self.world.sidecars[at];
+        let sidecar = self.world.sidecars[at];
+        let Sidecar { lease, epoch, number, generation, .. } = sidecar;
+        let is_resume = sidecar.phase == Phase::Resuming;
+        let attempt = if is_resume { sidecar.trying } else { sidecar.attempt };
         let writer = u8::try_from(at + 1).unwrap();
-        Record { version: 0, epoch, lease, generation, attempt, writer }
+        Record { version: 0, epoch, number, lease, generation, attempt, writer }
     }
 
     /// Whether a record that was read is this sidecar's own write.
@@ -95,17 +102,87 @@ impl Run<'_> {
             Phase::Ending { asked } => self.release_answered(at, (request, reply), asked),
             Phase::Renewing => self.resume_renewed(at, reply, fresh),
             Phase::Resuming => self.resume_written(at, request, reply),
+            Phase::Silent if !matches!(request.operation, Operation::Renew { .. }) => {
+                self.record_answered(at, request, reply);
+            }
             // It was sent before: nothing is told any more.
             Phase::Idle | Phase::Silent | Phase::Revoked => {}
+        }
+    }
+
+    /// S10: a hold that was handed on is written to the record.
+    pub(crate) fn record(&mut self, at: usize) {
+        let sidecar = self.world.sidecars[at];
+        if self.rules.has(Mistake::HandOffNotRecorded) {
+            self.world.sidecars[at].stored = sidecar.number;
+            return;
+        }
+        let (expected, record) = (sidecar.version, self.record_of(at));
+        self.send(at, sidecar.lease, Operation::Write { expected, record, claimed: 0 });
+    }
+
+    /// What became of that. A "changed" is settled by a read.
+    fn record_answered(&mut self, at: usize, request: Request, reply: Reply) {
+        let sidecar = self.world.sidecars[at];
+        match (request.operation, reply) {
+            (Operation::Write { .. }, Reply::Done(record)) => {
+                self.effects.push(Effect::Recorded);
+                self.wrote(at, record);
+            }
+            (Operation::Read, Reply::Done(record)) if self.is_own_write(at, record) => {
+                self.effects.push(Effect::OwnLateWrite);
+                self.wrote(at, record);
+            }
+            (operation, Reply::Changed) => {
+                let is_write = matches!(operation, Operation::Write { .. });
+                self.world.sidecars[at].unsettled |= is_write;
+                self.send(at, sidecar.lease, Operation::Read);
+            }
+            (_, Reply::Done(_)) => {
+                self.effects.push(Effect::Left);
+                self.lose(at);
+            }
+            (_, Reply::NotOurs | Reply::Breaking | Reply::Broken) => self.lose(at),
+        }
+    }
+
+    /// A renewal was answered.
+    fn proven(&mut self, at: usize) {
+        let proof = &mut self.world.sidecars[at].proof;
+        if *proof == Proof::Proving {
+            *proof = Proof::Proven;
+        }
+    }
+
+    /// The record is known to be this sidecar's own write.
+    fn wrote(&mut self, at: usize, record: Record) {
+        let sidecar = &mut self.world.sidecars[at];
+        // S17: a break that comes yet is for another version.
+        if matches!(sidecar.proof, Proof::Doubtful(version) if version != record.version) {
+            sidecar.proof = Proof::Unproven;
+        }
+        (sidecar.version, sidecar.stored, sidecar.unsettled) =
+            (record.version, record.number, false);
+    }
+
+    /// What is under way is not waited for. A record write arrives all the same, or not.
+    pub(crate) fn leave_exchange(&mut self, at: usize) {
+        let Some(exchange) = self.world.sidecars[at].exchange.take() else { return };
+        if exchange.request.is_write() {
+            self.world.sidecars[at].unsettled = true;
+            if exchange.reply.is_none() {
+                self.world.late.push((at, exchange.request));
+            }
         }
     }
 
     fn acquire_answered(&mut self, at: usize, reply: Reply, fresh: u8) {
         let Reply::Done(record) = reply else {
             let lease = self.world.sidecars[at].lease;
-            // S6: an id of which a request is still on its way is used up.
+            // S6: an id of which a request is still on its way is used up, and one that was broken.
             let is_late = self.world.late.iter().any(|(_, request)| request.lease == lease);
-            self.world.used[at] += u8::from(is_late);
+            let was_broken = self.world.ended_at_once & (1 << lease) != 0;
+            self.world.used[at] += u8::from(is_late || was_broken);
             return self.forget(at);
         };
         self.world.used[at] += 1;
@@ -113,7 +190,8 @@ impl Run<'_> {
         sidecar.valid = fresh;
         sidecar.version = record.version;
         sidecar.epoch = record.epoch + 1;
-        (sidecar.number, sidecar.generation, sidecar.attempt) = (0, 1, 0);
+        (sidecar.number, sidecar.stored) = (0, 0);
+        (sidecar.generation, sidecar.attempt) = (1, 0);
         sidecar.repeats = false;
         sidecar.phase = Phase::Storing;
         if self.rules.has(Mistake::TokenNotStored) {
@@ -128,8 +206,8 @@ impl Run<'_> {
                 if sidecar.repeats {
                     self.effects.push(Effect::Settled);
                 }
-                self.world.sidecars[at].version = record.version;
                 self.world.sidecars[at].repeats = false;
+                self.wrote(at, record);
                 self.granted_from_store(at);
             }
             // The read shows that it was not written (yet).
@@ -160,18 +238,12 @@ impl Run<'_> {
     fn renew_answered(&mut self, at: usize, request: Request, reply: Reply, fresh: u8) {
         let sidecar = self.world.sidecars[at];
         match (request.operation, reply) {
+            (Operation::Write { .. }, _) => self.record_answered(at, request, reply),
             // S4: what comes after the end revives nothing.
             (_, _) if sidecar.told == 0 && !sidecar.bounded => {}
-            (Operation::Read, Reply::Done(record)) => {
-                if self.is_own_write(at, record) {
-                    self.effects.push(Effect::OwnLateWrite);
-                    self.world.sidecars[at].version = record.version;
-                } else {
-                    self.effects.push(Effect::Left);
-                    self.lose(at);
-                }
-            }
+            (Operation::Read, _) => self.record_answered(at, request, reply),
             (_, Reply::Done(record)) => {
+                self.proven(at);
                 if record.version != sidecar.version && record.lease == sidecar.lease {
                     self.breach(Breach::RenewedOver);
                 }
@@ -243,24 +315,42 @@ impl Run<'_> {
     fn resume_renewed(&mut self, at: usize, reply: Reply, fresh: u8) {
         let sidecar = self.world.sidecars[at];
         let Reply::Done(record) = reply else { return self.refuse_resume(at) };
-        let is_hold = record.lease == sidecar.lease && record.epoch == sidecar.epoch;
-        let earlier = self.rules.has(Mistake::EarlierAttemptAccepted);
-        let is_repeat =
-            record.attempt == sidecar.attempt || earlier && record.attempt > sidecar.attempt;
-        let is_current =
-            record.generation == sidecar.claimed || self.rules.has(Mistake::NoGenerationCheck);
-        if !is_hold || !is_current && !is_repeat {
+        self.proven(at);
+        if !self.is_of_claim(at, record) {
             return self.refuse_resume(at);
         }
-        if !is_current {
+        if record.generation != sidecar.claimed {
             self.effects.push(Effect::ResumeRepeated);
         }
+        self.world.sidecars[at].valid = fresh;
+        self.write_resume_over(at, record);
+    }
+
+    /// Whether the record is still that of the client's hold: also where it was handed on to the client just before (S10).
+    fn is_of_claim(&mut self, at: usize, record: Record) -> bool {
+        let sidecar = self.world.sidecars[at];
+        let is_hold = record.lease == sidecar.lease && record.epoch == sidecar.epoch;
+        let is_older = record.number > sidecar.number;
+        let earlier = self.rules.has(Mistake::EarlierAttemptAccepted);
+        let is_repeat =
+            record.attempt == sidecar.trying || earlier && record.attempt > sidecar.trying;
+        let is_current =
+            record.generation == sidecar.claimed || self.rules.has(Mistake::NoGenerationCheck);
+        if is_hold && is_older && (is_current || is_repeat) {
+            self.effects.push(Effect::OlderRefused);
+        }
+        let fits = !is_older || self.rules.has(Mistake::ResumeIgnoresHandOff);
+        is_hold && fits && (is_current || is_repeat)
+    }
+
+    fn write_resume_over(&mut self, at: usize, record: Record) {
         let sidecar = &mut self.world.sidecars[at];
-        sidecar.valid = fresh;
         sidecar.version = record.version;
         sidecar.generation = record.generation + 1;
-        sidecar.repeats = false;
-        sidecar.phase = Phase::Resuming;
+        (sidecar.repeats, sidecar.phase) = (false, Phase::Resuming);
+        if record.number < sidecar.number {
+            self.effects.push(Effect::ResumedAhead);
+        }
     }
 
     fn resume_written(&mut self, at: usize, request: Request, reply: Reply) {
@@ -274,6 +364,10 @@ impl Run<'_> {
             (Operation::Read, Reply::Done(record)) if record.version == sidecar.version => {
                 self.world.sidecars[at].repeats = false;
             }
+            // The sidecar that it leaves has written the hand-off to it meanwhile (S10).
+            (Operation::Read, Reply::Done(record)) if self.is_of_claim(at, record) => {
+                self.write_resume_over(at, record);
+            }
             (_, Reply::Changed) => self.world.sidecars[at].repeats = true,
             (_, Reply::Done(_) | Reply::NotOurs | Reply::Breaking | Reply::Broken) => {
                 self.refuse_resume(at);
@@ -284,9 +378,10 @@ impl Run<'_> {
     fn resumed(&mut self, at: usize, record: Record) {
         let from_send = self.rules.has(Mistake::SettlingFromSend);
         let duration = self.rules.duration;
+        self.wrote(at, record);
         let sidecar = &mut self.world.sidecars[at];
-        sidecar.version = record.version;
-        (sidecar.repeats, sidecar.unsettled, sidecar.bounded) = (false, false, false);
+        sidecar.attempt = sidecar.trying;
+        (sidecar.repeats, sidecar.bounded) = (false, false);
         sidecar.own = true;
         // From the answer: the write may have come to the store at any time before it.
         if !from_send {
@@ -324,6 +419,7 @@ impl Run<'_> {
                 self.granted_from_store(at);
             }
             Phase::Storing | Phase::Resuming if is_write => sidecar.repeats = true,
+            Phase::Held | Phase::Silent if is_write => sidecar.unsettled = true,
             Phase::Ending { .. } if is_release => sidecar.repeats = true,
             Phase::Renewing => self.drop_resume(at),
             Phase::Storing

@@ -31,6 +31,8 @@ pub(crate) struct Record {
     /// The ETag: another one after each write.
     pub(crate) version: u8,
     pub(crate) epoch: u8,
+    /// The number of the hand-off: with the epoch it is the token (S5).
+    pub(crate) number: u8,
     /// The lease fingerprint.
     pub(crate) lease: Lease,
     pub(crate) generation: u8,
@@ -76,6 +78,13 @@ pub(crate) struct Request {
     pub(crate) fresh: Ticks,
 }
 
+impl Request {
+    /// Whether it writes the record.
+    pub(crate) fn is_write(&self) -> bool {
+        matches!(self.operation, Operation::Write { .. })
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reply {
     Done(Record),
@@ -115,6 +124,19 @@ pub(crate) enum Phase {
     Resuming,
 }
 
+/// What a sidecar knows of a lease beside the breaks from there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Proof {
+    #[default]
+    Proven,
+    /// A break is over, and no renewal was sent since.
+    Unproven,
+    /// A renewal was sent since.
+    Proving,
+    /// One may come yet: until the record has another version than this, which it was for.
+    Doubtful(u8),
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Sidecar {
     pub(crate) phase: Phase,
@@ -123,10 +145,14 @@ pub(crate) struct Sidecar {
     pub(crate) version: u8,
     pub(crate) epoch: u8,
     pub(crate) number: u8,
+    /// The number in the record of that version: below its own until a hold that was handed on is written (S10).
+    pub(crate) stored: u8,
     pub(crate) generation: u8,
+    /// The resume attempt in the record of that version.
     pub(crate) attempt: u8,
-    /// Of a resume: the generation that the client came with.
+    /// Of a resume: the generation that the client came with, and its attempt.
     pub(crate) claimed: u8,
+    pub(crate) trying: u8,
     pub(crate) holder: usize,
     /// The validity by the store's answers.
     pub(crate) valid: Ticks,
@@ -136,8 +162,10 @@ pub(crate) struct Sidecar {
     pub(crate) settling: Ticks,
     /// A try of what is under way has an unknown outcome.
     pub(crate) repeats: bool,
-    /// A write of the next generation has an unknown outcome.
+    /// A record write has an unknown outcome: that of the next generation, or of a hold that was handed on.
     pub(crate) unsettled: bool,
+    /// Whether an operator's break from here may have met the lease (S17).
+    pub(crate) proof: Proof,
     /// It has told the holder of this lease something itself.
     pub(crate) own: bool,
     /// A bound of the hold (`max_hold`, progress) has come: no more validity is told.
@@ -162,6 +190,8 @@ pub(crate) struct Client {
     /// It believes while this is not over.
     pub(crate) until: Ticks,
     pub(crate) lease: Lease,
+    /// The number of its token within that lease.
+    pub(crate) number: u8,
 }
 
 /// What the moving client knows beyond its belief.
@@ -198,6 +228,30 @@ pub(crate) enum CallKind {
     Release,
 }
 
+/// An operator's break of the grant that was looked at (S17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Break {
+    pub(crate) at_once: bool,
+    /// The sidecar that it goes through.
+    pub(crate) through: usize,
+    /// The token that it is for: its epoch and number.
+    pub(crate) named: (u8, u8),
+    /// The version that was looked at.
+    pub(crate) expected: u8,
+    pub(crate) stage: BreakStage,
+    /// The request will arrive once more.
+    pub(crate) again: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum BreakStage {
+    Sent,
+    /// Done, and the answer is under way.
+    Done,
+    /// Its sidecar knows nothing of it any more.
+    Late,
+}
+
 /// What may still go wrong, and what may still be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Budget {
@@ -216,6 +270,8 @@ pub(crate) struct Budget {
     pub(crate) hand_overs: u8,
     pub(crate) breaks: u8,
     pub(crate) breaks_now: u8,
+    /// Of these, those that are given up though they may come yet, or that arrive twice.
+    pub(crate) late_breaks: u8,
     pub(crate) bounds: u8,
     /// Storage acquisitions that a sidecar makes.
     pub(crate) leases: u8,
@@ -244,6 +300,12 @@ pub(crate) enum Breach {
     ReleasedOver,
     /// S13: a lease was given back while a client believed in it.
     ReleasedUnder,
+    /// S10, S16: a resume went on with a hold that a recorded hand-off had ended.
+    OlderToken,
+    /// S17: a break ended another grant than the one that it names.
+    BrokeAnother,
+    /// S17: a lease was handed on where it had been broken.
+    HandedOnBroken,
 }
 
 /// One state of the world.
@@ -263,6 +325,9 @@ pub(crate) struct World {
     pub(crate) greatest: (u8, u8),
     /// Leases that an operator ended at once, a bit each (S17).
     pub(crate) ended_at_once: u8,
+    pub(crate) breaking: Option<Break>,
+    /// The lease that a break has met, and through which sidecar.
+    pub(crate) met: Option<(usize, Lease)>,
     pub(crate) breach: Option<Breach>,
 }
 
@@ -306,6 +371,19 @@ pub(crate) enum Effect {
     RanOut,
     Revoked,
     BrokenNow,
+    /// A hold that was handed on is in the record.
+    Recorded,
+    /// Its client resumed before that.
+    ResumedAhead,
+    /// Somebody resumed by the grant before it.
+    OlderRefused,
+    /// A break met another version of the same grant, or another grant.
+    BreakGoesOn,
+    BreakRefused,
+    /// A break through another sidecar met a hold that was handed on and is not in the record yet (S10).
+    BrokeUnrecorded,
+    /// A lock was not handed on because of a break from there.
+    KeptFromWaiter,
     OwnLateWrite,
     LateRequestApplied,
 }

@@ -78,6 +78,8 @@ impl Store {
         match self.state {
             LeaseState::Leased if !is_own => Reply::NotOurs,
             LeaseState::Breaking => Reply::NotOurs,
+            // S6: it goes by the version from before the token, so a late one revives nothing.
+            LeaseState::Broken if is_own && self.record.lease == lease => Reply::NotOurs,
             LeaseState::Leased
             | LeaseState::Available
             | LeaseState::Broken

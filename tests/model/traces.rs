@@ -19,13 +19,23 @@ pub(crate) struct Walk<'a> {
     steps: u64,
     /// The token of each client's hold.
     tokens: [u64; 3],
+    /// Whose lease an operator had ended at once before they were granted the lock (S17): a trace cannot excuse that.
+    left_out: [bool; 3],
     pub(crate) trace: Vec<TraceEvent>,
 }
 
 impl<'a> Walk<'a> {
     pub(crate) fn new(rules: &'a Rules) -> Self {
         let world = start(rules);
-        Self { rules, world, ticks: 0, steps: 0, tokens: [0; 3], trace: Vec::new() }
+        Self {
+            rules,
+            world,
+            ticks: 0,
+            steps: 0,
+            tokens: [0; 3],
+            left_out: [false; 3],
+            trace: Vec::new(),
+        }
     }
 
     pub(crate) fn step(&mut self, action: Action) {
@@ -68,6 +78,7 @@ impl<'a> Walk<'a> {
                 let holder = &self.world.sidecars[sidecar];
                 let token = u64::from(holder.epoch) * HAND_OFFS + u64::from(holder.number);
                 self.tokens[client] = token;
+                self.left_out[client] = self.world.ended_at_once & (1 << holder.lease) != 0;
                 let until = u64::from(self.world.clients[client].until);
                 Traced::Granted {
                     token,
@@ -102,6 +113,13 @@ impl<'a> Walk<'a> {
             | Effect::RanOut
             | Effect::Revoked
             | Effect::OwnLateWrite
+            | Effect::Recorded
+            | Effect::ResumedAhead
+            | Effect::OlderRefused
+            | Effect::BreakGoesOn
+            | Effect::BreakRefused
+            | Effect::BrokeUnrecorded
+            | Effect::KeptFromWaiter
             | Effect::LateRequestApplied => return,
         };
         if let Effect::Granted { client, .. }
@@ -111,6 +129,9 @@ impl<'a> Walk<'a> {
         | Effect::Outcome { client, .. } = effect
         {
             of = client;
+            if self.left_out[client] {
+                return;
+            }
         }
         self.trace.push(TraceEvent {
             at: self.ticks * TICK + self.steps,
