@@ -189,7 +189,7 @@ class Schedule(unittest.TestCase):
 
     def test_the_command_is_started_when_it_is_due(self):
         values = {**refusals.SCHEDULE, "app.args": '["--all"]'}
-        flags = ["--catch-up", "latest", "--overlap", "follow", "--retry", "3"]
+        flags = ["--catch-up", "latest", "--overlap", "follow", "--retry", "3", "--revision", "1"]
         app = self.application(values)
         every = ["every", "30 2 * * *", "--function", "nightly", *flags, "--", "/report"]
         self.assertEqual((["leasehold", *every], ["--all"]), (app["command"], app["args"]))
@@ -211,6 +211,7 @@ class Schedule(unittest.TestCase):
             "backoff": ("1m30s", "--backoff"),
             "timeout": ("none", "--timeout"),
             "spread": ("30s", "--spread"),
+            "first": ("now", "--first"),
             "revision": (1234567, "--revision"),
         }
         known = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["app"]["schedule"]
