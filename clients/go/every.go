@@ -29,7 +29,8 @@ func (e *FinalError) Unwrap() error { return e.Err }
 // the lock is broken, when the sidecar shuts down, and when ctx ends. What the function returns is the run's outcome:
 //
 //   - nil: it has succeeded;
-//   - an error after its context was cancelled, or [ErrReturned]: it is returned, for another replica to run;
+//   - an error after its deadline has come: it has failed, and is not tried again;
+//   - an error after its context was cancelled otherwise, or [ErrReturned]: it is returned, for another replica to run;
 //   - a [*FinalError]: it has failed, and is not tried again;
 //   - any other error, or a panic: it has failed, with the error's text as the detail, and is tried again as the spec
 //     says.
@@ -69,13 +70,10 @@ func (c *Client) Every(ctx context.Context, spec ScheduleSpec, work func(ctx con
 func (c *Client) workOn(ctx context.Context, run *Run, work func(ctx context.Context, run *Run) error) (err error) {
 	completion := Completion{Outcome: RunOutcomeFailed, Detail: "the run panicked"}
 	defer func() {
-		// Of a run that was lost the sidecar knows, unless its work was done.
-		if run.Loss() != nil && completion.Outcome != RunOutcomeSucceeded {
-			return
-		}
 		within, cancel := c.soonAfter(ctx)
 		defer cancel()
-		if _, failed := run.Complete(within, completion); failed != nil {
+		// Also of a run that was lost: until then, or on a new stream, its sidecar grants nothing here (T24).
+		if _, failed := run.Complete(within, completion); failed != nil && run.Loss() == nil {
 			err = failed
 		}
 	}()
@@ -91,11 +89,19 @@ func completionOf(run *Run, err error) Completion {
 		return Completion{Outcome: RunOutcomeSucceeded}
 	case errors.As(err, &final):
 		return Completion{Outcome: RunOutcomeFailedFinal, Detail: err.Error()}
+	case isTimedOut(run):
+		return Completion{Outcome: RunOutcomeFailedFinal, Detail: "stopped at its deadline: " + err.Error()}
 	case errors.Is(err, ErrReturned), run.NoticeContext().Err() != nil:
 		return Completion{Outcome: RunOutcomeReturned, Detail: err.Error()}
 	default:
 		return Completion{Outcome: RunOutcomeFailed, Detail: err.Error()}
 	}
+}
+
+// isTimedOut is whether the run's deadline has come (T12).
+func isTimedOut(run *Run) bool {
+	var lost *LostError
+	return errors.As(run.Loss(), &lost) && lost.Reason == LossReasonMaxHoldReached
 }
 
 // soonAfter is a context that ends as long after ctx as a release may take.

@@ -82,7 +82,7 @@ func TestEveryReasonOfTheAPIHasAConstant(t *testing.T) {
 		ReasonStoreFailed, ReasonStoreFull, ReasonTokenNotGrowing, ReasonTokenUnreadable, ReasonTooManyHolds, ReasonTooManyWaiters,
 		ReasonSuperseded, ReasonStreamBehind, ReasonUnsupported, ReasonCheckpointUnknown,
 		ReasonUnknownSchedule, ReasonOccurrenceInFuture, ReasonScheduleChangesNotEnabled, ReasonTooManyTriggers,
-		ReasonScheduleUnreadable, ReasonLockHasSchedule, ReasonLimitReached,
+		ReasonScheduleUnreadable, ReasonScheduleRemoved, ReasonScheduleHasSubscribers, ReasonLockHasSchedule, ReasonLimitReached,
 	}
 	for number := range leaseholdv1.ErrorReason_name {
 		reason := reasonFrom(leaseholdv1.ErrorReason(number))

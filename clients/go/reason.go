@@ -72,6 +72,10 @@ const (
 	ReasonTooManyTriggers Reason = "TOO_MANY_TRIGGERS"
 	// ReasonScheduleUnreadable says that what the store has of the schedule cannot be read.
 	ReasonScheduleUnreadable Reason = "SCHEDULE_UNREADABLE"
+	// ReasonScheduleRemoved says that an operator has removed the schedule; a new subscription begins it anew.
+	ReasonScheduleRemoved Reason = "SCHEDULE_REMOVED"
+	// ReasonScheduleHasSubscribers says that the schedule has subscribers at this sidecar, and is removed only by force.
+	ReasonScheduleHasSubscribers Reason = "SCHEDULE_HAS_SUBSCRIBERS"
 	// ReasonLockHasSchedule says that the lock has a schedule, which names its occurrences itself.
 	ReasonLockHasSchedule Reason = "LOCK_HAS_SCHEDULE"
 )

@@ -65,10 +65,10 @@ func (r *Run) MaxAttempts() uint32 { return r.wire.GetMaxAttempts() }
 // Lateness is how long after it was due the run was started, by the store's clock, in whole seconds.
 func (r *Run) Lateness() time.Duration { return duration(r.wire.GetLateness()) }
 
-// MissedCount is how many occurrences were missed since the last one that was run. At most 1,000 are counted at once.
+// MissedCount is how many occurrences were missed since the last one that was run. At most 10,000 are counted at once.
 func (r *Run) MissedCount() uint64 { return r.wire.GetMissedCount() }
 
-// Deadline is when the run is lost unless it was completed before, on this machine's boot clock (T12); false if it has
+// Deadline is when the run is over unless it was completed before, on this machine's boot clock (T12); false if it has
 // no deadline.
 func (r *Run) Deadline() (BootInstant, bool) { return r.hold.MaxHoldEnds() }
 

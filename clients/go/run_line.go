@@ -9,8 +9,8 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// lastWord is how long the sidecar has to say that a run is over which is over here: at a deadline it does so a moment
-// later than the clock here, and a stream that ended meanwhile would be a run that was abandoned (T12).
+// lastWord is how long the sidecar has to say that a run is over which is over here: after a loss it does so a moment later
+// than the clock here, and a stream that ended meanwhile would be a run that was abandoned.
 const lastWord = 2 * time.Second
 
 type runStream = listening[leaseholdv1.SubscribeScheduleResponse]
@@ -22,6 +22,18 @@ type runLine struct {
 	stream *runStream
 	// told is whether the sidecar has said on this stream that the run is over, and broken whether the stream is.
 	told, broken bool
+}
+
+// grantOf is the hold of a run, which is to end at the run's deadline here: the sidecar's lasts a little longer, in which the
+// outcome still counts (T12).
+func grantOf(run *leaseholdv1.Run) *leaseholdv1.Grant {
+	grant := run.GetGrant()
+	if grant == nil || run.GetDeadline() == nil {
+		return grant
+	}
+	grant = proto.CloneOf(grant)
+	grant.MaxHoldEnds = run.GetDeadline()
+	return grant
 }
 
 func (l *runLine) next(stop <-chan struct{}) (*leaseholdv1.HoldLeaseResponse, error) {
@@ -41,7 +53,7 @@ func (l *runLine) next(stop <-chan struct{}) (*leaseholdv1.HoldLeaseResponse, er
 func (l *runLine) ofHold(answer *leaseholdv1.SubscribeScheduleResponse) *leaseholdv1.HoldLeaseResponse {
 	switch event := answer.GetEvent().(type) {
 	case *leaseholdv1.SubscribeScheduleResponse_Run:
-		grant := event.Run.GetGrant()
+		grant := grantOf(event.Run)
 		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Granted{Granted: grant}}
 	case *leaseholdv1.SubscribeScheduleResponse_Renewed:
 		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Renewed{Renewed: event.Renewed}}

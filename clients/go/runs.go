@@ -221,18 +221,18 @@ func (r *Runs) take(ctx context.Context, wire *leaseholdv1.Run) (*Run, error) {
 		r.hangUp()
 		return nil, &ProtocolError{"a run came without its grant or its occurrence"}
 	}
-	c := r.client
+	c, grant := r.client, grantOf(wire)
 	run := &Run{client: c, wire: wire, drain: func(time.Duration) {}, back: make(chan *runStream, 1)}
 	keeperCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	keeper := &keeper{
 		client: c, events: &eventQueue[Event]{handler: r.spec.OnHoldEvent}, ctx: keeperCtx, cancel: cancel,
-		stream: &runLine{runs: r, run: run, stream: r.stream}, grant: wire.GetGrant(),
-		state: newHoldState(c.clock, wire.GetGrant(), wire.GetGrant(), r.sent),
+		stream: &runLine{runs: r, run: run, stream: r.stream}, grant: grant,
+		state: newHoldState(c.clock, grant, grant, r.sent),
 	}
 	believed := keeper.askFirst()
 	if believed != nil || !keeper.state.valid() {
 		cancel()
-		run.hold = &Hold{client: c, grant: wire.GetGrant(), state: keeper.state}
+		run.hold = &Hold{client: c, grant: grant, state: keeper.state}
 		_ = run.giveBack(context.Background())
 		return nil, nil
 	}

@@ -143,7 +143,7 @@ type Schedule struct {
 	LockPath string
 	// Key is the key, as far as the lock's record has it.
 	Key LockKey
-	// Spec is the definition in force, with every default filled in; nil if it cannot be read.
+	// Spec is the definition in force, as it was given; nil if it cannot be read.
 	Spec *ScheduleSpec
 	// Expression is its expression in the canonical form, also where the spec says Every.
 	Expression string
@@ -165,6 +165,29 @@ type Schedule struct {
 	SubscribersHere uint32
 	// Problem is why its definition cannot be read, for people; empty if it can.
 	Problem string
+	// Removed is who has removed it, and why; nil if nobody has.
+	Removed *ScheduleIntervention
+	// Reset is who has reset it last, and why; nil if nobody has.
+	Reset *ScheduleIntervention
+	// RunAbandoned is whether the run in State was abandoned: it has no outcome, and its lock is available.
+	RunAbandoned bool
+}
+
+// ScheduleIntervention is what an operator has done to a whole schedule (T25).
+type ScheduleIntervention struct {
+	// At is when, by the store's clock.
+	At time.Time
+	// Reason is why, as the operator said.
+	Reason string
+	// Caller is who, as far as the sidecar knew.
+	Caller string
+}
+
+func interventionFrom(wire *leaseholdv1.ScheduleIntervention) *ScheduleIntervention {
+	if wire == nil {
+		return nil
+	}
+	return &ScheduleIntervention{moment(wire.GetAt()), wire.GetReason(), wire.GetCaller()}
 }
 
 func scheduleFrom(wire *leaseholdv1.Schedule) *Schedule {
@@ -177,6 +200,8 @@ func scheduleFrom(wire *leaseholdv1.Schedule) *Schedule {
 		Description: wire.GetDescription(), ZoneData: wire.GetZoneData(), Paused: wire.GetPaused(),
 		WaitingRequestIDs: slices.Clone(wire.GetWaitingRequestIds()), NextAt: moment(wire.GetNextAt()),
 		State: stateFrom(wire.GetState()), SubscribersHere: wire.GetSubscribersHere(), Problem: wire.GetProblem(),
+		Removed: interventionFrom(wire.GetRemoved()), Reset: interventionFrom(wire.GetReset_()),
+		RunAbandoned: wire.GetRunAbandoned(),
 	}
 	if wire.GetRecord() != nil {
 		record := recordFrom(wire.GetRecord())
@@ -195,10 +220,14 @@ type UnderstoodSchedule struct {
 	Description string
 	// ZoneData is the version of the time zone data that the sidecar has, such as 2026b.
 	ZoneData string
+	// Warning is what is said of the spec though it is allowed: that other schedulers read it otherwise; else empty.
+	Warning string
 }
 
 func understoodFrom(wire *leaseholdv1.UnderstoodSchedule) UnderstoodSchedule {
-	return UnderstoodSchedule{wire.GetExpression(), wire.GetTimeZone(), wire.GetDescription(), wire.GetZoneData()}
+	return UnderstoodSchedule{
+		wire.GetExpression(), wire.GetTimeZone(), wire.GetDescription(), wire.GetZoneData(), wire.GetWarning(),
+	}
 }
 
 // SchedulePreview is how a spec was understood, and its next occurrences.

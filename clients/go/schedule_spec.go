@@ -65,7 +65,8 @@ type ScheduleSpec struct {
 	// CatchUpMax is how many occurrences before the newest one are run: 1 to 100. With [CatchUpAll] only, and needed
 	// there.
 	CatchUpMax uint32
-	// CatchUpWindow is how old an occurrence may be and still be run: 1 min to 366 days. Default: 24 h.
+	// CatchUpWindow is how old an occurrence may be and still be run: 1 min to 366 days. Default: as CatchUp may run, and 25 h
+	// at least.
 	CatchUpWindow time.Duration
 	// Grace is how late the newest occurrence still counts as on time: at least twice the lease duration and 10 s more,
 	// which is the default; at most 7 days.
@@ -79,14 +80,21 @@ type ScheduleSpec struct {
 	// RunTimeout is how long a run may take: 1 s to 366 days, or [Forever]. Default: until the next occurrence is due, but
 	// at least as long as the gap between the two (T12).
 	RunTimeout time.Duration
+	// StopGrace is how long a run may take to end after its deadline, and still say how it ended: up to 1 h. Default: 10 s
+	// (T12).
+	StopGrace time.Duration
+	// ProgressTimeout is how long a run may go without [Run.ReportProgress]: 1 s to 24 h. Default: for ever (S11).
+	ProgressTimeout time.Duration
 	// Spread is up to how much later the schedule starts, by an offset of its own that does not change: at most 24 h, and
 	// half the gap to the next occurrence. Default: 0 (T13).
 	Spread time.Duration
 	// TakeoverCheck is the longest time after which a sidecar looks whether a run elsewhere was abandoned: 1 s to 10 min.
 	// Default: the time doubles from the lease duration up to 10 min (T17).
 	TakeoverCheck time.Duration
-	// LeaseDuration is the duration of the lease in the store: 15 s to 60 s. Default: 60 s.
+	// LeaseDuration is the duration of the lease in the store: 15 s to 60 s. Default: the sidecar's.
 	LeaseDuration time.Duration
+	// FirstNow is whether a schedule that nobody has subscribed to before runs at once, in one replica (T25).
+	FirstNow bool
 	// Holder is who runs, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host.
 	Holder string
 	// Labels are free key-value pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
@@ -105,6 +113,7 @@ func (s ScheduleSpec) wire() (*leaseholdv1.ScheduleSpec, error) {
 		Grace: wireDuration(s.Grace), Overlap: leaseholdv1.Overlap(s.Overlap),
 		MaxAttempts: s.MaxAttempts, Backoff: wireDuration(s.Backoff), Spread: wireDuration(s.Spread),
 		TakeoverCheck: wireDuration(s.TakeoverCheck), LeaseDuration: wireDuration(s.LeaseDuration),
+		StopGrace: wireDuration(s.StopGrace), ProgressTimeout: wireDuration(s.ProgressTimeout),
 	}
 	switch {
 	case s.Cron != "" && s.Every != 0:
@@ -129,7 +138,11 @@ func (s ScheduleSpec) subscription() (*leaseholdv1.SubscribeScheduleRequest, err
 	if err != nil {
 		return nil, err
 	}
-	return &leaseholdv1.SubscribeScheduleRequest{Key: s.Key.wire(), Spec: spec, Holder: s.Holder, Labels: s.Labels}, nil
+	request := &leaseholdv1.SubscribeScheduleRequest{Key: s.Key.wire(), Spec: spec, Holder: s.Holder, Labels: s.Labels}
+	if s.FirstNow {
+		request.First = leaseholdv1.FirstRun_FIRST_RUN_NOW
+	}
+	return request, nil
 }
 
 // specFrom is a definition as the sidecar tells it; nil if it does not say when it is due, so that it cannot be read.
@@ -144,6 +157,7 @@ func specFrom(key LockKey, wire *leaseholdv1.ScheduleSpec) *ScheduleSpec {
 		Overlap: Overlap(wire.GetOverlap()), MaxAttempts: wire.GetMaxAttempts(), Backoff: duration(wire.GetBackoff()),
 		RunTimeout: duration(wire.GetRunTimeout()), Spread: duration(wire.GetSpread()),
 		TakeoverCheck: duration(wire.GetTakeoverCheck()), LeaseDuration: duration(wire.GetLeaseDuration()),
+		StopGrace: duration(wire.GetStopGrace()), ProgressTimeout: duration(wire.GetProgressTimeout()),
 	}
 	if wire.GetNoRunTimeout() {
 		spec.RunTimeout = Forever

@@ -129,6 +129,40 @@ func (c *Client) ResumeSchedule(ctx context.Context, lock Selector) (*Schedule, 
 	return scheduleFrom(answer.GetSchedule()), err
 }
 
+// RemoveSchedule removes a schedule: its subscribers are told, and a new subscription begins it anew (T25). The reason is
+// kept; force also where this sidecar has subscribers.
+//
+// Errors: as [Client.PauseSchedule], and [ReasonScheduleHasSubscribers].
+func (c *Client) RemoveSchedule(ctx context.Context, lock Selector, reason string, force bool) (*Schedule, error) {
+	request := &leaseholdv1.RemoveScheduleRequest{Lock: lock.selector(), Reason: reason, Force: force}
+	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.RemoveSchedule, request)
+	return scheduleFrom(answer.GetSchedule()), err
+}
+
+// ScheduleReset is where a schedule begins anew.
+type ScheduleReset struct {
+	// Reason is why, and is kept. Needed.
+	Reason string
+	// Watermark is after which instant it begins. Default: the store's time.
+	Watermark time.Time
+	// Revision, if it is not nil, is what its definition has from then on.
+	Revision *uint64
+}
+
+// ResetSchedule lets a schedule begin anew (T25).
+//
+// Errors: as [Client.PauseSchedule].
+func (c *Client) ResetSchedule(ctx context.Context, lock Selector, reset ScheduleReset) (*Schedule, error) {
+	request := &leaseholdv1.ResetScheduleRequest{
+		Lock: lock.selector(), Reason: reset.Reason, Revision: reset.Revision,
+	}
+	if !reset.Watermark.IsZero() {
+		request.Watermark = timestamppb.New(reset.Watermark)
+	}
+	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.ResetSchedule, request)
+	return scheduleFrom(answer.GetSchedule()), err
+}
+
 // TriggerSchedule asks for a run by hand. The request id is the caller's, 1 to 64 of A-Z a-z 0-9 . _ -: a repeated call
 // with the same one is one run.
 //

@@ -37,7 +37,7 @@ async def t8_returning_is_success_an_error_is_failure_and_the_function_goes_on_w
         await eventually("it has failed", lambda: schedules.outcomes == ["FAILED"])
         assert schedules.completed[0].detail == "KeyError"
         call.tell(RECORDED, due(2))
-        await eventually("it has succeeded", lambda: schedules.outcomes == ["FAILED", "SUCCEEDED"])
+        await eventually("it has succeeded", lambda: schedules.outcomes == ["FAILED", "RETURNED", "SUCCEEDED"])
         assert attempts == [(1, "all"), (2, "all")]
         assert call.is_open
         task.cancel()
@@ -65,7 +65,7 @@ async def t11_a_function_that_is_told_to_stop_returns_its_run() -> None:
         await call.ended()
 
 
-async def t12_a_function_whose_run_is_lost_is_cancelled_and_nothing_is_told() -> None:
+async def t24_a_function_whose_run_is_lost_is_cancelled_and_its_run_is_returned() -> None:
     async with scheduled() as (_made, schedules, client):
         begun: list[int] = []
 
@@ -82,7 +82,7 @@ async def t12_a_function_whose_run_is_lost_is_cancelled_and_nothing_is_told() ->
         call = await schedules.running()
         await eventually("it has begun", lambda: bool(begun))
         call.tell(LOST, STANDBY, due(3))
-        await eventually("the next one is done", lambda: schedules.outcomes == ["SUCCEEDED"])
+        await eventually("the next one is done", lambda: schedules.outcomes == ["RETURNED", "SUCCEEDED"])
         assert begun == [2, 3]
         assert not task.done()
         task.cancel()
@@ -141,10 +141,10 @@ async def without_asyncio_a_function_runs_in_its_thread_and_has_to_look() -> Non
         call.tell(RECORDED, due(2, boot_id=""))
         await asyncio.to_thread(begun.wait, PATIENCE)
         call.tell(LOST, due(3, boot_id=""))
-        await eventually("it has succeeded", lambda: schedules.outcomes == ["FAILED", "SUCCEEDED"])
+        await eventually("it has succeeded", lambda: schedules.outcomes == ["FAILED", "RETURNED", "SUCCEEDED"])
         call.tell(RECORDED, due(4, boot_id=""))
         await task
-        assert schedules.outcomes == ["FAILED", "SUCCEEDED", "RETURNED"]
+        assert schedules.outcomes == ["FAILED", "RETURNED", "SUCCEEDED", "RETURNED"]
         assert len(set(threads)) == 1
         await call.ended()
 

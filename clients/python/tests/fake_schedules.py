@@ -132,6 +132,7 @@ class FakeSchedules(ScheduleServiceServicer):
         return answer
 
     GetSchedule = ListSchedules = PreviewSchedule = PauseSchedule = ResumeSchedule = TriggerSchedule = _answered
+    RemoveSchedule = ResetSchedule = _answered
 
 
 @asynccontextmanager

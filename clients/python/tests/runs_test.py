@@ -145,7 +145,7 @@ async def t12_a_run_is_cancelled_at_its_deadline_and_the_loop_goes_on_over_the_s
         assert run.loss.reason is LossReason.MAX_HOLD_REACHED
         call.tell(STANDBY, due(1))
         assert (await anext(runs)).attempt == 1
-        assert schedules.completed == []
+        assert schedules.outcomes == ["FAILED_FINAL"]
         await runs.aclose()
 
 
@@ -162,9 +162,10 @@ async def t12_a_loss_that_the_clock_finds_keeps_the_stream_until_the_sidecar_say
         await runs.aclose()
 
 
-async def t12_a_stream_over_which_a_run_may_go_on_is_not_used_again() -> None:
+async def t24_a_stream_whose_run_was_lost_without_a_word_is_not_used_again() -> None:
     async with scheduled() as (made, schedules, client):
         runs, run, call = await running(schedules, client)
+        schedules.completions = [Refusal(grpc.StatusCode.PERMISSION_DENIED, "ACCESS_DENIED")]
         made.clock.advance(58)
         assert not run.is_valid()
         asking = asyncio.ensure_future(anext(runs))

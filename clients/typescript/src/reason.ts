@@ -54,6 +54,10 @@ export const ErrorReason = {
   TOO_MANY_TRIGGERS: "TOO_MANY_TRIGGERS",
   /** The schedule's stored plan or record cannot be read, so nothing is run. */
   SCHEDULE_UNREADABLE: "SCHEDULE_UNREADABLE",
+  /** An operator has removed the schedule; a new subscription begins it anew. */
+  SCHEDULE_REMOVED: "SCHEDULE_REMOVED",
+  /** The schedule has subscribers at this sidecar, and is removed only by force. */
+  SCHEDULE_HAS_SUBSCRIBERS: "SCHEDULE_HAS_SUBSCRIBERS",
   /** The lock has a schedule, so its callers cannot name occurrences themselves. */
   LOCK_HAS_SCHEDULE: "LOCK_HAS_SCHEDULE",
   /** The sidecar has as many holds as it may. */

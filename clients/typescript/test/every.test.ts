@@ -81,7 +81,7 @@ test("what the work gives is the outcome, and another run follows", SHORT, async
   }
 });
 
-test("the work's signal aborts when the run is lost, nothing is told, and another follows", SHORT, async () => {
+test("t24 the work's signal aborts when the run is lost, which is returned, and another follows", SHORT, async () => {
   await using bench = await Bench.create();
   const { done, stop, begun } = working(bench, untilAborted);
   const call = await granting(bench);
@@ -89,7 +89,7 @@ test("the work's signal aborts when the run is lost, nothing is told, and anothe
   call.tell({ $case: "lost", value: Lost.create({ reason: LossReason.TAKEN }) }, granted());
   await begun.next("the next begins");
   assert.equal(first.loss?.reason, LossReason.TAKEN);
-  assert.deepEqual(bench.sidecar.schedules.outcomes, []);
+  assert.deepEqual(bench.sidecar.schedules.outcomes, ["RETURNED"]);
   stop.abort();
   await done;
 });

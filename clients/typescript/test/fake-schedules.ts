@@ -137,6 +137,14 @@ export function scheduleService(schedules: FakeSchedules): ScheduleServiceServer
     resumeSchedule: ({ request }, answer) => {
       answer(null, { schedule: schedule(request.lock) });
     },
+    removeSchedule: ({ request }, answer) => {
+      schedules.asked.push(`remove ${request.reason} ${String(request.force)}`);
+      answer(null, { schedule: schedule(request.lock) });
+    },
+    resetSchedule: ({ request }, answer) => {
+      schedules.asked.push(`reset ${request.reason} ${String(request.revision)}`);
+      answer(null, { schedule: schedule(request.lock) });
+    },
     triggerSchedule: ({ request }, answer) => {
       answer(null, { schedule: schedule(request.lock, { waitingRequestIds: [request.requestId] }) });
     },

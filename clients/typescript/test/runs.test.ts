@@ -157,10 +157,22 @@ test("s4 a run that is told lost is over, and the stream goes on", SHORT, async 
   call.tell(lost(LossReason.MAX_HOLD_REACHED));
   await eventually("it is lost", () => run.signal.aborted);
   assert.equal(run.loss?.reason, LossReason.MAX_HOLD_REACHED);
+  await run.returned();
   call.tell(STANDBY, granted());
   assert.ok((await next(runs)).isValid());
   assert.ok(call.isOpen && !run.isValid());
-  assert.deepEqual(bench.sidecar.schedules.outcomes, [], "what is lost is not returned");
+});
+
+test("t24 a run that was lost is returned when the next one is asked for", SHORT, async () => {
+  await using bench = await Bench.create();
+  const { runs, run, call } = await running(bench);
+  call.tell(lost(LossReason.TAKEN));
+  await eventually("it is lost", () => run.signal.aborted);
+  const asking = next(runs);
+  await eventually("it is told", () => bench.sidecar.schedules.outcomes.length === 1);
+  assert.deepEqual(bench.sidecar.schedules.outcomes, ["RETURNED"]);
+  call.tell(STANDBY, granted());
+  assert.ok((await asking).isValid());
 });
 
 test("t12 a deadline that the sidecar tells after the clock does not end the stream", SHORT, async () => {
@@ -176,14 +188,16 @@ test("t12 a deadline that the sidecar tells after the clock does not end the str
   bench.clock.advance(58);
   assert.equal(run.loss?.reason, LossReason.MAX_HOLD_REACHED);
   assert.ok(run.signal.aborted);
+  await run.complete({ outcome: "failed" });
   call.tell(lost(LossReason.MAX_HOLD_REACHED), granted({}, 1_116));
   assert.ok((await next(runs)).isValid());
   assert.ok(call.isOpen);
 });
 
-test("s13 a run that is over here only ends its stream", SHORT, async () => {
+test("s13 t24 a run that is over here only, and of which nothing was said, ends its stream", SHORT, async () => {
   await using bench = await Bench.create();
   const { runs, run, call } = await running(bench);
+  bench.sidecar.schedules.completions.push(refusal(status.INVALID_ARGUMENT, "run_id is not one of ours"));
   bench.clock.advance(58);
   assert.equal(run.loss?.reason, LossReason.EXPIRED);
   const asking = next(runs);

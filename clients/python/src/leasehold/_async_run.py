@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self
 
 from leasehold._async_hold import AsyncHold, Block
 from leasehold._calls import Calls
-from leasehold._enums import RunOutcome
+from leasehold._enums import LossReason, RunOutcome
 from leasehold._errors import LeaseholdError, LostError, RefusedError, attach, passes
 from leasehold._leading import Pauses, Sleep, is_end_of
 from leasehold._run import Outcome, RunFacts, text_of
@@ -28,8 +28,9 @@ class AsyncRun(RunFacts, AsyncHold):
     Enter it with `async with`. Where the block ends the run has succeeded; where an exception leaves it the run has
     failed, with its text as the detail, and is tried again if attempts are left; where the task is cancelled it is
     returned, for another replica to run. When the run is lost, or its deadline comes, the block is cancelled; that
-    stays inside. Or say yourself how it ended: until that was recorded it may be granted again (T2). A run that is
-    neither entered nor completed is returned when the loop goes on; `release` returns it, too.
+    stays inside, and the run is returned, or has failed for good at its deadline. Or say yourself how it ended: until
+    that was recorded it may be granted again (T2). A run that is neither entered nor completed is returned when the
+    loop goes on; `release` returns it, too.
     """
 
     _block: Block | None = None
@@ -89,10 +90,10 @@ class AsyncRun(RunFacts, AsyncHold):
                 await block.after_end(exc)
             except LostError as error:
                 _log.warning("a run has ended: %s", error)
-                if exc is None:
-                    # The work is done all the same, and that may still count.
-                    await self.succeeded()
+                await self._tell_after_end(exc)
                 return True
+            if self.loss is not None:
+                await self._tell_after_end(exc)
             return is_end_of(self, exc)
         try:
             await self._end(exc, told_to_stop=block.is_told_to_stop)
@@ -110,9 +111,27 @@ class AsyncRun(RunFacts, AsyncHold):
         else:
             await self._give_back()
 
+    async def _tell_after_end(self, exc: BaseException | None) -> None:
+        """Say how the work of a run that is over has ended.
+
+        That may still count, and before it is said, or a new stream is opened, the sidecar grants nothing here (T24).
+        """
+        if exc is None:
+            await self.succeeded()
+            return
+        loss = self.loss
+        outcome, detail = RunOutcome.RETURNED, ""
+        if isinstance(exc, Exception) and not is_end_of(self, exc):
+            outcome, detail = RunOutcome.FAILED, text_of(exc)
+        elif loss is not None and loss.reason is LossReason.MAX_HOLD_REACHED:
+            outcome, detail = RunOutcome.FAILED_FINAL, "stopped at its deadline"
+        with suppress(TimeoutError, LeaseholdError):
+            async with asyncio.timeout(self._calls.release_timeout):
+                await self.complete(outcome, detail)
+
     async def _give_back(self) -> None:
         """Return the run; what is not answered in time expires."""
-        if not self.is_valid():
+        if not self.is_valid() and self.loss is None:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._calls.release_timeout):
@@ -171,7 +190,6 @@ class AsyncSchedule:
             async with run:
                 failure = await _failure(run, work)
                 if run.loss is not None and failure is not None:
-                    # The sidecar knows, or will find out: there is nothing to be told.
                     raise LostError(run.lock_path, run.loss)
                 if failure is not None:
                     await run.failed(failure)

@@ -1,11 +1,13 @@
 """What the client for asyncio does with schedules."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from datetime import datetime
 from typing import Any, Unpack, overload
 
 from leasehold._async_hold import AsyncHold
 from leasehold._async_run import AsyncRun, AsyncSchedule, each_run
 from leasehold._calls import Calls
+from leasehold._convert import timestamp
 from leasehold._enums import RunOutcome
 from leasehold._leading import Sleep
 from leasehold._records import LockKey, selector
@@ -155,6 +157,32 @@ class AsyncSchedules:
         calls = self._calls()
         with calls.knowing_schedules():
             answer = await calls.unary(calls.schedules.PauseSchedule, wire.PauseScheduleRequest(lock=selector(lock)))
+        return Schedule._from_wire(answer.schedule) if answer.HasField("schedule") else None
+
+    async def remove_schedule(self, lock: LockKey | str, reason: str, *, force: bool = False) -> Schedule | None:
+        """Remove a schedule: its subscribers are told, and a new subscription begins it anew (T25).
+
+        Gives and raises as a pause; with reason SCHEDULE_HAS_SUBSCRIBERS when this sidecar has some, without `force`.
+        """
+        calls = self._calls()
+        request = wire.RemoveScheduleRequest(lock=selector(lock), reason=reason, force=force)
+        with calls.knowing_schedules():
+            answer = await calls.unary(calls.schedules.RemoveSchedule, request)
+        return Schedule._from_wire(answer.schedule) if answer.HasField("schedule") else None
+
+    async def reset_schedule(
+        self, lock: LockKey | str, reason: str, *, watermark: datetime | None = None, revision: int | None = None
+    ) -> Schedule | None:
+        """Let a schedule begin anew: after `watermark`, or after the store's time (T25).
+
+        Its definition has `revision` from then on, if one is given. Gives and raises as a pause.
+        """
+        calls = self._calls()
+        request = wire.ResetScheduleRequest(lock=selector(lock), reason=reason, revision=revision)
+        if watermark is not None:
+            request.watermark.CopyFrom(timestamp(watermark))
+        with calls.knowing_schedules():
+            answer = await calls.unary(calls.schedules.ResetSchedule, request)
         return Schedule._from_wire(answer.schedule) if answer.HasField("schedule") else None
 
     async def resume_schedule(self, lock: LockKey | str) -> Schedule | None:

@@ -67,12 +67,12 @@ class RunFacts:
 
     @property
     def missed_count(self) -> int:
-        """How many occurrences were missed since the last one that was run. At most 1,000 are counted at once."""
+        """How many occurrences were missed since the last one that was run. At most 10,000 are counted at once."""
         return self._run.missed_count
 
     @property
     def deadline_at(self) -> datetime | None:
-        """When the run is to be over, by the store's clock; for people. Decide by `max_hold_ends`."""
+        """When the run is to be over, by the store's clock; for people. Decide by `max_hold_ends`: the same."""
         return at(self._run, "deadline_at")
 
     @property

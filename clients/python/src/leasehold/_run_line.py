@@ -20,7 +20,12 @@ from leasehold._saving import checked
 from leasehold._schedules import CompletedRun, DefinitionInForce, ScheduleEvent
 from leasehold.v1 import hold_pb2, schedule_pb2
 from leasehold.v1.lease_service_pb2 import HoldLeaseResponse
-from leasehold.v1.schedule_service_pb2 import CompleteRunRequest, SubscribeScheduleRequest, SubscribeScheduleResponse
+from leasehold.v1.schedule_service_pb2 import (
+    CompleteRunRequest,
+    Run,
+    SubscribeScheduleRequest,
+    SubscribeScheduleResponse,
+)
 
 LAST_WORD: Final = 2.0
 """How many seconds the sidecar has to say that a run is over which is over here."""
@@ -60,6 +65,15 @@ class Thread:
     """The line that the run ended on."""
 
 
+def hold_of(run: Run) -> hold_pb2.Grant:
+    """Give the hold of a run, which is to end at the run's deadline here: the sidecar's lasts a little longer (T12)."""
+    grant = hold_pb2.Grant()
+    grant.CopyFrom(run.grant)
+    if run.HasField("deadline"):
+        grant.max_hold_ends.CopyFrom(run.deadline)
+    return grant
+
+
 def completion(
     run_id: str, hold: tuple[str, int], outcome: RunOutcome, detail: str = "", checkpoint: bytes | None = None
 ) -> CompleteRunRequest:
@@ -91,6 +105,7 @@ class RunLine(Line):
         self._stream: Final = stream
         self._thread: Final = thread
         self._is_over = False
+        self._is_lost = False
         self._is_broken = False
 
     async def read(self) -> object:
@@ -114,9 +129,9 @@ class RunLine(Line):
         event = message.WhichOneof("event")
         match event:
             case "run":
-                return HoldLeaseResponse(granted=message.run.grant)
+                return HoldLeaseResponse(granted=hold_of(message.run))
             case "renewed" | "at_risk" | "recovered" | "revoked" | "draining" | "lost":
-                self._is_over = event == "lost"
+                self._is_over = self._is_lost = event == "lost"
                 told = HoldLeaseResponse()
                 getattr(told, event).CopyFrom(getattr(message, event))
                 return told
@@ -172,8 +187,8 @@ class RunLine(Line):
         """Give the stream back when the run is over; None if it cannot go on.
 
         It goes on only if the sidecar, too, knows that the run is over: else it would go on renewing a hold that nobody
-        believes in. At a deadline it says so a moment later than the clock here, and a stream that ended meanwhile
-        would be a run that was abandoned (T12).
+        believes in. After a loss it says so a moment later than the clock here, and a stream that ended meanwhile
+        would be a run that was abandoned.
         """
         if not (self._is_broken or self._is_over or self._thread.completed.is_set()):
             listening = asyncio.ensure_future(self._hear_out())
@@ -184,7 +199,9 @@ class RunLine(Line):
                 listening.cancel()
                 completed.cancel()
                 await asyncio.gather(listening, completed, return_exceptions=True)
-        if self._is_broken or not (self._is_over or self._thread.completed.is_set()):
+        # T24: over a stream whose run was lost without a word nothing is granted.
+        is_ended = self._is_over and not self._is_lost
+        if self._is_broken or not (is_ended or self._thread.completed.is_set()):
             self._call.drop()
             return None
         return self._stream

@@ -12,7 +12,16 @@ from leasehold._spec import FOREVER, Seconds
 from leasehold.v1 import schedule_pb2
 from leasehold.v1.schedule_service_pb2 import SubscribeScheduleRequest
 
-_SPANS: Final = ("catch_up_window", "grace", "backoff", "spread", "takeover_check", "lease_duration")
+_SPANS: Final = (
+    "catch_up_window",
+    "grace",
+    "backoff",
+    "stop_grace",
+    "progress_timeout",
+    "spread",
+    "takeover_check",
+    "lease_duration",
+)
 _NUMBERS: Final = {"revision": 2**64, "catch_up_max": 2**32, "max_attempts": 2**32}
 """No number can be sent from there on. What else is out of range, the sidecar says (S19)."""
 
@@ -29,7 +38,7 @@ class ScheduleSpec(TypedDict, total=False):
     catch_up_max: int
     """How many of them are run: 1 to 100. With ALL only, which needs it."""
     catch_up_window: Seconds
-    """Occurrences older than this are never run: 1 min to 366 days. Default: 24 h."""
+    """Occurrences older than this are never run: 1 min to 366 days. Default: as `catch_up` may run, 25 h at least."""
     grace: Seconds
     """How late the newest occurrence still counts as on time: up to 7 days. Default, and least: two leases and 10 s."""
     overlap: Overlap
@@ -39,16 +48,20 @@ class ScheduleSpec(TypedDict, total=False):
     backoff: Seconds
     """The wait before the second attempt; doubled with each further one up to 10 min: 1 s to 10 min. Default: 10 s."""
     run_timeout: Seconds
-    """How long a run may take: 1 s to 366 days, or FOREVER. At its deadline it is lost, and not tried again.
+    """How long a run may take: 1 s to 366 days, or FOREVER. At its deadline it has failed, and is not tried again.
 
     Default: until the next occurrence is due, but at least as long as the gap between the two (T12).
     """
+    stop_grace: Seconds
+    """How long a run may take to end after its deadline, and still say how it ended: up to 1 h. Default: 10 s."""
+    progress_timeout: Seconds
+    """A run is lost unless it reports progress at least this often: 1 s to 24 h. Default: none (S11)."""
     spread: Seconds
     """Each schedule starts later by an offset of its own, up to this: 0 to 24 h. Default: 0 (T13)."""
     takeover_check: Seconds
     """The longest time until it is looked whether a run elsewhere was abandoned: 1 s to 10 min (T17)."""
     lease_duration: Seconds
-    """The duration of the lease in the store: 15 s to 60 s. Default: 60 s."""
+    """The duration of the lease in the store: 15 s to 60 s. Default: the sidecar's."""
 
 
 class ScheduleOptions(ScheduleSpec, total=False):
@@ -62,6 +75,8 @@ class ScheduleOptions(ScheduleSpec, total=False):
     """Overrides the sidecar's host type."""
     holder: str
     """Who is asking, for people to read: at most 256 bytes. Default: the sidecar's pod or host."""
+    first_now: bool
+    """Whether a schedule that nobody has subscribed to before runs at once, in one replica (T25). Default: no."""
     labels: Mapping[str, str]
     """Free key-value pairs for people and tools, at most 16. Not for secrets."""
 
@@ -112,6 +127,7 @@ def subscription(
         spec=schedule_spec(timetable, options),
         holder=options.get("holder", ""),
         labels=dict(options.get("labels", {})),
+        first=schedule_pb2.FIRST_RUN_NOW if options.get("first_now") else schedule_pb2.FIRST_RUN_UNSPECIFIED,
     )
 
 
@@ -127,14 +143,15 @@ def timetable_of(wire: schedule_pb2.ScheduleSpec) -> str | timedelta | None:
 
 
 def options_of(wire: schedule_pb2.ScheduleSpec) -> ScheduleSpec:
-    """Give the options of a spec that has every default filled in."""
+    """Give the options of a spec: those that were set."""
     options: ScheduleSpec = {
         "time_zone": wire.time_zone,
         "revision": wire.revision,
         "catch_up": CatchUp(wire.catch_up),
         "overlap": Overlap(wire.overlap),
-        "max_attempts": wire.max_attempts,
     }
+    if wire.max_attempts:
+        options["max_attempts"] = wire.max_attempts
     if wire.catch_up_max:
         options["catch_up_max"] = wire.catch_up_max
     if wire.no_run_timeout:

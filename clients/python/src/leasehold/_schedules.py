@@ -122,10 +122,12 @@ class UnderstoodSchedule:
     """The same for people: "every day at 02:30, Europe/Copenhagen"."""
     zone_data: str
     """The version of the time zone data that the sidecar has, such as `2026b`."""
+    warning: str
+    """What is said of the spec though it is allowed: that other schedulers read it otherwise; else empty."""
 
     @classmethod
     def _from_wire(cls, wire: schedule_service_pb2.UnderstoodSchedule) -> Self:
-        return cls(wire.expression, wire.time_zone, wire.description, wire.zone_data)
+        return cls(wire.expression, wire.time_zone, wire.description, wire.zone_data, wire.warning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ class Schedule:
     timetable: str | timedelta | None
     """The expression as it was given, or the span; None if the definition cannot be read."""
     spec: ScheduleSpec
-    """The rest of the definition in force, with every default filled in."""
+    """The rest of the definition in force: what was set."""
     expression: str
     """The expression in the canonical form, also where the timetable is a span."""
     description: str
@@ -211,6 +213,12 @@ class Schedule:
     """How many streams subscribe to it at this sidecar."""
     problem: str
     """Why its definition cannot be read, for people; empty if it can."""
+    removed: "ScheduleIntervention | None"
+    """Who has removed it, and why; None if nobody has."""
+    reset: "ScheduleIntervention | None"
+    """Who has reset it last, and why; None if nobody has."""
+    run_abandoned: bool
+    """Whether the run in `state` was abandoned: it has no outcome, and its lock is available."""
 
     @classmethod
     def _from_wire(cls, wire: schedule_service_pb2.Schedule) -> Self:
@@ -229,7 +237,26 @@ class Schedule:
             record=LockRecord._from_wire(wire.record) if wire.HasField("record") else None,
             subscribers_here=wire.subscribers_here,
             problem=wire.problem,
+            removed=ScheduleIntervention._from_wire(wire.removed) if wire.HasField("removed") else None,
+            reset=ScheduleIntervention._from_wire(wire.reset) if wire.HasField("reset") else None,
+            run_abandoned=wire.run_abandoned,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleIntervention:
+    """What an operator has done to a whole schedule (T25)."""
+
+    at: datetime | None
+    """When, by the store's clock."""
+    reason: str
+    """Why, as the operator said."""
+    caller: str
+    """Who, as far as the sidecar knew."""
+
+    @classmethod
+    def _from_wire(cls, wire: schedule_service_pb2.ScheduleIntervention) -> Self:
+        return cls(at(wire, "at"), wire.reason, wire.caller)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from leasehold._enums import RunOutcome
 from leasehold._errors import LeaseholdError, LostError, ProtocolError, RefusedError, UnsupportedError, passes
 from leasehold._grants import Grant
 from leasehold._opening import begin
-from leasehold._run_line import RunLine, Stream, Thread, complete, completion
+from leasehold._run_line import RunLine, Stream, Thread, complete, completion, hold_of
 from leasehold._schedules import DefinitionInForce, ScheduleEvent, Standby, Subscribed, UnderstoodSchedule
 from leasehold._session import Session
 from leasehold.v1 import schedule_service_pb2 as wire
@@ -153,7 +153,7 @@ class Subscription:
         thread = Thread(self._request, run.run_id, lambda event: events.tell(self._handler, event))
         line = RunLine(calls, stream, thread)
         try:
-            session, grant = await begin(calls, line, run.grant, stream.sent, self._handler)
+            session, grant = await begin(calls, line, hold_of(run), stream.sent, self._handler)
         except (LostError, RefusedError):
             # Said once, and else its lease expires.
             request = completion(run.run_id, (run.grant.lease_id, run.grant.generation), RunOutcome.RETURNED)

@@ -105,11 +105,10 @@ class Run(RunFacts, Hold):
             return False
         lost = LostError(self.lock_path, loss)
         _log.warning("a run has ended: %s", lost)
-        if exc is None:
-            # The work is done all the same, and that may still count.
-            self.succeeded()
-        elif not isinstance(exc, LostError):
+        if exc is not None and not isinstance(exc, LostError):
             attach(lost, exc)
+        # The work is done all the same, and that may still count.
+        self._thread.run(self._there._tell_after_end(exc))
         return is_end_of(self._there, exc)
 
 
@@ -152,7 +151,6 @@ class SyncSchedule:
             with run:
                 failure = _failure(run, work)
                 if run.loss is not None and failure is not None:
-                    # The sidecar knows, or will find out: there is nothing to be told.
                     raise LostError(run.lock_path, run.loss)
                 if failure is not None:
                     run.failed(failure)

@@ -1,6 +1,7 @@
 """What the client without asyncio does with schedules."""
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Unpack, cast, overload
 
 from leasehold._each import each
@@ -139,6 +140,23 @@ class Schedules:
         SCHEDULE_CHANGES_NOT_ENABLED unless the operator enabled it.
         """
         return LoopThread.shared().run(self._in_loop.pause_schedule(lock))
+
+    def remove_schedule(self, lock: LockKey | str, reason: str, *, force: bool = False) -> Schedule | None:
+        """Remove a schedule: its subscribers are told, and a new subscription begins it anew (T25).
+
+        Gives and raises as a pause; with reason SCHEDULE_HAS_SUBSCRIBERS when this sidecar has some, without `force`.
+        """
+        return LoopThread.shared().run(self._in_loop.remove_schedule(lock, reason, force=force))
+
+    def reset_schedule(
+        self, lock: LockKey | str, reason: str, *, watermark: datetime | None = None, revision: int | None = None
+    ) -> Schedule | None:
+        """Let a schedule begin anew: after `watermark`, or after the store's time (T25).
+
+        Its definition has `revision` from then on, if one is given. Gives and raises as a pause.
+        """
+        reset = self._in_loop.reset_schedule(lock, reason, watermark=watermark, revision=revision)
+        return LoopThread.shared().run(reset)
 
     def resume_schedule(self, lock: LockKey | str) -> Schedule | None:
         """End a pause: the schedule goes on after the store's time. May be repeated. Gives and raises as a pause."""

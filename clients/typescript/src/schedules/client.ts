@@ -178,6 +178,38 @@ export abstract class ScheduleClient {
   }
 
   /**
+   * Removes a schedule: its subscribers are told, and a new subscription begins it anew (T25). `reason` is kept; `force` also
+   * where this sidecar has subscribers.
+   *
+   * @throws RefusedError as {@link ScheduleClient.pauseSchedule}; with reason `SCHEDULE_HAS_SUBSCRIBERS`.
+   */
+  async removeSchedule(
+    lock: LockReference,
+    reason: string,
+    { force = false, ...options }: CallOptions & { readonly force?: boolean } = {},
+  ): Promise<Schedule | undefined> {
+    const request = { lock: lockSelector(lock), reason, force };
+    return (await knowing("schedules", () => this.rpc.unary(ScheduleServiceService.removeSchedule, request, options)))
+      .schedule;
+  }
+
+  /**
+   * Lets a schedule begin anew: after `watermark`, or after the store's time. Its definition has `revision` from then on, if
+   * one is given (T25). `reason` is kept.
+   *
+   * @throws RefusedError as {@link ScheduleClient.pauseSchedule}.
+   */
+  async resetSchedule(
+    lock: LockReference,
+    reason: string,
+    { watermark, revision, ...options }: CallOptions & { readonly watermark?: Date; readonly revision?: number } = {},
+  ): Promise<Schedule | undefined> {
+    const request = { lock: lockSelector(lock), reason, watermark, revision };
+    return (await knowing("schedules", () => this.rpc.unary(ScheduleServiceService.resetSchedule, request, options)))
+      .schedule;
+  }
+
+  /**
    * Asks for a run by hand. `requestId` is the caller's, 1 to 64 of A-Z a-z 0-9 . _ -: a repeated call with the same one is
    * one run.
    *

@@ -1,5 +1,6 @@
 // Runs a function on each occurrence.
 
+import { LossReason } from "../../gen/leasehold/v1/hold.js";
 import type { Pacing } from "../lead.js";
 import { REAL, leadPauseMs } from "../lead.js";
 import { mayPass } from "../refusal.js";
@@ -58,19 +59,27 @@ async function workOn(run: Run, { rpc, work, signal }: Worker): Promise<void> {
   try {
     completion = (await work(run, stopping)) ?? { outcome: "succeeded" };
   } catch (error) {
-    // The sidecar knows, or will find out: there is nothing to be told.
-    if (run.loss !== undefined) return;
-    completion = signal?.aborted === true ? { outcome: "returned" } : { outcome: "failed", detail: textOf(error) };
+    completion = failure(run, error, signal);
   }
   const giveUp = soonAfter(signal, rpc.limits.releaseMs);
   try {
     await run.complete(completion, { signal: giveUp.signal });
   } catch (error) {
-    // What is not answered by then expires.
-    if (!giveUp.signal.aborted) throw error;
+    // What is not answered by then expires. Of a run that was lost it is said so that its sidecar grants another one (T24);
+    // else a new stream does.
+    if (!giveUp.signal.aborted && run.loss === undefined) throw error;
   } finally {
     giveUp.clear();
   }
+}
+
+/** How a run has ended whose work has thrown `error`. */
+function failure(run: Run, error: unknown, signal: AbortSignal | undefined): Completion {
+  if (run.loss?.reason === LossReason.MAX_HOLD_REACHED) {
+    return { outcome: "failedFinal", detail: "stopped at its deadline" };
+  }
+  const isStopped = signal?.aborted === true || run.loss !== undefined;
+  return isStopped ? { outcome: "returned" } : { outcome: "failed", detail: textOf(error) };
 }
 
 /** Aborts `ms` after `signal`. */

@@ -1,7 +1,11 @@
 // The life line of a run's hold: the subscription's stream, for as long as the run goes on.
 
-import type { Resume } from "../../gen/leasehold/v1/hold.js";
-import type { SubscribeScheduleRequest, SubscribeScheduleResponse } from "../../gen/leasehold/v1/schedule_service.js";
+import type { Grant, Resume } from "../../gen/leasehold/v1/hold.js";
+import type {
+  Run,
+  SubscribeScheduleRequest,
+  SubscribeScheduleResponse,
+} from "../../gen/leasehold/v1/schedule_service.js";
 import { ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.js";
 import type { BootReading } from "../boot-clock.js";
 import { tell } from "../hold/event.js";
@@ -30,6 +34,14 @@ export function subscribe(rpc: Rpc, request: SubscribeScheduleRequest): Subscrib
   return { stream: rpc.stream(ScheduleServiceService.subscribeSchedule, request), sent, understood: false };
 }
 
+/**
+ * The hold of a run, which is to end at the run's deadline here: the sidecar's lasts a little longer, in which the outcome
+ * still counts (T12).
+ */
+export function grantOf({ grant, deadline }: Run): Grant | undefined {
+  return grant === undefined || deadline === undefined ? grant : { ...grant, maxHoldEnds: deadline };
+}
+
 /** What the lines of one run have in common. */
 export interface RunThread {
   readonly rpc: Rpc;
@@ -50,6 +62,8 @@ export class RunLine implements Line {
   readonly #here: Subscribed;
   /** The sidecar has said on this stream that the run is over. */
   #isOver = false;
+  /** By its loss. */
+  #isLost = false;
   #isBroken = false;
   /** The run's hold is over here. */
   #isClosed = false;
@@ -105,7 +119,7 @@ export class RunLine implements Line {
   #ofHold(event: SubscriptionEvent): LineEvent | undefined {
     switch (event.$case) {
       case "run": {
-        const { grant } = event.value;
+        const grant = grantOf(event.value);
         return grant === undefined ? undefined : { $case: "granted", value: grant };
       }
       case "renewed":
@@ -116,6 +130,7 @@ export class RunLine implements Line {
         return event;
       case "lost":
         this.#isOver = true;
+        this.#isLost = true;
         return event;
       case "recorded":
         // Else of an earlier run.
@@ -136,8 +151,8 @@ export class RunLine implements Line {
 
   /**
    * The stream goes on to the next run only if the sidecar, too, knows that this one is over: else it would go on
-   * renewing a hold that nobody believes in. At a deadline it says so a moment later than the clock here, and a stream
-   * that ended meanwhile would be a run that was abandoned (T12).
+   * renewing a hold that nobody believes in. After a loss it says so a moment later than the clock here, and a stream that
+   * ended meanwhile would be a run that was abandoned.
    */
   close(): void {
     this.#isClosed = true;
@@ -153,7 +168,9 @@ export class RunLine implements Line {
   #settle(): void {
     if (!this.#isClosed || this.#isGiven) return;
     const { isCompleted, giveBack } = this.#thread;
-    if (!this.#isBroken && !this.#isOver && !isCompleted) return;
+    // T24: over a stream whose run was lost without a word nothing is granted.
+    const isEnded = this.#isOver && !this.#isLost;
+    if (!this.#isBroken && !isEnded && !isCompleted) return;
     this.#isGiven = true;
     clearTimeout(this.#lastWord);
     if (this.#isBroken) {

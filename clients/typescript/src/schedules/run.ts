@@ -98,7 +98,7 @@ export class Run extends Held implements AsyncDisposable {
     return milliseconds(this.#wire.lateness);
   }
 
-  /** How many occurrences were missed since the last one that was run. At most 1,000 are counted at once. */
+  /** How many occurrences were missed since the last one that was run. At most 10,000 are counted at once. */
   get missedCount(): number {
     return this.#wire.missedCount;
   }
@@ -178,14 +178,14 @@ export class Run extends Held implements AsyncDisposable {
     }
   }
 
-  /** @internal Returns a run that was not completed, nor lost; says so once. */
+  /** @internal Returns a run that was not completed; says so once. */
   async leave(): Promise<void> {
-    if (this.#completing !== undefined || this.loss !== undefined) return;
+    if (this.#completing !== undefined) return;
     const signal = AbortSignal.timeout(this.rpc.limits.releaseMs);
     await this.complete({ outcome: "returned" }, { signal });
   }
 
-  /** Returns the run, for another replica to run, if it was not completed, nor lost. */
+  /** Returns the run, for another replica to run, if it was not completed. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.leave();
   }

@@ -16,7 +16,7 @@ import type { Rpc } from "../rpc.js";
 import { knowing, unsupported } from "../understood.js";
 import type { ScheduleListener } from "./event.js";
 import type { RunThread, Subscribed, SubscriptionEvent } from "./line.js";
-import { RunLine, subscribe } from "./line.js";
+import { RunLine, grantOf, subscribe } from "./line.js";
 import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Run, giveBack, sleep } from "./run.js";
 import type { ScheduleRequest } from "./spec.js";
 import { subscription } from "./spec.js";
@@ -140,7 +140,8 @@ export class Runs {
 
   /** A run that has come, if it can still be run. Of one that cannot, another replica takes the place. */
   async #takeUp(here: Subscribed, wire: WireRun): Promise<Run | undefined> {
-    const { grant, scheduledAt } = wire;
+    const { scheduledAt } = wire;
+    const grant = grantOf(wire);
     if (grant === undefined) throw new ProtocolError("a run came without its grant");
     if (scheduledAt === undefined) throw new ProtocolError("a run came without its occurrence");
     let state: HoldState;

@@ -1,6 +1,6 @@
 // A schedule in this language's words, and the same for the wire.
 
-import { CatchUp, Overlap, ScheduleSpec as WireSpec } from "../../gen/leasehold/v1/schedule.js";
+import { CatchUp, FirstRun, Overlap, ScheduleSpec as WireSpec } from "../../gen/leasehold/v1/schedule.js";
 import { SubscribeScheduleRequest } from "../../gen/leasehold/v1/schedule_service.js";
 import { duration, optionalDuration } from "../duration.js";
 import type { LockName } from "../request.js";
@@ -38,7 +38,7 @@ export type ScheduleSpec = Timetable & {
   readonly catchUp?: "latest" | "none" | "all";
   /** How many occurrences before the newest one are run: 1 to 100. With `"all"` only, which needs it. */
   readonly catchUpMax?: number;
-  /** Occurrences older than this are never run: 1 min to 366 days. Default: 24 h. */
+  /** Occurrences older than this are never run: 1 min to 366 days. Default: as `catchUp` may run, and 25 h at least. */
   readonly catchUpWindowMs?: number;
   /** How late the newest occurrence still counts as on time: up to 7 days. Default, and least: two leases and 10 s. */
   readonly graceMs?: number;
@@ -52,15 +52,19 @@ export type ScheduleSpec = Timetable & {
   /** The wait before the second attempt; doubled with each further one up to 10 min: 1 s to 10 min. Default: 10 s. */
   readonly backoffMs?: number;
   /**
-   * How long a run may take: 1 s to 366 days, or `Infinity`. At its deadline it is lost, and not tried again. Default:
+   * How long a run may take: 1 s to 366 days, or `Infinity`. At its deadline it has failed, and is not tried again. Default:
    * until the next occurrence is due, but at least as long as the gap between the two (T12).
    */
   readonly runTimeoutMs?: number;
+  /** How long a run may take to end after its deadline, and still say how it ended: up to 1 h. Default: 10 s (T12). */
+  readonly stopGraceMs?: number;
+  /** A run is lost unless it reports progress at least this often: 1 s to 24 h. Default: none (S11). */
+  readonly progressTimeoutMs?: number;
   /** Each schedule starts later by an offset of its own, up to this: 0 to 24 h. Default: 0 (T13). */
   readonly spreadMs?: number;
   /** The longest time until it is looked whether a run elsewhere was abandoned: 1 s to 10 min (T17). */
   readonly takeoverCheckMs?: number;
-  /** The duration of the lease in the store: 15 s to 60 s. Default: 60 s. */
+  /** The duration of the lease in the store: 15 s to 60 s. Default: the sidecar's. */
   readonly leaseDurationMs?: number;
 };
 
@@ -69,6 +73,8 @@ export type ScheduleRequest = LockName &
   ScheduleSpec & {
     /** Who is asking, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host. */
     readonly holder?: string;
+    /** Whether a schedule that nobody has subscribed to before runs at once, in one replica (T25). Default: `false`. */
+    readonly firstNow?: boolean;
     /** Free pairs, shown in the lock's record: at most 16, 1,024 bytes in all. Not for secrets. */
     readonly labels?: Readonly<Record<string, string>>;
   };
@@ -94,6 +100,8 @@ export function scheduleSpec(spec: ScheduleSpec): WireSpec {
     spread: optionalDuration("spreadMs", spec.spreadMs),
     takeoverCheck: optionalDuration("takeoverCheckMs", spec.takeoverCheckMs),
     leaseDuration: optionalDuration("leaseDurationMs", spec.leaseDurationMs),
+    stopGrace: optionalDuration("stopGraceMs", spec.stopGraceMs),
+    progressTimeout: optionalDuration("progressTimeoutMs", spec.progressTimeoutMs),
   });
 }
 
@@ -115,5 +123,6 @@ export function subscription(request: ScheduleRequest): SubscribeScheduleRequest
     spec: scheduleSpec(request),
     holder: request.holder ?? "",
     labels: { ...request.labels },
+    first: request.firstNow === true ? FirstRun.NOW : FirstRun.UNSPECIFIED,
   });
 }

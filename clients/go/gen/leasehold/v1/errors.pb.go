@@ -84,6 +84,10 @@ const (
 	ErrorReason_ERROR_REASON_SCHEDULE_UNREADABLE ErrorReason = 24
 	// FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at).
 	ErrorReason_ERROR_REASON_LOCK_HAS_SCHEDULE ErrorReason = 25
+	// FAILED_PRECONDITION: an operator has removed the schedule. A new subscription, which is no reconnect, begins it anew.
+	ErrorReason_ERROR_REASON_SCHEDULE_REMOVED ErrorReason = 26
+	// FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and the call to remove it has no `force`.
+	ErrorReason_ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS ErrorReason = 27
 	// RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo.
 	ErrorReason_ERROR_REASON_TOO_MANY_HOLDS ErrorReason = 60
 	// RESOURCE_EXHAUSTED: over the configured number of waiting callers; with google.rpc.RetryInfo.
@@ -130,6 +134,8 @@ var (
 		23: "ERROR_REASON_TOO_MANY_TRIGGERS",
 		24: "ERROR_REASON_SCHEDULE_UNREADABLE",
 		25: "ERROR_REASON_LOCK_HAS_SCHEDULE",
+		26: "ERROR_REASON_SCHEDULE_REMOVED",
+		27: "ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS",
 		60: "ERROR_REASON_TOO_MANY_HOLDS",
 		61: "ERROR_REASON_TOO_MANY_WAITERS",
 		62: "ERROR_REASON_SUPERSEDED",
@@ -166,6 +172,8 @@ var (
 		"ERROR_REASON_TOO_MANY_TRIGGERS":            23,
 		"ERROR_REASON_SCHEDULE_UNREADABLE":          24,
 		"ERROR_REASON_LOCK_HAS_SCHEDULE":            25,
+		"ERROR_REASON_SCHEDULE_REMOVED":             26,
+		"ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS":     27,
 		"ERROR_REASON_TOO_MANY_HOLDS":               60,
 		"ERROR_REASON_TOO_MANY_WAITERS":             61,
 		"ERROR_REASON_SUPERSEDED":                   62,
@@ -207,7 +215,7 @@ var File_leasehold_v1_errors_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x19leasehold/v1/errors.proto\x12\fleasehold.v1*\x8a\t\n" +
+	"\x19leasehold/v1/errors.proto\x12\fleasehold.v1*\xd8\t\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12\x1e\n" +
@@ -236,7 +244,9 @@ const file_leasehold_v1_errors_proto_rawDesc = "" +
 	")ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED\x10\x16\x12\"\n" +
 	"\x1eERROR_REASON_TOO_MANY_TRIGGERS\x10\x17\x12$\n" +
 	" ERROR_REASON_SCHEDULE_UNREADABLE\x10\x18\x12\"\n" +
-	"\x1eERROR_REASON_LOCK_HAS_SCHEDULE\x10\x19\x12\x1f\n" +
+	"\x1eERROR_REASON_LOCK_HAS_SCHEDULE\x10\x19\x12!\n" +
+	"\x1dERROR_REASON_SCHEDULE_REMOVED\x10\x1a\x12)\n" +
+	"%ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS\x10\x1b\x12\x1f\n" +
 	"\x1bERROR_REASON_TOO_MANY_HOLDS\x10<\x12!\n" +
 	"\x1dERROR_REASON_TOO_MANY_WAITERS\x10=\x12\x1b\n" +
 	"\x17ERROR_REASON_SUPERSEDED\x10>\x12\x1e\n" +

@@ -27,6 +27,55 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// When a schedule begins to run.
+type FirstRun int32
+
+const (
+	// In a request: at its next occurrence.
+	FirstRun_FIRST_RUN_UNSPECIFIED FirstRun = 0
+	// At once, if this subscription is the schedule's first: once for all replicas.
+	FirstRun_FIRST_RUN_NOW FirstRun = 1
+)
+
+// Enum value maps for FirstRun.
+var (
+	FirstRun_name = map[int32]string{
+		0: "FIRST_RUN_UNSPECIFIED",
+		1: "FIRST_RUN_NOW",
+	}
+	FirstRun_value = map[string]int32{
+		"FIRST_RUN_UNSPECIFIED": 0,
+		"FIRST_RUN_NOW":         1,
+	}
+)
+
+func (x FirstRun) Enum() *FirstRun {
+	p := new(FirstRun)
+	*p = x
+	return p
+}
+
+func (x FirstRun) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FirstRun) Descriptor() protoreflect.EnumDescriptor {
+	return file_leasehold_v1_schedule_proto_enumTypes[0].Descriptor()
+}
+
+func (FirstRun) Type() protoreflect.EnumType {
+	return &file_leasehold_v1_schedule_proto_enumTypes[0]
+}
+
+func (x FirstRun) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FirstRun.Descriptor instead.
+func (FirstRun) EnumDescriptor() ([]byte, []int) {
+	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{0}
+}
+
 // What becomes of missed occurrences that are older than the newest one.
 type CatchUp int32
 
@@ -68,11 +117,11 @@ func (x CatchUp) String() string {
 }
 
 func (CatchUp) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_schedule_proto_enumTypes[0].Descriptor()
+	return file_leasehold_v1_schedule_proto_enumTypes[1].Descriptor()
 }
 
 func (CatchUp) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_schedule_proto_enumTypes[0]
+	return &file_leasehold_v1_schedule_proto_enumTypes[1]
 }
 
 func (x CatchUp) Number() protoreflect.EnumNumber {
@@ -81,7 +130,7 @@ func (x CatchUp) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CatchUp.Descriptor instead.
 func (CatchUp) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{0}
+	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{1}
 }
 
 // What becomes of occurrences that fall due during a run.
@@ -121,11 +170,11 @@ func (x Overlap) String() string {
 }
 
 func (Overlap) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_schedule_proto_enumTypes[1].Descriptor()
+	return file_leasehold_v1_schedule_proto_enumTypes[2].Descriptor()
 }
 
 func (Overlap) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_schedule_proto_enumTypes[1]
+	return &file_leasehold_v1_schedule_proto_enumTypes[2]
 }
 
 func (x Overlap) Number() protoreflect.EnumNumber {
@@ -134,7 +183,7 @@ func (x Overlap) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Overlap.Descriptor instead.
 func (Overlap) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{1}
+	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{2}
 }
 
 // Why there is a run.
@@ -174,11 +223,11 @@ func (x RunKind) String() string {
 }
 
 func (RunKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_schedule_proto_enumTypes[2].Descriptor()
+	return file_leasehold_v1_schedule_proto_enumTypes[3].Descriptor()
 }
 
 func (RunKind) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_schedule_proto_enumTypes[2]
+	return &file_leasehold_v1_schedule_proto_enumTypes[3]
 }
 
 func (x RunKind) Number() protoreflect.EnumNumber {
@@ -187,7 +236,7 @@ func (x RunKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RunKind.Descriptor instead.
 func (RunKind) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{2}
+	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{3}
 }
 
 // How a run ended, or an occurrence without one.
@@ -248,11 +297,11 @@ func (x RunOutcome) String() string {
 }
 
 func (RunOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_schedule_proto_enumTypes[3].Descriptor()
+	return file_leasehold_v1_schedule_proto_enumTypes[4].Descriptor()
 }
 
 func (RunOutcome) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_schedule_proto_enumTypes[3]
+	return &file_leasehold_v1_schedule_proto_enumTypes[4]
 }
 
 func (x RunOutcome) Number() protoreflect.EnumNumber {
@@ -261,11 +310,12 @@ func (x RunOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RunOutcome.Descriptor instead.
 func (RunOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{3}
+	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{4}
 }
 
 // When a schedule is due, and how its runs are handled. A value out of its range is INVALID_ARGUMENT, and the error
-// names the field. All durations are whole seconds.
+// names the field. All durations are whole seconds. What is left unset is stored as unset: the default of a sidecar is no
+// part of a definition (T16).
 type ScheduleSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it is due. Required.
@@ -280,13 +330,14 @@ type ScheduleSpec struct {
 	TimeZone string `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	// Which of two different definitions is in force: the one with the higher revision. Of two with the same revision it
 	// is the one that was subscribed to later. Give each deployment a higher one, such as the number of the release.
-	// Default: 0, which never replaces a positive one. Rule T16.
+	// Default: 0, which never replaces a positive one. Only ResetSchedule lowers it. Rule T16.
 	Revision uint64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
 	// What becomes of occurrences that were missed, but for the newest one. Default: LATEST. Rule T9.
 	CatchUp CatchUp `protobuf:"varint,5,opt,name=catch_up,json=catchUp,proto3,enum=leasehold.v1.CatchUp" json:"catch_up,omitempty"`
 	// How many occurrences before the newest one are run: 1 to 100. Required with ALL, and only allowed with it.
 	CatchUpMax uint32 `protobuf:"varint,6,opt,name=catch_up_max,json=catchUpMax,proto3" json:"catch_up_max,omitempty"`
-	// Occurrences older than this are never run: 1 min to 366 days. Default: 24 h.
+	// Occurrences older than this are never run: 1 min to 366 days. Default: it reaches back over the last
+	// `catch_up_max` + 1 occurrences with ALL, over the last one otherwise, and 25 h at least.
 	CatchUpWindow *durationpb.Duration `protobuf:"bytes,7,opt,name=catch_up_window,json=catchUpWindow,proto3" json:"catch_up_window,omitempty"`
 	// How late the newest occurrence still counts as on time. From then on NONE skips it. At least twice the lease
 	// duration and 10 s more, which is the default; at most 7 days.
@@ -297,8 +348,9 @@ type ScheduleSpec struct {
 	MaxAttempts uint32 `protobuf:"varint,10,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	// The wait before the second attempt. It doubles with each further one, up to 10 min: 1 s to 10 min. Default: 10 s.
 	Backoff *durationpb.Duration `protobuf:"bytes,11,opt,name=backoff,proto3" json:"backoff,omitempty"`
-	// How long a run may take. At its deadline it is lost (MAX_HOLD_REACHED), and is not tried again. Default: until the
-	// next occurrence is due, but at least as long as the gap between the two. Rule T12.
+	// How long a run may take, until its deadline. If nothing has said how it ended when `stop_grace` is over as well, it is
+	// lost (MAX_HOLD_REACHED), and is not tried again. Default: until the next occurrence is due, but at least as long as
+	// the gap between the two; with overlap SKIP ten gaps or 24 h, whichever is longer. Rule T12.
 	//
 	// Types that are valid to be assigned to Timeout:
 	//
@@ -311,10 +363,16 @@ type ScheduleSpec struct {
 	// The longest time after which a sidecar looks whether a run elsewhere was abandoned: 1 s to 10 min. Default: the
 	// time doubles from the lease duration up to 10 min. Shorter costs requests to the store. Rule T17.
 	TakeoverCheck *durationpb.Duration `protobuf:"bytes,15,opt,name=takeover_check,json=takeoverCheck,proto3" json:"takeover_check,omitempty"`
-	// The duration of the lease, as LeaseSpec.lease_duration: 15 s to 60 s. Default: 60 s.
+	// The duration of the lease, as LeaseSpec.lease_duration: 15 s to 60 s. Default: the sidecar's.
 	LeaseDuration *durationpb.Duration `protobuf:"bytes,16,opt,name=lease_duration,json=leaseDuration,proto3" json:"lease_duration,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// How long a run may take to end after its deadline: 0 s to 1 h. What CompleteRun says within it counts. Default: 10 s.
+	// Rule T12.
+	StopGrace *durationpb.Duration `protobuf:"bytes,17,opt,name=stop_grace,json=stopGrace,proto3" json:"stop_grace,omitempty"`
+	// A run is lost (NO_PROGRESS) unless ReportProgress is called at least this often, as LeaseSpec.progress_timeout: 1 s to
+	// 24 h. Default: none. Rule S11.
+	ProgressTimeout *durationpb.Duration `protobuf:"bytes,18,opt,name=progress_timeout,json=progressTimeout,proto3" json:"progress_timeout,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ScheduleSpec) Reset() {
@@ -481,13 +539,27 @@ func (x *ScheduleSpec) GetLeaseDuration() *durationpb.Duration {
 	return nil
 }
 
+func (x *ScheduleSpec) GetStopGrace() *durationpb.Duration {
+	if x != nil {
+		return x.StopGrace
+	}
+	return nil
+}
+
+func (x *ScheduleSpec) GetProgressTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.ProgressTimeout
+	}
+	return nil
+}
+
 type isScheduleSpec_Timetable interface {
 	isScheduleSpec_Timetable()
 }
 
 type ScheduleSpec_Cron struct {
 	// An expression: five fields as cron has them, six fields with seconds first as WebJobs has them, a nickname such
-	// as `@daily`, or `@every 90s`. At most 256 bytes. On average at least 10 s lie between two occurrences. Rule T15.
+	// as `@daily`, `@every 90s`, or `@every 14d from 2026-01-07T02:00`. At most 256 bytes. On average at least 10 s lie between two occurrences. Rule T15.
 	Cron string `protobuf:"bytes,1,opt,name=cron,proto3,oneof"`
 }
 
@@ -814,7 +886,7 @@ var File_leasehold_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleasehold/v1/schedule.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\x06\n" +
+	"\x1bleasehold/v1/schedule.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\a\n" +
 	"\fScheduleSpec\x12\x14\n" +
 	"\x04cron\x18\x01 \x01(\tH\x00R\x04cron\x121\n" +
 	"\x05every\x18\x02 \x01(\v2\x19.google.protobuf.DurationH\x00R\x05every\x12\x1b\n" +
@@ -834,7 +906,10 @@ const file_leasehold_v1_schedule_proto_rawDesc = "" +
 	"\x0eno_run_timeout\x18\r \x01(\bH\x01R\fnoRunTimeout\x121\n" +
 	"\x06spread\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x06spread\x12@\n" +
 	"\x0etakeover_check\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\rtakeoverCheck\x12@\n" +
-	"\x0elease_duration\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\rleaseDurationB\v\n" +
+	"\x0elease_duration\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x128\n" +
+	"\n" +
+	"stop_grace\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\tstopGrace\x12D\n" +
+	"\x10progress_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationR\x0fprogressTimeoutB\v\n" +
 	"\ttimetableB\t\n" +
 	"\atimeout\"\x9d\x02\n" +
 	"\bEndedRun\x12)\n" +
@@ -865,7 +940,10 @@ const file_leasehold_v1_schedule_proto_rawDesc = "" +
 	"\x03run\x18\x04 \x01(\v2\x18.leasehold.v1.StartedRunR\x03run\x125\n" +
 	"\bretry_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x12\x16\n" +
 	"\x06missed\x18\x06 \x01(\x04R\x06missed\x12,\n" +
-	"\x05ended\x18\a \x03(\v2\x16.leasehold.v1.EndedRunR\x05ended*]\n" +
+	"\x05ended\x18\a \x03(\v2\x16.leasehold.v1.EndedRunR\x05ended*8\n" +
+	"\bFirstRun\x12\x19\n" +
+	"\x15FIRST_RUN_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rFIRST_RUN_NOW\x10\x01*]\n" +
 	"\aCatchUp\x12\x18\n" +
 	"\x14CATCH_UP_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCATCH_UP_LATEST\x10\x01\x12\x11\n" +
@@ -903,49 +981,52 @@ func file_leasehold_v1_schedule_proto_rawDescGZIP() []byte {
 	return file_leasehold_v1_schedule_proto_rawDescData
 }
 
-var file_leasehold_v1_schedule_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_leasehold_v1_schedule_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_leasehold_v1_schedule_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_leasehold_v1_schedule_proto_goTypes = []any{
-	(CatchUp)(0),                  // 0: leasehold.v1.CatchUp
-	(Overlap)(0),                  // 1: leasehold.v1.Overlap
-	(RunKind)(0),                  // 2: leasehold.v1.RunKind
-	(RunOutcome)(0),               // 3: leasehold.v1.RunOutcome
-	(*ScheduleSpec)(nil),          // 4: leasehold.v1.ScheduleSpec
-	(*EndedRun)(nil),              // 5: leasehold.v1.EndedRun
-	(*StartedRun)(nil),            // 6: leasehold.v1.StartedRun
-	(*ScheduleState)(nil),         // 7: leasehold.v1.ScheduleState
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(FirstRun)(0),                 // 0: leasehold.v1.FirstRun
+	(CatchUp)(0),                  // 1: leasehold.v1.CatchUp
+	(Overlap)(0),                  // 2: leasehold.v1.Overlap
+	(RunKind)(0),                  // 3: leasehold.v1.RunKind
+	(RunOutcome)(0),               // 4: leasehold.v1.RunOutcome
+	(*ScheduleSpec)(nil),          // 5: leasehold.v1.ScheduleSpec
+	(*EndedRun)(nil),              // 6: leasehold.v1.EndedRun
+	(*StartedRun)(nil),            // 7: leasehold.v1.StartedRun
+	(*ScheduleState)(nil),         // 8: leasehold.v1.ScheduleState
+	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 }
 var file_leasehold_v1_schedule_proto_depIdxs = []int32{
-	8,  // 0: leasehold.v1.ScheduleSpec.every:type_name -> google.protobuf.Duration
-	0,  // 1: leasehold.v1.ScheduleSpec.catch_up:type_name -> leasehold.v1.CatchUp
-	8,  // 2: leasehold.v1.ScheduleSpec.catch_up_window:type_name -> google.protobuf.Duration
-	8,  // 3: leasehold.v1.ScheduleSpec.grace:type_name -> google.protobuf.Duration
-	1,  // 4: leasehold.v1.ScheduleSpec.overlap:type_name -> leasehold.v1.Overlap
-	8,  // 5: leasehold.v1.ScheduleSpec.backoff:type_name -> google.protobuf.Duration
-	8,  // 6: leasehold.v1.ScheduleSpec.run_timeout:type_name -> google.protobuf.Duration
-	8,  // 7: leasehold.v1.ScheduleSpec.spread:type_name -> google.protobuf.Duration
-	8,  // 8: leasehold.v1.ScheduleSpec.takeover_check:type_name -> google.protobuf.Duration
-	8,  // 9: leasehold.v1.ScheduleSpec.lease_duration:type_name -> google.protobuf.Duration
-	2,  // 10: leasehold.v1.EndedRun.kind:type_name -> leasehold.v1.RunKind
-	9,  // 11: leasehold.v1.EndedRun.scheduled_at:type_name -> google.protobuf.Timestamp
-	3,  // 12: leasehold.v1.EndedRun.outcome:type_name -> leasehold.v1.RunOutcome
-	2,  // 13: leasehold.v1.StartedRun.kind:type_name -> leasehold.v1.RunKind
-	9,  // 14: leasehold.v1.StartedRun.scheduled_at:type_name -> google.protobuf.Timestamp
-	9,  // 15: leasehold.v1.StartedRun.started_at:type_name -> google.protobuf.Timestamp
-	9,  // 16: leasehold.v1.StartedRun.deadline_at:type_name -> google.protobuf.Timestamp
-	9,  // 17: leasehold.v1.ScheduleState.next_at:type_name -> google.protobuf.Timestamp
-	9,  // 18: leasehold.v1.ScheduleState.watermark:type_name -> google.protobuf.Timestamp
-	3,  // 19: leasehold.v1.ScheduleState.watermark_outcome:type_name -> leasehold.v1.RunOutcome
-	6,  // 20: leasehold.v1.ScheduleState.run:type_name -> leasehold.v1.StartedRun
-	9,  // 21: leasehold.v1.ScheduleState.retry_at:type_name -> google.protobuf.Timestamp
-	5,  // 22: leasehold.v1.ScheduleState.ended:type_name -> leasehold.v1.EndedRun
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	9,  // 0: leasehold.v1.ScheduleSpec.every:type_name -> google.protobuf.Duration
+	1,  // 1: leasehold.v1.ScheduleSpec.catch_up:type_name -> leasehold.v1.CatchUp
+	9,  // 2: leasehold.v1.ScheduleSpec.catch_up_window:type_name -> google.protobuf.Duration
+	9,  // 3: leasehold.v1.ScheduleSpec.grace:type_name -> google.protobuf.Duration
+	2,  // 4: leasehold.v1.ScheduleSpec.overlap:type_name -> leasehold.v1.Overlap
+	9,  // 5: leasehold.v1.ScheduleSpec.backoff:type_name -> google.protobuf.Duration
+	9,  // 6: leasehold.v1.ScheduleSpec.run_timeout:type_name -> google.protobuf.Duration
+	9,  // 7: leasehold.v1.ScheduleSpec.spread:type_name -> google.protobuf.Duration
+	9,  // 8: leasehold.v1.ScheduleSpec.takeover_check:type_name -> google.protobuf.Duration
+	9,  // 9: leasehold.v1.ScheduleSpec.lease_duration:type_name -> google.protobuf.Duration
+	9,  // 10: leasehold.v1.ScheduleSpec.stop_grace:type_name -> google.protobuf.Duration
+	9,  // 11: leasehold.v1.ScheduleSpec.progress_timeout:type_name -> google.protobuf.Duration
+	3,  // 12: leasehold.v1.EndedRun.kind:type_name -> leasehold.v1.RunKind
+	10, // 13: leasehold.v1.EndedRun.scheduled_at:type_name -> google.protobuf.Timestamp
+	4,  // 14: leasehold.v1.EndedRun.outcome:type_name -> leasehold.v1.RunOutcome
+	3,  // 15: leasehold.v1.StartedRun.kind:type_name -> leasehold.v1.RunKind
+	10, // 16: leasehold.v1.StartedRun.scheduled_at:type_name -> google.protobuf.Timestamp
+	10, // 17: leasehold.v1.StartedRun.started_at:type_name -> google.protobuf.Timestamp
+	10, // 18: leasehold.v1.StartedRun.deadline_at:type_name -> google.protobuf.Timestamp
+	10, // 19: leasehold.v1.ScheduleState.next_at:type_name -> google.protobuf.Timestamp
+	10, // 20: leasehold.v1.ScheduleState.watermark:type_name -> google.protobuf.Timestamp
+	4,  // 21: leasehold.v1.ScheduleState.watermark_outcome:type_name -> leasehold.v1.RunOutcome
+	7,  // 22: leasehold.v1.ScheduleState.run:type_name -> leasehold.v1.StartedRun
+	10, // 23: leasehold.v1.ScheduleState.retry_at:type_name -> google.protobuf.Timestamp
+	6,  // 24: leasehold.v1.ScheduleState.ended:type_name -> leasehold.v1.EndedRun
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_schedule_proto_init() }
@@ -965,7 +1046,7 @@ func file_leasehold_v1_schedule_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leasehold_v1_schedule_proto_rawDesc), len(file_leasehold_v1_schedule_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -101,7 +101,10 @@ type SubscribeScheduleRequest struct {
 	// Goes on with a run whose stream broke (S16). Absent if there was none. Implies `reconnected`.
 	Resume *Resume `protobuf:"bytes,6,opt,name=resume,proto3" json:"resume,omitempty"`
 	// The id of the run that is resumed. Required with `resume`.
-	RunId         string `protobuf:"bytes,7,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,7,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// When a schedule begins to run that nobody has subscribed to before. Ignored otherwise. Default: at its next occurrence.
+	// Rule T25.
+	First         FirstRun `protobuf:"varint,8,opt,name=first,proto3,enum=leasehold.v1.FirstRun" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -183,6 +186,13 @@ func (x *SubscribeScheduleRequest) GetRunId() string {
 		return x.RunId
 	}
 	return ""
+}
+
+func (x *SubscribeScheduleRequest) GetFirst() FirstRun {
+	if x != nil {
+		return x.First
+	}
+	return FirstRun_FIRST_RUN_UNSPECIFIED
 }
 
 // Response of ScheduleService.SubscribeSchedule: one event.
@@ -501,7 +511,9 @@ type UnderstoodSchedule struct {
 	// The same for people: "every day at 02:30, Europe/Copenhagen".
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// The version of the time zone data that this sidecar has, such as `2026b`.
-	ZoneData      string `protobuf:"bytes,4,opt,name=zone_data,json=zoneData,proto3" json:"zone_data,omitempty"`
+	ZoneData string `protobuf:"bytes,4,opt,name=zone_data,json=zoneData,proto3" json:"zone_data,omitempty"`
+	// What is said of the spec though it is allowed: that other schedulers read the expression otherwise. Empty if nothing is.
+	Warning       string `protobuf:"bytes,5,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -564,11 +576,18 @@ func (x *UnderstoodSchedule) GetZoneData() string {
 	return ""
 }
 
+func (x *UnderstoodSchedule) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
+}
+
 // The caller runs an occurrence, and holds the schedule's lock while it does.
 type Run struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The hold. Renewals, checkpoint, progress and validity are those of LeaseService, by its lease id. Its
-	// `max_hold_ends` is the run's deadline; absent if it has none.
+	// The hold. Renewals, checkpoint, progress and validity are those of LeaseService, by its lease id. It ends
+	// `stop_grace` after the run's deadline, and a little later.
 	Grant *Grant `protobuf:"bytes,1,opt,name=grant,proto3" json:"grant,omitempty"`
 	// Names this run in CompleteRun, at any sidecar. Opaque, at most 2,048 bytes.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -587,15 +606,16 @@ type Run struct {
 	MaxAttempts uint32 `protobuf:"varint,8,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	// How long after it was due the run was started, by the store's clock, in whole seconds.
 	Lateness *durationpb.Duration `protobuf:"bytes,9,opt,name=lateness,proto3" json:"lateness,omitempty"`
-	// How many occurrences were missed since the last one that was run. At most 1,000 are counted at once.
+	// How many occurrences were missed since the last one that was run. At most 10,000 are counted at once.
 	MissedCount uint64 `protobuf:"varint,10,opt,name=missed_count,json=missedCount,proto3" json:"missed_count,omitempty"`
-	// When the run is to be over, by the store's clock; for people. Absent if it has no deadline. Decide by
-	// `grant.max_hold_ends`.
+	// When the run is to be over, by the store's clock; for people. Absent if it has no deadline. Decide by `deadline`.
 	DeadlineAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
 	// The next occurrence. Absent if there is none.
 	NextAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
 	// What ended before. Absent if nothing has.
-	Previous      *EndedRun `protobuf:"bytes,13,opt,name=previous,proto3" json:"previous,omitempty"`
+	Previous *EndedRun `protobuf:"bytes,13,opt,name=previous,proto3" json:"previous,omitempty"`
+	// When the run is to be over: stop the work then, and say how it ended. Absent if it has no deadline. Rule T12.
+	Deadline      *Deadline `protobuf:"bytes,14,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -717,6 +737,13 @@ func (x *Run) GetNextAt() *timestamppb.Timestamp {
 func (x *Run) GetPrevious() *EndedRun {
 	if x != nil {
 		return x.Previous
+	}
+	return nil
+}
+
+func (x *Run) GetDeadline() *Deadline {
+	if x != nil {
+		return x.Deadline
 	}
 	return nil
 }
@@ -1068,7 +1095,13 @@ type Schedule struct {
 	// Why its definition cannot be read, for people. Empty if it can; then the fields of the definition are set.
 	Problem string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The occurrence that is waited for: due, running or still to come, also before the first run. Absent if there is none.
-	NextAt        *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	NextAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
+	// Who has removed the schedule, and why. Absent if nobody has.
+	Removed *ScheduleIntervention `protobuf:"bytes,14,opt,name=removed,proto3" json:"removed,omitempty"`
+	// Who has reset it last, and why. Absent if nobody has.
+	Reset_ *ScheduleIntervention `protobuf:"bytes,15,opt,name=reset,proto3" json:"reset,omitempty"`
+	// Whether the run in `state` was abandoned: it has no outcome, and its lock is available.
+	RunAbandoned  bool `protobuf:"varint,16,opt,name=run_abandoned,json=runAbandoned,proto3" json:"run_abandoned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1194,6 +1227,91 @@ func (x *Schedule) GetNextAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Schedule) GetRemoved() *ScheduleIntervention {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *Schedule) GetReset_() *ScheduleIntervention {
+	if x != nil {
+		return x.Reset_
+	}
+	return nil
+}
+
+func (x *Schedule) GetRunAbandoned() bool {
+	if x != nil {
+		return x.RunAbandoned
+	}
+	return false
+}
+
+// What an operator has done to a whole schedule.
+type ScheduleIntervention struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When, by the store's clock.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Why, as the operator said.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Who, as far as the sidecar knew.
+	Caller        string `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScheduleIntervention) Reset() {
+	*x = ScheduleIntervention{}
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScheduleIntervention) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScheduleIntervention) ProtoMessage() {}
+
+func (x *ScheduleIntervention) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScheduleIntervention.ProtoReflect.Descriptor instead.
+func (*ScheduleIntervention) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ScheduleIntervention) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ScheduleIntervention) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ScheduleIntervention) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
 // Request of ScheduleService.GetSchedule.
 type GetScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1205,7 +1323,7 @@ type GetScheduleRequest struct {
 
 func (x *GetScheduleRequest) Reset() {
 	*x = GetScheduleRequest{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[10]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1335,7 @@ func (x *GetScheduleRequest) String() string {
 func (*GetScheduleRequest) ProtoMessage() {}
 
 func (x *GetScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[10]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1348,7 @@ func (x *GetScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetScheduleRequest.ProtoReflect.Descriptor instead.
 func (*GetScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{10}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetScheduleRequest) GetLock() *LockSelector {
@@ -1251,7 +1369,7 @@ type GetScheduleResponse struct {
 
 func (x *GetScheduleResponse) Reset() {
 	*x = GetScheduleResponse{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[11]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1381,7 @@ func (x *GetScheduleResponse) String() string {
 func (*GetScheduleResponse) ProtoMessage() {}
 
 func (x *GetScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[11]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1394,7 @@ func (x *GetScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetScheduleResponse.ProtoReflect.Descriptor instead.
 func (*GetScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{11}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetScheduleResponse) GetSchedule() *Schedule {
@@ -1306,7 +1424,7 @@ type ListSchedulesRequest struct {
 
 func (x *ListSchedulesRequest) Reset() {
 	*x = ListSchedulesRequest{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[12]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1436,7 @@ func (x *ListSchedulesRequest) String() string {
 func (*ListSchedulesRequest) ProtoMessage() {}
 
 func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[12]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1449,7 @@ func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{12}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListSchedulesRequest) GetUnder() isListSchedulesRequest_Under {
@@ -1404,7 +1522,7 @@ type ListSchedulesResponse struct {
 
 func (x *ListSchedulesResponse) Reset() {
 	*x = ListSchedulesResponse{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[13]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1534,7 @@ func (x *ListSchedulesResponse) String() string {
 func (*ListSchedulesResponse) ProtoMessage() {}
 
 func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[13]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1547,7 @@ func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{13}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
@@ -1463,7 +1581,7 @@ type PreviewScheduleRequest struct {
 
 func (x *PreviewScheduleRequest) Reset() {
 	*x = PreviewScheduleRequest{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[14]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1475,7 +1593,7 @@ func (x *PreviewScheduleRequest) String() string {
 func (*PreviewScheduleRequest) ProtoMessage() {}
 
 func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[14]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1488,7 +1606,7 @@ func (x *PreviewScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{14}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PreviewScheduleRequest) GetSpec() *ScheduleSpec {
@@ -1532,7 +1650,7 @@ type PreviewScheduleResponse struct {
 
 func (x *PreviewScheduleResponse) Reset() {
 	*x = PreviewScheduleResponse{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[15]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1662,7 @@ func (x *PreviewScheduleResponse) String() string {
 func (*PreviewScheduleResponse) ProtoMessage() {}
 
 func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[15]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1675,7 @@ func (x *PreviewScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreviewScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PreviewScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{15}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PreviewScheduleResponse) GetUnderstood() *UnderstoodSchedule {
@@ -1589,7 +1707,7 @@ type Occurrence struct {
 
 func (x *Occurrence) Reset() {
 	*x = Occurrence{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[16]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1719,7 @@ func (x *Occurrence) String() string {
 func (*Occurrence) ProtoMessage() {}
 
 func (x *Occurrence) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[16]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1732,7 @@ func (x *Occurrence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Occurrence.ProtoReflect.Descriptor instead.
 func (*Occurrence) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{16}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Occurrence) GetAt() *timestamppb.Timestamp {
@@ -1649,7 +1767,7 @@ type PauseScheduleRequest struct {
 
 func (x *PauseScheduleRequest) Reset() {
 	*x = PauseScheduleRequest{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[17]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1779,7 @@ func (x *PauseScheduleRequest) String() string {
 func (*PauseScheduleRequest) ProtoMessage() {}
 
 func (x *PauseScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[17]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1792,7 @@ func (x *PauseScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseScheduleRequest.ProtoReflect.Descriptor instead.
 func (*PauseScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{17}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PauseScheduleRequest) GetLock() *LockSelector {
@@ -1695,7 +1813,7 @@ type PauseScheduleResponse struct {
 
 func (x *PauseScheduleResponse) Reset() {
 	*x = PauseScheduleResponse{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[18]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1707,7 +1825,7 @@ func (x *PauseScheduleResponse) String() string {
 func (*PauseScheduleResponse) ProtoMessage() {}
 
 func (x *PauseScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[18]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1720,7 +1838,7 @@ func (x *PauseScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseScheduleResponse.ProtoReflect.Descriptor instead.
 func (*PauseScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{18}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PauseScheduleResponse) GetSchedule() *Schedule {
@@ -1741,7 +1859,7 @@ type ResumeScheduleRequest struct {
 
 func (x *ResumeScheduleRequest) Reset() {
 	*x = ResumeScheduleRequest{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[19]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1871,7 @@ func (x *ResumeScheduleRequest) String() string {
 func (*ResumeScheduleRequest) ProtoMessage() {}
 
 func (x *ResumeScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[19]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1884,7 @@ func (x *ResumeScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeScheduleRequest.ProtoReflect.Descriptor instead.
 func (*ResumeScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{19}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResumeScheduleRequest) GetLock() *LockSelector {
@@ -1787,7 +1905,7 @@ type ResumeScheduleResponse struct {
 
 func (x *ResumeScheduleResponse) Reset() {
 	*x = ResumeScheduleResponse{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[20]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1917,7 @@ func (x *ResumeScheduleResponse) String() string {
 func (*ResumeScheduleResponse) ProtoMessage() {}
 
 func (x *ResumeScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[20]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1930,7 @@ func (x *ResumeScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeScheduleResponse.ProtoReflect.Descriptor instead.
 func (*ResumeScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{20}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResumeScheduleResponse) GetSchedule() *Schedule {
@@ -1835,7 +1953,7 @@ type TriggerScheduleRequest struct {
 
 func (x *TriggerScheduleRequest) Reset() {
 	*x = TriggerScheduleRequest{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[21]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +1965,7 @@ func (x *TriggerScheduleRequest) String() string {
 func (*TriggerScheduleRequest) ProtoMessage() {}
 
 func (x *TriggerScheduleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[21]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +1978,7 @@ func (x *TriggerScheduleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerScheduleRequest.ProtoReflect.Descriptor instead.
 func (*TriggerScheduleRequest) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{21}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TriggerScheduleRequest) GetLock() *LockSelector {
@@ -1888,7 +2006,7 @@ type TriggerScheduleResponse struct {
 
 func (x *TriggerScheduleResponse) Reset() {
 	*x = TriggerScheduleResponse{}
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[22]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2018,7 @@ func (x *TriggerScheduleResponse) String() string {
 func (*TriggerScheduleResponse) ProtoMessage() {}
 
 func (x *TriggerScheduleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[22]
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,10 +2031,241 @@ func (x *TriggerScheduleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriggerScheduleResponse.ProtoReflect.Descriptor instead.
 func (*TriggerScheduleResponse) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{22}
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TriggerScheduleResponse) GetSchedule() *Schedule {
+	if x != nil {
+		return x.Schedule
+	}
+	return nil
+}
+
+// Request of ScheduleService.RemoveSchedule.
+type RemoveScheduleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which schedule. Required.
+	Lock *LockSelector `protobuf:"bytes,1,opt,name=lock,proto3" json:"lock,omitempty"`
+	// Why: for its subscribers, the log and the next operator. Required, at most 512 bytes. Not for secrets.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Also if this sidecar has subscribers.
+	Force         bool `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveScheduleRequest) Reset() {
+	*x = RemoveScheduleRequest{}
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveScheduleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveScheduleRequest) ProtoMessage() {}
+
+func (x *RemoveScheduleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveScheduleRequest.ProtoReflect.Descriptor instead.
+func (*RemoveScheduleRequest) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RemoveScheduleRequest) GetLock() *LockSelector {
+	if x != nil {
+		return x.Lock
+	}
+	return nil
+}
+
+func (x *RemoveScheduleRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RemoveScheduleRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+// Response of ScheduleService.RemoveSchedule.
+type RemoveScheduleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The schedule as it is now. Absent if the caller may not read it.
+	Schedule      *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveScheduleResponse) Reset() {
+	*x = RemoveScheduleResponse{}
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveScheduleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveScheduleResponse) ProtoMessage() {}
+
+func (x *RemoveScheduleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveScheduleResponse.ProtoReflect.Descriptor instead.
+func (*RemoveScheduleResponse) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RemoveScheduleResponse) GetSchedule() *Schedule {
+	if x != nil {
+		return x.Schedule
+	}
+	return nil
+}
+
+// Request of ScheduleService.ResetSchedule.
+type ResetScheduleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which schedule. Required.
+	Lock *LockSelector `protobuf:"bytes,1,opt,name=lock,proto3" json:"lock,omitempty"`
+	// Why: for the log and the next operator. Required, at most 512 bytes. Not for secrets.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// After which instant it begins: occurrences up to it are final, later ones are run as missed ones are. Default: the store's
+	// time.
+	Watermark *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=watermark,proto3" json:"watermark,omitempty"`
+	// The revision that its definition has from then on, so that deployments with a lower one can replace it. Default: as it
+	// is.
+	Revision      *uint64 `protobuf:"varint,4,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetScheduleRequest) Reset() {
+	*x = ResetScheduleRequest{}
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetScheduleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetScheduleRequest) ProtoMessage() {}
+
+func (x *ResetScheduleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetScheduleRequest.ProtoReflect.Descriptor instead.
+func (*ResetScheduleRequest) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ResetScheduleRequest) GetLock() *LockSelector {
+	if x != nil {
+		return x.Lock
+	}
+	return nil
+}
+
+func (x *ResetScheduleRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ResetScheduleRequest) GetWatermark() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Watermark
+	}
+	return nil
+}
+
+func (x *ResetScheduleRequest) GetRevision() uint64 {
+	if x != nil && x.Revision != nil {
+		return *x.Revision
+	}
+	return 0
+}
+
+// Response of ScheduleService.ResetSchedule.
+type ResetScheduleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The schedule as it is now. Absent if the caller may not read it.
+	Schedule      *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetScheduleResponse) Reset() {
+	*x = ResetScheduleResponse{}
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetScheduleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetScheduleResponse) ProtoMessage() {}
+
+func (x *ResetScheduleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_schedule_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetScheduleResponse.ProtoReflect.Descriptor instead.
+func (*ResetScheduleResponse) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_schedule_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ResetScheduleResponse) GetSchedule() *Schedule {
 	if x != nil {
 		return x.Schedule
 	}
@@ -1927,7 +2276,7 @@ var File_leasehold_v1_schedule_service_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\n" +
-	"#leasehold/v1/schedule_service.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/hold.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"\xf9\x02\n" +
+	"#leasehold/v1/schedule_service.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/hold.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"\xa7\x03\n" +
 	"\x18SubscribeScheduleRequest\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyR\x03key\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leasehold.v1.ScheduleSpecR\x04spec\x12\x16\n" +
@@ -1935,7 +2284,8 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\x06labels\x18\x04 \x03(\v22.leasehold.v1.SubscribeScheduleRequest.LabelsEntryR\x06labels\x12 \n" +
 	"\vreconnected\x18\x05 \x01(\bR\vreconnected\x12,\n" +
 	"\x06resume\x18\x06 \x01(\v2\x14.leasehold.v1.ResumeR\x06resume\x12\x15\n" +
-	"\x06run_id\x18\a \x01(\tR\x05runId\x1a9\n" +
+	"\x06run_id\x18\a \x01(\tR\x05runId\x12,\n" +
+	"\x05first\x18\b \x01(\x0e2\x16.leasehold.v1.FirstRunR\x05first\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb7\x04\n" +
@@ -1959,14 +2309,15 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\x06paused\x18\x04 \x01(\bR\x06paused\x12@\n" +
 	"\n" +
 	"understood\x18\x05 \x01(\v2 .leasehold.v1.UnderstoodScheduleR\n" +
-	"understood\"\x90\x01\n" +
+	"understood\"\xaa\x01\n" +
 	"\x12UnderstoodSchedule\x12\x1e\n" +
 	"\n" +
 	"expression\x18\x01 \x01(\tR\n" +
 	"expression\x12\x1b\n" +
 	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x1b\n" +
-	"\tzone_data\x18\x04 \x01(\tR\bzoneData\"\xac\x04\n" +
+	"\tzone_data\x18\x04 \x01(\tR\bzoneData\x12\x18\n" +
+	"\awarning\x18\x05 \x01(\tR\awarning\"\xe0\x04\n" +
 	"\x03Run\x12)\n" +
 	"\x05grant\x18\x01 \x01(\v2\x13.leasehold.v1.GrantR\x05grant\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12)\n" +
@@ -1984,7 +2335,8 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\vdeadline_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"deadlineAt\x123\n" +
 	"\anext_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x122\n" +
-	"\bprevious\x18\r \x01(\v2\x16.leasehold.v1.EndedRunR\bprevious\"\x8d\x01\n" +
+	"\bprevious\x18\r \x01(\v2\x16.leasehold.v1.EndedRunR\bprevious\x122\n" +
+	"\bdeadline\x18\x0e \x01(\v2\x16.leasehold.v1.DeadlineR\bdeadline\"\x8d\x01\n" +
 	"\bRecorded\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x122\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x18.leasehold.v1.RunOutcomeR\aoutcome\x126\n" +
@@ -2014,7 +2366,7 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\bretry_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x123\n" +
 	"\anext_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12N\n" +
 	"\x12checkpoint_outcome\x182 \x01(\x0e2\x1f.leasehold.v1.CheckpointOutcomeR\x11checkpointOutcome\x12-\n" +
-	"\x12checkpoint_version\x183 \x01(\x04R\x11checkpointVersion\"\x86\x04\n" +
+	"\x12checkpoint_version\x183 \x01(\x04R\x11checkpointVersion\"\xa3\x05\n" +
 	"\bSchedule\x12\x1b\n" +
 	"\tlock_path\x18\x01 \x01(\tR\blockPath\x12'\n" +
 	"\x03key\x18\x02 \x01(\v2\x15.leasehold.v1.LockKeyR\x03key\x12.\n" +
@@ -2031,7 +2383,14 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	" \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\x12)\n" +
 	"\x10subscribers_here\x18\v \x01(\rR\x0fsubscribersHere\x12\x18\n" +
 	"\aproblem\x18\f \x01(\tR\aproblem\x123\n" +
-	"\anext_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\"D\n" +
+	"\anext_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12<\n" +
+	"\aremoved\x18\x0e \x01(\v2\".leasehold.v1.ScheduleInterventionR\aremoved\x128\n" +
+	"\x05reset\x18\x0f \x01(\v2\".leasehold.v1.ScheduleInterventionR\x05reset\x12#\n" +
+	"\rrun_abandoned\x18\x10 \x01(\bR\frunAbandoned\"r\n" +
+	"\x14ScheduleIntervention\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06caller\x18\x03 \x01(\tR\x06caller\"D\n" +
 	"\x12GetScheduleRequest\x12.\n" +
 	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\"I\n" +
 	"\x13GetScheduleResponse\x122\n" +
@@ -2075,12 +2434,26 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\"M\n" +
 	"\x17TriggerScheduleResponse\x122\n" +
+	"\bschedule\x18\x01 \x01(\v2\x16.leasehold.v1.ScheduleR\bschedule\"u\n" +
+	"\x15RemoveScheduleRequest\x12.\n" +
+	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05force\x18\x03 \x01(\bR\x05force\"L\n" +
+	"\x16RemoveScheduleResponse\x122\n" +
+	"\bschedule\x18\x01 \x01(\v2\x16.leasehold.v1.ScheduleR\bschedule\"\xc6\x01\n" +
+	"\x14ResetScheduleRequest\x12.\n" +
+	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x128\n" +
+	"\twatermark\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\twatermark\x12\x1f\n" +
+	"\brevision\x18\x04 \x01(\x04H\x00R\brevision\x88\x01\x01B\v\n" +
+	"\t_revision\"K\n" +
+	"\x15ResetScheduleResponse\x122\n" +
 	"\bschedule\x18\x01 \x01(\v2\x16.leasehold.v1.ScheduleR\bschedule*\x9c\x01\n" +
 	"\x10CompletionResult\x12!\n" +
 	"\x1dCOMPLETION_RESULT_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aCOMPLETION_RESULT_RECORDED\x10\x01\x12#\n" +
 	"\x1fCOMPLETION_RESULT_RECORDED_LATE\x10\x02\x12 \n" +
-	"\x1cCOMPLETION_RESULT_SUPERSEDED\x10\x032\xf2\x05\n" +
+	"\x1cCOMPLETION_RESULT_SUPERSEDED\x10\x032\xa9\a\n" +
 	"\x0fScheduleService\x12f\n" +
 	"\x11SubscribeSchedule\x12&.leasehold.v1.SubscribeScheduleRequest\x1a'.leasehold.v1.SubscribeScheduleResponse0\x01\x12R\n" +
 	"\vCompleteRun\x12 .leasehold.v1.CompleteRunRequest\x1a!.leasehold.v1.CompleteRunResponse\x12R\n" +
@@ -2089,7 +2462,9 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\x0fPreviewSchedule\x12$.leasehold.v1.PreviewScheduleRequest\x1a%.leasehold.v1.PreviewScheduleResponse\x12X\n" +
 	"\rPauseSchedule\x12\".leasehold.v1.PauseScheduleRequest\x1a#.leasehold.v1.PauseScheduleResponse\x12[\n" +
 	"\x0eResumeSchedule\x12#.leasehold.v1.ResumeScheduleRequest\x1a$.leasehold.v1.ResumeScheduleResponse\x12^\n" +
-	"\x0fTriggerSchedule\x12$.leasehold.v1.TriggerScheduleRequest\x1a%.leasehold.v1.TriggerScheduleResponseB\x81\x01\n" +
+	"\x0fTriggerSchedule\x12$.leasehold.v1.TriggerScheduleRequest\x1a%.leasehold.v1.TriggerScheduleResponse\x12[\n" +
+	"\x0eRemoveSchedule\x12#.leasehold.v1.RemoveScheduleRequest\x1a$.leasehold.v1.RemoveScheduleResponse\x12X\n" +
+	"\rResetSchedule\x12\".leasehold.v1.ResetScheduleRequest\x1a#.leasehold.v1.ResetScheduleResponseB\x81\x01\n" +
 	"\x10dev.leasehold.v1B\x14ScheduleServiceProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\fLeasehold.V1b\x06proto3"
 
 var (
@@ -2105,7 +2480,7 @@ func file_leasehold_v1_schedule_service_proto_rawDescGZIP() []byte {
 }
 
 var file_leasehold_v1_schedule_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leasehold_v1_schedule_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_leasehold_v1_schedule_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_leasehold_v1_schedule_service_proto_goTypes = []any{
 	(CompletionResult)(0),             // 0: leasehold.v1.CompletionResult
 	(*SubscribeScheduleRequest)(nil),  // 1: leasehold.v1.SubscribeScheduleRequest
@@ -2118,114 +2493,135 @@ var file_leasehold_v1_schedule_service_proto_goTypes = []any{
 	(*CompleteRunRequest)(nil),        // 8: leasehold.v1.CompleteRunRequest
 	(*CompleteRunResponse)(nil),       // 9: leasehold.v1.CompleteRunResponse
 	(*Schedule)(nil),                  // 10: leasehold.v1.Schedule
-	(*GetScheduleRequest)(nil),        // 11: leasehold.v1.GetScheduleRequest
-	(*GetScheduleResponse)(nil),       // 12: leasehold.v1.GetScheduleResponse
-	(*ListSchedulesRequest)(nil),      // 13: leasehold.v1.ListSchedulesRequest
-	(*ListSchedulesResponse)(nil),     // 14: leasehold.v1.ListSchedulesResponse
-	(*PreviewScheduleRequest)(nil),    // 15: leasehold.v1.PreviewScheduleRequest
-	(*PreviewScheduleResponse)(nil),   // 16: leasehold.v1.PreviewScheduleResponse
-	(*Occurrence)(nil),                // 17: leasehold.v1.Occurrence
-	(*PauseScheduleRequest)(nil),      // 18: leasehold.v1.PauseScheduleRequest
-	(*PauseScheduleResponse)(nil),     // 19: leasehold.v1.PauseScheduleResponse
-	(*ResumeScheduleRequest)(nil),     // 20: leasehold.v1.ResumeScheduleRequest
-	(*ResumeScheduleResponse)(nil),    // 21: leasehold.v1.ResumeScheduleResponse
-	(*TriggerScheduleRequest)(nil),    // 22: leasehold.v1.TriggerScheduleRequest
-	(*TriggerScheduleResponse)(nil),   // 23: leasehold.v1.TriggerScheduleResponse
-	nil,                               // 24: leasehold.v1.SubscribeScheduleRequest.LabelsEntry
-	(*LockKey)(nil),                   // 25: leasehold.v1.LockKey
-	(*ScheduleSpec)(nil),              // 26: leasehold.v1.ScheduleSpec
-	(*Resume)(nil),                    // 27: leasehold.v1.Resume
-	(*Renewed)(nil),                   // 28: leasehold.v1.Renewed
-	(*AtRisk)(nil),                    // 29: leasehold.v1.AtRisk
-	(*Recovered)(nil),                 // 30: leasehold.v1.Recovered
-	(*Revoked)(nil),                   // 31: leasehold.v1.Revoked
-	(*Lost)(nil),                      // 32: leasehold.v1.Lost
-	(*Draining)(nil),                  // 33: leasehold.v1.Draining
-	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
-	(*EndedRun)(nil),                  // 35: leasehold.v1.EndedRun
-	(*Grant)(nil),                     // 36: leasehold.v1.Grant
-	(RunKind)(0),                      // 37: leasehold.v1.RunKind
-	(*durationpb.Duration)(nil),       // 38: google.protobuf.Duration
-	(RunOutcome)(0),                   // 39: leasehold.v1.RunOutcome
-	(CheckpointOutcome)(0),            // 40: leasehold.v1.CheckpointOutcome
-	(*ScheduleState)(nil),             // 41: leasehold.v1.ScheduleState
-	(*LockRecord)(nil),                // 42: leasehold.v1.LockRecord
-	(*LockSelector)(nil),              // 43: leasehold.v1.LockSelector
+	(*ScheduleIntervention)(nil),      // 11: leasehold.v1.ScheduleIntervention
+	(*GetScheduleRequest)(nil),        // 12: leasehold.v1.GetScheduleRequest
+	(*GetScheduleResponse)(nil),       // 13: leasehold.v1.GetScheduleResponse
+	(*ListSchedulesRequest)(nil),      // 14: leasehold.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil),     // 15: leasehold.v1.ListSchedulesResponse
+	(*PreviewScheduleRequest)(nil),    // 16: leasehold.v1.PreviewScheduleRequest
+	(*PreviewScheduleResponse)(nil),   // 17: leasehold.v1.PreviewScheduleResponse
+	(*Occurrence)(nil),                // 18: leasehold.v1.Occurrence
+	(*PauseScheduleRequest)(nil),      // 19: leasehold.v1.PauseScheduleRequest
+	(*PauseScheduleResponse)(nil),     // 20: leasehold.v1.PauseScheduleResponse
+	(*ResumeScheduleRequest)(nil),     // 21: leasehold.v1.ResumeScheduleRequest
+	(*ResumeScheduleResponse)(nil),    // 22: leasehold.v1.ResumeScheduleResponse
+	(*TriggerScheduleRequest)(nil),    // 23: leasehold.v1.TriggerScheduleRequest
+	(*TriggerScheduleResponse)(nil),   // 24: leasehold.v1.TriggerScheduleResponse
+	(*RemoveScheduleRequest)(nil),     // 25: leasehold.v1.RemoveScheduleRequest
+	(*RemoveScheduleResponse)(nil),    // 26: leasehold.v1.RemoveScheduleResponse
+	(*ResetScheduleRequest)(nil),      // 27: leasehold.v1.ResetScheduleRequest
+	(*ResetScheduleResponse)(nil),     // 28: leasehold.v1.ResetScheduleResponse
+	nil,                               // 29: leasehold.v1.SubscribeScheduleRequest.LabelsEntry
+	(*LockKey)(nil),                   // 30: leasehold.v1.LockKey
+	(*ScheduleSpec)(nil),              // 31: leasehold.v1.ScheduleSpec
+	(*Resume)(nil),                    // 32: leasehold.v1.Resume
+	(FirstRun)(0),                     // 33: leasehold.v1.FirstRun
+	(*Renewed)(nil),                   // 34: leasehold.v1.Renewed
+	(*AtRisk)(nil),                    // 35: leasehold.v1.AtRisk
+	(*Recovered)(nil),                 // 36: leasehold.v1.Recovered
+	(*Revoked)(nil),                   // 37: leasehold.v1.Revoked
+	(*Lost)(nil),                      // 38: leasehold.v1.Lost
+	(*Draining)(nil),                  // 39: leasehold.v1.Draining
+	(*timestamppb.Timestamp)(nil),     // 40: google.protobuf.Timestamp
+	(*EndedRun)(nil),                  // 41: leasehold.v1.EndedRun
+	(*Grant)(nil),                     // 42: leasehold.v1.Grant
+	(RunKind)(0),                      // 43: leasehold.v1.RunKind
+	(*durationpb.Duration)(nil),       // 44: google.protobuf.Duration
+	(*Deadline)(nil),                  // 45: leasehold.v1.Deadline
+	(RunOutcome)(0),                   // 46: leasehold.v1.RunOutcome
+	(CheckpointOutcome)(0),            // 47: leasehold.v1.CheckpointOutcome
+	(*ScheduleState)(nil),             // 48: leasehold.v1.ScheduleState
+	(*LockRecord)(nil),                // 49: leasehold.v1.LockRecord
+	(*LockSelector)(nil),              // 50: leasehold.v1.LockSelector
 }
 var file_leasehold_v1_schedule_service_proto_depIdxs = []int32{
-	25, // 0: leasehold.v1.SubscribeScheduleRequest.key:type_name -> leasehold.v1.LockKey
-	26, // 1: leasehold.v1.SubscribeScheduleRequest.spec:type_name -> leasehold.v1.ScheduleSpec
-	24, // 2: leasehold.v1.SubscribeScheduleRequest.labels:type_name -> leasehold.v1.SubscribeScheduleRequest.LabelsEntry
-	27, // 3: leasehold.v1.SubscribeScheduleRequest.resume:type_name -> leasehold.v1.Resume
-	3,  // 4: leasehold.v1.SubscribeScheduleResponse.standby:type_name -> leasehold.v1.Standby
-	5,  // 5: leasehold.v1.SubscribeScheduleResponse.run:type_name -> leasehold.v1.Run
-	28, // 6: leasehold.v1.SubscribeScheduleResponse.renewed:type_name -> leasehold.v1.Renewed
-	29, // 7: leasehold.v1.SubscribeScheduleResponse.at_risk:type_name -> leasehold.v1.AtRisk
-	30, // 8: leasehold.v1.SubscribeScheduleResponse.recovered:type_name -> leasehold.v1.Recovered
-	31, // 9: leasehold.v1.SubscribeScheduleResponse.revoked:type_name -> leasehold.v1.Revoked
-	32, // 10: leasehold.v1.SubscribeScheduleResponse.lost:type_name -> leasehold.v1.Lost
-	6,  // 11: leasehold.v1.SubscribeScheduleResponse.recorded:type_name -> leasehold.v1.Recorded
-	7,  // 12: leasehold.v1.SubscribeScheduleResponse.definition_in_force:type_name -> leasehold.v1.DefinitionInForce
-	33, // 13: leasehold.v1.SubscribeScheduleResponse.draining:type_name -> leasehold.v1.Draining
-	34, // 14: leasehold.v1.Standby.next_at:type_name -> google.protobuf.Timestamp
-	35, // 15: leasehold.v1.Standby.last:type_name -> leasehold.v1.EndedRun
-	4,  // 16: leasehold.v1.Standby.understood:type_name -> leasehold.v1.UnderstoodSchedule
-	36, // 17: leasehold.v1.Run.grant:type_name -> leasehold.v1.Grant
-	37, // 18: leasehold.v1.Run.kind:type_name -> leasehold.v1.RunKind
-	34, // 19: leasehold.v1.Run.scheduled_at:type_name -> google.protobuf.Timestamp
-	38, // 20: leasehold.v1.Run.lateness:type_name -> google.protobuf.Duration
-	34, // 21: leasehold.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
-	34, // 22: leasehold.v1.Run.next_at:type_name -> google.protobuf.Timestamp
-	35, // 23: leasehold.v1.Run.previous:type_name -> leasehold.v1.EndedRun
-	39, // 24: leasehold.v1.Recorded.outcome:type_name -> leasehold.v1.RunOutcome
-	0,  // 25: leasehold.v1.Recorded.result:type_name -> leasehold.v1.CompletionResult
-	39, // 26: leasehold.v1.CompleteRunRequest.outcome:type_name -> leasehold.v1.RunOutcome
-	0,  // 27: leasehold.v1.CompleteRunResponse.result:type_name -> leasehold.v1.CompletionResult
-	34, // 28: leasehold.v1.CompleteRunResponse.retry_at:type_name -> google.protobuf.Timestamp
-	34, // 29: leasehold.v1.CompleteRunResponse.next_at:type_name -> google.protobuf.Timestamp
-	40, // 30: leasehold.v1.CompleteRunResponse.checkpoint_outcome:type_name -> leasehold.v1.CheckpointOutcome
-	25, // 31: leasehold.v1.Schedule.key:type_name -> leasehold.v1.LockKey
-	26, // 32: leasehold.v1.Schedule.spec:type_name -> leasehold.v1.ScheduleSpec
-	41, // 33: leasehold.v1.Schedule.state:type_name -> leasehold.v1.ScheduleState
-	42, // 34: leasehold.v1.Schedule.record:type_name -> leasehold.v1.LockRecord
-	34, // 35: leasehold.v1.Schedule.next_at:type_name -> google.protobuf.Timestamp
-	43, // 36: leasehold.v1.GetScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
-	10, // 37: leasehold.v1.GetScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
-	10, // 38: leasehold.v1.ListSchedulesResponse.schedules:type_name -> leasehold.v1.Schedule
-	26, // 39: leasehold.v1.PreviewScheduleRequest.spec:type_name -> leasehold.v1.ScheduleSpec
-	34, // 40: leasehold.v1.PreviewScheduleRequest.after:type_name -> google.protobuf.Timestamp
-	25, // 41: leasehold.v1.PreviewScheduleRequest.key:type_name -> leasehold.v1.LockKey
-	4,  // 42: leasehold.v1.PreviewScheduleResponse.understood:type_name -> leasehold.v1.UnderstoodSchedule
-	17, // 43: leasehold.v1.PreviewScheduleResponse.occurrences:type_name -> leasehold.v1.Occurrence
-	34, // 44: leasehold.v1.Occurrence.at:type_name -> google.protobuf.Timestamp
-	34, // 45: leasehold.v1.Occurrence.starts_at:type_name -> google.protobuf.Timestamp
-	43, // 46: leasehold.v1.PauseScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
-	10, // 47: leasehold.v1.PauseScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
-	43, // 48: leasehold.v1.ResumeScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
-	10, // 49: leasehold.v1.ResumeScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
-	43, // 50: leasehold.v1.TriggerScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
-	10, // 51: leasehold.v1.TriggerScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
-	1,  // 52: leasehold.v1.ScheduleService.SubscribeSchedule:input_type -> leasehold.v1.SubscribeScheduleRequest
-	8,  // 53: leasehold.v1.ScheduleService.CompleteRun:input_type -> leasehold.v1.CompleteRunRequest
-	11, // 54: leasehold.v1.ScheduleService.GetSchedule:input_type -> leasehold.v1.GetScheduleRequest
-	13, // 55: leasehold.v1.ScheduleService.ListSchedules:input_type -> leasehold.v1.ListSchedulesRequest
-	15, // 56: leasehold.v1.ScheduleService.PreviewSchedule:input_type -> leasehold.v1.PreviewScheduleRequest
-	18, // 57: leasehold.v1.ScheduleService.PauseSchedule:input_type -> leasehold.v1.PauseScheduleRequest
-	20, // 58: leasehold.v1.ScheduleService.ResumeSchedule:input_type -> leasehold.v1.ResumeScheduleRequest
-	22, // 59: leasehold.v1.ScheduleService.TriggerSchedule:input_type -> leasehold.v1.TriggerScheduleRequest
-	2,  // 60: leasehold.v1.ScheduleService.SubscribeSchedule:output_type -> leasehold.v1.SubscribeScheduleResponse
-	9,  // 61: leasehold.v1.ScheduleService.CompleteRun:output_type -> leasehold.v1.CompleteRunResponse
-	12, // 62: leasehold.v1.ScheduleService.GetSchedule:output_type -> leasehold.v1.GetScheduleResponse
-	14, // 63: leasehold.v1.ScheduleService.ListSchedules:output_type -> leasehold.v1.ListSchedulesResponse
-	16, // 64: leasehold.v1.ScheduleService.PreviewSchedule:output_type -> leasehold.v1.PreviewScheduleResponse
-	19, // 65: leasehold.v1.ScheduleService.PauseSchedule:output_type -> leasehold.v1.PauseScheduleResponse
-	21, // 66: leasehold.v1.ScheduleService.ResumeSchedule:output_type -> leasehold.v1.ResumeScheduleResponse
-	23, // 67: leasehold.v1.ScheduleService.TriggerSchedule:output_type -> leasehold.v1.TriggerScheduleResponse
-	60, // [60:68] is the sub-list for method output_type
-	52, // [52:60] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	30, // 0: leasehold.v1.SubscribeScheduleRequest.key:type_name -> leasehold.v1.LockKey
+	31, // 1: leasehold.v1.SubscribeScheduleRequest.spec:type_name -> leasehold.v1.ScheduleSpec
+	29, // 2: leasehold.v1.SubscribeScheduleRequest.labels:type_name -> leasehold.v1.SubscribeScheduleRequest.LabelsEntry
+	32, // 3: leasehold.v1.SubscribeScheduleRequest.resume:type_name -> leasehold.v1.Resume
+	33, // 4: leasehold.v1.SubscribeScheduleRequest.first:type_name -> leasehold.v1.FirstRun
+	3,  // 5: leasehold.v1.SubscribeScheduleResponse.standby:type_name -> leasehold.v1.Standby
+	5,  // 6: leasehold.v1.SubscribeScheduleResponse.run:type_name -> leasehold.v1.Run
+	34, // 7: leasehold.v1.SubscribeScheduleResponse.renewed:type_name -> leasehold.v1.Renewed
+	35, // 8: leasehold.v1.SubscribeScheduleResponse.at_risk:type_name -> leasehold.v1.AtRisk
+	36, // 9: leasehold.v1.SubscribeScheduleResponse.recovered:type_name -> leasehold.v1.Recovered
+	37, // 10: leasehold.v1.SubscribeScheduleResponse.revoked:type_name -> leasehold.v1.Revoked
+	38, // 11: leasehold.v1.SubscribeScheduleResponse.lost:type_name -> leasehold.v1.Lost
+	6,  // 12: leasehold.v1.SubscribeScheduleResponse.recorded:type_name -> leasehold.v1.Recorded
+	7,  // 13: leasehold.v1.SubscribeScheduleResponse.definition_in_force:type_name -> leasehold.v1.DefinitionInForce
+	39, // 14: leasehold.v1.SubscribeScheduleResponse.draining:type_name -> leasehold.v1.Draining
+	40, // 15: leasehold.v1.Standby.next_at:type_name -> google.protobuf.Timestamp
+	41, // 16: leasehold.v1.Standby.last:type_name -> leasehold.v1.EndedRun
+	4,  // 17: leasehold.v1.Standby.understood:type_name -> leasehold.v1.UnderstoodSchedule
+	42, // 18: leasehold.v1.Run.grant:type_name -> leasehold.v1.Grant
+	43, // 19: leasehold.v1.Run.kind:type_name -> leasehold.v1.RunKind
+	40, // 20: leasehold.v1.Run.scheduled_at:type_name -> google.protobuf.Timestamp
+	44, // 21: leasehold.v1.Run.lateness:type_name -> google.protobuf.Duration
+	40, // 22: leasehold.v1.Run.deadline_at:type_name -> google.protobuf.Timestamp
+	40, // 23: leasehold.v1.Run.next_at:type_name -> google.protobuf.Timestamp
+	41, // 24: leasehold.v1.Run.previous:type_name -> leasehold.v1.EndedRun
+	45, // 25: leasehold.v1.Run.deadline:type_name -> leasehold.v1.Deadline
+	46, // 26: leasehold.v1.Recorded.outcome:type_name -> leasehold.v1.RunOutcome
+	0,  // 27: leasehold.v1.Recorded.result:type_name -> leasehold.v1.CompletionResult
+	46, // 28: leasehold.v1.CompleteRunRequest.outcome:type_name -> leasehold.v1.RunOutcome
+	0,  // 29: leasehold.v1.CompleteRunResponse.result:type_name -> leasehold.v1.CompletionResult
+	40, // 30: leasehold.v1.CompleteRunResponse.retry_at:type_name -> google.protobuf.Timestamp
+	40, // 31: leasehold.v1.CompleteRunResponse.next_at:type_name -> google.protobuf.Timestamp
+	47, // 32: leasehold.v1.CompleteRunResponse.checkpoint_outcome:type_name -> leasehold.v1.CheckpointOutcome
+	30, // 33: leasehold.v1.Schedule.key:type_name -> leasehold.v1.LockKey
+	31, // 34: leasehold.v1.Schedule.spec:type_name -> leasehold.v1.ScheduleSpec
+	48, // 35: leasehold.v1.Schedule.state:type_name -> leasehold.v1.ScheduleState
+	49, // 36: leasehold.v1.Schedule.record:type_name -> leasehold.v1.LockRecord
+	40, // 37: leasehold.v1.Schedule.next_at:type_name -> google.protobuf.Timestamp
+	11, // 38: leasehold.v1.Schedule.removed:type_name -> leasehold.v1.ScheduleIntervention
+	11, // 39: leasehold.v1.Schedule.reset:type_name -> leasehold.v1.ScheduleIntervention
+	40, // 40: leasehold.v1.ScheduleIntervention.at:type_name -> google.protobuf.Timestamp
+	50, // 41: leasehold.v1.GetScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
+	10, // 42: leasehold.v1.GetScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
+	10, // 43: leasehold.v1.ListSchedulesResponse.schedules:type_name -> leasehold.v1.Schedule
+	31, // 44: leasehold.v1.PreviewScheduleRequest.spec:type_name -> leasehold.v1.ScheduleSpec
+	40, // 45: leasehold.v1.PreviewScheduleRequest.after:type_name -> google.protobuf.Timestamp
+	30, // 46: leasehold.v1.PreviewScheduleRequest.key:type_name -> leasehold.v1.LockKey
+	4,  // 47: leasehold.v1.PreviewScheduleResponse.understood:type_name -> leasehold.v1.UnderstoodSchedule
+	18, // 48: leasehold.v1.PreviewScheduleResponse.occurrences:type_name -> leasehold.v1.Occurrence
+	40, // 49: leasehold.v1.Occurrence.at:type_name -> google.protobuf.Timestamp
+	40, // 50: leasehold.v1.Occurrence.starts_at:type_name -> google.protobuf.Timestamp
+	50, // 51: leasehold.v1.PauseScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
+	10, // 52: leasehold.v1.PauseScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
+	50, // 53: leasehold.v1.ResumeScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
+	10, // 54: leasehold.v1.ResumeScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
+	50, // 55: leasehold.v1.TriggerScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
+	10, // 56: leasehold.v1.TriggerScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
+	50, // 57: leasehold.v1.RemoveScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
+	10, // 58: leasehold.v1.RemoveScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
+	50, // 59: leasehold.v1.ResetScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
+	40, // 60: leasehold.v1.ResetScheduleRequest.watermark:type_name -> google.protobuf.Timestamp
+	10, // 61: leasehold.v1.ResetScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
+	1,  // 62: leasehold.v1.ScheduleService.SubscribeSchedule:input_type -> leasehold.v1.SubscribeScheduleRequest
+	8,  // 63: leasehold.v1.ScheduleService.CompleteRun:input_type -> leasehold.v1.CompleteRunRequest
+	12, // 64: leasehold.v1.ScheduleService.GetSchedule:input_type -> leasehold.v1.GetScheduleRequest
+	14, // 65: leasehold.v1.ScheduleService.ListSchedules:input_type -> leasehold.v1.ListSchedulesRequest
+	16, // 66: leasehold.v1.ScheduleService.PreviewSchedule:input_type -> leasehold.v1.PreviewScheduleRequest
+	19, // 67: leasehold.v1.ScheduleService.PauseSchedule:input_type -> leasehold.v1.PauseScheduleRequest
+	21, // 68: leasehold.v1.ScheduleService.ResumeSchedule:input_type -> leasehold.v1.ResumeScheduleRequest
+	23, // 69: leasehold.v1.ScheduleService.TriggerSchedule:input_type -> leasehold.v1.TriggerScheduleRequest
+	25, // 70: leasehold.v1.ScheduleService.RemoveSchedule:input_type -> leasehold.v1.RemoveScheduleRequest
+	27, // 71: leasehold.v1.ScheduleService.ResetSchedule:input_type -> leasehold.v1.ResetScheduleRequest
+	2,  // 72: leasehold.v1.ScheduleService.SubscribeSchedule:output_type -> leasehold.v1.SubscribeScheduleResponse
+	9,  // 73: leasehold.v1.ScheduleService.CompleteRun:output_type -> leasehold.v1.CompleteRunResponse
+	13, // 74: leasehold.v1.ScheduleService.GetSchedule:output_type -> leasehold.v1.GetScheduleResponse
+	15, // 75: leasehold.v1.ScheduleService.ListSchedules:output_type -> leasehold.v1.ListSchedulesResponse
+	17, // 76: leasehold.v1.ScheduleService.PreviewSchedule:output_type -> leasehold.v1.PreviewScheduleResponse
+	20, // 77: leasehold.v1.ScheduleService.PauseSchedule:output_type -> leasehold.v1.PauseScheduleResponse
+	22, // 78: leasehold.v1.ScheduleService.ResumeSchedule:output_type -> leasehold.v1.ResumeScheduleResponse
+	24, // 79: leasehold.v1.ScheduleService.TriggerSchedule:output_type -> leasehold.v1.TriggerScheduleResponse
+	26, // 80: leasehold.v1.ScheduleService.RemoveSchedule:output_type -> leasehold.v1.RemoveScheduleResponse
+	28, // 81: leasehold.v1.ScheduleService.ResetSchedule:output_type -> leasehold.v1.ResetScheduleResponse
+	72, // [72:82] is the sub-list for method output_type
+	62, // [62:72] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_schedule_service_proto_init() }
@@ -2249,17 +2645,18 @@ func file_leasehold_v1_schedule_service_proto_init() {
 		(*SubscribeScheduleResponse_Draining)(nil),
 	}
 	file_leasehold_v1_schedule_service_proto_msgTypes[7].OneofWrappers = []any{}
-	file_leasehold_v1_schedule_service_proto_msgTypes[12].OneofWrappers = []any{
+	file_leasehold_v1_schedule_service_proto_msgTypes[13].OneofWrappers = []any{
 		(*ListSchedulesRequest_HostId)(nil),
 		(*ListSchedulesRequest_Prefix)(nil),
 	}
+	file_leasehold_v1_schedule_service_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leasehold_v1_schedule_service_proto_rawDesc), len(file_leasehold_v1_schedule_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

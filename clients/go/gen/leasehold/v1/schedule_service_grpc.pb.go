@@ -31,6 +31,8 @@ const (
 	ScheduleService_PauseSchedule_FullMethodName     = "/leasehold.v1.ScheduleService/PauseSchedule"
 	ScheduleService_ResumeSchedule_FullMethodName    = "/leasehold.v1.ScheduleService/ResumeSchedule"
 	ScheduleService_TriggerSchedule_FullMethodName   = "/leasehold.v1.ScheduleService/TriggerSchedule"
+	ScheduleService_RemoveSchedule_FullMethodName    = "/leasehold.v1.ScheduleService/RemoveSchedule"
+	ScheduleService_ResetSchedule_FullMethodName     = "/leasehold.v1.ScheduleService/ResetSchedule"
 )
 
 // ScheduleServiceClient is the client API for ScheduleService service.
@@ -59,6 +61,12 @@ type ScheduleServiceClient interface {
 	//
 	// Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
 	// UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+	//
+	// A run that is lost has to be completed all the same, when its work has ended: until CompleteRun has said how, or a new
+	// stream is opened, this stream is given no other run, so that a process that hangs takes none from the others (T24).
+	//
+	// FAILED_PRECONDITION, reason SCHEDULE_REMOVED, when an operator has removed the schedule: a subscription without
+	// `reconnected` begins it anew (T25).
 	SubscribeSchedule(ctx context.Context, in *SubscribeScheduleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SubscribeScheduleResponse], error)
 	// Says how a run ended, and releases its lock. RECORDED only once the store has it. May be repeated, and sent to any
 	// sidecar, also after the run's lease is over: then the outcome is recorded if nobody has been granted the
@@ -83,10 +91,18 @@ type ScheduleServiceClient interface {
 	// `admin.allow_schedule_changes` as well.
 	ResumeSchedule(ctx context.Context, in *ResumeScheduleRequest, opts ...grpc.CallOption) (*ResumeScheduleResponse, error)
 	// Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
-	// notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+	// notice it at their next look at the store, after 10 min at most. It runs after one occurrence that is due, at most. A
 	// repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
 	// already. Needs `admin.allow_schedule_changes` as well. Rule T18.
 	TriggerSchedule(ctx context.Context, in *TriggerScheduleRequest, opts ...grpc.CallOption) (*TriggerScheduleResponse, error)
+	// Removes a schedule. Its subscribers are told (SCHEDULE_REMOVED) when their sidecars look next, after 10 min at most,
+	// and nothing is run any more. A new subscription begins it anew. What its runs have decided stays in the lock's record
+	// until `leasehold gc` deletes it. FAILED_PRECONDITION, reason SCHEDULE_HAS_SUBSCRIBERS, when this sidecar has
+	// subscribers; it cannot see those of others. May be repeated. Needs `admin.allow_schedule_changes` as well. Rule T25.
+	RemoveSchedule(ctx context.Context, in *RemoveScheduleRequest, opts ...grpc.CallOption) (*RemoveScheduleResponse, error)
+	// Lets a schedule begin anew: after a wrong clock, a store that was restored, or a deployment that was rolled back. Needs
+	// `admin.allow_schedule_changes` as well. Rule T25.
+	ResetSchedule(ctx context.Context, in *ResetScheduleRequest, opts ...grpc.CallOption) (*ResetScheduleResponse, error)
 }
 
 type scheduleServiceClient struct {
@@ -186,6 +202,26 @@ func (c *scheduleServiceClient) TriggerSchedule(ctx context.Context, in *Trigger
 	return out, nil
 }
 
+func (c *scheduleServiceClient) RemoveSchedule(ctx context.Context, in *RemoveScheduleRequest, opts ...grpc.CallOption) (*RemoveScheduleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveScheduleResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_RemoveSchedule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *scheduleServiceClient) ResetSchedule(ctx context.Context, in *ResetScheduleRequest, opts ...grpc.CallOption) (*ResetScheduleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResetScheduleResponse)
+	err := c.cc.Invoke(ctx, ScheduleService_ResetSchedule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ScheduleServiceServer is the server API for ScheduleService service.
 // All implementations must embed UnimplementedScheduleServiceServer
 // for forward compatibility.
@@ -212,6 +248,12 @@ type ScheduleServiceServer interface {
 	//
 	// Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
 	// UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+	//
+	// A run that is lost has to be completed all the same, when its work has ended: until CompleteRun has said how, or a new
+	// stream is opened, this stream is given no other run, so that a process that hangs takes none from the others (T24).
+	//
+	// FAILED_PRECONDITION, reason SCHEDULE_REMOVED, when an operator has removed the schedule: a subscription without
+	// `reconnected` begins it anew (T25).
 	SubscribeSchedule(*SubscribeScheduleRequest, grpc.ServerStreamingServer[SubscribeScheduleResponse]) error
 	// Says how a run ended, and releases its lock. RECORDED only once the store has it. May be repeated, and sent to any
 	// sidecar, also after the run's lease is over: then the outcome is recorded if nobody has been granted the
@@ -236,10 +278,18 @@ type ScheduleServiceServer interface {
 	// `admin.allow_schedule_changes` as well.
 	ResumeSchedule(context.Context, *ResumeScheduleRequest) (*ResumeScheduleResponse, error)
 	// Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
-	// notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+	// notice it at their next look at the store, after 10 min at most. It runs after one occurrence that is due, at most. A
 	// repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
 	// already. Needs `admin.allow_schedule_changes` as well. Rule T18.
 	TriggerSchedule(context.Context, *TriggerScheduleRequest) (*TriggerScheduleResponse, error)
+	// Removes a schedule. Its subscribers are told (SCHEDULE_REMOVED) when their sidecars look next, after 10 min at most,
+	// and nothing is run any more. A new subscription begins it anew. What its runs have decided stays in the lock's record
+	// until `leasehold gc` deletes it. FAILED_PRECONDITION, reason SCHEDULE_HAS_SUBSCRIBERS, when this sidecar has
+	// subscribers; it cannot see those of others. May be repeated. Needs `admin.allow_schedule_changes` as well. Rule T25.
+	RemoveSchedule(context.Context, *RemoveScheduleRequest) (*RemoveScheduleResponse, error)
+	// Lets a schedule begin anew: after a wrong clock, a store that was restored, or a deployment that was rolled back. Needs
+	// `admin.allow_schedule_changes` as well. Rule T25.
+	ResetSchedule(context.Context, *ResetScheduleRequest) (*ResetScheduleResponse, error)
 	mustEmbedUnimplementedScheduleServiceServer()
 }
 
@@ -273,6 +323,12 @@ func (UnimplementedScheduleServiceServer) ResumeSchedule(context.Context, *Resum
 }
 func (UnimplementedScheduleServiceServer) TriggerSchedule(context.Context, *TriggerScheduleRequest) (*TriggerScheduleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TriggerSchedule not implemented")
+}
+func (UnimplementedScheduleServiceServer) RemoveSchedule(context.Context, *RemoveScheduleRequest) (*RemoveScheduleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveSchedule not implemented")
+}
+func (UnimplementedScheduleServiceServer) ResetSchedule(context.Context, *ResetScheduleRequest) (*ResetScheduleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResetSchedule not implemented")
 }
 func (UnimplementedScheduleServiceServer) mustEmbedUnimplementedScheduleServiceServer() {}
 func (UnimplementedScheduleServiceServer) testEmbeddedByValue()                         {}
@@ -432,6 +488,42 @@ func _ScheduleService_TriggerSchedule_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ScheduleService_RemoveSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveScheduleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).RemoveSchedule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_RemoveSchedule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).RemoveSchedule(ctx, req.(*RemoveScheduleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ScheduleService_ResetSchedule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResetScheduleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ScheduleServiceServer).ResetSchedule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ScheduleService_ResetSchedule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ScheduleServiceServer).ResetSchedule(ctx, req.(*ResetScheduleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ScheduleService_ServiceDesc is the grpc.ServiceDesc for ScheduleService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -466,6 +558,14 @@ var ScheduleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TriggerSchedule",
 			Handler:    _ScheduleService_TriggerSchedule_Handler,
+		},
+		{
+			MethodName: "RemoveSchedule",
+			Handler:    _ScheduleService_RemoveSchedule_Handler,
+		},
+		{
+			MethodName: "ResetSchedule",
+			Handler:    _ScheduleService_ResetSchedule_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

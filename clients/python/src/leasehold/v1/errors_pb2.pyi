@@ -76,6 +76,10 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     """DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do."""
     ERROR_REASON_LOCK_HAS_SCHEDULE: _ErrorReason.ValueType  # 25
     """FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at)."""
+    ERROR_REASON_SCHEDULE_REMOVED: _ErrorReason.ValueType  # 26
+    """FAILED_PRECONDITION: an operator has removed the schedule. A new subscription, which is no reconnect, begins it anew."""
+    ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS: _ErrorReason.ValueType  # 27
+    """FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and the call to remove it has no `force`."""
     ERROR_REASON_TOO_MANY_HOLDS: _ErrorReason.ValueType  # 60
     """RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo."""
     ERROR_REASON_TOO_MANY_WAITERS: _ErrorReason.ValueType  # 61
@@ -152,6 +156,10 @@ ERROR_REASON_SCHEDULE_UNREADABLE: ErrorReason.ValueType  # 24
 """DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do."""
 ERROR_REASON_LOCK_HAS_SCHEDULE: ErrorReason.ValueType  # 25
 """FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at)."""
+ERROR_REASON_SCHEDULE_REMOVED: ErrorReason.ValueType  # 26
+"""FAILED_PRECONDITION: an operator has removed the schedule. A new subscription, which is no reconnect, begins it anew."""
+ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS: ErrorReason.ValueType  # 27
+"""FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and the call to remove it has no `force`."""
 ERROR_REASON_TOO_MANY_HOLDS: ErrorReason.ValueType  # 60
 """RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo."""
 ERROR_REASON_TOO_MANY_WAITERS: ErrorReason.ValueType  # 61

@@ -24,6 +24,26 @@ else:
 
 DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
 
+class _FirstRun:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _FirstRunEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_FirstRun.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    FIRST_RUN_UNSPECIFIED: _FirstRun.ValueType  # 0
+    """In a request: at its next occurrence."""
+    FIRST_RUN_NOW: _FirstRun.ValueType  # 1
+    """At once, if this subscription is the schedule's first: once for all replicas."""
+
+class FirstRun(_FirstRun, metaclass=_FirstRunEnumTypeWrapper):
+    """When a schedule begins to run."""
+
+FIRST_RUN_UNSPECIFIED: FirstRun.ValueType  # 0
+"""In a request: at its next occurrence."""
+FIRST_RUN_NOW: FirstRun.ValueType  # 1
+"""At once, if this subscription is the schedule's first: once for all replicas."""
+Global___FirstRun: typing_extensions.TypeAlias = FirstRun
+
 class _CatchUp:
     ValueType = typing.NewType("ValueType", builtins.int)
     V: typing_extensions.TypeAlias = ValueType
@@ -151,7 +171,8 @@ Global___RunOutcome: typing_extensions.TypeAlias = RunOutcome
 @typing.final
 class ScheduleSpec(google.protobuf.message.Message):
     """When a schedule is due, and how its runs are handled. A value out of its range is INVALID_ARGUMENT, and the error
-    names the field. All durations are whole seconds.
+    names the field. All durations are whole seconds. What is left unset is stored as unset: the default of a sidecar is no
+    part of a definition (T16).
     """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
@@ -172,9 +193,11 @@ class ScheduleSpec(google.protobuf.message.Message):
     SPREAD_FIELD_NUMBER: builtins.int
     TAKEOVER_CHECK_FIELD_NUMBER: builtins.int
     LEASE_DURATION_FIELD_NUMBER: builtins.int
+    STOP_GRACE_FIELD_NUMBER: builtins.int
+    PROGRESS_TIMEOUT_FIELD_NUMBER: builtins.int
     cron: builtins.str
     """An expression: five fields as cron has them, six fields with seconds first as WebJobs has them, a nickname such
-    as `@daily`, or `@every 90s`. At most 256 bytes. On average at least 10 s lie between two occurrences. Rule T15.
+    as `@daily`, `@every 90s`, or `@every 14d from 2026-01-07T02:00`. At most 256 bytes. On average at least 10 s lie between two occurrences. Rule T15.
     """
     time_zone: builtins.str
     """The IANA name of the time zone whose clocks the expression is about, such as `Europe/Copenhagen`. Default: UTC.
@@ -183,7 +206,7 @@ class ScheduleSpec(google.protobuf.message.Message):
     revision: builtins.int
     """Which of two different definitions is in force: the one with the higher revision. Of two with the same revision it
     is the one that was subscribed to later. Give each deployment a higher one, such as the number of the release.
-    Default: 0, which never replaces a positive one. Rule T16.
+    Default: 0, which never replaces a positive one. Only ResetSchedule lowers it. Rule T16.
     """
     catch_up: Global___CatchUp.ValueType
     """What becomes of occurrences that were missed, but for the newest one. Default: LATEST. Rule T9."""
@@ -201,7 +224,9 @@ class ScheduleSpec(google.protobuf.message.Message):
 
     @property
     def catch_up_window(self) -> google.protobuf.duration_pb2.Duration:
-        """Occurrences older than this are never run: 1 min to 366 days. Default: 24 h."""
+        """Occurrences older than this are never run: 1 min to 366 days. Default: it reaches back over the last
+        `catch_up_max` + 1 occurrences with ALL, over the last one otherwise, and 25 h at least.
+        """
 
     @property
     def grace(self) -> google.protobuf.duration_pb2.Duration:
@@ -231,7 +256,19 @@ class ScheduleSpec(google.protobuf.message.Message):
 
     @property
     def lease_duration(self) -> google.protobuf.duration_pb2.Duration:
-        """The duration of the lease, as LeaseSpec.lease_duration: 15 s to 60 s. Default: 60 s."""
+        """The duration of the lease, as LeaseSpec.lease_duration: 15 s to 60 s. Default: the sidecar's."""
+
+    @property
+    def stop_grace(self) -> google.protobuf.duration_pb2.Duration:
+        """How long a run may take to end after its deadline: 0 s to 1 h. What CompleteRun says within it counts. Default: 10 s.
+        Rule T12.
+        """
+
+    @property
+    def progress_timeout(self) -> google.protobuf.duration_pb2.Duration:
+        """A run is lost (NO_PROGRESS) unless ReportProgress is called at least this often, as LeaseSpec.progress_timeout: 1 s to
+        24 h. Default: none. Rule S11.
+        """
 
     def __init__(
         self,
@@ -252,9 +289,11 @@ class ScheduleSpec(google.protobuf.message.Message):
         spread: google.protobuf.duration_pb2.Duration | None = ...,
         takeover_check: google.protobuf.duration_pb2.Duration | None = ...,
         lease_duration: google.protobuf.duration_pb2.Duration | None = ...,
+        stop_grace: google.protobuf.duration_pb2.Duration | None = ...,
+        progress_timeout: google.protobuf.duration_pb2.Duration | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["backoff", b"backoff", "catch_up_window", b"catch_up_window", "cron", b"cron", "every", b"every", "grace", b"grace", "lease_duration", b"lease_duration", "no_run_timeout", b"no_run_timeout", "run_timeout", b"run_timeout", "spread", b"spread", "takeover_check", b"takeover_check", "timeout", b"timeout", "timetable", b"timetable"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["backoff", b"backoff", "catch_up", b"catch_up", "catch_up_max", b"catch_up_max", "catch_up_window", b"catch_up_window", "cron", b"cron", "every", b"every", "grace", b"grace", "lease_duration", b"lease_duration", "max_attempts", b"max_attempts", "no_run_timeout", b"no_run_timeout", "overlap", b"overlap", "revision", b"revision", "run_timeout", b"run_timeout", "spread", b"spread", "takeover_check", b"takeover_check", "time_zone", b"time_zone", "timeout", b"timeout", "timetable", b"timetable"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["backoff", b"backoff", "catch_up_window", b"catch_up_window", "cron", b"cron", "every", b"every", "grace", b"grace", "lease_duration", b"lease_duration", "no_run_timeout", b"no_run_timeout", "progress_timeout", b"progress_timeout", "run_timeout", b"run_timeout", "spread", b"spread", "stop_grace", b"stop_grace", "takeover_check", b"takeover_check", "timeout", b"timeout", "timetable", b"timetable"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["backoff", b"backoff", "catch_up", b"catch_up", "catch_up_max", b"catch_up_max", "catch_up_window", b"catch_up_window", "cron", b"cron", "every", b"every", "grace", b"grace", "lease_duration", b"lease_duration", "max_attempts", b"max_attempts", "no_run_timeout", b"no_run_timeout", "overlap", b"overlap", "progress_timeout", b"progress_timeout", "revision", b"revision", "run_timeout", b"run_timeout", "spread", b"spread", "stop_grace", b"stop_grace", "takeover_check", b"takeover_check", "time_zone", b"time_zone", "timeout", b"timeout", "timetable", b"timetable"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["timeout", b"timeout"]) -> typing.Literal["run_timeout", "no_run_timeout"] | None: ...
     @typing.overload

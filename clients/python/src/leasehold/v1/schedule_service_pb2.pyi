@@ -84,6 +84,7 @@ class SubscribeScheduleRequest(google.protobuf.message.Message):
     RECONNECTED_FIELD_NUMBER: builtins.int
     RESUME_FIELD_NUMBER: builtins.int
     RUN_ID_FIELD_NUMBER: builtins.int
+    FIRST_FIELD_NUMBER: builtins.int
     holder: builtins.str
     """The name of the caller, shown to people, as LeaseSpec.holder."""
     reconnected: builtins.bool
@@ -92,6 +93,10 @@ class SubscribeScheduleRequest(google.protobuf.message.Message):
     """
     run_id: builtins.str
     """The id of the run that is resumed. Required with `resume`."""
+    first: leasehold.v1.schedule_pb2.FirstRun.ValueType
+    """When a schedule begins to run that nobody has subscribed to before. Ignored otherwise. Default: at its next occurrence.
+    Rule T25.
+    """
     @property
     def key(self) -> leasehold.v1.lock_pb2.LockKey:
         """The lock of the schedule. Function and scope have at most 256 bytes together. Required."""
@@ -118,9 +123,10 @@ class SubscribeScheduleRequest(google.protobuf.message.Message):
         reconnected: builtins.bool = ...,
         resume: leasehold.v1.hold_pb2.Resume | None = ...,
         run_id: builtins.str = ...,
+        first: leasehold.v1.schedule_pb2.FirstRun.ValueType = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["key", b"key", "resume", b"resume", "spec", b"spec"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["holder", b"holder", "key", b"key", "labels", b"labels", "reconnected", b"reconnected", "resume", b"resume", "run_id", b"run_id", "spec", b"spec"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["first", b"first", "holder", b"holder", "key", b"key", "labels", b"labels", "reconnected", b"reconnected", "resume", b"resume", "run_id", b"run_id", "spec", b"spec"]) -> None: ...
 
 Global___SubscribeScheduleRequest: typing_extensions.TypeAlias = SubscribeScheduleRequest
 
@@ -253,6 +259,7 @@ class UnderstoodSchedule(google.protobuf.message.Message):
     TIME_ZONE_FIELD_NUMBER: builtins.int
     DESCRIPTION_FIELD_NUMBER: builtins.int
     ZONE_DATA_FIELD_NUMBER: builtins.int
+    WARNING_FIELD_NUMBER: builtins.int
     expression: builtins.str
     """The expression in its canonical form."""
     time_zone: builtins.str
@@ -261,6 +268,8 @@ class UnderstoodSchedule(google.protobuf.message.Message):
     """The same for people: "every day at 02:30, Europe/Copenhagen"."""
     zone_data: builtins.str
     """The version of the time zone data that this sidecar has, such as `2026b`."""
+    warning: builtins.str
+    """What is said of the spec though it is allowed: that other schedulers read the expression otherwise. Empty if nothing is."""
     def __init__(
         self,
         *,
@@ -268,8 +277,9 @@ class UnderstoodSchedule(google.protobuf.message.Message):
         time_zone: builtins.str = ...,
         description: builtins.str = ...,
         zone_data: builtins.str = ...,
+        warning: builtins.str = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["description", b"description", "expression", b"expression", "time_zone", b"time_zone", "zone_data", b"zone_data"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["description", b"description", "expression", b"expression", "time_zone", b"time_zone", "warning", b"warning", "zone_data", b"zone_data"]) -> None: ...
 
 Global___UnderstoodSchedule: typing_extensions.TypeAlias = UnderstoodSchedule
 
@@ -292,6 +302,7 @@ class Run(google.protobuf.message.Message):
     DEADLINE_AT_FIELD_NUMBER: builtins.int
     NEXT_AT_FIELD_NUMBER: builtins.int
     PREVIOUS_FIELD_NUMBER: builtins.int
+    DEADLINE_FIELD_NUMBER: builtins.int
     run_id: builtins.str
     """Names this run in CompleteRun, at any sidecar. Opaque, at most 2,048 bytes."""
     kind: leasehold.v1.schedule_pb2.RunKind.ValueType
@@ -305,11 +316,11 @@ class Run(google.protobuf.message.Message):
     max_attempts: builtins.int
     """How many attempts there are."""
     missed_count: builtins.int
-    """How many occurrences were missed since the last one that was run. At most 1,000 are counted at once."""
+    """How many occurrences were missed since the last one that was run. At most 10,000 are counted at once."""
     @property
     def grant(self) -> leasehold.v1.hold_pb2.Grant:
-        """The hold. Renewals, checkpoint, progress and validity are those of LeaseService, by its lease id. Its
-        `max_hold_ends` is the run's deadline; absent if it has none.
+        """The hold. Renewals, checkpoint, progress and validity are those of LeaseService, by its lease id. It ends
+        `stop_grace` after the run's deadline, and a little later.
         """
 
     @property
@@ -324,9 +335,7 @@ class Run(google.protobuf.message.Message):
 
     @property
     def deadline_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
-        """When the run is to be over, by the store's clock; for people. Absent if it has no deadline. Decide by
-        `grant.max_hold_ends`.
-        """
+        """When the run is to be over, by the store's clock; for people. Absent if it has no deadline. Decide by `deadline`."""
 
     @property
     def next_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
@@ -335,6 +344,10 @@ class Run(google.protobuf.message.Message):
     @property
     def previous(self) -> leasehold.v1.schedule_pb2.EndedRun:
         """What ended before. Absent if nothing has."""
+
+    @property
+    def deadline(self) -> leasehold.v1.hold_pb2.Deadline:
+        """When the run is to be over: stop the work then, and say how it ended. Absent if it has no deadline. Rule T12."""
 
     def __init__(
         self,
@@ -352,9 +365,10 @@ class Run(google.protobuf.message.Message):
         deadline_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         next_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         previous: leasehold.v1.schedule_pb2.EndedRun | None = ...,
+        deadline: leasehold.v1.hold_pb2.Deadline | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["deadline_at", b"deadline_at", "grant", b"grant", "lateness", b"lateness", "next_at", b"next_at", "previous", b"previous", "scheduled_at", b"scheduled_at"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "deadline_at", b"deadline_at", "grant", b"grant", "kind", b"kind", "lateness", b"lateness", "local_time", b"local_time", "max_attempts", b"max_attempts", "missed_count", b"missed_count", "next_at", b"next_at", "previous", b"previous", "request_id", b"request_id", "run_id", b"run_id", "scheduled_at", b"scheduled_at"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["deadline", b"deadline", "deadline_at", b"deadline_at", "grant", b"grant", "lateness", b"lateness", "next_at", b"next_at", "previous", b"previous", "scheduled_at", b"scheduled_at"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["attempt", b"attempt", "deadline", b"deadline", "deadline_at", b"deadline_at", "grant", b"grant", "kind", b"kind", "lateness", b"lateness", "local_time", b"local_time", "max_attempts", b"max_attempts", "missed_count", b"missed_count", "next_at", b"next_at", "previous", b"previous", "request_id", b"request_id", "run_id", b"run_id", "scheduled_at", b"scheduled_at"]) -> None: ...
 
 Global___Run: typing_extensions.TypeAlias = Run
 
@@ -516,6 +530,9 @@ class Schedule(google.protobuf.message.Message):
     SUBSCRIBERS_HERE_FIELD_NUMBER: builtins.int
     PROBLEM_FIELD_NUMBER: builtins.int
     NEXT_AT_FIELD_NUMBER: builtins.int
+    REMOVED_FIELD_NUMBER: builtins.int
+    RESET_FIELD_NUMBER: builtins.int
+    RUN_ABANDONED_FIELD_NUMBER: builtins.int
     lock_path: builtins.str
     """The lock path."""
     expression: builtins.str
@@ -530,6 +547,8 @@ class Schedule(google.protobuf.message.Message):
     """How many streams subscribe to it at this sidecar."""
     problem: builtins.str
     """Why its definition cannot be read, for people. Empty if it can; then the fields of the definition are set."""
+    run_abandoned: builtins.bool
+    """Whether the run in `state` was abandoned: it has no outcome, and its lock is available."""
     @property
     def key(self) -> leasehold.v1.lock_pb2.LockKey:
         """The key, as far as the lock's record has it."""
@@ -554,6 +573,14 @@ class Schedule(google.protobuf.message.Message):
     def next_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
         """The occurrence that is waited for: due, running or still to come, also before the first run. Absent if there is none."""
 
+    @property
+    def removed(self) -> Global___ScheduleIntervention:
+        """Who has removed the schedule, and why. Absent if nobody has."""
+
+    @property
+    def reset(self) -> Global___ScheduleIntervention:
+        """Who has reset it last, and why. Absent if nobody has."""
+
     def __init__(
         self,
         *,
@@ -570,11 +597,43 @@ class Schedule(google.protobuf.message.Message):
         subscribers_here: builtins.int = ...,
         problem: builtins.str = ...,
         next_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        removed: Global___ScheduleIntervention | None = ...,
+        reset: Global___ScheduleIntervention | None = ...,
+        run_abandoned: builtins.bool = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["key", b"key", "next_at", b"next_at", "record", b"record", "spec", b"spec", "state", b"state"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["description", b"description", "expression", b"expression", "key", b"key", "lock_path", b"lock_path", "next_at", b"next_at", "paused", b"paused", "problem", b"problem", "record", b"record", "spec", b"spec", "state", b"state", "subscribers_here", b"subscribers_here", "waiting_request_ids", b"waiting_request_ids", "zone_data", b"zone_data"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["key", b"key", "next_at", b"next_at", "record", b"record", "removed", b"removed", "reset", b"reset", "spec", b"spec", "state", b"state"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["description", b"description", "expression", b"expression", "key", b"key", "lock_path", b"lock_path", "next_at", b"next_at", "paused", b"paused", "problem", b"problem", "record", b"record", "removed", b"removed", "reset", b"reset", "run_abandoned", b"run_abandoned", "spec", b"spec", "state", b"state", "subscribers_here", b"subscribers_here", "waiting_request_ids", b"waiting_request_ids", "zone_data", b"zone_data"]) -> None: ...
 
 Global___Schedule: typing_extensions.TypeAlias = Schedule
+
+@typing.final
+class ScheduleIntervention(google.protobuf.message.Message):
+    """What an operator has done to a whole schedule."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    AT_FIELD_NUMBER: builtins.int
+    REASON_FIELD_NUMBER: builtins.int
+    CALLER_FIELD_NUMBER: builtins.int
+    reason: builtins.str
+    """Why, as the operator said."""
+    caller: builtins.str
+    """Who, as far as the sidecar knew."""
+    @property
+    def at(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """When, by the store's clock."""
+
+    def __init__(
+        self,
+        *,
+        at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        reason: builtins.str = ...,
+        caller: builtins.str = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["at", b"at"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["at", b"at", "caller", b"caller", "reason", b"reason"]) -> None: ...
+
+Global___ScheduleIntervention: typing_extensions.TypeAlias = ScheduleIntervention
 
 @typing.final
 class GetScheduleRequest(google.protobuf.message.Message):
@@ -898,3 +957,114 @@ class TriggerScheduleResponse(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["schedule", b"schedule"]) -> None: ...
 
 Global___TriggerScheduleResponse: typing_extensions.TypeAlias = TriggerScheduleResponse
+
+@typing.final
+class RemoveScheduleRequest(google.protobuf.message.Message):
+    """Request of ScheduleService.RemoveSchedule."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    LOCK_FIELD_NUMBER: builtins.int
+    REASON_FIELD_NUMBER: builtins.int
+    FORCE_FIELD_NUMBER: builtins.int
+    reason: builtins.str
+    """Why: for its subscribers, the log and the next operator. Required, at most 512 bytes. Not for secrets."""
+    force: builtins.bool
+    """Also if this sidecar has subscribers."""
+    @property
+    def lock(self) -> leasehold.v1.lock_pb2.LockSelector:
+        """Which schedule. Required."""
+
+    def __init__(
+        self,
+        *,
+        lock: leasehold.v1.lock_pb2.LockSelector | None = ...,
+        reason: builtins.str = ...,
+        force: builtins.bool = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["lock", b"lock"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["force", b"force", "lock", b"lock", "reason", b"reason"]) -> None: ...
+
+Global___RemoveScheduleRequest: typing_extensions.TypeAlias = RemoveScheduleRequest
+
+@typing.final
+class RemoveScheduleResponse(google.protobuf.message.Message):
+    """Response of ScheduleService.RemoveSchedule."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    SCHEDULE_FIELD_NUMBER: builtins.int
+    @property
+    def schedule(self) -> Global___Schedule:
+        """The schedule as it is now. Absent if the caller may not read it."""
+
+    def __init__(
+        self,
+        *,
+        schedule: Global___Schedule | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["schedule", b"schedule"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["schedule", b"schedule"]) -> None: ...
+
+Global___RemoveScheduleResponse: typing_extensions.TypeAlias = RemoveScheduleResponse
+
+@typing.final
+class ResetScheduleRequest(google.protobuf.message.Message):
+    """Request of ScheduleService.ResetSchedule."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    LOCK_FIELD_NUMBER: builtins.int
+    REASON_FIELD_NUMBER: builtins.int
+    WATERMARK_FIELD_NUMBER: builtins.int
+    REVISION_FIELD_NUMBER: builtins.int
+    reason: builtins.str
+    """Why: for the log and the next operator. Required, at most 512 bytes. Not for secrets."""
+    revision: builtins.int
+    """The revision that its definition has from then on, so that deployments with a lower one can replace it. Default: as it
+    is.
+    """
+    @property
+    def lock(self) -> leasehold.v1.lock_pb2.LockSelector:
+        """Which schedule. Required."""
+
+    @property
+    def watermark(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """After which instant it begins: occurrences up to it are final, later ones are run as missed ones are. Default: the store's
+        time.
+        """
+
+    def __init__(
+        self,
+        *,
+        lock: leasehold.v1.lock_pb2.LockSelector | None = ...,
+        reason: builtins.str = ...,
+        watermark: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        revision: builtins.int | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["_revision", b"_revision", "lock", b"lock", "revision", b"revision", "watermark", b"watermark"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_revision", b"_revision", "lock", b"lock", "reason", b"reason", "revision", b"revision", "watermark", b"watermark"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_revision", b"_revision"]) -> typing.Literal["revision"] | None: ...
+
+Global___ResetScheduleRequest: typing_extensions.TypeAlias = ResetScheduleRequest
+
+@typing.final
+class ResetScheduleResponse(google.protobuf.message.Message):
+    """Response of ScheduleService.ResetSchedule."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    SCHEDULE_FIELD_NUMBER: builtins.int
+    @property
+    def schedule(self) -> Global___Schedule:
+        """The schedule as it is now. Absent if the caller may not read it."""
+
+    def __init__(
+        self,
+        *,
+        schedule: Global___Schedule | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["schedule", b"schedule"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["schedule", b"schedule"]) -> None: ...
+
+Global___ResetScheduleResponse: typing_extensions.TypeAlias = ResetScheduleResponse

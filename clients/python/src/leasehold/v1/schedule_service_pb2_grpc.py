@@ -82,6 +82,16 @@ class ScheduleServiceStub(object):
                 request_serializer=leasehold_dot_v1_dot_schedule__service__pb2.TriggerScheduleRequest.SerializeToString,
                 response_deserializer=leasehold_dot_v1_dot_schedule__service__pb2.TriggerScheduleResponse.FromString,
                 _registered_method=True)
+        self.RemoveSchedule = channel.unary_unary(
+                '/leasehold.v1.ScheduleService/RemoveSchedule',
+                request_serializer=leasehold_dot_v1_dot_schedule__service__pb2.RemoveScheduleRequest.SerializeToString,
+                response_deserializer=leasehold_dot_v1_dot_schedule__service__pb2.RemoveScheduleResponse.FromString,
+                _registered_method=True)
+        self.ResetSchedule = channel.unary_unary(
+                '/leasehold.v1.ScheduleService/ResetSchedule',
+                request_serializer=leasehold_dot_v1_dot_schedule__service__pb2.ResetScheduleRequest.SerializeToString,
+                response_deserializer=leasehold_dot_v1_dot_schedule__service__pb2.ResetScheduleResponse.FromString,
+                _registered_method=True)
 
 
 class ScheduleServiceServicer(object):
@@ -109,6 +119,12 @@ class ScheduleServiceServicer(object):
 
         Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
         UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+
+        A run that is lost has to be completed all the same, when its work has ended: until CompleteRun has said how, or a new
+        stream is opened, this stream is given no other run, so that a process that hangs takes none from the others (T24).
+
+        FAILED_PRECONDITION, reason SCHEDULE_REMOVED, when an operator has removed the schedule: a subscription without
+        `reconnected` begins it anew (T25).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -168,9 +184,27 @@ class ScheduleServiceServicer(object):
 
     def TriggerSchedule(self, request, context):
         """Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
-        notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+        notice it at their next look at the store, after 10 min at most. It runs after one occurrence that is due, at most. A
         repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
         already. Needs `admin.allow_schedule_changes` as well. Rule T18.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveSchedule(self, request, context):
+        """Removes a schedule. Its subscribers are told (SCHEDULE_REMOVED) when their sidecars look next, after 10 min at most,
+        and nothing is run any more. A new subscription begins it anew. What its runs have decided stays in the lock's record
+        until `leasehold gc` deletes it. FAILED_PRECONDITION, reason SCHEDULE_HAS_SUBSCRIBERS, when this sidecar has
+        subscribers; it cannot see those of others. May be repeated. Needs `admin.allow_schedule_changes` as well. Rule T25.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResetSchedule(self, request, context):
+        """Lets a schedule begin anew: after a wrong clock, a store that was restored, or a deployment that was rolled back. Needs
+        `admin.allow_schedule_changes` as well. Rule T25.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -218,6 +252,16 @@ def add_ScheduleServiceServicer_to_server(servicer, server):
                     servicer.TriggerSchedule,
                     request_deserializer=leasehold_dot_v1_dot_schedule__service__pb2.TriggerScheduleRequest.FromString,
                     response_serializer=leasehold_dot_v1_dot_schedule__service__pb2.TriggerScheduleResponse.SerializeToString,
+            ),
+            'RemoveSchedule': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveSchedule,
+                    request_deserializer=leasehold_dot_v1_dot_schedule__service__pb2.RemoveScheduleRequest.FromString,
+                    response_serializer=leasehold_dot_v1_dot_schedule__service__pb2.RemoveScheduleResponse.SerializeToString,
+            ),
+            'ResetSchedule': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResetSchedule,
+                    request_deserializer=leasehold_dot_v1_dot_schedule__service__pb2.ResetScheduleRequest.FromString,
+                    response_serializer=leasehold_dot_v1_dot_schedule__service__pb2.ResetScheduleResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -444,6 +488,60 @@ class ScheduleService(object):
             '/leasehold.v1.ScheduleService/TriggerSchedule',
             leasehold_dot_v1_dot_schedule__service__pb2.TriggerScheduleRequest.SerializeToString,
             leasehold_dot_v1_dot_schedule__service__pb2.TriggerScheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveSchedule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leasehold.v1.ScheduleService/RemoveSchedule',
+            leasehold_dot_v1_dot_schedule__service__pb2.RemoveScheduleRequest.SerializeToString,
+            leasehold_dot_v1_dot_schedule__service__pb2.RemoveScheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResetSchedule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leasehold.v1.ScheduleService/ResetSchedule',
+            leasehold_dot_v1_dot_schedule__service__pb2.ResetScheduleRequest.SerializeToString,
+            leasehold_dot_v1_dot_schedule__service__pb2.ResetScheduleResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -156,7 +156,39 @@ _ScheduleServiceTriggerScheduleType = typing_extensions.TypeVar(
     ],
 )
 
-class ScheduleServiceStub(typing.Generic[_ScheduleServiceSubscribeScheduleType, _ScheduleServiceCompleteRunType, _ScheduleServiceGetScheduleType, _ScheduleServiceListSchedulesType, _ScheduleServicePreviewScheduleType, _ScheduleServicePauseScheduleType, _ScheduleServiceResumeScheduleType, _ScheduleServiceTriggerScheduleType]):
+_ScheduleServiceRemoveScheduleType = typing_extensions.TypeVar(
+    '_ScheduleServiceRemoveScheduleType',
+    grpc.UnaryUnaryMultiCallable[
+        leasehold.v1.schedule_service_pb2.RemoveScheduleRequest,
+        leasehold.v1.schedule_service_pb2.RemoveScheduleResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        leasehold.v1.schedule_service_pb2.RemoveScheduleRequest,
+        leasehold.v1.schedule_service_pb2.RemoveScheduleResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        leasehold.v1.schedule_service_pb2.RemoveScheduleRequest,
+        leasehold.v1.schedule_service_pb2.RemoveScheduleResponse,
+    ],
+)
+
+_ScheduleServiceResetScheduleType = typing_extensions.TypeVar(
+    '_ScheduleServiceResetScheduleType',
+    grpc.UnaryUnaryMultiCallable[
+        leasehold.v1.schedule_service_pb2.ResetScheduleRequest,
+        leasehold.v1.schedule_service_pb2.ResetScheduleResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        leasehold.v1.schedule_service_pb2.ResetScheduleRequest,
+        leasehold.v1.schedule_service_pb2.ResetScheduleResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        leasehold.v1.schedule_service_pb2.ResetScheduleRequest,
+        leasehold.v1.schedule_service_pb2.ResetScheduleResponse,
+    ],
+)
+
+class ScheduleServiceStub(typing.Generic[_ScheduleServiceSubscribeScheduleType, _ScheduleServiceCompleteRunType, _ScheduleServiceGetScheduleType, _ScheduleServiceListSchedulesType, _ScheduleServicePreviewScheduleType, _ScheduleServicePauseScheduleType, _ScheduleServiceResumeScheduleType, _ScheduleServiceTriggerScheduleType, _ScheduleServiceRemoveScheduleType, _ScheduleServiceResetScheduleType]):
     """Runs schedules. A schedule is attached to a lock path; all replicas that subscribe with the same key share it.
 
     Each occurrence is granted until one run of it is recorded, never after, and never two at once. A run whose holder
@@ -201,6 +233,14 @@ class ScheduleServiceStub(typing.Generic[_ScheduleServiceSubscribeScheduleType, 
             leasehold.v1.schedule_service_pb2.TriggerScheduleRequest,
             leasehold.v1.schedule_service_pb2.TriggerScheduleResponse,
         ],
+        grpc.UnaryUnaryMultiCallable[
+            leasehold.v1.schedule_service_pb2.RemoveScheduleRequest,
+            leasehold.v1.schedule_service_pb2.RemoveScheduleResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            leasehold.v1.schedule_service_pb2.ResetScheduleRequest,
+            leasehold.v1.schedule_service_pb2.ResetScheduleResponse,
+        ],
     ], channel: grpc.Channel) -> None: ...
 
     @typing.overload
@@ -237,6 +277,14 @@ class ScheduleServiceStub(typing.Generic[_ScheduleServiceSubscribeScheduleType, 
             leasehold.v1.schedule_service_pb2.TriggerScheduleRequest,
             leasehold.v1.schedule_service_pb2.TriggerScheduleResponse,
         ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            leasehold.v1.schedule_service_pb2.RemoveScheduleRequest,
+            leasehold.v1.schedule_service_pb2.RemoveScheduleResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            leasehold.v1.schedule_service_pb2.ResetScheduleRequest,
+            leasehold.v1.schedule_service_pb2.ResetScheduleResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     SubscribeSchedule: _ScheduleServiceSubscribeScheduleType
@@ -253,6 +301,12 @@ class ScheduleServiceStub(typing.Generic[_ScheduleServiceSubscribeScheduleType, 
 
     Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
     UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+
+    A run that is lost has to be completed all the same, when its work has ended: until CompleteRun has said how, or a new
+    stream is opened, this stream is given no other run, so that a process that hangs takes none from the others (T24).
+
+    FAILED_PRECONDITION, reason SCHEDULE_REMOVED, when an operator has removed the schedule: a subscription without
+    `reconnected` begins it anew (T25).
     """
 
     CompleteRun: _ScheduleServiceCompleteRunType
@@ -290,9 +344,21 @@ class ScheduleServiceStub(typing.Generic[_ScheduleServiceSubscribeScheduleType, 
 
     TriggerSchedule: _ScheduleServiceTriggerScheduleType
     """Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
-    notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+    notice it at their next look at the store, after 10 min at most. It runs after one occurrence that is due, at most. A
     repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
     already. Needs `admin.allow_schedule_changes` as well. Rule T18.
+    """
+
+    RemoveSchedule: _ScheduleServiceRemoveScheduleType
+    """Removes a schedule. Its subscribers are told (SCHEDULE_REMOVED) when their sidecars look next, after 10 min at most,
+    and nothing is run any more. A new subscription begins it anew. What its runs have decided stays in the lock's record
+    until `leasehold gc` deletes it. FAILED_PRECONDITION, reason SCHEDULE_HAS_SUBSCRIBERS, when this sidecar has
+    subscribers; it cannot see those of others. May be repeated. Needs `admin.allow_schedule_changes` as well. Rule T25.
+    """
+
+    ResetSchedule: _ScheduleServiceResetScheduleType
+    """Lets a schedule begin anew: after a wrong clock, a store that was restored, or a deployment that was rolled back. Needs
+    `admin.allow_schedule_changes` as well. Rule T25.
     """
 
 ScheduleServiceAsyncStub: typing_extensions.TypeAlias = ScheduleServiceStub[
@@ -328,6 +394,14 @@ ScheduleServiceAsyncStub: typing_extensions.TypeAlias = ScheduleServiceStub[
         leasehold.v1.schedule_service_pb2.TriggerScheduleRequest,
         leasehold.v1.schedule_service_pb2.TriggerScheduleResponse,
     ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        leasehold.v1.schedule_service_pb2.RemoveScheduleRequest,
+        leasehold.v1.schedule_service_pb2.RemoveScheduleResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        leasehold.v1.schedule_service_pb2.ResetScheduleRequest,
+        leasehold.v1.schedule_service_pb2.ResetScheduleResponse,
+    ],
 ]
 
 class ScheduleServiceServicer(metaclass=abc.ABCMeta):
@@ -360,6 +434,12 @@ class ScheduleServiceServicer(metaclass=abc.ABCMeta):
 
         Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
         UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+
+        A run that is lost has to be completed all the same, when its work has ended: until CompleteRun has said how, or a new
+        stream is opened, this stream is given no other run, so that a process that hangs takes none from the others (T24).
+
+        FAILED_PRECONDITION, reason SCHEDULE_REMOVED, when an operator has removed the schedule: a subscription without
+        `reconnected` begins it anew (T25).
         """
 
     @abc.abstractmethod
@@ -432,9 +512,31 @@ class ScheduleServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.schedule_service_pb2.TriggerScheduleResponse, collections.abc.Awaitable[leasehold.v1.schedule_service_pb2.TriggerScheduleResponse]]:
         """Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
-        notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+        notice it at their next look at the store, after 10 min at most. It runs after one occurrence that is due, at most. A
         repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
         already. Needs `admin.allow_schedule_changes` as well. Rule T18.
+        """
+
+    @abc.abstractmethod
+    def RemoveSchedule(
+        self,
+        request: leasehold.v1.schedule_service_pb2.RemoveScheduleRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[leasehold.v1.schedule_service_pb2.RemoveScheduleResponse, collections.abc.Awaitable[leasehold.v1.schedule_service_pb2.RemoveScheduleResponse]]:
+        """Removes a schedule. Its subscribers are told (SCHEDULE_REMOVED) when their sidecars look next, after 10 min at most,
+        and nothing is run any more. A new subscription begins it anew. What its runs have decided stays in the lock's record
+        until `leasehold gc` deletes it. FAILED_PRECONDITION, reason SCHEDULE_HAS_SUBSCRIBERS, when this sidecar has
+        subscribers; it cannot see those of others. May be repeated. Needs `admin.allow_schedule_changes` as well. Rule T25.
+        """
+
+    @abc.abstractmethod
+    def ResetSchedule(
+        self,
+        request: leasehold.v1.schedule_service_pb2.ResetScheduleRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[leasehold.v1.schedule_service_pb2.ResetScheduleResponse, collections.abc.Awaitable[leasehold.v1.schedule_service_pb2.ResetScheduleResponse]]:
+        """Lets a schedule begin anew: after a wrong clock, a store that was restored, or a deployment that was rolled back. Needs
+        `admin.allow_schedule_changes` as well. Rule T25.
         """
 
 def add_ScheduleServiceServicer_to_server(servicer: ScheduleServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

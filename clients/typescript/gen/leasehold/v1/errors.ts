@@ -69,6 +69,10 @@ export enum ErrorReason {
   SCHEDULE_UNREADABLE = "ERROR_REASON_SCHEDULE_UNREADABLE",
   /** LOCK_HAS_SCHEDULE - FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at). */
   LOCK_HAS_SCHEDULE = "ERROR_REASON_LOCK_HAS_SCHEDULE",
+  /** SCHEDULE_REMOVED - FAILED_PRECONDITION: an operator has removed the schedule. A new subscription, which is no reconnect, begins it anew. */
+  SCHEDULE_REMOVED = "ERROR_REASON_SCHEDULE_REMOVED",
+  /** SCHEDULE_HAS_SUBSCRIBERS - FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and the call to remove it has no `force`. */
+  SCHEDULE_HAS_SUBSCRIBERS = "ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS",
   /** TOO_MANY_HOLDS - RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo. */
   TOO_MANY_HOLDS = "ERROR_REASON_TOO_MANY_HOLDS",
   /** TOO_MANY_WAITERS - RESOURCE_EXHAUSTED: over the configured number of waiting callers; with google.rpc.RetryInfo. */
@@ -169,6 +173,12 @@ export function errorReasonFromJSON(object: any): ErrorReason {
     case 25:
     case "ERROR_REASON_LOCK_HAS_SCHEDULE":
       return ErrorReason.LOCK_HAS_SCHEDULE;
+    case 26:
+    case "ERROR_REASON_SCHEDULE_REMOVED":
+      return ErrorReason.SCHEDULE_REMOVED;
+    case 27:
+    case "ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS":
+      return ErrorReason.SCHEDULE_HAS_SUBSCRIBERS;
     case 60:
     case "ERROR_REASON_TOO_MANY_HOLDS":
       return ErrorReason.TOO_MANY_HOLDS;
@@ -253,6 +263,10 @@ export function errorReasonToNumber(object: ErrorReason): number {
       return 24;
     case ErrorReason.LOCK_HAS_SCHEDULE:
       return 25;
+    case ErrorReason.SCHEDULE_REMOVED:
+      return 26;
+    case ErrorReason.SCHEDULE_HAS_SUBSCRIBERS:
+      return 27;
     case ErrorReason.TOO_MANY_HOLDS:
       return 60;
     case ErrorReason.TOO_MANY_WAITERS:

@@ -15,6 +15,42 @@ import { Timestamp } from "../../google/protobuf/timestamp.js";
  * The head of lock.proto says which numbers are kept for what.
  */
 
+/** When a schedule begins to run. */
+export enum FirstRun {
+  /** UNSPECIFIED - In a request: at its next occurrence. */
+  UNSPECIFIED = "FIRST_RUN_UNSPECIFIED",
+  /** NOW - At once, if this subscription is the schedule's first: once for all replicas. */
+  NOW = "FIRST_RUN_NOW",
+  UNRECOGNIZED = "UNRECOGNIZED",
+}
+
+export function firstRunFromJSON(object: any): FirstRun {
+  switch (object) {
+    case 0:
+    case "FIRST_RUN_UNSPECIFIED":
+      return FirstRun.UNSPECIFIED;
+    case 1:
+    case "FIRST_RUN_NOW":
+      return FirstRun.NOW;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return FirstRun.UNRECOGNIZED;
+  }
+}
+
+export function firstRunToNumber(object: FirstRun): number {
+  switch (object) {
+    case FirstRun.UNSPECIFIED:
+      return 0;
+    case FirstRun.NOW:
+      return 1;
+    case FirstRun.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** What becomes of missed occurrences that are older than the newest one. */
 export enum CatchUp {
   /** UNSPECIFIED - In a request: treated as LATEST. */
@@ -234,7 +270,8 @@ export function runOutcomeToNumber(object: RunOutcome): number {
 
 /**
  * When a schedule is due, and how its runs are handled. A value out of its range is INVALID_ARGUMENT, and the error
- * names the field. All durations are whole seconds.
+ * names the field. All durations are whole seconds. What is left unset is stored as unset: the default of a sidecar is no
+ * part of a definition (T16).
  */
 export interface ScheduleSpec {
   /** When it is due. Required. */
@@ -242,7 +279,7 @@ export interface ScheduleSpec {
     | //
     /**
      * An expression: five fields as cron has them, six fields with seconds first as WebJobs has them, a nickname such
-     * as `@daily`, or `@every 90s`. At most 256 bytes. On average at least 10 s lie between two occurrences. Rule T15.
+     * as `@daily`, `@every 90s`, or `@every 14d from 2026-01-07T02:00`. At most 256 bytes. On average at least 10 s lie between two occurrences. Rule T15.
      */
     { $case: "cron"; value: string }
     | //
@@ -257,14 +294,17 @@ export interface ScheduleSpec {
   /**
    * Which of two different definitions is in force: the one with the higher revision. Of two with the same revision it
    * is the one that was subscribed to later. Give each deployment a higher one, such as the number of the release.
-   * Default: 0, which never replaces a positive one. Rule T16.
+   * Default: 0, which never replaces a positive one. Only ResetSchedule lowers it. Rule T16.
    */
   revision: number;
   /** What becomes of occurrences that were missed, but for the newest one. Default: LATEST. Rule T9. */
   catchUp: CatchUp;
   /** How many occurrences before the newest one are run: 1 to 100. Required with ALL, and only allowed with it. */
   catchUpMax: number;
-  /** Occurrences older than this are never run: 1 min to 366 days. Default: 24 h. */
+  /**
+   * Occurrences older than this are never run: 1 min to 366 days. Default: it reaches back over the last
+   * `catch_up_max` + 1 occurrences with ALL, over the last one otherwise, and 25 h at least.
+   */
   catchUpWindow:
     | Duration
     | undefined;
@@ -284,8 +324,9 @@ export interface ScheduleSpec {
     | Duration
     | undefined;
   /**
-   * How long a run may take. At its deadline it is lost (MAX_HOLD_REACHED), and is not tried again. Default: until the
-   * next occurrence is due, but at least as long as the gap between the two. Rule T12.
+   * How long a run may take, until its deadline. If nothing has said how it ended when `stop_grace` is over as well, it is
+   * lost (MAX_HOLD_REACHED), and is not tried again. Default: until the next occurrence is due, but at least as long as
+   * the gap between the two; with overlap SKIP ten gaps or 24 h, whichever is longer. Rule T12.
    */
   timeout:
     | //
@@ -309,8 +350,22 @@ export interface ScheduleSpec {
   takeoverCheck:
     | Duration
     | undefined;
-  /** The duration of the lease, as LeaseSpec.lease_duration: 15 s to 60 s. Default: 60 s. */
-  leaseDuration: Duration | undefined;
+  /** The duration of the lease, as LeaseSpec.lease_duration: 15 s to 60 s. Default: the sidecar's. */
+  leaseDuration:
+    | Duration
+    | undefined;
+  /**
+   * How long a run may take to end after its deadline: 0 s to 1 h. What CompleteRun says within it counts. Default: 10 s.
+   * Rule T12.
+   */
+  stopGrace:
+    | Duration
+    | undefined;
+  /**
+   * A run is lost (NO_PROGRESS) unless ReportProgress is called at least this often, as LeaseSpec.progress_timeout: 1 s to
+   * 24 h. Default: none. Rule S11.
+   */
+  progressTimeout: Duration | undefined;
 }
 
 /** A run that has ended, or occurrences that were skipped up to and with this one. */
@@ -398,6 +453,8 @@ function createBaseScheduleSpec(): ScheduleSpec {
     spread: undefined,
     takeoverCheck: undefined,
     leaseDuration: undefined,
+    stopGrace: undefined,
+    progressTimeout: undefined,
   };
 }
 
@@ -454,6 +511,12 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
     }
     if (message.leaseDuration !== undefined) {
       Duration.encode(message.leaseDuration, writer.uint32(130).fork()).join();
+    }
+    if (message.stopGrace !== undefined) {
+      Duration.encode(message.stopGrace, writer.uint32(138).fork()).join();
+    }
+    if (message.progressTimeout !== undefined) {
+      Duration.encode(message.progressTimeout, writer.uint32(146).fork()).join();
     }
     return writer;
   },
@@ -599,6 +662,22 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
             message.leaseDuration = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.stopGrace = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.progressTimeout = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -667,6 +746,12 @@ export const ScheduleSpec: MessageFns<ScheduleSpec> = {
       : undefined;
     message.leaseDuration = (object.leaseDuration !== undefined && object.leaseDuration !== null)
       ? Duration.fromPartial(object.leaseDuration)
+      : undefined;
+    message.stopGrace = (object.stopGrace !== undefined && object.stopGrace !== null)
+      ? Duration.fromPartial(object.stopGrace)
+      : undefined;
+    message.progressTimeout = (object.progressTimeout !== undefined && object.progressTimeout !== null)
+      ? Duration.fromPartial(object.progressTimeout)
       : undefined;
     return message;
   },

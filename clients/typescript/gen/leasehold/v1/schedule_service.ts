@@ -27,6 +27,7 @@ import {
   CheckpointOutcome,
   checkpointOutcomeFromJSON,
   checkpointOutcomeToNumber,
+  Deadline,
   Draining,
   Grant,
   Lost,
@@ -38,6 +39,9 @@ import {
 import { LockKey, LockRecord, LockSelector } from "./lock.js";
 import {
   EndedRun,
+  FirstRun,
+  firstRunFromJSON,
+  firstRunToNumber,
   RunKind,
   runKindFromJSON,
   runKindToNumber,
@@ -129,6 +133,11 @@ export interface SubscribeScheduleRequest {
     | undefined;
   /** The id of the run that is resumed. Required with `resume`. */
   runId: string;
+  /**
+   * When a schedule begins to run that nobody has subscribed to before. Ignored otherwise. Default: at its next occurrence.
+   * Rule T25.
+   */
+  first: FirstRun;
 }
 
 export interface SubscribeScheduleRequest_LabelsEntry {
@@ -204,13 +213,15 @@ export interface UnderstoodSchedule {
   description: string;
   /** The version of the time zone data that this sidecar has, such as `2026b`. */
   zoneData: string;
+  /** What is said of the spec though it is allowed: that other schedulers read the expression otherwise. Empty if nothing is. */
+  warning: string;
 }
 
 /** The caller runs an occurrence, and holds the schedule's lock while it does. */
 export interface Run {
   /**
-   * The hold. Renewals, checkpoint, progress and validity are those of LeaseService, by its lease id. Its
-   * `max_hold_ends` is the run's deadline; absent if it has none.
+   * The hold. Renewals, checkpoint, progress and validity are those of LeaseService, by its lease id. It ends
+   * `stop_grace` after the run's deadline, and a little later.
    */
   grant:
     | Grant
@@ -238,12 +249,9 @@ export interface Run {
   lateness:
     | Duration
     | undefined;
-  /** How many occurrences were missed since the last one that was run. At most 1,000 are counted at once. */
+  /** How many occurrences were missed since the last one that was run. At most 10,000 are counted at once. */
   missedCount: number;
-  /**
-   * When the run is to be over, by the store's clock; for people. Absent if it has no deadline. Decide by
-   * `grant.max_hold_ends`.
-   */
+  /** When the run is to be over, by the store's clock; for people. Absent if it has no deadline. Decide by `deadline`. */
   deadlineAt:
     | Date
     | undefined;
@@ -252,7 +260,11 @@ export interface Run {
     | Date
     | undefined;
   /** What ended before. Absent if nothing has. */
-  previous: EndedRun | undefined;
+  previous:
+    | EndedRun
+    | undefined;
+  /** When the run is to be over: stop the work then, and say how it ended. Absent if it has no deadline. Rule T12. */
+  deadline: Deadline | undefined;
 }
 
 /** A run's outcome was recorded, or it cannot be any more. */
@@ -348,7 +360,31 @@ export interface Schedule {
   /** Why its definition cannot be read, for people. Empty if it can; then the fields of the definition are set. */
   problem: string;
   /** The occurrence that is waited for: due, running or still to come, also before the first run. Absent if there is none. */
-  nextAt: Date | undefined;
+  nextAt:
+    | Date
+    | undefined;
+  /** Who has removed the schedule, and why. Absent if nobody has. */
+  removed:
+    | ScheduleIntervention
+    | undefined;
+  /** Who has reset it last, and why. Absent if nobody has. */
+  reset:
+    | ScheduleIntervention
+    | undefined;
+  /** Whether the run in `state` was abandoned: it has no outcome, and its lock is available. */
+  runAbandoned: boolean;
+}
+
+/** What an operator has done to a whole schedule. */
+export interface ScheduleIntervention {
+  /** When, by the store's clock. */
+  at:
+    | Date
+    | undefined;
+  /** Why, as the operator said. */
+  reason: string;
+  /** Who, as far as the sidecar knew. */
+  caller: string;
 }
 
 /** Request of ScheduleService.GetSchedule. */
@@ -466,8 +502,63 @@ export interface TriggerScheduleResponse {
   schedule: Schedule | undefined;
 }
 
+/** Request of ScheduleService.RemoveSchedule. */
+export interface RemoveScheduleRequest {
+  /** Which schedule. Required. */
+  lock:
+    | LockSelector
+    | undefined;
+  /** Why: for its subscribers, the log and the next operator. Required, at most 512 bytes. Not for secrets. */
+  reason: string;
+  /** Also if this sidecar has subscribers. */
+  force: boolean;
+}
+
+/** Response of ScheduleService.RemoveSchedule. */
+export interface RemoveScheduleResponse {
+  /** The schedule as it is now. Absent if the caller may not read it. */
+  schedule: Schedule | undefined;
+}
+
+/** Request of ScheduleService.ResetSchedule. */
+export interface ResetScheduleRequest {
+  /** Which schedule. Required. */
+  lock:
+    | LockSelector
+    | undefined;
+  /** Why: for the log and the next operator. Required, at most 512 bytes. Not for secrets. */
+  reason: string;
+  /**
+   * After which instant it begins: occurrences up to it are final, later ones are run as missed ones are. Default: the store's
+   * time.
+   */
+  watermark:
+    | Date
+    | undefined;
+  /**
+   * The revision that its definition has from then on, so that deployments with a lower one can replace it. Default: as it
+   * is.
+   */
+  revision?: number | undefined;
+}
+
+/** Response of ScheduleService.ResetSchedule. */
+export interface ResetScheduleResponse {
+  /** The schedule as it is now. Absent if the caller may not read it. */
+  schedule: Schedule | undefined;
+}
+
 function createBaseSubscribeScheduleRequest(): SubscribeScheduleRequest {
-  return { key: undefined, spec: undefined, holder: "", labels: {}, reconnected: false, resume: undefined, runId: "" };
+  return {
+    key: undefined,
+    spec: undefined,
+    holder: "",
+    labels: {},
+    reconnected: false,
+    resume: undefined,
+    runId: "",
+    first: FirstRun.UNSPECIFIED,
+  };
 }
 
 export const SubscribeScheduleRequest: MessageFns<SubscribeScheduleRequest> = {
@@ -492,6 +583,9 @@ export const SubscribeScheduleRequest: MessageFns<SubscribeScheduleRequest> = {
     }
     if (message.runId !== "") {
       writer.uint32(58).string(message.runId);
+    }
+    if (message.first !== FirstRun.UNSPECIFIED) {
+      writer.uint32(64).int32(firstRunToNumber(message.first));
     }
     return writer;
   },
@@ -568,6 +662,14 @@ export const SubscribeScheduleRequest: MessageFns<SubscribeScheduleRequest> = {
             message.runId = reader.string();
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.first = firstRunFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -604,6 +706,7 @@ export const SubscribeScheduleRequest: MessageFns<SubscribeScheduleRequest> = {
       ? Resume.fromPartial(object.resume)
       : undefined;
     message.runId = object.runId ?? "";
+    message.first = object.first ?? FirstRun.UNSPECIFIED;
     return message;
   },
 };
@@ -1002,7 +1105,7 @@ export const Standby: MessageFns<Standby> = {
 };
 
 function createBaseUnderstoodSchedule(): UnderstoodSchedule {
-  return { expression: "", timeZone: "", description: "", zoneData: "" };
+  return { expression: "", timeZone: "", description: "", zoneData: "", warning: "" };
 }
 
 export const UnderstoodSchedule: MessageFns<UnderstoodSchedule> = {
@@ -1018,6 +1121,9 @@ export const UnderstoodSchedule: MessageFns<UnderstoodSchedule> = {
     }
     if (message.zoneData !== "") {
       writer.uint32(34).string(message.zoneData);
+    }
+    if (message.warning !== "") {
+      writer.uint32(42).string(message.warning);
     }
     return writer;
   },
@@ -1067,6 +1173,14 @@ export const UnderstoodSchedule: MessageFns<UnderstoodSchedule> = {
             message.zoneData = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.warning = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1088,6 +1202,7 @@ export const UnderstoodSchedule: MessageFns<UnderstoodSchedule> = {
     message.timeZone = object.timeZone ?? "";
     message.description = object.description ?? "";
     message.zoneData = object.zoneData ?? "";
+    message.warning = object.warning ?? "";
     return message;
   },
 };
@@ -1107,6 +1222,7 @@ function createBaseRun(): Run {
     deadlineAt: undefined,
     nextAt: undefined,
     previous: undefined,
+    deadline: undefined,
   };
 }
 
@@ -1150,6 +1266,9 @@ export const Run: MessageFns<Run> = {
     }
     if (message.previous !== undefined) {
       EndedRun.encode(message.previous, writer.uint32(106).fork()).join();
+    }
+    if (message.deadline !== undefined) {
+      Deadline.encode(message.deadline, writer.uint32(114).fork()).join();
     }
     return writer;
   },
@@ -1271,6 +1390,14 @@ export const Run: MessageFns<Run> = {
             message.previous = EndedRun.decode(reader, reader.uint32());
             continue;
           }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.deadline = Deadline.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1304,6 +1431,9 @@ export const Run: MessageFns<Run> = {
     message.nextAt = object.nextAt ?? undefined;
     message.previous = (object.previous !== undefined && object.previous !== null)
       ? EndedRun.fromPartial(object.previous)
+      : undefined;
+    message.deadline = (object.deadline !== undefined && object.deadline !== null)
+      ? Deadline.fromPartial(object.deadline)
       : undefined;
     return message;
   },
@@ -1730,6 +1860,9 @@ function createBaseSchedule(): Schedule {
     subscribersHere: 0,
     problem: "",
     nextAt: undefined,
+    removed: undefined,
+    reset: undefined,
+    runAbandoned: false,
   };
 }
 
@@ -1773,6 +1906,15 @@ export const Schedule: MessageFns<Schedule> = {
     }
     if (message.nextAt !== undefined) {
       Timestamp.encode(toTimestamp(message.nextAt), writer.uint32(106).fork()).join();
+    }
+    if (message.removed !== undefined) {
+      ScheduleIntervention.encode(message.removed, writer.uint32(114).fork()).join();
+    }
+    if (message.reset !== undefined) {
+      ScheduleIntervention.encode(message.reset, writer.uint32(122).fork()).join();
+    }
+    if (message.runAbandoned !== false) {
+      writer.uint32(128).bool(message.runAbandoned);
     }
     return writer;
   },
@@ -1894,6 +2036,30 @@ export const Schedule: MessageFns<Schedule> = {
             message.nextAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.removed = ScheduleIntervention.decode(reader, reader.uint32());
+            continue;
+          }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.reset = ScheduleIntervention.decode(reader, reader.uint32());
+            continue;
+          }
+          case 16: {
+            if (tag !== 128) {
+              break;
+            }
+
+            message.runAbandoned = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1930,6 +2096,92 @@ export const Schedule: MessageFns<Schedule> = {
     message.subscribersHere = object.subscribersHere ?? 0;
     message.problem = object.problem ?? "";
     message.nextAt = object.nextAt ?? undefined;
+    message.removed = (object.removed !== undefined && object.removed !== null)
+      ? ScheduleIntervention.fromPartial(object.removed)
+      : undefined;
+    message.reset = (object.reset !== undefined && object.reset !== null)
+      ? ScheduleIntervention.fromPartial(object.reset)
+      : undefined;
+    message.runAbandoned = object.runAbandoned ?? false;
+    return message;
+  },
+};
+
+function createBaseScheduleIntervention(): ScheduleIntervention {
+  return { at: undefined, reason: "", caller: "" };
+}
+
+export const ScheduleIntervention: MessageFns<ScheduleIntervention> = {
+  encode(message: ScheduleIntervention, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.at !== undefined) {
+      Timestamp.encode(toTimestamp(message.at), writer.uint32(10).fork()).join();
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.caller !== "") {
+      writer.uint32(26).string(message.caller);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ScheduleIntervention {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseScheduleIntervention();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.at = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.caller = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ScheduleIntervention>, I>>(base?: I): ScheduleIntervention {
+    return ScheduleIntervention.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ScheduleIntervention>, I>>(object: I): ScheduleIntervention {
+    const message = createBaseScheduleIntervention();
+    message.at = object.at ?? undefined;
+    message.reason = object.reason ?? "";
+    message.caller = object.caller ?? "";
     return message;
   },
 };
@@ -2815,6 +3067,294 @@ export const TriggerScheduleResponse: MessageFns<TriggerScheduleResponse> = {
   },
 };
 
+function createBaseRemoveScheduleRequest(): RemoveScheduleRequest {
+  return { lock: undefined, reason: "", force: false };
+}
+
+export const RemoveScheduleRequest: MessageFns<RemoveScheduleRequest> = {
+  encode(message: RemoveScheduleRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.lock !== undefined) {
+      LockSelector.encode(message.lock, writer.uint32(10).fork()).join();
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.force !== false) {
+      writer.uint32(24).bool(message.force);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RemoveScheduleRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRemoveScheduleRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.lock = LockSelector.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.force = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<RemoveScheduleRequest>, I>>(base?: I): RemoveScheduleRequest {
+    return RemoveScheduleRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<RemoveScheduleRequest>, I>>(object: I): RemoveScheduleRequest {
+    const message = createBaseRemoveScheduleRequest();
+    message.lock = (object.lock !== undefined && object.lock !== null)
+      ? LockSelector.fromPartial(object.lock)
+      : undefined;
+    message.reason = object.reason ?? "";
+    message.force = object.force ?? false;
+    return message;
+  },
+};
+
+function createBaseRemoveScheduleResponse(): RemoveScheduleResponse {
+  return { schedule: undefined };
+}
+
+export const RemoveScheduleResponse: MessageFns<RemoveScheduleResponse> = {
+  encode(message: RemoveScheduleResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.schedule !== undefined) {
+      Schedule.encode(message.schedule, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RemoveScheduleResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRemoveScheduleResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.schedule = Schedule.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<RemoveScheduleResponse>, I>>(base?: I): RemoveScheduleResponse {
+    return RemoveScheduleResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<RemoveScheduleResponse>, I>>(object: I): RemoveScheduleResponse {
+    const message = createBaseRemoveScheduleResponse();
+    message.schedule = (object.schedule !== undefined && object.schedule !== null)
+      ? Schedule.fromPartial(object.schedule)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseResetScheduleRequest(): ResetScheduleRequest {
+  return { lock: undefined, reason: "", watermark: undefined, revision: undefined };
+}
+
+export const ResetScheduleRequest: MessageFns<ResetScheduleRequest> = {
+  encode(message: ResetScheduleRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.lock !== undefined) {
+      LockSelector.encode(message.lock, writer.uint32(10).fork()).join();
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.watermark !== undefined) {
+      Timestamp.encode(toTimestamp(message.watermark), writer.uint32(26).fork()).join();
+    }
+    if (message.revision !== undefined) {
+      writer.uint32(32).uint64(message.revision);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResetScheduleRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResetScheduleRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.lock = LockSelector.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.watermark = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.revision = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ResetScheduleRequest>, I>>(base?: I): ResetScheduleRequest {
+    return ResetScheduleRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ResetScheduleRequest>, I>>(object: I): ResetScheduleRequest {
+    const message = createBaseResetScheduleRequest();
+    message.lock = (object.lock !== undefined && object.lock !== null)
+      ? LockSelector.fromPartial(object.lock)
+      : undefined;
+    message.reason = object.reason ?? "";
+    message.watermark = object.watermark ?? undefined;
+    message.revision = object.revision ?? undefined;
+    return message;
+  },
+};
+
+function createBaseResetScheduleResponse(): ResetScheduleResponse {
+  return { schedule: undefined };
+}
+
+export const ResetScheduleResponse: MessageFns<ResetScheduleResponse> = {
+  encode(message: ResetScheduleResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.schedule !== undefined) {
+      Schedule.encode(message.schedule, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResetScheduleResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResetScheduleResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.schedule = Schedule.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ResetScheduleResponse>, I>>(base?: I): ResetScheduleResponse {
+    return ResetScheduleResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ResetScheduleResponse>, I>>(object: I): ResetScheduleResponse {
+    const message = createBaseResetScheduleResponse();
+    message.schedule = (object.schedule !== undefined && object.schedule !== null)
+      ? Schedule.fromPartial(object.schedule)
+      : undefined;
+    return message;
+  },
+};
+
 /**
  * Runs schedules. A schedule is attached to a lock path; all replicas that subscribe with the same key share it.
  *
@@ -2841,6 +3381,12 @@ export const ScheduleServiceService = {
    *
    * Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
    * UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+   *
+   * A run that is lost has to be completed all the same, when its work has ended: until CompleteRun has said how, or a new
+   * stream is opened, this stream is given no other run, so that a process that hangs takes none from the others (T24).
+   *
+   * FAILED_PRECONDITION, reason SCHEDULE_REMOVED, when an operator has removed the schedule: a subscription without
+   * `reconnected` begins it anew (T25).
    */
   subscribeSchedule: {
     path: "/leasehold.v1.ScheduleService/SubscribeSchedule" as const,
@@ -2941,7 +3487,7 @@ export const ScheduleServiceService = {
   },
   /**
    * Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
-   * notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+   * notice it at their next look at the store, after 10 min at most. It runs after one occurrence that is due, at most. A
    * repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
    * already. Needs `admin.allow_schedule_changes` as well. Rule T18.
    */
@@ -2955,6 +3501,37 @@ export const ScheduleServiceService = {
     responseSerialize: (value: TriggerScheduleResponse): Buffer =>
       Buffer.from(TriggerScheduleResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): TriggerScheduleResponse => TriggerScheduleResponse.decode(value),
+  },
+  /**
+   * Removes a schedule. Its subscribers are told (SCHEDULE_REMOVED) when their sidecars look next, after 10 min at most,
+   * and nothing is run any more. A new subscription begins it anew. What its runs have decided stays in the lock's record
+   * until `leasehold gc` deletes it. FAILED_PRECONDITION, reason SCHEDULE_HAS_SUBSCRIBERS, when this sidecar has
+   * subscribers; it cannot see those of others. May be repeated. Needs `admin.allow_schedule_changes` as well. Rule T25.
+   */
+  removeSchedule: {
+    path: "/leasehold.v1.ScheduleService/RemoveSchedule" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RemoveScheduleRequest): Buffer =>
+      Buffer.from(RemoveScheduleRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RemoveScheduleRequest => RemoveScheduleRequest.decode(value),
+    responseSerialize: (value: RemoveScheduleResponse): Buffer =>
+      Buffer.from(RemoveScheduleResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RemoveScheduleResponse => RemoveScheduleResponse.decode(value),
+  },
+  /**
+   * Lets a schedule begin anew: after a wrong clock, a store that was restored, or a deployment that was rolled back. Needs
+   * `admin.allow_schedule_changes` as well. Rule T25.
+   */
+  resetSchedule: {
+    path: "/leasehold.v1.ScheduleService/ResetSchedule" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ResetScheduleRequest): Buffer => Buffer.from(ResetScheduleRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ResetScheduleRequest => ResetScheduleRequest.decode(value),
+    responseSerialize: (value: ResetScheduleResponse): Buffer =>
+      Buffer.from(ResetScheduleResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ResetScheduleResponse => ResetScheduleResponse.decode(value),
   },
 } as const;
 
@@ -2973,6 +3550,12 @@ export interface ScheduleServiceServer extends UntypedServiceImplementation {
    *
    * Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
    * UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+   *
+   * A run that is lost has to be completed all the same, when its work has ended: until CompleteRun has said how, or a new
+   * stream is opened, this stream is given no other run, so that a process that hangs takes none from the others (T24).
+   *
+   * FAILED_PRECONDITION, reason SCHEDULE_REMOVED, when an operator has removed the schedule: a subscription without
+   * `reconnected` begins it anew (T25).
    */
   subscribeSchedule: handleServerStreamingCall<SubscribeScheduleRequest, SubscribeScheduleResponse>;
   /**
@@ -3009,11 +3592,23 @@ export interface ScheduleServiceServer extends UntypedServiceImplementation {
   resumeSchedule: handleUnaryCall<ResumeScheduleRequest, ResumeScheduleResponse>;
   /**
    * Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
-   * notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+   * notice it at their next look at the store, after 10 min at most. It runs after one occurrence that is due, at most. A
    * repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
    * already. Needs `admin.allow_schedule_changes` as well. Rule T18.
    */
   triggerSchedule: handleUnaryCall<TriggerScheduleRequest, TriggerScheduleResponse>;
+  /**
+   * Removes a schedule. Its subscribers are told (SCHEDULE_REMOVED) when their sidecars look next, after 10 min at most,
+   * and nothing is run any more. A new subscription begins it anew. What its runs have decided stays in the lock's record
+   * until `leasehold gc` deletes it. FAILED_PRECONDITION, reason SCHEDULE_HAS_SUBSCRIBERS, when this sidecar has
+   * subscribers; it cannot see those of others. May be repeated. Needs `admin.allow_schedule_changes` as well. Rule T25.
+   */
+  removeSchedule: handleUnaryCall<RemoveScheduleRequest, RemoveScheduleResponse>;
+  /**
+   * Lets a schedule begin anew: after a wrong clock, a store that was restored, or a deployment that was rolled back. Needs
+   * `admin.allow_schedule_changes` as well. Rule T25.
+   */
+  resetSchedule: handleUnaryCall<ResetScheduleRequest, ResetScheduleResponse>;
 }
 
 export interface ScheduleServiceClient extends Client {
@@ -3031,6 +3626,12 @@ export interface ScheduleServiceClient extends Client {
    *
    * Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
    * UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+   *
+   * A run that is lost has to be completed all the same, when its work has ended: until CompleteRun has said how, or a new
+   * stream is opened, this stream is given no other run, so that a process that hangs takes none from the others (T24).
+   *
+   * FAILED_PRECONDITION, reason SCHEDULE_REMOVED, when an operator has removed the schedule: a subscription without
+   * `reconnected` begins it anew (T25).
    */
   subscribeSchedule(
     request: SubscribeScheduleRequest,
@@ -3159,7 +3760,7 @@ export interface ScheduleServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
-   * notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+   * notice it at their next look at the store, after 10 min at most. It runs after one occurrence that is due, at most. A
    * repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
    * already. Needs `admin.allow_schedule_changes` as well. Rule T18.
    */
@@ -3177,6 +3778,46 @@ export interface ScheduleServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: TriggerScheduleResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Removes a schedule. Its subscribers are told (SCHEDULE_REMOVED) when their sidecars look next, after 10 min at most,
+   * and nothing is run any more. A new subscription begins it anew. What its runs have decided stays in the lock's record
+   * until `leasehold gc` deletes it. FAILED_PRECONDITION, reason SCHEDULE_HAS_SUBSCRIBERS, when this sidecar has
+   * subscribers; it cannot see those of others. May be repeated. Needs `admin.allow_schedule_changes` as well. Rule T25.
+   */
+  removeSchedule(
+    request: RemoveScheduleRequest,
+    callback: (error: ServiceError | null, response: RemoveScheduleResponse) => void,
+  ): ClientUnaryCall;
+  removeSchedule(
+    request: RemoveScheduleRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RemoveScheduleResponse) => void,
+  ): ClientUnaryCall;
+  removeSchedule(
+    request: RemoveScheduleRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RemoveScheduleResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Lets a schedule begin anew: after a wrong clock, a store that was restored, or a deployment that was rolled back. Needs
+   * `admin.allow_schedule_changes` as well. Rule T25.
+   */
+  resetSchedule(
+    request: ResetScheduleRequest,
+    callback: (error: ServiceError | null, response: ResetScheduleResponse) => void,
+  ): ClientUnaryCall;
+  resetSchedule(
+    request: ResetScheduleRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ResetScheduleResponse) => void,
+  ): ClientUnaryCall;
+  resetSchedule(
+    request: ResetScheduleRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ResetScheduleResponse) => void,
   ): ClientUnaryCall;
 }
 

@@ -2,6 +2,8 @@ package dev.leasehold.client;
 
 /** Runs something on each occurrence. */
 final class Every {
+  private static final String TIMED_OUT = "stopped at its deadline";
+
   private final StreamRuns runs;
   private final Pacing pacing;
 
@@ -34,8 +36,9 @@ final class Every {
       run.leave(false);
     } catch (InterruptedException interrupt) {
       run.leave(true);
-      if (!run.isLost()) {
-        finish(run, Completion.returned(), true);
+      boolean stopped = !run.isLost();
+      finish(run, Completion.returned(), true);
+      if (stopped) {
         throw interrupt;
       }
       return;
@@ -67,10 +70,23 @@ final class Every {
     finish(run, Completion.failed(failure.toString()), false);
   }
 
-  /** Unless the body has said it. Of a run that was lost the sidecar knows. */
+  /**
+   * Unless the body has said it. Also of a run that was lost, which is returned, or has failed at
+   * its deadline: until then, or on a new stream, its sidecar grants nothing here (T24).
+   */
   private static void finish(StreamRun run, Completion completion, boolean stopping) {
-    if (!run.isCompleted() && !run.isLost()) {
+    if (run.isCompleted()) {
+      return;
+    }
+    if (!run.isLost()) {
       run.finish(completion, stopping);
+      return;
+    }
+    try {
+      run.finish(run.isTimedOut() ? Completion.failedFinal(TIMED_OUT) : Completion.returned(), true);
+    } catch (RefusedException refused) {
+      // A new stream speaks as well.
+      return;
     }
   }
 }

@@ -11,6 +11,10 @@ import dev.leasehold.v1.PauseScheduleRequest;
 import dev.leasehold.v1.PauseScheduleResponse;
 import dev.leasehold.v1.PreviewScheduleRequest;
 import dev.leasehold.v1.PreviewScheduleResponse;
+import dev.leasehold.v1.RemoveScheduleRequest;
+import dev.leasehold.v1.RemoveScheduleResponse;
+import dev.leasehold.v1.ResetScheduleRequest;
+import dev.leasehold.v1.ResetScheduleResponse;
 import dev.leasehold.v1.ResumeScheduleRequest;
 import dev.leasehold.v1.ResumeScheduleResponse;
 import dev.leasehold.v1.Schedule;
@@ -104,6 +108,26 @@ abstract class GrpcSchedules implements Schedules {
   public Optional<Schedule> resumeSchedule(LockSelector lock) throws InterruptedException {
     ResumeScheduleRequest request = ResumeScheduleRequest.newBuilder().setLock(lock).build();
     ResumeScheduleResponse answer = call(stub -> stub.resumeSchedule(request));
+    return answer.hasSchedule() ? Optional.of(answer.getSchedule()) : Optional.empty();
+  }
+
+  @Override
+  public Optional<Schedule> removeSchedule(LockSelector lock, String reason, boolean force)
+      throws InterruptedException {
+    RemoveScheduleRequest request =
+        RemoveScheduleRequest.newBuilder()
+            .setLock(lock)
+            .setReason(reason)
+            .setForce(force)
+            .build();
+    RemoveScheduleResponse answer = call(stub -> stub.removeSchedule(request));
+    return answer.hasSchedule() ? Optional.of(answer.getSchedule()) : Optional.empty();
+  }
+
+  @Override
+  public Optional<Schedule> resetSchedule(ResetScheduleRequest request)
+      throws InterruptedException {
+    ResetScheduleResponse answer = call(stub -> stub.resetSchedule(request));
     return answer.hasSchedule() ? Optional.of(answer.getSchedule()) : Optional.empty();
   }
 

@@ -72,6 +72,10 @@ public enum Reason {
   TOO_MANY_TRIGGERS,
   /** The schedule's stored plan or record cannot be read, so nothing is run. */
   SCHEDULE_UNREADABLE,
+  /** An operator has removed the schedule; a new subscription begins it anew. */
+  SCHEDULE_REMOVED,
+  /** The schedule has subscribers at this sidecar, and is removed only by force. */
+  SCHEDULE_HAS_SUBSCRIBERS,
   /** The lock has a schedule, and the caller named an occurrence of its own. */
   LOCK_HAS_SCHEDULE;
 

@@ -1,9 +1,11 @@
 package dev.leasehold.client;
 
 import dev.leasehold.client.EventStream.Signal;
+import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.Released;
 import dev.leasehold.v1.Resume;
+import dev.leasehold.v1.Run;
 import dev.leasehold.v1.SubscribeScheduleRequest;
 import dev.leasehold.v1.SubscribeScheduleResponse;
 import java.time.Duration;
@@ -17,9 +19,8 @@ import java.util.function.Consumer;
  */
 final class RunLine implements LifeLine {
   /**
-   * How long the sidecar has to say that a run is lost which is lost here: at a deadline it does so
-   * a moment later than the clock here, and a stream that ended meanwhile would be a run that was
-   * abandoned (T12).
+   * How long the sidecar has to say that a run is lost which is lost here: it does so a moment
+   * later than the clock here, and a stream that ended meanwhile would be a run that was abandoned.
    */
   static final Duration LAST_WORD = Duration.ofSeconds(2);
 
@@ -87,7 +88,7 @@ final class RunLine implements LifeLine {
         synchronized (this) {
           brought = true;
         }
-        event.setGranted(said.getRun().getGrant());
+        event.setGranted(grantOf(said.getRun()));
       }
       case RENEWED -> event.setRenewed(said.getRenewed());
       case AT_RISK -> event.setAtRisk(said.getAtRisk());
@@ -113,6 +114,15 @@ final class RunLine implements LifeLine {
       case STANDBY, EVENT_NOT_SET -> {}
     }
     return event.build();
+  }
+
+  /**
+   * The hold of a run, which is to end at the run's deadline here: the sidecar's lasts a little
+   * longer, in which the outcome still counts (T12).
+   */
+  static Grant grantOf(Run run) {
+    Grant grant = run.getGrant();
+    return run.hasDeadline() ? grant.toBuilder().setMaxHoldEnds(run.getDeadline()).build() : grant;
   }
 
   /** What comes after it is for whoever waits for the next run. */

@@ -1,6 +1,7 @@
 package dev.leasehold.client;
 
 import dev.leasehold.v1.CatchUp;
+import dev.leasehold.v1.FirstRun;
 import dev.leasehold.v1.LockKey;
 import dev.leasehold.v1.Overlap;
 import dev.leasehold.v1.ScheduleSpec;
@@ -129,7 +130,7 @@ public final class ScheduleRequest {
   /**
    * Never runs occurrences that are older than this.
    *
-   * @param window 1 min to 366 days; default 24 h
+   * @param window 1 min to 366 days; default as far back as may be caught up, and 25 h at least
    * @return a request like this one, so changed
    */
   public ScheduleRequest catchUpWindow(Duration window) {
@@ -178,7 +179,7 @@ public final class ScheduleRequest {
   }
 
   /**
-   * How long a run may take: at its deadline it is lost, and is not tried again (T12).
+   * How long a run may take: at its deadline it has failed, and is not tried again (T12).
    *
    * @param timeout 1 s to 366 days; default until the next occurrence is due, but at least as long
    *     as the gap between the two
@@ -195,6 +196,26 @@ public final class ScheduleRequest {
    */
   public ScheduleRequest withoutRunTimeout() {
     return with(spec -> spec.setNoRunTimeout(true));
+  }
+
+  /**
+   * How long a run may take to end after its deadline, and still say how it ended (T12).
+   *
+   * @param grace at most 1 h; default 10 s
+   * @return a request like this one, so changed
+   */
+  public ScheduleRequest stopGrace(Duration grace) {
+    return with(spec -> spec.setStopGrace(Durations.toWire(grace)));
+  }
+
+  /**
+   * A run is lost unless it reports progress at least this often (S11).
+   *
+   * @param timeout 1 s to 24 h; default none
+   * @return a request like this one, so changed
+   */
+  public ScheduleRequest progressTimeout(Duration timeout) {
+    return with(spec -> spec.setProgressTimeout(Durations.toWire(timeout)));
   }
 
   /**
@@ -220,11 +241,21 @@ public final class ScheduleRequest {
   /**
    * The duration of the lease in the store, as {@link LeaseRequest#leaseDuration}.
    *
-   * @param leaseDuration 15 s to 60 s; default 60 s
+   * @param leaseDuration 15 s to 60 s; default the sidecar's
    * @return a request like this one, so changed
    */
   public ScheduleRequest leaseDuration(Duration leaseDuration) {
     return with(spec -> spec.setLeaseDuration(Durations.toWire(leaseDuration)));
+  }
+
+  /**
+   * A schedule that nobody has subscribed to before runs at once, in one replica, and not first at
+   * its next occurrence (T25).
+   *
+   * @return a request like this one, so changed
+   */
+  public ScheduleRequest firstNow() {
+    return new ScheduleRequest(message.toBuilder().setFirst(FirstRun.FIRST_RUN_NOW).build());
   }
 
   /**

@@ -5,6 +5,7 @@ import dev.leasehold.v1.ListSchedulesRequest;
 import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.PreviewScheduleRequest;
 import dev.leasehold.v1.PreviewScheduleResponse;
+import dev.leasehold.v1.ResetScheduleRequest;
 import dev.leasehold.v1.Schedule;
 import java.util.List;
 import java.util.Optional;
@@ -160,6 +161,30 @@ public interface Schedules {
    * @throws InterruptedException when the thread is interrupted
    */
   Optional<Schedule> resumeSchedule(LockSelector lock) throws InterruptedException;
+
+  /**
+   * Removes a schedule: its subscribers are told, and a new subscription begins it anew (T25).
+   *
+   * @param lock which schedule
+   * @param reason why; it is kept
+   * @param force also where this sidecar has subscribers
+   * @return the schedule as it is now; empty if the caller may not read it
+   * @throws RefusedException as {@link #pauseSchedule}, and with {@link
+   *     Reason#SCHEDULE_HAS_SUBSCRIBERS}
+   * @throws InterruptedException when the thread is interrupted
+   */
+  Optional<Schedule> removeSchedule(LockSelector lock, String reason, boolean force)
+      throws InterruptedException;
+
+  /**
+   * Lets a schedule begin anew (T25).
+   *
+   * @param request which one, where it begins, and why
+   * @return the schedule as it is now; empty if the caller may not read it
+   * @throws RefusedException as {@link #pauseSchedule}
+   * @throws InterruptedException when the thread is interrupted
+   */
+  Optional<Schedule> resetSchedule(ResetScheduleRequest request) throws InterruptedException;
 
   /**
    * Asks for a run by hand.

@@ -4,6 +4,7 @@ import com.google.protobuf.Timestamp;
 import dev.leasehold.v1.CompleteRunRequest;
 import dev.leasehold.v1.CompleteRunResponse;
 import dev.leasehold.v1.EndedRun;
+import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.RunKind;
 import java.time.Duration;
 import java.time.Instant;
@@ -189,6 +190,11 @@ final class StreamRun implements Run {
   /** Whether it was said how it ended. */
   synchronized boolean isCompleted() {
     return completed != null;
+  }
+
+  /** Whether it was lost at its deadline (T12). */
+  boolean isTimedOut() {
+    return state.loss().map(Loss::reason).orElse(null) == LossReason.LOSS_REASON_MAX_HOLD_REACHED;
   }
 
   /** Whether it was lost before it was completed. */

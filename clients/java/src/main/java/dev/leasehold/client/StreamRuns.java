@@ -290,7 +290,7 @@ final class StreamRuns implements Runs, Runnable {
     }
     Optional<HoldState> state = Optional.empty();
     try {
-      state = Optional.of(Calls.await(HoldState.granted(context, run.getGrant(), sent)));
+      state = Optional.of(Calls.await(HoldState.granted(context, RunLine.grantOf(run), sent)));
     } catch (InterruptedException again) {
       inbox.add(heard);
       throw again;
@@ -315,7 +315,7 @@ final class StreamRuns implements Runs, Runnable {
             listener.map(whole -> event -> whole.onEvent(new ScheduleEvent.OfRun(event))), inOrder);
     HoldKeeper keeper =
         new HoldKeeper(
-            context, state.get(), run.getGrant(), RunLine.on(heard.from, course), events);
+            context, state.get(), RunLine.grantOf(run), RunLine.on(heard.from, course), events);
     synchronized (this) {
       stream = null;
       running = course;
