@@ -9,6 +9,7 @@ use jiff::tz::Offset;
 use super::bits;
 use super::error::CronField;
 use super::field::{Field, SpecialDay};
+use super::occurrences::LocalTimes;
 
 pub(super) const DAY: i64 = 86_400;
 
@@ -44,9 +45,8 @@ pub(super) struct Days {
     pub(super) either: bool,
 }
 
-impl Cron {
-    /// The first time that fits and is not before `local`.
-    pub(super) fn at_or_after(&self, local: i64) -> Option<i64> {
+impl LocalTimes for Cron {
+    fn at_or_after(&self, local: i64) -> Option<i64> {
         let (date, second) = split(local)?;
         let days = self.days.in_month(date.year(), date.month());
         let today = day_of(date);
@@ -67,8 +67,7 @@ impl Cron {
         None
     }
 
-    /// The last time that fits and is not after `local`.
-    pub(super) fn at_or_before(&self, local: i64) -> Option<i64> {
+    fn at_or_before(&self, local: i64) -> Option<i64> {
         let (date, second) = split(local)?;
         let days = self.days.in_month(date.year(), date.month());
         let today = day_of(date);
@@ -89,9 +88,12 @@ impl Cron {
         None
     }
 
-    /// Whether a time from `from` on and before `end` fits.
-    pub(super) fn fits_between(&self, from: i64, end: i64) -> bool {
-        self.at_or_after(from).is_some_and(|time| time < end)
+    fn is_interval(&self) -> bool {
+        self.times.interval
+    }
+
+    fn restricts_the_hour(&self) -> bool {
+        self.times.restricts_the_hour()
     }
 }
 

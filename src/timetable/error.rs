@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{LEAST_GAP, MAX_EVERY, MAX_EXPRESSION_BYTES};
+use super::{GAPS_IN_A_ROW, LEAST_GAP, MAX_EVERY, MAX_EXPRESSION_BYTES};
 
 /// A field of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,16 +101,61 @@ pub enum TimetableError {
         given: String,
     },
     /// It fires too often.
-    #[error("{given:?} fires every {average} s on average; at least {LEAST_GAP} s are allowed")]
+    #[error(
+        "{given:?} fires every {average} s on average, {GAPS_IN_A_ROW} times in a row; at least {LEAST_GAP} s are allowed{}",
+        did_you_mean(.suggestion.as_deref())
+    )]
     TooOften {
         /// What was given.
         given: String,
-        /// The average gap of the first 100, in seconds with one decimal.
+        /// The least average of ten gaps in a row, in seconds with one decimal.
         average: String,
+        /// The same on the full minute, if that was probably meant.
+        suggestion: Option<String>,
+    },
+    /// Something stands after a nickname.
+    #[error("nothing may follow {nickname}; leave out {given:?}")]
+    Trailing {
+        /// The nickname.
+        nickname: String,
+        /// What stands after it, cut.
+        given: String,
+    },
+    /// A comment stands after the expression.
+    #[error("an expression has no comment; leave out {given:?}")]
+    Comment {
+        /// The comment, cut.
+        given: String,
+    },
+    /// The zone is written into the expression.
+    #[error(
+        "the time zone is not a part of the expression: leave out {given:?}, and give the zone as time_zone (--tz)"
+    )]
+    ZonePrefix {
+        /// What was given, cut.
+        given: String,
+    },
+    /// A TimeSpan of .NET.
+    #[error("{given:?} is a TimeSpan of .NET, not a schedule; did you mean @every {suggestion}?")]
+    TimeSpan {
+        /// What was given.
+        given: String,
+        /// The same as a duration.
+        suggestion: String,
+    },
+    /// The date that days are counted from is wrong.
+    #[error(
+        "from {given:?}: {problem}; a local date and time is needed, as in @every 14d from 2026-01-07T02:00"
+    )]
+    From {
+        /// What was given, cut.
+        given: String,
+        /// What is wrong with it.
+        problem: &'static str,
     },
     /// A duration is wrong.
     #[error(
-        "every {given:?}: {problem}; whole seconds from {LEAST_GAP}s to {}d are allowed, such as 90s, 1m30s, 2h or 1d",
+        "every {given:?}: {problem}; whole seconds from {LEAST_GAP}s to {}d are allowed, such as 90s, 1m30s, 2h, 1d or 2w",
         MAX_EVERY / 86_400
     )]
     Every {
@@ -146,6 +191,11 @@ impl TimetableError {
             | Self::Field { .. }
             | Self::NeverFires { .. }
             | Self::TooOften { .. }
+            | Self::Trailing { .. }
+            | Self::Comment { .. }
+            | Self::ZonePrefix { .. }
+            | Self::TimeSpan { .. }
+            | Self::From { .. }
             | Self::Every { .. } => "expression",
         }
     }

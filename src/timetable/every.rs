@@ -11,6 +11,8 @@ pub(super) struct Every(i64);
 
 /// The units, greatest first, and their seconds.
 const UNITS: [(char, i64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+/// The same with weeks, which are read and kept as days.
+const READ: [(char, i64); 5] = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 
 impl Every {
     pub(super) fn new(duration: Duration) -> Result<Self, TimetableError> {
@@ -25,7 +27,7 @@ impl Every {
     pub(super) fn parse(text: &str) -> Result<Self, TimetableError> {
         let mut rest = text;
         let mut total: i64 = 0;
-        let mut units = UNITS.iter();
+        let mut units = READ.iter();
         while !rest.is_empty() {
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
             let (number, tail) = rest.split_at(digits);
@@ -41,7 +43,7 @@ impl Every {
             let Some((_, seconds)) = units.find(|(name, _)| Some(*name) == unit) else {
                 return Err(wrong(
                     text,
-                    "a number needs a unit, d, h, m or s, each once and the greatest first",
+                    "a number needs a unit, w, d, h, m or s, each once and the greatest first",
                 ));
             };
             total = total.saturating_add(number.saturating_mul(*seconds));

@@ -2,6 +2,7 @@
 
 use super::bits;
 use super::cron::{Cron, Days, Times};
+use super::dated::Dated;
 use super::error::{CronField, TimetableError, shown};
 use super::every::Every;
 use super::field::{Dialect, Field, SpecialDay, Step};
@@ -17,8 +18,16 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
+/// What is read of an expression.
+pub(super) struct Read {
+    pub(super) rhythm: Rhythm,
+    pub(super) canonical: String,
+    /// Others read it otherwise: a field of days `*/n` beside the other one.
+    pub(super) warning: Option<String>,
+}
+
 /// Reads `expression`; tells what it means, and its canonical text.
-pub(super) fn parse(expression: &str) -> Result<(Rhythm, String), TimetableError> {
+pub(super) fn parse(expression: &str) -> Result<Read, TimetableError> {
     if expression.len() > MAX_EXPRESSION_BYTES {
         return Err(TimetableError::TooLong { length: expression.len() });
     }
@@ -29,31 +38,86 @@ pub(super) fn parse(expression: &str) -> Result<(Rhythm, String), TimetableError
         return Err(TimetableError::Character { character });
     }
     let words: Vec<&str> = expression.split_ascii_whitespace().collect();
+    check_slips(expression, &words)?;
+    let mut warning = None;
     let (rhythm, canonical) = match words.as_slice() {
         [] => return Err(TimetableError::Empty),
         [every, duration] if every.eq_ignore_ascii_case("@every") => {
             let every = Every::parse(duration)?;
             (Rhythm::Every(every), write_every(every))
         }
-        [nickname, ..] if nickname.starts_with('@') => {
-            let fields = Fields::parse(expand(nickname, words.len())?)?;
+        [every, duration, from, first]
+            if every.eq_ignore_ascii_case("@every") && from.eq_ignore_ascii_case("from") =>
+        {
+            let dated = Dated::parse(Every::parse(duration)?, first)?;
+            (Rhythm::Dated(dated), write_dated(dated))
+        }
+        [nickname, rest @ ..] if nickname.starts_with('@') => {
+            let fields = Fields::parse(expand(nickname, rest)?)?;
             (Rhythm::Cron(Box::new(fields.to_cron())), fields.write())
         }
         _ => {
             let fields = Fields::parse(expression)?;
+            warning = fields.warning(&words);
             (Rhythm::Cron(Box::new(fields.to_cron())), fields.write())
         }
     };
     if canonical.len() > MAX_EXPRESSION_BYTES {
         return Err(TimetableError::TooLong { length: canonical.len() });
     }
-    Ok((rhythm, canonical))
+    Ok(Read { rhythm, canonical, warning })
 }
 
-/// What a nickname stands for.
-fn expand(given: &str, words: usize) -> Result<&'static str, TimetableError> {
+/// What people bring from elsewhere, and what to write instead.
+fn check_slips(expression: &str, words: &[&str]) -> Result<(), TimetableError> {
+    let Some(first) = words.first() else { return Ok(()) };
+    let lower = first.to_ascii_lowercase();
+    if lower.starts_with("cron_tz=") || lower.starts_with("tz=") {
+        return Err(TimetableError::ZonePrefix { given: shown(first) });
+    }
+    let comment = words.iter().skip(1).find(|word| word.starts_with('#'));
+    if let Some(comment) = comment.and_then(|comment| expression.find(*comment)) {
+        let given = expression.get(comment..).unwrap_or_default().trim();
+        return Err(TimetableError::Comment { given: shown(given) });
+    }
+    if let ([span], Some(suggestion)) = (words, time_span(first)) {
+        return Err(TimetableError::TimeSpan { given: shown(span), suggestion });
+    }
+    Ok(())
+}
+
+/// The duration that a TimeSpan of .NET is, `d.hh:mm:ss` or `hh:mm:ss`; none if it is none, or none that is allowed.
+fn time_span(text: &str) -> Option<String> {
+    let (days, time) = text.split_once('.').unwrap_or(("0", text));
+    let parts: Vec<i64> = time.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let [hours, minutes, seconds] = parts.as_slice() else { return None };
+    let hours = days.parse::<i64>().ok()?.checked_mul(24)?.checked_add(*hours)?;
+    let total = hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)? + seconds;
+    let every = Every::new(std::time::Duration::from_secs(u64::try_from(total).ok()?)).ok()?;
+    Some(write_every(every).trim_start_matches("@every ").to_owned())
+}
+
+/// The same expression on the full minute, where the second is `*` or has a step: what was probably meant.
+pub(super) fn on_the_minute(expression: &str) -> Option<String> {
+    let words: Vec<&str> = expression.split_ascii_whitespace().collect();
+    let [second, rest @ ..] = words.as_slice() else { return None };
+    let is_slip = rest.len() == 5 && (*second == "*" || second.contains('/'));
+    let given = is_slip.then(|| format!("0 {}", rest.join(" ")))?;
+    parse(&given).ok().map(|read| read.canonical)
+}
+
+fn write_dated(dated: Dated) -> String {
+    format!("{} from {}", write_every(dated.every()), dated.first())
+}
+
+/// What a nickname stands for, after which nothing is allowed.
+fn expand(given: &str, rest: &[&str]) -> Result<&'static str, TimetableError> {
     let lower = given.to_ascii_lowercase();
-    let known = NICKNAMES.iter().find(|(name, _)| *name == lower && words == 1);
+    let known = NICKNAMES.iter().find(|(name, _)| *name == lower);
+    if let (Some((nickname, _)), false) = (known, rest.is_empty()) {
+        let (nickname, given) = ((*nickname).to_owned(), shown(&rest.join(" ")));
+        return Err(TimetableError::Trailing { nickname, given });
+    }
     known.map(|(_, fields)| *fields).ok_or_else(|| {
         let names = NICKNAMES.iter().map(|(name, _)| *name).chain(["@every 90s"]);
         let distance = |name: &str| {
@@ -133,6 +197,20 @@ impl Fields {
             }
         }
         Ok(fields)
+    }
+
+    /// T15: `*/n` in one field of days is read as Vixie cron reads it, and not as most others do.
+    fn warning(&self, words: &[&str]) -> Option<String> {
+        let [_, _, day, _, weekday] = *words else { return None };
+        let steps = |text: &str| text.starts_with("*/");
+        let both = !self.day_of_month.is_full() && !self.day_of_week.is_full();
+        let is_warned = both && !self.either && (steps(day) || steps(weekday));
+        is_warned.then(|| {
+            format!(
+                "the fields of days {day} and {weekday} must both fit, as in Vixie cron, because one begins with */; Kubernetes, \
+                 croniter and others run it when one of them fits"
+            )
+        })
     }
 
     fn to_cron(&self) -> Cron {

@@ -212,9 +212,17 @@ impl Reader<'_> {
             let to = if wraps { 7 } else { self.value(to)? };
             if from > to {
                 let (least, greatest) = self.kind.bounds();
-                return Err(self.wrong(format!(
-                    "the range {base} is empty; did you mean {from}-{greatest},{least}-{to}?"
-                )));
+                let run = |from: u8, to: u8| match from == to {
+                    true => from.to_string(),
+                    false => format!("{from}-{to}"),
+                };
+                // Sunday is 7 as well, which begins the week here.
+                let meant = if from > greatest {
+                    run(least, to)
+                } else {
+                    format!("{},{}", run(from, greatest), run(least, to))
+                };
+                return Err(self.wrong(format!("the range {base} is empty; did you mean {meant}?")));
             }
             return Ok((from, to));
         }

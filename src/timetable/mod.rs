@@ -9,6 +9,7 @@
 
 mod bits;
 mod cron;
+mod dated;
 mod error;
 mod every;
 mod expression;
@@ -26,8 +27,9 @@ mod tests;
 use std::time::Duration;
 
 use cron::Cron;
+use dated::Dated;
 use every::Every;
-use occurrences::{FIRST, LAST};
+use occurrences::{FIRST, LAST, LocalTimes as _};
 use zone::Zone;
 
 pub use error::{CronField, TimetableError};
@@ -37,10 +39,12 @@ pub use zone::zone_data_version;
 
 /// The longest expression, in bytes, as given and in its canonical form.
 pub const MAX_EXPRESSION_BYTES: usize = 256;
-/// The least average gap of the first 100 (T15), in seconds.
+/// The least average of gaps in a row (T15), in seconds.
 const LEAST_GAP: i64 = 10;
-/// How many gaps count for the average.
-const GAPS: i64 = 100;
+/// How many gaps in a row count for the average.
+const GAPS_IN_A_ROW: usize = 10;
+/// How many gaps are looked at.
+const GAPS: usize = 100;
 /// The longest duration of `@every`, in seconds: 366 days.
 const MAX_EVERY: i64 = 366 * 86_400;
 
@@ -53,6 +57,7 @@ pub struct Timetable {
     rhythm: Rhythm,
     zone: Zone,
     canonical: String,
+    warning: Option<String>,
 }
 
 /// What an expression means.
@@ -60,6 +65,7 @@ pub struct Timetable {
 enum Rhythm {
     Cron(Box<Cron>),
     Every(Every),
+    Dated(Dated),
 }
 
 /// How many occurrences there are.
@@ -90,19 +96,20 @@ impl Timetable {
     /// - Six fields, as NCRONTAB of WebJobs: second first, weekdays 0 to 6, `n/step`, both fields of days count.
     /// - In both: names, ranges, lists, steps, `L`, `LW`, `15W` (day of month), `5L`, `5#3` (day of week).
     /// - `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
-    /// - `@every 1m30s`: units d, h, m, s; counted from the Unix epoch in whatever zone.
+    /// - `@every 1m30s`: units w, d, h, m, s; counted from the Unix epoch in whatever zone.
+    /// - `@every 14d from 2026-01-07T02:00`: whole days and weeks by the zone's wall clock, from that local time on.
     ///
     /// `zone` is a name of the IANA database in any case; the empty text is UTC.
     ///
     /// # Errors
-    /// Names the field, what was given and what is allowed. Also when it never fires, or on average more often than
-    /// each 10 s over 100 gaps from the beginning of 2024 on.
+    /// Names the field, what was given and what is allowed. Also when it never fires, or more often than each 10 s on average
+    /// over any ten of the first 100 gaps from the beginning of 2024 on.
     pub fn parse(expression: &str, zone: &str) -> Result<Self, TimetableError> {
-        let (rhythm, canonical) = expression::parse(expression)?;
+        let expression::Read { rhythm, canonical, warning } = expression::parse(expression)?;
         if let Rhythm::Cron(cron) = &rhythm {
             check_gaps(cron, expression)?;
         }
-        Ok(Self { rhythm, zone: Zone::find(zone)?, canonical })
+        Ok(Self { rhythm, zone: Zone::find(zone)?, canonical, warning })
     }
 
     /// Occurrences `interval` apart, counted from the Unix epoch: what `@every` is.
@@ -112,13 +119,20 @@ impl Timetable {
     pub fn every(interval: Duration, zone: &str) -> Result<Self, TimetableError> {
         let every = Every::new(interval)?;
         let canonical = expression::write_every(every);
-        Ok(Self { rhythm: Rhythm::Every(every), zone: Zone::find(zone)?, canonical })
+        let (rhythm, zone) = (Rhythm::Every(every), Zone::find(zone)?);
+        Ok(Self { rhythm, zone, canonical, warning: None })
     }
 
     /// The one text of all spellings of this expression. [`parse`](Self::parse) reads it to an equal timetable.
     #[must_use]
     pub fn canonical(&self) -> &str {
         &self.canonical
+    }
+
+    /// What is said of it though it is allowed: that others read it otherwise (T15). None of a canonical text.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// The zone's name, as the database writes it.
@@ -133,6 +147,7 @@ impl Timetable {
         match &self.rhythm {
             Rhythm::Cron(cron) => sentence::of_cron(cron, self.zone()),
             Rhythm::Every(every) => sentence::of_every(*every),
+            Rhythm::Dated(dated) => sentence::of_dated(*dated, self.zone()),
         }
     }
 
@@ -146,7 +161,8 @@ impl Timetable {
     #[must_use]
     pub fn at_or_after(&self, at: UtcSecond) -> Option<UtcSecond> {
         let found = match &self.rhythm {
-            Rhythm::Cron(cron) => occurrences::at_or_after(cron, &self.zone, at.0),
+            Rhythm::Cron(cron) => occurrences::at_or_after(cron.as_ref(), &self.zone, at.0),
+            Rhythm::Dated(dated) => occurrences::at_or_after(dated, &self.zone, at.0),
             Rhythm::Every(_) if at.0 > LAST => None,
             Rhythm::Every(every) => {
                 Some(every.at_or_after(at.0.max(FIRST))).filter(|found| *found <= LAST)
@@ -165,7 +181,8 @@ impl Timetable {
     #[must_use]
     pub fn at_or_before(&self, at: UtcSecond) -> Option<UtcSecond> {
         let found = match &self.rhythm {
-            Rhythm::Cron(cron) => occurrences::at_or_before(cron, &self.zone, at.0),
+            Rhythm::Cron(cron) => occurrences::at_or_before(cron.as_ref(), &self.zone, at.0),
+            Rhythm::Dated(dated) => occurrences::at_or_before(dated, &self.zone, at.0),
             Rhythm::Every(_) if at.0 < FIRST => None,
             Rhythm::Every(every) => Some(every.at_or_before(at.0.min(LAST))),
         };
@@ -194,7 +211,7 @@ impl Timetable {
                 let gaps = seconds.map_or(-1, |seconds| seconds / every.seconds());
                 u64::try_from(gaps + 1).unwrap_or_default()
             }
-            Rhythm::Cron(_) => {
+            Rhythm::Cron(_) | Rhythm::Dated(_) => {
                 let most = usize::try_from(limit.saturating_add(1)).unwrap_or(usize::MAX);
                 let all = self.occurrences_after(after).take_while(|at| *at <= until);
                 all.take(most).count() as u64
@@ -211,11 +228,12 @@ impl Timetable {
     }
 
     /// What a jump of the zone's clock has to do with `occurrence`, which must be one of this timetable; none on other
-    /// days. None for `@every`, which no clock moves.
+    /// days. None for `@every` without a date, which no clock moves.
     #[must_use]
     pub fn clock_jump(&self, occurrence: UtcSecond) -> Option<ClockJump> {
         match &self.rhythm {
-            Rhythm::Cron(cron) => occurrences::clock_jump(cron, &self.zone, occurrence.0),
+            Rhythm::Cron(cron) => occurrences::clock_jump(cron.as_ref(), &self.zone, occurrence.0),
+            Rhythm::Dated(dated) => occurrences::clock_jump(dated, &self.zone, occurrence.0),
             Rhythm::Every(_) => None,
         }
     }
@@ -242,16 +260,16 @@ impl Eq for Timetable {}
 fn check_gaps(cron: &Cron, given: &str) -> Result<(), TimetableError> {
     /// 2024-01-01T00:00:00.
     const FROM: i64 = 1_704_067_200;
-    let given = || error::shown(given.trim());
+    let shown = || error::shown(given.trim());
     let first =
-        cron.at_or_after(FROM).ok_or_else(|| TimetableError::NeverFires { given: given() })?;
-    let mut last = first;
-    for _ in 0..GAPS {
-        let next = cron.at_or_after(last + 1);
-        let Some(next) = next.filter(|next| next - first < GAPS * LEAST_GAP) else { return Ok(()) };
-        last = next;
-    }
-    let tenths = (last - first) * 10 / GAPS;
+        cron.at_or_after(FROM).ok_or_else(|| TimetableError::NeverFires { given: shown() })?;
+    let times = std::iter::successors(Some(first), |last| cron.at_or_after(last + 1));
+    let times: Vec<i64> = times.take(GAPS + 1).collect();
+    let spans = times.windows(GAPS_IN_A_ROW + 1).filter_map(|row| Some(row.last()? - row.first()?));
+    let gaps = i64::try_from(GAPS_IN_A_ROW).unwrap_or(i64::MAX);
+    let Some(span) = spans.min().filter(|span| *span < gaps * LEAST_GAP) else { return Ok(()) };
+    let tenths = span * 10 / gaps;
     let average = format!("{}.{}", tenths / 10, tenths % 10);
-    Err(TimetableError::TooOften { given: given(), average })
+    let suggestion = expression::on_the_minute(given);
+    Err(TimetableError::TooOften { given: shown(), average, suggestion })
 }

@@ -2,6 +2,7 @@
 
 use super::bits;
 use super::cron::{Cron, Days, Times};
+use super::dated::Dated;
 use super::error::CronField;
 use super::every::Every;
 use super::field::{MONTHS, SpecialDay, WEEKDAYS};
@@ -34,6 +35,20 @@ pub(super) fn of_cron(cron: &Cron, zone: &str) -> String {
             format!("{text} {days}, {zone}")
         }
     }
+}
+
+/// The sentence of `@every … from …`.
+pub(super) fn of_dated(dated: Dated, zone: &str) -> String {
+    let days = dated.every().seconds() / 86_400;
+    let every = match (days, days % 7) {
+        (1, _) => "every day".to_owned(),
+        (7, _) => "every week".to_owned(),
+        (_, 0) => format!("every {} weeks", days / 7),
+        _ => format!("every {days} days"),
+    };
+    let first = dated.first();
+    let (date, time) = first.split_once('T').unwrap_or((&first, ""));
+    format!("{every} at {time} from {date} on, {zone}")
 }
 
 /// The sentence of `@every`.

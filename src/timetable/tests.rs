@@ -100,7 +100,7 @@ fn t15_wrong_fields_are_named_with_what_is_allowed() {
         ("* * W * *", "\"\" is not a value"),
         ("L * * * *", "minute \"L\": \"L\" is not a value"),
         ("* * * *", "\"* * * *\" has 4 fields; five (minute, hour,"),
-        ("02:30:00", "has 1 field; five"),
+        ("02:30:00", "did you mean @every 2h30m?"),
         (&"* ".repeat(60), "has 60 fields"),
         ("", "the schedule is empty"),
         (" \t ", "the schedule is empty"),
@@ -160,17 +160,18 @@ fn t15_what_never_fires_or_too_often_is_refused() {
         timetable(rare);
     }
     let cases = [
-        ("* * * * * *", "fires every 1.0 s on average; at least 10 s"),
+        ("* * * * * *", "fires every 1.0 s on average, 10 times in a row; at least 10 s"),
         ("*/5 * * * * *", "fires every 5.0 s"),
-        ("*/7 * * * * *", "fires every 6.6 s"),
+        ("*/7 * * * * *", "fires every 6.4 s"),
         ("* * 3 * * *", "fires every 1.0 s"),
-        ("*/9 * * 29 2 *", "fires every 8.5 s"),
+        ("*/9 * * 29 2 *", "fires every 8.4 s"),
+        ("0-49 0 0 * * *", "fires every 1.0 s"),
     ];
     for (given, part) in cases {
         assert!(error(given).contains(part), "{given}: {}", error(given));
     }
-    // Ten seconds apart on average is enough, and so are bursts.
-    for often in ["*/10 * * * * *", "0,1,2,3,4 * * * * *", "0-49 0 0 * * *", "* * * * *"] {
+    // Ten seconds apart on average is enough, and so are short bursts.
+    for often in ["*/10 * * * * *", "0,1,2,3,4 * * * * *", "0-9 0 0 * * *", "* * * * *"] {
         timetable(often);
     }
 }
@@ -319,5 +320,101 @@ fn t13_the_spread_is_stable_even_and_at_most_half_the_gap() {
         let name = number.to_be_bytes();
         let offset = minutely.spread_offset(&name, Duration::from_secs(3_600), midnight);
         assert!(offset <= Duration::from_secs(30), "{offset:?}");
+    }
+}
+
+#[test]
+fn t14_days_from_a_date_follow_the_wall_clock() {
+    let read = |text: &str, zone: &str| Timetable::parse(text, zone).unwrap();
+    let fortnightly = read("@every 14d from 2026-03-17T02:30", "Europe/Copenhagen");
+    assert_eq!(fortnightly.canonical(), "@every 14d from 2026-03-17T02:30");
+    let from = "2026-01-01T00:00:00Z".parse().unwrap();
+    let local: Vec<String> =
+        fortnightly.occurrences_after(from).take(4).map(|at| fortnightly.local_time(at)).collect();
+    let expected = [
+        "2026-03-17T02:30:00+01:00",
+        "2026-03-31T02:30:00+02:00",
+        "2026-04-14T02:30:00+02:00",
+        "2026-04-28T02:30:00+02:00",
+    ];
+    assert_eq!(local, expected);
+    // The night in which 02:30 is skipped, and the one in which it comes twice.
+    let daily = read("@every 1d from 2026-03-28T02:30", "Europe/Copenhagen");
+    let days: Vec<String> =
+        daily.occurrences_after(from).take(2).map(|at| daily.local_time(at)).collect();
+    assert_eq!(days, ["2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00"]);
+    let autumn = "2026-10-24T12:00:00Z".parse().unwrap();
+    let days: Vec<String> =
+        daily.occurrences_after(autumn).take(2).map(|at| daily.local_time(at)).collect();
+    assert_eq!(days, ["2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"]);
+    assert_eq!(
+        read("@every 2W FROM 2026-01-07", "").canonical(),
+        "@every 14d from 2026-01-07T00:00"
+    );
+    assert_eq!(read("@every 2w", ""), read("@every 14d", ""));
+    // Next and previous are inverse.
+    for at in fortnightly.occurrences_after(from).take(60).collect::<Vec<_>>() {
+        let next = fortnightly.next(at).unwrap();
+        assert_eq!(fortnightly.previous(next), Some(at));
+    }
+    assert_eq!(fortnightly.previous("2026-03-17T01:30:00Z".parse().unwrap()), None, "none before");
+}
+
+#[test]
+fn t14_what_days_from_a_date_need_is_said() {
+    for (text, said) in [
+        ("@every 6h from 2026-01-07T02:00", "whole days and weeks"),
+        ("@every 14d from 2026-01-07T02:00Z", "leave the offset out"),
+        ("@every 14d from 2026-01-07T02:00+01:00", "leave the offset out"),
+        ("@every 14d from soon", "not a date"),
+        ("@every 14d from 1969-01-07", "1970"),
+    ] {
+        let error = Timetable::parse(text, "").unwrap_err().to_string();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+}
+
+#[test]
+fn t15_a_slip_in_the_seconds_is_refused() {
+    for (text, suggestion) in [
+        ("* 0 2 * * *", "did you mean 0 2 * * *?"),
+        ("*/5 30 4 * * MON", "did you mean 30 4 * * 1?"),
+        ("0-59 0 2 * * *", "at least 10 s are allowed"),
+    ] {
+        let error = Timetable::parse(text, "").unwrap_err().to_string();
+        assert!(error.contains(suggestion), "{text}: {error}");
+    }
+    for allowed in ["*/10 * * * * *", "0,20,40 * * * * *", "0,1,2 0 2 * * *"] {
+        assert!(Timetable::parse(allowed, "").is_ok(), "{allowed}");
+    }
+}
+
+#[test]
+fn t15_what_people_bring_from_elsewhere_is_named() {
+    for (text, said) in [
+        ("@daily # the report", "leave out \"# the report\""),
+        ("0 2 * * * # x", "leave out \"# x\""),
+        ("@daily 5", "nothing may follow @daily"),
+        ("CRON_TZ=Europe/Berlin 0 2 * * *", "--tz"),
+        ("TZ=UTC @daily", "--tz"),
+        ("00:05:00", "did you mean @every 5m?"),
+        ("1.00:00:00", "did you mean @every 1d?"),
+        ("0 0 * * 7-1", "did you mean 0-1?"),
+        ("0 0 * * 5-1", "did you mean 5,6,0,1?"),
+    ] {
+        let error = Timetable::parse(text, "").unwrap_err().to_string();
+        let is_list = said.contains("5,6,0,1");
+        assert!(is_list && error.contains("5-6,0-1") || error.contains(said), "{text}: {error}");
+    }
+}
+
+#[test]
+fn t15_a_step_beside_a_weekday_is_warned_about() {
+    let warning = |text| Timetable::parse(text, "").unwrap().warning().map(str::to_owned);
+    for text in ["0 6 */2 * MON", "0 6 1-7 * */3"] {
+        assert!(warning(text).unwrap().contains("Kubernetes"), "{text}");
+    }
+    for text in ["0 6 */2 * *", "0 6 13 * 5", "0 6 * * MON", "0 0 6 */2 * MON", "*/5 * * * MON"] {
+        assert_eq!(warning(text), None, "{text}");
     }
 }
