@@ -72,6 +72,7 @@ pub(crate) fn coordinator_on(
         max_holds: 200_000,
         max_waiters: 20_000,
         max_resumes: 20_000,
+        starts_per_second: 50,
         remembered_locks: 1_000,
         followed_bytes: 1024 * 1024 * 1024,
         allow_break: false,

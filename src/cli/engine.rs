@@ -61,6 +61,7 @@ impl Engine {
             max_resumes: config.limits.resumes,
             remembered_locks: config.limits.remembered_locks,
             followed_bytes: config.limits.followed_bytes,
+            starts_per_second: config.limits.starts_per_second,
             allow_break: config.admin.allow_break,
             allow_schedule_changes: config.admin.allow_schedule_changes,
             function_instance: config.paths.layout == Layout::WebJobs,

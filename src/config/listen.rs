@@ -93,6 +93,8 @@ pub struct Limits {
     pub watchers: usize,
     /// Locks that are remembered while nobody uses them. Default: 5,000.
     pub remembered_locks: usize,
+    /// Runs of schedules that are started in a second at the most (T13). Default: 50.
+    pub starts_per_second: usize,
     /// Bytes that the headers of a call have at the most. Default: 16 KiB.
     pub header_list_bytes: usize,
     /// Bytes of the records that are kept for watches of many locks; they follow from `memory`.
@@ -221,6 +223,12 @@ settings! {
         "The greatest number of locks that are remembered while nobody uses them. The least recently used one is \
          forgotten first, and costs one more request when it is acquired again.",
     ).within(0, 1_000_000);
+    STARTS_PER_SECOND: usize = Key::<usize>::new(
+        "limits.starts_per_second",
+        "50",
+        "How many runs of schedules this sidecar starts in a second at the most, so that many that are due at once do not \
+         stand in the way of renewals. What is due beyond that is late, which is logged and counted.",
+    ).within(1, 1_000);
     HEADER_LIST_BYTES: usize = Key::<usize>::new(
         "limits.header_list_bytes",
         "16384",
@@ -267,6 +275,7 @@ pub(super) fn read_limits(values: &Values<'_>) -> Option<Limits> {
         waiters: values.get(&WAITERS)?,
         watchers: values.get(&WATCHERS)?,
         remembered_locks: values.get(&REMEMBERED_LOCKS)?,
+        starts_per_second: values.get(&STARTS_PER_SECOND)?,
         header_list_bytes: values.get(&HEADER_LIST_BYTES)?,
         followed_bytes: memory::followed(memory),
         unfinished_bytes: memory::under_way(memory),

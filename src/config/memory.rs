@@ -217,6 +217,7 @@ mod tests {
             waiters,
             watchers,
             remembered_locks: 5_000,
+            starts_per_second: 50,
             header_list_bytes: 16_384,
             followed_bytes: followed,
             unfinished_bytes: under_way,

@@ -98,7 +98,7 @@ settings! {
     ALLOW_SCHEDULE_CHANGES: bool = Key::new(
         "admin.allow_schedule_changes",
         "false",
-        "Whether callers may pause and resume schedules, and run them by hand.",
+        "Whether callers may pause, resume, reset and remove schedules, and run them by hand.",
     );
     SCHEDULE_LABELS: bool = Key::new(
         "admin.schedule_labels",

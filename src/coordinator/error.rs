@@ -135,6 +135,40 @@ pub enum CallError {
         /// Its path.
         path: LockPath,
     },
+    /// An operator has removed the schedule (T25).
+    #[error(
+        "the schedule of the lock {path} was removed at {at}, because: {reason}; a new subscription, which is no reconnect, \
+         begins it anew"
+    )]
+    ScheduleRemoved {
+        /// Its path.
+        path: LockPath,
+        /// When, by the store's clock.
+        at: UtcSecond,
+        /// Why, as the operator said.
+        reason: String,
+    },
+    /// A schedule with subscribers at this sidecar is removed only by force (T25).
+    #[error(
+        "the schedule of the lock {path} has {subscribers} subscribers at this sidecar, which would begin it anew when they \
+         restart: end them first, or repeat the call with `force`; subscribers at other sidecars are not seen from here"
+    )]
+    ScheduleHasSubscribers {
+        /// Its path.
+        path: LockPath,
+        /// How many.
+        subscribers: usize,
+    },
+    /// A schedule would begin after the store's time (T25).
+    #[error(
+        "the watermark {at} lies ahead of the store's time, {now}: nothing would run until then"
+    )]
+    WatermarkAhead {
+        /// The watermark that was asked for.
+        at: UtcSecond,
+        /// The store's time.
+        now: UtcSecond,
+    },
     /// Changing schedules is off (T18).
     #[error(
         "changing schedules is not enabled at this sidecar (admin.allow_schedule_changes is false)"

@@ -146,6 +146,8 @@ pub struct Settings {
     pub remembered_locks: usize,
     /// Bytes of the records that are kept for watches of many locks, all together (S38).
     pub followed_bytes: usize,
+    /// How many runs of schedules are started in a second at the most (T13).
+    pub starts_per_second: usize,
     /// Whether locks may be broken through this sidecar (S17).
     pub allow_break: bool,
     /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18).
@@ -212,7 +214,7 @@ impl Coordinator {
             machines: Arc::new(settings.hold),
             gate: Gate::new(Arc::clone(&clock)),
             timers: Timers::new(Arc::clone(&clock)),
-            schedules: Schedules::new(Arc::clone(&clock)),
+            schedules: Schedules::new(Arc::clone(&clock), settings.starts_per_second),
             suspected: AtomicU64::new(suspected),
             shares: Shares::default(),
             journal: OnceLock::new(),
@@ -393,6 +395,11 @@ impl Shared {
     fn validity(&self, valid_until: Instant) -> Validity {
         let Deadline { at, after } = self.deadline(valid_until);
         Validity { valid_until: at, valid_for: after }
+    }
+
+    /// The moment that lies so long before this one.
+    fn deadline_before(&self, deadline: &Deadline, span: Duration) -> Deadline {
+        self.deadline(self.clock.now() + deadline.after.saturating_sub(span))
     }
 
     fn deadline(&self, at: Instant) -> Deadline {

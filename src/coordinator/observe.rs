@@ -80,6 +80,8 @@ pub enum Observation {
     ScheduleWentBack,
     /// Two definitions of a schedule came with the same revision (T16).
     ScheduleConflict,
+    /// A start is late by this sidecar's own queue alone (T13).
+    ScheduleStartQueued,
     /// A lock that nobody uses was forgotten, because so many others were used since.
     LockForgotten,
     /// A lock that was forgotten is acquired: its record is read again.

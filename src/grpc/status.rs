@@ -36,6 +36,8 @@ const fn code(reason: ErrorReason) -> Code {
         | ErrorReason::BreakNotEnabled
         | ErrorReason::OtherHolder
         | ErrorReason::OccurrenceInFuture
+        | ErrorReason::ScheduleRemoved
+        | ErrorReason::ScheduleHasSubscribers
         | ErrorReason::ScheduleChangesNotEnabled
         | ErrorReason::LockHasSchedule
         | ErrorReason::ContainerMissing => Code::FailedPrecondition,
@@ -88,6 +90,8 @@ const fn reason(error: &CallError) -> ErrorReason {
         CallError::Superseded | CallError::ResumedSince => ErrorReason::Superseded,
         CallError::NoSuchLock { .. } => ErrorReason::UnknownLock,
         CallError::NoSuchSchedule { .. } => ErrorReason::UnknownSchedule,
+        CallError::ScheduleRemoved { .. } => ErrorReason::ScheduleRemoved,
+        CallError::ScheduleHasSubscribers { .. } => ErrorReason::ScheduleHasSubscribers,
         CallError::ScheduleChangesNotEnabled => ErrorReason::ScheduleChangesNotEnabled,
         CallError::TooManyTriggers => ErrorReason::TooManyTriggers,
         CallError::ScheduleUnreadable { .. } => ErrorReason::ScheduleUnreadable,
@@ -96,6 +100,7 @@ const fn reason(error: &CallError) -> ErrorReason {
         CallError::TriggerId(_)
         | CallError::ScheduleKey(_)
         | CallError::ScheduleMode
+        | CallError::WatermarkAhead { .. }
         | CallError::NoOccurrences
         | CallError::NoOccurrence => ErrorReason::InvalidField,
     }
@@ -121,17 +126,14 @@ pub(super) fn of_call(error: &CallError) -> Status {
     let reason = reason(error);
     let mut details = HashMap::new();
     let mut retry_after = None;
+    let wrong = |field| of_violations(&[(field, error.to_string())]);
     match error {
-        CallError::Path(_) => return of_violations(&[("key", error.to_string())]),
-        CallError::HostType(_) => return of_violations(&[("key.host_type", error.to_string())]),
-        CallError::ForeignPath { .. } => {
-            return of_violations(&[("lock.lock_path", error.to_string())]);
-        }
-        CallError::ForeignPrefix { .. } => return of_violations(&[("prefix", error.to_string())]),
-        CallError::ResumeToken => {
-            return of_violations(&[("resume.resume_token", error.to_string())]);
-        }
-        CallError::PageToken => return of_violations(&[("page_token", error.to_string())]),
+        CallError::Path(_) => return wrong("key"),
+        CallError::HostType(_) => return wrong("key.host_type"),
+        CallError::ForeignPath { .. } => return wrong("lock.lock_path"),
+        CallError::ForeignPrefix { .. } => return wrong("prefix"),
+        CallError::ResumeToken => return wrong("resume.resume_token"),
+        CallError::PageToken => return wrong("page_token"),
         CallError::NoCheckpoints { field } | CallError::NoPermits { field } => {
             return of_violations(&[(*field, error.to_string())]);
         }
@@ -169,18 +171,19 @@ pub(super) fn of_call(error: &CallError) -> Status {
         | CallError::ResumedSince
         | CallError::NoSuchLock { .. }
         | CallError::NoSuchSchedule { .. }
+        | CallError::ScheduleRemoved { .. }
+        | CallError::ScheduleHasSubscribers { .. }
         | CallError::ScheduleChangesNotEnabled
         | CallError::ScheduleUnreadable { .. }
         | CallError::OccurrenceInFuture { .. }
         | CallError::LockHasSchedule { .. } => {}
         CallError::TooManyTriggers => retry_after = Some(RETRY_AFTER),
-        CallError::TriggerId(_) => return of_violations(&[("request_id", error.to_string())]),
-        CallError::ScheduleKey(_) => return of_violations(&[("key", error.to_string())]),
-        CallError::ScheduleMode => return of_violations(&[("key.mode", error.to_string())]),
-        CallError::NoOccurrences => {
-            return of_violations(&[("spec.occurrence_at", error.to_string())]);
-        }
-        CallError::NoOccurrence => return of_violations(&[("outcome", error.to_string())]),
+        CallError::TriggerId(_) => return wrong("request_id"),
+        CallError::WatermarkAhead { .. } => return wrong("watermark"),
+        CallError::ScheduleKey(_) => return wrong("key"),
+        CallError::ScheduleMode => return wrong("key.mode"),
+        CallError::NoOccurrences => return wrong("spec.occurrence_at"),
+        CallError::NoOccurrence => return wrong("outcome"),
     }
     let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, details);
     if retry_after.is_some() {

@@ -50,6 +50,13 @@ fn every_status() -> Vec<Status> {
         CallError::ResumedSince,
         CallError::NoSuchLock { path: "locks/a".parse().unwrap() },
         CallError::NoSuchSchedule { path: "locks/a".parse().unwrap() },
+        CallError::ScheduleRemoved {
+            path: "locks/a".parse().unwrap(),
+            at: UtcSecond(1),
+            reason: "moved".to_owned(),
+        },
+        CallError::ScheduleHasSubscribers { path: "locks/a".parse().unwrap(), subscribers: 2 },
+        CallError::WatermarkAhead { at: UtcSecond(100), now: UtcSecond(1) },
         CallError::ScheduleChangesNotEnabled,
         CallError::TooManyTriggers,
         CallError::TriggerId("no".to_owned()),

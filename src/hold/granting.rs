@@ -63,6 +63,14 @@ impl Work {
         }
     }
 
+    /// What a write has said whose outcome is not known, if a caller has brought a part of it.
+    fn unsettled_part(&self) -> Option<Plan> {
+        match self {
+            Self::Write { plan, .. } => Some(*plan).filter(|plan| plan.decided.is_some()),
+            Self::Read { .. } | Self::Prove { .. } => None,
+        }
+    }
+
     /// A rest may be stored for a hold that nobody was granted: it must not stay.
     fn may_leave_a_rest(&self) -> bool {
         let plan = match self {
@@ -381,6 +389,11 @@ impl Hold {
         failure: Failure,
         output: &mut Output,
     ) {
+        let is_unknown = matches!(failure, Failure::Unknown(_)) && output.now < lease.valid_until();
+        if let Some(plan) = work.unsettled_part().filter(|_| is_unknown) {
+            // T6: a read settles it, before its caller is told anything.
+            return self.send_work(lease, Work::Read { planned: Some(plan) }, output);
+        }
         let store_failure = match failure {
             Failure::Taken | Failure::Broken | Failure::Deleted => {
                 // S6: the lease is gone, so its id is never used again.

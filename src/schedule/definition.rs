@@ -11,6 +11,12 @@ use crate::timetable::{Timetable, TimetableError};
 /// The most that `catch_up` ALL runs (T9).
 const MAX_ALL: u32 = 100;
 const DAY: u64 = 86_400;
+/// The default window reaches back over a day of 25 hours, at least (T9).
+const LEAST_WINDOW: Duration = Duration::from_secs(25 * 3_600);
+/// The default time for a job to end after its deadline (T12).
+const STOP_GRACE: u64 = 10;
+/// The least D: what a grace is checked against where the definition leaves D to the sidecars.
+const LEAST_LEASE: u64 = 15;
 
 /// What becomes of occurrences that are older than the newest one due (T9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +44,8 @@ pub enum Overlap {
 /// How long a run may take (T12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunTimeout {
-    /// Until the next due time, but at least one whole gap after its start.
+    /// Until the next due time, but at least one whole gap after its start. Under [`Overlap::Skip`] the greater of ten gaps and
+    /// a day: a job that overruns must be able to succeed, and one that hangs must not silence the schedule for ever (T10).
     #[default]
     NextDue,
     /// So long: 1 s to 366 days.
@@ -56,9 +63,10 @@ pub struct Spec {
     pub revision: u64,
     /// What becomes of what was missed.
     pub catch_up: CatchUp,
-    /// Nothing older is run: 1 min to 366 days, 24 h by default.
+    /// Nothing older is run: 1 min to 366 days. By default it reaches back over the last N + 1 occurrences under ALL:N, over the
+    /// last one else, and 25 h at least.
     pub catch_up_window: Option<Duration>,
-    /// How late the newest is still taken for on time: 2 D + 10 s (the default) to 7 days.
+    /// How late the newest is still taken for on time: 2 D + 10 s (the default, and the least) to 7 days.
     pub grace: Option<Duration>,
     /// What becomes of what falls due during a run.
     pub overlap: Overlap,
@@ -68,15 +76,20 @@ pub struct Spec {
     pub backoff: Option<Duration>,
     /// How long a run may take.
     pub run_timeout: RunTimeout,
+    /// How long a run that has reached its deadline may take to end: 0 s to 1 h, 10 s by default. Its hold ends then (T12).
+    pub stop_grace: Option<Duration>,
+    /// How long a run may go without reporting progress, 1 s to 1 day; none by default (S11).
+    pub progress_timeout: Option<Duration>,
     /// The most that a start is delayed so that schedules do not start together (T13): 0 to 1 day.
     pub spread: Duration,
     /// The most between two looks at a run elsewhere (T17): 1 s to 10 min.
     pub takeover_check: Option<Duration>,
-    /// How long the store keeps the lease of a holder that has gone, D: 15 to 60 s.
-    pub lease_duration: Duration,
+    /// How long the store keeps the lease of a holder that has gone, D: 15 to 60 s. By default each sidecar's own, which is no
+    /// part of the definition (T16).
+    pub lease_duration: Option<Duration>,
 }
 
-/// A checked [`Spec`] with its defaults filled in. All its durations are whole seconds.
+/// A checked [`Spec`]. What was left unset stays so (T16). All its durations are whole seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     timetable: Timetable,
@@ -84,19 +97,29 @@ pub struct Definition {
     policies: Policies,
 }
 
-/// The policies as they are stored. Names say the unit, so that a person can read them.
+/// The policies as they are stored: those that were set. Names say the unit, so that a person can read them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Policies {
     catch_up: String,
-    catch_up_window_seconds: u64,
-    grace_seconds: u64,
     overlap: Overlap,
-    max_attempts: u32,
-    backoff_seconds: u64,
     run_timeout: String,
     spread_seconds: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    catch_up_window_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grace_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    backoff_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stop_grace_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    progress_timeout_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     takeover_check_seconds: Option<u64>,
-    lease_duration_seconds: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lease_duration_seconds: Option<u64>,
 }
 
 /// A definition as it is stored; what a newer version added is kept.
@@ -151,7 +174,7 @@ impl DefinitionError {
 impl Spec {
     /// The defaults.
     #[must_use]
-    pub const fn new(timetable: Timetable, lease_duration: Duration) -> Self {
+    pub const fn new(timetable: Timetable) -> Self {
         Self {
             timetable,
             revision: 0,
@@ -162,24 +185,26 @@ impl Spec {
             max_attempts: None,
             backoff: None,
             run_timeout: RunTimeout::NextDue,
+            stop_grace: None,
+            progress_timeout: None,
             spread: Duration::ZERO,
             takeover_check: None,
-            lease_duration,
+            lease_duration: None,
         }
     }
 }
 
 impl Definition {
-    /// Checks each field against its range, and fills in the defaults.
+    /// Checks each field against its range.
     ///
     /// # Errors
     /// Names the field, what was given, and the range.
     pub fn new(spec: Spec) -> Result<Self, DefinitionError> {
-        let lease = seconds("lease_duration", spec.lease_duration, (15, 60))?;
-        let least_grace = 2 * lease + 10;
-        let within = |field, given: Option<Duration>, default, range| {
-            given.map_or(Ok(default), |given| seconds(field, given, range))
+        let within = |field, given: Option<Duration>, range| {
+            given.map(|given| seconds(field, given, range)).transpose()
         };
+        let lease = within("lease_duration", spec.lease_duration, (LEAST_LEASE, 60))?;
+        let least_grace = 2 * lease.unwrap_or(LEAST_LEASE) + 10;
         let catch_up = match spec.catch_up {
             CatchUp::Latest => "LATEST".to_owned(),
             CatchUp::None => "NONE".to_owned(),
@@ -192,24 +217,50 @@ impl Definition {
                 format!("{}s", seconds("run_timeout", given, (1, 366 * DAY))?)
             }
         };
-        let window = within("catch_up_window", spec.catch_up_window, DAY, (60, 366 * DAY))?;
-        let grace = within("grace", spec.grace, least_grace, (least_grace, 7 * DAY))?;
-        let takeover = spec.takeover_check.map(|given| seconds("takeover_check", given, (1, 600)));
+        let attempts = spec.max_attempts.map(|most| number("max_attempts", most, 100));
         let policies = Policies {
             catch_up,
-            catch_up_window_seconds: window,
-            grace_seconds: grace,
+            catch_up_window_seconds: within(
+                "catch_up_window",
+                spec.catch_up_window,
+                (60, 366 * DAY),
+            )?,
+            grace_seconds: within("grace", spec.grace, (least_grace, 7 * DAY))?,
             overlap: spec.overlap,
-            max_attempts: spec
-                .max_attempts
-                .map_or(Ok(3), |most| number("max_attempts", most, 100))?,
-            backoff_seconds: within("backoff", spec.backoff, 10, (1, 600))?,
+            max_attempts: attempts.transpose()?,
+            backoff_seconds: within("backoff", spec.backoff, (1, 600))?,
             run_timeout,
+            stop_grace_seconds: within("stop_grace", spec.stop_grace, (0, 3_600))?,
+            progress_timeout_seconds: within("progress_timeout", spec.progress_timeout, (1, DAY))?,
             spread_seconds: seconds("spread", spec.spread, (0, DAY))?,
-            takeover_check_seconds: takeover.transpose()?,
+            takeover_check_seconds: within("takeover_check", spec.takeover_check, (1, 600))?,
             lease_duration_seconds: lease,
         };
         Ok(Self { timetable: spec.timetable, revision: spec.revision, policies })
+    }
+
+    /// See [`Spec::grace`]: what was given.
+    #[must_use]
+    pub fn given_grace(&self) -> Option<Duration> {
+        self.policies.grace_seconds.map(Duration::from_secs)
+    }
+
+    /// See [`Spec::max_attempts`]: what was given.
+    #[must_use]
+    pub const fn given_attempts(&self) -> Option<u32> {
+        self.policies.max_attempts
+    }
+
+    /// See [`Spec::backoff`]: what was given.
+    #[must_use]
+    pub fn given_backoff(&self) -> Option<Duration> {
+        self.policies.backoff_seconds.map(Duration::from_secs)
+    }
+
+    /// See [`Spec::stop_grace`]: what was given.
+    #[must_use]
+    pub fn given_stop_grace(&self) -> Option<Duration> {
+        self.policies.stop_grace_seconds.map(Duration::from_secs)
     }
 
     /// When it is due.
@@ -224,6 +275,11 @@ impl Definition {
         self.revision
     }
 
+    /// The same at this revision.
+    pub(super) fn at_revision(self, revision: u64) -> Self {
+        Self { revision, ..self }
+    }
+
     /// See [`Spec::catch_up`].
     #[must_use]
     pub fn catch_up(&self) -> CatchUp {
@@ -232,19 +288,29 @@ impl Definition {
 
     /// See [`Spec::catch_up_window`].
     #[must_use]
-    pub const fn catch_up_window(&self) -> Duration {
-        Duration::from_secs(self.policies.catch_up_window_seconds)
+    pub fn catch_up_window(&self) -> Option<Duration> {
+        self.policies.catch_up_window_seconds.map(Duration::from_secs)
     }
 
-    /// The same in seconds.
-    pub(super) fn window(&self) -> i64 {
-        whole(self.policies.catch_up_window_seconds)
-    }
-
-    /// See [`Spec::grace`].
+    /// The window where none is set, for a person: what the last occurrences may add to it depends on the timetable.
     #[must_use]
-    pub const fn grace(&self) -> Duration {
-        Duration::from_secs(self.policies.grace_seconds)
+    pub const fn least_window() -> Duration {
+        LEAST_WINDOW
+    }
+
+    /// The default window reaches back over so many occurrences before the newest one (T9).
+    pub(super) fn reach(&self) -> usize {
+        match self.catch_up() {
+            CatchUp::Latest | CatchUp::None => 0,
+            CatchUp::All(most) => most as usize,
+        }
+    }
+
+    /// See [`Spec::grace`]. `lease` is the sidecar's D, for definitions that say none.
+    #[must_use]
+    pub fn grace(&self, lease: Duration) -> Duration {
+        let least = 2 * self.lease_duration().unwrap_or(lease) + Duration::from_secs(10);
+        self.policies.grace_seconds.map_or(least, |grace| Duration::from_secs(grace).max(least))
     }
 
     /// See [`Spec::overlap`].
@@ -256,25 +322,47 @@ impl Definition {
     /// See [`Spec::max_attempts`].
     #[must_use]
     pub const fn max_attempts(&self) -> u32 {
-        self.policies.max_attempts
+        match self.policies.max_attempts {
+            Some(most) => most,
+            None => 3,
+        }
+    }
+
+    const fn backoff_seconds(&self) -> u64 {
+        match self.policies.backoff_seconds {
+            Some(seconds) => seconds,
+            None => 10,
+        }
     }
 
     /// See [`Spec::backoff`].
     #[must_use]
     pub const fn first_backoff(&self) -> Duration {
-        Duration::from_secs(self.policies.backoff_seconds)
+        Duration::from_secs(self.backoff_seconds())
     }
 
     /// How long after the failure number `failures` a retry waits (T11), in seconds: doubles up to 10 min.
     pub(super) fn backoff(&self, failures: u32) -> i64 {
         let doubled = 1_u64 << failures.saturating_sub(1).min(10);
-        whole(self.policies.backoff_seconds.saturating_mul(doubled).min(600))
+        whole(self.backoff_seconds().saturating_mul(doubled).min(600))
     }
 
     /// See [`Spec::run_timeout`].
     #[must_use]
     pub fn run_timeout(&self) -> RunTimeout {
         read_timeout(&self.policies.run_timeout).unwrap_or_default()
+    }
+
+    /// See [`Spec::stop_grace`].
+    #[must_use]
+    pub fn stop_grace(&self) -> Duration {
+        Duration::from_secs(self.policies.stop_grace_seconds.unwrap_or(STOP_GRACE))
+    }
+
+    /// See [`Spec::progress_timeout`].
+    #[must_use]
+    pub fn progress_timeout(&self) -> Option<Duration> {
+        self.policies.progress_timeout_seconds.map(Duration::from_secs)
     }
 
     /// See [`Spec::spread`].
@@ -291,8 +379,8 @@ impl Definition {
 
     /// See [`Spec::lease_duration`].
     #[must_use]
-    pub const fn lease_duration(&self) -> Duration {
-        Duration::from_secs(self.policies.lease_duration_seconds)
+    pub fn lease_duration(&self) -> Option<Duration> {
+        self.policies.lease_duration_seconds.map(Duration::from_secs)
     }
 
     /// The one text of all spellings of this definition: JSON on one line, without the revision.
@@ -305,8 +393,13 @@ impl Definition {
     /// 32 hex digits of the SHA-256 of [`canonical`](Self::canonical): equal for equal definitions, on every machine.
     #[must_use]
     pub fn hash(&self) -> String {
-        let digest = Sha256::digest(self.canonical());
-        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        digest(&self.canonical())
+    }
+
+    /// The same of the expression and the zone alone (T16).
+    #[must_use]
+    pub fn timetable_hash(&self) -> String {
+        digest(&format!("{}\n{}", self.timetable.canonical(), self.timetable.zone()))
     }
 
     pub(super) fn stored(&self) -> Stored {
@@ -326,18 +419,17 @@ impl Definition {
             given: format!("{given:?}"),
             allowed: allowed.to_owned(),
         };
-        let seconds = |number| Some(Duration::from_secs(number));
         Self::new(Spec {
             timetable: Timetable::parse(&stored.expression, &stored.time_zone)?,
             revision,
             catch_up: read_catch_up(&policies.catch_up).ok_or_else(|| {
                 unreadable("catch_up", &policies.catch_up, "LATEST, NONE or ALL:1 to ALL:100")
             })?,
-            catch_up_window: seconds(policies.catch_up_window_seconds),
-            grace: seconds(policies.grace_seconds),
+            catch_up_window: policies.catch_up_window_seconds.map(Duration::from_secs),
+            grace: policies.grace_seconds.map(Duration::from_secs),
             overlap: policies.overlap,
-            max_attempts: Some(policies.max_attempts),
-            backoff: seconds(policies.backoff_seconds),
+            max_attempts: policies.max_attempts,
+            backoff: policies.backoff_seconds.map(Duration::from_secs),
             run_timeout: read_timeout(&policies.run_timeout).ok_or_else(|| {
                 unreadable(
                     "run_timeout",
@@ -345,9 +437,11 @@ impl Definition {
                     "NEXT_DUE, NONE or seconds as 600s",
                 )
             })?,
+            stop_grace: policies.stop_grace_seconds.map(Duration::from_secs),
+            progress_timeout: policies.progress_timeout_seconds.map(Duration::from_secs),
             spread: Duration::from_secs(policies.spread_seconds),
             takeover_check: policies.takeover_check_seconds.map(Duration::from_secs),
-            lease_duration: Duration::from_secs(policies.lease_duration_seconds),
+            lease_duration: policies.lease_duration_seconds.map(Duration::from_secs),
         })
     }
 }
@@ -369,6 +463,11 @@ fn read_timeout(text: &str) -> Option<RunTimeout> {
             Some(RunTimeout::Duration(Duration::from_secs(seconds)))
         }
     }
+}
+
+fn digest(text: &str) -> String {
+    let digest = Sha256::digest(text);
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn whole(seconds: u64) -> i64 {

@@ -2,7 +2,7 @@
 
 use super::occurrence::is_of_occurrences;
 use super::plan::PlanVersion;
-use super::record::{Attempts, ScheduleRecord};
+use super::record::ScheduleRecord;
 use crate::timetable::UtcSecond;
 
 /// What the plan's hash is in a record that was taken over, until somebody subscribes: the next instant is not known yet.
@@ -81,6 +81,8 @@ impl TakeOver {
         let number = if is_of_occurrences(record) { 0 } else { record.plan.number };
         Ok(Some(ScheduleRecord {
             plan: PlanVersion { number, ..taken_over.plan },
+            serial: record.serial,
+            reset: record.reset,
             by_hand_done: record.by_hand_done,
             by_hand: record.by_hand,
             missed: record.missed,
@@ -92,19 +94,8 @@ impl TakeOver {
 
 /// The record of a schedule that begins where another scheduler has stopped.
 pub(super) fn taken_over(done_up_to: UtcSecond, next: Option<UtcSecond>) -> ScheduleRecord {
-    ScheduleRecord {
-        watermark: done_up_to,
-        outcome: None,
-        next,
-        plan: PlanVersion { number: 0, hash: TAKEN_OVER.to_owned() },
-        run: None,
-        attempts: Attempts::default(),
-        by_hand_done: 0,
-        by_hand: Attempts::default(),
-        missed: 0,
-        missed_since: 0,
-        ended: Vec::new(),
-    }
+    let plan = PlanVersion { number: 0, hash: TAKEN_OVER.to_owned() };
+    ScheduleRecord { next, ..ScheduleRecord::beginning(done_up_to, plan) }
 }
 
 /// Whether nobody has run or skipped anything since the record was taken over: its next instant is the first after its

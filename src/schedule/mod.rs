@@ -38,8 +38,8 @@ pub use machine::{
 };
 pub use occurrence::{Claim, Concluded, Occurrence, claim, conclude, is_of_occurrences};
 pub use plan::{
-    ByHandRequest, MAX_PLAN_BYTES, MAX_REQUEST_ID_BYTES, MAX_REQUESTS, Plan, PlanError,
-    PlanVersion, Subscribed, Triggered, is_request_id,
+    ByHandRequest, Intervention, MAX_PLAN_BYTES, MAX_REASON_BYTES, MAX_REQUEST_ID_BYTES,
+    MAX_REQUESTS, Plan, PlanError, PlanVersion, Subscribed, Subscription, Triggered, is_request_id,
 };
 pub use record::{
     Attempts, Ended, MAX_RECORD_BYTES, Occasion, Outcome, RecordError, Run, ScheduleRecord,

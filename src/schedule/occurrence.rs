@@ -174,19 +174,8 @@ pub(super) fn adopted(record: ScheduleRecord) -> ScheduleRecord {
 
 /// Nothing was named yet: every occurrence is newer.
 fn first() -> ScheduleRecord {
-    ScheduleRecord {
-        watermark: UtcSecond::FIRST,
-        outcome: None,
-        next: None,
-        plan: PlanVersion { number: 0, hash: NO_PLAN.to_owned() },
-        run: None,
-        attempts: Attempts::default(),
-        by_hand_done: 0,
-        by_hand: Attempts::default(),
-        missed: 0,
-        missed_since: 0,
-        ended: Vec::new(),
-    }
+    let plan = PlanVersion { number: 0, hash: NO_PLAN.to_owned() };
+    ScheduleRecord::beginning(UtcSecond::FIRST, plan)
 }
 
 /// How the occurrence ended, if that is final. A failure is, once a newer occurrence is: it is not tried again.

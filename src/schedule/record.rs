@@ -79,6 +79,8 @@ pub struct Attempts {
     pub failures: u32,
     /// How often it was given to another replica.
     pub returned: u32,
+    /// How often its start was written, and its run then not granted (T6).
+    pub withdrawn: u32,
     /// Not again before this instant of the store's clock.
     pub retry_at: Option<UtcSecond>,
 }
@@ -105,8 +107,14 @@ pub struct ScheduleRecord {
     pub outcome: Option<Outcome>,
     /// The instant that everybody waits for (T5): not final yet. None when there is none up to the year 9999.
     pub next: Option<UtcSecond>,
-    /// The definition that `next` was computed from.
+    /// The timetable that `next` was computed from.
     pub plan: PlanVersion,
+    /// The newest plan that was taken into account: who knows an older one reads it (T17).
+    pub serial: u64,
+    /// How often the schedule was removed or reset: what was seen under a smaller number does not count (T25).
+    pub reset: u64,
+    /// When the last scheduled run was started: requests for runs by hand that are older go first (T18).
+    pub started: Option<UtcSecond>,
     /// The run that was granted and has no outcome.
     pub run: Option<Run>,
     /// The attempts at `next`.
@@ -137,20 +145,25 @@ pub struct RecordError {
 }
 
 impl Attempts {
+    /// It was not tried yet.
+    pub const NONE: Self = Self { failures: 0, returned: 0, withdrawn: 0, retry_at: None };
+
     /// Whether it was tried before.
     #[must_use]
     pub const fn any(&self) -> bool {
-        self.failures > 0 || self.returned > 0
+        self.failures > 0 || self.returned > 0 || self.withdrawn > 0
     }
 
     fn to_text(self) -> String {
-        format!("{}/{}/{}", self.failures, self.returned, write_instant(self.retry_at))
+        let Self { failures, returned, withdrawn, retry_at } = self;
+        format!("{failures}/{returned}/{withdrawn}/{}", write_instant(retry_at))
     }
 
     fn read(parts: &mut std::str::Split<'_, char>) -> Option<Self> {
         let failures = parts.next()?.parse().ok()?;
         let returned = parts.next()?.parse().ok()?;
-        Some(Self { failures, returned, retry_at: read_instant(parts.next()?)? })
+        let withdrawn = parts.next()?.parse().ok()?;
+        Some(Self { failures, returned, withdrawn, retry_at: read_instant(parts.next()?)? })
     }
 }
 
@@ -249,6 +262,26 @@ impl Ended {
 }
 
 impl ScheduleRecord {
+    /// One that begins after this instant, of which nothing is known.
+    pub(super) const fn beginning(watermark: UtcSecond, plan: PlanVersion) -> Self {
+        Self {
+            watermark,
+            outcome: None,
+            next: None,
+            plan,
+            serial: 0,
+            reset: 0,
+            started: None,
+            run: None,
+            attempts: Attempts::NONE,
+            by_hand_done: 0,
+            by_hand: Attempts::NONE,
+            missed: 0,
+            missed_since: 0,
+            ended: Vec::new(),
+        }
+    }
+
     /// Keeps `ended` as the newest.
     pub(super) fn push(&mut self, ended: Ended) {
         self.ended.insert(0, ended);
@@ -266,8 +299,10 @@ impl ScheduleRecord {
             fields.insert(name.to_owned(), value);
         };
         put(NEXT, write_instant(self.next));
-        put(LAST, format!("{}/{}", self.watermark, self.outcome.map_or("-", Outcome::as_str)));
-        put(PLAN, format!("{}/{}", self.plan.number, self.plan.hash));
+        let (outcome, started) = (self.outcome.map_or("-", Outcome::as_str), self.started);
+        put(LAST, format!("{}/{outcome}/{}", self.watermark, write_instant(started)));
+        let PlanVersion { number, hash } = &self.plan;
+        put(PLAN, format!("{number}/{hash}/{}/{}", self.serial, self.reset));
         if let Some(run) = &self.run {
             put(RUN, run.to_text());
         }
@@ -319,9 +354,10 @@ impl ScheduleRecord {
         if FIELDS.iter().all(|name| field(name).is_none()) {
             return Ok(None);
         }
-        let (watermark, outcome) =
+        let (watermark, outcome, started) =
             field(LAST).and_then(read_last).ok_or_else(|| unreadable(LAST))?;
-        let plan = field(PLAN).and_then(read_plan).ok_or_else(|| unreadable(PLAN))?;
+        let (plan, serial, reset) =
+            field(PLAN).and_then(read_plan).ok_or_else(|| unreadable(PLAN))?;
         let next = field(NEXT).and_then(read_instant).ok_or_else(|| unreadable(NEXT))?;
         let read_run = |text| Run::read(text).ok_or_else(|| unreadable(RUN));
         let read_attempts =
@@ -339,6 +375,9 @@ impl ScheduleRecord {
             outcome,
             next,
             plan,
+            serial,
+            reset,
+            started,
             run: field(RUN).map(read_run).transpose()?,
             attempts: field(RETRY).map(read_attempts).transpose()?.unwrap_or_default(),
             by_hand_done,
@@ -350,15 +389,23 @@ impl ScheduleRecord {
     }
 }
 
-fn read_last(text: &str) -> Option<(UtcSecond, Option<Outcome>)> {
-    let (at, outcome) = text.split_once('/')?;
-    let outcome = if outcome == "-" { None } else { Some(Outcome::read(outcome)?) };
-    Some((at.parse().ok()?, outcome))
+type Last = (UtcSecond, Option<Outcome>, Option<UtcSecond>);
+
+fn read_last(text: &str) -> Option<Last> {
+    let mut parts = text.split('/');
+    let at = parts.next()?.parse().ok()?;
+    let outcome = match parts.next()? {
+        "-" => None,
+        outcome => Some(Outcome::read(outcome)?),
+    };
+    Some((at, outcome, read_instant(parts.next()?)?))
 }
 
-fn read_plan(text: &str) -> Option<PlanVersion> {
-    let (number, hash) = text.split_once('/')?;
-    Some(PlanVersion { number: number.parse().ok()?, hash: hash.to_owned() })
+fn read_plan(text: &str) -> Option<(PlanVersion, u64, u64)> {
+    let mut parts = text.split('/');
+    let (number, hash) = (parts.next()?.parse().ok()?, parts.next()?.to_owned());
+    let (serial, reset) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some((PlanVersion { number, hash }, serial, reset))
 }
 
 fn read_by_hand(text: &str) -> Option<(u64, Attempts)> {

@@ -464,6 +464,7 @@ impl Observer for Metrics {
             Observation::ScheduleMissed { count } => families.schedules.missed(count),
             Observation::ScheduleWentBack => families.schedules.went_back(),
             Observation::ScheduleConflict => families.schedules.conflict(),
+            Observation::ScheduleStartQueued => families.schedules.start_queued(),
             Observation::TokenNotGrowing => {
                 families.tokens_not_growing.inc();
             }

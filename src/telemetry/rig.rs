@@ -145,6 +145,7 @@ fn settings() -> Settings {
         max_resumes: 100,
         remembered_locks: 1_000,
         followed_bytes: 1024 * 1024,
+        starts_per_second: 50,
         allow_break: true,
         allow_schedule_changes: true,
         function_instance: false,

@@ -22,13 +22,14 @@ fn subscribe(rig: &Rig) -> ScheduleStream {
 
 fn subscribe_to(rig: &Rig, expression: &str) -> ScheduleStream {
     let timetable = Timetable::parse(expression, "UTC").unwrap();
-    let spec = Spec { max_attempts: Some(2), ..Spec::new(timetable, Duration::from_secs(60)) };
+    let spec = Spec { max_attempts: Some(2), ..Spec::new(timetable) };
     let request = SubscribeRequest {
         key: super::super::rig::request("nightly", "").key,
         definition: Definition::new(spec).unwrap(),
         is_new: true,
         holder: None,
         labels: Labels::default(),
+        runs_at_once: false,
         resume: None,
     };
     rig.coordinator.subscribe(request).unwrap()

@@ -113,7 +113,7 @@ fn t15_wrong_fields_are_named_with_what_is_allowed() {
         ("@dayly", "did you mean @daily?"),
         ("@evry 90s", "did you mean @every 90s?"),
         ("@reboot", "\"@reboot\" is not a nickname"),
-        ("@daily *", "is not a nickname"),
+        ("@daily *", "nothing may follow @daily"),
         ("@every", "is not a nickname"),
     ];
     for (given, part) in cases {

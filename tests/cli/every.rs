@@ -161,7 +161,7 @@ async fn t12_a_run_that_lasts_too_long_is_stopped_and_not_tried_again() {
     let ended = Ended::of(direct(&home, EACH_10_S, &flags, "exec sleep 1000")).await;
     assert_eq!(ended.code, 76, "{ended:?}");
     assert!(ended.stderr.contains("its time is over"), "{ended:?}");
-    assert!(ended.stderr.contains("MAX_HOLD_REACHED"), "{ended:?}");
+    assert!(ended.stderr.contains("FAILED_FINAL"), "{ended:?}");
 }
 
 #[tokio::test]

@@ -144,12 +144,16 @@ async fn of_a_schedule(sidecar: &Sidecar) -> Vec<(&'static str, Value)> {
     let ls = sidecar.leasehold(&with_json(&["schedule", "ls"])).await.document();
     let (pause, resume) = (ask("pause", &[]).await, ask("resume", &[]).await);
     let trigger = ask("trigger", &[]).await;
+    let reset = ask("reset", &["--reason", "a test"]).await;
+    let rm = ask("rm", &["--reason", "a test"]).await;
     vec![
         ("schedule ls", ls),
         ("schedule show", show),
         ("schedule pause", pause),
         ("schedule resume", resume),
         ("schedule trigger", trigger),
+        ("schedule reset", reset),
+        ("schedule rm", rm),
     ]
 }
 

@@ -54,6 +54,7 @@ fn coordinator() -> Coordinator {
         max_resumes: 100,
         remembered_locks: 1_000,
         followed_bytes: 1024 * 1024,
+        starts_per_second: 50,
         allow_break: false,
         allow_schedule_changes: true,
         function_instance: false,

@@ -3,7 +3,7 @@
 use leasehold::lock::Fields;
 use leasehold::schedule::*;
 
-use crate::schedule::rig::{Rig, at, path, spec};
+use crate::schedule::rig::{Rig, at, path, plan_of, spec};
 
 const DONE: &str = "2026-01-05T00:00:00Z";
 
@@ -21,7 +21,7 @@ fn subscribed(spec: Spec, now: &str) -> Rig {
     let record = kept(take_over(DONE).over(None, false).unwrap().unwrap());
     let mut rig = Rig::new(spec.clone());
     let definition = Definition::new(spec).unwrap();
-    let plan = Plan::subscribed(None, &definition, true, Some(&record), at(now));
+    let plan = plan_of(None, &definition, true, Some(&record), at(now));
     rig.plan = plan.write.unwrap();
     rig.record = Some(record);
     rig
@@ -69,7 +69,7 @@ fn t22_the_import_counts_also_where_somebody_had_subscribed_before() {
 fn t22_a_definition_that_comes_later_finds_what_was_missed_too() {
     let mut rig = subscribed(spec("0 * * * *"), "00:30:00");
     let newer = Definition::new(spec("30 * * * *")).unwrap();
-    let plan = Plan::subscribed(Some(&rig.plan), &newer, true, rig.record.as_ref(), at("03:10:00"));
+    let plan = plan_of(Some(&rig.plan), &newer, true, rig.record.as_ref(), at("03:10:00"));
     rig.plan = plan.write.unwrap();
     let told = rig.start_at("03:10:00").unwrap();
     assert_eq!((told.scheduled_at, told.missed_count), (at("02:30:00"), 2));

@@ -8,6 +8,7 @@ mod definitions;
 mod endings;
 mod imports;
 mod looks;
+mod mended;
 mod occurrences;
 mod planted;
 mod rig;

@@ -179,7 +179,7 @@ impl World {
             Report::Succeeded => true,
             Report::FailedFinal => !self.has(Bug::FailureIsFinal),
             Report::Failed => attempt >= ATTEMPTS,
-            Report::Returned | Report::TimedOut => false,
+            Report::Returned | Report::Withdrawn | Report::TimedOut => false,
         };
         let fate = self.fates.entry(at).or_default();
         fate.done |= report == Report::Succeeded;

@@ -16,7 +16,20 @@ pub(crate) fn seconds(number: u64) -> Duration {
 }
 
 pub(crate) fn spec(expression: &str) -> Spec {
-    Spec::new(Timetable::parse(expression, "UTC").unwrap(), seconds(15))
+    let timetable = Timetable::parse(expression, "UTC").unwrap();
+    Spec { lease_duration: Some(seconds(15)), ..Spec::new(timetable) }
+}
+
+/// What a subscription with this definition comes to.
+pub(crate) fn plan_of(
+    current: Option<&Plan>,
+    definition: &Definition,
+    is_new: bool,
+    record: Option<&ScheduleRecord>,
+    now: UtcSecond,
+) -> Subscribed {
+    let subscription = Subscription { definition, is_new, runs_at_once: false };
+    Plan::subscribed(current, &subscription, record, now)
 }
 
 pub(crate) fn path() -> LockPath {
@@ -31,6 +44,8 @@ pub(crate) struct Rig {
     pub(crate) newest: Option<Newest>,
     pub(crate) now: UtcSecond,
     pub(crate) queued: Duration,
+    /// How the run in the record has ended, as this sidecar was told (T8).
+    pub(crate) reported: Option<Report>,
     tokens: u64,
 }
 
@@ -38,7 +53,7 @@ impl Rig {
     pub(crate) fn new(spec: Spec) -> Self {
         let now = at("00:30:00");
         let definition = Definition::new(spec).unwrap();
-        let plan = Plan::subscribed(None, &definition, true, None, now).write.unwrap();
+        let plan = plan_of(None, &definition, true, None, now).write.unwrap();
         Self {
             path: path(),
             plan,
@@ -46,6 +61,7 @@ impl Rig {
             newest: None,
             now,
             queued: Duration::ZERO,
+            reported: None,
             tokens: 4_095,
         }
     }
@@ -63,7 +79,18 @@ impl Rig {
     pub(crate) fn view(&self, lease: Lease) -> View<'_> {
         let (path, plan, record) = (&self.path, &self.plan, self.record.as_ref());
         let (newest, store_time, queued) = (self.newest, self.now, self.queued);
-        View { path, plan, plan_at: store_time, record, newest, store_time, lease, queued }
+        View {
+            path,
+            plan,
+            plan_at: store_time,
+            record,
+            newest,
+            store_time,
+            lease,
+            queued,
+            lease_duration: seconds(15),
+            reported: self.reported,
+        }
     }
 
     pub(crate) fn look_at(&mut self, time: &str) -> Decision {

@@ -18,7 +18,19 @@ impl World {
         let store_time = UtcSecond(self.store.now.0 + early);
         let queued = std::time::Duration::ZERO;
         let (path, plan, plan_at) = (&self.path, &self.store.plan, store_time);
-        View { path, plan, plan_at, record, newest, store_time, lease, queued }
+        let (lease_duration, reported) = (std::time::Duration::from_secs(15), None);
+        View {
+            path,
+            plan,
+            plan_at,
+            record,
+            newest,
+            store_time,
+            lease,
+            queued,
+            lease_duration,
+            reported,
+        }
     }
 
     /// The record as a sidecar reads it.
@@ -40,6 +52,7 @@ impl World {
             let newest = sidecar.newest.get_or_insert_default();
             newest.watermark = newest.watermark.max(record.watermark);
             newest.by_hand_done = newest.by_hand_done.max(record.by_hand_done);
+            newest.reset = record.reset;
         }
         (record, self.store.version)
     }

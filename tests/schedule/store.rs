@@ -6,6 +6,8 @@ use leasehold::lock::{FencingToken, Fields};
 use leasehold::schedule::*;
 use leasehold::timetable::UtcSecond;
 
+use crate::schedule::rig::plan_of;
+
 /// D of the simulated leases, in seconds.
 pub(crate) const LEASE: i64 = 15;
 
@@ -21,7 +23,7 @@ pub(crate) struct Store {
     /// How each run ended that has an outcome.
     pub(crate) ended: BTreeMap<(Occasion, FencingToken), Outcome>,
     pub(crate) returned: BTreeMap<Occasion, u32>,
-    /// What was due as the definition changed.
+    /// What was due last as the timetable changed.
     pub(crate) due_at_change: BTreeSet<UtcSecond>,
     pub(crate) violation: Option<String>,
 }
@@ -118,13 +120,11 @@ impl Store {
     }
 
     /// T16, by a subscriber that is new.
-    pub(crate) fn redefine(&mut self, definition: &Definition, next: Option<UtcSecond>) {
+    pub(crate) fn redefine(&mut self, definition: &Definition) {
         let record = self.record();
-        let subscribed =
-            Plan::subscribed(Some(&self.plan), definition, true, record.as_ref(), self.now);
+        let subscribed = plan_of(Some(&self.plan), definition, true, record.as_ref(), self.now);
         let Some(plan) = subscribed.write else { return };
-        let next = next.filter(|next| *next <= self.now && plan.version() != self.plan.version());
-        self.due_at_change.extend(next);
+        self.due_at_change.extend(plan.due().map(|(due, _)| due));
         self.plan = Plan::from_text(&plan.to_text()).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use leasehold::testing::SeededRandom;
 use leasehold::timetable::UtcSecond;
 
 use crate::schedule::planted::Bug;
-use crate::schedule::rig::{at, path, seconds, spec};
+use crate::schedule::rig::{at, path, plan_of, seconds, spec};
 use crate::schedule::store::Store;
 
 /// What was read.
@@ -77,7 +77,7 @@ impl World {
         let plain = seed.is_multiple_of(3);
         let definition = random_definition(&mut random, plain, 1);
         let now = at("00:30:00");
-        let plan = Plan::subscribed(None, &definition, true, None, now).write.unwrap();
+        let plan = plan_of(None, &definition, true, None, now).write.unwrap();
         let mut world = Self {
             random,
             bug,
@@ -183,15 +183,13 @@ impl World {
             2 if !self.plain => {
                 let revision = self.definitions.len() as u64 + 1;
                 let definition = random_definition(&mut self.random, false, revision);
-                let record = self.store.record();
-                let next = look(&self.view(record.as_ref(), None, Lease::Free)).next;
-                self.store.redefine(&definition, next);
+                self.store.redefine(&definition);
                 self.definitions.push(definition);
                 self.saw("a definition changed");
             }
             3 if !self.plain => {
                 let plan = &self.store.plan;
-                let changed = plan.pause().or_else(|| plan.resume(self.store.now));
+                let changed = plan.pause(self.store.now).or_else(|| plan.resume(self.store.now));
                 self.store.plan = changed.unwrap();
                 self.saw("a pause or a resume");
             }

@@ -9,7 +9,7 @@ fn rules() -> impl Iterator<Item = String> {
 
 /// The rules of schedules.
 fn rules_of_schedules() -> impl Iterator<Item = String> {
-    (1..=23).map(|rule| format!("T{rule}"))
+    (1..=25).map(|rule| format!("T{rule}"))
 }
 
 fn unnamed(code: &str) -> Vec<String> {

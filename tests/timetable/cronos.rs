@@ -19,9 +19,9 @@ const EVERY_HOUR: &str = "every hour has its own";
 /// none.
 ///
 /// Not comparable: Cronos takes ranges that wrap around (`55-5`), `?`, and `n/step` in five fields as well, and wants
-/// both fields of days in five fields, too.
+/// both fields of days in five fields, too. Ranges of seconds are refused here (T15).
 #[rustfmt::skip]
-const DIFFERENCES: [(&str, &str, &str, &str, &str); 16] = [
+const DIFFERENCES: [(&str, &str, &str, &str, &str); 10] = [
     (NEW_YORK, "0 30 * * 3 SUN#2", ">= 2016-03-13T01:59:00-05:00", "2016-03-13T03:30:00-04:00", EVERY_HOUR),
     (NEW_YORK, "0 30 * * 3 SUN#2", "> 2016-03-13T01:59:00-05:00", "2016-03-13T03:30:00-04:00", EVERY_HOUR),
     (NEW_YORK, "0 30 1-9 * * *", ">= 2016-11-06T01:59:00-04:00", "2016-11-06T02:30:00-05:00", RANGE),
@@ -30,14 +30,8 @@ const DIFFERENCES: [(&str, &str, &str, &str, &str); 16] = [
     (NEW_YORK, "0 0-30 1 * * *", "> 2016-11-06T01:59:00-04:00", "2016-11-07T01:00:00-05:00", RANGE),
     (NEW_YORK, "0 0-30 1 * * *", ">= 2016-11-06T01:20:00-05:00", "2016-11-07T01:00:00-05:00", RANGE),
     (NEW_YORK, "0 0-30 1 * * *", "> 2016-11-06T01:20:00-05:00", "2016-11-07T01:00:00-05:00", RANGE),
-    (NEW_YORK, "0-30 0 1 * * *", ">= 2016-11-06T01:00:31-04:00", "2016-11-07T01:00:00-05:00", RANGE),
-    (NEW_YORK, "0-30 0 1 * * *", ">= 2016-11-06T01:00:01-05:00", "2016-11-07T01:00:00-05:00", RANGE),
-    (NEW_YORK, "0-30 0 1 * * *", "> 2016-11-06T01:00:30-04:00", "2016-11-07T01:00:00-05:00", RANGE),
-    (NEW_YORK, "0-30 0 1 * * *", "> 2016-11-06T01:00:00-05:00", "2016-11-07T01:00:00-05:00", RANGE),
     (LORD_HOWE, "0 30 1-9 * * *", ">= 2017-04-02T01:59:00+11:00", "2017-04-02T02:30:00+10:30", RANGE),
     (LORD_HOWE, "0 0-30 1 * * *", ">= 2017-04-02T01:59:00+11:00", "2017-04-03T01:00:00+10:30", RANGE),
-    (LORD_HOWE, "0-30 30 1 * * *", ">= 2017-04-02T01:30:31+11:00", "2017-04-03T01:30:00+10:30", RANGE),
-    (LORD_HOWE, "0-30 30 1 * * *", ">= 2017-04-02T01:30:01+10:30", "2017-04-03T01:30:00+10:30", RANGE),
 ];
 
 #[test]
@@ -62,5 +56,5 @@ fn t14_t15_cronos_finds_the_same_but_for_named_differences() {
         (zone, expression, from.to_owned(), ours.to_owned())
     });
     assert_eq!(differences, BTreeSet::from(named));
-    assert_eq!(compared, 180);
+    assert_eq!(compared, 167);
 }

@@ -343,6 +343,7 @@ fn settings(world: &World) -> Settings {
         max_resumes: 1_000,
         remembered_locks: world.plan().remembered_locks,
         followed_bytes: 1024 * 1024,
+        starts_per_second: 50,
         allow_break: true,
         allow_schedule_changes: true,
         function_instance: world.plan().layout == Layout::WebJobs

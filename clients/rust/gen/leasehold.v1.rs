@@ -60,6 +60,10 @@ pub enum ErrorReason {
     ScheduleUnreadable = 24,
     /// FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at).
     LockHasSchedule = 25,
+    /// FAILED_PRECONDITION: an operator has removed the schedule. A new subscription, which is no reconnect, begins it anew.
+    ScheduleRemoved = 26,
+    /// FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and the call to remove it has no `force`.
+    ScheduleHasSubscribers = 27,
     /// RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo.
     TooManyHolds = 60,
     /// RESOURCE_EXHAUSTED: over the configured number of waiting callers; with google.rpc.RetryInfo.
@@ -111,6 +115,8 @@ impl ErrorReason {
             Self::TooManyTriggers => "ERROR_REASON_TOO_MANY_TRIGGERS",
             Self::ScheduleUnreadable => "ERROR_REASON_SCHEDULE_UNREADABLE",
             Self::LockHasSchedule => "ERROR_REASON_LOCK_HAS_SCHEDULE",
+            Self::ScheduleRemoved => "ERROR_REASON_SCHEDULE_REMOVED",
+            Self::ScheduleHasSubscribers => "ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS",
             Self::TooManyHolds => "ERROR_REASON_TOO_MANY_HOLDS",
             Self::TooManyWaiters => "ERROR_REASON_TOO_MANY_WAITERS",
             Self::Superseded => "ERROR_REASON_SUPERSEDED",
@@ -152,6 +158,8 @@ impl ErrorReason {
             "ERROR_REASON_TOO_MANY_TRIGGERS" => Some(Self::TooManyTriggers),
             "ERROR_REASON_SCHEDULE_UNREADABLE" => Some(Self::ScheduleUnreadable),
             "ERROR_REASON_LOCK_HAS_SCHEDULE" => Some(Self::LockHasSchedule),
+            "ERROR_REASON_SCHEDULE_REMOVED" => Some(Self::ScheduleRemoved),
+            "ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS" => Some(Self::ScheduleHasSubscribers),
             "ERROR_REASON_TOO_MANY_HOLDS" => Some(Self::TooManyHolds),
             "ERROR_REASON_TOO_MANY_WAITERS" => Some(Self::TooManyWaiters),
             "ERROR_REASON_SUPERSEDED" => Some(Self::Superseded),
@@ -164,7 +172,8 @@ impl ErrorReason {
     }
 }
 /// When a schedule is due, and how its runs are handled. A value out of its range is INVALID_ARGUMENT, and the error
-/// names the field. All durations are whole seconds.
+/// names the field. All durations are whole seconds. What is left unset is stored as unset: the default of a sidecar is no
+/// part of a definition (T16).
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ScheduleSpec {
     /// The IANA name of the time zone whose clocks the expression is about, such as `Europe/Copenhagen`. Default: UTC.
@@ -173,7 +182,7 @@ pub struct ScheduleSpec {
     pub time_zone: ::prost::alloc::string::String,
     /// Which of two different definitions is in force: the one with the higher revision. Of two with the same revision it
     /// is the one that was subscribed to later. Give each deployment a higher one, such as the number of the release.
-    /// Default: 0, which never replaces a positive one. Rule T16.
+    /// Default: 0, which never replaces a positive one. Only ResetSchedule lowers it. Rule T16.
     #[prost(uint64, tag = "4")]
     pub revision: u64,
     /// What becomes of occurrences that were missed, but for the newest one. Default: LATEST. Rule T9.
@@ -182,7 +191,8 @@ pub struct ScheduleSpec {
     /// How many occurrences before the newest one are run: 1 to 100. Required with ALL, and only allowed with it.
     #[prost(uint32, tag = "6")]
     pub catch_up_max: u32,
-    /// Occurrences older than this are never run: 1 min to 366 days. Default: 24 h.
+    /// Occurrences older than this are never run: 1 min to 366 days. Default: it reaches back over the last
+    /// `catch_up_max` + 1 occurrences with ALL, over the last one otherwise, and 25 h at least.
     #[prost(message, optional, tag = "7")]
     pub catch_up_window: ::core::option::Option<::prost_types::Duration>,
     /// How late the newest occurrence still counts as on time. From then on NONE skips it. At least twice the lease
@@ -206,14 +216,23 @@ pub struct ScheduleSpec {
     /// time doubles from the lease duration up to 10 min. Shorter costs requests to the store. Rule T17.
     #[prost(message, optional, tag = "15")]
     pub takeover_check: ::core::option::Option<::prost_types::Duration>,
-    /// The duration of the lease, as LeaseSpec.lease_duration: 15 s to 60 s. Default: 60 s.
+    /// The duration of the lease, as LeaseSpec.lease_duration: 15 s to 60 s. Default: the sidecar's.
     #[prost(message, optional, tag = "16")]
     pub lease_duration: ::core::option::Option<::prost_types::Duration>,
+    /// How long a run may take to end after its deadline: 0 s to 1 h. What CompleteRun says within it counts. Default: 10 s.
+    /// Rule T12.
+    #[prost(message, optional, tag = "17")]
+    pub stop_grace: ::core::option::Option<::prost_types::Duration>,
+    /// A run is lost (NO_PROGRESS) unless ReportProgress is called at least this often, as LeaseSpec.progress_timeout: 1 s to
+    /// 24 h. Default: none. Rule S11.
+    #[prost(message, optional, tag = "18")]
+    pub progress_timeout: ::core::option::Option<::prost_types::Duration>,
     /// When it is due. Required.
     #[prost(oneof = "schedule_spec::Timetable", tags = "1, 2")]
     pub timetable: ::core::option::Option<schedule_spec::Timetable>,
-    /// How long a run may take. At its deadline it is lost (MAX_HOLD_REACHED), and is not tried again. Default: until the
-    /// next occurrence is due, but at least as long as the gap between the two. Rule T12.
+    /// How long a run may take, until its deadline. If nothing has said how it ended when `stop_grace` is over as well, it is
+    /// lost (MAX_HOLD_REACHED), and is not tried again. Default: until the next occurrence is due, but at least as long as
+    /// the gap between the two; with overlap SKIP ten gaps or 24 h, whichever is longer. Rule T12.
     #[prost(oneof = "schedule_spec::Timeout", tags = "12, 13")]
     pub timeout: ::core::option::Option<schedule_spec::Timeout>,
 }
@@ -223,15 +242,16 @@ pub mod schedule_spec {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Timetable {
         /// An expression: five fields as cron has them, six fields with seconds first as WebJobs has them, a nickname such
-        /// as `@daily`, or `@every 90s`. At most 256 bytes. On average at least 10 s lie between two occurrences. Rule T15.
+        /// as `@daily`, `@every 90s`, or `@every 14d from 2026-01-07T02:00`. At most 256 bytes. On average at least 10 s lie between two occurrences. Rule T15.
         #[prost(string, tag = "1")]
         Cron(::prost::alloc::string::String),
         /// The same span again and again, counted from the Unix epoch: 10 s to 366 days.
         #[prost(message, tag = "2")]
         Every(::prost_types::Duration),
     }
-    /// How long a run may take. At its deadline it is lost (MAX_HOLD_REACHED), and is not tried again. Default: until the
-    /// next occurrence is due, but at least as long as the gap between the two. Rule T12.
+    /// How long a run may take, until its deadline. If nothing has said how it ended when `stop_grace` is over as well, it is
+    /// lost (MAX_HOLD_REACHED), and is not tried again. Default: until the next occurrence is due, but at least as long as
+    /// the gap between the two; with overlap SKIP ten gaps or 24 h, whichever is longer. Rule T12.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Timeout {
         /// So long: 1 s to 366 days.
@@ -314,6 +334,35 @@ pub struct ScheduleState {
     /// What ended last, the newest first: as many as the record has room for.
     #[prost(message, repeated, tag = "7")]
     pub ended: ::prost::alloc::vec::Vec<EndedRun>,
+}
+/// When a schedule begins to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FirstRun {
+    /// In a request: at its next occurrence.
+    Unspecified = 0,
+    /// At once, if this subscription is the schedule's first: once for all replicas.
+    Now = 1,
+}
+impl FirstRun {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FIRST_RUN_UNSPECIFIED",
+            Self::Now => "FIRST_RUN_NOW",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FIRST_RUN_UNSPECIFIED" => Some(Self::Unspecified),
+            "FIRST_RUN_NOW" => Some(Self::Now),
+            _ => None,
+        }
+    }
 }
 /// What becomes of missed occurrences that are older than the newest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -3662,6 +3711,10 @@ pub struct SubscribeScheduleRequest {
     /// The id of the run that is resumed. Required with `resume`.
     #[prost(string, tag = "7")]
     pub run_id: ::prost::alloc::string::String,
+    /// When a schedule begins to run that nobody has subscribed to before. Ignored otherwise. Default: at its next occurrence.
+    /// Rule T25.
+    #[prost(enumeration = "FirstRun", tag = "8")]
+    pub first: i32,
 }
 /// Response of ScheduleService.SubscribeSchedule: one event.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3745,12 +3798,15 @@ pub struct UnderstoodSchedule {
     /// The version of the time zone data that this sidecar has, such as `2026b`.
     #[prost(string, tag = "4")]
     pub zone_data: ::prost::alloc::string::String,
+    /// What is said of the spec though it is allowed: that other schedulers read the expression otherwise. Empty if nothing is.
+    #[prost(string, tag = "5")]
+    pub warning: ::prost::alloc::string::String,
 }
 /// The caller runs an occurrence, and holds the schedule's lock while it does.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Run {
-    /// The hold. Renewals, checkpoint, progress and validity are those of LeaseService, by its lease id. Its
-    /// `max_hold_ends` is the run's deadline; absent if it has none.
+    /// The hold. Renewals, checkpoint, progress and validity are those of LeaseService, by its lease id. It ends
+    /// `stop_grace` after the run's deadline, and a little later.
     #[prost(message, optional, tag = "1")]
     pub grant: ::core::option::Option<Grant>,
     /// Names this run in CompleteRun, at any sidecar. Opaque, at most 2,048 bytes.
@@ -3778,11 +3834,10 @@ pub struct Run {
     /// How long after it was due the run was started, by the store's clock, in whole seconds.
     #[prost(message, optional, tag = "9")]
     pub lateness: ::core::option::Option<::prost_types::Duration>,
-    /// How many occurrences were missed since the last one that was run. At most 1,000 are counted at once.
+    /// How many occurrences were missed since the last one that was run. At most 10,000 are counted at once.
     #[prost(uint64, tag = "10")]
     pub missed_count: u64,
-    /// When the run is to be over, by the store's clock; for people. Absent if it has no deadline. Decide by
-    /// `grant.max_hold_ends`.
+    /// When the run is to be over, by the store's clock; for people. Absent if it has no deadline. Decide by `deadline`.
     #[prost(message, optional, tag = "11")]
     pub deadline_at: ::core::option::Option<::prost_types::Timestamp>,
     /// The next occurrence. Absent if there is none.
@@ -3791,6 +3846,9 @@ pub struct Run {
     /// What ended before. Absent if nothing has.
     #[prost(message, optional, tag = "13")]
     pub previous: ::core::option::Option<EndedRun>,
+    /// When the run is to be over: stop the work then, and say how it ended. Absent if it has no deadline. Rule T12.
+    #[prost(message, optional, tag = "14")]
+    pub deadline: ::core::option::Option<Deadline>,
 }
 /// A run's outcome was recorded, or it cannot be any more.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3908,6 +3966,28 @@ pub struct Schedule {
     /// The occurrence that is waited for: due, running or still to come, also before the first run. Absent if there is none.
     #[prost(message, optional, tag = "13")]
     pub next_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Who has removed the schedule, and why. Absent if nobody has.
+    #[prost(message, optional, tag = "14")]
+    pub removed: ::core::option::Option<ScheduleIntervention>,
+    /// Who has reset it last, and why. Absent if nobody has.
+    #[prost(message, optional, tag = "15")]
+    pub reset: ::core::option::Option<ScheduleIntervention>,
+    /// Whether the run in `state` was abandoned: it has no outcome, and its lock is available.
+    #[prost(bool, tag = "16")]
+    pub run_abandoned: bool,
+}
+/// What an operator has done to a whole schedule.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScheduleIntervention {
+    /// When, by the store's clock.
+    #[prost(message, optional, tag = "1")]
+    pub at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Why, as the operator said.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// Who, as far as the sidecar knew.
+    #[prost(string, tag = "3")]
+    pub caller: ::prost::alloc::string::String,
 }
 /// Request of ScheduleService.GetSchedule.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4039,6 +4119,51 @@ pub struct TriggerScheduleRequest {
 /// Response of ScheduleService.TriggerSchedule.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TriggerScheduleResponse {
+    /// The schedule as it is now. Absent if the caller may not read it.
+    #[prost(message, optional, tag = "1")]
+    pub schedule: ::core::option::Option<Schedule>,
+}
+/// Request of ScheduleService.RemoveSchedule.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveScheduleRequest {
+    /// Which schedule. Required.
+    #[prost(message, optional, tag = "1")]
+    pub lock: ::core::option::Option<LockSelector>,
+    /// Why: for its subscribers, the log and the next operator. Required, at most 512 bytes. Not for secrets.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// Also if this sidecar has subscribers.
+    #[prost(bool, tag = "3")]
+    pub force: bool,
+}
+/// Response of ScheduleService.RemoveSchedule.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RemoveScheduleResponse {
+    /// The schedule as it is now. Absent if the caller may not read it.
+    #[prost(message, optional, tag = "1")]
+    pub schedule: ::core::option::Option<Schedule>,
+}
+/// Request of ScheduleService.ResetSchedule.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResetScheduleRequest {
+    /// Which schedule. Required.
+    #[prost(message, optional, tag = "1")]
+    pub lock: ::core::option::Option<LockSelector>,
+    /// Why: for the log and the next operator. Required, at most 512 bytes. Not for secrets.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// After which instant it begins: occurrences up to it are final, later ones are run as missed ones are. Default: the store's
+    /// time.
+    #[prost(message, optional, tag = "3")]
+    pub watermark: ::core::option::Option<::prost_types::Timestamp>,
+    /// The revision that its definition has from then on, so that deployments with a lower one can replace it. Default: as it
+    /// is.
+    #[prost(uint64, optional, tag = "4")]
+    pub revision: ::core::option::Option<u64>,
+}
+/// Response of ScheduleService.ResetSchedule.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResetScheduleResponse {
     /// The schedule as it is now. Absent if the caller may not read it.
     #[prost(message, optional, tag = "1")]
     pub schedule: ::core::option::Option<Schedule>,
@@ -4192,6 +4317,12 @@ pub mod schedule_service_client {
         ///
         /// Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
         /// UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+        ///
+        /// A run that is lost has to be completed all the same, when its work has ended: until CompleteRun has said how, or a new
+        /// stream is opened, this stream is given no other run, so that a process that hangs takes none from the others (T24).
+        ///
+        /// FAILED_PRECONDITION, reason SCHEDULE_REMOVED, when an operator has removed the schedule: a subscription without
+        /// `reconnected` begins it anew (T25).
         pub async fn subscribe_schedule(
             &mut self,
             request: impl tonic::IntoRequest<super::SubscribeScheduleRequest>,
@@ -4387,7 +4518,7 @@ pub mod schedule_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
-        /// notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+        /// notice it at their next look at the store, after 10 min at most. It runs after one occurrence that is due, at most. A
         /// repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
         /// already. Needs `admin.allow_schedule_changes` as well. Rule T18.
         pub async fn trigger_schedule(
@@ -4413,6 +4544,64 @@ pub mod schedule_service_client {
             req.extensions_mut()
                 .insert(
                     GrpcMethod::new("leasehold.v1.ScheduleService", "TriggerSchedule"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Removes a schedule. Its subscribers are told (SCHEDULE_REMOVED) when their sidecars look next, after 10 min at most,
+        /// and nothing is run any more. A new subscription begins it anew. What its runs have decided stays in the lock's record
+        /// until `leasehold gc` deletes it. FAILED_PRECONDITION, reason SCHEDULE_HAS_SUBSCRIBERS, when this sidecar has
+        /// subscribers; it cannot see those of others. May be repeated. Needs `admin.allow_schedule_changes` as well. Rule T25.
+        pub async fn remove_schedule(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveScheduleResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/leasehold.v1.ScheduleService/RemoveSchedule",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("leasehold.v1.ScheduleService", "RemoveSchedule"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lets a schedule begin anew: after a wrong clock, a store that was restored, or a deployment that was rolled back. Needs
+        /// `admin.allow_schedule_changes` as well. Rule T25.
+        pub async fn reset_schedule(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResetScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResetScheduleResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/leasehold.v1.ScheduleService/ResetSchedule",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("leasehold.v1.ScheduleService", "ResetSchedule"),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -4454,6 +4643,12 @@ pub mod schedule_service_server {
         ///
         /// Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
         /// UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+        ///
+        /// A run that is lost has to be completed all the same, when its work has ended: until CompleteRun has said how, or a new
+        /// stream is opened, this stream is given no other run, so that a process that hangs takes none from the others (T24).
+        ///
+        /// FAILED_PRECONDITION, reason SCHEDULE_REMOVED, when an operator has removed the schedule: a subscription without
+        /// `reconnected` begins it anew (T25).
         async fn subscribe_schedule(
             &self,
             request: tonic::Request<super::SubscribeScheduleRequest>,
@@ -4520,7 +4715,7 @@ pub mod schedule_service_server {
             tonic::Status,
         >;
         /// Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
-        /// notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+        /// notice it at their next look at the store, after 10 min at most. It runs after one occurrence that is due, at most. A
         /// repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
         /// already. Needs `admin.allow_schedule_changes` as well. Rule T18.
         async fn trigger_schedule(
@@ -4528,6 +4723,26 @@ pub mod schedule_service_server {
             request: tonic::Request<super::TriggerScheduleRequest>,
         ) -> std::result::Result<
             tonic::Response<super::TriggerScheduleResponse>,
+            tonic::Status,
+        >;
+        /// Removes a schedule. Its subscribers are told (SCHEDULE_REMOVED) when their sidecars look next, after 10 min at most,
+        /// and nothing is run any more. A new subscription begins it anew. What its runs have decided stays in the lock's record
+        /// until `leasehold gc` deletes it. FAILED_PRECONDITION, reason SCHEDULE_HAS_SUBSCRIBERS, when this sidecar has
+        /// subscribers; it cannot see those of others. May be repeated. Needs `admin.allow_schedule_changes` as well. Rule T25.
+        async fn remove_schedule(
+            &self,
+            request: tonic::Request<super::RemoveScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveScheduleResponse>,
+            tonic::Status,
+        >;
+        /// Lets a schedule begin anew: after a wrong clock, a store that was restored, or a deployment that was rolled back. Needs
+        /// `admin.allow_schedule_changes` as well. Rule T25.
+        async fn reset_schedule(
+            &self,
+            request: tonic::Request<super::ResetScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResetScheduleResponse>,
             tonic::Status,
         >;
     }
@@ -4968,6 +5183,98 @@ pub mod schedule_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = TriggerScheduleSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/leasehold.v1.ScheduleService/RemoveSchedule" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemoveScheduleSvc<T: ScheduleService>(pub Arc<T>);
+                    impl<
+                        T: ScheduleService,
+                    > tonic::server::UnaryService<super::RemoveScheduleRequest>
+                    for RemoveScheduleSvc<T> {
+                        type Response = super::RemoveScheduleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemoveScheduleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScheduleService>::remove_schedule(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemoveScheduleSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/leasehold.v1.ScheduleService/ResetSchedule" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResetScheduleSvc<T: ScheduleService>(pub Arc<T>);
+                    impl<
+                        T: ScheduleService,
+                    > tonic::server::UnaryService<super::ResetScheduleRequest>
+                    for ResetScheduleSvc<T> {
+                        type Response = super::ResetScheduleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ResetScheduleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScheduleService>::reset_schedule(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResetScheduleSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

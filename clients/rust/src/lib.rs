@@ -39,9 +39,9 @@ pub use messages::{
     Grant, Health, HeldLock, HoldState, LeaseSpec, ListLocks, ListSchedules, LockKey, LockMode,
     LockPage, LockRecord, LockSelector, LockState, LocksUnder, LossReason, Occurrence, Overlap,
     PreviewSchedule, PriorityStatus, ReleaseOutcome, ReleaseResult, Reservation, ResolvedPath,
-    RunKind, RunOutcome, RunTimeout, SavedWith, Schedule, SchedulePage, SchedulePreview,
-    ScheduleSpec, ScheduleState, ServerInfo, ServerLimits, Standby, StartedRun, Subscription,
-    Timetable, TokenCheck, TokenStatus, UnderstoodSchedule, Validity, Waiting,
+    RunKind, RunOutcome, RunTimeout, SavedWith, Schedule, ScheduleIntervention, SchedulePage,
+    SchedulePreview, ScheduleSpec, ScheduleState, ServerInfo, ServerLimits, Standby, StartedRun,
+    Subscription, Timetable, TokenCheck, TokenStatus, UnderstoodSchedule, Validity, Waiting,
 };
 pub use reason::Reason;
 pub use runs::{Run, Runs, ScheduleEvent};

@@ -108,6 +108,10 @@ reasons! {
     TooManyTriggers = "TOO_MANY_TRIGGERS",
     /// The schedule's stored plan or record cannot be read, so nothing is run.
     ScheduleUnreadable = "SCHEDULE_UNREADABLE",
+    /// An operator has removed the schedule; a new subscription begins it anew.
+    ScheduleRemoved = "SCHEDULE_REMOVED",
+    /// The schedule has subscribers at this sidecar, and is removed only by force.
+    ScheduleHasSubscribers = "SCHEDULE_HAS_SUBSCRIBERS",
     /// The lock has a schedule, and the caller named an occurrence of its own.
     LockHasSchedule = "LOCK_HAS_SCHEDULE",
 }

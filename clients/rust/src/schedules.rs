@@ -1,5 +1,7 @@
 //! The unary calls about schedules, one method each.
 
+use std::time::SystemTime;
+
 use crate::client::{CALL_TIMEOUT, Client, within};
 use crate::error::Error;
 use crate::messages::{
@@ -98,6 +100,46 @@ impl Client {
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
+    /// Removes a schedule: its subscribers are told, and a new subscription begins it anew. `reason` is kept; `force` also where
+    /// this sidecar has subscribers (T25).
+    ///
+    /// # Errors
+    /// As [`pause_schedule`](Self::pause_schedule), and
+    /// [`Reason::ScheduleHasSubscribers`](crate::Reason::ScheduleHasSubscribers).
+    pub async fn remove_schedule(
+        &self,
+        lock: impl Into<LockSelector>,
+        reason: impl Into<String>,
+        force: bool,
+    ) -> Result<Option<Schedule>, Error> {
+        let (lock, reason) = (Some(lock.into().into_wire()), reason.into());
+        let request = within(CALL_TIMEOUT, proto::RemoveScheduleRequest { lock, reason, force });
+        let answer =
+            self.answer_of_schedules(self.schedules().remove_schedule(request).await).await?;
+        Ok(answer.schedule.map(Schedule::from_wire))
+    }
+
+    /// Lets a schedule begin anew, after `watermark` or, without one, after the store's time; its definition has `revision`
+    /// from then on, if one is given. `reason` is kept (T25).
+    ///
+    /// # Errors
+    /// As [`pause_schedule`](Self::pause_schedule).
+    pub async fn reset_schedule(
+        &self,
+        lock: impl Into<LockSelector>,
+        reason: impl Into<String>,
+        watermark: Option<SystemTime>,
+        revision: Option<u64>,
+    ) -> Result<Option<Schedule>, Error> {
+        let (lock, reason) = (Some(lock.into().into_wire()), reason.into());
+        let watermark = watermark.map(prost_types::Timestamp::from);
+        let request = proto::ResetScheduleRequest { lock, reason, watermark, revision };
+        let request = within(CALL_TIMEOUT, request);
+        let answer =
+            self.answer_of_schedules(self.schedules().reset_schedule(request).await).await?;
+        Ok(answer.schedule.map(Schedule::from_wire))
+    }
+
     /// Says how a run ended, by its id alone: for a process that wrote down the id of a run and was restarted. Else
     /// [`Run::complete`](crate::Run::complete) is for that. May be repeated, at any sidecar (T8).
     ///
@@ -155,6 +197,11 @@ mod tests {
         assert_eq!(resumed.lock_path, "locks/a");
         let triggered = client.trigger_schedule(key(), "by-hand-1").await.unwrap().unwrap();
         assert_eq!(triggered.waiting_request_ids, ["by-hand-1"]);
+        let removed = client.remove_schedule(key(), "moved", true).await.unwrap().unwrap();
+        assert_eq!(removed.lock_path, "f/s");
+        let begins = UNIX_EPOCH.checked_add(Duration::from_secs(500));
+        let reset = client.reset_schedule(key(), "clock", begins, Some(3)).await.unwrap();
+        assert_eq!(reset.unwrap().lock_path, "f/s");
         let request = ListSchedules::under(LocksUnder::HostId("h".to_owned())).page("next");
         let page = client.list_schedules(request).await.unwrap();
         assert_eq!((page.next_page_token.as_str(), page.schedules.len()), ("next", 1));
@@ -169,6 +216,8 @@ mod tests {
         let asked = bench.sidecar.asked();
         let expected = "complete run-7 of \"\" generation 0: RETURNED \"\"";
         assert_eq!(asked.last().map(String::as_str), Some(expected));
-        assert!(asked[0].starts_with("list Some(HostId(\"h\"))"), "{asked:?}");
+        assert_eq!(asked[0], "remove because \"moved\", force true");
+        assert_eq!(asked[1], "reset because \"clock\" to Some(500) at Some(3)");
+        assert!(asked[2].starts_with("list Some(HostId(\"h\"))"), "{asked:?}");
     }
 }

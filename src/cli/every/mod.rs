@@ -54,7 +54,7 @@ pub(super) struct Args {
     /// The exit code of a command that failed and is not to be tried again.
     #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u8).range(1..))]
     final_exit_code: Option<u8>,
-    /// How long the command has between SIGTERM and SIGKILL. Default: as long as the lock allows.
+    /// How long the command has between SIGTERM, which comes at its deadline, and SIGKILL. Default: 9s.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     kill_after: Option<Duration>,
     /// A file for the lock's checkpoint, as with `run`. When the command ends with 0, what it has written there is saved
@@ -80,7 +80,7 @@ struct Terms {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen(&PASSED_ON).context("cannot listen for signals")?;
-    let subscription = args.schedule.subscription()?;
+    let subscription = args.schedule.subscription(args.kill_after)?;
     let terms = Terms {
         once: args.once,
         final_exit_code: args.final_exit_code,
@@ -162,7 +162,13 @@ async fn one(run: Run, signals: &mut Signals, terms: &Terms) -> anyhow::Result<E
     let name = name(&run);
     let mut events = run.take_events().context("a run without the events of its hold")?;
     let file = terms.checkpoint.as_deref().map(CheckpointFile::at).transpose()?;
-    let job = Job { command: &terms.command, kill_after: terms.kill_after, priority: 0, file };
+    let job = Job {
+        command: &terms.command,
+        kill_after: terms.kill_after,
+        priority: 0,
+        deadline: run.deadline(),
+        file,
+    };
     let done = match job.run(run.hold(), environment(&run), &mut events, signals).await {
         Ok(done) => done,
         Err(error) => {
@@ -173,11 +179,11 @@ async fn one(run: Run, signals: &mut Signals, terms: &Terms) -> anyhow::Result<E
     };
     let Verdict { completion, exit } =
         verdict(&done, &run, signals.ending(), terms.final_exit_code);
-    let Some(completion) = completion else {
+    if !run.is_valid() {
         let loss = run.lost().await;
         output::note(&format!("the run of {name} was lost: {loss}"));
-        return Ok(Exit::Lost);
-    };
+    }
+    // Also of a run that was lost: until then its sidecar gives this process no other one (T24).
     let outcome = completion.outcome().as_str();
     match told(run, completion, signals).await? {
         Some(completed) => {
@@ -274,6 +280,9 @@ impl Notes {
                 self.trouble = None;
                 if self.understood.as_ref() != Some(&understood.description) {
                     output::note(&understood.description);
+                    if !understood.warning.is_empty() {
+                        output::note(&understood.warning);
+                    }
                     self.understood = Some(understood.description);
                 }
             }
@@ -285,7 +294,7 @@ impl Notes {
             }
             ScheduleEvent::DefinitionInForce(other) => {
                 let why = if other.conflict {
-                    "with the same revision: two deployments differ"
+                    "with the same revision: two deployments differ; give the newer one a higher --revision"
                 } else {
                     "of a higher revision"
                 };

@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-use leasehold_client::{Completion, Run, RunOutcome};
+use leasehold_client::{BootInstant, Completion, Run, RunOutcome};
 
 use crate::cli::exit::Exit;
 use crate::cli::output;
@@ -12,8 +12,7 @@ use crate::cli::run::job::{Done, Ended, exit_of, outcome_of};
 /// What is recorded, and the exit code.
 #[derive(Debug)]
 pub(super) struct Verdict {
-    /// `None` if the run is lost, or its deadline comes: that needs no word of ours.
-    pub(super) completion: Option<Completion>,
+    pub(super) completion: Completion,
     pub(super) exit: Exit,
 }
 
@@ -30,7 +29,7 @@ pub(super) fn verdict(
             let exit = exit_of(status);
             if done.unreadable {
                 let completion = Completion::failed("its checkpoint cannot be read");
-                return Verdict { completion: Some(completion), exit: Exit::NotSaved };
+                return Verdict { completion, exit: Exit::NotSaved };
             }
             let completion = match &done.checkpoint {
                 Some(value) => match said.clone().with_checkpoint(value) {
@@ -42,13 +41,17 @@ pub(super) fn verdict(
                 },
                 None => said,
             };
-            Verdict { completion: Some(completion), exit }
+            Verdict { completion, exit }
         }
         // What was stopped has not done its work, whatever its exit code says.
         Ended::Stopped(_) => {
-            let is_deadline = run.deadline().is_some_and(|at| at <= run.hold().valid_until());
-            let goes_on = run.is_valid() && !is_deadline;
-            Verdict { completion: goes_on.then(Completion::returned), exit: Exit::Lost }
+            let is_over = run.deadline().is_some_and(|deadline| deadline <= BootInstant::now());
+            let completion = if is_over {
+                Completion::failed_final("stopped at its deadline")
+            } else {
+                Completion::returned()
+            };
+            Verdict { completion, exit: Exit::Lost }
         }
     }
 }

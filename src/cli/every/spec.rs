@@ -25,12 +25,16 @@ pub(super) struct ScheduleArgs {
     /// newest and up to N before it, 1 to 100. Default: latest.
     #[arg(long, value_name = "latest|none|all:N", value_parser = catch_up)]
     catch_up: Option<CatchUp>,
-    /// Occurrences older than this are never run: 1m to 366d. Default: 24h.
+    /// Occurrences older than this are never run: 1m to 366d. Default: as far back as --catch-up goes, and 25h at least.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     catch_up_window: Option<Duration>,
     /// How late an occurrence may start and still be on time. Default: twice the lease duration and 10s.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     grace: Option<Duration>,
+    /// When a schedule begins to run that nobody has subscribed to before: `next`, at its next occurrence; `now`, at once, in
+    /// one of the replicas. Default: next.
+    #[arg(long, value_enum, value_name = "WHEN")]
+    first: Option<FirstFlag>,
     /// How occurrences that fall due during a run are handled. Default: follow.
     #[arg(long, value_enum, value_name = "POLICY")]
     overlap: Option<OverlapFlag>,
@@ -45,7 +49,8 @@ pub(super) struct ScheduleArgs {
     /// The wait before the second attempt, which doubles with each further one: 1s to 10m. Default: 10s.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     backoff: Option<Duration>,
-    /// How long a run may take: 1s to 366d, or `none`. Default: until the next occurrence is due.
+    /// How long a run may take: 1s to 366d, or `none`. Default: until the next occurrence is due; with --overlap skip ten
+    /// times as long, and 24h at least.
     #[arg(long, value_name = "DURATION", value_parser = timeout, allow_hyphen_values = true)]
     timeout: Option<RunTimeout>,
     /// Start later, by an offset of this schedule that is at most this long, so that not all schedules start at once.
@@ -87,6 +92,14 @@ impl FromStr for Timing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FirstFlag {
+    /// At its next occurrence.
+    Next,
+    /// At once, if this is the schedule's first subscription.
+    Now,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OverlapFlag {
     /// After the run, they are handled like missed ones.
     Follow,
@@ -115,11 +128,14 @@ fn timeout(text: &str) -> Result<RunTimeout, String> {
 }
 
 impl ScheduleArgs {
-    /// The subscription.
+    /// The subscription. A command has `kill_after` to end after its deadline.
     ///
     /// # Errors
     /// When no lock was named.
-    pub(super) fn subscription(self) -> Result<Subscription, UsageError> {
+    pub(super) fn subscription(
+        self,
+        kill_after: Option<Duration>,
+    ) -> Result<Subscription, UsageError> {
         let mut spec = ScheduleSpec::from(self.expression.0);
         spec.time_zone = self.tz.unwrap_or_default();
         spec.catch_up = self.catch_up.unwrap_or_default();
@@ -132,6 +148,8 @@ impl ScheduleArgs {
         spec.max_attempts = self.retry.unwrap_or_default();
         spec.backoff = self.backoff;
         spec.run_timeout = self.timeout.unwrap_or_default();
+        // T12: a whole second more, in which the end of a killed command is told.
+        spec.stop_grace = kill_after.map(|span| Duration::from_secs(span.as_secs() + 1));
         spec.spread = self.spread;
         spec.takeover_check = self.takeover_check;
         spec.revision = self.revision.unwrap_or_default();
@@ -139,6 +157,7 @@ impl ScheduleArgs {
         let mut subscription = Subscription::new(self.key.key()?, spec);
         subscription.holder = self.holder.unwrap_or_default();
         subscription.labels = self.labels.into_iter().collect();
+        subscription.first_now = self.first == Some(FirstFlag::Now);
         Ok(subscription)
     }
 }

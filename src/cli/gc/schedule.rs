@@ -47,7 +47,7 @@ pub(super) async fn needs(
         Ok(plan) => plan,
         Err(error) => return Ok(Some(format!("{:#}", anyhow::Error::from(error)))),
     };
-    if plan.as_ref().is_some_and(Plan::is_paused) {
+    if plan.as_ref().is_some_and(|plan| plan.is_paused() && plan.removed().is_none()) {
         let reason = "its schedule is paused, and the pause would be forgotten; resume the schedule if it is no \
             longer needed";
         return Ok(Some(reason.to_owned()));
@@ -71,6 +71,10 @@ fn needed_until(
     let Some(plan) = plan else {
         return due.map(|due| (due, later(due, idle)));
     };
+    // T25: until its subscribers elsewhere have been told.
+    if let Some(removed) = plan.removed() {
+        return Some((removed.at, later(removed.at, idle)));
+    }
     let asked = plan.requests().iter().map(|request| request.at);
     let said = [Some(plan.since()), plan.next(), plan.resumed(), due].into_iter().flatten();
     let used = said.chain(asked).max()?;

@@ -1,7 +1,7 @@
 use super::super::Collected;
 use super::super::tests::{Bench, DAY, ours};
 use super::*;
-use crate::schedule::{Attempts, Definition, Spec};
+use crate::schedule::{Attempts, Definition, Intervention, Spec, Subscription};
 use crate::store::Write;
 use crate::testing::SimClock;
 use crate::time::Clock as _;
@@ -17,8 +17,9 @@ fn now(clock: &SimClock) -> UtcSecond {
 /// A schedule of every midnight that is subscribed to now: the simulated clock begins at 08:00.
 fn daily(clock: &SimClock) -> Plan {
     let timetable = Timetable::parse("0 0 * * *", "UTC").unwrap();
-    let definition = Definition::new(Spec::new(timetable, Duration::from_secs(15))).unwrap();
-    Plan::subscribed(None, &definition, true, None, now(clock)).write.unwrap()
+    let definition = Definition::new(Spec::new(timetable)).unwrap();
+    let subscription = Subscription { definition: &definition, is_new: true, runs_at_once: false };
+    Plan::subscribed(None, &subscription, None, now(clock)).write.unwrap()
 }
 
 /// What a record says when this midnight comes next.
@@ -28,6 +29,9 @@ fn waiting_for(plan: &Plan, next: UtcSecond) -> ScheduleRecord {
         outcome: None,
         next: Some(next),
         plan: plan.version(),
+        serial: plan.serial(),
+        reset: plan.reset(),
+        started: None,
         run: None,
         attempts: Attempts::default(),
         by_hand_done: 0,
@@ -144,7 +148,7 @@ async fn t21_what_cannot_be_read_is_kept_and_said() {
 #[tokio::test]
 async fn t18_a_schedule_that_is_paused_keeps_its_lock() {
     let bench = Bench::new();
-    let plan = daily(&bench.clock).pause().unwrap();
+    let plan = daily(&bench.clock).pause(now(&bench.clock)).unwrap();
     let record = waiting_for(&plan, now(&bench.clock));
     let path = bench.scheduled(Some(record), Some(&plan.to_text())).await;
     bench.clock.advance(DAY * 400);
@@ -156,5 +160,23 @@ async fn t18_a_schedule_that_is_paused_keeps_its_lock() {
         reason(&bench.collect(IDLE, false).await).starts_with("its schedule was last in use at")
     );
     bench.clock.advance(DAY * 33);
+    assert_eq!(bench.collect(IDLE, false).await.deleted.len(), 1);
+}
+
+#[tokio::test]
+async fn t25_a_schedule_that_was_removed_is_deleted_once_its_subscribers_have_been_told() {
+    let bench = Bench::new();
+    let by = Intervention {
+        at: now(&bench.clock),
+        reason: "moved".to_owned(),
+        caller: "ann".to_owned(),
+    };
+    let paused = daily(&bench.clock).pause(now(&bench.clock)).unwrap();
+    let plan = paused.remove(by).unwrap();
+    let record = waiting_for(&plan, "2029-02-01T00:00:00Z".parse().unwrap());
+    bench.scheduled(Some(record), Some(&plan.to_text())).await;
+    bench.clock.advance(IDLE - SECOND);
+    assert_eq!(bench.collect(IDLE, false).await.deleted.len(), 0);
+    bench.clock.advance(2 * SECOND);
     assert_eq!(bench.collect(IDLE, false).await.deleted.len(), 1);
 }

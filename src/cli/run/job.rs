@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold_client::{Deadline, HoldEvent, HoldGuard, RunOutcome};
+use leasehold_client::{BootInstant, Deadline, HoldEvent, HoldGuard, RunOutcome};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -28,6 +28,8 @@ pub(in crate::cli) struct Job<'a> {
     pub(in crate::cli) kill_after: Option<Duration>,
     /// The priority of its caller.
     pub(in crate::cli) priority: u32,
+    /// When it is told to stop, whatever happens to the lock.
+    pub(in crate::cli) deadline: Option<BootInstant>,
     /// Where it finds and leaves the lock's checkpoint.
     pub(in crate::cli) file: Option<CheckpointFile>,
 }
@@ -64,7 +66,8 @@ impl Job<'_> {
         }
         let environment: Environment = self.environment(guard).into_iter().chain(more).collect();
         let mut group = Group::start(self.command, &environment)?;
-        let terms = Terms { kill_after: self.kill_after, priority: self.priority };
+        let (kill_after, priority, deadline) = (self.kill_after, self.priority, self.deadline);
+        let terms = Terms { kill_after, priority, deadline };
         let ended = supervise(guard, events, signals, &mut group, terms).await;
         // S13: nothing of the command runs any more; only now may the lock be another's.
         group.dismiss();

@@ -139,7 +139,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let exit = match outcome {
         Ok(Outcome::Granted(guard)) => {
-            let job = Job { command: &args.command, kill_after: args.kill_after, priority, file };
+            let (command, kill_after) = (&args.command, args.kill_after);
+            let job = Job { command, kill_after, priority, deadline: None, file };
             hold_and_run(guard, &mut events, &mut signals, job, named).await
         }
         Ok(Outcome::AlreadyDone(run)) => said(named.map(|named| named.already_done(&run))),

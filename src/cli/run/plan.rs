@@ -11,6 +11,8 @@ pub(super) enum Cause {
     AtRisk,
     /// The lock was broken, and the command has what is left of the validity (S22).
     Revoked,
+    /// Its deadline has come, and its hold ends at that moment (T12).
+    Deadline(BootInstant),
     /// The sidecar shuts down, and waits so long for holders to release.
     Draining(Duration),
     /// The hold is over.
@@ -66,6 +68,7 @@ impl Plan {
     pub(super) fn stop(&mut self, cause: Cause, now: BootInstant, valid_until: BootInstant) {
         let end = match cause {
             Cause::AtRisk | Cause::Revoked => before(valid_until, self.margin()),
+            Cause::Deadline(ends) => before(ends, self.margin()),
             Cause::Draining(time_left) => before(now + time_left, self.margin()),
             Cause::Lost(LossReason::Taken | LossReason::Broken | LossReason::LockDeleted) => {
                 (now + OVERTAKEN).min(before(valid_until, self.margin()))

@@ -31,6 +31,8 @@ pub(super) struct Terms {
     pub(super) kill_after: Option<Duration>,
     /// The priority of its caller.
     pub(super) priority: u32,
+    /// When it is told to stop, whatever happens to the lock: a run's deadline, before which its hold does not end (T12).
+    pub(super) deadline: Option<BootInstant>,
 }
 
 /// No sleep is longer: timers stop while the machine sleeps (S3).
@@ -44,6 +46,7 @@ struct Watch<'a> {
     plan: Plan,
     /// That of the holder.
     priority: u32,
+    deadline: Option<BootInstant>,
     /// How the command itself ended.
     status: Option<ExitStatus>,
     /// Whether the hold stopped the command.
@@ -68,6 +71,7 @@ pub(super) async fn supervise(
         group,
         plan: Plan::new(terms.kill_after),
         priority: terms.priority,
+        deadline: terms.deadline,
         status: None,
         stopped: false,
         told_unkillable: false,
@@ -114,7 +118,11 @@ impl Watch<'_> {
                 Ended::Command(status)
             });
         }
-        if !self.plan.is_stopping() && now >= self.plan.stop_at(valid_until) {
+        if !self.plan.is_stopping() && self.deadline.is_some_and(|deadline| now >= deadline) {
+            let ends = self.guard.max_hold_ends().unwrap_or(valid_until);
+            self.stop(Cause::Deadline(ends), "its time is over");
+        }
+        if !self.plan.is_stopping() && now >= self.stop_at(valid_until) {
             let left = humantime::format_duration(Duration::from_secs(
                 valid_until.saturating_since(now).as_secs(),
             ));
@@ -131,6 +139,17 @@ impl Watch<'_> {
         None
     }
 
+    /// When the command is told to stop, if nothing is heard before: at its deadline, where the hold lasts until then.
+    fn stop_at(&self, valid_until: BootInstant) -> BootInstant {
+        let at = self.plan.stop_at(valid_until);
+        let ends = self.guard.max_hold_ends().is_some_and(|ends| ends <= valid_until);
+        match self.deadline {
+            Some(deadline) if ends => at.max(deadline),
+            Some(deadline) => at.min(deadline),
+            None => at,
+        }
+    }
+
     /// Until something may be due.
     fn nap(&self) -> Duration {
         if self.status.is_some() {
@@ -140,7 +159,7 @@ impl Watch<'_> {
         let due = match self.plan.kill_at(valid_until) {
             Some(kill_at) if now >= kill_at => return LOOK,
             Some(kill_at) => kill_at,
-            None => self.plan.stop_at(valid_until),
+            None => self.stop_at(valid_until),
         };
         due.saturating_since(now).clamp(Duration::from_millis(1), NAP)
     }

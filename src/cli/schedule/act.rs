@@ -1,4 +1,6 @@
-//! `leasehold schedule pause`, `resume` and `trigger`: what people say to a schedule (T18).
+//! `leasehold schedule pause`, `resume`, `trigger`, `rm` and `reset`: what people say to a schedule (T18, T25).
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold_client::Schedule;
 use serde::Serialize;
@@ -9,6 +11,7 @@ use crate::cli::connection::ConnectionArgs;
 use crate::cli::exit::Exit;
 use crate::cli::output::{self, OutputArgs};
 use crate::cli::spec::SelectorArgs;
+use crate::timetable::UtcSecond;
 
 /// Changes one schedule, by the name or the path of its lock, if the sidecar's `admin.allow_schedule_changes` is set. May be
 /// repeated.
@@ -38,6 +41,52 @@ pub(super) struct TriggerArgs {
     pub(super) output: OutputArgs,
 }
 
+/// Removes a schedule, if the sidecar's `admin.allow_schedule_changes` is set. Its subscribers are told within 10 minutes, and end;
+/// one that is started after that begins the schedule anew. What its runs have decided is deleted by `leasehold gc`.
+#[derive(Debug, clap::Args)]
+pub(super) struct RemoveArgs {
+    /// Why: for its subscribers, the log and the next operator.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Also if this sidecar has subscribers. Subscribers at other sidecars cannot be seen from here.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    lock: SelectorArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Lets a schedule begin anew, if the sidecar's `admin.allow_schedule_changes` is set: after a clock that was wrong, a store that
+/// was restored from a copy, or a deployment with a higher revision that was rolled back.
+#[derive(Debug, clap::Args)]
+pub(super) struct ResetArgs {
+    /// Why: for the log and the next operator.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// After which instant it begins (RFC 3339): occurrences up to it are done, later ones are caught up. Default: now, by the
+    /// store's clock.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    watermark: Option<SystemTime>,
+    /// The revision that its definition has from then on, so that a deployment with a lower one can replace it.
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    revision: Option<u64>,
+    #[command(flatten)]
+    lock: SelectorArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+fn time(text: &str) -> Result<SystemTime, String> {
+    let at: UtcSecond = text.parse().map_err(|error| format!("{error}"))?;
+    let since = Duration::from_secs(u64::try_from(at.0).unwrap_or_default());
+    UNIX_EPOCH.checked_add(since).ok_or_else(|| "too late".to_owned())
+}
+
 /// What changed.
 #[derive(Serialize)]
 struct Changed {
@@ -63,6 +112,25 @@ pub(super) async fn resume(args: Args) -> anyhow::Result<Exit> {
     let schedule = link.client.resume_schedule(lock).await?;
     link.close().await;
     tell(args.output, None, schedule.as_ref(), "resumed")
+}
+
+/// Runs `rm`.
+pub(super) async fn remove(args: RemoveArgs) -> anyhow::Result<Exit> {
+    let lock = args.lock.selector()?;
+    let link = args.connection.link().await?;
+    let schedule = link.client.remove_schedule(lock, args.reason, args.force).await?;
+    link.close().await;
+    tell(args.output, None, schedule.as_ref(), "removed")
+}
+
+/// Runs `reset`.
+pub(super) async fn reset(args: ResetArgs) -> anyhow::Result<Exit> {
+    let lock = args.lock.selector()?;
+    let link = args.connection.link().await?;
+    let reset = link.client.reset_schedule(lock, args.reason, args.watermark, args.revision);
+    let schedule = reset.await?;
+    link.close().await;
+    tell(args.output, None, schedule.as_ref(), "reset")
 }
 
 /// Runs `trigger`.

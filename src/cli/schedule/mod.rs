@@ -16,7 +16,7 @@ pub(super) use view::StateView;
 use super::exit::Exit;
 use super::output::Format;
 
-/// Looks at schedules, pauses them, runs them by hand, and tells when they are due.
+/// Looks at schedules, pauses, resets and removes them, runs them by hand, and tells when they are due.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -37,6 +37,10 @@ enum What {
     Resume(act::Args),
     /// Run a schedule by hand, once.
     Trigger(act::TriggerArgs),
+    /// Remove a schedule: its subscribers are told, and a new subscription begins it anew.
+    Rm(act::RemoveArgs),
+    /// Let a schedule begin anew: after a wrong clock, a restored store, or a rollback.
+    Reset(act::ResetArgs),
     /// Let a schedule continue where a timer of WebJobs or Azure Functions stopped.
     Import(Box<import::Args>),
 }
@@ -50,6 +54,8 @@ impl Args {
             What::Next(args) => args.output.output,
             What::Pause(args) | What::Resume(args) => args.output.output,
             What::Trigger(args) => args.output.output,
+            What::Rm(args) => args.output.output,
+            What::Reset(args) => args.output.output,
             What::Import(args) => args.output.output,
         }
     }
@@ -64,6 +70,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         What::Pause(args) => act::pause(args).await,
         What::Resume(args) => act::resume(args).await,
         What::Trigger(args) => act::trigger(args).await,
+        What::Rm(args) => act::remove(args).await,
+        What::Reset(args) => act::reset(args).await,
         What::Import(args) => import::run(*args).await,
     }
 }

@@ -22,7 +22,8 @@ pub(super) struct Args {
         value_name = "EXPRESSION",
         value_parser = text(),
         required_unless_present = "every",
-        conflicts_with = "every"
+        conflicts_with = "every",
+        allow_hyphen_values = true
     )]
     expression: Option<String>,
     /// What a shell makes of an expression without quotes.
@@ -96,6 +97,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let all = std::iter::successors(first, |last| timetable.next(*last));
     let occurrences = all.take(args.count.into()).map(|at| Occurrence::of(&timetable, at));
+    if let Some(warning) = timetable.warning() {
+        output::note(warning);
+    }
     let preview = Preview {
         expression: timetable.canonical().to_owned(),
         sentence: timetable.sentence(),

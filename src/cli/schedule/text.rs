@@ -1,10 +1,16 @@
 //! What people see of schedules.
 
-use leasehold_client::{EndedRun, Schedule, ScheduleState};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leasehold_client::{EndedRun, Schedule, ScheduleIntervention, ScheduleState};
 
 use super::view::outcome;
 use crate::cli::output;
 use crate::cli::record::{self, moment};
+use crate::time::{BootClock, Clock as _};
+
+/// What is due for longer has nobody who runs it.
+const A_WHILE: Duration = Duration::from_secs(60);
 
 /// Schedules as a table.
 pub(super) fn table(schedules: &[Schedule]) -> String {
@@ -48,6 +54,8 @@ pub(super) fn schedule(schedule: &Schedule) -> String {
         ("triggered", schedule.waiting_request_ids.join(", ")),
         ("lock", schedule.record.as_ref().map(record::doing_text).unwrap_or_default()),
         ("subscribers here", schedule.subscribers_here.to_string()),
+        ("removed", schedule.removed.as_ref().map(intervention).unwrap_or_default()),
+        ("reset", schedule.reset.as_ref().map(intervention).unwrap_or_default()),
     ];
     let ends = state.ended.iter().map(|run| ("ended", ended(run)));
     output::fields(&all.into_iter().chain(ends).collect::<Vec<_>>())
@@ -56,13 +64,33 @@ pub(super) fn schedule(schedule: &Schedule) -> String {
 fn doing(schedule: &Schedule) -> String {
     let run = schedule.state.as_ref().and_then(|state| state.run.as_ref());
     match run {
+        _ if schedule.removed.is_some() => "removed".to_owned(),
         Some(run) => {
             let since = moment(run.started_at).unwrap_or_default();
+            if schedule.run_abandoned {
+                return format!("abandoned, started {since}, attempt {}", run.attempt);
+            }
             format!("running since {since}, attempt {}", run.attempt)
         }
         None if schedule.paused => "paused".to_owned(),
+        None if is_past(schedule.next_at) && schedule.subscribers_here == 0 => {
+            "due, without subscribers here".to_owned()
+        }
+        None if is_past(schedule.next_at) => "due".to_owned(),
         None => "waiting".to_owned(),
     }
+}
+
+/// Whether it was due a while ago: spread, the start and the clocks have their time.
+fn is_past(at: Option<SystemTime>) -> bool {
+    let now = UNIX_EPOCH.checked_add(Duration::from_millis(BootClock::new().wall().0));
+    let since = now.zip(at).and_then(|(now, at)| now.duration_since(at).ok());
+    since.is_some_and(|since| since > A_WHILE)
+}
+
+fn intervention(by: &ScheduleIntervention) -> String {
+    let at = moment(by.at).unwrap_or_default();
+    format!("{at} by {}, because: {}", by.caller, by.reason)
 }
 
 /// How a run ended.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_client::{
-    CatchUp, EndedRun, Overlap, RunKind, RunOutcome, RunTimeout, Schedule, ScheduleSpec,
-    ScheduleState, StartedRun, Timetable,
+    CatchUp, EndedRun, Overlap, RunKind, RunOutcome, RunTimeout, Schedule, ScheduleIntervention,
+    ScheduleSpec, ScheduleState, StartedRun, Timetable,
 };
 use serde::Serialize;
 
@@ -27,6 +27,23 @@ pub(super) struct ScheduleView {
     state: Option<StateView>,
     lock: Option<LockView>,
     subscribers_here: u32,
+    removed: Option<InterventionView>,
+    reset: Option<InterventionView>,
+}
+
+/// What an operator has done to a whole schedule.
+#[derive(Debug, Serialize)]
+struct InterventionView {
+    at: Option<String>,
+    reason: String,
+    caller: String,
+}
+
+impl From<&ScheduleIntervention> for InterventionView {
+    fn from(by: &ScheduleIntervention) -> Self {
+        let (reason, caller) = (by.reason.clone(), by.caller.clone());
+        Self { at: moment(by.at), reason, caller }
+    }
 }
 
 /// The definition in force.
@@ -40,10 +57,12 @@ struct DefinitionView {
     catch_up_window_seconds: Option<f64>,
     grace_seconds: Option<f64>,
     overlap: &'static str,
-    max_attempts: u32,
+    max_attempts: Option<u32>,
     backoff_seconds: Option<f64>,
     run_timeout: &'static str,
     run_timeout_seconds: Option<f64>,
+    stop_grace_seconds: Option<f64>,
+    progress_timeout_seconds: Option<f64>,
     spread_seconds: Option<f64>,
     takeover_check_seconds: Option<f64>,
     lease_duration_seconds: Option<f64>,
@@ -98,6 +117,8 @@ impl From<&Schedule> for ScheduleView {
             state: schedule.state.as_ref().map(StateView::from),
             lock: schedule.record.as_ref().map(LockView::from),
             subscribers_here: schedule.subscribers_here,
+            removed: schedule.removed.as_ref().map(InterventionView::from),
+            reset: schedule.reset.as_ref().map(InterventionView::from),
         }
     }
 }
@@ -128,10 +149,12 @@ impl From<&ScheduleSpec> for DefinitionView {
             catch_up_window_seconds: seconds(spec.catch_up_window),
             grace_seconds: seconds(spec.grace),
             overlap: if spec.overlap == Overlap::Skip { "skip" } else { "follow" },
-            max_attempts: spec.max_attempts,
+            max_attempts: Some(spec.max_attempts).filter(|most| *most > 0),
             backoff_seconds: seconds(spec.backoff),
             run_timeout,
             run_timeout_seconds: seconds(run_timeout_seconds),
+            stop_grace_seconds: seconds(spec.stop_grace),
+            progress_timeout_seconds: seconds(spec.progress_timeout),
             spread_seconds: seconds(spec.spread),
             takeover_check_seconds: seconds(spec.takeover_check),
             lease_duration_seconds: seconds(spec.lease_duration),

@@ -116,6 +116,7 @@ const ROWS: &[Row] = &[
     ("limits.waiters", "", "1", "2"),
     ("limits.watchers", "", "1", "2"),
     ("limits.remembered_locks", "", "1", "2"),
+    ("limits.starts_per_second", "", "1", "2"),
     ("limits.header_list_bytes", "", "4096", "8192"),
     ("limits.worker_threads", "", "1", "2"),
     (

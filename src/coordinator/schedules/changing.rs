@@ -8,9 +8,11 @@ use crate::coordinator::error::CallError;
 use crate::coordinator::journal::{HappeningKind, News};
 use crate::coordinator::request::LockSelector;
 use crate::lock::LockPath;
-use crate::schedule::{Plan, PlanError, ScheduleRecord};
+use crate::schedule::{Intervention, Plan, PlanError, ScheduleRecord};
 use crate::timetable::UtcSecond;
 
+/// By how many seconds a watermark may be ahead of the store's time.
+const AHEAD: i64 = 5;
 /// Writers of one plan that get in each other's way at the most.
 const TRIES: usize = 10;
 
@@ -33,7 +35,8 @@ impl Coordinator {
         Ok(info)
     }
 
-    /// Pauses or resumes a schedule, or asks for a run by hand (T18). The schedule as it is then. `caller` is for the log.
+    /// Pauses or resumes a schedule, asks for a run by hand (T18), removes or resets it (T25). The schedule as it is then.
+    /// `caller` is for the log, and for people.
     ///
     /// # Errors
     /// When the operator does not allow it, there is no such schedule, or the store cannot be asked.
@@ -47,6 +50,10 @@ impl Coordinator {
             return Err(CallError::ScheduleChangesNotEnabled);
         }
         let path = self.shared.select(selector)?;
+        let subscribers = self.shared.schedules.subscribers(&path);
+        if matches!(change, ScheduleChange::Remove { force: false, .. }) && subscribers > 0 {
+            return Err(CallError::ScheduleHasSubscribers { path, subscribers });
+        }
         for _ in 0..TRIES {
             let (Some((plan, etag)), store_time) = self.shared.read_plan(&path).await? else {
                 return Err(CallError::NoSuchSchedule { path });
@@ -54,9 +61,22 @@ impl Coordinator {
             // Which requests are done, to make room for this one.
             let record = match &change {
                 ScheduleChange::Trigger { .. } => self.shared.read_scheduled(&path).await?.record,
-                ScheduleChange::Pause | ScheduleChange::Resume => None,
+                ScheduleChange::Pause
+                | ScheduleChange::Resume
+                | ScheduleChange::Remove { .. }
+                | ScheduleChange::Reset { .. } => None,
             };
-            let Some(changed) = changed(&plan, &change, record.as_ref(), store_time)? else {
+            if let Some(removed) = plan.removed() {
+                return match change {
+                    ScheduleChange::Remove { .. } => self.schedule(&LockSelector::Path(path)).await,
+                    ScheduleChange::Pause
+                    | ScheduleChange::Resume
+                    | ScheduleChange::Trigger { .. }
+                    | ScheduleChange::Reset { .. } => Err(CallError::removed(&path, removed)),
+                };
+            }
+            let changed = changed(&plan, (&change, caller), record.as_ref(), store_time)?;
+            let Some(changed) = changed else {
                 return self.schedule(&LockSelector::Path(path)).await;
             };
             if let Some(written) = self.shared.write_plan(&path, changed, Some(etag)).await? {
@@ -79,7 +99,13 @@ impl Coordinator {
         caller: &str,
         written: VersionedPlan,
     ) {
-        tracing::warn!(lock = %path, change = change.as_str(), caller, "schedule changed by an operator");
+        let reason = match change {
+            ScheduleChange::Remove { reason, .. } | ScheduleChange::Reset { reason, .. } => reason,
+            ScheduleChange::Pause | ScheduleChange::Resume | ScheduleChange::Trigger { .. } => "",
+        };
+        tracing::warn!(
+            lock = %path, change = change.as_str(), caller, reason, "schedule changed by an operator"
+        );
         let news = News::of(HappeningKind::ScheduleChanged, path).saying(change.as_str());
         self.shared.happened(news);
         self.shared.schedules.send(path, Message::PlanWritten(written));
@@ -89,12 +115,24 @@ impl Coordinator {
 /// The plan to write; none if it says so already.
 fn changed(
     plan: &Plan,
-    change: &ScheduleChange,
+    (change, caller): (&ScheduleChange, &str),
     record: Option<&ScheduleRecord>,
     store_time: UtcSecond,
 ) -> Result<Option<Plan>, CallError> {
+    let intervention = |reason: &String| Intervention {
+        at: store_time,
+        reason: reason.clone(),
+        caller: caller.to_owned(),
+    };
     match change {
-        ScheduleChange::Pause => Ok(plan.pause()),
+        ScheduleChange::Remove { reason, .. } => Ok(plan.remove(intervention(reason))),
+        ScheduleChange::Reset { reason, watermark, revision } => {
+            match watermark.filter(|at| at.seconds_since(store_time) > AHEAD) {
+                Some(at) => Err(CallError::WatermarkAhead { at, now: store_time }),
+                None => Ok(Some(plan.reset_to(*watermark, *revision, intervention(reason)))),
+            }
+        }
+        ScheduleChange::Pause => Ok(plan.pause(store_time)),
         ScheduleChange::Resume => Ok(plan.resume(store_time)),
         ScheduleChange::Trigger { request_id } => {
             match plan.trigger(request_id, record, store_time) {

@@ -38,8 +38,11 @@ impl Coordinator {
     async fn complete(&self, request: CompleteRequest) -> Result<Completed, CallError> {
         let (run_id, report) = (request.run_id.clone(), request.report);
         let detail = request.detail.clone();
+        let desk = self.shared.schedules.desk(&run_id.path).unwrap_or_default();
+        desk.is_told(&run_id, report);
         let mut completing = self.shared.schedules.completing(&run_id, report);
-        let completed = self.complete_now(request).await;
+        let completed = self.complete_now(request, &desk).await;
+        desk.was_told(&run_id, completed.is_ok());
         let path = &run_id.path;
         match &completed {
             Ok(Completed { completion, retry_at, .. }) => tracing::info!(
@@ -55,10 +58,13 @@ impl Coordinator {
         completed
     }
 
-    async fn complete_now(&self, request: CompleteRequest) -> Result<Completed, CallError> {
+    async fn complete_now(
+        &self,
+        request: CompleteRequest,
+        desk: &Arc<Desk>,
+    ) -> Result<Completed, CallError> {
         let CompleteRequest { lease_id, run_id, report, generation, checkpoint, .. } = request;
-        let desk = self.shared.schedules.desk(&run_id.path).unwrap_or_default();
-        let part = self.report_part(&desk, &run_id, report).await?;
+        let part = self.report_part(desk, &run_id, report).await?;
         let has_checkpoint = checkpoint.is_some();
         if let Some(lease_id) = lease_id.filter(|id| self.has_run(*id, &run_id)) {
             let saving = Saving { value: checkpoint, part: Some(Arc::clone(&part) as _) };
@@ -78,7 +84,7 @@ impl Coordinator {
                     if let Some(completed) = self.counted(
                         &run_id.path,
                         &part,
-                        done(&desk, reported, Completion::Recorded, saved),
+                        done(desk, reported, Completion::Recorded, saved),
                     ) {
                         return Ok(completed);
                     }
@@ -89,7 +95,7 @@ impl Coordinator {
         }
         let checkpoint = has_checkpoint
             .then(|| CheckpointOutcome::NotSaved { detail: "the run's hold was over".to_owned() });
-        let completed = self.complete_late(&desk, &run_id, &part).await?;
+        let completed = self.complete_late(desk, &run_id, &part).await?;
         Ok(Completed { checkpoint, ..completed })
     }
 
@@ -101,7 +107,7 @@ impl Coordinator {
 
     async fn report_part(
         &self,
-        desk: &Desk,
+        desk: &Arc<Desk>,
         run_id: &RunId,
         report: Report,
     ) -> Result<Arc<ReportPart>, CallError> {
@@ -115,8 +121,17 @@ impl Coordinator {
         };
         let (newest, store_time) = (desk.newest(), self.shared.store_time());
         let timer = self.shared.timer_desk(&path);
-        let queued = Duration::ZERO;
-        let ground = Ground { path, plan, plan_at: None, newest, queued, store_time, timer };
+        let ground = Ground {
+            path,
+            plan,
+            plan_at: None,
+            newest,
+            desk: Arc::clone(desk),
+            lease_duration: self.shared.settings.lease_duration,
+            queued: Duration::ZERO,
+            store_time,
+            timer,
+        };
         Ok(Arc::new(ReportPart::new(ground, run_id.clone(), report)))
     }
 
@@ -151,7 +166,7 @@ impl Coordinator {
                     return completed.ok_or(CallError::UnknownLease);
                 }
             }
-            if waited >= part.plan().definition().lease_duration() {
+            if waited >= self.lease_of(part) {
                 return Err(held_on(run_id));
             }
             tokio::time::sleep(BETWEEN_READS).await;
@@ -179,7 +194,7 @@ impl Coordinator {
             labels: found.labels,
             ..Record::default()
         };
-        let lease_duration = part.plan().definition().lease_duration();
+        let lease_duration = self.lease_of(part);
         let brought = Brought { part: Some(Arc::clone(part) as _), seen: Some(*stored) };
         match self.settle_at(&run_id.path, record, lease_duration, brought).await? {
             Settling::Written => {
@@ -194,24 +209,12 @@ impl Coordinator {
         }
     }
 
-    /// T12: a run's deadline has come without an outcome: that is its outcome.
-    pub(super) fn time_out(&self, run_id: RunId) {
-        let coordinator = self.clone();
-        tokio::spawn(async move {
-            let request = CompleteRequest {
-                lease_id: None,
-                run_id,
-                report: Report::TimedOut,
-                detail: String::new(),
-                generation: None,
-                checkpoint: None,
-            };
-            // What cannot be recorded is said in the log, and the run counts as abandoned.
-            let _ = coordinator.complete(request).await;
-        });
+    /// D of the schedule's leases.
+    fn lease_of(&self, part: &ReportPart) -> Duration {
+        part.plan().definition().lease_duration().unwrap_or(self.shared.settings.lease_duration)
     }
 
-    /// T20: records the outcome of a run that goes on, and leaves its hold as it is.
+    /// Records the outcome of a run that goes on, under its own lease, and leaves its hold as it is (T6, T12, T20).
     pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
         let Some(desk) = self.shared.schedules.desk(&run_id.path) else { return };
         let Ok(part) = self.report_part(&desk, run_id, report).await else { return };

@@ -3,8 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::lock::ETag;
-use crate::schedule::{Newest, Plan, ScheduleRecord};
+use crate::schedule::{Newest, Plan, Report, Run, RunId, ScheduleRecord};
 use crate::timetable::UtcSecond;
+
+/// Reports that wait at the most; a record has one run.
+const MOST_REPORTS: usize = 16;
 
 /// What is known of one schedule.
 #[derive(Debug, Default)]
@@ -25,6 +28,32 @@ pub(super) struct Known {
     pub(super) is_last_runner: bool,
     /// How many streams subscribe to it here.
     pub(super) subscribers: usize,
+    /// How runs have ended, where the store does not say so yet (T8).
+    reports: Vec<Reported>,
+}
+
+/// How a run has ended, as this sidecar was told, or saw.
+#[derive(Debug)]
+struct Reported {
+    run_id: RunId,
+    report: Report,
+    /// Its caller has said it.
+    by_caller: bool,
+    /// Calls that say it now.
+    calls: usize,
+}
+
+impl Known {
+    fn put(&mut self, reported: Reported) {
+        if self.reports.len() >= MOST_REPORTS {
+            self.reports.remove(0);
+        }
+        self.reports.push(reported);
+    }
+}
+
+fn is_of(run: &Run, run_id: &RunId) -> bool {
+    (&run.occasion, run.attempt, run.token) == (&run_id.occasion, run_id.attempt, run_id.token)
 }
 
 impl Desk {
@@ -32,17 +61,63 @@ impl Desk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The record is this now. What was final once is not forgotten (T21).
+    /// The record is this now. What was final once is not forgotten (T21), unless the schedule was reset since (T25).
     pub(super) fn learn(&self, record: Option<ScheduleRecord>) {
         let mut known = self.known();
         if let Some(record) = &record {
-            let newest = known.newest.unwrap_or_default();
-            known.newest = Some(Newest {
-                watermark: newest.watermark.max(record.watermark),
-                by_hand_done: newest.by_hand_done.max(record.by_hand_done),
-            });
+            let newest = known.newest.filter(|newest| newest.reset >= record.reset);
+            let newest = newest.unwrap_or_default();
+            if record.reset >= newest.reset {
+                known.newest = Some(Newest {
+                    watermark: newest.watermark.max(record.watermark),
+                    by_hand_done: newest.by_hand_done.max(record.by_hand_done),
+                    reset: record.reset,
+                });
+            }
+            let runs = |run_id: &RunId| record.run.as_ref().is_some_and(|run| is_of(run, run_id));
+            known.reports.retain(|reported| reported.calls > 0 || runs(&reported.run_id));
         }
         known.record = record;
+    }
+
+    /// A caller begins to say how a run has ended. What it says goes before what this sidecar has seen.
+    pub(super) fn is_told(&self, run_id: &RunId, report: Report) {
+        let mut known = self.known();
+        match known.reports.iter_mut().find(|reported| reported.run_id == *run_id) {
+            Some(known) => {
+                if !known.by_caller {
+                    (known.report, known.by_caller) = (report, true);
+                }
+                known.calls += 1;
+            }
+            None => {
+                known.put(Reported { run_id: run_id.clone(), report, by_caller: true, calls: 1 })
+            }
+        }
+    }
+
+    /// The caller was answered. Where the store has it, or never will, it waits no longer.
+    pub(super) fn was_told(&self, run_id: &RunId, is_settled: bool) {
+        let mut known = self.known();
+        if let Some(known) = known.reports.iter_mut().find(|reported| reported.run_id == *run_id) {
+            known.calls = known.calls.saturating_sub(1);
+        }
+        known.reports.retain(|reported| !(is_settled && reported.run_id == *run_id));
+    }
+
+    /// This sidecar has seen how a run has ended, and the store may not say so.
+    pub(super) fn has_seen(&self, run_id: &RunId, report: Report) {
+        let mut known = self.known();
+        if known.reports.iter().all(|reported| reported.run_id != *run_id) {
+            known.put(Reported { run_id: run_id.clone(), report, by_caller: false, calls: 0 });
+        }
+    }
+
+    /// How this run has ended, where the store does not say so yet.
+    pub(super) fn reported(&self, run: &Run) -> Option<Report> {
+        let known = self.known();
+        let reported = known.reports.iter().find(|reported| is_of(run, &reported.run_id));
+        reported.map(|reported| reported.report)
     }
 
     pub(super) fn newest(&self) -> Option<Newest> {

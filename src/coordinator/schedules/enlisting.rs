@@ -9,7 +9,7 @@ use super::subscriber::Subscriber;
 use super::task::Task;
 use crate::coordinator::error::CallError;
 use crate::coordinator::observe::Observation;
-use crate::schedule::{Lease, Plan, resumed, waited_for};
+use crate::schedule::{Lease, Plan, Subscription, resumed, waited_for};
 
 /// Writers of one plan that get in each other's way at the most: subscribers of a rollout all come at once.
 const TRIES: usize = 10;
@@ -60,8 +60,12 @@ impl Task {
         let definition = &subscriber.definition;
         let is_known = |plan: &VersionedPlan| {
             let (known, given) = (plan.0.definition(), definition);
-            known.hash() == given.hash() && known.revision() >= given.revision()
+            plan.0.removed().is_none()
+                && known.hash() == given.hash()
+                && known.revision() >= given.revision()
         };
+        let subscription =
+            Subscription { definition, is_new, runs_at_once: subscriber.runs_at_once };
         if self.desk.known().plan.as_ref().is_some_and(is_known) {
             return Ok(());
         }
@@ -71,7 +75,10 @@ impl Task {
             let ((plan, store_time), seen) = (reads.0?, reads.1?);
             let current = plan.as_ref().map(|(plan, _)| plan.as_ref());
             let record = seen.record.as_ref();
-            let subscribed = Plan::subscribed(current, definition, is_new, record, store_time);
+            if let Some(removed) = current.and_then(Plan::removed).filter(|_| !is_new) {
+                return Err(CallError::removed(&path, removed));
+            }
+            let subscribed = Plan::subscribed(current, &subscription, record, store_time);
             if subscribed.conflict {
                 self.shared.observer.observe(&Observation::ScheduleConflict);
                 tracing::warn!(

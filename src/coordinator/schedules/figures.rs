@@ -1,11 +1,14 @@
 //! What is to be seen of schedules (T23): what each written record adds to the counts, and what stands now.
 
+use std::time::Duration;
+
 use super::desk::Known;
 use crate::coordinator::Coordinator;
+use crate::coordinator::error::CallError;
 use crate::coordinator::journal::{HappeningKind, News};
 use crate::coordinator::observe::Observation;
 use crate::lock::LockPath;
-use crate::schedule::{Occasion, Outcome, Plan, ScheduleRecord, Tally};
+use crate::schedule::{Intervention, Occasion, Outcome, Plan, ScheduleRecord, Tally};
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
 
@@ -24,6 +27,13 @@ pub struct ScheduleFigures {
     pub is_failing: bool,
     /// Two occurrences and a grace have passed since the last success, or since there was a schedule.
     pub is_silent: bool,
+}
+
+impl CallError {
+    /// The schedule is no more (T25).
+    pub(super) fn removed(path: &LockPath, by: &Intervention) -> Self {
+        Self::ScheduleRemoved { path: path.clone(), at: by.at, reason: by.reason.clone() }
+    }
 }
 
 impl Coordinator {
@@ -62,19 +72,20 @@ impl Coordinator {
     pub fn schedule_figures(&self) -> Vec<ScheduleFigures> {
         let now = UtcSecond::from(self.shared.store_time());
         let tasks = self.shared.schedules.tasks();
+        let lease = self.shared.settings.lease_duration;
         let figures =
-            |(path, entry): (&LockPath, &super::Entry)| of(path, &entry.desk.known(), now);
+            |(path, entry): (&LockPath, &super::Entry)| of(path, &entry.desk.known(), now, lease);
         tasks.iter().filter_map(figures).collect()
     }
 }
 
 /// None while nothing is known of it.
-fn of(path: &LockPath, known: &Known, now: UtcSecond) -> Option<ScheduleFigures> {
+fn of(path: &LockPath, known: &Known, now: UtcSecond, lease: Duration) -> Option<ScheduleFigures> {
     let (plan, _) = known.plan.as_ref()?;
     let record = known.record.as_ref();
     let next = record.map_or_else(|| plan.next(), |record| record.next);
     let last_success = record.and_then(last_success);
-    let patience = plan.definition().grace() + plan.definition().spread();
+    let patience = plan.definition().grace(lease) + plan.definition().spread();
     let has_passed = |at: UtcSecond| {
         u64::try_from(now.seconds_since(at)).is_ok_and(|seconds| seconds > patience.as_secs())
     };

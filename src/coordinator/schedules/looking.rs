@@ -7,18 +7,25 @@ use super::figures::millis;
 use super::parts::{Ground, StartPart};
 use super::reading::Seen;
 use super::run::{Begin, Run, RunEnd};
+use super::starts::Place;
 use super::subscriber::{Subscriber, SubscriberId};
 use super::task::{Message, Running, Task};
 use crate::coordinator::error::CallError;
+use crate::coordinator::observe::Observation;
 use crate::coordinator::request::HoldRequest;
 use crate::hold::{Brought, Stored};
 use crate::lock::{Permits, Sharing};
-use crate::schedule::{Decision, Lease, Occasion, Plan, Share, after_busy, look, until_due};
+use crate::schedule::{
+    Decision, Lease, Occasion, Outcome, Plan, RunId, ScheduleRecord, Share, after_busy, look,
+    until_due,
+};
 use crate::time::Instant;
 use crate::timetable::UtcSecond;
 
 /// A start that waited longer in the queue (T13) reads the record again.
 const LONG_IN_THE_QUEUE: Duration = Duration::from_secs(1);
+/// For how long a start waits for the lease of a hold that was lost here to go back.
+const GOES_BACK: Duration = Duration::from_secs(10);
 /// The waits after a store failure: the first, and the longest.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -48,8 +55,8 @@ pub(super) struct Looking {
     busy_looks: u32,
     /// Looks in a row that the store did not answer.
     failures: u32,
-    /// Idle looks so far: they read the plan and the record in turns.
-    idle_looks: u32,
+    /// A hold here has just ended by itself: the next start waits for its lease to go back.
+    ended_here: bool,
     /// Who has the lock, as far as is known.
     lease: Lease,
     /// What was read of the lock just before a start.
@@ -69,7 +76,7 @@ impl Looking {
             is_busy: false,
             busy_looks: 0,
             failures: 0,
-            idle_looks: 0,
+            ended_here: false,
             lease: Lease::Free,
             seen: None,
             returned: None,
@@ -87,6 +94,12 @@ impl Looking {
     pub(super) const fn after_run(&mut self, now: Instant) {
         (self.lease, self.failures) = (Lease::Free, 0);
         self.again(now);
+    }
+
+    /// As [`Looking::after_run`], where the hold was lost: its lease is about to go back.
+    pub(super) const fn after_loss(&mut self, now: Instant) {
+        self.after_run(now);
+        self.ended_here = true;
     }
 
     /// A subscriber has given this occasion back.
@@ -119,12 +132,8 @@ impl Task {
             Why::Queued(_) if queued_long => self.read_record().await?,
             Why::Queued(_) => self.read_plan().await?,
             Why::Idle => {
-                self.looking.idle_looks += 1;
-                if self.looking.idle_looks % 2 == 1 {
-                    self.read_plan().await?;
-                } else {
-                    self.read_record().await?;
-                }
+                self.read_plan().await?;
+                self.read_record().await?;
             }
             Why::Due if last_runner => {
                 self.looking.lease = Lease::Free;
@@ -132,9 +141,15 @@ impl Task {
             }
             Why::Due => self.read_record().await?,
         }
+        self.read_newer_plan().await?;
         let Some(plan) = self.desk.plan() else {
             return Err(CallError::NoSuchSchedule { path: self.target.path.clone() });
         };
+        if plan.removed().is_some() {
+            // T25: nothing of it is made again.
+            self.look_at(now + self.until_idle(), Why::Idle);
+            return Ok(());
+        }
         let mut decision = self.decide(&plan);
         // The plan is read before each start: a pause is noticed, and a definition folded in (T17, T18).
         let is_start = matches!(decision, Decision::Run(_) | Decision::Settle);
@@ -142,8 +157,9 @@ impl Task {
         let is_read = is_queued || why == Why::Due && last_runner;
         if is_start && !matches!(why, Why::Queued(_)) {
             let place = self.shared.schedules.starts.place(now);
-            if place > now {
-                self.look_at(place, Why::Queued(now));
+            self.say_queued(place);
+            if place.at > now {
+                self.look_at(place.at, Why::Queued(now));
                 return Ok(());
             }
         }
@@ -160,6 +176,34 @@ impl Task {
         self.follow(decision)
     }
 
+    /// T17: the record says that there is a newer plan than the one that is known here.
+    async fn read_newer_plan(&mut self) -> Result<(), CallError> {
+        let is_newer = {
+            let known = self.desk.known();
+            let serial = known.plan.as_ref().map(|(plan, _)| plan.serial());
+            known.record.as_ref().map(|record| record.serial) > serial
+        };
+        if is_newer { self.read_plan().await } else { Ok(()) }
+    }
+
+    /// T13: what is asked for beyond the starts of a second is warned about, and counted.
+    fn say_queued(&self, place: Place) {
+        if place.is_late {
+            self.shared.observer.observe(&Observation::ScheduleStartQueued);
+        }
+        if place.is_said {
+            let most = self.shared.settings.starts_per_second;
+            tracing::warn!(
+                "more schedules are due at once than this sidecar starts: up to {most} a second \
+                 (limits.starts_per_second), so that runs are late; spread them (spread), or raise the setting (T13)"
+            );
+        }
+    }
+
+    fn until_idle(&self) -> Duration {
+        until_due(None, false, self.share())
+    }
+
     async fn read_plan(&mut self) -> Result<(), CallError> {
         let asked = self.shared.store_time().into();
         let (plan, _) = self.shared.read_plan(&self.target.path).await?;
@@ -174,6 +218,9 @@ impl Task {
 
     async fn restore_plan(&mut self) -> Result<(), CallError> {
         let Some(plan) = self.desk.plan() else { return Ok(()) };
+        if plan.removed().is_some() {
+            return Ok(());
+        }
         tracing::warn!(lock = %self.target.path, "the schedule's plan was deleted: it is written again");
         let written = self.shared.write_plan(&self.target.path, Plan::clone(&plan), None).await?;
         if let Some(written) = written {
@@ -192,7 +239,7 @@ impl Task {
     pub(super) fn learn(&mut self, seen: Seen) {
         self.looking.lease = seen.lease();
         let Seen { stored, record } = seen;
-        let newest = |record: &crate::schedule::ScheduleRecord| {
+        let newest = |record: &ScheduleRecord| {
             let run = record.run.as_ref().map(|run| run.token);
             run.max(record.ended.iter().filter_map(|ended| ended.token).max())
         };
@@ -206,7 +253,28 @@ impl Task {
             self.looking.busy_looks = 0;
         }
         self.looking.seen = stored;
+        self.hear_of(record.as_ref());
         self.desk.learn(record);
+    }
+
+    /// T24: who has said elsewhere how its run ended has spoken. What nobody said does not count.
+    fn hear_of(&mut self, record: Option<&ScheduleRecord>) {
+        let Some(record) = record else { return };
+        let is_said = |run_id: &RunId| {
+            record.ended.iter().any(|ended| {
+                let said = match ended.outcome {
+                    Outcome::Succeeded | Outcome::Failed | Outcome::FailedFinal => true,
+                    Outcome::Returned
+                    | Outcome::TimedOut
+                    | Outcome::Abandoned
+                    | Outcome::Skipped => false,
+                };
+                said && ended.occasion == run_id.occasion && ended.token == Some(run_id.token)
+            })
+        };
+        for subscriber in &mut self.subscribers {
+            subscriber.silent.take_if(|run_id| is_said(run_id));
+        }
     }
 
     pub(super) fn ground(&self, plan: &Arc<Plan>) -> Ground {
@@ -223,6 +291,8 @@ impl Task {
             plan: Arc::clone(plan),
             plan_at,
             newest,
+            desk: Arc::clone(&self.desk),
+            lease_duration: self.shared.settings.lease_duration,
             queued,
             store_time: self.shared.store_time(),
             timer: self.beside.clone(),
@@ -243,7 +313,7 @@ impl Task {
             tracing::warn!(
                 lock = %self.target.path,
                 "the schedule's newest occurrence lies ahead of the store's time: nothing runs before that is past; was the \
-                 clock set back? (T7)"
+                 clock wrong? `leasehold schedule reset` begins it anew (T7, T25)"
             );
         }
         self.looking.next = look.next;
@@ -290,7 +360,8 @@ impl Task {
     pub(super) fn look_after_busy(&mut self, now: Instant) {
         let Some(plan) = self.desk.plan() else { return };
         let definition = plan.definition();
-        let (lease, check) = (definition.lease_duration(), definition.takeover_check());
+        let lease = definition.lease_duration().unwrap_or(self.shared.settings.lease_duration);
+        let check = definition.takeover_check();
         let delay = after_busy(self.looking.busy_looks, lease, check, self.share());
         self.looking.busy_looks = self.looking.busy_looks.saturating_add(1);
         (self.looking.is_busy, self.looking.failures) = (true, 0);
@@ -328,7 +399,8 @@ impl Task {
             }
             _ => false,
         };
-        let free = self.subscribers.iter_mut().filter(|it| !is_for_others(it.id));
+        let free = self.subscribers.iter_mut();
+        let free = free.filter(|it| it.silent.is_none() && !is_for_others(it.id));
         let Some(subscriber) = free.min_by_key(|it| it.served) else {
             // Whoever is here has given it back: other sidecars come first, and then it is tried here again.
             self.looking.returned = None;
@@ -346,12 +418,16 @@ impl Task {
         subscriber.standby = None;
         let request = HoldRequest {
             key: self.key.clone(),
-            lease_duration: Some(plan.definition().lease_duration()),
-            wait: Duration::ZERO,
+            lease_duration: plan.definition().lease_duration(),
+            wait: if std::mem::take(&mut self.looking.ended_here) {
+                GOES_BACK
+            } else {
+                Duration::ZERO
+            },
             permits: Permits::ONE,
             max_hold: None,
             min_hold: Duration::ZERO,
-            progress_timeout: None,
+            progress_timeout: plan.definition().progress_timeout(),
             auto_renew: true,
             request_id: String::new(),
             sharing: Sharing::default(),

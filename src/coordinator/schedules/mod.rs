@@ -100,12 +100,12 @@ impl Drop for Completing<'_> {
 }
 
 impl Schedules {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(clock: Arc<dyn Clock>, starts_per_second: usize) -> Self {
         Self {
             tasks: Mutex::default(),
             timers: Timers::new(clock),
             clock: StoreClock::default(),
-            starts: Starts::default(),
+            starts: Starts::new(starts_per_second),
             completing: Mutex::default(),
             timer_desks: Mutex::default(),
             subscribers: AtomicUsize::new(0),
@@ -171,7 +171,8 @@ impl Coordinator {
     /// # Errors
     /// When the sidecar shuts down, the key is too long or has no path, or as many callers wait as may.
     pub fn subscribe(&self, request: SubscribeRequest) -> Result<ScheduleStream, CallError> {
-        let SubscribeRequest { key, definition, is_new, holder, labels, resume } = request;
+        let SubscribeRequest { key, definition, is_new, holder, labels, runs_at_once, resume } =
+            request;
         if *self.shared.draining.borrow() {
             return Err(CallError::shutting_down());
         }
@@ -192,7 +193,7 @@ impl Coordinator {
             *entry = self.start_task(&key, &target);
         }
         let (subscriber, stream) =
-            subscription(id, definition, (holder, labels), entry.task.clone());
+            subscription(id, (definition, runs_at_once), (holder, labels), entry.task.clone());
         // It was just seen to be open, and retires only under this lock.
         let _ = entry.task.send(Message::Subscribe(Box::new(subscriber), is_new, resume));
         Ok(stream)

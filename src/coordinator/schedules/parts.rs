@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::desk::Desk;
 use super::timer::TimerDesk;
 use crate::coordinator::decided::Decided;
 use crate::hold::{AtGrant, GrantPart, SavePart};
@@ -15,6 +16,9 @@ use crate::schedule::{
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
 
+/// How long before the end of its hold a run that has no outcome is recorded as timed out (T12): a store needs about so long.
+pub(super) const FOR_THE_WRITE: Duration = Duration::from_secs(2);
+
 /// What both parts are decided over, beside the record.
 #[derive(Clone, Debug)]
 pub(super) struct Ground {
@@ -23,6 +27,10 @@ pub(super) struct Ground {
     /// See [`View::plan_at`]; none where any time will do.
     pub(super) plan_at: Option<UtcSecond>,
     pub(super) newest: Option<Newest>,
+    /// Knows how the run in the record has ended, where the store does not (T8).
+    pub(super) desk: Arc<Desk>,
+    /// See [`View::lease_duration`].
+    pub(super) lease_duration: Duration,
     /// See [`View::queued`].
     pub(super) queued: Duration,
     /// What the store's clock had surely reached when this was put together (T7). Answers tell it in whole seconds; several of
@@ -39,9 +47,20 @@ impl Ground {
         store_time: UtcSecond,
         lease: Lease,
     ) -> View<'a> {
-        let Self { path, plan, newest, queued, .. } = self;
-        let plan_at = self.plan_at.unwrap_or(store_time);
-        View { path, plan, plan_at, record, newest: *newest, store_time, lease, queued: *queued }
+        let Self { path, plan, newest, queued, lease_duration, .. } = self;
+        let run = record.and_then(|record| record.run.as_ref());
+        View {
+            path,
+            plan,
+            plan_at: self.plan_at.unwrap_or(store_time),
+            record,
+            newest: *newest,
+            store_time,
+            lease,
+            queued: *queued,
+            lease_duration: *lease_duration,
+            reported: run.and_then(|run| self.desk.reported(run)),
+        }
     }
 
     /// The fields to write, which the .NET timer's status is to say first.
@@ -117,7 +136,7 @@ impl GrantPart for StartPart {
                 match start(&view, token) {
                     Started::Run { record, told } => {
                         let fields = self.ground.fields(&record, fields);
-                        let max_hold = told.timeout;
+                        let max_hold = told.timeout.map(|it| it + told.stop_grace + FOR_THE_WRITE);
                         let tally = Tally::between(before, &record);
                         let decision = StartDecision::Run { token, record, told, tally };
                         (decision, AtGrant::Grant { fields, max_hold })

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::coordinator::error::CallError;
-use crate::coordinator::request::{Grant, KeyRequest, LockRecord, ResumeRequest, Validity};
+use crate::coordinator::request::{
+    Deadline, Grant, KeyRequest, LockRecord, ResumeRequest, Validity,
+};
 use crate::coordinator::saves::CheckpointOutcome;
 use crate::coordinator::unread::Telling;
 use crate::hold::{LossReason, StoreFailureKind};
@@ -25,6 +27,8 @@ pub struct SubscribeRequest {
     pub holder: Option<String>,
     /// For people and tools.
     pub labels: Labels,
+    /// Whether a schedule that nobody has subscribed to before runs at once (T25).
+    pub runs_at_once: bool,
     /// The run that goes on (S16).
     pub resume: Option<ResumeRun>,
 }
@@ -143,6 +147,8 @@ pub struct RunGrant {
     pub grant: Grant,
     /// What it is to run.
     pub told: Told,
+    /// When it is to be over, if it has a deadline. Its hold lasts a little longer (T12).
+    pub deadline: Option<Deadline>,
 }
 
 /// Says how a run ended (T8).
@@ -223,6 +229,22 @@ pub enum ScheduleChange {
         /// The sender's id.
         request_id: String,
     },
+    /// It is no more, until somebody new subscribes (T25).
+    Remove {
+        /// Why.
+        reason: String,
+        /// Also where it has subscribers here.
+        force: bool,
+    },
+    /// It begins anew (T25).
+    Reset {
+        /// Why.
+        reason: String,
+        /// After this instant; after the store's time if none.
+        watermark: Option<UtcSecond>,
+        /// The definition has this revision from then on; its own if none.
+        revision: Option<u64>,
+    },
 }
 
 impl ScheduleChange {
@@ -233,6 +255,8 @@ impl ScheduleChange {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Trigger { .. } => "trigger",
+            Self::Remove { .. } => "remove",
+            Self::Reset { .. } => "reset",
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use super::desk::Desk;
-use super::parts::{StartDecision, StartPart};
+use super::parts::{FOR_THE_WRITE, StartDecision, StartPart};
 use super::reading::unreadable_record;
 use super::request::{RunGrant, ScheduleEvent};
 use super::subscriber::Life;
@@ -18,7 +18,7 @@ use crate::coordinator::error::CallError;
 use crate::coordinator::hold_event::HoldEvent;
 use crate::coordinator::journal::HappeningKind;
 use crate::coordinator::observe::Observation;
-use crate::coordinator::request::Grant;
+use crate::coordinator::request::{Deadline, Grant};
 use crate::coordinator::unread::Teller;
 use crate::hold::LossReason;
 use crate::lock::LockPath;
@@ -40,8 +40,8 @@ pub(super) enum RunEnd {
     NotResumed(CallError),
     /// The run is over. `released`: by a call.
     Over { run_id: RunId, released: bool },
-    /// Its deadline came, and no outcome has (T12).
-    TimedOut(RunId),
+    /// Its subscriber was told that it is lost, and has said nothing of how it ended (T24).
+    Lost { run_id: RunId, reason: LossReason },
 }
 
 /// What a run is started for.
@@ -69,8 +69,24 @@ pub(super) struct Run {
 enum Next {
     Event(Option<HoldEvent>),
     Life(Life),
-    /// The drain is about to end.
-    Return,
+    /// The time has come to record this, since no call has said how the run ended: the drain, or the hold, is about to end.
+    Note(Report),
+}
+
+/// How a run may come to its end without a word from its caller.
+struct Ends {
+    /// Shortly before a drain ends (T20).
+    returns_at: Option<Pin<Box<Sleep>>>,
+    /// Shortly before its hold ends (T12).
+    times_out: Option<Pin<Box<Sleep>>>,
+    is_revoked: bool,
+}
+
+/// What an event of a hold means for its run.
+enum Heard {
+    Nothing,
+    Tell(ScheduleEvent),
+    End(RunEnd),
 }
 
 impl Run {
@@ -80,19 +96,23 @@ impl Run {
             match self.hold.next().await {
                 Some(HoldEvent::Waiting { .. }) => {}
                 Some(HoldEvent::Granted(grant)) => return self.granted(*grant).await,
-                Some(HoldEvent::Busy(_)) => return RunEnd::Busy,
+                Some(HoldEvent::Busy(_)) => {
+                    self.withdraw();
+                    return RunEnd::Busy;
+                }
                 Some(HoldEvent::Settled { written }) => return self.settled(written),
                 // A run names no occurrence.
                 Some(HoldEvent::AlreadyDone(_) | HoldEvent::Skipped { .. }) => {}
                 Some(HoldEvent::Failed(error)) => return self.failed(error),
                 Some(HoldEvent::Lost { reason, detail, break_note }) => {
                     let Begin::Resume(told) = &self.begin else {
+                        self.withdraw();
                         return RunEnd::Failed(CallError::HoldLost { reason });
                     };
                     // Its runner acts on it until it is told (S12, S16).
                     let run_id = told.run_id.clone();
                     self.events.tell(ScheduleEvent::Lost { reason, detail, break_note });
-                    return RunEnd::Over { run_id, released: false };
+                    return RunEnd::Lost { run_id, reason };
                 }
                 Some(
                     HoldEvent::Renewed(_)
@@ -112,11 +132,23 @@ impl Run {
     /// Who goes on with a run is told that it does not go on here, and may try again, here or elsewhere (S16).
     fn failed(&self, error: CallError) -> RunEnd {
         match &self.begin {
-            Begin::Start(_) => RunEnd::Failed(error),
+            Begin::Start(_) => {
+                self.withdraw();
+                RunEnd::Failed(error)
+            }
             Begin::Resume(_) => {
                 self.events.tell(ScheduleEvent::Failed(error.clone()));
                 RunEnd::NotResumed(error)
             }
+        }
+    }
+
+    /// T6: a start that may have been written was not granted, so nobody has seen the run.
+    fn withdraw(&self) {
+        if let Begin::Start(part) = &self.begin
+            && let Some(StartDecision::Run { told, .. }) = part.decision()
+        {
+            self.desk.has_seen(&told.run_id, Report::Withdrawn);
         }
     }
 
@@ -175,7 +207,10 @@ impl Run {
                     | StartDecision::Nothing { .. }
                     | StartDecision::Unreadable(_),
                 )
-                | None => return RunEnd::Busy,
+                | None => {
+                    self.withdraw();
+                    return RunEnd::Busy;
+                }
             },
         };
         self.desk.known().is_last_runner = true;
@@ -191,24 +226,43 @@ impl Run {
         );
         let detail = format!("{}, attempt {}", run_id.occasion, run_id.attempt);
         self.coordinator.happened(HappeningKind::RunStarted, &self.path, detail);
-        let run = ScheduleEvent::Run(Box::new(RunGrant { grant: grant.clone(), told: *told }));
-        if !self.events.tell(run) {
-            // Nobody was told: the hold ends, and the run counts as an attempt (T6).
+        let times_out = grant.max_hold_ends.as_ref().filter(|_| told.timeout.is_some());
+        let times_out = times_out.map(|ends| ends.after.saturating_sub(FOR_THE_WRITE));
+        let deadline = self.deadline(&grant, &told);
+        let granted = RunGrant { grant: grant.clone(), told: *told, deadline };
+        if !self.events.tell(ScheduleEvent::Run(Box::new(granted))) {
+            // Nobody was told: it is given back before the hold ends (T6).
+            self.coordinator.note_outcome(&grant, &run_id, Report::Withdrawn).await;
             return RunEnd::Over { run_id, released: false };
         }
-        self.follow(grant, run_id).await
+        let times_out = times_out.map(|after| Box::pin(tokio::time::sleep(after)));
+        self.follow(grant, run_id, times_out).await
+    }
+
+    /// T12: the run's deadline by S21's clocks. Its hold lasts a little longer.
+    fn deadline(&self, grant: &Grant, told: &Told) -> Option<Deadline> {
+        told.timeout?;
+        let beyond = told.stop_grace + FOR_THE_WRITE;
+        let ends = grant.max_hold_ends.as_ref()?;
+        Some(self.coordinator.shared.deadline_before(ends, beyond))
     }
 
     /// Tells the subscriber what happens to its hold, until that is over.
-    async fn follow(mut self, grant: Grant, run_id: RunId) -> RunEnd {
-        let mut returns_at: Option<Pin<Box<Sleep>>> = None;
+    async fn follow(
+        mut self,
+        grant: Grant,
+        run_id: RunId,
+        times_out: Option<Pin<Box<Sleep>>>,
+    ) -> RunEnd {
+        let mut ends = Ends { returns_at: None, times_out, is_revoked: false };
         loop {
             let next = tokio::select! {
                 // In this order, so that a simulated world repeats what it did.
                 biased;
                 event = self.hold.next() => Next::Event(event),
                 life = ended(&mut self.life) => Next::Life(life),
-                () = over(&mut returns_at) => Next::Return,
+                () = over(&mut ends.returns_at) => Next::Note(Report::Returned),
+                () = over(&mut ends.times_out) => Next::Note(Report::TimedOut),
             };
             let event = match next {
                 Next::Event(Some(event)) => event,
@@ -225,52 +279,72 @@ impl Run {
                     self.hold.disconnected();
                     return RunEnd::Over { run_id, released: false };
                 }
-                Next::Return => {
-                    returns_at = None;
-                    self.coordinator.note_outcome(&grant, &run_id, Report::Returned).await;
+                Next::Note(report) => {
+                    (ends.returns_at, ends.times_out) = (None, None);
+                    self.coordinator.note_outcome(&grant, &run_id, report).await;
                     continue;
                 }
             };
-            let told = match event {
-                HoldEvent::Renewed(validity) => ScheduleEvent::Renewed(validity),
-                HoldEvent::Extended(extended) => ScheduleEvent::Renewed(extended.validity),
-                HoldEvent::AtRisk { validity, kind, detail } => {
-                    ScheduleEvent::AtRisk { validity, kind, detail }
+            match self.hear(event, &run_id, &mut ends) {
+                Heard::Nothing => {}
+                Heard::Tell(told) => {
+                    if !self.events.tell(told) {
+                        self.hold.disconnected();
+                        return RunEnd::Over { run_id, released: false };
+                    }
                 }
-                HoldEvent::Recovered(validity) => ScheduleEvent::Recovered(validity),
-                HoldEvent::Revoked { validity, break_note } => {
-                    ScheduleEvent::Revoked { validity, break_note }
-                }
-                HoldEvent::Draining { time_left } => {
-                    let before = time_left.checked_sub(BEFORE_THE_END);
-                    returns_at = before.map(|before| Box::pin(tokio::time::sleep(before)));
-                    ScheduleEvent::Draining { time_left }
-                }
-                HoldEvent::Lost { reason, detail, break_note } => {
-                    self.events.tell(ScheduleEvent::Lost { reason, detail, break_note });
-                    return if reason == LossReason::MaxHoldReached {
-                        RunEnd::TimedOut(run_id)
-                    } else {
-                        RunEnd::Over { run_id, released: false }
-                    };
-                }
-                HoldEvent::Released(_) => return RunEnd::Over { run_id, released: true },
-                HoldEvent::Failed(error) => {
-                    self.events.tell(ScheduleEvent::Failed(error));
-                    return RunEnd::Over { run_id, released: false };
-                }
-                HoldEvent::Waiting { .. }
-                | HoldEvent::Granted(_)
-                | HoldEvent::Settled { .. }
-                | HoldEvent::AlreadyDone(_)
-                | HoldEvent::Skipped { .. }
-                | HoldEvent::Busy(_) => continue,
-            };
-            if !self.events.tell(told) {
-                self.hold.disconnected();
-                return RunEnd::Over { run_id, released: false };
+                Heard::End(end) => return end,
             }
         }
+    }
+
+    /// What an event of its hold means for the run.
+    fn hear(&self, event: HoldEvent, run_id: &RunId, ends: &mut Ends) -> Heard {
+        let told = match event {
+            HoldEvent::Renewed(validity) => ScheduleEvent::Renewed(validity),
+            HoldEvent::Extended(extended) => {
+                let times_out = ends.times_out.take().and(extended.max_hold_ends.as_ref());
+                ends.times_out = times_out.map(|ends| {
+                    Box::pin(tokio::time::sleep(ends.after.saturating_sub(FOR_THE_WRITE)))
+                });
+                ScheduleEvent::Renewed(extended.validity)
+            }
+            HoldEvent::AtRisk { validity, kind, detail } => {
+                ScheduleEvent::AtRisk { validity, kind, detail }
+            }
+            HoldEvent::Recovered(validity) => ScheduleEvent::Recovered(validity),
+            HoldEvent::Revoked { validity, break_note } => {
+                ends.is_revoked = true;
+                ScheduleEvent::Revoked { validity, break_note }
+            }
+            HoldEvent::Draining { time_left } => {
+                let before = time_left.checked_sub(BEFORE_THE_END);
+                ends.returns_at = before.map(|before| Box::pin(tokio::time::sleep(before)));
+                ScheduleEvent::Draining { time_left }
+            }
+            HoldEvent::Lost { reason, detail, break_note } => {
+                self.events.tell(ScheduleEvent::Lost { reason, detail, break_note });
+                return Heard::End(RunEnd::Lost { run_id: run_id.clone(), reason });
+            }
+            HoldEvent::Released(_) => {
+                if ends.is_revoked {
+                    // T12: where no call says another outcome.
+                    self.desk.has_seen(run_id, Report::Returned);
+                }
+                return Heard::End(RunEnd::Over { run_id: run_id.clone(), released: true });
+            }
+            HoldEvent::Failed(error) => {
+                self.events.tell(ScheduleEvent::Failed(error));
+                return Heard::End(RunEnd::Over { run_id: run_id.clone(), released: false });
+            }
+            HoldEvent::Waiting { .. }
+            | HoldEvent::Granted(_)
+            | HoldEvent::Settled { .. }
+            | HoldEvent::AlreadyDone(_)
+            | HoldEvent::Skipped { .. }
+            | HoldEvent::Busy(_) => return Heard::Nothing,
+        };
+        Heard::Tell(told)
     }
 }
 

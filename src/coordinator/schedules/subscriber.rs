@@ -8,7 +8,7 @@ use super::request::{ScheduleEvent, Standby};
 use super::task::Message;
 use crate::coordinator::unread::{Teller, Unread, unread};
 use crate::lock::Labels;
-use crate::schedule::Definition;
+use crate::schedule::{Definition, RunId};
 
 /// A subscriber of this sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +39,10 @@ pub(super) struct Subscriber {
     pub(super) told_definition: String,
     /// Grows with each run that a subscriber here is given: who had the last one long ago is next.
     pub(super) served: u64,
+    /// Its run has ended without a word from it: it is given nothing until it speaks (T24).
+    pub(super) silent: Option<RunId>,
+    /// Whether it wants a schedule that begins with it to run at once (T25).
+    pub(super) runs_at_once: bool,
 }
 
 /// A subscription by stream: the life line of the run that it has (S14, T20).
@@ -76,7 +80,7 @@ impl Drop for Presence {
 /// Both ends of a subscription.
 pub(super) fn subscription(
     id: SubscriberId,
-    definition: Definition,
+    (definition, runs_at_once): (Definition, bool),
     (holder, labels): (Option<String>, Labels),
     task: mpsc::UnboundedSender<Message>,
 ) -> (Subscriber, ScheduleStream) {
@@ -93,6 +97,8 @@ pub(super) fn subscription(
         standby: None,
         told_definition,
         served: 0,
+        silent: None,
+        runs_at_once,
     };
     (subscriber, ScheduleStream { events: stream, presence: Presence { id, life, task } })
 }

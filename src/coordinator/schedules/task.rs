@@ -17,6 +17,7 @@ use crate::coordinator::error::CallError;
 use crate::coordinator::request::{KeyRequest, Target};
 use crate::coordinator::timers::{Alarm, Timer};
 use crate::coordinator::{Coordinator, Shared};
+use crate::hold::LossReason;
 use crate::schedule::{Report, RunId};
 use crate::time::Instant;
 
@@ -189,6 +190,7 @@ impl Task {
             Message::RunEnded(turn, end) => self.run_ended(turn, end),
             Message::Completed(run, completion) => {
                 let (run_id, report) = *run;
+                self.hear(&run_id);
                 if completion.is_some() && self.running.is_empty() && self.looking.is_busy {
                     // A run that was over has an outcome now: nobody is waited for any longer (T12).
                     self.looking.after_run(self.shared.clock.now());
@@ -249,9 +251,42 @@ impl Task {
                 self.desk.known().is_last_runner = false;
                 self.looking.after_run(now);
             }
-            RunEnd::TimedOut(run_id) => {
-                self.coordinator.time_out(run_id);
-                self.look_after_busy(now);
+            RunEnd::Lost { run_id, reason } => {
+                tracing::warn!(
+                    lock = %self.target.path, occasion = %run_id.occasion, attempt = run_id.attempt, reason = reason.as_str(),
+                    "run lost: its subscriber is given nothing until it has said how the run ended (T24)"
+                );
+                if reason == LossReason::MaxHoldReached {
+                    // T12: where that was not recorded under the run's own lease, it is before anything else.
+                    self.desk.has_seen(&run_id, Report::TimedOut);
+                }
+                self.completed = None;
+                self.desk.known().is_last_runner = false;
+                if let Some(ended) = ended {
+                    self.silence(ended.subscriber, run_id);
+                }
+                self.looking.after_loss(now);
+            }
+        }
+    }
+
+    /// T24: nothing is given to a subscriber whose run has ended without a word from it.
+    fn silence(&mut self, id: SubscriberId, run_id: RunId) {
+        if self.shared.schedules.is_completing(&run_id) {
+            return;
+        }
+        if let Some(subscriber) = self.subscribers.iter_mut().find(|it| it.id == id) {
+            subscriber.silent = Some(run_id);
+        }
+    }
+
+    /// A call has said here how this run ended.
+    fn hear(&mut self, run_id: &RunId) {
+        let silent = |it: &&mut Subscriber| it.silent.as_ref() == Some(run_id);
+        if let Some(subscriber) = self.subscribers.iter_mut().find(silent) {
+            subscriber.silent = None;
+            if self.running.is_empty() {
+                self.looking.again(self.shared.clock.now());
             }
         }
     }
@@ -313,14 +348,17 @@ impl Task {
         if repeat {
             self.told_at = now;
         }
-        let (hash, definition) = (plan.version().hash, plan.definition());
+        if let Some(removed) = plan.removed() {
+            return self.tell_removed(&CallError::removed(&self.target.path, removed));
+        }
+        let (hash, definition) = (plan.hash(), plan.definition());
         let standby = self.standby(plan.is_paused());
         let running = self.with_a_run();
         let mut gone = Vec::new();
         for subscriber in &mut self.subscribers {
             let mut told = true;
             if subscriber.told_definition != hash {
-                subscriber.told_definition.clone_from(&hash);
+                hash.clone_into(&mut subscriber.told_definition);
                 let conflict = definition.revision() == subscriber.definition.revision();
                 let definition = Box::new(definition.clone());
                 told = subscriber
@@ -340,6 +378,15 @@ impl Task {
         }
         for id in gone {
             self.leave(id);
+        }
+    }
+
+    /// T25: the schedule is no more. Whoever has a run is told when that is over.
+    fn tell_removed(&mut self, error: &CallError) {
+        let running = self.with_a_run();
+        for subscriber in self.subscribers.extract_if(.., |it| !running.contains(&it.id)) {
+            subscriber.events.tell(ScheduleEvent::Failed(error.clone()));
+            self.shared.schedules.count_out();
         }
     }
 

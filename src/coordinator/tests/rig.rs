@@ -191,6 +191,7 @@ pub(super) fn settings() -> Settings {
         max_resumes: 1_000,
         remembered_locks: 1_000,
         followed_bytes: 64 * 1024 * 1024,
+        starts_per_second: 50,
         allow_break: true,
         allow_schedule_changes: true,
         function_instance: false,

@@ -2,14 +2,14 @@
 
 use super::convert::Preview;
 use crate::coordinator::{
-    CheckpointOutcome, Completed, Completion, RunGrant, ScheduleInfo, Standby,
+    CheckpointOutcome, Completed, Completion, LockState, RunGrant, ScheduleInfo, Standby,
 };
 use crate::grpc::answer::{self, duration};
 use crate::grpc::proto::{self, schedule_spec};
 use crate::lock::{FencingToken, LockPath, Namespace};
 use crate::schedule::{
-    CatchUp, Definition, Ended, Occasion, Outcome, Overlap, Plan, Run, RunTimeout, ScheduleRecord,
-    is_of_occurrences, waited_for,
+    CatchUp, Definition, Ended, Intervention, Occasion, Outcome, Overlap, Plan, Run, RunTimeout,
+    ScheduleRecord, is_of_occurrences, waited_for,
 };
 use crate::timetable::{UtcSecond, zone_data_version};
 
@@ -26,6 +26,7 @@ pub(super) fn understood(definition: &Definition) -> proto::UnderstoodSchedule {
         time_zone: timetable.zone().to_owned(),
         description: timetable.sentence(),
         zone_data: zone_data_version().to_owned(),
+        warning: timetable.warning().unwrap_or_default().to_owned(),
     }
 }
 
@@ -43,7 +44,7 @@ pub(super) fn standby(
 }
 
 pub(super) fn run(granted: RunGrant, run_id: String) -> proto::Run {
-    let RunGrant { grant, told } = granted;
+    let RunGrant { grant, told, deadline } = granted;
     let (kind, _, request_id) = occasion(&told.run_id.occasion);
     proto::Run {
         grant: Some(answer::grant(grant, None)),
@@ -59,6 +60,7 @@ pub(super) fn run(granted: RunGrant, run_id: String) -> proto::Run {
         deadline_at: told.deadline.map(timestamp),
         next_at: told.next_at.map(timestamp),
         previous: told.previous.as_ref().map(ended),
+        deadline: deadline.map(answer::deadline),
     }
 }
 
@@ -173,6 +175,8 @@ pub(super) fn listed(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedu
             (None, problem.to_owned())
         }
     };
+    let has_run = info.state.as_ref().is_some_and(|state| state.run.is_some());
+    let is_abandoned = has_run && info.record.state == LockState::Available;
     let by_hand_done = info.state.as_ref().map_or(0, |state| state.by_hand_done);
     let next = match &plan {
         Some(plan) => waited_for(plan, info.state.as_deref()),
@@ -183,6 +187,7 @@ pub(super) fn listed(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedu
     let waiting = waiting.filter(|request| request.number > by_hand_done);
     proto::Schedule {
         lock_path: info.path.to_string(),
+        run_abandoned: is_abandoned,
         key: answer::record(info.record, namespace).key,
         spec: plan.as_ref().map(|plan| spec(plan.definition())),
         expression: understood.expression,
@@ -195,10 +200,20 @@ pub(super) fn listed(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedu
         subscribers_here: u32::try_from(info.subscribers_here).unwrap_or(u32::MAX),
         problem,
         next_at: next.map(timestamp),
+        removed: plan.as_ref().and_then(|plan| plan.removed()).map(intervention),
+        reset: plan.as_ref().and_then(|plan| plan.was_reset()).map(intervention),
     }
 }
 
-/// A definition with every default filled in: subscribing with it changes nothing.
+fn intervention(by: &Intervention) -> proto::ScheduleIntervention {
+    proto::ScheduleIntervention {
+        at: Some(timestamp(by.at)),
+        reason: by.reason.clone(),
+        caller: by.caller.clone(),
+    }
+}
+
+/// A definition as it was given: subscribing with it changes nothing.
 fn spec(definition: &Definition) -> proto::ScheduleSpec {
     let (catch_up, catch_up_max) = match definition.catch_up() {
         CatchUp::Latest => (proto::CatchUp::Latest, 0),
@@ -223,15 +238,17 @@ fn spec(definition: &Definition) -> proto::ScheduleSpec {
         revision: definition.revision(),
         catch_up: catch_up.into(),
         catch_up_max,
-        catch_up_window: Some(duration(definition.catch_up_window())),
-        grace: Some(duration(definition.grace())),
+        catch_up_window: definition.catch_up_window().map(duration),
+        grace: definition.given_grace().map(duration),
         overlap: overlap.into(),
-        max_attempts: definition.max_attempts(),
-        backoff: Some(duration(definition.first_backoff())),
+        max_attempts: definition.given_attempts().unwrap_or_default(),
+        backoff: definition.given_backoff().map(duration),
         timeout,
         spread: Some(duration(definition.spread())),
         takeover_check: definition.takeover_check().map(duration),
-        lease_duration: Some(duration(definition.lease_duration())),
+        lease_duration: definition.lease_duration().map(duration),
+        stop_grace: definition.given_stop_grace().map(duration),
+        progress_timeout: definition.progress_timeout().map(duration),
     }
 }
 

@@ -1,19 +1,19 @@
 //! From proto to domain values. All mistakes are named at once (S19).
 
-use std::time::Duration;
-
 use tonic::Status;
 
 use super::run_name::RunKey;
 use super::spec;
 use crate::coordinator::{
-    CompleteRequest, KeyRequest, LockSelector, ResumeRun, SubscribeRequest, Under,
+    CompleteRequest, KeyRequest, LockSelector, ResumeRun, ScheduleChange, SubscribeRequest, Under,
 };
 use crate::grpc::convert::{MAX_HOLDER, MAX_PAGE_TOKEN, generation};
 use crate::grpc::proto;
 use crate::grpc::violations::Violations;
 use crate::lock::CheckpointValue;
-use crate::schedule::{Definition, MAX_REQUEST_ID_BYTES, Report, RunId, check_key, is_request_id};
+use crate::schedule::{
+    Definition, MAX_REASON_BYTES, MAX_REQUEST_ID_BYTES, Report, RunId, check_key, is_request_id,
+};
 use crate::text::is_invisible;
 use crate::timetable::UtcSecond;
 
@@ -30,14 +30,13 @@ const TIMES: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 /// A SubscribeSchedule request.
 pub(super) fn subscribe(
     request: proto::SubscribeScheduleRequest,
-    lease_duration: Duration,
 ) -> Result<SubscribeRequest, Status> {
     let mut wrong = Violations::default();
     let key = wrong.key("key", request.key);
     if let Some(key) = &key {
         wrong.take("key.function", check_key(&key.key));
     }
-    let definition = spec::definition(&mut wrong, request.spec, lease_duration);
+    let definition = spec::definition(&mut wrong, request.spec);
     wrong.text("holder", &request.holder, MAX_HOLDER);
     let labels = wrong.labels("labels", request.labels);
     let resume = match (request.resume, request.run_id.as_str()) {
@@ -52,6 +51,14 @@ pub(super) fn subscribe(
         }
     };
     let is_new = !request.reconnected && resume.is_none();
+    let runs_at_once = match proto::FirstRun::try_from(request.first) {
+        Ok(proto::FirstRun::Unspecified) => false,
+        Ok(proto::FirstRun::Now) => true,
+        Err(_) => {
+            wrong.add("first", format!("{} is not allowed; use NOW, or omit it", request.first));
+            false
+        }
+    };
     let holder = (!request.holder.is_empty()).then_some(request.holder);
     wrong.finish(key.zip(definition).map(|(key, definition)| SubscribeRequest {
         key,
@@ -59,6 +66,7 @@ pub(super) fn subscribe(
         is_new,
         holder,
         labels,
+        runs_at_once,
         resume,
     }))
 }
@@ -165,6 +173,45 @@ pub(super) fn trigger(
     wrong.finish(lock.map(|lock| (lock, request.request_id)))
 }
 
+/// Why an operator removes or resets a schedule.
+fn reason(wrong: &mut Violations, text: String) -> String {
+    if text.trim().is_empty() {
+        wrong.add("reason", "is required: say why, for the log and the next operator");
+    }
+    wrong.text("reason", &text, MAX_REASON_BYTES);
+    text
+}
+
+/// A RemoveSchedule request: which schedule, and the change.
+pub(super) fn remove(
+    request: proto::RemoveScheduleRequest,
+) -> Result<(LockSelector, ScheduleChange), Status> {
+    let mut wrong = Violations::default();
+    let lock = scheduled(&mut wrong, request.lock);
+    let reason = reason(&mut wrong, request.reason);
+    let change = ScheduleChange::Remove { reason, force: request.force };
+    wrong.finish(lock.map(|lock| (lock, change)))
+}
+
+/// A ResetSchedule request: which schedule, and the change.
+pub(super) fn reset(
+    request: proto::ResetScheduleRequest,
+) -> Result<(LockSelector, ScheduleChange), Status> {
+    let mut wrong = Violations::default();
+    let lock = scheduled(&mut wrong, request.lock);
+    let reason = reason(&mut wrong, request.reason);
+    let watermark = request.watermark.and_then(|at| instant(&mut wrong, "watermark", at));
+    let change = ScheduleChange::Reset { reason, watermark, revision: request.revision };
+    wrong.finish(lock.map(|lock| (lock, change)))
+}
+
+/// Occurrences are whole seconds: the second that the time is in is as good.
+fn instant(wrong: &mut Violations, field: &str, at: prost_types::Timestamp) -> Option<UtcSecond> {
+    let is_time = TIMES.contains(&at.seconds) && (0..1_000_000_000).contains(&at.nanos);
+    let at = is_time.then_some(UtcSecond(at.seconds));
+    wrong.take(field, at.ok_or("is not a valid time; the years 1 to 9999 are allowed"))
+}
+
 /// A ListSchedules request: where, how many, and where the page before ended.
 pub(super) fn list(
     request: proto::ListSchedulesRequest,
@@ -197,19 +244,11 @@ pub(super) struct Preview {
 }
 
 /// A PreviewSchedule request.
-pub(super) fn preview(
-    request: proto::PreviewScheduleRequest,
-    lease_duration: Duration,
-) -> Result<Preview, Status> {
+pub(super) fn preview(request: proto::PreviewScheduleRequest) -> Result<Preview, Status> {
     let mut wrong = Violations::default();
-    let definition = spec::definition(&mut wrong, request.spec, lease_duration);
+    let definition = spec::definition(&mut wrong, request.spec);
     let key = request.key.and_then(|key| wrong.key("key", Some(key)));
-    let after = request.after.and_then(|after| {
-        let is_time = TIMES.contains(&after.seconds) && (0..1_000_000_000).contains(&after.nanos);
-        // Occurrences are whole seconds: the second that it is in is as good.
-        let after = is_time.then_some(UtcSecond(after.seconds));
-        wrong.take("after", after.ok_or("is not a valid time; the years 1 to 9999 are allowed"))
-    });
+    let after = request.after.and_then(|after| instant(&mut wrong, "after", after));
     let count = match request.count {
         0 => DEFAULT_COUNT,
         count if count <= MAX_COUNT => count,

@@ -17,7 +17,8 @@ use super::proto::schedule_service_server::ScheduleService;
 use super::proto::{
     CompleteRunRequest, CompleteRunResponse, GetScheduleRequest, GetScheduleResponse,
     ListSchedulesRequest, ListSchedulesResponse, PauseScheduleRequest, PauseScheduleResponse,
-    PreviewScheduleRequest, PreviewScheduleResponse, ResumeScheduleRequest, ResumeScheduleResponse,
+    PreviewScheduleRequest, PreviewScheduleResponse, RemoveScheduleRequest, RemoveScheduleResponse,
+    ResetScheduleRequest, ResetScheduleResponse, ResumeScheduleRequest, ResumeScheduleResponse,
     Schedule, SubscribeScheduleRequest, TriggerScheduleRequest, TriggerScheduleResponse,
 };
 use super::service::{Service, answered};
@@ -102,8 +103,7 @@ impl ScheduleService for Service {
     ) -> Result<Response<ScheduleEvents>, Status> {
         self.with_schedules()?;
         let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
-        let default = self.coordinator.lease_duration();
-        let request = convert::subscribe(request.into_inner(), default)?;
+        let request = convert::subscribe(request.into_inner())?;
         self.permit_key(&caller, Right::Acquire, &request.key)?;
         self.check_resumed(&caller, &request)?;
         let definition = request.definition.clone();
@@ -164,7 +164,7 @@ impl ScheduleService for Service {
     ) -> Result<Response<PreviewScheduleResponse>, Status> {
         // Says nothing of any lock: whoever is let in may ask.
         Caller::of(&request)?;
-        let preview = convert::preview(request.into_inner(), self.coordinator.lease_duration())?;
+        let preview = convert::preview(request.into_inner())?;
         let target = preview.key.as_ref().map(|key| self.coordinator.resolve(key));
         let path = answered(target.transpose())?.map(|target| target.path);
         let now = self.coordinator.clock().wall().into();
@@ -202,5 +202,27 @@ impl ScheduleService for Service {
         let (lock, request_id) = convert::trigger(request.into_inner())?;
         let schedule = self.change(&caller, &lock, ScheduleChange::Trigger { request_id }).await?;
         Ok(Response::new(TriggerScheduleResponse { schedule }))
+    }
+
+    async fn remove_schedule(
+        &self,
+        request: Request<RemoveScheduleRequest>,
+    ) -> Result<Response<RemoveScheduleResponse>, Status> {
+        self.with_schedules()?;
+        let caller = Caller::of(&request)?;
+        let (lock, change) = convert::remove(request.into_inner())?;
+        let schedule = self.change(&caller, &lock, change).await?;
+        Ok(Response::new(RemoveScheduleResponse { schedule }))
+    }
+
+    async fn reset_schedule(
+        &self,
+        request: Request<ResetScheduleRequest>,
+    ) -> Result<Response<ResetScheduleResponse>, Status> {
+        self.with_schedules()?;
+        let caller = Caller::of(&request)?;
+        let (lock, change) = convert::reset(request.into_inner())?;
+        let schedule = self.change(&caller, &lock, change).await?;
+        Ok(Response::new(ResetScheduleResponse { schedule }))
     }
 }

@@ -10,11 +10,10 @@ use crate::timetable::{Timetable, TimetableError};
 /// Any expression: for the check of a zone whose expression is wrong.
 const ANY: &str = "@daily";
 
-/// A spec's definition; none if something is wrong, which `wrong` says then. `lease_duration` is the sidecar's default.
+/// A spec's definition; none if something is wrong, which `wrong` says then. What is unset stays so (T16).
 pub(super) fn definition(
     wrong: &mut Violations,
     spec: Option<proto::ScheduleSpec>,
-    lease_duration: Duration,
 ) -> Option<Definition> {
     let Some(spec) = spec else {
         wrong.add("spec", "is required");
@@ -36,11 +35,13 @@ pub(super) fn definition(
         run_timeout,
         spread: span("spread", spec.spread).unwrap_or_default(),
         takeover_check: span("takeover_check", spec.takeover_check),
-        lease_duration: span("lease_duration", spec.lease_duration).unwrap_or(lease_duration),
+        stop_grace: span("stop_grace", spec.stop_grace),
+        progress_timeout: span("progress_timeout", spec.progress_timeout),
+        lease_duration: span("lease_duration", spec.lease_duration),
         // The policies are checked also where the timetable is wrong.
-        ..Spec::new(timetable.clone().or_else(any)?, lease_duration)
+        ..Spec::new(timetable.clone().or_else(any)?)
     };
-    policies(wrong, checked, lease_duration).filter(|_| timetable.is_some())
+    policies(wrong, checked).filter(|_| timetable.is_some())
 }
 
 fn any() -> Option<Timetable> {
@@ -145,11 +146,7 @@ fn span(
 }
 
 /// The definition, or what is wrong with each policy: one that is wrong is left to its default, and the rest asked again.
-fn policies(
-    wrong: &mut Violations,
-    mut spec: Spec,
-    lease_duration: Duration,
-) -> Option<Definition> {
+fn policies(wrong: &mut Violations, mut spec: Spec) -> Option<Definition> {
     let mut is_wrong = false;
     loop {
         let (field, problem) = match Definition::new(spec.clone()) {
@@ -166,14 +163,14 @@ fn policies(
         wrong.add(&format!("spec.{field}"), problem);
         match field {
             // The least grace is computed from it: what that is, is not known then.
-            "lease_duration" if spec.lease_duration != lease_duration => {
-                (spec.lease_duration, spec.grace) = (lease_duration, None);
-            }
+            "lease_duration" => (spec.lease_duration, spec.grace) = (None, None),
             "catch_up_max" => spec.catch_up = CatchUp::Latest,
             "catch_up_window" => spec.catch_up_window = None,
             "grace" => spec.grace = None,
             "max_attempts" => spec.max_attempts = None,
             "backoff" => spec.backoff = None,
+            "stop_grace" => spec.stop_grace = None,
+            "progress_timeout" => spec.progress_timeout = None,
             "run_timeout" => spec.run_timeout = RunTimeout::NextDue,
             "spread" => spec.spread = Duration::ZERO,
             "takeover_check" => spec.takeover_check = None,

@@ -3,11 +3,12 @@
 use super::View;
 use super::ending::{finish, skipped};
 use crate::schedule::definition::{CatchUp, Definition};
+use crate::schedule::plan::Plan;
 use crate::schedule::record::{Attempts, Occasion, Outcome, ScheduleRecord};
 use crate::timetable::{Count, UtcSecond};
 
 /// Missed occurrences of one look that are counted: more count as so many, so that ten years down cost no time (T9).
-const MOST_COUNTED: u64 = 1_000;
+const MOST_COUNTED: u64 = 10_000;
 
 /// What the scheduled part of a look comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub(super) enum Step {
 
 /// When an occurrence is due: after its spread (T13).
 pub(super) fn due_at(view: &View<'_>, occurrence: UtcSecond) -> UtcSecond {
+    // T25: the first occurrence that a subscription asked for is due at once.
+    if view.plan.first() == Some(occurrence) {
+        return occurrence;
+    }
     let definition = view.plan.definition();
     let name = view.path.as_str().as_bytes();
     let offset = definition.timetable().spread_offset(name, definition.spread(), occurrence);
@@ -77,9 +82,8 @@ pub(super) fn is_current(record: &ScheduleRecord, view: &View<'_>) -> bool {
 
 /// T11: an occurrence that was tried before.
 fn again(record: &mut ScheduleRecord, view: &View<'_>, next: UtcSecond, newest: UtcSecond) -> Step {
-    let definition = view.plan.definition();
-    let all = matches!(definition.catch_up(), CatchUp::All(_));
-    let is_over = newest > next && !all || is_old(definition, view.store_time, next);
+    let all = matches!(view.plan.definition().catch_up(), CatchUp::All(_));
+    let is_over = newest > next && !all || next < oldest(view, newest);
     if is_over {
         if record.attempts.failures > 0 {
             finish(record, view, next, Outcome::Failed);
@@ -98,15 +102,44 @@ fn again(record: &mut ScheduleRecord, view: &View<'_>, next: UtcSecond, newest: 
     }
 }
 
-/// T9: nothing older than the window is run.
-fn is_old(definition: &Definition, store_time: UtcSecond, occurrence: UtcSecond) -> bool {
-    store_time.seconds_since(occurrence) > definition.window()
+/// T9: nothing older than this is run.
+fn oldest(view: &View<'_>, newest: UtcSecond) -> UtcSecond {
+    let definition = view.plan.definition();
+    let window = definition.catch_up_window();
+    let span = window.unwrap_or(Definition::least_window()).as_secs();
+    let by_span = UtcSecond(view.store_time.0.saturating_sub_unsigned(span));
+    if window.is_some() {
+        return by_span;
+    }
+    let mut older = definition.timetable().occurrences_before(newest).take(definition.reach());
+    by_span.min(older.by_ref().last().unwrap_or(newest))
 }
 
 /// Up to where a pause skips what was not begun (T18).
-fn paused_until(view: &View<'_>) -> UtcSecond {
-    let resumed = view.plan.resumed().unwrap_or(UtcSecond(i64::MIN));
-    if view.plan.is_paused() { view.store_time } else { resumed }
+fn paused_until(plan: &Plan, store_time: UtcSecond) -> UtcSecond {
+    let resumed = plan.resumed().unwrap_or(UtcSecond(i64::MIN));
+    if plan.is_paused() { store_time } else { resumed }
+}
+
+/// How many occurrences of the plan's timetable lie after `after` and at or before `last`, but for those that fell due during
+/// a pause (T9, T18).
+pub(in crate::schedule) fn missed(
+    plan: &Plan,
+    after: UtcSecond,
+    last: UtcSecond,
+    store_time: UtcSecond,
+) -> u64 {
+    let count = |after: UtcSecond, last: UtcSecond| {
+        if last <= after {
+            return 0;
+        }
+        match plan.definition().timetable().count(after, last, MOST_COUNTED) {
+            Count::Exactly(count) | Count::AtLeast(count) => count,
+        }
+    };
+    let until = paused_until(plan, store_time);
+    let from = plan.paused_at().unwrap_or(UtcSecond(i64::MIN)).min(until);
+    count(after, last.min(from)) + count(after.max(until), last)
 }
 
 /// T9: the first of the occurrences from `next` to `newest` that runs; none if none does.
@@ -117,9 +150,9 @@ fn first_to_run(
     newest: UtcSecond,
 ) -> Option<UtcSecond> {
     let definition = view.plan.definition();
-    let paused = paused_until(view);
-    let runs =
-        |at: UtcSecond| at >= next && at > paused && !is_old(definition, view.store_time, at);
+    let paused = paused_until(view.plan, view.store_time);
+    let oldest = oldest(view, newest);
+    let runs = |at: UtcSecond| at >= next && at > paused && at >= oldest;
     if !runs(newest) {
         return None;
     }
@@ -127,7 +160,7 @@ fn first_to_run(
         CatchUp::Latest => Some(newest),
         CatchUp::None => {
             let late = view.store_time.seconds_since(due_at(view, newest));
-            let grace = definition.grace().saturating_add(view.queued);
+            let grace = definition.grace(view.lease_duration).saturating_add(view.queued);
             let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
             (late <= grace).then_some(newest)
         }
@@ -147,20 +180,24 @@ pub(super) fn skip(
     first: UtcSecond,
     last: UtcSecond,
 ) {
-    let paused = paused_until(view);
-    let missed = if last <= paused {
-        0
-    } else if first == last {
-        1
+    let until = paused_until(view.plan, view.store_time);
+    let is_paused = |at| view.plan.paused_at().is_none_or(|from| at > from) && at <= until;
+    let missed = if first == last {
+        // It may be of a timetable before.
+        u64::from(!is_paused(first))
     } else {
-        let before = UtcSecond(first.0.saturating_sub(1)).max(paused);
-        match view.plan.definition().timetable().count(before, last, MOST_COUNTED) {
-            Count::Exactly(count) | Count::AtLeast(count) => count,
-        }
+        missed(view.plan, UtcSecond(first.0.saturating_sub(1)), last, view.store_time)
     };
     record.missed = record.missed.saturating_add(missed);
     record.missed_since = record.missed_since.saturating_add(missed);
     skipped(record, view, last);
+}
+
+/// T18: whether the first request that waits goes before what is scheduled: it is older than the start of the last scheduled
+/// run. Else none would ever come, while runs overlap their period.
+pub(super) fn is_by_hand_first(record: &ScheduleRecord, view: &View<'_>) -> bool {
+    let request = view.plan.pending(record.by_hand_done);
+    request.is_some_and(|request| record.started.is_some_and(|started| request.at < started))
 }
 
 /// The first request for a run by hand that waits: it, or when it is retried.

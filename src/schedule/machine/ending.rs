@@ -11,6 +11,9 @@ use crate::timetable::UtcSecond;
 /// How often an occurrence may be given to another replica without that counting (T11).
 pub(in crate::schedule) const MAX_RETURNED: u32 = 10;
 
+/// The most that new zone data is taken to have moved an occurrence by: zones do not jump further, but for whole days.
+const MOVED_BY: i64 = 3 * 3_600;
+
 /// How a run says that it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
@@ -24,6 +27,8 @@ pub enum Report {
     TimedOut,
     /// Another replica is to run it: not counted, at most 10 times (T11).
     Returned,
+    /// It was written and then not granted, so nobody has seen it: given back, after a wait, and not counted 10 times (T6).
+    Withdrawn,
 }
 
 /// What a report comes to.
@@ -55,7 +60,7 @@ impl From<Report> for Outcome {
             Report::Failed => Self::Failed,
             Report::FailedFinal => Self::FailedFinal,
             Report::TimedOut => Self::TimedOut,
-            Report::Returned => Self::Returned,
+            Report::Returned | Report::Withdrawn => Self::Returned,
         }
     }
 }
@@ -82,34 +87,51 @@ pub fn report(view: &View<'_>, id: &RunId, report: Report) -> Reported {
         Lease::Elsewhere => return Reported::HeldElsewhere,
         Lease::Here { .. } => {}
     }
-    let started = run.started;
-    let retry_at = end(&mut record, view, run, report.into());
-    adopt(&mut record, view.plan);
-    if view.plan.definition().overlap() == Overlap::Skip && !record.attempts.any() {
-        skip_since(&mut record, view, started);
-    }
+    let retry_at = conclude(&mut record, view, run, report);
     Reported::Write { record: Box::new(record), retry_at }
 }
 
-/// T4: the run in the record, if there is one, was abandoned. Says whether there was one.
-pub(super) fn abandon(record: &mut ScheduleRecord, view: &View<'_>) -> bool {
-    let run = record.run.take();
-    run.map(|run| end(record, view, run, Outcome::Abandoned)).is_some()
+/// Ends the run in the record, if there is one, which nobody has the lease of: as this sidecar was told (T8), else it was abandoned
+/// (T4). Says whether there was one.
+pub(super) fn settle(record: &mut ScheduleRecord, view: &View<'_>) -> bool {
+    let Some(run) = record.run.take() else { return false };
+    match view.reported {
+        Some(report) => conclude(record, view, run, report),
+        None => end(record, view, run, None),
+    };
+    true
 }
 
-/// Ends a run: it is final, or is tried again. Says when, if not at once.
+/// Ends a run as it was reported.
+fn conclude(
+    record: &mut ScheduleRecord,
+    view: &View<'_>,
+    run: Run,
+    report: Report,
+) -> Option<UtcSecond> {
+    let started = run.started;
+    let retry_at = end(record, view, run, Some(report));
+    adopt(record, view.plan);
+    if view.plan.definition().overlap() == Overlap::Skip && !record.attempts.any() {
+        skip_since(record, view, started);
+    }
+    retry_at
+}
+
+/// Ends a run: it is final, or is tried again. Says when, if not at once. Without a report it was abandoned.
 fn end(
     record: &mut ScheduleRecord,
     view: &View<'_>,
     run: Run,
-    outcome: Outcome,
+    report: Option<Report>,
 ) -> Option<UtcSecond> {
     let Run { occasion, attempt, token, .. } = run;
     let attempts = match occasion {
         Occasion::Scheduled(_) => &mut record.attempts,
         Occasion::ByHand { .. } => &mut record.by_hand,
     };
-    let retries = attempts.after(outcome, view);
+    let outcome = report.map_or(Outcome::Abandoned, Outcome::from);
+    let retries = attempts.after(report, view);
     let retry_at = attempts.retry_at.filter(|_| retries);
     let ended = Ended { occasion: occasion.clone(), outcome, attempt, token: Some(token) };
     record.push(ended);
@@ -134,24 +156,29 @@ fn end(
 
 impl Attempts {
     /// Counts this end, and says whether there is another attempt (T11).
-    fn after(&mut self, outcome: Outcome, view: &View<'_>) -> bool {
+    fn after(&mut self, report: Option<Report>, view: &View<'_>) -> bool {
         let definition = view.plan.definition();
-        let now = view.store_time;
+        let after = |times| {
+            let wait = definition.backoff(times);
+            Some(writable(UtcSecond(view.store_time.0.saturating_add(wait))))
+        };
         self.retry_at = None;
-        match outcome {
-            Outcome::Succeeded | Outcome::FailedFinal | Outcome::TimedOut | Outcome::Skipped => {
-                return false;
-            }
-            Outcome::Returned if self.returned < MAX_RETURNED => {
+        match report {
+            Some(Report::Succeeded | Report::FailedFinal | Report::TimedOut) => return false,
+            Some(Report::Returned) if self.returned < MAX_RETURNED => {
                 self.returned += 1;
                 return true;
             }
+            Some(Report::Withdrawn) if self.withdrawn < MAX_RETURNED => {
+                self.withdrawn += 1;
+                self.retry_at = after(self.withdrawn);
+                return true;
+            }
             // Its lease has kept it from everybody for long enough.
-            Outcome::Abandoned => self.failures = self.failures.saturating_add(1),
-            Outcome::Failed | Outcome::Returned => {
+            None => self.failures = self.failures.saturating_add(1),
+            Some(Report::Failed | Report::Returned | Report::Withdrawn) => {
                 self.failures = self.failures.saturating_add(1);
-                let wait = definition.backoff(self.failures);
-                self.retry_at = Some(writable(UtcSecond(now.0.saturating_add(wait))));
+                self.retry_at = after(self.failures);
             }
         }
         self.failures < definition.max_attempts()
@@ -181,10 +208,28 @@ pub(super) fn finish(
     record.outcome = Some(outcome);
     record.attempts = Attempts::default();
     let timetable = view.plan.definition().timetable();
-    // T16: no catch-up across definitions.
-    let after = if is_current { record.watermark } else { record.watermark.max(view.store_time) };
+    let after = if is_current {
+        beyond(view, record.watermark)
+    } else {
+        // T16: no catch-up across timetables, but for one that comes back.
+        record.watermark.max(view.plan.goes_on_from().unwrap_or(view.store_time))
+    };
     record.plan = view.plan.version();
+    record.serial = view.plan.serial();
     record.next = timetable.next(after);
+}
+
+/// After which instant the next one is: `at`, which is final. Where newer zone data has moved it to a little later, that is the
+/// same occurrence, and a daily job is not run twice.
+fn beyond(view: &View<'_>, at: UtcSecond) -> UtcSecond {
+    let timetable = view.plan.definition().timetable();
+    if view.plan.first() == Some(at) || timetable.at_or_before(at) == Some(at) {
+        return at;
+    }
+    let Some(moved) = timetable.next(at) else { return at };
+    let gap = timetable.next(moved).map_or(i64::MAX, |next| next.seconds_since(moved));
+    let by = moved.seconds_since(at);
+    if by <= MOVED_BY && by < gap / 2 { moved } else { at }
 }
 
 /// As [`finish`], without a run.

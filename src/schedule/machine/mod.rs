@@ -16,6 +16,7 @@ use crate::timetable::UtcSecond;
 
 use due::Step;
 
+pub(super) use due::missed;
 pub(super) use ending::MAX_RETURNED;
 pub use ending::{Report, Reported, report};
 pub use telling::{Told, resumed};
@@ -40,6 +41,10 @@ pub struct View<'a> {
     pub lease: Lease,
     /// How long this sidecar's own queue of starts has kept it waiting: that does not count as late (T9, T13).
     pub queued: Duration,
+    /// D of this sidecar, for definitions that say none (T16).
+    pub lease_duration: Duration,
+    /// How the run in the record has ended, where this sidecar was told, or saw it, and the store does not say so yet (T8).
+    pub reported: Option<Report>,
 }
 
 /// Who has the lock's lease.
@@ -63,6 +68,8 @@ pub struct Newest {
     pub watermark: UtcSecond,
     /// Requests for runs by hand up to this number are final.
     pub by_hand_done: u64,
+    /// The reset number that both were seen with (T25).
+    pub reset: u64,
 }
 
 /// What a look comes to.
@@ -150,6 +157,9 @@ pub fn start(view: &View<'_>, token: FencingToken) -> Started {
                 started: writable(view.store_time),
                 deadline: told.deadline,
             };
+            if matches!(run.occasion, Occasion::Scheduled(_)) {
+                record.started = Some(run.started);
+            }
             record.run = Some(run);
             Started::Run { record: Box::new(record), told: Box::new(told) }
         }
@@ -181,8 +191,10 @@ impl Draft {
 
     /// T21: what was final once is final.
     fn restore(&mut self, view: &View<'_>) {
-        let Some(newest) = view.newest else { return };
         let record = &mut self.record;
+        let Some(newest) = view.newest.filter(|newest| newest.reset == record.reset) else {
+            return;
+        };
         if newest.by_hand_done > record.by_hand_done {
             (record.by_hand_done, record.by_hand) = (newest.by_hand_done, Attempts::default());
             self.went_back = true;
@@ -217,13 +229,18 @@ impl Draft {
         let is_scheduled =
             |run: &Run| matches!(run.occasion, Occasion::Scheduled(_)) && view.plan.is_paused();
         let by_hand = due::by_hand(&self.record, view);
-        if self.record.run.as_ref().is_some_and(is_scheduled) && by_hand.is_none() {
+        let is_waited_for = by_hand.is_none() && view.reported.is_none();
+        if self.record.run.as_ref().is_some_and(is_scheduled) && is_waited_for {
             // Nobody is granted in its place, so it may still be completed (T8).
             return (Decision::Wait(None), self.record);
         }
-        // T4: a run whose lease is not held was abandoned.
-        let was_abandoned = ending::abandon(&mut self.record, view);
+        let was_abandoned = ending::settle(&mut self.record, view);
         adopt(&mut self.record, view.plan);
+        if due::is_by_hand_first(&self.record, view)
+            && let Some(Ok(occasion)) = due::by_hand(&self.record, view)
+        {
+            return (Decision::Run(occasion), self.record);
+        }
         let before = self.record.watermark;
         let scheduled = due::scheduled(&mut self.record, view);
         let record = self.record;
@@ -253,20 +270,20 @@ impl Draft {
 
 /// The stored record; that of a schedule that has not run yet, if there is none (T5).
 fn begun(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord {
-    let first = || ScheduleRecord {
-        watermark: plan.first_subscribed(),
-        outcome: None,
-        next: None,
-        plan: PlanVersion { number: 0, hash: String::new() },
-        run: None,
-        attempts: Attempts::default(),
-        by_hand_done: 0,
-        by_hand: Attempts::default(),
-        missed: 0,
-        missed_since: 0,
-        ended: Vec::new(),
+    let unknown = PlanVersion { number: 0, hash: String::new() };
+    let Some(record) = record.cloned() else {
+        let first = ScheduleRecord::beginning(plan.first_subscribed(), unknown);
+        return ScheduleRecord { reset: plan.reset(), ..first };
     };
-    record.cloned().map_or_else(first, adopted)
+    let mut record = adopted(record);
+    if record.reset < plan.reset() {
+        // T25: it begins anew where the plan says; what ended and what was missed stays to be seen.
+        (record.watermark, record.outcome) = (plan.first_subscribed(), None);
+        (record.next, record.run, record.plan) = (None, None, unknown);
+        (record.attempts, record.by_hand) = (Attempts::NONE, Attempts::NONE);
+        (record.started, record.missed_since, record.reset) = (None, 0, plan.reset());
+    }
+    record
 }
 
 /// The instant that everybody waits for, by what is stored: due, running or to come (T5, T16).
@@ -286,24 +303,39 @@ pub fn starting(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord 
     record
 }
 
-/// T16: a new definition takes effect when nothing was due or running under the old one as it came.
+/// T16: a new timetable takes effect when what was due or running under the old one as it came is final.
 fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
-    let was_due = record.next.is_some_and(|next| next <= plan.since());
-    let is_old = record.plan != plan.version();
+    record.serial = record.serial.max(plan.serial());
+    let (version, due) = (plan.version(), plan.due());
+    if record.plan.hash == version.hash && due.is_none() {
+        // Another one came and went before anybody took it in.
+        record.plan = version;
+        return;
+    }
+    let is_old = record.plan != version;
     if is_taken_over(record) {
         // T22: what came due since the other scheduler stopped is missed, also what was due before the plan was written.
         record.plan = plan.version();
         record.next = plan.definition().timetable().next(record.watermark);
         return;
     }
-    if !is_old || record.run.is_some() || record.attempts.any() || was_due {
+    if !is_old || record.run.is_some() || record.attempts.any() {
         return;
     }
-    if let Some(due) = plan.due().filter(|due| *due > record.watermark) {
-        record.next = Some(due);
+    if let Some((due, missed)) = plan.due().filter(|(due, _)| *due > record.watermark) {
+        // The newest one of the old timetable runs; those before it are missed.
+        if record.next != Some(due) {
+            record.next = Some(due);
+            record.missed = record.missed.saturating_add(missed);
+            record.missed_since = record.missed_since.saturating_add(missed);
+        }
         return;
     }
-    let after = record.watermark.max(plan.since());
+    if record.next.is_some_and(|next| next <= plan.since()) && plan.goes_on_from().is_none() {
+        // It was due under a timetable that the writer of the plan did not know of.
+        return;
+    }
+    let after = record.watermark.max(plan.goes_on_from().unwrap_or_else(|| plan.since()));
     record.plan = plan.version();
     // The instant that the writer of the plan computed, so that zone data never gives two truths (T5).
     let next = plan.next().filter(|next| *next > after);

@@ -6,10 +6,14 @@ use super::due::due_at;
 use super::{View, attempts_of};
 use crate::lock::FencingToken;
 use crate::schedule::codec::writable;
-use crate::schedule::definition::RunTimeout;
+use crate::schedule::definition::{Overlap, RunTimeout};
 use crate::schedule::record::{Ended, Occasion, ScheduleRecord};
 use crate::schedule::run_id::RunId;
 use crate::timetable::UtcSecond;
+
+/// T10: a run that skips what falls due meanwhile may take so many gaps, or a day.
+const GAPS_OF_SKIP: i64 = 10;
+const DAY: i64 = 86_400;
 
 /// What a run is told beside its grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,12 +30,16 @@ pub struct Told {
     pub max_attempts: u32,
     /// How long after it was due it starts, whole seconds of the store's time.
     pub lateness: Duration,
-    /// Occurrences that were missed since the last run; at most 1,000 are counted at once.
+    /// Occurrences that were missed since the last run; at most 10,000 are counted at once.
     pub missed_count: u64,
     /// When it is to be over, by the store's time.
     pub deadline: Option<UtcSecond>,
-    /// How long that is from the start: what the hold's `max_hold` becomes (T12).
+    /// How long that is from the start.
     pub timeout: Option<Duration>,
+    /// How long after that it may take to end (T12).
+    pub stop_grace: Duration,
+    /// How long it may go without reporting progress (S11).
+    pub progress_timeout: Option<Duration>,
     /// The next occurrence after this one and after now.
     pub next_at: Option<UtcSecond>,
     /// What ended last.
@@ -63,6 +71,8 @@ pub(super) fn told(
         missed_count,
         deadline,
         timeout: deadline.map(|deadline| Duration::from_secs(since_now(deadline))),
+        stop_grace: definition.stop_grace(),
+        progress_timeout: definition.progress_timeout(),
         next_at: definition.timetable().next(at.max(now)),
         previous: record.ended.first().cloned(),
     }
@@ -95,6 +105,8 @@ pub fn resumed(view: &View<'_>, id: &RunId) -> Option<Told> {
         missed_count: record.missed_since,
         deadline: run.deadline,
         timeout: run.deadline.map(|deadline| span(run.started, deadline)),
+        stop_grace: definition.stop_grace(),
+        progress_timeout: definition.progress_timeout(),
         next_at: definition.timetable().next(at.max(view.store_time)),
         previous: record.ended.first().cloned(),
     })
@@ -114,7 +126,13 @@ fn deadline(view: &View<'_>, at: UtcSecond) -> Option<UtcSecond> {
             // A run by hand is between two occurrences: their gap.
             let begin = timetable.at_or_before(at).unwrap_or(at);
             let gap = timetable.next(begin)?.seconds_since(begin);
-            due_at(view, next).max(UtcSecond(now.0.saturating_add(gap)))
+            match definition.overlap() {
+                Overlap::Follow => due_at(view, next).max(UtcSecond(now.0.saturating_add(gap))),
+                Overlap::Skip => {
+                    let span = gap.saturating_mul(GAPS_OF_SKIP).max(DAY);
+                    UtcSecond(now.0.saturating_add(span))
+                }
+            }
         }
     };
     Some(writable(deadline))

@@ -2,7 +2,7 @@
 
 mod requests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -81,8 +81,8 @@ struct State {
     accepted: Accepted,
     /// So many of the next requests are throttled.
     throttles_next: u64,
-    /// The next request of this kind is lost, or its answer if that is true.
-    loses_next: Option<(&'static str, bool)>,
+    /// The next request of each kind is lost, or its answer if that is true.
+    loses_next: VecDeque<(&'static str, bool)>,
     injected: BTreeMap<Fault, u64>,
 }
 
@@ -128,7 +128,7 @@ impl<S> FaultyStore<S> {
             held: None,
             accepted: Accepted { most: None, second: 0, count: 0 },
             throttles_next: 0,
-            loses_next: None,
+            loses_next: VecDeque::new(),
             injected: BTreeMap::new(),
         };
         Self { store, clock, state: Mutex::new(state) }
@@ -173,14 +173,16 @@ impl<S> FaultyStore<S> {
         self.state().throttles_next = requests;
     }
 
-    /// Loses the next request of this kind on its way: nothing is done.
+    /// Loses the next request of this kind on its way: nothing is done. May be said of several: the second from when
+    /// the first is lost.
     pub fn lose_next(&self, operation: &'static str) {
-        self.state().loses_next = Some((operation, false));
+        self.state().loses_next.push_back((operation, false));
     }
 
-    /// Does the next request of this kind, and loses the answer.
+    /// Does the next request of this kind, and loses the answer. May be said of several, as of
+    /// [`lose_next`](Self::lose_next).
     pub fn lose_next_answer(&self, operation: &'static str) {
-        self.state().loses_next = Some((operation, true));
+        self.state().loses_next.push_back((operation, true));
     }
 
     /// How often this went wrong so far.
@@ -210,7 +212,9 @@ impl<S> FaultyStore<S> {
             return Err(StoreError::Throttled { retry_after: None, source: "server busy".into() });
         }
         let mut drawn = state.draw();
-        if let Some((_, answer)) = state.loses_next.take_if(|(next, _)| *next == operation) {
+        let loss = state.loses_next.front().copied().filter(|(next, _)| *next == operation);
+        if let Some((_, answer)) = loss {
+            state.loses_next.pop_front();
             (drawn.request_lost, drawn.answer_lost) = (!answer, answer);
             let fault = if answer { Fault::AnswerLost } else { Fault::RequestLost };
             *state.injected.entry(fault).or_default() += 1;

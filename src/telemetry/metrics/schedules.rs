@@ -65,6 +65,7 @@ pub(super) struct Families {
     lateness: Histogram,
     conflicts: Counter,
     went_back: Counter,
+    queued: Counter,
     here: Gauge,
     late: Gauge,
     failing: Gauge,
@@ -81,6 +82,7 @@ impl Families {
             lateness: Histogram::new(STARTS),
             conflicts: Counter::default(),
             went_back: Counter::default(),
+            queued: Counter::default(),
             here: Gauge::default(),
             late: Gauge::default(),
             failing: Gauge::default(),
@@ -112,6 +114,11 @@ impl Families {
             "leasehold_schedule_went_back",
             "Times that the record of a schedule had fallen back to an older one, and was rewritten",
             &self.went_back,
+        );
+        to.add(
+            "leasehold_schedule_starts_queued",
+            "Starts of runs that waited for more than a second, because more were due at once than `limits.starts_per_second`",
+            &self.queued,
         );
         to.add("leasehold_schedules", "Schedules that have subscribers here now", &self.here);
         to.add(
@@ -175,6 +182,10 @@ impl Families {
 
     pub(super) fn went_back(&self) {
         self.went_back.inc();
+    }
+
+    pub(super) fn start_queued(&self) {
+        self.queued.inc();
     }
 
     /// Sets the gauges to how these schedules stand.

@@ -49,8 +49,12 @@ impl Runner {
             Worked::Done if self.is_calm() => self.ends_well(running).await,
             Worked::Done => self.ends_badly(running, random).await,
             Worked::Over | Worked::Unsure | Worked::Interrupted | Worked::Gone => {
-                self.maybe_late(running.id(), random).await;
-                Some((running.holding.sidecar, running.stream))
+                // T24: on this stream it would be given nothing until it has said something.
+                let sidecar = running.holding.sidecar.clone();
+                let id = running.id().clone();
+                running.stream.end(self.how_seen(&sidecar));
+                self.maybe_late(&id, random).await;
+                None
             }
         }
     }
@@ -62,15 +66,18 @@ impl Runner {
         let done = self.complete(&sidecar, By::hold(&running), Report::Succeeded).await;
         let told = async {
             while let Some(event) = running.stream.next().await {
-                if matches!(event, ScheduleEvent::Recorded { .. } | ScheduleEvent::Lost { .. }) {
-                    return true;
+                match event {
+                    ScheduleEvent::Recorded { .. } => return Some(true),
+                    ScheduleEvent::Lost { .. } => return Some(false),
+                    _ => {}
                 }
             }
-            false
+            None
         };
         match tokio::time::timeout(TOLD, told).await {
-            Ok(true) => return Some((sidecar, running.stream)),
-            Ok(false) => {}
+            Ok(Some(true)) => return Some((sidecar, running.stream)),
+            Ok(Some(false)) => running.stream.end(self.how_seen(&sidecar)),
+            Ok(None) => {}
             Err(_) if done => {
                 let id = running.id();
                 self.client.world.fail(format!("T8: nobody tells what became of {id:?}"));

@@ -57,7 +57,9 @@ async fn ask(world: &World, (place, lock): (usize, usize), change: &ScheduleChan
         match change {
             ScheduleChange::Pause => asked[0] += 1,
             ScheduleChange::Resume => asked[1] += 1,
-            ScheduleChange::Trigger { .. } => {}
+            ScheduleChange::Trigger { .. }
+            | ScheduleChange::Remove { .. }
+            | ScheduleChange::Reset { .. } => {}
         }
     }
     let selector = LockSelector::Key(key(lock), Permit::FIRST);

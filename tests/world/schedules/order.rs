@@ -6,7 +6,7 @@ use leasehold::schedule::{Occasion, Outcome, Plan, PlanVersion};
 use leasehold::timetable::UtcSecond;
 
 use super::judge::{Seen, earliest, latest};
-use super::records::APART;
+use super::records::{APART, of_timetable};
 use crate::world::shared::World;
 use crate::world::sidecar::{SECOND, key};
 
@@ -65,7 +65,7 @@ async fn are_kept(world: &World) -> bool {
         let mut state = world.state();
         let seen = state.schedules.seen(&lock);
         let Some(record) = seen.record.clone() else { continue };
-        let Some(definition) = seen.definitions.get(&record.plan.hash) else { continue };
+        let Some(definition) = of_timetable(&seen.definitions, &record.plan.hash) else { continue };
         let timetable = definition.timetable().clone();
         let due: Vec<UtcSecond> = timetable
             .occurrences_after(UtcSecond(begun.0 + APART))

@@ -1,9 +1,10 @@
 //! What a write of a lock's record may change of its schedule (T2, T5, T7, T9, T11, T12, T18, T21).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::schedule::{
-    Ended, Occasion, Outcome, Overlap, Report, Run, RunTimeout, ScheduleRecord,
+    Definition, Ended, Occasion, Outcome, Overlap, Report, Run, RunTimeout, ScheduleRecord,
 };
 use leasehold::timetable::UtcSecond;
 
@@ -11,12 +12,14 @@ use super::judge::{Judge, RunKey, Seen, Written, earliest, latest};
 use super::terms::{ALL, LONGEST_GAP, MOST_ATTEMPTS};
 use crate::world::shared::World;
 
-/// How often a run may be given back beside its attempts (T11).
-const MOST_RETURNS: usize = 10;
+/// How often a run may be given back beside its attempts, by its caller and by its sidecar (T6, T11).
+const MOST_RETURNS: usize = 20;
 /// Two front ends differ by 3 s at the most, and each shows whole seconds.
 pub(super) const APART: i64 = 4;
 /// A run until the next is due lasts for two gaps at the most, and the spread.
 const MOST_SPAN: i64 = 2 * LONGEST_GAP.as_secs().cast_signed() + 10;
+/// Where what falls due beside it is skipped: a day, and these gaps are no longer (T10).
+const MOST_SPAN_OF_SKIP: i64 = 86_400;
 
 /// A record was written, and this is what it says now.
 pub(super) fn written(
@@ -74,10 +77,18 @@ fn new_ends<'a>(
     after.ended.iter().take_while(move |ended| Some(*ended) != known)
 }
 
+/// A definition with the timetable of this hash: their policies change without the record (T16).
+pub(super) fn of_timetable<'a>(
+    definitions: &'a BTreeMap<String, Definition>,
+    hash: &str,
+) -> Option<&'a Definition> {
+    definitions.values().find(|one| one.timetable_hash() == hash)
+}
+
 struct Context<'a> {
     world: &'a World,
     lock: &'a str,
-    definitions: &'a std::collections::BTreeMap<String, leasehold::schedule::Definition>,
+    definitions: &'a BTreeMap<String, Definition>,
 }
 
 impl Context<'_> {
@@ -189,12 +200,18 @@ impl Context<'_> {
         if run.occasion <= Occasion::Scheduled(after.watermark) {
             return Some(format!("T5: the watermark is past a run without an outcome: {after:?}"));
         }
-        let definition = self.definitions.get(&after.plan.hash)?;
+        let definition = of_timetable(self.definitions, &after.plan.hash)?;
         let span = run.deadline.map(|deadline| deadline.seconds_since(run.started));
         let is_right = match definition.run_timeout() {
             RunTimeout::None => span.is_none(),
             RunTimeout::Duration(timeout) => span == Some(timeout.as_secs().cast_signed()),
-            RunTimeout::NextDue => span.is_some_and(|span| (1..=MOST_SPAN).contains(&span)),
+            RunTimeout::NextDue => {
+                let most = match definition.overlap() {
+                    Overlap::Follow => MOST_SPAN,
+                    Overlap::Skip => MOST_SPAN_OF_SKIP,
+                };
+                span.is_some_and(|span| (1..=most).contains(&span))
+            }
         };
         // What is due under the definition before runs by the one that is read (T16).
         let is_known = self.definitions.len() == 1;
@@ -236,7 +253,7 @@ impl Context<'_> {
         if before.plan != after.plan {
             return None;
         }
-        let definition = self.definitions.get(&after.plan.hash)?;
+        let definition = of_timetable(self.definitions, &after.plan.hash)?;
         let timetable = definition.timetable();
         let passed: Vec<UtcSecond> = timetable
             .at_or_after(old)
@@ -259,7 +276,11 @@ impl Context<'_> {
         if run + missed > all || run + missed < all && !may_skip {
             return Some(format!("T9: {}", told()));
         }
-        let is_all = definition.catch_up() == ALL && definition.overlap() == Overlap::Follow;
+        // Of those that differ in their policies alone any may be in force (T16).
+        let is_all = self
+            .definitions
+            .values()
+            .all(|one| one.catch_up() == ALL && one.overlap() == Overlap::Follow);
         let ran_all = is_all && missed > 0 && !may_skip && earliest(self.world) > old;
         // What was only ever given back, and is not any more, is counted as missed.
         let returned = passed.iter().any(|at| {

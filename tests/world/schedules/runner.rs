@@ -20,6 +20,8 @@ const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 /// What a deadline may be later than its time-out from the start: an answer on its way, a clock that is a hundredth slow,
 /// and dates that differ where the hold has moved (S16).
 const DEADLINE_SLACK: Duration = Duration::from_secs(20);
+/// How long its hold lasts past the time to stop (T12).
+const WRITING: Duration = Duration::from_secs(2);
 
 /// One process that runs a schedule.
 pub(super) struct Runner {
@@ -93,6 +95,7 @@ impl Runner {
             is_new: self.is_new && resume.is_none(),
             holder: None,
             labels: Labels::default(),
+            runs_at_once: false,
             resume,
         };
         let path = sidecar.path(&request.key);
@@ -252,10 +255,11 @@ impl Runner {
         }
     }
 
-    /// T12: what it is told of its validity ends at its deadline.
+    /// T12: what it is told of its validity ends at its deadline, with the time to stop and to write it.
     fn in_time(&self, running: &Running, until: Duration) {
         let Some(timeout) = running.run.told.timeout else { return };
-        let latest = running.began + timeout + timeout / 100 + DEADLINE_SLACK;
+        let beyond = running.run.told.stop_grace + WRITING;
+        let latest = running.began + timeout + timeout / 100 + beyond + DEADLINE_SLACK;
         if until > latest {
             let id = running.id();
             self.client.world.fail(format!("T12: {id:?} is valid to {until:?}, past {latest:?}"));

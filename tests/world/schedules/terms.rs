@@ -36,7 +36,8 @@ pub(super) fn definition(random: &mut SeededRandom, lease: u64) -> Definition {
         spread: Duration::from_secs(random.below(2) * random.below(4)),
         takeover_check: random.chance(500).then(|| Duration::from_secs(1 + random.below(60))),
         revision: random.below(3),
-        ..Spec::new(Timetable::parse(expression, "UTC").unwrap(), lease_duration)
+        lease_duration: Some(lease_duration),
+        ..Spec::new(Timetable::parse(expression, "UTC").unwrap())
     };
     Definition::new(spec).unwrap()
 }

@@ -116,6 +116,26 @@ impl ScheduleService for Schedules {
         Ok(Response::new(ResumeScheduleResponse { schedule: schedule(request.into_inner().lock) }))
     }
 
+    async fn remove_schedule(
+        &self,
+        request: Request<RemoveScheduleRequest>,
+    ) -> Answer<RemoveScheduleResponse> {
+        let request = request.into_inner();
+        self.note(format!("remove because {:?}, force {}", request.reason, request.force));
+        Ok(Response::new(RemoveScheduleResponse { schedule: schedule(request.lock) }))
+    }
+
+    async fn reset_schedule(
+        &self,
+        request: Request<ResetScheduleRequest>,
+    ) -> Answer<ResetScheduleResponse> {
+        let request = request.into_inner();
+        let (watermark, revision) = (request.watermark.map(|at| at.seconds), request.revision);
+        let reason = request.reason;
+        self.note(format!("reset because {reason:?} to {watermark:?} at {revision:?}"));
+        Ok(Response::new(ResetScheduleResponse { schedule: schedule(request.lock) }))
+    }
+
     async fn trigger_schedule(
         &self,
         request: Request<TriggerScheduleRequest>,
@@ -135,5 +155,6 @@ pub(crate) fn understood() -> Option<UnderstoodSchedule> {
         time_zone: "Europe/Copenhagen".to_owned(),
         description: "every day at 02:30, Europe/Copenhagen".to_owned(),
         zone_data: "2026b".to_owned(),
+        warning: String::new(),
     })
 }

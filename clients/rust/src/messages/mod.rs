@@ -31,8 +31,8 @@ pub use run::{
     Completed, Completion, CompletionResult, EndedRun, RunKind, RunOutcome, SavedWith, StartedRun,
 };
 pub use schedule::{
-    DefinitionInForce, ListSchedules, Occurrence, PreviewSchedule, Schedule, SchedulePage,
-    SchedulePreview, ScheduleState, Standby, UnderstoodSchedule,
+    DefinitionInForce, ListSchedules, Occurrence, PreviewSchedule, Schedule, ScheduleIntervention,
+    SchedulePage, SchedulePreview, ScheduleState, Standby, UnderstoodSchedule,
 };
 pub use schedule_spec::{CatchUp, Overlap, RunTimeout, ScheduleSpec, Subscription, Timetable};
 pub use server::{ServerInfo, ServerLimits};

@@ -19,6 +19,8 @@ pub struct UnderstoodSchedule {
     pub description: String,
     /// The version of the time zone data that the sidecar has, such as `2026b`.
     pub zone_data: String,
+    /// What is said of the spec though it is allowed: that other schedulers read the expression otherwise.
+    pub warning: String,
 }
 
 impl UnderstoodSchedule {
@@ -28,6 +30,7 @@ impl UnderstoodSchedule {
             time_zone: wire.time_zone,
             description: wire.description,
             zone_data: wire.zone_data,
+            warning: wire.warning,
         }
     }
 }
@@ -127,7 +130,7 @@ pub struct Schedule {
     pub lock_path: String,
     /// The key, as far as the lock's record has it.
     pub key: Option<LockKey>,
-    /// The definition in force, with every default filled in. `None` if it cannot be read.
+    /// The definition in force, as it was given. `None` if it cannot be read.
     pub spec: Option<ScheduleSpec>,
     /// Its expression in the canonical form, also where the spec is a span.
     pub expression: String,
@@ -149,6 +152,30 @@ pub struct Schedule {
     pub subscribers_here: u32,
     /// Why its definition cannot be read, for people. Empty if it can.
     pub problem: String,
+    /// Who has removed it, and why. `None` if nobody has.
+    pub removed: Option<ScheduleIntervention>,
+    /// Who has reset it last, and why. `None` if nobody has.
+    pub reset: Option<ScheduleIntervention>,
+    /// Whether the run in `state` was abandoned: it has no outcome, and its lock is available.
+    pub run_abandoned: bool,
+}
+
+/// What an operator has done to a whole schedule (T25).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ScheduleIntervention {
+    /// When, by the store's clock.
+    pub at: Option<SystemTime>,
+    /// Why, as the operator said.
+    pub reason: String,
+    /// Who, as far as the sidecar knew.
+    pub caller: String,
+}
+
+impl ScheduleIntervention {
+    fn from_wire(wire: proto::ScheduleIntervention) -> Self {
+        Self { at: moment(wire.at.as_ref()), reason: wire.reason, caller: wire.caller }
+    }
 }
 
 impl Schedule {
@@ -167,6 +194,9 @@ impl Schedule {
             record: wire.record.map(LockRecord::from_wire),
             subscribers_here: wire.subscribers_here,
             problem: wire.problem,
+            removed: wire.removed.map(ScheduleIntervention::from_wire),
+            reset: wire.reset.map(ScheduleIntervention::from_wire),
+            run_abandoned: wire.run_abandoned,
         }
     }
 }

@@ -68,7 +68,8 @@ pub struct ScheduleSpec {
     pub revision: u64,
     /// What becomes of missed occurrences. Default: latest.
     pub catch_up: CatchUp,
-    /// Occurrences older than this are never run: 1 min to 366 days. Default: 24 h.
+    /// Occurrences older than this are never run: 1 min to 366 days. Default: it reaches back over as many occurrences as
+    /// `catch_up` may run, and 25 h at least.
     pub catch_up_window: Option<Duration>,
     /// How late the newest occurrence still counts as on time: at least twice the lease duration and 10 s more, which is
     /// the default; at most 7 days.
@@ -79,15 +80,19 @@ pub struct ScheduleSpec {
     pub max_attempts: u32,
     /// The wait before the second attempt, which doubles with each further one: 1 s to 10 min. Default: 10 s.
     pub backoff: Option<Duration>,
-    /// How long a run may take. Default: until the next occurrence is due.
+    /// How long a run may take, until its deadline. Default: until the next occurrence is due.
     pub run_timeout: RunTimeout,
+    /// How long a run may take to end after its deadline: at most 1 h. Default: 10 s (T12).
+    pub stop_grace: Option<Duration>,
+    /// A run is lost unless it reports progress at least this often: 1 s to 24 h. Default: none (S11).
+    pub progress_timeout: Option<Duration>,
     /// Each schedule starts later by an offset of its own, up to this: at most 24 h, and half the gap to the next
     /// occurrence. Default: zero (T13).
     pub spread: Option<Duration>,
     /// The longest time after which a sidecar looks whether a run elsewhere was abandoned: 1 s to 10 min. Default: the
     /// time doubles from the lease duration up to 10 min (T17).
     pub takeover_check: Option<Duration>,
-    /// The duration of the lease in the store: 15 s to 60 s. Default: 60 s.
+    /// The duration of the lease in the store: 15 s to 60 s. Default: the sidecar's.
     pub lease_duration: Option<Duration>,
 }
 
@@ -104,6 +109,8 @@ impl From<Timetable> for ScheduleSpec {
             max_attempts: 0,
             backoff: None,
             run_timeout: RunTimeout::default(),
+            stop_grace: None,
+            progress_timeout: None,
             spread: None,
             takeover_check: None,
             lease_duration: None,
@@ -172,6 +179,18 @@ impl ScheduleSpec {
         Self { run_timeout, ..self }
     }
 
+    /// Says how long a run may take to end after its deadline.
+    #[must_use]
+    pub fn with_stop_grace(self, stop_grace: Duration) -> Self {
+        Self { stop_grace: Some(stop_grace), ..self }
+    }
+
+    /// A run is lost unless it reports progress at least this often.
+    #[must_use]
+    pub fn with_progress_timeout(self, progress_timeout: Duration) -> Self {
+        Self { progress_timeout: Some(progress_timeout), ..self }
+    }
+
     /// Starts later by an offset that is the schedule's own, up to this.
     #[must_use]
     pub fn with_spread(self, spread: Duration) -> Self {
@@ -223,6 +242,8 @@ impl ScheduleSpec {
             spread: self.spread.map(wire_duration),
             takeover_check: self.takeover_check.map(wire_duration),
             lease_duration: self.lease_duration.map(wire_duration),
+            stop_grace: self.stop_grace.map(wire_duration),
+            progress_timeout: self.progress_timeout.map(wire_duration),
         }
     }
 
@@ -260,6 +281,8 @@ impl ScheduleSpec {
             spread: span(wire.spread),
             takeover_check: span(wire.takeover_check),
             lease_duration: span(wire.lease_duration),
+            stop_grace: span(wire.stop_grace),
+            progress_timeout: span(wire.progress_timeout),
         })
     }
 }
@@ -276,19 +299,28 @@ pub struct Subscription {
     pub holder: String,
     /// Pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
     pub labels: BTreeMap<String, String>,
+    /// Whether a schedule that nobody has subscribed to before runs at once, once for all replicas, and not first at its next
+    /// occurrence (T25).
+    pub first_now: bool,
 }
 
 impl Subscription {
     /// Takes part in the schedule of `key`, which all that name the same key share.
     #[must_use]
     pub const fn new(key: LockKey, spec: ScheduleSpec) -> Self {
-        Self { key, spec, holder: String::new(), labels: BTreeMap::new() }
+        Self { key, spec, holder: String::new(), labels: BTreeMap::new(), first_now: false }
     }
 
     /// Who runs, for people to read.
     #[must_use]
     pub fn with_holder(self, holder: impl Into<String>) -> Self {
         Self { holder: holder.into(), ..self }
+    }
+
+    /// Runs at once if the schedule begins with this subscription.
+    #[must_use]
+    pub fn with_first_now(self) -> Self {
+        Self { first_now: true, ..self }
     }
 
     /// Shows a pair in the lock's record.
@@ -308,6 +340,11 @@ impl Subscription {
             reconnected: false,
             resume: None,
             run_id: String::new(),
+            first: match self.first_now {
+                true => proto::FirstRun::Now,
+                false => proto::FirstRun::Unspecified,
+            }
+            .into(),
         }
     }
 }
@@ -328,6 +365,8 @@ mod tests {
             .with_overlap(Overlap::Skip)
             .with_attempts(9, minute)
             .with_run_timeout(RunTimeout::After(minute * 2))
+            .with_stop_grace(minute / 2)
+            .with_progress_timeout(minute)
             .with_spread(minute / 2)
             .with_takeover_check(minute / 4)
             .with_lease_duration(minute);

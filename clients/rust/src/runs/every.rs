@@ -16,8 +16,8 @@ impl Client {
     /// dropped; see [`every_until`](Self::every_until).
     ///
     /// What `work` gives is the run's outcome: `Ok(())` has succeeded, `Ok` with a [`Completion`] is that, and `Err` has
-    /// failed, with its text as the detail. `work` is dropped, which ends it at its next `.await`, when the run is lost
-    /// or its deadline comes. When the lock is broken, or the sidecar shuts down, it goes on: let it look at
+    /// failed, with its text as the detail. `work` is dropped, which ends it at its next `.await`, when the run is lost, and
+    /// is returned, or its deadline comes, and has failed. When the lock is broken, or the sidecar shuts down, it goes on: let it look at
     /// [`Run::revoked`] if it can finish early.
     ///
     /// Each occurrence is granted until one run of it is recorded, never after, and never two at once. So a run whose
@@ -132,8 +132,9 @@ impl<W, P: Pacing> Every<'_, W, P> {
         let lost = run.lost();
         let completion = tokio::select! {
             biased;
-            // The sidecar knows, or it will find out: there is nothing to be told.
-            _loss = lost => return Ok(false),
+            // Said nevertheless: its sidecar gives nothing to who does not speak (T24).
+            _loss = lost => Some(Completion::returned()),
+            () = run.timed_out() => Some(Completion::failed_final("stopped at its deadline")),
             _ = &mut stop => None,
             output = (self.work)(Arc::clone(&run)) => Some(match output {
                 Ok(done) => done.into(),

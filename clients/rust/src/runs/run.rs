@@ -17,6 +17,9 @@ use crate::hold::{HoldEvent, HoldGuard, HoldState, Loss, Notice, guard_of, retry
 use crate::messages::{Checkpoint, Completed, Completion, EndedRun, RunKind, duration, moment};
 use crate::proto;
 
+/// No sleep until a deadline is longer: timers stop while the machine sleeps (S3).
+const NAP: Duration = Duration::from_secs(1);
+
 /// What `grant` of a run is worth here.
 ///
 /// # Errors
@@ -51,6 +54,8 @@ pub struct Run {
     hold: HoldGuard,
     wire: proto::Run,
     scheduled_at: SystemTime,
+    /// How long its hold lasts beyond its deadline; `None` if it has none.
+    stop_span: Option<Duration>,
     stage: watch::Sender<Stage>,
     events: Mutex<Option<UnboundedReceiver<HoldEvent>>>,
 }
@@ -79,6 +84,10 @@ impl Run {
         let scheduled_at = moment(wire.scheduled_at.as_ref())
             .ok_or(Error::Protocol("a run came without its occurrence"))?;
         let grant = wire.grant.take().unwrap_or_default();
+        let after = |deadline: &proto::Deadline| duration(deadline.after.as_ref());
+        let ends = grant.max_hold_ends.as_ref().map(after);
+        let stop_span =
+            ends.map(|ends| ends.saturating_sub(wire.deadline.as_ref().map_or(ends, after)));
         let (sender, events) = unbounded_channel();
         let stage = line.stages();
         let (sender, events) = match line.tells_holds() {
@@ -87,7 +96,7 @@ impl Run {
         };
         let hold = guard_of(client.clone(), grant, state, line, sender);
         let events = Mutex::new(events);
-        Ok(Self { client: client.clone(), hold, wire, scheduled_at, stage, events })
+        Ok(Self { client: client.clone(), hold, wire, scheduled_at, stop_span, stage, events })
     }
 
     /// The occurrence: the nominal instant, whatever the lateness and the spread (T1). Of a run by hand when it was
@@ -139,17 +148,30 @@ impl Run {
         duration(self.wire.lateness.as_ref())
     }
 
-    /// How many occurrences were missed since the last one that was run. At most 1,000 are counted at once.
+    /// How many occurrences were missed since the last one that was run. At most 10,000 are counted at once.
     #[must_use]
     pub const fn missed_count(&self) -> u64 {
         self.wire.missed_count
     }
 
-    /// When the run is lost unless it was completed before, on this machine's boot clock (T12). `None` if it has no
-    /// deadline.
+    /// When the run is to be over, on this machine's boot clock: stop the work then, and say how it ended. Its hold lasts a
+    /// little longer, for that (T12). `None` if it has no deadline.
     #[must_use]
     pub fn deadline(&self) -> Option<BootInstant> {
-        self.hold.max_hold_ends()
+        let ends = self.hold.max_hold_ends()?;
+        Some(BootInstant::from_boot(ends.since_boot().saturating_sub(self.stop_span?)))
+    }
+
+    /// Completes at the run's deadline: never, if it has none.
+    pub async fn timed_out(&self) {
+        loop {
+            let Some(deadline) = self.deadline() else { return std::future::pending().await };
+            let left = deadline.saturating_since(self.client.clock.now());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(NAP)).await;
+        }
     }
 
     /// The same by the store's clock; for people.
@@ -182,7 +204,8 @@ impl Run {
         self.hold.is_valid()
     }
 
-    /// Completes when the run is lost, or its deadline has come: stop at once. Never, if it is completed first.
+    /// Completes when the run is lost: stop at once, and say how it ended nevertheless: before that, its sidecar gives this
+    /// caller no other run (T24). Never, if it is completed first.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
         self.hold.lost()
     }

@@ -38,7 +38,12 @@ struct Started {
 /// Nothing is run that is older than its grace.
 fn strict() -> Spec {
     let timetable = Timetable::parse("*/10 * * * *", "UTC").unwrap();
-    Spec { catch_up: CatchUp::None, grace: Some(GRACE), ..Spec::new(timetable, LEASE) }
+    Spec {
+        catch_up: CatchUp::None,
+        grace: Some(GRACE),
+        lease_duration: Some(LEASE),
+        ..Spec::new(timetable)
+    }
 }
 
 /// A replica of one schedule at one sidecar, for as long as the test goes on.

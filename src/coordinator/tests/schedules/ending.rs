@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::rig::{at, complete, minutely, news, resume, run, run_within, spec, standby, subscribe};
+use super::rig::{
+    at, complete, late, minutely, news, resume, run, run_within, spec, standby, subscribe,
+};
 use crate::coordinator::tests::breaking::broken;
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
 use crate::coordinator::{BreakPeriod, LossReason, ScheduleEvent};
@@ -80,7 +82,8 @@ async fn t12_a_run_that_reaches_its_deadline_is_lost_and_final() {
     // The first run of all is not started by a last runner, but up to 1.2 s later.
     assert!(granted.told.deadline.is_some_and(|it| (at(690)..=at(691)).contains(&it)));
     let ends = granted.grant.max_hold_ends.as_ref().unwrap().after;
-    assert!(ends <= 90 * SECOND && ends > 85 * SECOND, "{ends:?}");
+    let grace = 12 * SECOND;
+    assert!(ends <= 90 * SECOND + grace && ends > 85 * SECOND + grace, "{ends:?}");
     let lost = news(&mut stream).await;
     assert!(
         matches!(lost, ScheduleEvent::Lost { reason: LossReason::MaxHoldReached, .. }),
@@ -90,6 +93,9 @@ async fn t12_a_run_that_reaches_its_deadline_is_lost_and_final() {
     let info = sidecar.coordinator.schedule(&by_key("nightly")).await.unwrap();
     let state = info.state.unwrap();
     assert_eq!((state.watermark, state.outcome), (at(600), Some(Outcome::TimedOut)));
+    // T24: it has said nothing of it.
+    drop(stream);
+    let mut stream = subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 600s") });
     assert_eq!(run(&mut stream).await.told.scheduled_at, at(1_200));
 }
 
@@ -160,6 +166,9 @@ async fn s12_s16_who_goes_on_with_a_run_whose_lock_was_broken_is_told_that_it_is
     let mut stream = second.coordinator.subscribe(request).unwrap();
     let lost = news(&mut stream).await;
     assert!(matches!(lost, ScheduleEvent::Lost { reason: LossReason::Broken, .. }), "{lost:?}");
+    // T24: until it says how that ended, others are given the next attempt.
+    let told = late(&granted.told.run_id, Report::Failed);
+    second.coordinator.complete_run(told).await.unwrap();
     let again = run_within(&mut stream, 4 * LEASE).await.expect("it waits on");
     assert_eq!((again.told.scheduled_at, again.told.attempt), (at(600), 2));
 }
@@ -183,11 +192,12 @@ async fn t12_after_a_deadline_without_an_outcome_the_next_one_is_on_time() {
     let account = Account::new();
     let sidecar = account.sidecar();
     let timeout = RunTimeout::Duration(60 * SECOND);
-    let mut stream = subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 70s") });
+    let mut stream = subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 75s") });
     let first = run(&mut stream).await;
     let lost = news(&mut stream).await;
     assert!(matches!(lost, ScheduleEvent::Lost { .. }), "{lost:?}");
-    let second = run(&mut stream).await;
-    assert_eq!(second.told.scheduled_at.seconds_since(first.told.scheduled_at), 70);
+    let mut healthy = subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 75s") });
+    let second = run(&mut healthy).await;
+    assert_eq!(second.told.scheduled_at.seconds_since(first.told.scheduled_at), 75);
     assert!(second.told.lateness <= 2 * SECOND, "{:?}", second.told.lateness);
 }

@@ -19,7 +19,8 @@ pub(super) fn at(seconds: i64) -> UtcSecond {
 }
 
 pub(super) fn spec(expression: &str) -> Spec {
-    Spec::new(Timetable::parse(expression, "UTC").unwrap(), LEASE)
+    let timetable = Timetable::parse(expression, "UTC").unwrap();
+    Spec { lease_duration: Some(LEASE), ..Spec::new(timetable) }
 }
 
 pub(super) fn subscription(spec: Spec) -> SubscribeRequest {
@@ -29,6 +30,7 @@ pub(super) fn subscription(spec: Spec) -> SubscribeRequest {
         is_new: true,
         holder: None,
         labels: Labels::default(),
+        runs_at_once: false,
         resume: None,
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tonic::Status;
 
 use super::super::{answer, convert};
-use super::{MINUTE, cron, key, nightly, run_id, seconds, violations};
+use super::{cron, key, nightly, run_id, seconds, violations};
 use crate::grpc::proto;
 use crate::lock::LockPath;
 use crate::schedule::Report;
@@ -92,7 +92,7 @@ fn t18_a_request_for_a_run_by_hand_has_an_id_and_a_lock() {
 }
 
 fn preview(request: proto::PreviewScheduleRequest) -> Result<convert::Preview, Status> {
-    convert::preview(request, MINUTE)
+    convert::preview(request)
 }
 
 #[test]

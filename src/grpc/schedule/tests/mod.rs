@@ -54,7 +54,7 @@ fn violations(status: &Status) -> Vec<(String, String)> {
 }
 
 fn refused(spec: proto::ScheduleSpec) -> Vec<(String, String)> {
-    violations(&convert::subscribe(request(spec), MINUTE).unwrap_err())
+    violations(&convert::subscribe(request(spec)).unwrap_err())
 }
 
 type Row = (proto::ScheduleSpec, &'static str, &'static str);
@@ -133,7 +133,16 @@ fn s19_a_wrong_policy_is_named_with_what_is_allowed() {
         ),
         (changed(|spec| spec.catch_up_max = 1), "spec.catch_up_max", "only with catch_up ALL"),
         (changed(|spec| spec.catch_up_window = seconds(59)), "spec.catch_up_window", "60 s"),
-        (changed(|spec| spec.grace = seconds(1)), "spec.grace", "from 130 s"),
+        (changed(|spec| spec.grace = seconds(1)), "spec.grace", "from 40 s"),
+        (
+            changed(|spec| {
+                (spec.grace, spec.lease_duration) = (seconds(129), seconds(60));
+            }),
+            "spec.grace",
+            "from 130 s",
+        ),
+        (changed(|spec| spec.stop_grace = seconds(3_601)), "spec.stop_grace", "to 3600 s"),
+        (changed(|spec| spec.progress_timeout = seconds(0)), "spec.progress_timeout", "from 1 s"),
         (
             changed(|spec| {
                 (spec.grace, spec.lease_duration) = (seconds(39), seconds(15));
@@ -193,7 +202,7 @@ fn s19_all_wrong_fields_are_named_at_once() {
         ..Default::default()
     };
     let fields = |request| -> BTreeSet<String> {
-        let found = violations(&convert::subscribe(request, MINUTE).unwrap_err());
+        let found = violations(&convert::subscribe(request).unwrap_err());
         found.into_iter().map(|(field, _)| field).collect()
     };
     let named = |names: &[&str]| -> BTreeSet<String> {
@@ -229,20 +238,21 @@ fn t3_function_and_scope_of_a_schedule_have_256_bytes() {
     let mut named = request(nightly());
     let key = named.key.as_mut().unwrap();
     (key.function, key.scope) = ("f".repeat(200), "s".repeat(56));
-    assert!(convert::subscribe(named.clone(), MINUTE).is_ok());
+    assert!(convert::subscribe(named.clone()).is_ok());
     named.key.as_mut().unwrap().scope.push('s');
-    let found = violations(&convert::subscribe(named, MINUTE).unwrap_err());
+    let found = violations(&convert::subscribe(named).unwrap_err());
     assert_eq!(found[0].0, "key.function");
     assert!(found[0].1.contains("257 bytes"), "{found:?}");
 }
 
 #[test]
-fn a_spec_is_read_as_it_is_written_and_defaults_are_filled_in() {
-    let read = |spec| convert::subscribe(request(spec), MINUTE).unwrap();
+fn t16_a_spec_is_read_as_it_is_written_and_what_is_unset_stays_so() {
+    let read = |spec| convert::subscribe(request(spec)).unwrap();
     let plain = read(nightly());
     assert!(plain.is_new && plain.resume.is_none() && plain.holder.is_none());
     let definition = plain.definition;
-    assert_eq!(definition.lease_duration(), MINUTE, "the sidecar's");
+    assert_eq!(definition.lease_duration(), None, "the sidecar's is no part of it");
+    assert_eq!(definition.catch_up_window(), None);
     assert_eq!((definition.catch_up(), definition.overlap()), (CatchUp::Latest, Overlap::Follow));
     assert_eq!(definition.run_timeout(), RunTimeout::NextDue);
     assert_eq!((definition.max_attempts(), definition.revision()), (3, 0));
@@ -261,6 +271,8 @@ fn a_spec_is_read_as_it_is_written_and_defaults_are_filled_in() {
         spread: seconds(86_400),
         takeover_check: seconds(1),
         lease_duration: seconds(15),
+        stop_grace: seconds(20),
+        progress_timeout: seconds(30),
         timetable: seconds(90).map(Timetable::Every),
     });
     let definition = full.definition;
@@ -270,12 +282,14 @@ fn a_spec_is_read_as_it_is_written_and_defaults_are_filled_in() {
     assert_eq!((definition.catch_up(), definition.overlap()), (CatchUp::All(100), Overlap::Skip));
     assert_eq!(definition.run_timeout(), RunTimeout::None);
     let spans = [
-        (definition.catch_up_window(), 60),
-        (definition.grace(), 40),
+        (definition.catch_up_window().unwrap(), 60),
+        (definition.grace(MINUTE), 40),
+        (definition.stop_grace(), 20),
+        (definition.progress_timeout().unwrap(), 30),
         (definition.first_backoff(), 600),
         (definition.spread(), 86_400),
         (definition.takeover_check().unwrap(), 1),
-        (definition.lease_duration(), 15),
+        (definition.lease_duration().unwrap(), 15),
     ];
     for (span, seconds) in spans {
         assert_eq!(span, Duration::from_secs(seconds));
@@ -284,7 +298,7 @@ fn a_spec_is_read_as_it_is_written_and_defaults_are_filled_in() {
 
 #[test]
 fn t16_who_reconnects_or_resumes_does_not_come_for_the_first_time() {
-    let read = |request| convert::subscribe(request, MINUTE).unwrap();
+    let read = |request| convert::subscribe(request).unwrap();
     let again = proto::SubscribeScheduleRequest { reconnected: true, ..request(nightly()) };
     assert!(!read(again).is_new);
     let resume = proto::Resume {

@@ -177,7 +177,7 @@ impl Judge {
             Report::FailedFinal | Report::TimedOut => {
                 seen.is_final.insert(id.occasion.clone());
             }
-            Report::Failed | Report::Returned => {}
+            Report::Failed | Report::Returned | Report::Withdrawn => {}
         }
     }
 }

@@ -66,6 +66,7 @@ impl Runner {
             is_new,
             holder: None,
             labels: Labels::default(),
+            runs_at_once: false,
             resume: None,
         }
     }
@@ -120,7 +121,8 @@ impl Runner {
         let span = self.random.span(3 * SECOND);
         match self.follow(&mut stream, belief, span).await {
             Followed::Over => {}
-            Followed::Ended => return Some(stream),
+            // T24: whose run was lost is given another one over a new stream.
+            Followed::Ended => return None,
             Followed::Gone => return self.gone(sidecar, stream),
         }
         self.judge().beliefs.ended(belief);
@@ -149,7 +151,7 @@ impl Runner {
             Followed::Over => {}
             Followed::Ended => {
                 self.maybe_late(run).await;
-                return Some(stream);
+                return None;
             }
             Followed::Gone => {
                 let stream = self.gone(sidecar, stream);
@@ -172,8 +174,9 @@ impl Runner {
                     Followed::Ended => {}
                     Followed::Gone => return self.gone(sidecar, stream),
                 }
+                // Nothing is given to it before, over that stream.
                 self.maybe_late(run).await;
-                Some(stream).filter(|_| matches!(followed, Followed::Ended))
+                None
             }
             // Its connection breaks.
             2 | 3 => {

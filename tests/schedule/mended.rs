@@ -1,0 +1,261 @@
+//! What bug reports of other schedulers found here as well: occurrences lost, repeated or withheld.
+
+use leasehold::schedule::*;
+use leasehold::timetable::{Timetable, UtcSecond};
+
+use crate::schedule::rig::{Rig, at, plan_of, scheduled, seconds, spec};
+
+fn days_later(time: &str, days: i64) -> UtcSecond {
+    UtcSecond(at(time).0 + days * 86_400)
+}
+
+impl Rig {
+    /// A new subscriber comes with this definition.
+    fn redefine(&mut self, now: UtcSecond, spec: Spec) {
+        self.now = now;
+        let definition = Definition::new(spec).unwrap();
+        let record = self.record.as_ref();
+        let subscribed = plan_of(Some(&self.plan), &definition, true, record, now);
+        self.plan = Plan::from_text(&subscribed.write.unwrap().to_text()).unwrap();
+    }
+
+    /// Starts and ends what is due, as long as something is: the instants.
+    fn catch_up(&mut self, now: UtcSecond) -> Vec<UtcSecond> {
+        let mut all = Vec::new();
+        while let Some(told) = self.start_at(&now.to_string()) {
+            self.report_at(&now.to_string(), &told, Report::Succeeded);
+            all.push(told.scheduled_at);
+        }
+        all
+    }
+}
+
+#[test]
+fn t9_all_seven_of_a_nightly_job_runs_each_of_the_last_nights() {
+    let mut rig = Rig::with("0 4 * * *", |spec| spec.catch_up = CatchUp::All(7));
+    rig.run_at("04:00:05");
+    let ran = rig.catch_up(days_later("09:00:00", 9));
+    let expected: Vec<UtcSecond> = (2..=9).map(|day| days_later("04:00:00", day)).collect();
+    assert_eq!(ran, expected, "the newest, and seven before it");
+    assert_eq!(rig.record().missed, 1);
+}
+
+#[test]
+fn t9_a_weekly_job_that_was_missed_by_days_still_runs() {
+    for (expression, days) in [("@weekly", 10), ("@monthly", 45), ("@yearly", 400)] {
+        let mut rig = Rig::with(expression, |_| {});
+        let ran = rig.catch_up(days_later("09:00:00", days));
+        assert_eq!(ran.len(), 1, "{expression}");
+    }
+}
+
+#[test]
+fn t9_a_daily_job_is_within_the_window_for_all_of_the_day_of_25_hours() {
+    let timetable = Timetable::parse("30 3 * * *", "Europe/Copenhagen").unwrap();
+    let mut rig = Rig::new(Spec { timetable, ..spec("@daily") });
+    // A second before it is due again, after the night in which the clocks go back.
+    let ran = rig.catch_up("2026-10-25T02:29:59Z".parse().unwrap());
+    assert_eq!(ran, ["2026-10-24T01:30:00Z".parse().unwrap()]);
+}
+
+#[test]
+fn t16_a_change_of_policy_in_an_outage_drops_nothing() {
+    let nightly = || spec("0 4 * * *");
+    let mut rig = Rig::new(nightly());
+    rig.run_at("04:00:05");
+    let version = rig.plan.version();
+    rig.redefine(days_later("09:00:00", 2), Spec { max_attempts: Some(4), ..nightly() });
+    assert_eq!(rig.plan.version(), version, "the timetable is the same");
+    assert_eq!(rig.plan.definition().max_attempts(), 4);
+    let ran = rig.catch_up(days_later("09:00:00", 2));
+    assert_eq!(ran, [days_later("04:00:00", 2)]);
+    assert_eq!(rig.record().missed, 1);
+}
+
+#[test]
+fn t16_what_a_new_policy_skips_is_counted() {
+    let hourly = || spec("0 * * * *");
+    let mut rig = Rig::new(hourly());
+    rig.run_at("01:00:05");
+    let none = Spec { catch_up: CatchUp::None, ..hourly() };
+    rig.redefine(at("05:30:00"), none);
+    assert_eq!(rig.catch_up(at("05:30:00")), []);
+    assert_eq!(rig.record().missed, 4);
+}
+
+#[test]
+fn t16_a_change_of_the_timetable_runs_the_newest_due_of_the_old_one_and_counts_the_others() {
+    let mut rig = Rig::hourly();
+    rig.run_at("01:00:05");
+    rig.redefine(at("05:30:00"), spec("15 * * * *"));
+    assert_eq!(rig.catch_up(at("05:30:01")), [at("05:00:00")]);
+    assert_eq!(rig.record().missed, 3, "02:00, 03:00 and 04:00");
+    assert_eq!(rig.record().next, Some(at("06:15:00")));
+}
+
+#[test]
+fn t16_deployments_that_take_turns_starve_no_schedule() {
+    let mut rig = Rig::new(spec("*/10 * * * *"));
+    let (mut now, mut ran) = (at("01:01:00"), 0);
+    // Each replica of a rolling update restarts again and again, every two minutes.
+    for turn in 0..60 {
+        let minute = if turn % 2 == 0 { "5-59/10" } else { "*/10" };
+        rig.redefine(now, spec(&format!("{minute} * * * *")));
+        ran += rig.catch_up(UtcSecond(now.0 + 60)).len();
+        now = UtcSecond(now.0 + 120);
+    }
+    assert!(ran >= 10, "{ran} in two hours");
+}
+
+#[test]
+fn t16_a_sidecars_default_is_no_part_of_a_definition() {
+    let unset = Spec::new(Timetable::parse("@daily", "UTC").unwrap());
+    let definition = Definition::new(unset).unwrap();
+    assert_eq!(definition.lease_duration(), None);
+    assert!(!definition.canonical().contains("lease_duration"), "{}", definition.canonical());
+    assert_eq!(definition.grace(seconds(15)), seconds(40));
+    assert_eq!(definition.grace(seconds(60)), seconds(130));
+}
+
+#[test]
+fn t18_a_run_by_hand_comes_though_runs_overlap_their_period() {
+    let mut rig = Rig::hourly();
+    let first = rig.start_at("01:00:05").unwrap();
+    rig.plan = rig.plan.trigger("ticket", None, at("01:10:00")).unwrap().write.unwrap();
+    rig.report_at("02:00:30", &first, Report::Succeeded);
+    // The next one is due already, and goes first once.
+    let second = rig.start_at("02:00:31").unwrap();
+    assert_eq!(second.run_id.occasion, scheduled("02:00:00"));
+    rig.report_at("03:00:30", &second, Report::Succeeded);
+    let by_hand = rig.start_at("03:00:31").unwrap();
+    assert!(matches!(by_hand.run_id.occasion, Occasion::ByHand { .. }), "{by_hand:?}");
+    rig.report_at("03:00:40", &by_hand, Report::Succeeded);
+    assert_eq!(rig.start_at("03:00:41").unwrap().run_id.occasion, scheduled("03:00:00"));
+}
+
+#[test]
+fn t18_what_was_missed_before_a_pause_is_counted_and_what_it_skips_is_not() {
+    let mut rig = Rig::hourly();
+    rig.run_at("01:00:05");
+    rig.plan = rig.plan.pause(at("03:30:00")).unwrap();
+    rig.start_at("06:10:00");
+    assert_eq!(rig.record().missed, 2, "02:00 and 03:00");
+    rig.plan = rig.plan.resume(at("06:30:00")).unwrap();
+    assert_eq!(rig.catch_up(at("07:00:01")), [at("07:00:00")]);
+    assert_eq!(rig.record().missed, 2);
+}
+
+#[test]
+fn t10_a_job_that_skips_and_overruns_has_time_to_succeed() {
+    let mut rig = Rig::with("*/5 * * * *", |spec| spec.overlap = Overlap::Skip);
+    let told = rig.start_at("01:00:05").unwrap();
+    assert_eq!(told.timeout, Some(seconds(86_400)), "a day is longer than ten gaps");
+    rig.report_at("01:17:00", &told, Report::Succeeded);
+    assert_eq!(rig.record().next, Some(at("01:20:00")));
+    let mut weekly = Rig::with("@weekly", |spec| spec.overlap = Overlap::Skip);
+    let told = weekly.start_at("2026-01-11T00:00:05Z").unwrap();
+    assert_eq!(told.timeout, Some(seconds(10 * 7 * 86_400)));
+}
+
+#[test]
+fn t14_an_occurrence_that_new_zone_data_moves_is_not_run_twice() {
+    let mut rig = Rig::with("30 2 * * *", |_| {});
+    rig.run_at("02:30:01");
+    // The sidecar before had other data, by which the clocks were half an hour ahead.
+    let mut record = rig.record().clone();
+    record.next = Some(at("2026-01-06T02:00:00Z"));
+    rig.record = Some(record);
+    assert_eq!(rig.catch_up(at("2026-01-06T02:00:01Z")), [at("2026-01-06T02:00:00Z")]);
+    assert_eq!(rig.record().next, Some(at("2026-01-07T02:30:00Z")));
+}
+
+#[test]
+fn t8_a_report_that_the_store_does_not_have_yet_goes_before_the_look() {
+    for (report, last) in
+        [(Report::Succeeded, Outcome::Succeeded), (Report::TimedOut, Outcome::TimedOut)]
+    {
+        let mut rig = Rig::hourly();
+        rig.start_at("01:00:05").unwrap();
+        rig.reported = Some(report);
+        assert_eq!(rig.look_at("01:10:00"), Decision::Settle);
+        assert!(rig.start_at("01:10:00").is_none(), "nothing is run again");
+        assert_eq!(rig.record().ended[0].outcome, last);
+        assert_eq!(rig.record().watermark, at("01:00:00"));
+    }
+}
+
+#[test]
+fn t6_a_start_that_was_withdrawn_uses_up_no_attempt_for_ten_times() {
+    let mut rig = Rig::with("0 * * * *", |spec| spec.max_attempts = Some(1));
+    let mut now = at("01:00:05");
+    for _ in 0..10 {
+        let told = rig.start_at(&now.to_string()).unwrap();
+        assert_eq!(told.attempt, 1);
+        let retry_at = rig.report_at(&now.to_string(), &told, Report::Withdrawn).unwrap();
+        assert!(retry_at.seconds_since(now) >= 10, "T11's wait");
+        now = retry_at;
+    }
+    let told = rig.start_at(&now.to_string()).unwrap();
+    assert_eq!(rig.report_at(&now.to_string(), &told, Report::Withdrawn), None);
+    assert_eq!(rig.record().outcome, Some(Outcome::Failed));
+}
+
+fn by_operator(now: UtcSecond) -> Intervention {
+    Intervention { at: now, reason: "a wrong clock".to_owned(), caller: "ann".to_owned() }
+}
+
+#[test]
+fn t25_a_reset_is_the_way_out_after_a_wrong_clock() {
+    let mut rig = Rig::hourly();
+    // The store's clock was a year ahead once.
+    rig.run_at("2027-03-01T01:00:05Z");
+    rig.newest = Some(Newest {
+        watermark: rig.record().watermark,
+        by_hand_done: 0,
+        reset: rig.record().reset,
+    });
+    assert!(rig.start_at("02:00:05").is_none(), "it is silent until then");
+    rig.plan = rig.plan.reset_to(None, None, by_operator(at("02:10:00")));
+    assert_eq!(rig.catch_up(at("03:00:01")), [at("03:00:00")]);
+    assert_eq!(rig.record().watermark, at("03:00:00"));
+    // Back to an earlier instant: what lies between is caught up.
+    let earlier = Some(at("01:30:00"));
+    rig.plan = rig.plan.reset_to(earlier, Some(7), by_operator(at("03:10:00")));
+    assert_eq!(rig.plan.definition().revision(), 7);
+    assert_eq!(rig.catch_up(at("03:20:00")), [at("03:00:00")]);
+}
+
+#[test]
+fn t25_a_removed_schedule_begins_anew_with_the_next_new_subscription_only() {
+    let mut rig = Rig::hourly();
+    rig.run_at("01:00:05");
+    rig.plan = rig.plan.remove(by_operator(at("01:10:00"))).unwrap();
+    let definition = rig.plan.definition().clone();
+    let record = rig.record.clone();
+    let again = |is_new| {
+        plan_of(Some(&rig.plan), &definition, is_new, record.as_ref(), at("05:30:00")).write
+    };
+    assert!(again(false).is_none(), "a reconnect makes nothing again");
+    let begun = again(true).unwrap();
+    assert!(begun.removed().is_none() && begun.reset() > 0);
+    rig.plan = begun;
+    assert_eq!(rig.catch_up(at("06:00:01")), [at("06:00:00")], "nothing from before");
+    assert_eq!(rig.record().missed, 0);
+}
+
+#[test]
+fn t25_first_now_runs_once_whoever_subscribes_later() {
+    let definition = Definition::new(spec("0 4 * * *")).unwrap();
+    let now = at("00:30:00");
+    let first = |current| {
+        let subscription =
+            Subscription { definition: &definition, is_new: true, runs_at_once: true };
+        Plan::subscribed(current, &subscription, None, now).write
+    };
+    let mut rig = Rig::new(spec("0 4 * * *"));
+    rig.plan = first(None).unwrap();
+    assert!(first(Some(&rig.plan)).is_none(), "it is ignored later");
+    assert_eq!(rig.catch_up(at("00:30:01")), [now]);
+    assert_eq!(rig.record().next, Some(at("04:00:00")));
+    assert_eq!(rig.catch_up(at("04:00:01")), [at("04:00:00")]);
+}
