@@ -147,6 +147,27 @@ func (s *fakeSchedules) ResumeSchedule(
 	return &leaseholdv1.ResumeScheduleResponse{Schedule: scheduleOf(request.GetLock())}, nil
 }
 
+func (s *fakeSchedules) RemoveSchedule(
+	_ context.Context, request *leaseholdv1.RemoveScheduleRequest,
+) (*leaseholdv1.RemoveScheduleResponse, error) {
+	schedule := scheduleOf(request.GetLock())
+	if request.GetForce() {
+		schedule.Removed = &leaseholdv1.ScheduleIntervention{Reason: request.GetReason()}
+	}
+	return &leaseholdv1.RemoveScheduleResponse{Schedule: schedule}, nil
+}
+
+func (s *fakeSchedules) ResetSchedule(
+	_ context.Context, request *leaseholdv1.ResetScheduleRequest,
+) (*leaseholdv1.ResetScheduleResponse, error) {
+	schedule := scheduleOf(request.GetLock())
+	schedule.Reset_ = &leaseholdv1.ScheduleIntervention{Reason: request.GetReason(), At: request.GetWatermark()}
+	schedule.Spec = &leaseholdv1.ScheduleSpec{
+		Timetable: &leaseholdv1.ScheduleSpec_Cron{Cron: "@daily"}, Revision: request.GetRevision(),
+	}
+	return &leaseholdv1.ResetScheduleResponse{Schedule: schedule}, nil
+}
+
 func (s *fakeSchedules) TriggerSchedule(
 	_ context.Context, request *leaseholdv1.TriggerScheduleRequest,
 ) (*leaseholdv1.TriggerScheduleResponse, error) {

@@ -325,6 +325,15 @@ func TestEveryCallAboutSchedulesReachesTheSidecar(t *testing.T) {
 	if triggered, err := b.client.TriggerSchedule(t.Context(), key, "x"); err != nil || triggered.WaitingRequestIDs[0] != "x" {
 		t.Error(err)
 	}
+	if removed, err := b.client.RemoveSchedule(t.Context(), key, "moved", true); err != nil || removed.Removed.Reason != "moved" {
+		t.Error(err)
+	}
+	revision := uint64(3)
+	reset := ScheduleReset{Reason: "clock", Watermark: time.Unix(500, 0), Revision: &revision}
+	if begun, err := b.client.ResetSchedule(t.Context(), key, reset); err != nil || begun.Reset.Reason != "clock" ||
+		begun.Reset.At.Unix() != 500 || begun.Spec.Revision != revision {
+		t.Error(begun, err)
+	}
 	var paths []string
 	for schedule, err := range b.client.ListSchedules(t.Context(), ScheduleListing{HostID: "h"}) {
 		if err != nil {

@@ -37,7 +37,7 @@ async def t8_returning_is_success_an_error_is_failure_and_the_function_goes_on_w
         await eventually("it has failed", lambda: schedules.outcomes == ["FAILED"])
         assert schedules.completed[0].detail == "KeyError"
         call.tell(RECORDED, due(2))
-        await eventually("it has succeeded", lambda: schedules.outcomes == ["FAILED", "RETURNED", "SUCCEEDED"])
+        await eventually("it has succeeded", lambda: schedules.outcomes == ["FAILED", "SUCCEEDED"])
         assert attempts == [(1, "all"), (2, "all")]
         assert call.is_open
         task.cancel()
@@ -210,6 +210,8 @@ async def the_other_calls_ask_and_tell() -> None:
             schedule_service_pb2.PauseScheduleResponse(schedule=schedule),
             schedule_service_pb2.ResumeScheduleResponse(),
             schedule_service_pb2.TriggerScheduleResponse(),
+            schedule_service_pb2.RemoveScheduleResponse(schedule=schedule),
+            schedule_service_pb2.ResetScheduleResponse(),
             schedule_service_pb2.ListSchedulesResponse(schedules=[schedule], next_page_token="2"),
             schedule_service_pb2.ListSchedulesResponse(schedules=[schedule]),
         ]
@@ -222,11 +224,15 @@ async def the_other_calls_ask_and_tell() -> None:
         assert await client.pause_schedule("locks/p") == got
         assert await client.resume_schedule(key) is None
         assert await client.trigger_schedule(key, "by-hand-1") is None
+        assert await client.remove_schedule(key, "moved", force=True) == got
+        assert await client.reset_schedule(key, "clock", watermark=DUE, revision=3) is None
         assert [listed async for listed in client.list_schedules(prefix="locks/", page_size=1)] == [got, got]
         asked = schedules.requests
         assert (asked[0].lock.key.function, asked[1].lock.lock_path) == ("nightly", "locks/p")
         assert asked[3].request_id == "by-hand-1"
-        assert (asked[4].prefix, asked[5].page_token) == ("locks/", "2")
+        assert (asked[4].reason, asked[4].force) == ("moved", True)
+        assert (asked[5].reason, asked[5].watermark.ToSeconds(), asked[5].revision) == ("clock", DUE.timestamp(), 3)
+        assert (asked[6].prefix, asked[7].page_token) == ("locks/", "2")
 
 
 async def a_preview_tells_the_next_occurrences() -> None:

@@ -275,6 +275,9 @@ test("every call about schedules reaches the sidecar", SHORT, async () => {
   assert.equal((await client.pauseSchedule({ function: "f" }))?.paused, true);
   assert.equal((await client.resumeSchedule({ lockPath: "locks/a" }))?.lockPath, "locks/a");
   assert.deepEqual((await client.triggerSchedule({ function: "f" }, "by-hand"))?.waitingRequestIds, ["by-hand"]);
+  assert.equal((await client.removeSchedule({ function: "f" }, "moved", { force: true }))?.lockPath, "f");
+  assert.equal((await client.resetSchedule({ function: "f" }, "clock", { revision: 3 }))?.lockPath, "f");
+  assert.deepEqual(bench.sidecar.schedules.asked.splice(0), ["remove moved true", "reset clock 3"]);
   const paths: string[] = [];
   for await (const { lockPath } of client.listSchedules({ hostId: "h", pageSize: 7 })) paths.push(lockPath);
   assert.deepEqual(paths, ["h/", "h/second"]);

@@ -132,7 +132,7 @@ fn t6_a_write_whose_answer_was_lost_counts_once() {
     let write = rig.request();
     rig.do_in_store(&write);
     rig.on(super::table::failed(&write, outage()).unwrap());
-    rig.pass_served(secs(2));
+    rig.serve();
     let grant = rig.granted(ANN);
     assert_eq!(runs(&rig), Some((1, grant.token.value())), "it is not asked again");
     let left = grant.max_hold_ends.unwrap() - rig.at();

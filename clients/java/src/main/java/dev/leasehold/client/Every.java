@@ -83,7 +83,8 @@ final class Every {
       return;
     }
     try {
-      run.finish(run.isTimedOut() ? Completion.failedFinal(TIMED_OUT) : Completion.returned(), true);
+      run.finish(
+          run.isTimedOut() ? Completion.failedFinal(TIMED_OUT) : Completion.returned(), true);
     } catch (RefusedException refused) {
       // A new stream speaks as well.
       return;

@@ -115,11 +115,7 @@ abstract class GrpcSchedules implements Schedules {
   public Optional<Schedule> removeSchedule(LockSelector lock, String reason, boolean force)
       throws InterruptedException {
     RemoveScheduleRequest request =
-        RemoveScheduleRequest.newBuilder()
-            .setLock(lock)
-            .setReason(reason)
-            .setForce(force)
-            .build();
+        RemoveScheduleRequest.newBuilder().setLock(lock).setReason(reason).setForce(force).build();
     RemoveScheduleResponse answer = call(stub -> stub.removeSchedule(request));
     return answer.hasSchedule() ? Optional.of(answer.getSchedule()) : Optional.empty();
   }

@@ -18,6 +18,10 @@ import dev.leasehold.v1.PauseScheduleResponse;
 import dev.leasehold.v1.PreviewScheduleRequest;
 import dev.leasehold.v1.PreviewScheduleResponse;
 import dev.leasehold.v1.Recorded;
+import dev.leasehold.v1.RemoveScheduleRequest;
+import dev.leasehold.v1.RemoveScheduleResponse;
+import dev.leasehold.v1.ResetScheduleRequest;
+import dev.leasehold.v1.ResetScheduleResponse;
 import dev.leasehold.v1.ResumeScheduleRequest;
 import dev.leasehold.v1.ResumeScheduleResponse;
 import dev.leasehold.v1.RunKind;
@@ -183,6 +187,24 @@ final class FakeSchedules extends ScheduleServiceImplBase {
   public void resumeSchedule(
       ResumeScheduleRequest request, StreamObserver<ResumeScheduleResponse> observer) {
     answer(observer, ResumeScheduleResponse::getDefaultInstance);
+  }
+
+  @Override
+  public void removeSchedule(
+      RemoveScheduleRequest request, StreamObserver<RemoveScheduleResponse> observer) {
+    Schedule.Builder removed = schedule(request.getLock()).toBuilder();
+    if (request.getForce()) {
+      removed.getRemovedBuilder().setReason(request.getReason());
+    }
+    answer(observer, () -> RemoveScheduleResponse.newBuilder().setSchedule(removed).build());
+  }
+
+  @Override
+  public void resetSchedule(
+      ResetScheduleRequest request, StreamObserver<ResetScheduleResponse> observer) {
+    Schedule.Builder reset = schedule(request.getLock()).toBuilder();
+    reset.getResetBuilder().setReason(request.getReason()).setAt(request.getWatermark());
+    answer(observer, () -> ResetScheduleResponse.newBuilder().setSchedule(reset).build());
   }
 
   @Override

@@ -4,10 +4,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Timestamp;
 import dev.leasehold.v1.CatchUp;
 import dev.leasehold.v1.ListSchedulesRequest;
 import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.Overlap;
+import dev.leasehold.v1.ResetScheduleRequest;
 import dev.leasehold.v1.Schedule;
 import dev.leasehold.v1.ScheduleSpec;
 import java.nio.charset.StandardCharsets;
@@ -45,6 +47,16 @@ class SchedulesTest {
     assertEquals(Optional.empty(), client.resumeSchedule(lock));
     Schedule triggered = client.triggerSchedule(lock, "by-hand-1").orElseThrow();
     assertEquals(List.of("by-hand-1"), triggered.getWaitingRequestIdsList());
+    Schedule removed = client.removeSchedule(lock, "moved", true).orElseThrow();
+    assertEquals("moved", removed.getRemoved().getReason());
+    Timestamp begins = Timestamp.newBuilder().setSeconds(500).build();
+    ResetScheduleRequest reset =
+        ResetScheduleRequest.newBuilder()
+            .setLock(lock)
+            .setReason("clock")
+            .setWatermark(begins)
+            .build();
+    assertEquals(begins, client.resetSchedule(reset).orElseThrow().getReset().getAt());
     List<Schedule> all =
         client.listSchedules(ListSchedulesRequest.newBuilder().setPrefix("p").build());
     assertEquals(List.of("p", "p2"), all.stream().map(Schedule::getLockPath).toList());
@@ -86,6 +98,8 @@ class SchedulesTest {
             .maxAttempts(6)
             .backoff(Duration.ofSeconds(7))
             .runTimeout(Duration.ofSeconds(8))
+            .stopGrace(Duration.ofSeconds(12))
+            .progressTimeout(Duration.ofSeconds(13))
             .spread(Duration.ofSeconds(9))
             .takeoverCheck(Duration.ofSeconds(10))
             .leaseDuration(Duration.ofSeconds(11))
