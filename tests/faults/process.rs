@@ -134,8 +134,12 @@ impl Sidecar {
         Client::connect(self.endpoint()).await.unwrap()
     }
 
-    /// A connection without the client's own resuming and believing.
+    /// Calls without the client's own resuming and believing.
     pub(crate) async fn rpc(&self) -> LeaseServiceClient<Channel> {
+        LeaseServiceClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn channel(&self) -> Channel {
         let socket = socket(self.folder.path());
         let connector = tower::service_fn(move |_| {
             let socket = socket.clone();
@@ -145,7 +149,7 @@ impl Sidecar {
             }
         });
         let endpoint = tonic::transport::Endpoint::from_static("http://socket");
-        LeaseServiceClient::new(endpoint.connect_with_connector(connector).await.unwrap())
+        endpoint.connect_with_connector(connector).await.unwrap()
     }
 
     /// Takes the lock by a stream.

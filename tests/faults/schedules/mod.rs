@@ -6,6 +6,9 @@
 
 mod cast;
 mod quiet;
+mod reported;
+mod reported_cast;
+mod reported_ends;
 mod table;
 mod trouble;
 

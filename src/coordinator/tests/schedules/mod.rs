@@ -9,6 +9,7 @@ mod crowd;
 mod deadlines;
 mod dotnet;
 mod ending;
+mod hour;
 mod hung;
 mod importing;
 mod often;
