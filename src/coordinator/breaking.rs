@@ -43,8 +43,8 @@ impl Coordinator {
         let shared = Arc::clone(&self.shared);
         // It goes on if its caller does not wait for it: whoever has the lock is told, and the note of a break that fails taken back.
         let breaking = tokio::spawn(async move {
-            let _under_way = UnderWay::begin(&shared, &path);
-            shared.break_grant(path, request).await
+            let mut under_way = UnderWay::begin(&shared, &path);
+            shared.break_grant(path, request, &mut under_way.may_arrive).await
         });
         breaking.await.unwrap_or_else(|_| Err(CallError::shutting_down()))
     }
@@ -55,6 +55,8 @@ struct UnderWay {
     shared: Arc<Shared>,
     lock: LockPath,
     permit: Permit,
+    /// A request was sent of which the outcome is not known: it may be on its way when this is over.
+    may_arrive: bool,
 }
 
 impl UnderWay {
@@ -69,13 +71,14 @@ impl UnderWay {
             let _ = registry.send(&lock, command);
         }
         drop(registry);
-        Self { shared: Arc::clone(shared), lock, permit }
+        Self { shared: Arc::clone(shared), lock, permit, may_arrive: false }
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let _ = self.shared.registry().send(&self.lock, Command::BreakOver(self.permit));
+        let Self { permit, may_arrive, .. } = *self;
+        let _ = self.shared.registry().send(&self.lock, Command::BreakOver { permit, may_arrive });
     }
 }
 
@@ -90,6 +93,7 @@ impl Shared {
         &self,
         path: LockPath,
         request: BreakRequest,
+        may_arrive: &mut bool,
     ) -> Result<BreakResult, CallError> {
         let Some(mut standing) = self.standing(&path).await? else {
             return Ok(BreakResult::NotHeld);
@@ -109,7 +113,10 @@ impl Shared {
                 for_priority: None,
             };
             let breaking = self.store.break_lease(&path, note.clone(), standing.etag);
-            let error = match self.asked(PATIENCE, breaking).await {
+            *may_arrive = true;
+            let answer = self.asked(PATIENCE, breaking).await;
+            *may_arrive = answer.as_ref().is_err_and(|error| !error.is_surely_not_done());
+            let error = match answer {
                 Ok(broken) => {
                     self.broken(&path, note, &request.caller);
                     return Ok(match broken.remaining.is_zero() {

@@ -49,7 +49,11 @@ pub(super) enum Command {
     Look(Permit, oneshot::Sender<LocalView>),
     /// An operator begins to break the permit through this sidecar; that is over.
     BreakBegun(Permit),
-    BreakOver(Permit),
+    BreakOver {
+        permit: Permit,
+        /// Its outcome is not known.
+        may_arrive: bool,
+    },
     /// The permit was broken through this sidecar, with this note.
     Broken(Permit, BreakNote),
     /// Another lock of the share was found free (S34).
@@ -239,7 +243,9 @@ impl Task {
                 self.recall(std::iter::once(permit));
                 self.feed_at(permit, Event::BreakBegun);
             }
-            Command::BreakOver(permit) => self.feed_at(permit, Event::BreakOver),
+            Command::BreakOver { permit, may_arrive } => {
+                self.feed_at(permit, Event::BreakOver { may_arrive });
+            }
             Command::Broken(permit, note) => self.broken(permit, note),
             Command::ShareStirred => self.feed(Event::ShareStirred),
             Command::MoveAsked => self.feed(Event::MoveAsked),

@@ -4,23 +4,39 @@
 //! the token of the next grant is written: a break that comes late would meet the lease of whoever has the lock by then. So nothing
 //! is handed on while one is under way, nor before a renewal has shown that none has met the lease; and a lease under which a
 //! token was written meanwhile is proved before anything is granted under it.
+//! A break whose outcome is not known may still be on its way after its sidecar has given it up. It fits no version that was written
+//! by a request sent since, so until then it counts as under way: a renewal proves nothing.
 
-use super::Hold;
+use super::event::Request;
 use super::overruling::Overruling;
+use super::{Hold, Memory};
 use crate::time::Instant;
 
-/// The breaks by operators through this sidecar, and any that is over.
+/// The breaks through this sidecar, and any that is over.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Breaks {
     under_way: u32,
     /// When the last one was over, whatever became of it.
     over_at: Option<Instant>,
+    /// The last request that was sent before one was given up that may yet arrive. None once the record was written since.
+    late: Option<Request>,
 }
 
 impl Breaks {
+    /// What is known of them at a lock of which this is remembered.
+    pub(super) fn of(memory: &mut Memory) -> Self {
+        let late = std::mem::take(&mut memory.may_break_arrive).then_some(Request(0));
+        Self { late, ..Self::default() }
+    }
+
     /// Whether nothing is to be remembered of any.
     pub(super) const fn is_none(&self) -> bool {
-        self.under_way == 0 && self.over_at.is_none()
+        self.under_way == 0 && self.over_at.is_none() && self.late.is_none()
+    }
+
+    /// Whether one that was given up may yet arrive.
+    pub(super) const fn may_arrive(&self) -> bool {
+        self.late.is_some()
     }
 }
 
@@ -31,16 +47,35 @@ impl Hold {
         breaks.under_way = breaks.under_way.saturating_add(1);
     }
 
-    /// That break is over.
-    pub(super) fn break_over(&mut self, now: Instant) {
+    /// That break is over here; `may_arrive`: though its outcome is not known.
+    pub(super) fn break_over(&mut self, may_arrive: bool, now: Instant) {
         let breaks = &mut self.seldom.get_or_insert_default().breaks;
         breaks.under_way = breaks.under_way.saturating_sub(1);
         self.break_may_have_met(now);
+        if may_arrive {
+            self.break_may_arrive();
+        }
     }
 
     /// A break from here is over, and may have been done by now.
     pub(super) fn break_may_have_met(&mut self, now: Instant) {
         self.seldom.get_or_insert_default().breaks.over_at = Some(now);
+    }
+
+    /// A break from here was given up, and may be done yet.
+    pub(super) fn break_may_arrive(&mut self) {
+        let last = Request(self.requests);
+        self.seldom.get_or_insert_default().breaks.late = Some(last);
+    }
+
+    /// The record was written by this request: what was given up before it was sent comes too late from now on, and what came before
+    /// is shown by the next renewal.
+    pub(super) fn record_written(&mut self, request: Request, now: Instant) {
+        let Some(seldom) = &mut self.seldom else { return };
+        if seldom.breaks.late.is_some_and(|last| request > last) {
+            seldom.breaks.late = None;
+            self.break_may_have_met(now);
+        }
     }
 
     /// Whether an operator's break is under way.
@@ -50,9 +85,13 @@ impl Hold {
 
     /// Whether a break from here may have met the lease that was acquired or renewed by a request of `sent`, or may yet.
     pub(super) fn may_be_broken_since(&self, sent: Instant) -> bool {
-        let over_at = self.seldom.as_ref().and_then(|seldom| seldom.breaks.over_at);
+        let Some(Breaks { over_at, late, .. }) = self.seldom.as_ref().map(|seldom| seldom.breaks)
+        else {
+            return false;
+        };
         self.is_being_broken()
             || self.overruling().is_some_and(Overruling::is_breaking)
+            || late.is_some()
             || over_at.is_some_and(|at| sent <= at)
     }
 }

@@ -163,7 +163,10 @@ pub enum Event {
     /// An operator begins to break the lock through this sidecar: nothing is handed on meanwhile (S17).
     BreakBegun,
     /// That break is over, whatever became of it.
-    BreakOver,
+    BreakOver {
+        /// Its outcome is not known: the request may be on its way yet.
+        may_arrive: bool,
+    },
     /// An operator broke the lease through this sidecar (S17).
     LeaseBroken {
         /// Whether it ended at once; else it runs out (S22).

@@ -179,6 +179,7 @@ impl Hold {
                     match answer {
                         Ok(etag) => {
                             self.memory.known = Some(Known::new(&etag, &fields));
+                            self.record_written(request, output.now);
                             self.token_written(lease, plan, output);
                         }
                         // Our own write whose answer was lost, or an older one's: the record says which (S5).

@@ -30,6 +30,8 @@ pub struct Memory {
     /// The newest grant by a hand-off, until the record tells of it or of a later one. A hold that lasts for less than a second is in
     /// no record (S10): its lease is broken by its token nevertheless, and it is shown as the last.
     pub handed: Option<Box<Handed>>,
+    /// A break from here was given up that may arrive yet, and the record was not written since (S17).
+    pub may_break_arrive: bool,
     /// Its record was known here and has been forgotten since: what the next read costs is counted.
     pub is_forgotten: bool,
 }

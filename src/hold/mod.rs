@@ -189,6 +189,8 @@ impl Hold {
         now: Instant,
     ) -> Self {
         let not_before = memory.not_before.take().map_or(now, |at| at.max(now));
+        let breaks = Breaks::of(&mut memory);
+        let seldom = (!breaks.is_none()).then(|| Box::new(Seldom { breaks, ..Seldom::default() }));
         Self {
             settings: settings.into(),
             jitter: Jitter::new(seed),
@@ -201,7 +203,7 @@ impl Hold {
             store_failure: None,
             late: LateRequests::default(),
             shutdown: Shutdown::None,
-            seldom: None,
+            seldom,
             requests: 0,
             pool_polls: 0,
         }
@@ -274,7 +276,9 @@ impl Hold {
             State::Idle { not_before, .. } => Some(not_before),
             State::Acquiring(_) | State::Held(_) | State::Releasing(_) | State::Resuming(_) => None,
         };
-        Memory { not_before, ..self.memory }
+        let may_break_arrive =
+            self.seldom.as_ref().is_some_and(|seldom| seldom.breaks.may_arrive());
+        Memory { not_before, may_break_arrive, ..self.memory }
     }
 
     /// Does what is due.
@@ -364,7 +368,7 @@ impl Hold {
             Event::MoveAsked => self.move_asked(output.now),
             Event::LeaseBroken { ends_now } => self.broken_here(ends_now, output),
             Event::BreakBegun => self.break_begun(),
-            Event::BreakOver => self.break_over(output.now),
+            Event::BreakOver { may_arrive } => self.break_over(may_arrive, output.now),
             Event::LockFreed { token } => self.freed(token, output.now),
             Event::PauseSuspected => self.suspect_pause(output.now),
             Event::DrainStarted { ends } => self.start_draining(ends, output),

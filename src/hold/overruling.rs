@@ -279,7 +279,14 @@ impl Hold {
     ) {
         let breaks = match self.overruling().and_then(|overruling| overruling.step) {
             Some(Step::Break(flight, breaks)) if flight.is(request) => breaks,
-            Some(Step::Look(_) | Step::Break(..)) | None => return,
+            Some(Step::Look(_) | Step::Break(..)) | None => {
+                // It was given up before, and was under way until now.
+                self.break_may_have_met(output.now);
+                if matches!(answer, Err(Failure::Unknown(_))) {
+                    self.break_may_arrive();
+                }
+                return;
+            }
         };
         if let Err(failure) = answer {
             return self.overruling_failed(failure, output);
@@ -318,6 +325,9 @@ impl Hold {
     fn overruling_failed(&mut self, failure: Failure, output: &mut Output) {
         if self.overruling().is_some_and(Overruling::is_breaking) {
             self.break_may_have_met(output.now);
+            if matches!(failure, Failure::Unknown(_)) {
+                self.break_may_arrive();
+            }
         }
         self.overruling_mut().step = None;
         self.poll_now(output.now);

@@ -335,6 +335,7 @@ impl Hold {
                 if let Step::Write { fields, .. } = step {
                     resume.remember(Record::from_fields(&fields));
                     self.memory.known = Some(Known::new(&etag, &fields));
+                    self.record_written(request, output.now);
                 }
                 self.memory.highest = self.memory.highest.max(Some(resume.token));
                 self.grant_resumed(caller, (resume, bounds, store_clock), renewed, output);

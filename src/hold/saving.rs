@@ -296,6 +296,7 @@ impl Hold {
         match answer {
             Ok(etag) => {
                 self.memory.known = Some(Known::new(&etag, &writing.fields));
+                self.record_written(request, output.now);
                 return self.saved(held, output);
             }
             // Ours, whose answer was lost, or another's: the record says which (S27).

@@ -141,7 +141,7 @@ impl Pool {
             | Event::MoveAsked
             | Event::ResumeAsked { .. }
             | Event::BreakBegun
-            | Event::BreakOver
+            | Event::BreakOver { .. }
             | Event::LeaseBroken { .. }
             | Event::LockFreed { .. } => self.feed(permit, event, output),
             // Who holds nothing here is told so by any machine.
@@ -333,7 +333,7 @@ fn copy(event: &Event) -> Option<Event> {
         | Event::MoveAsked
         | Event::SaveAsked { .. }
         | Event::BreakBegun
-        | Event::BreakOver
+        | Event::BreakOver { .. }
         | Event::LeaseBroken { .. }
         | Event::LockFreed { .. } => return None,
     })

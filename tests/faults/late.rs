@@ -52,13 +52,16 @@ impl Stage {
     /// A break at once of this grant, through the sidecar behind the proxy, whose request is under way.
     async fn break_late(&self, token: u64) -> (Kept, JoinHandle<Result<Broken, Error>>) {
         let kept = self.proxy.keep(Asked::Break);
-        let request = BreakLock::new(LockKey::new("nightly", ""), "it hangs");
-        let request = request.with_mode(BreakMode::Now).with_fencing_token(token);
         let client = self.behind.client().await;
-        let answer = tokio::spawn(async move { client.break_lock(request).await });
+        let answer = tokio::spawn(async move { client.break_lock(at_once(token)).await });
         kept.is_under_way().await;
         (kept, answer)
     }
+}
+
+fn at_once(token: u64) -> BreakLock {
+    let request = BreakLock::new(LockKey::new("nightly", ""), "it hangs");
+    request.with_mode(BreakMode::Now).with_fencing_token(token)
 }
 
 async fn hold(sidecar: &Sidecar, spec: LeaseSpec) -> Held {
@@ -169,6 +172,26 @@ async fn s10_s17_a_late_break_of_who_handed_the_lock_on_does_not_hit_whom_it_was
     is_recorded(&stage.behind, second.fencing_token).await;
     kept.let_go();
     is_of_another(&broken.await.unwrap());
+    is_renewed(&mut next).await;
+}
+
+/// A renewal shows that it has not come yet, and the record of a lock that is handed on stays the one that it goes by.
+#[tokio::test]
+async fn s17_a_break_that_was_given_up_does_not_hit_the_next_holder() {
+    let stage = Stage::set("Given-Up-Break").await;
+    let (first, mut stream) = stage.behind.hold(patient("nightly")).await;
+    let mut next = waiting(&stage.behind).await;
+    let parted = stage.proxy.part(Asked::Break);
+    let broken = stage.behind.client().await.break_lock(at_once(first.fencing_token)).await;
+    let error = broken.expect_err("its outcome is not known");
+    assert_eq!(error.reason(), Some(&Reason::StoreUnavailable), "{error}");
+    is_renewed(&mut stream).await;
+    release(&stage.behind, &first).await;
+    let second = granted(&mut next).await;
+    assert!(second.fencing_token > first.fencing_token);
+    assert_eq!(parted.arrives().await, 412, "it goes by a record that was written since");
+    let third = stage.beside.acquire(spec("nightly")).await;
+    assert!(third.granted().is_none(), "beside the next one");
     is_renewed(&mut next).await;
 }
 

@@ -1,7 +1,7 @@
 //! A proxy before the storage emulator that does to requests what networks and services do.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -79,6 +79,8 @@ impl Asked {
 enum Trap {
     Keep(Arc<Gate>),
     KeepAnswer(Arc<Gate>),
+    /// Its connection is cut, and it arrives all the same.
+    Part(Arc<Gate>),
     Refuse(u16),
 }
 
@@ -86,6 +88,9 @@ enum Trap {
 struct Gate {
     reached: Notify,
     open: Notify,
+    /// How the service answered what nobody waited for any more.
+    status: AtomicU16,
+    answered: Notify,
 }
 
 impl Gate {
@@ -108,6 +113,19 @@ impl Kept {
     /// Lets it arrive.
     pub(crate) fn let_go(self) {
         self.0.open.notify_one();
+    }
+}
+
+/// A request whose sender has seen its connection cut, and which is on its way for as long as a test wants.
+pub(crate) struct Parted(Arc<Gate>);
+
+impl Parted {
+    /// Lets it arrive; how the service answers it.
+    pub(crate) async fn arrives(self) -> u16 {
+        self.0.open.notify_one();
+        let answered = tokio::time::timeout(PATIENCE, self.0.answered.notified()).await;
+        answered.expect("it was sent, and the service answers it");
+        self.0.status.load(Ordering::Relaxed)
     }
 }
 
@@ -198,6 +216,13 @@ impl Proxy {
         let gate = Arc::<Gate>::default();
         self.trap(asked, Trap::KeepAnswer(Arc::clone(&gate)));
         Kept(gate)
+    }
+
+    /// Cuts the connection of the next request of this kind, which stays on its way to the service.
+    pub(crate) fn part(&self, asked: Asked) -> Parted {
+        let gate = Arc::<Gate>::default();
+        self.trap(asked, Trap::Part(Arc::clone(&gate)));
+        Parted(gate)
     }
 
     /// Refuses the next request of this kind.
@@ -356,7 +381,7 @@ impl State {
     }
 
     /// The answer to a request that meets a trap, if that has one.
-    async fn trapped(&self, sent: &Sent) -> Option<Answer> {
+    async fn trapped(self: &Arc<Self>, sent: &Sent) -> Option<Answer> {
         let trap = self.sprung(sent)?;
         self.statistics.count("request: met a trap");
         match trap {
@@ -368,6 +393,16 @@ impl State {
                 let answer = self.pass(sent.clone()).await;
                 gate.pass().await;
                 Some(answer)
+            }
+            Trap::Part(gate) => {
+                let (state, sent) = (Arc::clone(self), sent.clone());
+                tokio::spawn(async move {
+                    gate.open.notified().await;
+                    let answer = state.pass(sent).await.unwrap();
+                    gate.status.store(answer.status().as_u16(), Ordering::Relaxed);
+                    gate.answered.notify_one();
+                });
+                Some(Err(cut()))
             }
             Trap::Refuse(status) => Some(Ok(refusal(status))),
         }

@@ -59,6 +59,7 @@ enum Happens {
     /// A break through this sidecar begins, or is over.
     Breaks {
         begins: bool,
+        may_arrive: bool,
     },
     Drain(u64),
     DrainEnds,
@@ -98,7 +99,8 @@ fn happens() -> impl Strategy<Value = Happens> {
         2 => proptest::option::of(1..12_u64).prop_map(Happens::HeldBack),
         2 => Just(Happens::TurnCame),
         1 => any::<bool>().prop_map(|ends_now| Happens::Broken { ends_now }),
-        2 => any::<bool>().prop_map(|begins| Happens::Breaks { begins }),
+        2 => any::<(bool, bool)>()
+            .prop_map(|(begins, may_arrive)| Happens::Breaks { begins, may_arrive }),
         1 => (0..30_u64).prop_map(Happens::Drain),
         1 => Just(Happens::DrainEnds),
         1 => (0..30_u64).prop_map(Happens::HandOver),
@@ -320,8 +322,8 @@ fn event(happens: Happens, saves: &mut Saves, arrived: u64, now: Instant) -> Eve
         }
         Happens::TurnCame => Event::RenewTurnCame,
         Happens::Broken { ends_now } => Event::LeaseBroken { ends_now },
-        Happens::Breaks { begins: true } => Event::BreakBegun,
-        Happens::Breaks { begins: false } => Event::BreakOver,
+        Happens::Breaks { begins: true, .. } => Event::BreakBegun,
+        Happens::Breaks { begins: false, may_arrive } => Event::BreakOver { may_arrive },
         Happens::Drain(span) => Event::DrainStarted { ends: now + seconds(span) },
         Happens::DrainEnds => Event::DrainEnded,
         Happens::HandOver(span) => Event::HandOverStarted { ends: now + seconds(span) },

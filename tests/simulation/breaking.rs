@@ -23,7 +23,10 @@ impl World {
         let seen = self.storage.seen(self.now);
         let number = self.number();
         let mut random = self.chance.of(About::Break, 1, number);
-        let ours = |period| Break { by: Breaker::Ours(period), seen: seen.clone(), through: None };
+        let ours = |period| {
+            let (by, seen) = (Breaker::Ours(period), seen.clone());
+            Break { by, seen, through: None, given_up: false }
+        };
         let soft = ours(BreakPeriod::RunOut);
         let slowly = millis(&mut random, 1, 1_500);
         match what {
@@ -44,7 +47,11 @@ impl World {
                     &[BreakPeriod::RunOut, BreakPeriod::RunOut, BreakPeriod::Now],
                 );
                 let late = random.chance(300).then(|| millis(&mut random, 1, LATEST));
-                let here = self.begin_break(ours(period), index);
+                let mut here = self.begin_break(ours(period), index);
+                if let Some(late) = late.filter(|_| random.chance(300)) {
+                    let latest = u64::try_from(late.as_millis()).unwrap_or(LATEST);
+                    self.give_up(&mut here, millis(&mut random, 1, latest));
+                }
                 self.after(late.unwrap_or(slowly / 10), Delivery::Breaks(here));
             }
             Happening::ForeignBreak => {
@@ -72,6 +79,15 @@ impl World {
         Break { seen: self.standing(through), through, ..broken }
     }
 
+    /// The sidecar through which a break goes gives it up after a while, and is told nothing more of it; it is on its way yet.
+    pub(crate) fn give_up(&mut self, broken: &mut Break, after: Duration) {
+        let Some((sidecar, life)) = broken.through else { return };
+        broken.given_up = true;
+        let may_arrive = self.bug != Some(Bug::LateBreakForgotten);
+        let incoming = Incoming::Event(Event::BreakOver { may_arrive });
+        self.after(after, Delivery::ToSidecar { sidecar, life, incoming });
+    }
+
     /// The grant that stands, for who asks through that sidecar: it was handed on there, or is in the record (S10).
     fn standing(&self, through: Option<(usize, u32)>) -> Option<Seen> {
         let seen = self.storage.seen(self.now)?;
@@ -85,7 +101,7 @@ impl World {
 
     /// S17. Only a break that was asked to end the lease early may let two believe.
     pub(crate) fn break_lock(&mut self, asked: Break) {
-        let Break { by, seen, through } = asked;
+        let Break { by, seen, through, given_up } = asked;
         let Some(seen) = seen.or_else(|| self.storage.seen(self.now)) else { return };
         let noted = seen.token;
         let by_bug = self.bug == Some(Bug::BreakNowByDefault);
@@ -113,7 +129,7 @@ impl World {
         if !soft {
             self.checks.broken.extend(broken);
         }
-        if let Some((sidecar, life)) = through {
+        if let Some((sidecar, life)) = through.filter(|_| !given_up) {
             let to = |incoming| Delivery::ToSidecar { sidecar, life, incoming };
             let number = self.number();
             let delay = millis(&mut self.chance.of(About::Break, 2, number), 1, 40);
@@ -121,7 +137,8 @@ impl World {
                 self.after(delay, to(Incoming::Broken { noted, ends_now: !soft }));
             }
             if self.bug != Some(Bug::BreakIsNotSaid) {
-                self.after(delay, to(Incoming::Event(Event::BreakOver)));
+                let over = Event::BreakOver { may_arrive: false };
+                self.after(delay, to(Incoming::Event(over)));
             }
         }
     }

@@ -56,6 +56,8 @@ pub(crate) struct Break {
     pub(crate) seen: Option<Seen>,
     /// The sidecar through which it was asked for, and its life, if it is one of these.
     pub(crate) through: Option<(usize, u32)>,
+    /// That sidecar has given it up before it arrives, and is told nothing more of it.
+    pub(crate) given_up: bool,
 }
 
 /// A grant as it was looked at.

@@ -179,7 +179,7 @@ pub(crate) fn late_break(seed: u64, late: Duration, bug: Option<Bug>) -> Result<
     let Scene { mut world, seen, next, .. } = handed_on(seed, bug)?;
     world.run_for(late)?;
     let by = Breaker::Ours(BreakPeriod::Now);
-    world.break_lock(Break { by, seen, through: None });
+    world.break_lock(Break { by, seen, through: None, given_up: false });
     world.run_for(Duration::from_secs(30))?;
     if late >= UNWRITTEN && !world.believes(next) {
         return Err(format!("S17: a break of the holder before, {late:?} late, ends the hold"));
@@ -188,13 +188,21 @@ pub(crate) fn late_break(seed: u64, late: Duration, bug: Option<Bug>) -> Result<
 }
 
 /// The same through the sidecar that has the lock, which knows of it from before the first holder releases: it breaks nothing,
-/// however early it comes.
-pub(crate) fn late_break_here(seed: u64, late: Duration, bug: Option<Bug>) -> Result<(), String> {
+/// however early it comes, though the sidecar has given it up and has renewed since.
+pub(crate) fn late_break_here(
+    seed: u64,
+    (late, given_up): (Duration, bool),
+    bug: Option<Bug>,
+) -> Result<(), String> {
     let mut world = World::calm(seed, 2, bug);
-    world.looper(0, DAY, Loop { holds: 3 * Duration::from_secs(1), away: None });
+    let holds = Duration::from_secs(if given_up { 45 } else { 3 });
+    world.looper(0, DAY, Loop { holds, away: None });
     world.run_for(Duration::from_secs(1))?;
     let by = Breaker::Ours(BreakPeriod::Now);
-    let broken = world.begin_break(Break { by, seen: None, through: None }, 0);
+    let mut broken = world.begin_break(Break { by, seen: None, through: None, given_up: false }, 0);
+    if given_up {
+        world.give_up(&mut broken, Duration::from_secs(1));
+    }
     let next = world.looper(0, DAY, Loop { holds: DAY, away: None });
     while world.clients[next].stage != Stage::Holding {
         world.run_for(Duration::from_millis(1))?;
@@ -216,6 +224,7 @@ pub(crate) fn find(seed: u64, bug: Bug) -> Option<String> {
     DELAYS.iter().map(|late| Duration::from_millis(*late)).find_map(|late| {
         let resumes = former_resumes(seed, late, Some(bug)).err();
         let broken = resumes.or_else(|| late_break(seed, late, Some(bug)).err());
-        broken.or_else(|| late_break_here(seed, late, Some(bug)).err())
+        let here = |given_up| late_break_here(seed, (late, given_up), Some(bug)).err();
+        broken.or_else(|| here(false)).or_else(|| here(true))
     })
 }

@@ -272,7 +272,9 @@ fn s10_s16_s17_what_comes_late_of_a_former_holder_ends_no_hold_that_has_lasted()
         for late in ghosts::DELAYS.map(Duration::from_millis) {
             let both = ghosts::former_resumes(seed, late, None).unwrap();
             ghosts::late_break(seed, late, None).unwrap();
-            ghosts::late_break_here(seed, late, None).unwrap();
+            for given_up in [false, true] {
+                ghosts::late_break_here(seed, (late, given_up), None).unwrap();
+            }
             println!("{late:?} after the hand-off: both believed for {both:?}");
         }
     }

@@ -127,6 +127,8 @@ pub(crate) enum Bug {
     BreaksWhatChanged,
     /// A sidecar is not told that a break is under way from it (S17).
     BreakIsNotSaid,
+    /// A break of unknown outcome is over once a renewal was answered, though it may arrive yet (S17).
+    LateBreakForgotten,
     /// A hold that was handed on is never written to the record (S10).
     HandOffNotRecorded,
     /// A resume goes by the epoch of its token alone (S16).
@@ -147,7 +149,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 66] = [
+    pub(crate) const ALL: [Self; 67] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -210,6 +212,7 @@ impl Bug {
         Self::BreaksWithoutMatch,
         Self::BreaksWhatChanged,
         Self::BreakIsNotSaid,
+        Self::LateBreakForgotten,
         Self::HandOffNotRecorded,
         Self::ResumesByEpoch,
         Self::WaitIsFailure,
@@ -223,6 +226,7 @@ impl Bug {
             | Self::SuspicionIgnored
             | Self::HandOffNotRecorded
             | Self::BreakIsNotSaid
+            | Self::LateBreakForgotten
             | Self::LooksAfterwards
             | Self::HandsOnUnproven
             | Self::MarkNeverAges => Hunt::Long,

@@ -113,6 +113,13 @@ impl Rig {
         self.hold = Hold::new(SETTINGS, memory, self.name, Instant::from_boot(self.now));
     }
 
+    /// The sidecar keeps of the idle machine what is to be kept.
+    pub(super) fn rest(&mut self) {
+        assert!(self.hold.is_idle(), "nobody wants the lock");
+        let memory = self.hold.clone().into_memory();
+        self.hold = Hold::new(SETTINGS, memory, self.name, Instant::from_boot(self.now));
+    }
+
     /// The sidecar starts again, knowing nothing.
     pub(super) fn restart(&mut self) {
         let Self { now, supplied, events, .. } = *self;

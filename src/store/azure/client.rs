@@ -13,6 +13,7 @@ use azure_core::http::{
     Url,
 };
 use azure_storage_blob::{BlobServiceClient, BlobServiceClientOptions};
+use rustls_platform_verifier::ConfigVerifierExt as _;
 
 use super::answer;
 use super::credential::CachedCredential;
@@ -143,11 +144,20 @@ impl Builder {
     }
 }
 
-/// An HTTP client whose requests take no longer than this: rustls with ring, no redirects and no retries.
-pub(super) fn http_client(timeout: Duration) -> Result<reqwest::Client, AzureSettingsError> {
-    // Without a provider reqwest panics. That one is there already is as good.
+/// What the system trusts, read from its files: once, since connections are made anew just when there may be trouble.
+pub(super) fn trusted() -> Result<rustls::ClientConfig, AzureSettingsError> {
+    // Without a provider rustls panics. That one is there already is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    rustls::ClientConfig::with_platform_verifier().map_err(no_client)
+}
+
+/// An HTTP client whose requests take no longer than this: rustls with ring, no redirects and no retries.
+pub(super) fn http_client(
+    timeout: Duration,
+    trusted: rustls::ClientConfig,
+) -> Result<reqwest::Client, AzureSettingsError> {
     reqwest::Client::builder()
+        .tls_backend_preconfigured(trusted)
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(timeout)
         .redirect(reqwest::redirect::Policy::none())
@@ -157,7 +167,11 @@ pub(super) fn http_client(timeout: Duration) -> Result<reqwest::Client, AzureSet
         .pool_max_idle_per_host(IDLE)
         .pool_idle_timeout(IDLE_FOR)
         .build()
-        .map_err(|error| AzureSettingsError::HttpClient { problem: error.to_string() })
+        .map_err(no_client)
+}
+
+fn no_client(error: impl fmt::Display) -> AzureSettingsError {
+    AzureSettingsError::HttpClient { problem: error.to_string() }
 }
 
 /// Takes only answers of the service itself, and lets the clock see the service's dates (S3).

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use azure_core::error::ErrorKind;
 use azure_core::http::{AsyncRawResponse, HttpClient, Request};
 
-use super::client::http_client;
+use super::client::{http_client, trusted};
 use super::settings::AzureSettingsError;
 
 /// A request that is given up before says nothing of its connection: its caller may have gone. So connections are
@@ -36,6 +36,7 @@ impl Generation {
 #[derive(Debug)]
 pub(super) struct Connections {
     timeout: Duration,
+    trusted: rustls::ClientConfig,
     current: Mutex<(Generation, reqwest::Client)>,
 }
 
@@ -49,8 +50,9 @@ struct Overdue<'a> {
 impl Connections {
     /// For requests that take no longer than this.
     pub(super) fn new(timeout: Duration) -> Result<Self, AzureSettingsError> {
-        let current = Mutex::new((Generation::default(), http_client(timeout)?));
-        Ok(Self { timeout, current })
+        let trusted = trusted()?;
+        let current = http_client(timeout, trusted.clone())?;
+        Ok(Self { timeout, trusted, current: Mutex::new((Generation::default(), current)) })
     }
 
     fn current(&self) -> MutexGuard<'_, (Generation, reqwest::Client)> {
@@ -63,7 +65,8 @@ impl Drop for Overdue<'_> {
         let mut current = self.connections.current();
         if !self.answered && current.0.unanswered(self.sent_in) {
             // One like it was made before: if none can be made now, the old one has to do.
-            if let Ok(client) = http_client(self.connections.timeout) {
+            let Connections { timeout, trusted, .. } = self.connections;
+            if let Ok(client) = http_client(*timeout, trusted.clone()) {
                 current.1 = client;
             }
         }

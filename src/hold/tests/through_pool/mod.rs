@@ -6,6 +6,8 @@ mod acquiring;
 mod answers;
 #[path = "../bounds.rs"]
 mod bounds;
+#[path = "../breaking.rs"]
+mod breaking;
 #[path = "../claims.rs"]
 mod claims;
 #[path = "../crossing.rs"]
