@@ -133,4 +133,17 @@ mod tests {
             assert_eq!(memory.not_before, Some(at(millis + 100)), "{millis}");
         }
     }
+
+    #[test]
+    fn s17_that_a_break_may_yet_arrive_outlives_what_is_forgotten() {
+        let mut memories = Memories::new(0, Duration::ZERO);
+        let memory = Memory { may_break_arrive: true, ..Memory::default() };
+        memories.put(path(0), memory, at(0));
+        for millis in 1..10_000 {
+            memories.put(path(millis), Memory::default(), at(millis));
+        }
+        assert!(memories.take(&path(0)).may_break_arrive);
+        assert!(!memories.take(&path(1)).may_break_arrive);
+        assert_eq!(memories.relied_on.len(), 0, "nothing else is relied on");
+    }
 }

@@ -5,7 +5,8 @@
 //! is handed on while one is under way, nor before a renewal has shown that none has met the lease; and a lease under which a
 //! token was written meanwhile is proved before anything is granted under it.
 //! A break whose outcome is not known may still be on its way after its sidecar has given it up. It fits no version that was written
-//! by a request sent since, so until then it counts as under way: a renewal proves nothing.
+//! by a request sent since, so until then it counts as under way: a renewal proves nothing. What this machine has given up and its
+//! driver has not answered goes on with it, by newer versions of the record too (S33).
 
 use super::event::Request;
 use super::overruling::Overruling;
@@ -16,6 +17,8 @@ use crate::time::Instant;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Breaks {
     under_way: u32,
+    /// Those for waiting callers that were given up here, and are not answered yet.
+    unanswered: u32,
     /// When the last one was over, whatever became of it.
     over_at: Option<Instant>,
     /// The last request that was sent before one was given up that may yet arrive. None once the record was written since.
@@ -31,12 +34,13 @@ impl Breaks {
 
     /// Whether nothing is to be remembered of any.
     pub(super) const fn is_none(&self) -> bool {
-        self.under_way == 0 && self.over_at.is_none() && self.late.is_none()
+        let Self { under_way, unanswered, over_at, late } = self;
+        *under_way == 0 && *unanswered == 0 && over_at.is_none() && late.is_none()
     }
 
     /// Whether one that was given up may yet arrive.
     pub(super) const fn may_arrive(&self) -> bool {
-        self.late.is_some()
+        self.unanswered > 0 || self.late.is_some()
     }
 }
 
@@ -62,6 +66,23 @@ impl Hold {
         self.seldom.get_or_insert_default().breaks.over_at = Some(now);
     }
 
+    /// A break for a waiting caller was not answered in its time. Who sends it may be at it for longer: a timer of the runtime stands
+    /// still while the computer sleeps.
+    pub(super) fn break_unanswered(&mut self) {
+        let breaks = &mut self.seldom.get_or_insert_default().breaks;
+        breaks.unanswered = breaks.unanswered.saturating_add(1);
+    }
+
+    /// That break was answered after all; `may_arrive`: so that its outcome is not known.
+    pub(super) fn break_answered_late(&mut self, may_arrive: bool, now: Instant) {
+        let breaks = &mut self.seldom.get_or_insert_default().breaks;
+        breaks.unanswered = breaks.unanswered.saturating_sub(1);
+        self.break_may_have_met(now);
+        if may_arrive {
+            self.break_may_arrive();
+        }
+    }
+
     /// A break from here was given up, and may be done yet.
     pub(super) fn break_may_arrive(&mut self) {
         let last = Request(self.requests);
@@ -85,13 +106,10 @@ impl Hold {
 
     /// Whether a break from here may have met the lease that was acquired or renewed by a request of `sent`, or may yet.
     pub(super) fn may_be_broken_since(&self, sent: Instant) -> bool {
-        let Some(Breaks { over_at, late, .. }) = self.seldom.as_ref().map(|seldom| seldom.breaks)
-        else {
-            return false;
-        };
+        let Some(breaks) = self.seldom.as_ref().map(|seldom| seldom.breaks) else { return false };
         self.is_being_broken()
             || self.overruling().is_some_and(Overruling::is_breaking)
-            || late.is_some()
-            || over_at.is_some_and(|at| sent <= at)
+            || breaks.may_arrive()
+            || breaks.over_at.is_some_and(|at| sent <= at)
     }
 }

@@ -8,6 +8,9 @@ use super::{Known, Tenure};
 use crate::lock::{ETag, FencingToken, Priority, Record};
 use crate::time::{Instant, UnixMillis};
 
+/// How long a lock that is forgotten is remembered for a break that may arrive yet (S17): longer than any network keeps a request.
+const BREAK_MAY_ARRIVE: Duration = Duration::from_secs(24 * 3_600);
+
 /// What outlives a machine: kept while nobody wants the lock, so that the next acquisition is cheap and its token
 /// is checked (S5).
 #[derive(Clone, Debug, Default)]
@@ -73,8 +76,9 @@ impl Memory {
 
     /// Whether nothing is known of the lock.
     pub(crate) const fn is_empty(&self) -> bool {
-        let Self { known, highest, not_before, rest, .. } = self;
-        known.is_none() && highest.is_none() && not_before.is_none() && rest.is_none()
+        let Self { known, highest, not_before, rest, may_break_arrive, .. } = self;
+        let is_known = known.is_some() || highest.is_some() || rest.is_some();
+        !is_known && not_before.is_none() && !*may_break_arrive
     }
 
     /// What must stay of a memory that is forgotten, and until when; none if nobody relies on it. The record, with its token
@@ -84,7 +88,9 @@ impl Memory {
         let rest = self.rest.as_ref().map(|rest| rest.until);
         let not_before = self.not_before.filter(|at| rest != Some(*at));
         let until = not_before.max(rest).max(self.tenure.matters_until(poll_cap));
-        let until = until.filter(|until| now < *until)?;
+        // S17: nothing says when a break that was given up cannot arrive any more.
+        let break_may_arrive = self.may_break_arrive.then(|| now + BREAK_MAY_ARRIVE);
+        let until = until.max(break_may_arrive).filter(|until| now < *until)?;
         Some((until, Self { known: None, change: None, handed: None, not_before, ..self }))
     }
 }

@@ -172,6 +172,9 @@ impl Hold {
     pub(super) fn overrule(&mut self, output: &mut Output) {
         if let Some(step) = self.overruling().and_then(|overruling| overruling.step) {
             if step.flight().is_over(output.now) {
+                if matches!(step, Step::Break(..)) {
+                    self.break_unanswered();
+                }
                 let failure = Failure::Unknown(StoreFailure::unanswered("break"));
                 self.overruling_failed(failure, output);
             }
@@ -280,19 +283,18 @@ impl Hold {
         let breaks = match self.overruling().and_then(|overruling| overruling.step) {
             Some(Step::Break(flight, breaks)) if flight.is(request) => breaks,
             Some(Step::Look(_) | Step::Break(..)) | None => {
-                // It was given up before, and was under way until now.
-                self.break_may_have_met(output.now);
-                if matches!(answer, Err(Failure::Unknown(_))) {
-                    self.break_may_arrive();
-                }
-                return;
+                let may_arrive = matches!(answer, Err(Failure::Unknown(_)));
+                return self.break_answered_late(may_arrive, output.now);
             }
         };
+        self.break_may_have_met(output.now);
         if let Err(failure) = answer {
+            if matches!(failure, Failure::Unknown(_)) {
+                self.break_may_arrive();
+            }
             return self.overruling_failed(failure, output);
         }
         self.overruling_mut().step = None;
-        self.break_may_have_met(output.now);
         self.poll_now(output.now);
         let Broken { priority, moves, .. } = breaks;
         output.push(Action::ReportOverruled { priority, moves });
@@ -323,12 +325,6 @@ impl Hold {
     }
 
     fn overruling_failed(&mut self, failure: Failure, output: &mut Output) {
-        if self.overruling().is_some_and(Overruling::is_breaking) {
-            self.break_may_have_met(output.now);
-            if matches!(failure, Failure::Unknown(_)) {
-                self.break_may_arrive();
-            }
-        }
         self.overruling_mut().step = None;
         self.poll_now(output.now);
         let duration =

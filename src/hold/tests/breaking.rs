@@ -2,8 +2,8 @@
 
 use super::overruling::waits;
 use super::proving::of;
-use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, revoked, secs, terms};
-use crate::hold::{Action, Event};
+use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, revoked, secs, terms};
+use crate::hold::{Action, Event, Failure, Granted};
 
 /// A break that is over may have been done: what was renewed before says nothing of it.
 #[test]
@@ -86,15 +86,12 @@ fn s17_a_lease_under_which_a_late_break_may_have_come_is_proved_before_it_is_gra
     assert_eq!(renewals, 1);
 }
 
-/// Ann is handed on what Bob had broken, and Bob has gone.
-#[test]
-fn s33_a_break_for_a_waiting_caller_does_not_hit_the_next_holder_here() {
-    let mut rig = Rig::new();
-    let low = of(1, terms());
-    let grant = rig.grant(ANN, low.clone());
+/// `ANN` holds and yields, and `BOB` waits for it to be broken for him: that break is on its way.
+fn broken_for_bob() -> (Rig, Granted, Action) {
+    let (mut rig, grant) = Rig::with_holder(ANN, of(1, terms()));
     rig.arrive(BOB, waits(of(2, terms())));
     // It looks after D, and what the look shows has it break the lease.
-    while !rig.sent.iter().any(|action| matches!(action, Action::SendBreak { .. })) {
+    while !rig.sent.iter().any(is_break) {
         rig.serve();
         rig.pass(millis(50));
         while let Some(place) = rig.sent.iter().position(|action| !is_break(action)) {
@@ -103,14 +100,53 @@ fn s33_a_break_for_a_waiting_caller_does_not_hit_the_next_holder_here() {
         }
     }
     rig.told();
+    let asked = rig.request();
+    (rig, grant, asked)
+}
+
+/// Ann is handed on what Bob had broken, and Bob has gone.
+#[test]
+fn s33_a_break_for_a_waiting_caller_does_not_hit_the_next_holder_here() {
+    let (mut rig, grant, asked) = broken_for_bob();
     rig.leave(BOB);
-    rig.arrive(CAT, waits(low));
+    rig.arrive(CAT, waits(of(1, terms())));
     rig.release_of(ANN, &grant);
-    rig.serve();
+    rig.serve_one(&asked);
     rig.pass_served(secs(30));
     let told = rig.told();
     assert!(is_granted(&told, CAT), "{told:?}");
     assert_eq!((revoked(&told, CAT), loss(&told, CAT)), (None, None));
+}
+
+/// The timers of who sends it stand still while the computer sleeps: it may go on with a break that the machine has given up, by the
+/// version that a save has written since (S33).
+#[test]
+fn s33_a_break_that_was_given_up_is_under_way_until_it_is_answered() {
+    for (answer, saved_since, handed_on) in [
+        (None, false, false),
+        (Some(Err(Failure::Changed)), false, true),
+        (Some(Err(outage())), false, false),
+        (Some(Err(outage())), true, true),
+    ] {
+        let (mut rig, grant, asked) = broken_for_bob();
+        let Action::SendBreak { request, .. } = asked else { panic!("{asked:?}") };
+        rig.leave(BOB);
+        rig.arrive(CAT, waits(of(1, terms())));
+        rig.pass_served(secs(3));
+        rig.save(ANN, 1, "since it was given up");
+        rig.pass_served(secs(6));
+        if let Some(answer) = answer.clone() {
+            rig.on(Event::BreakAnswered { request, answer });
+        }
+        if saved_since {
+            rig.save(ANN, 2, "since it was answered");
+        }
+        rig.pass_served(secs(6));
+        rig.release_of(ANN, &grant);
+        assert_eq!(is_granted(&rig.told(), CAT), handed_on, "{answer:?}, {saved_since}");
+        rig.pass_served(secs(6));
+        assert!(handed_on || is_granted(&rig.told(), CAT), "by the store");
+    }
 }
 
 const fn is_break(action: &Action) -> bool {
