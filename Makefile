@@ -215,7 +215,7 @@ upgrade: tools ## Build the version before, and run it beside this one on one st
 	tests/dist/upgrade $(FROM)
 
 .PHONY: simulate
-simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world, 2,000 of it with schedules, 100,000 of pools, 1,000 of each kind of shares, explore, and throttle thousands of holds; SCHEDULES=N, WORLD=N, WITH_SCHEDULES=N, POOLS=N, SHARES=N, STATES=N
+simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world, 2,000 of it with schedules, 100,000 of pools, 1,000 of each kind of shares, explore, throttle thousands of holds, and run 500 schedules of seconds for an hour; SCHEDULES=N, WORLD=N, WITH_SCHEDULES=N, POOLS=N, SHARES=N, STATES=N
 	LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000000) \
 		LEASEHOLD_TEST_SIMULATION_STATES=$(or $(STATES),2000000) \
 		$(WORLDS) -- --nocapture simulation::
@@ -227,6 +227,7 @@ simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world
 		$(WORLDS) -- --nocapture pools::
 	LEASEHOLD_TEST_SHARES_SEEDS=$(or $(SHARES),1000) $(WORLDS) -- --nocapture shares::
 	cargo test --locked --lib -- --ignored --nocapture coordinator::tests::throttling
+	LEASEHOLD_TEST_HOUR_MINUTES=60 cargo test --locked --lib -- --nocapture coordinator::tests::schedules::hour
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N

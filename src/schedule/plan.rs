@@ -256,7 +256,9 @@ impl Plan {
         let Subscription { definition, runs_at_once, .. } = *subscription;
         let store_time = writable(store_time);
         // A record that counts has a watermark, from which it goes on.
-        let reset = removed.map_or(0, Self::reset).max(record.map_or(0, |record| record.reset));
+        let reset = record.map_or(0, |record| record.reset);
+        // T25: what a run has written since the removal is of the schedule before, too.
+        let reset = removed.map_or(reset, |removed| removed.reset().max(reset.saturating_add(1)));
         let counts = record.filter(|record| record.reset == reset);
         let first = (runs_at_once && counts.is_none()).then_some(store_time);
         let begins = first.map_or(store_time, |first| UtcSecond(first.0.saturating_sub(1)));

@@ -197,6 +197,33 @@ async fn t18_people_pause_a_schedule_and_run_it_by_hand() {
 }
 
 #[tokio::test]
+async fn t25_what_is_due_and_has_nobody_is_said_and_can_be_removed() {
+    let sidecar = Sidecar::start(&["admin.allow_schedule_changes=true"]).await;
+    let every = through(&sidecar.home, "@yearly", &["-f", "job"], "true");
+    eventually("it is subscribed to", || async {
+        (sidecar.leasehold(&["schedule", "show", "-f", "job"]).await.code == 0).then_some(())
+    })
+    .await;
+    let remove = ["schedule", "rm", "-f", "job", "--reason", "moved"];
+    let refused = sidecar.leasehold(&remove).await;
+    assert!(refused.code != 0 && refused.stderr.contains("subscriber"), "{refused:?}");
+    signal_to(&every, Signal::TERM);
+    assert_eq!(Ended::of_child(every).await.code, 0);
+    let back = ["--reason", "a wrong clock", "--watermark", "2020-01-01T00:00:00Z"];
+    let reset = [&["schedule", "reset", "-f", "job"], &back[..]].concat();
+    let reset = sidecar.leasehold(&reset).await;
+    assert_eq!(reset.code, 0, "{reset:?}");
+    let listed = sidecar.leasehold(&["schedule", "ls"]).await;
+    assert!(listed.stdout.contains("due, without subscribers here"), "{listed:?}");
+    eventually("its subscriber has gone, and it is removed", || async {
+        (sidecar.leasehold(&remove).await.code == 0).then_some(())
+    })
+    .await;
+    let shown = sidecar.leasehold(&["schedule", "show", "-f", "job"]).await;
+    assert!(shown.stdout.contains("removed") && shown.stdout.contains("moved"), "{shown:?}");
+}
+
+#[tokio::test]
 async fn t18_a_sidecar_that_does_not_allow_changes_says_so() {
     let sidecar = Sidecar::start(&[]).await;
     for what in ["pause", "resume", "trigger"] {

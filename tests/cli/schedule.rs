@@ -100,10 +100,11 @@ async fn t15_after_the_last_year_there_is_none() {
 #[tokio::test]
 async fn t15_bad_input_is_64_and_names_the_argument_and_what_would_be_right() {
     let sixty = ["1"; 60].join(" ");
-    let cases: [(&[&str], &[&str]); 21] = [
+    let cases: [(&[&str], &[&str]); 22] = [
         (&[], &["EXPRESSION"]),
         (&[""], &["EXPRESSION", "empty"]),
         (&["60 * * * *"], &["EXPRESSION", "minute", "0 to 59"]),
+        (&["-1 * * * *"], &["EXPRESSION", "minute"]),
         (&["* * * *"], &["EXPRESSION", "4 fields", "five"]),
         (&[&sixty], &["EXPRESSION", "60 fields"]),
         (&["0 0 30 2 *"], &["EXPRESSION", "never fires"]),

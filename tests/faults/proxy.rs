@@ -81,6 +81,7 @@ enum Trap {
     KeepAnswer(Arc<Gate>),
     /// Its connection is cut, and it arrives all the same.
     Part(Arc<Gate>),
+    CutAnswer,
     Refuse(u16),
 }
 
@@ -223,6 +224,11 @@ impl Proxy {
         let gate = Arc::<Gate>::default();
         self.trap(asked, Trap::Part(Arc::clone(&gate)));
         Parted(gate)
+    }
+
+    /// Cuts the connection instead of the answer to the next request of this kind, which the service has done.
+    pub(crate) fn cut_answer(&self, asked: Asked) {
+        self.trap(asked, Trap::CutAnswer);
     }
 
     /// Refuses the next request of this kind.
@@ -402,6 +408,10 @@ impl State {
                     gate.status.store(answer.status().as_u16(), Ordering::Relaxed);
                     gate.answered.notify_one();
                 });
+                Some(Err(cut()))
+            }
+            Trap::CutAnswer => {
+                let _ = self.pass(sent.clone()).await;
                 Some(Err(cut()))
             }
             Trap::Refuse(status) => Some(Ok(refusal(status))),

@@ -145,6 +145,20 @@ async fn t20_a_run_whose_stream_is_cancelled_is_abandoned() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn t4_a_run_whose_process_has_gone_is_shown_as_abandoned() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let client = schedules(&sidecar);
+    let mut only = subscribe(&client, subscription("@every 600s")).await;
+    run(&mut only).await;
+    assert!(!shown(&client).await.run_abandoned, "it goes on");
+    drop(only);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let after = shown(&client).await;
+    assert!(after.run_abandoned && after.state.unwrap().run.is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn t20_a_drain_tells_a_subscriber_and_sends_it_away() {
     let account = Account::new();
     let sidecar = account.sidecar();

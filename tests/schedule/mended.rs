@@ -238,6 +238,10 @@ fn t25_a_removed_schedule_begins_anew_with_the_next_new_subscription_only() {
     assert!(again(false).is_none(), "a reconnect makes nothing again");
     let begun = again(true).unwrap();
     assert!(begun.removed().is_none() && begun.reset() > 0);
+    // A run that was about to begin as it was removed has written the number of the removal.
+    let wrote = record.clone().map(|record| ScheduleRecord { reset: rig.plan.reset(), ..record });
+    let late = plan_of(Some(&rig.plan), &definition, true, wrote.as_ref(), at("05:30:00"));
+    assert!(late.write.unwrap().reset() > rig.plan.reset());
     rig.plan = begun;
     assert_eq!(rig.catch_up(at("06:00:01")), [at("06:00:00")], "nothing from before");
     assert_eq!(rig.record().missed, 0);

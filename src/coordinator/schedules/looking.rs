@@ -55,8 +55,8 @@ pub(super) struct Looking {
     busy_looks: u32,
     /// Looks in a row that the store did not answer.
     failures: u32,
-    /// A hold here has just ended by itself: the next start waits for its lease to go back.
-    ended_here: bool,
+    /// When a hold here ended by itself: a start soon after it waits for its lease to go back.
+    ended_here: Option<Instant>,
     /// Who has the lock, as far as is known.
     lease: Lease,
     /// What was read of the lock just before a start.
@@ -76,7 +76,7 @@ impl Looking {
             is_busy: false,
             busy_looks: 0,
             failures: 0,
-            ended_here: false,
+            ended_here: None,
             lease: Lease::Free,
             seen: None,
             returned: None,
@@ -99,7 +99,7 @@ impl Looking {
     /// As [`Looking::after_run`], where the hold was lost: its lease is about to go back.
     pub(super) const fn after_loss(&mut self, now: Instant) {
         self.after_run(now);
-        self.ended_here = true;
+        self.ended_here = Some(now);
     }
 
     /// A subscriber has given this occasion back.
@@ -145,9 +145,7 @@ impl Task {
         let Some(plan) = self.desk.plan() else {
             return Err(CallError::NoSuchSchedule { path: self.target.path.clone() });
         };
-        if plan.removed().is_some() {
-            // T25: nothing of it is made again.
-            self.look_at(now + self.until_idle(), Why::Idle);
+        if self.is_removed(&plan, now) {
             return Ok(());
         }
         let mut decision = self.decide(&plan);
@@ -166,6 +164,9 @@ impl Task {
         if is_start && !is_read {
             self.read_plan().await?;
             if let Some(plan) = self.desk.plan() {
+                if self.is_removed(&plan, now) {
+                    return Ok(());
+                }
                 decision = self.decide(&plan);
             }
         }
@@ -174,6 +175,14 @@ impl Task {
             self.looking.failures = 0;
         }
         self.follow(decision)
+    }
+
+    /// T25: of a schedule that was removed nothing is made again, and nothing starts.
+    fn is_removed(&mut self, plan: &Plan, now: Instant) -> bool {
+        if plan.removed().is_some() {
+            self.look_at(now + self.until_idle(), Why::Idle);
+        }
+        plan.removed().is_some()
     }
 
     /// T17: the record says that there is a newer plan than the one that is known here.
@@ -416,14 +425,15 @@ impl Task {
         };
         subscriber.served = self.shared.schedules.next_turn();
         subscriber.standby = None;
+        // One that comes later, by somebody who was silent (T24), would poll for what others have meanwhile.
+        let ended_here = self.looking.ended_here.take();
+        let goes_back = ended_here
+            .map(|at| GOES_BACK.saturating_sub(now.saturating_since(at)))
+            .unwrap_or_default();
         let request = HoldRequest {
             key: self.key.clone(),
             lease_duration: plan.definition().lease_duration(),
-            wait: if std::mem::take(&mut self.looking.ended_here) {
-                GOES_BACK
-            } else {
-                Duration::ZERO
-            },
+            wait: goes_back,
             permits: Permits::ONE,
             max_hold: None,
             min_hold: Duration::ZERO,

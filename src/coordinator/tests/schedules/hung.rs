@@ -83,6 +83,22 @@ async fn t24_who_says_how_its_lost_run_ended_is_given_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn t17_t24_who_speaks_late_makes_no_crowd_of_requests_while_others_run() {
+    let account = Account::new();
+    let (here, elsewhere) = (account.sidecar(), account.sidecar());
+    let (mut silent, lost) = hung(&here).await;
+    let mut healthy = subscribe(&elsewhere, short());
+    runs_all(&elsewhere, &mut healthy, 3).await;
+    let long = run(&mut healthy).await;
+    here.counts();
+    here.coordinator.complete_run(late(&lost.told.run_id, Report::Succeeded)).await.unwrap();
+    assert!(run_within(&mut silent, 10 * SECOND).await.is_none(), "it is run elsewhere");
+    let asked = here.counts().total();
+    assert!(asked <= 8, "{asked} requests");
+    complete(&elsewhere, &long, Report::Succeeded).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn t24_a_new_stream_of_a_client_whose_run_was_lost_is_given_the_next_one() {
     let account = Account::new();
     let sidecar = account.sidecar();

@@ -1,5 +1,6 @@
 //! Schedules over sidecars that share a store, on tokio's paused clock (T1 to T21).
 
+mod beginnings;
 mod beside;
 mod beside_faults;
 mod budget;
