@@ -71,14 +71,16 @@ impl Patience {
         let is_transient = error
             .downcast_ref::<leasehold_client::Error>()
             .is_some_and(leasehold_client::Error::is_transient);
-        if !is_transient || self.left().is_some_and(|left| left <= self.pause) {
+        let left = self.left();
+        if !is_transient || left.is_some_and(|left| left.is_zero()) {
             return Err(error);
         }
         if !std::mem::replace(&mut self.told, true) {
             let how_long = if self.end.is_some() { " while --wait lasts" } else { "" };
             output::note(&format!("{error:#}; trying again{how_long}"));
         }
-        tokio::time::sleep(self.pause).await;
+        // The last try comes when the wait is over, and not earlier.
+        tokio::time::sleep(left.map_or(self.pause, |left| left.min(self.pause))).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         Ok(())
     }
@@ -94,6 +96,19 @@ mod tests {
         assert_eq!("90s".parse(), Ok(Wait::For(Duration::from_secs(90))));
         assert!("ever".parse::<Wait>().unwrap_err().contains("30s"));
         assert_eq!(Wait::Forever.to_string(), "forever");
+    }
+
+    #[tokio::test]
+    async fn a_wait_while_no_sidecar_answers_lasts_to_its_end() {
+        const WAIT: Duration = Duration::from_millis(250);
+        let nobody = || leasehold_client::Error::Unreachable {
+            endpoint: "http://127.0.0.1:1".to_owned(),
+            source: "connection refused".into(),
+        };
+        let begun = BootClock::new().now();
+        let mut patience = Patience::new(Wait::For(WAIT));
+        while patience.after(nobody().into()).await.is_ok() {}
+        assert!(BootClock::new().now() >= begun + WAIT);
     }
 
     #[tokio::test]

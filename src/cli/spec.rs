@@ -54,6 +54,17 @@ impl KeyArgs {
         Self { function: function.or(self.function), ..self }
     }
 
+    /// A flag that was given.
+    fn given(&self) -> Option<&'static str> {
+        let flags = [
+            (self.scope.is_some(), "--scope"),
+            (self.mode != Mode::default(), "--mode"),
+            (self.host_id.is_some(), "--host-id"),
+            (self.host_type.is_some(), "--host-type"),
+        ];
+        flags.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
+    }
+
     /// Whether a lock is named.
     pub(crate) const fn is_given(&self) -> bool {
         self.function.is_some() || self.scope.is_some()
@@ -81,12 +92,9 @@ impl KeyArgs {
 /// One lock: by its path, or by its name.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SelectorArgs {
-    /// The lock's path, as `leasehold ls` shows it, instead of its name.
-    #[arg(
-        value_name = "LOCK_PATH",
-        conflicts_with_all = ["function", "scope", "mode", "host_id", "host_type"]
-    )]
-    path: Option<String>,
+    /// What the lock is for, the same as --function; or, with a slash in it, its path as `leasehold ls` shows it.
+    #[arg(value_name = "FUNCTION|LOCK_PATH", conflicts_with = "function")]
+    lock: Option<String>,
     #[command(flatten)]
     key: KeyArgs,
 }
@@ -95,11 +103,17 @@ impl SelectorArgs {
     /// The selector.
     ///
     /// # Errors
-    /// When nothing was named.
+    /// When nothing was named, or a path and what it says already.
     pub(crate) fn selector(self) -> Result<LockSelector, UsageError> {
-        match self.path {
-            Some(path) => Ok(LockSelector::path(path)),
-            None => Ok(self.key.key()?.into()),
+        match self.lock {
+            Some(path) if path.contains('/') => match self.key.given() {
+                None => Ok(LockSelector::path(path)),
+                Some(flag) => Err(UsageError(format!(
+                    "{path} has a slash, so it is a lock's path, which leaves nothing for {flag} to say: remove one of them; a \
+                     function with a slash in its name goes with --function"
+                ))),
+            },
+            lock => Ok(self.key.named(lock).key()?.into()),
         }
     }
 }
@@ -198,6 +212,28 @@ mod tests {
             let problem = duration(wrong).unwrap_err();
             assert!(problem.contains(what), "{wrong:?}: {problem}");
         }
+    }
+
+    fn selected(lock: &str, scope: Option<&str>) -> Result<LockSelector, String> {
+        let key = KeyArgs {
+            function: None,
+            scope: scope.map(str::to_owned),
+            mode: Mode::default(),
+            host_id: None,
+            host_type: None,
+        };
+        let args = SelectorArgs { lock: Some(lock.to_owned()), key };
+        args.selector().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_word_without_a_slash_is_a_name() {
+        assert_eq!(selected("nightly", None), Ok(LockKey::new("nightly", "").into()));
+        assert_eq!(selected("nightly", Some("eu")), Ok(LockKey::new("nightly", "eu").into()));
+        let path = "leasehold/locks/app-0/nightly";
+        assert_eq!(selected(path, None), Ok(LockSelector::path(path)));
+        let both = selected(path, Some("eu")).unwrap_err();
+        assert!(both.contains("--scope") && both.contains(path), "{both}");
     }
 
     #[test]

@@ -116,6 +116,11 @@ impl Readiness {
         old || settling || *self.status.borrow() != StoreStatus::Ready
     }
 
+    /// Whether it is known not to answer, or not to let us in.
+    pub(super) fn is_out(&self) -> bool {
+        matches!(*self.status.borrow(), StoreStatus::NotReady { .. })
+    }
+
     pub(super) fn subscribe(&self) -> watch::Receiver<StoreStatus> {
         self.status.subscribe()
     }

@@ -75,7 +75,8 @@ impl Coordinator {
         if record.written_at.is_some() {
             return Ok(record);
         }
-        let stored = self.shared.asked(PATIENCE, self.shared.store.read_record(&path)).await;
+        let patience = self.shared.patience();
+        let stored = self.shared.asked(patience, self.shared.store.read_record(&path)).await;
         let checkpoint = match stored {
             Ok(stored) => Checkpoint::from_fields(&stored.fields),
             Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => None,
@@ -225,7 +226,7 @@ impl LockWatch {
 impl Shared {
     /// A page of the store, and where the next one begins.
     async fn page(&self, list: List) -> Result<(Vec<LockRecord>, Option<String>), CallError> {
-        let listing = self.asked(PATIENCE, self.store.list(list)).await;
+        let listing = self.asked(self.patience(), self.store.list(list)).await;
         let listing = listing.map_err(|error| store_error(&error))?;
         let mut records = Vec::with_capacity(listing.locks.len());
         for (path, stored) in listing.locks {
@@ -241,7 +242,7 @@ impl Shared {
         if view.as_ref().is_some_and(|view| view.active || view.resting) {
             return Ok(self.merged(path, None, view.as_ref(), None));
         }
-        let stored = self.asked(PATIENCE, self.store.read_record(path)).await;
+        let stored = self.asked(self.patience(), self.store.read_record(path)).await;
         let stored = match stored {
             Ok(stored) => stored,
             Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
@@ -251,12 +252,17 @@ impl Shared {
         };
         let note = match stored.lease {
             LeaseState::Breaking | LeaseState::Broken => {
-                let note = self.asked(PATIENCE, self.store.read_break_note(path)).await;
+                let note = self.asked(self.patience(), self.store.read_break_note(path)).await;
                 note.map_err(|error| store_error(&error))?
             }
             LeaseState::Available | LeaseState::Leased | LeaseState::Expired => None,
         };
         Ok(self.merged(path, Some(stored), view.as_ref(), note))
+    }
+
+    /// How long a look at records waits for the store.
+    fn patience(&self) -> Duration {
+        if self.readiness.is_out() { OUTAGE_PATIENCE } else { PATIENCE }
     }
 
     pub(super) async fn look(&self, path: &LockPath) -> Option<LocalView> {
@@ -324,8 +330,10 @@ pub(super) fn store_error(error: &StoreError) -> CallError {
 /// Pages of the store that one call for a page of locks looks at, at the most.
 const STORE_PAGES: usize = 10;
 
-/// How long a call about records waits for the store.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a call about records waits for the store: less than clients wait for the call, so that they are told why it failed.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// The same while the store is known not to answer: who looks then wants to know just that.
+const OUTAGE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Looks again at a store that is not ready after this long (S18).
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);

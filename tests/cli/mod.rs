@@ -24,6 +24,7 @@ mod patience;
 mod probe;
 mod rig;
 mod run;
+mod run_children;
 mod run_loss;
 mod sas;
 mod schedule;

@@ -30,6 +30,9 @@ use crate::cli::spec::KeyArgs;
                   within --wait; 76 the hold is over."
 )]
 pub(super) struct Args {
+    /// What the lock is for; the same as --function.
+    #[arg(value_name = "FUNCTION", conflicts_with = "function")]
+    name: Option<String>,
     #[command(flatten)]
     key: KeyArgs,
     /// The value, as text. Default: standard input.
@@ -54,7 +57,8 @@ struct Saved {
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let lease_id = lease_id(&args.key)?;
+    let key = args.key.named(args.name);
+    let lease_id = lease_id(&key)?;
     let value = match (args.value, args.file.as_deref()) {
         (Some(text), _) => text.into_bytes(),
         (None, Some(path)) if path != Path::new("-") => read(path)?
@@ -67,7 +71,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let version = match lease_id {
         Some(lease_id) => Some(link.client.save_checkpoint(lease_id, value).await?),
         None => {
-            let spec = LeaseSpec::from(args.key.key()?).with_lease_duration(SHORT);
+            let spec = LeaseSpec::from(key.key()?).with_lease_duration(SHORT);
             let (sender, _events) = unbounded_channel();
             match ask(&link, spec, sender, &mut patience).await? {
                 Outcome::Granted(guard) => {

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process_group,
-    set_child_subreaper, test_kill_process_group, waitid, waitpgid,
+    set_child_subreaper, test_kill_process_group, waitid, waitpgid, waitpid,
 };
 use tokio::process::Child;
 
@@ -105,6 +105,17 @@ impl Group {
         is_gone(test_kill_process_group(self.id))
     }
 
+    /// Waits for those that have left the group and lost their parent: they are our children now, and would stay as zombies.
+    pub(super) fn reap_adopted(&self) {
+        let known =
+            [self.id.as_raw_nonzero().get(), i32::try_from(self.sentinel.id()).unwrap_or(0)];
+        for id in children().filter(|id| !known.contains(id)) {
+            if process_state(&id.to_string()) == Some('Z') {
+                let _ = waitpid(Pid::from_raw(id), WaitOptions::NOHANG);
+            }
+        }
+    }
+
     /// Goes on with a command that a person stopped at the terminal: a lock is not to be slept on.
     pub(super) fn undo_stop(&self) {
         if self.foreground.is_none() || self.leader_ended {
@@ -146,6 +157,15 @@ impl Group {
             let _ = self.sentinel.wait();
         }
     }
+}
+
+/// The processes whose parent is this one: each of its threads has its own.
+fn children() -> impl Iterator<Item = i32> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let ids = lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    ids.filter_map(|id| id.parse().ok())
 }
 
 /// The letter of a process's state; none if it has gone.

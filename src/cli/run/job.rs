@@ -89,7 +89,7 @@ impl Job<'_> {
         let file = file.map(|file| ("LEASEHOLD_CHECKPOINT_FILE", file.path().into()));
         let always = [
             ("LEASEHOLD_FENCING_TOKEN", guard.fencing_token().to_string()),
-            ("LEASEHOLD_LOCK_PATH", guard.lock_path().to_owned()),
+            (super::LOCK_PATH_VARIABLE, guard.lock_path().to_owned()),
             (LEASE_ID_VARIABLE, guard.lease_id().to_owned()),
             ("LEASEHOLD_PERMIT", guard.permit().to_string()),
         ];

@@ -16,12 +16,13 @@ mod supervise;
 mod terminal;
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_client::{Error, HoldEvent, HoldGuard, Loss, Outcome, ReleaseOutcome, RunOutcome};
+use leasehold_client::{
+    Error, HoldEvent, HoldGuard, LockRecord, Loss, Outcome, ReleaseOutcome, RunOutcome,
+};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -38,6 +39,8 @@ use checkpoint::CheckpointFile;
 use job::{Done, Ended, Job, exit_of};
 use occurrence::{Named, OccurrenceArgs};
 
+/// What tells a command which lock it runs under.
+pub(super) const LOCK_PATH_VARIABLE: &str = "LEASEHOLD_LOCK_PATH";
 /// The hidden command that becomes the command of `run`.
 pub(super) const EXEC: &str = "run-exec";
 /// The hidden command that outlives `run` to kill what it left.
@@ -47,8 +50,8 @@ pub(super) const SENTINEL: &str = "run-sentinel";
 /// `leasehold run nightly --wait 10m -- ./job`. The command is executed as it is given, without a
 /// shell, in a process group of its own; its input, output and errors pass straight through.
 ///
-/// When the lock is at risk or lost, or the sidecar shuts down, the command's process group is sent SIGTERM, then
-/// SIGKILL, early enough to be dead before the lock can be anybody else's.
+/// When the lock is lost, or is about to be because it cannot be renewed, or the sidecar shuts down, the command's process group is
+/// sent SIGTERM, then SIGKILL, early enough to be dead before the lock can be anybody else's.
 ///
 /// The command finds LEASEHOLD_FENCING_TOKEN, LEASEHOLD_LOCK_PATH, LEASEHOLD_LEASE_ID and LEASEHOLD_PERMIT in its environment.
 /// With --max-hold it finds LEASEHOLD_HOLD_ENDS: when the hold ends, in seconds since 1970, as `date +%s` prints. With
@@ -76,8 +79,8 @@ pub(super) struct Args {
     /// Like --busy-exit-code, but nothing is printed. Use 0 for cron.
     #[arg(long, value_name = "CODE", conflicts_with = "busy_exit_code")]
     skip_exit_code: Option<u8>,
-    /// How long the command has between SIGTERM and SIGKILL. Default: as long as the lock allows. Never so long that
-    /// it outlives the lock.
+    /// How long the command has between SIGTERM and SIGKILL; so much earlier than the lock is lost it is told to stop. Default: 5s,
+    /// or less with a short lease, and more where the lock allows. Never so long that it outlives the lock.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     kill_after: Option<Duration>,
     /// A file for the lock's checkpoint, at most 2,048 bytes. Before the command starts it gets the checkpoint as the last
@@ -135,7 +138,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             link.close().await;
             return Ok(Exit::by_signal(number));
         }
-        outcome = with_notes(asking, &mut events) => outcome,
+        outcome = with_notes(asking, &mut events, args.skip_exit_code.is_none()) => outcome,
     };
     let exit = match outcome {
         Ok(Outcome::Granted(guard)) => {
@@ -157,27 +160,45 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(if matches!(exit, Ok(Exit::Lost)) { Exit::Code(args.lost_exit_code) } else { exit? })
 }
 
-/// Waits for `outcome`, and tells a person on a terminal what for.
+/// How often a wait is told of.
+const TOLD_AGAIN: Duration = Duration::from_secs(60);
+
+/// Waits for `outcome`, and says what for, at once and each minute: a job that only waits looks like one that hangs.
 async fn with_notes<T>(
     outcome: impl Future<Output = T>,
     events: &mut UnboundedReceiver<HoldEvent>,
+    says: bool,
 ) -> T {
     let mut outcome = std::pin::pin!(outcome);
-    let mut told = !std::io::stderr().is_terminal();
+    let mut waits_for: Option<LockRecord> = None;
+    let mut again = tokio::time::interval(TOLD_AGAIN);
     loop {
         tokio::select! {
             biased;
             outcome = &mut outcome => return outcome,
             Some(event) = events.recv() => {
-                if let HoldEvent::Waiting(waiting) = event && !told {
-                    told = true;
-                    let record = waiting.record.unwrap_or_default();
-                    let by = record::holder_text(&record);
-                    output::note(&format!("waiting for {}, held{by}", record.lock_path));
+                if let HoldEvent::Waiting(waiting) = event {
+                    if waits_for.is_none() {
+                        again.reset_immediately();
+                    }
+                    waits_for = waiting.record.or(waits_for).or_else(|| Some(LockRecord::default()));
+                }
+            }
+            _ = again.tick(), if says => {
+                if let Some(record) = &waits_for {
+                    output::note(&waiting_text(record));
                 }
             }
         }
     }
+}
+
+fn waiting_text(record: &LockRecord) -> String {
+    let (lock, by) = (&record.lock_path, record::holder_text(record));
+    let own = std::env::var(LOCK_PATH_VARIABLE).is_ok_and(|path| path == *lock);
+    let own =
+        if own { ": by the command that this one is part of, and so waits for itself" } else { "" };
+    format!("waiting for {lock}, held{by}{own}")
 }
 
 /// The occurrence is not to be run: says why, and ends so.

@@ -7,7 +7,7 @@ use leasehold_client::{BootInstant, LossReason};
 /// Why the command is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Renewals fail, or nothing was heard of any for long.
+    /// Renewals fail, or nothing was heard of any, and the validity ends soon.
     AtRisk,
     /// The lock was broken, and the command has what is left of the validity (S22).
     Revoked,
@@ -33,8 +33,9 @@ pub(super) struct Plan {
 
 /// The least and the most time that is kept for a SIGKILL to have worked.
 const MARGIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
-/// The least share of a validity that a command has between SIGTERM and SIGKILL, unless the user says otherwise. The
-/// sidecar's own warning (S9) comes with a little more than this left; this one counts when the sidecar is silent.
+/// What a command has between SIGTERM and SIGKILL at the end of a validity that no renewal has prolonged, unless the user says
+/// otherwise: so long, but no greater share of the validity, since an outage that ends before costs nothing.
+const LEAD: Duration = Duration::from_secs(5);
 const LEAD_SHARE: u32 = 5;
 /// What a command has that may not be alone any more.
 const OVERTAKEN: Duration = Duration::from_secs(2);
@@ -60,7 +61,8 @@ impl Plan {
     /// When the command is told to stop, if no renewal is heard of before.
     pub(super) fn stop_at(&self, valid_until: BootInstant) -> BootInstant {
         // The user's time, but never so much that a renewal in time comes too late.
-        let lead = self.kill_after.unwrap_or(self.span / LEAD_SHARE).min(self.span / 2);
+        let lead = self.kill_after.unwrap_or_else(|| LEAD.min(self.span / LEAD_SHARE));
+        let lead = lead.min(self.span / 2);
         before(valid_until, lead + self.margin())
     }
 
@@ -110,12 +112,18 @@ mod tests {
     }
 
     #[test]
-    fn s21_a_silent_sidecar_leaves_time_to_stop_before_the_kill() {
-        let plan = long(None);
-        assert_eq!(plan.kill_at(at(58_300)), None);
-        let stop = plan.stop_at(at(58_300)).since_boot();
-        assert!(stop > Duration::from_secs(40), "after the sidecar's own warning: {stop:?}");
-        assert!(stop < Duration::from_secs(47), "{stop:?}");
+    fn s21_a_command_has_the_time_that_is_left_but_for_what_it_needs_to_stop() {
+        assert_eq!(long(None).kill_at(at(58_300)), None);
+        for (asked, span, stop) in [
+            (None, 58_300, 52_300),
+            (None, 14_200, 10_650),
+            (Some(Duration::from_secs(20)), 58_300, 37_300),
+            (Some(Duration::ZERO), 14_200, 13_490),
+        ] {
+            let mut plan = Plan::new(asked);
+            plan.see(at(0), at(span));
+            assert_eq!(plan.stop_at(at(span)), at(stop), "{asked:?} {span}");
+        }
     }
 
     #[test]

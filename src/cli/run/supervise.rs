@@ -54,6 +54,10 @@ struct Watch<'a> {
     told_unkillable: bool,
 }
 
+/// Signals that ask a command to end.
+const ENDING: [i32; 4] =
+    [Signal::INT.as_raw(), Signal::TERM.as_raw(), Signal::HUP.as_raw(), Signal::QUIT.as_raw()];
+
 /// What a person is told about a command that has changed its user, as by sudo.
 const UNKILLABLE: &str = "the command's remaining processes run as another user and cannot be killed: waiting until \
     they end";
@@ -80,6 +84,7 @@ pub(super) async fn supervise(
     loop {
         // Also without a signal: it may have been stopped before that was heard, or in a way that is not told.
         watch.group.undo_stop();
+        watch.group.reap_adopted();
         if let Some(ended) = watch.look() {
             return ended;
         }
@@ -94,6 +99,10 @@ pub(super) async fn supervise(
             () = tokio::time::sleep(nap) => {}
         }
     }
+}
+
+fn whole_seconds(span: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(span.as_secs()))
 }
 
 async fn child_changed(children: &mut Option<tokio::signal::unix::Signal>) {
@@ -123,9 +132,7 @@ impl Watch<'_> {
             self.stop(Cause::Deadline(ends), "its time is over");
         }
         if !self.plan.is_stopping() && now >= self.stop_at(valid_until) {
-            let left = humantime::format_duration(Duration::from_secs(
-                valid_until.saturating_since(now).as_secs(),
-            ));
+            let left = whole_seconds(valid_until.saturating_since(now));
             let is_deadline = self.guard.max_hold_ends().is_some_and(|ends| ends <= valid_until);
             let why = if is_deadline { "its time is over" } else { "no renewal was reported" };
             self.stop(Cause::AtRisk, &format!("{why}, with {left} left"));
@@ -166,8 +173,16 @@ impl Watch<'_> {
 
     fn take_in(&mut self, event: HoldEvent) {
         match event {
-            HoldEvent::AtRisk { cause, detail, .. } => {
-                self.stop(Cause::AtRisk, &format!("the lock is at risk: {}: {detail}", cause.as_str()));
+            HoldEvent::AtRisk { cause, detail, .. } if !self.plan.is_stopping() => {
+                let left = self.stop_at(self.guard.valid_until()).saturating_since(BootInstant::now());
+                let left = whole_seconds(left);
+                output::note(&format!(
+                    "the lock is at risk: {}: {detail}; the command is stopped in {left} unless a renewal succeeds",
+                    cause.as_str()
+                ));
+            }
+            HoldEvent::Recovered { .. } if !self.plan.is_stopping() => {
+                output::note("the lock is not at risk any more: a renewal has succeeded");
             }
             HoldEvent::Revoked(notice) => {
                 let note = notice.break_note.as_ref();
@@ -183,6 +198,7 @@ impl Watch<'_> {
             // Renewals show in the guard; a break of the stream matters only if it lasts, which the clock shows.
             HoldEvent::Waiting(_)
             | HoldEvent::Renewed { .. }
+            | HoldEvent::AtRisk { .. }
             | HoldEvent::Recovered { .. }
             | HoldEvent::Interrupted { .. }
             | HoldEvent::Resumed { .. }
@@ -227,6 +243,10 @@ impl Watch<'_> {
             output::note(super::group::NOT_SUSPENDED);
         } else {
             self.group.signal(number);
+            // One that is stopped would not hear of its end.
+            if ENDING.contains(&number) {
+                self.group.signal(Signal::CONT.as_raw());
+            }
         }
     }
 }

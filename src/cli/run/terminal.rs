@@ -3,7 +3,7 @@
 use std::io::{Stdin, stdin};
 
 use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{Pid, getpgid, getpgrp};
+use rustix::process::Pid;
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 /// The command's group is in the foreground. Dropped, ours is again.
@@ -18,7 +18,7 @@ impl Foreground {
     /// its place itself.
     pub(super) fn lend(group: Pid) -> Option<Self> {
         let terminal = stdin();
-        let ours = getpgrp();
+        let ours = group_of(None)?;
         let foreground = tcgetpgrp(&terminal).ok()?;
         if foreground != ours && foreground != group {
             return None;
@@ -33,9 +33,16 @@ impl Foreground {
 /// moment on, however long its parent takes to lend the terminal.
 pub(super) fn take_from(parent: Pid) {
     let terminal = stdin();
-    if tcgetpgrp(&terminal).is_ok_and(|foreground| getpgid(Some(parent)) == Ok(foreground)) {
-        set_foreground(&terminal, getpgrp());
+    let (foreground, group) = (tcgetpgrp(&terminal).ok(), group_of(Some(parent)));
+    if let (true, Some(ours)) = (group.is_some() && foreground == group, group_of(None)) {
+        set_foreground(&terminal, ours);
     }
+}
+
+/// The group of this process or another one; none if that has gone, or its group is in another PID namespace, and has no id here.
+fn group_of(process: Option<Pid>) -> Option<Pid> {
+    let process = process.map(|pid| nix::unistd::Pid::from_raw(pid.as_raw_nonzero().get()));
+    Pid::from_raw(nix::unistd::getpgid(process).ok()?.as_raw())
 }
 
 /// From the background this would stop us, unless the signal that does so is blocked.

@@ -118,8 +118,10 @@ async fn s18_a_store_that_never_answers_does_not_hang_a_call() {
     let refused = sidecar.ask(request("nightly")).await.unwrap_err();
     assert!(matches!(refused, CallError::StoreFailure(_)), "{refused}");
     assert!(account.now() - began <= 10 * SECOND);
+    let began = account.now();
     let refused = sidecar.coordinator.get(&super::rig::by_key("nightly")).await.unwrap_err();
     assert!(matches!(refused, CallError::StoreFailure(_)), "{refused}");
+    assert!(account.now() - began <= 2 * SECOND, "it is known by now");
     sidecar.faults().set_plan(crate::store::FaultPlan::default());
     let mut stream = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
     granted(&mut stream).await;
