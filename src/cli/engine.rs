@@ -134,7 +134,7 @@ pub(crate) fn open_named_store(config: &Config, clock: &Arc<dyn Clock>) -> anyho
             let most = u64::try_from(*max_locks).ok();
             let store = SqliteStore::open_limited(path, Arc::clone(clock), most)
                 .with_context(|| format!("cannot open the embedded store {}", path.display()))?;
-            let place = format!("the file {}", path.display());
+            let place = format!("the file {}, for this machine only", path.display());
             Ok(Opened { store: Arc::new(store), place, account: None })
         }
         Store::Azure(azure) => {

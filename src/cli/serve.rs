@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::ConfigArgs;
+use super::doctor::{exclusion, in_a_pod};
 use super::engine::{self, Engine, Opened};
 use super::exit::Exit;
 use super::gc;
@@ -268,6 +269,9 @@ fn announce(config: &Config, identity: &HostIdentity, store: &str) {
         provider = %identity.provider,
         "leasehold"
     );
+    if matches!(config.store, config::Store::Embedded { .. }) {
+        tracing::warn!("{}", exclusion(in_a_pod()));
+    }
 }
 
 /// Says that callers can fill more memory than there is, if the limits allow it (S38).

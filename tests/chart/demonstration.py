@@ -133,7 +133,7 @@ def values(host_type, admin_port, **others):
         "app.imagePullPolicy": '"Never"',
         # The job's image has nothing but the job: an init container brings the program.
         "app.installProgram.enabled": "true",
-        "app.command": '["/opt/leasehold/leasehold", "run", "--function", "Keeper.Run", "--wait", "1h", "--", "/job"]',
+        "app.command": '["/opt/leasehold/leasehold", "run", "--function", "Keeper.Run", "--wait", "forever", "--", "/job"]',
     }
 
 

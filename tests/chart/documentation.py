@@ -29,7 +29,7 @@ VALUES = {
     "app.replicas": "3",
     "app.image": '"docker.io/library/busybox:1.37"',
     "app.installProgram.enabled": "true",
-    "app.command": '["/opt/leasehold/leasehold", "run", "--function", "nightly", "--wait", "1h", "--"]',
+    "app.command": '["/opt/leasehold/leasehold", "run", "--function", "nightly", "--wait", "forever", "--"]',
     "app.args": json.dumps(["sh", "-c", 'while true; do echo "working with token $LEASEHOLD_FENCING_TOKEN"; sleep 5; done']),
 }
 

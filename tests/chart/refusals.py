@@ -118,6 +118,8 @@ BY_TEMPLATE = [
     ({"metrics.podMonitor.enabled": "true"}, "set metrics.enabled=true"),
     ({"metrics.rules.enabled": "true"}, "set metrics.enabled=true"),
     ({"metrics.enabled": "true", "metrics.rules.enabled": "true"}, "or metrics.rules.selector"),
+    ({"mode": '"templates"', "app.image": '""'}, "or store.onePod=true if there is never more than one"),
+    ({"store.onePod": "true"}, "store.onePod is for mode=templates"),
     ({**AZURE, "mode": '"templates"', "app.image": '""'}, "list their names in store.azure.skipContainers"),
     (
         {**AZURE, "store.azure.shareIdentityWithApp": "true", "store.azure.skipContainers": '["proxy"]'},

@@ -140,6 +140,12 @@ said by values.schema.json. Every template that installs something includes it.
 {{- else if $app.image -}}
 {{- $p = append $p (printf "app.image is for mode=app, and the mode is %s" .Values.mode) -}}
 {{- end -}}
+{{- if and (eq .Values.mode "templates") (eq .Values.store.kind "embedded") (not .Values.store.onePod) -}}
+{{- $p = append $p "store.kind=embedded keeps locks in each pod, and with mode=templates the chart cannot see how many pods there are: all of them would hold the lock at once. Set store.kind=azure, or store.onePod=true if there is never more than one" -}}
+{{- end -}}
+{{- if and .Values.store.onePod (or (ne .Values.mode "templates") (ne .Values.store.kind "embedded")) -}}
+{{- $p = append $p "store.onePod is for mode=templates with store.kind=embedded: leave it out" -}}
+{{- end -}}
 {{- toYaml $p -}}
 {{- end -}}
 

@@ -28,7 +28,26 @@ pub(super) fn examine(file: &Path, report: &mut Report) {
     }
     if let Ok(facts) = statfs(folder) {
         let magic = u64::try_from(facts.f_type).unwrap_or_default() & 0xffff_ffff;
-        report.add(of_sharing(magic, folder));
+        report.add(of_sharing(magic, folder, in_a_pod()));
+    }
+}
+
+/// What Kubernetes sets in each of its pods.
+const POD_VARIABLE: &str = "KUBERNETES_SERVICE_HOST";
+
+/// Whether this runs in a pod, whose replicas would each have a file of their own.
+pub(in crate::cli) fn in_a_pod() -> bool {
+    std::env::var_os(POD_VARIABLE).is_some()
+}
+
+/// What a file of this machine cannot do, for whoever starts a sidecar on it.
+pub(in crate::cli) const fn exclusion(in_a_pod: bool) -> &'static str {
+    if in_a_pod {
+        "the embedded store is a file in this pod: replicas in other pods have files of their own, and each of them would hold the lock. Set \
+         store.kind = \"azure\" for several replicas"
+    } else {
+        "the embedded store is a file of this machine: replicas on other machines, or in other containers, have files of their own, and each of \
+         them would hold the lock. Set store.kind = \"azure\" for those"
     }
 }
 
@@ -58,13 +77,18 @@ fn of_space(free_bytes: u64, folder: &Path) -> Finding {
 }
 
 /// Leases in the file run on the kernel's boot clock (S3), so it is for one kernel.
-fn of_sharing(magic: u64, folder: &Path) -> Finding {
+fn of_sharing(magic: u64, folder: &Path, in_a_pod: bool) -> Finding {
     let check = "sharing";
     match SHARED.iter().find(|(known, _)| *known == magic) {
         Some((_, name)) => Finding::warning(
             check,
             format!("{} is on {name}, which other machines may mount", folder.display()),
             "locks in a file exclude the processes of one machine only: use store.kind = \"azure\" for several",
+        ),
+        None if in_a_pod => Finding::warning(
+            check,
+            "locks exclude the processes of this pod, and of no other",
+            "set store.kind = \"azure\" for several replicas: each would have a file of its own, and hold the lock",
         ),
         None => Finding::good(
             check,
@@ -95,7 +119,8 @@ mod tests {
         let folder = Path::new("/x");
         assert_eq!(shown(of_space(1_024, folder))["status"], "warning");
         assert_eq!(shown(of_space(u64::MAX, folder))["status"], "good");
-        assert!(shown(of_sharing(0x6969, folder))["detail"].to_string().contains("NFS"));
-        assert_eq!(shown(of_sharing(0xef53, folder))["status"], "good");
+        assert!(shown(of_sharing(0x6969, folder, false))["detail"].to_string().contains("NFS"));
+        assert_eq!(shown(of_sharing(0xef53, folder, false))["status"], "good");
+        assert_eq!(shown(of_sharing(0xef53, folder, true))["status"], "warning");
     }
 }
