@@ -230,7 +230,9 @@ impl Run {
         let times_out = times_out.map(|ends| ends.after.saturating_sub(FOR_THE_WRITE));
         let deadline = self.deadline(&grant, &told);
         let granted = RunGrant { grant: grant.clone(), told: *told, deadline };
-        if !self.events.tell(ScheduleEvent::Run(Box::new(granted))) {
+        // Who left while its run was being started has not seen it.
+        let has_left = matches!(self.begin, Begin::Start(_)) && *self.life.borrow() != Life::Open;
+        if has_left || !self.events.tell(ScheduleEvent::Run(Box::new(granted))) {
             // Nobody was told: it is given back before the hold ends (T6).
             self.coordinator.note_outcome(&grant, &run_id, Report::Withdrawn).await;
             return RunEnd::Over { run_id, released: false };

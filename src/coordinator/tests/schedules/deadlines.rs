@@ -1,9 +1,12 @@
 //! What the last moments of a run are worth: its deadline, a report that is on its way, a start whose answer is lost (T6, T8, T12).
 
-use super::rig::{complete, late, news, next, run, run_within, spec, standby, subscribe};
+use std::time::Duration;
+
+use super::rig::{at, complete, late, news, next, run, run_within, spec, standby, subscribe};
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, Sidecar, by_key, pass};
 use crate::coordinator::{Completion, LossReason, ScheduleEvent};
 use crate::schedule::{Ended, Outcome, Report, RunTimeout, ScheduleRecord, Spec};
+use crate::time::Clock as _;
 
 fn timed() -> Spec {
     let run_timeout = RunTimeout::Duration(15 * SECOND);
@@ -119,4 +122,36 @@ async fn t6_a_start_that_was_written_and_not_granted_uses_up_no_attempt() {
     let record = state(&sidecar).await;
     let expected = [(Outcome::Succeeded, 1), (Outcome::Returned, 1), (Outcome::Succeeded, 1)];
     assert_eq!(outcomes(&record), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t6_who_leaves_while_its_run_is_started_uses_up_no_attempt() {
+    let once = || {
+        let takeover_check = Some(5 * SECOND);
+        Spec { max_attempts: Some(1), takeover_check, ..spec("@every 600s") }
+    };
+    let mut left = 0;
+    // At each moment, until it is told the run.
+    for millis in 0.. {
+        let account = Account::new();
+        let (here, elsewhere) = (account.sidecar(), account.sidecar());
+        let mut first = subscribe(&here, once());
+        let granted = run(&mut first).await;
+        complete(&here, &granted, Report::Succeeded).await;
+        let mut second = subscribe(&elsewhere, once());
+        here.delay_everything();
+        // The last runner starts the next one as soon as it is due.
+        let due = u64::try_from(at(1_200).0).unwrap() * 1_000 + millis;
+        let until_then = Duration::from_millis(due - account.clock.wall().0);
+        if run_within(&mut first, until_then).await.is_some() {
+            break;
+        }
+        drop(first);
+        let granted = run_within(&mut second, MINUTE).await;
+        let granted = granted.unwrap_or_else(|| panic!("it has left after {millis} ms"));
+        assert_eq!((granted.told.scheduled_at, granted.told.attempt), (at(1_200), 1), "{millis}");
+        complete(&elsewhere, &granted, Report::Succeeded).await;
+        left += 1;
+    }
+    assert!(left > 10, "{left}");
 }
