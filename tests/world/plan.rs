@@ -101,11 +101,14 @@ impl Plan {
         }
     }
 
-    /// The same for a world of schedules: their runners come and go for longer, and save nothing.
-    pub(crate) fn of_schedules(self, chance: &Chance) -> Self {
+    /// The same for a world of schedules: their runners come and go for longer, and save nothing. Without a planted mistake,
+    /// which is looked for where it was found, some have one sidecar.
+    pub(crate) fn of_schedules(self, chance: &Chance, is_planted: bool) -> Self {
         let mut random = chance.of(About::Plan, 0, 5);
+        let is_alone = !is_planted && chance.of(About::Plan, 0, 6).chance(150);
         Self {
             length: Duration::from_secs(120 + random.below(240)),
+            sidecars: if is_alone { 1 } else { self.sidecars },
             saves: 0,
             max_holds: 1_000,
             layout: Layout::Readable,

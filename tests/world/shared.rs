@@ -95,7 +95,7 @@ impl World {
     pub(crate) fn new(chance: Chance, scene: Scene, story: Story) -> Self {
         let plan = match scene {
             Scene::Holds(_) => Plan::draw(&chance),
-            Scene::Schedules(_) => Plan::draw(&chance).of_schedules(&chance),
+            Scene::Schedules(bug) => Plan::draw(&chance).of_schedules(&chance, bug.is_some()),
         };
         Self::planned(plan, chance, scene, story)
     }

@@ -13,6 +13,7 @@ use super::terms;
 use crate::world::chance::About;
 use crate::world::client::Client;
 use crate::world::lease::State as LeaseState;
+use crate::world::scene::Scene;
 use crate::world::shared::World;
 use crate::world::sidecar::key;
 
@@ -53,7 +54,9 @@ impl Cast {
             let known = &mut state.schedules.seen(&path).definitions;
             known.insert(definition.hash(), definition.clone());
             drop(state);
-            let runner = Runner { client, lock, definition, is_new: true, over: over.clone() };
+            let changes = may_change && world.scene() == Scene::Schedules(None);
+            let over = over.clone();
+            let runner = Runner { client, lock, definition, is_new: true, changes, over };
             runners.push(tokio::spawn(runner.live()));
         }
         tokio::spawn(operators::operate(world.clone()));

@@ -21,7 +21,7 @@ const COMPLETING: Duration = Duration::from_secs(120);
 const TOLD: Duration = Duration::from_secs(60);
 
 /// By what a run is completed.
-struct By<'a> {
+pub(super) struct By<'a> {
     id: &'a RunId,
     hold: Option<(LeaseId, u64)>,
 }
@@ -32,7 +32,7 @@ impl<'a> By<'a> {
         Self { id: &running.run.told.run_id, hold: Some((holding.lease_id, holding.generation)) }
     }
 
-    const fn late(id: &'a RunId) -> Self {
+    pub(super) const fn late(id: &'a RunId) -> Self {
         Self { id, hold: None }
     }
 }
@@ -48,7 +48,11 @@ impl Runner {
         match worked {
             Worked::Done if self.is_calm() => self.ends_well(running).await,
             Worked::Done => self.ends_badly(running, random).await,
-            Worked::Over | Worked::Unsure | Worked::Interrupted | Worked::Gone => {
+            Worked::Lost if self.may_hang() && random.chance(700) => {
+                let id = running.id().clone();
+                self.hangs((running.holding.sidecar, running.stream), &id, random).await
+            }
+            Worked::Lost | Worked::Over | Worked::Unsure | Worked::Interrupted | Worked::Gone => {
                 // T24: on this stream it would be given nothing until it has said something.
                 let sidecar = running.holding.sidecar.clone();
                 let id = running.id().clone();
@@ -113,7 +117,11 @@ impl Runner {
                         self.completes(&running, report).await;
                         Some((running.holding.sidecar, running.stream))
                     }
-                    Worked::Over | Worked::Unsure | Worked::Interrupted | Worked::Gone => None,
+                    Worked::Lost
+                    | Worked::Over
+                    | Worked::Unsure
+                    | Worked::Interrupted
+                    | Worked::Gone => None,
                 };
             }
             // It says so at another sidecar, which its hold is not at, and goes.
@@ -194,7 +202,7 @@ impl Runner {
     }
 
     /// Says how a run ended; whether that was answered.
-    async fn complete(&self, sidecar: &Sidecar, by: By<'_>, report: Report) -> bool {
+    pub(super) async fn complete(&self, sidecar: &Sidecar, by: By<'_>, report: Report) -> bool {
         let (world, By { id, hold }) = (&self.client.world, by);
         world.state().schedules.reports(id, report);
         sidecar.calls_for(&id.path, Cause::Caller);
@@ -287,7 +295,7 @@ async fn first(stream: &mut Stream) -> First {
 }
 
 /// What a runner says, by chance.
-fn report(random: &mut SeededRandom) -> Report {
+pub(super) fn report(random: &mut SeededRandom) -> Report {
     match random.below(10) {
         0 | 1 => Report::Failed,
         2 => Report::FailedFinal,

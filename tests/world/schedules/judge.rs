@@ -62,6 +62,13 @@ pub(super) struct Seen {
     pub(super) requests: u64,
 }
 
+impl Seen {
+    /// The occurrence that is due at once (T25).
+    pub(super) fn first(&self) -> Option<UtcSecond> {
+        self.plan.as_ref().and_then(Plan::first)
+    }
+}
+
 impl Judge {
     pub(super) fn seen(&mut self, lock: &str) -> &mut Seen {
         self.seen.entry(lock.to_owned()).or_default()

@@ -5,6 +5,7 @@
 mod bugs;
 mod cast;
 mod ending;
+mod hanging;
 mod judge;
 mod maintenance;
 mod operators;
@@ -42,9 +43,13 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "schedules: ended SUCCEEDED",
     "schedules: ended SUCCEEDED, tried again",
     "schedules: ended TIMED_OUT",
+    "schedules: changed by a deployment",
     "schedules: changed by PAUSE",
     "schedules: changed by RESUME",
     "schedules: changed by TRIGGER",
+    "schedules: hung",
+    "schedules: hung to the end",
+    "schedules: hung, and spoke",
     "schedules: maintenance",
     "schedules: missed",
     "schedules: recorded",
@@ -58,6 +63,7 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "schedules: told lost expired",
     "schedules: told lost lock_deleted",
     "schedules: told lost max_hold_reached",
+    "schedules: told run at once",
 ];
 
 /// Runs a world of schedules to its end; how long it took them to go on once nothing stood against them.

@@ -1,10 +1,10 @@
 //! What a write of a lock's record may change of its schedule (T2, T5, T7, T9, T11, T12, T18, T21).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::schedule::{
-    Definition, Ended, Occasion, Outcome, Overlap, Report, Run, RunTimeout, ScheduleRecord,
+    Definition, Ended, Occasion, Outcome, Overlap, Plan, Report, Run, RunTimeout, ScheduleRecord,
 };
 use leasehold::timetable::UtcSecond;
 
@@ -219,13 +219,15 @@ impl Context<'_> {
     }
 
     fn is_due(&self, seen: &Seen, at: UtcSecond, attempt: u32) -> Option<String> {
-        let definition = seen.plan.as_ref().map(leasehold::schedule::Plan::definition);
+        let definition = seen.plan.as_ref().map(Plan::definition);
+        // T25: it is due at once, whatever the timetable says.
+        let is_first = seen.first() == Some(at);
         let mut all = self.definitions.values();
-        if !all.any(|one| one.timetable().at_or_after(at) == Some(at)) {
+        if !is_first && !all.any(|one| one.timetable().at_or_after(at) == Some(at)) {
             return Some(format!("T5: {at} is no occurrence of any definition"));
         }
         // With one definition its spread is known.
-        let spread = definition.filter(|_| self.definitions.len() == 1).map(|one| {
+        let spread = definition.filter(|_| self.definitions.len() == 1 && !is_first).map(|one| {
             one.timetable().spread_offset(self.lock.as_bytes(), one.spread(), at).as_secs()
         });
         let due = at.0.saturating_add_unsigned(spread.unwrap_or(0));
@@ -255,11 +257,12 @@ impl Context<'_> {
         }
         let definition = of_timetable(self.definitions, &after.plan.hash)?;
         let timetable = definition.timetable();
-        let passed: Vec<UtcSecond> = timetable
+        let passed: BTreeSet<UtcSecond> = timetable
             .at_or_after(old)
             .into_iter()
             .flat_map(|first| std::iter::once(first).chain(timetable.occurrences_after(first)))
             .take_while(|at| *at < new)
+            .chain(seen.first().filter(|first| *first == old && old < new))
             .collect();
         let was_run = |at: &&UtcSecond| {
             let mut ends = seen.runs.iter().filter(|((it, _), _)| *it == Occasion::Scheduled(**at));

@@ -9,14 +9,18 @@ use leasehold::testing::SeededRandom;
 use tokio::sync::watch;
 
 use super::stream::Stream;
+use super::terms;
 use crate::world::chance::{About, millis};
 use crate::world::client::{Client, Holding};
 use crate::world::cost::Cause;
 use crate::world::resuming::is_to_come_again;
+use crate::world::scene::Scene;
 use crate::world::sidecar::{End, Sidecar, key};
 
 /// Never, in a world.
-const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+pub(super) const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+/// The longest time-out of a run that hangs: a day is left to those that do their work (T10).
+const MOST_HUNG: Duration = Duration::from_secs(150);
 /// What a deadline may be later than its time-out from the start: an answer on its way, a clock that is a hundredth slow,
 /// and dates that differ where the hold has moved (S16).
 const DEADLINE_SLACK: Duration = Duration::from_secs(20);
@@ -30,6 +34,8 @@ pub(super) struct Runner {
     pub(super) definition: Definition,
     /// It has not subscribed yet (T16).
     pub(super) is_new: bool,
+    /// It may come back with another definition.
+    pub(super) changes: bool,
     pub(super) over: watch::Receiver<bool>,
 }
 
@@ -52,8 +58,10 @@ impl Running {
 pub(super) enum Worked {
     /// Its work is done, or nobody waits for it any longer.
     Done,
-    /// It was told that the run is over.
+    /// It was told that the run is over, by a word of its own or somebody's.
     Over,
+    /// It was told that the run is lost.
+    Lost,
     /// It may believe no more, and was told nothing.
     Unsure,
     /// Its sidecar is being replaced (S15).
@@ -73,7 +81,32 @@ impl Runner {
                 self.serve(sidecar, stream, &mut random).await;
             }
             tokio::time::sleep(millis(&mut random, 100, 5_000)).await;
+            if self.changes && !self.is_calm() && random.chance(200) {
+                self.comes_with_another(&mut random);
+            }
         }
+    }
+
+    /// Its deployment was changed: a policy, or its timetable as well (T16).
+    fn comes_with_another(&mut self, random: &mut SeededRandom) {
+        let world = &self.client.world;
+        let lease = world.plan().lease;
+        self.definition = if random.chance(700) {
+            terms::other_policies(random, lease, &self.definition)
+        } else {
+            terms::definition(random, lease)
+        };
+        self.is_new = true;
+        let path = world.sidecar(0).path(&key(self.lock)).to_string();
+        let mut state = world.state();
+        let known = &mut state.schedules.seen(&path).definitions;
+        known.insert(self.definition.hash(), self.definition.clone());
+        state.schedules.count("changed by a deployment");
+    }
+
+    /// Whether it does what was not thought of when the planted mistakes were looked for: they are found where they were.
+    pub(super) fn may_hang(&self) -> bool {
+        self.client.world.scene() == Scene::Schedules(None)
     }
 
     fn is_over(&self) -> bool {
@@ -95,7 +128,7 @@ impl Runner {
             is_new: self.is_new && resume.is_none(),
             holder: None,
             labels: Labels::default(),
-            runs_at_once: false,
+            runs_at_once: self.may_hang() && self.client.index.is_multiple_of(2),
             resume,
         };
         let path = sidecar.path(&request.key);
@@ -166,6 +199,12 @@ impl Runner {
         let mut running = Running { holding, stream, run, began: self.client.world.now() };
         let most = if self.is_calm() || random.chance(600) { 3_000 } else { 60_000 };
         let mut span = millis(random, 0, most);
+        let ends = running.run.told.timeout.is_some_and(|timeout| timeout <= MOST_HUNG);
+        let ends = ends && !self.is_calm();
+        if ends && self.may_hang() && random.chance(300) {
+            // Its function never returns.
+            span = FOR_EVER;
+        }
         loop {
             let worked = self.work(&mut running, span, random).await;
             if !matches!(worked, Worked::Interrupted | Worked::Gone) {
@@ -241,9 +280,11 @@ impl Runner {
             }
             ScheduleEvent::Standby(_) | ScheduleEvent::DefinitionInForce { .. } => None,
             ScheduleEvent::Failed(error) if is_to_come_again(&error) => Some(Worked::Interrupted),
-            ScheduleEvent::Lost { .. }
-            | ScheduleEvent::Recorded { .. }
-            | ScheduleEvent::Failed(_) => {
+            ScheduleEvent::Lost { .. } => {
+                client.believes_no_more(&running.holding);
+                Some(Worked::Lost)
+            }
+            ScheduleEvent::Recorded { .. } | ScheduleEvent::Failed(_) => {
                 client.believes_no_more(&running.holding);
                 Some(Worked::Over)
             }

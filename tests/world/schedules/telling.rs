@@ -1,7 +1,7 @@
 //! What runners are told and answered, held against what is stored (T2, T6, T8).
 
 use leasehold::coordinator::{CallError, Completed, Completion, RunGrant, ScheduleEvent};
-use leasehold::schedule::{Outcome, Report, RunId};
+use leasehold::schedule::{Occasion, Outcome, Report, RunId};
 
 use super::judge::RunKey;
 use crate::world::shared::{State, World};
@@ -25,6 +25,11 @@ pub(super) fn told(
     let goes_on = resumes == Some(&run.told.run_id);
     if goes_on {
         state.schedules.count("resumed");
+    }
+    let id = &run.told.run_id;
+    let first = state.schedules.seen(id.path.as_str()).first();
+    if first.map(Occasion::Scheduled).as_ref() == Some(&id.occasion) {
+        state.schedules.count("told run at once");
     }
     let wrong = told_run(state, run, goes_on).or_else(|| {
         let path = &run.grant.path;

@@ -17,13 +17,23 @@ pub(super) const LONGEST_GAP: Duration = Duration::from_secs(60);
 
 /// A definition by chance, whose leases last no longer than `lease` seconds.
 pub(super) fn definition(random: &mut SeededRandom, lease: u64) -> Definition {
+    Definition::new(spec(random, lease)).unwrap()
+}
+
+/// Other policies for the timetable of this one, at the same revision (T16).
+pub(super) fn other_policies(random: &mut SeededRandom, lease: u64, of: &Definition) -> Definition {
+    let (timetable, revision) = (of.timetable().clone(), of.revision());
+    Definition::new(Spec { timetable, revision, ..spec(random, lease) }).unwrap()
+}
+
+fn spec(random: &mut SeededRandom, lease: u64) -> Spec {
     let expression = one_of(
         random,
         &["@every 10s", "@every 20s", "@every 35s", "@every 60s", "*/15 * * * * *", "* * * * *"],
     );
     let attempts = 1 + random.below(u64::from(MOST_ATTEMPTS));
     let lease_duration = Duration::from_secs(15 + random.below(lease - 14));
-    let spec = Spec {
+    Spec {
         catch_up: one_of(random, &[CatchUp::Latest, CatchUp::None, ALL]),
         overlap: if random.chance(300) { Overlap::Skip } else { Overlap::Follow },
         max_attempts: Some(u32::try_from(attempts).unwrap()),
@@ -38,6 +48,5 @@ pub(super) fn definition(random: &mut SeededRandom, lease: u64) -> Definition {
         revision: random.below(3),
         lease_duration: Some(lease_duration),
         ..Spec::new(Timetable::parse(expression, "UTC").unwrap())
-    };
-    Definition::new(spec).unwrap()
+    }
 }
