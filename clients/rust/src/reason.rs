@@ -134,7 +134,7 @@ mod tests {
             assert!(!matches!(reason, Reason::Other(_)), "{number}");
             seen += 1;
         }
-        assert_eq!(seen, 33);
+        assert_eq!(seen, 35);
         assert_eq!(Reason::from_wire(13), Reason::StoreUnavailable);
         assert_eq!(Reason::from_wire(99), Reason::Other("99".to_owned()));
     }
