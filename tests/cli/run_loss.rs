@@ -2,7 +2,8 @@
 //! long.
 
 use rustix::process::Signal;
-use tokio::process::Child;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr};
 
 use crate::cli::rig::{Ended, Home, Sidecar, runs};
 
@@ -108,6 +109,38 @@ async fn s9_a_command_is_stopped_when_its_store_is_away() {
     assert_eq!(ended.code, 76, "{ended:?}");
     assert!(ended.stderr.contains("at risk: STORE_UNAVAILABLE"), "{ended:?}");
     assert!(home.path("stopped").exists(), "it was asked to stop before it was killed");
+}
+
+/// What `run` says next, without the lines of the engine's log.
+async fn note(lines: &mut Lines<BufReader<ChildStderr>>) -> Option<String> {
+    loop {
+        let line = lines.next_line().await.unwrap()?;
+        if line.starts_with("leasehold: ") {
+            return Some(line);
+        }
+    }
+}
+
+#[tokio::test]
+async fn s9_a_command_outlives_an_outage_that_ends_before_it_has_to_stop() {
+    let home = Home::new();
+    let script = "echo ready > ready; while ! test -e go; do sleep 0.02; done; exit 6";
+    let terms = [&SHORT[..], &["--kill-after", "100ms"]].concat();
+    let mut child = home.direct_command(&run(&terms, script)).spawn().unwrap();
+    home.file("ready").await;
+    let store = rusqlite::Connection::open(home.store()).unwrap();
+    store.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    store.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let at_risk = note(&mut lines).await.unwrap();
+    assert!(at_risk.contains("at risk: STORE_UNAVAILABLE"), "{at_risk}");
+    assert!(at_risk.contains("unless a renewal succeeds"), "{at_risk}");
+    store.execute_batch("COMMIT").unwrap();
+    let recovered = note(&mut lines).await.unwrap();
+    assert!(recovered.contains("not at risk any more"), "{recovered}");
+    std::fs::write(home.path("go"), "\n").unwrap();
+    assert_eq!(child.wait().await.unwrap().code(), Some(6));
+    assert_eq!(note(&mut lines).await, None, "nothing stopped it");
 }
 
 #[tokio::test]
