@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::ConfigArgs;
-use super::doctor::{exclusion, in_a_pod};
+use super::doctor::{excludes_only, in_a_pod};
 use super::engine::{self, Engine, Opened};
 use super::exit::Exit;
 use super::gc;
@@ -270,7 +270,7 @@ fn announce(config: &Config, identity: &HostIdentity, store: &str) {
         "leasehold"
     );
     if matches!(config.store, config::Store::Embedded { .. }) {
-        tracing::warn!("{}", exclusion(in_a_pod()));
+        tracing::warn!("{}", excludes_only(in_a_pod()));
     }
 }
 

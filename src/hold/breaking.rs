@@ -55,15 +55,17 @@ impl Hold {
     pub(super) fn break_over(&mut self, may_arrive: bool, now: Instant) {
         let breaks = &mut self.seldom.get_or_insert_default().breaks;
         breaks.under_way = breaks.under_way.saturating_sub(1);
-        self.break_may_have_met(now);
-        if may_arrive {
-            self.break_may_arrive();
-        }
+        self.break_ended(may_arrive, now);
     }
 
-    /// A break from here is over, and may have been done by now.
-    pub(super) fn break_may_have_met(&mut self, now: Instant) {
-        self.seldom.get_or_insert_default().breaks.over_at = Some(now);
+    /// A break from here has ended, and may have been done by now; `may_arrive`: or may be done yet.
+    pub(super) fn break_ended(&mut self, may_arrive: bool, now: Instant) {
+        let last = Request(self.requests);
+        let breaks = &mut self.seldom.get_or_insert_default().breaks;
+        breaks.over_at = Some(now);
+        if may_arrive {
+            breaks.late = Some(last);
+        }
     }
 
     /// A break for a waiting caller was not answered in its time. Who sends it may be at it for longer: a timer of the runtime stands
@@ -77,16 +79,7 @@ impl Hold {
     pub(super) fn break_answered_late(&mut self, may_arrive: bool, now: Instant) {
         let breaks = &mut self.seldom.get_or_insert_default().breaks;
         breaks.unanswered = breaks.unanswered.saturating_sub(1);
-        self.break_may_have_met(now);
-        if may_arrive {
-            self.break_may_arrive();
-        }
-    }
-
-    /// A break from here was given up, and may be done yet.
-    pub(super) fn break_may_arrive(&mut self) {
-        let last = Request(self.requests);
-        self.seldom.get_or_insert_default().breaks.late = Some(last);
+        self.break_ended(may_arrive, now);
     }
 
     /// The record was written by this request: what was given up before it was sent comes too late from now on, and what came before
@@ -95,7 +88,7 @@ impl Hold {
         let Some(seldom) = &mut self.seldom else { return };
         if seldom.breaks.late.is_some_and(|last| request > last) {
             seldom.breaks.late = None;
-            self.break_may_have_met(now);
+            seldom.breaks.over_at = Some(now);
         }
     }
 

@@ -280,18 +280,15 @@ impl Hold {
         answer: Result<(), Failure>,
         output: &mut Output,
     ) {
+        let may_arrive = matches!(answer, Err(Failure::Unknown(_)));
         let breaks = match self.overruling().and_then(|overruling| overruling.step) {
             Some(Step::Break(flight, breaks)) if flight.is(request) => breaks,
             Some(Step::Look(_) | Step::Break(..)) | None => {
-                let may_arrive = matches!(answer, Err(Failure::Unknown(_)));
                 return self.break_answered_late(may_arrive, output.now);
             }
         };
-        self.break_may_have_met(output.now);
+        self.break_ended(may_arrive, output.now);
         if let Err(failure) = answer {
-            if matches!(failure, Failure::Unknown(_)) {
-                self.break_may_arrive();
-            }
             return self.overruling_failed(failure, output);
         }
         self.overruling_mut().step = None;

@@ -41,7 +41,7 @@ pub(in crate::cli) fn in_a_pod() -> bool {
 }
 
 /// What a file of this machine cannot do, for whoever starts a sidecar on it.
-pub(in crate::cli) const fn exclusion(in_a_pod: bool) -> &'static str {
+pub(in crate::cli) const fn excludes_only(in_a_pod: bool) -> &'static str {
     if in_a_pod {
         "the embedded store is a file in this pod: replicas in other pods have files of their own, and each of them would hold the lock. Set \
          store.kind = \"azure\" for several replicas"

@@ -6,7 +6,7 @@
 mod azure;
 mod exclusion;
 mod file;
-pub(super) use file::{exclusion, in_a_pod};
+pub(super) use file::{excludes_only, in_a_pod};
 mod report;
 mod store;
 

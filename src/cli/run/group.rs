@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use anyhow::Context as _;
@@ -110,7 +111,7 @@ impl Group {
         let known =
             [self.id.as_raw_nonzero().get(), i32::try_from(self.sentinel.id()).unwrap_or(0)];
         for id in children().filter(|id| !known.contains(id)) {
-            if process_state(&id.to_string()) == Some('Z') {
+            if process_state(id) == Some('Z') {
                 let _ = waitpid(Pid::from_raw(id), WaitOptions::NOHANG);
             }
         }
@@ -137,10 +138,10 @@ impl Group {
     /// Whether the command waits in vfork for a process that was stopped before its exec. The command itself cannot be
     /// stopped meanwhile, and nobody is told of the stop of its child.
     fn leader_starts_a_stopped_process(&self) -> bool {
-        let id = self.id.as_raw_nonzero().to_string();
-        process_state(&id) == Some('D')
-            && std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"))
-                .is_ok_and(|ids| ids.split_whitespace().any(|id| process_state(id) == Some('T')))
+        let id = self.id.as_raw_nonzero().get();
+        let thread = format!("/proc/{id}/task/{id}");
+        process_state(id) == Some('D')
+            && children_of(thread.as_ref()).into_iter().any(|id| process_state(id) == Some('T'))
     }
 
     /// The group is gone: its sentinel may go, and the terminal is ours again.
@@ -162,14 +163,17 @@ impl Group {
 /// The processes whose parent is this one: each of its threads has its own.
 fn children() -> impl Iterator<Item = i32> {
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let lists =
-        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
-    let ids = lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-    ids.filter_map(|id| id.parse().ok())
+    threads.flat_map(|thread| children_of(&thread.path()))
+}
+
+/// The processes that this thread, by its folder in /proc, is the parent of.
+fn children_of(thread: &Path) -> Vec<i32> {
+    let ids = std::fs::read_to_string(thread.join("children")).unwrap_or_default();
+    ids.split_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
 /// The letter of a process's state; none if it has gone.
-fn process_state(id: &str) -> Option<char> {
+fn process_state(id: i32) -> Option<char> {
     let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The state is behind the name, which is in parentheses and may contain some.
     text.rsplit_once(')')?.1.trim_start().chars().next()

@@ -145,7 +145,7 @@ impl Task {
         let Some(plan) = self.desk.plan() else {
             return Err(CallError::NoSuchSchedule { path: self.target.path.clone() });
         };
-        if self.is_removed(&plan, now) {
+        if self.rests_if_removed(&plan, now) {
             return Ok(());
         }
         let mut decision = self.decide(&plan);
@@ -164,7 +164,7 @@ impl Task {
         if is_start && !is_read {
             self.read_plan().await?;
             if let Some(plan) = self.desk.plan() {
-                if self.is_removed(&plan, now) {
+                if self.rests_if_removed(&plan, now) {
                     return Ok(());
                 }
                 decision = self.decide(&plan);
@@ -177,8 +177,8 @@ impl Task {
         self.follow(decision)
     }
 
-    /// T25: of a schedule that was removed nothing is made again, and nothing starts.
-    fn is_removed(&mut self, plan: &Plan, now: Instant) -> bool {
+    /// T25: of a schedule that was removed nothing is made again, and nothing starts. Whether it was removed.
+    fn rests_if_removed(&mut self, plan: &Plan, now: Instant) -> bool {
         if plan.removed().is_some() {
             self.look_at(now + self.until_idle(), Why::Idle);
         }
