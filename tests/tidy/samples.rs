@@ -48,7 +48,9 @@ fn code_of_the_page_about_moving_is_compiled() {
 }
 
 /// Pages whose blocks of a language are all parts of one sample.
-const PAGES: [(&str, &str, &str); 4] = [
+const PAGES: [(&str, &str, &str); 6] = [
+    ("README.md", "python", "clients/python/samples/blocking.py"),
+    ("README.md", "ts", "clients/typescript/samples/first.ts"),
     ("docs/leader-election.md", "go", "clients/go/samples/leader/main.go"),
     ("docs/leader-election.md", "python", "clients/python/samples/leader.py"),
     ("docs/permits.md", "go", "clients/go/samples/permits/main.go"),

@@ -3,12 +3,13 @@
 use crate::{assert_none, root};
 
 /// Where tools and people read it: the file, and what stands before the version in it.
-const REPEATED: [(&str, &str); 25] = [
+const REPEATED: [(&str, &str); 24] = [
     ("Cargo.toml", "path = \"clients/rust\", version = \""),
     ("clients/go/README.md", "`clients/go/v"),
     ("clients/go/leaseholdotel/go.mod", "github.com/leasehold/leasehold/clients/go v"),
     ("clients/go/README.md", "Version "),
     ("clients/java/README.md", "dev.leasehold:leasehold-client:"),
+    ("clients/java/README.md", "<artifactId>leasehold-client</artifactId>\n  <version>"),
     ("clients/java/pom.xml", "<artifactId>leasehold-client</artifactId>\n  <version>"),
     ("clients/python/src/leasehold/__init__.py", "\n__version__ = \""),
     ("clients/typescript/package-lock.json", "\"name\": \"leasehold-client\",\n  \"version\": \""),
@@ -30,8 +31,6 @@ const REPEATED: [(&str, &str); 25] = [
     ("examples/cronjob/cronjob.yaml", "registry.example/leasehold:"),
     ("helm/leasehold/Chart.yaml", "\nappVersion: "),
     ("helm/leasehold/Chart.yaml", "\nversion: "),
-    ("README.md", "leasehold-sidecar-"),
-    ("README.md", "leasehold-sidecar-linux-x64-"),
 ];
 
 fn version(manifest: &str) -> String {

@@ -1,14 +1,9 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "leasehold-client";
 
-await using client = await Client.connect();
-await using hold = await client.hold({ function: "nightly-report", waitMs: 30_000 });
-await writeReport(hold.fencingToken, hold.signal);
-
-/** Stands for the work: it sends the token with each write, and stops when the signal aborts. */
-async function writeReport(fencingToken: number, signal: AbortSignal): Promise<void> {
-  for (let page = 1; page <= 3; page += 1) {
-    signal.throwIfAborted();
-    console.log(`page ${String(page)}, token ${String(fencingToken)}`);
-    await Promise.resolve();
-  }
-}
+const client = await Client.connect();
+await client.whileHolding({ function: "nightly-report", waitMs: 30_000 }, async (signal, hold) => {
+  console.log(`writing the report with token ${String(hold.fencingToken)}`);
+  await sleep(1_000, undefined, { signal }); // stands for the work: it ends when the lock is lost
+});
+client.close();

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A newcomer in Python: the wheel in an empty project, and the first lines of the README. newcomer/python.sh FOLDER
+# A newcomer in Python: the wheel in an empty project, and the first program of the README. newcomer/python.sh FOLDER
 set -eu
 client=$(CDPATH='' cd -- "$(dirname -- "$0")/../../../clients/python" && pwd)
 cd -- "$1"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A newcomer in Rust: the crate by its path in an empty package, and a few lines. newcomer/rust.sh FOLDER
+# A newcomer in Rust: the crate by its path in an empty package, and the first program of the README. newcomer/rust.sh FOLDER
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../../.." && pwd)
 cd -- "$1"
@@ -15,17 +15,5 @@ TOML
 # The same versions, so that what was built for the tests need not be built again.
 cp "$root/Cargo.lock" .
 mkdir -p src
-cat >src/main.rs <<'RUST'
-use leasehold_client::{Client, LeaseSpec, Outcome};
-
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::from_env().await?;
-    if let Outcome::Granted(guard) = client.hold(LeaseSpec::new("nightly-report", "")).await? {
-        println!("writing the report with token {}", guard.fencing_token());
-        guard.release().await?;
-    }
-    Ok(())
-}
-RUST
+awk '/^```/ { if (code) exit; code = /rust/; next } code' "$root/clients/rust/README.md" >src/main.rs
 CARGO_TARGET_DIR="$root/target/newcomer" exec cargo run --quiet

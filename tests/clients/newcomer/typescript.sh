@@ -1,5 +1,5 @@
 #!/bin/sh
-# A newcomer in TypeScript: the npm package in an empty project, and a few lines. newcomer/typescript.sh FOLDER
+# A newcomer in TypeScript: the npm package in an empty project, and the first program of the README. newcomer/typescript.sh FOLDER
 set -eu
 client=$(CDPATH='' cd -- "$(dirname -- "$0")/../../../clients/typescript" && pwd)
 cd -- "$1"
@@ -12,12 +12,8 @@ cat >package.json <<'JSON'
 JSON
 npm install --silent --no-audit --no-fund ./leasehold-client-*.tgz >&2
 npm install --silent --no-audit --no-fund --save-dev typescript@5 @types/node@20 >&2
-cat >main.ts <<'TS'
-import { Client } from "leasehold-client";
-
-await using client = await Client.connect();
-await using hold = await client.hold({ function: "nightly-report", waitMs: 30_000 });
-console.log(`writing the report with token ${hold.fencingToken}`);
-TS
-node_modules/.bin/tsc --strict --target es2022 --lib es2022,esnext.disposable --module nodenext main.ts >&2
-exec node main.js
+# As it stands, the same text is a program for Node.js and one in TypeScript.
+awk '/^```/ { if (code) exit; code = /ts$/; next } code' "$client/README.md" >main.mjs
+cp main.mjs main.mts
+node_modules/.bin/tsc --noEmit --strict --target es2022 --lib es2022,esnext.disposable --module nodenext main.mts >&2
+exec node main.mjs
