@@ -27,6 +27,8 @@ BREAKAGES = [
     ("templates/network-policy.yaml", "{{ .Chart.Name }}-test]", "another]", "test_it_covers_the_pod"),
     ("ci/try-out-values.yaml", "localhost/leasehold", "ghcr.io/leasehold", "test_the_first_example"),
     ("values.yaml", "sizeLimit: 1Gi", "sizeLimit: 2Gi", "test_it_is_the_chart"),
+    ("values.yaml", "cpu: 10m", "cpu: 20m", "test_the_sidecar_is_the_chart_s"),
+    ("templates/_helpers.tpl", '"leasehold-socket" "mountPath"', '"leasehold-sockets" "mountPath"', "test_it_renders_and"),
     ("templates/_helpers.tpl", '"readOnly" true', '"readOnly" false', "test_each_example_renders"),
     ("templates/NOTES.txt", "FOR TRYING OUT ONLY", "For trying out", "test_the_notes_say"),
     ("values.schema.json", '"hostType": {', '"hosttype": {', "test_every_value_is_described"),

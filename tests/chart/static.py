@@ -17,6 +17,7 @@ import unittest
 import yaml
 
 import refusals
+from beside import Component, OwnChart, Policy  # noqa: F401  (tests of their own)
 from documentation import Documentation, Manifest  # noqa: F401  (tests of their own)
 from installed import Identity, Network, Rules, Schedule, Sharing, Test, Upgrades, Users  # noqa: F401  (tests of their own)
 from rendering import CHART, ROOT, Refused, cases, containers, documents, helm, including_chart, notes, pod_specification, render

@@ -3,7 +3,7 @@
 use crate::{assert_none, root};
 
 /// Where tools and people read it: the file, and what stands before the version in it.
-const REPEATED: [(&str, &str); 24] = [
+const REPEATED: [(&str, &str); 26] = [
     ("Cargo.toml", "path = \"clients/rust\", version = \""),
     ("clients/go/README.md", "`clients/go/v"),
     ("clients/go/leaseholdotel/go.mod", "github.com/leasehold/leasehold/clients/go v"),
@@ -31,6 +31,8 @@ const REPEATED: [(&str, &str); 24] = [
     ("examples/cronjob/cronjob.yaml", "registry.example/leasehold:"),
     ("helm/leasehold/Chart.yaml", "\nappVersion: "),
     ("helm/leasehold/Chart.yaml", "\nversion: "),
+    ("packaging/kustomize/injection/policy.yaml", "leasehold/leasehold:"),
+    ("packaging/kustomize/sidecar/sidecar.yaml", "leasehold/leasehold:"),
 ];
 
 fn version(manifest: &str) -> String {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the JSON schemas of the Kubernetes kinds that the chart renders, for kubeconform. Needs Go.
+"""Makes the JSON schemas of the Kubernetes kinds that the chart and packaging/kustomize have, for kubeconform. Needs Go.
 
     python3 tests/chart/schemas/generate.py
 
 The sources are what Kubernetes and the Prometheus operator publish, as Go modules of a fixed version: the oldest
-Kubernetes that the chart is for. The schemas are strict: no property that they do not know.
+Kubernetes that they are for. The schemas are strict: no property that they do not know.
 """
 
 import json
@@ -15,6 +15,8 @@ import sys
 import yaml  # PyYAML: checkov brings it, .tools/checkov/bin/python
 
 KUBERNETES = "k8s.io/kubernetes@v1.29.15"
+# The oldest one that has all that packaging/kustomize/injection uses.
+KUBERNETES_OF_POLICIES = "k8s.io/kubernetes@v1.36.0"
 OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 KINDS = {
     "api__v1": ["ConfigMap", "Pod", "Service", "ServiceAccount"],
@@ -23,6 +25,7 @@ KINDS = {
     "apis__networking.k8s.io__v1": ["NetworkPolicy"],
     "apis__policy__v1": ["PodDisruptionBudget"],
 }
+POLICIES = {"apis__admissionregistration.k8s.io__v1": ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]}
 CUSTOM = ["podmonitors", "prometheusrules"]
 HERE = pathlib.Path(__file__).parent
 
@@ -92,8 +95,9 @@ def write(kind, group, version, schema):
 
 def main():
     """Writes all schemas."""
-    specifications = module(KUBERNETES) / "api/openapi-spec/v3"
-    for file, kinds in KINDS.items():
+    files = [(KUBERNETES, *entry) for entry in KINDS.items()] + [(KUBERNETES_OF_POLICIES, *entry) for entry in POLICIES.items()]
+    for kubernetes, file, kinds in files:
+        specifications = module(kubernetes) / "api/openapi-spec/v3"
         schemas = json.loads((specifications / f"{file}_openapi.json").read_text())["components"]["schemas"]
         group, version = (file.split("__") + [""])[1:3] if file.startswith("apis") else ("", "v1")
         for kind in kinds:
