@@ -8,6 +8,7 @@ use leasehold_client::{LeaseSpec, LockKey, LockSelector};
 use super::exit::UsageError;
 use super::patience::Wait;
 use super::sharing::SharingArgs;
+use crate::timetable::{Timetable, TimetableError};
 
 /// A duration as people write it.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -158,7 +159,7 @@ pub(crate) struct SpecArgs {
     permits: u32,
     #[command(flatten)]
     sharing: SharingArgs,
-    /// The name of the holder, shown to people. Default: the name of the sidecar's pod or host.
+    /// The name of the holder, shown to people. Default: this pod or host, and the process id.
     #[arg(long, value_name = "TEXT")]
     holder: Option<String>,
     /// A pair that is stored and shown with the lock; may be repeated.
@@ -191,6 +192,20 @@ impl SpecArgs {
         spec.labels = self.labels.into_iter().collect();
         self.sharing.apply(spec)
     }
+}
+
+/// A timetable that was given as this argument, in the zone of `--tz`.
+///
+/// # Errors
+/// When it is none, with the flag that is to be corrected.
+pub(crate) fn checked(
+    argument: &str,
+    read: Result<Timetable, TimetableError>,
+) -> Result<Timetable, UsageError> {
+    read.map_err(|error| {
+        let zone = matches!(error, TimetableError::Zone { .. });
+        UsageError(format!("{}: {error}", if zone { "--tz" } else { argument }))
+    })
 }
 
 /// A label as people write it.

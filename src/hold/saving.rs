@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::acquisition::unexpected;
 use super::action::{Action, LossReason, SaveOutcome};
-use super::event::{CallerId, Failure, Request, SaveAsked, SaveId, StoreFailure};
+use super::event::{CallerId, Failure, Request, SaveAsked, StoreFailure};
 use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
 use super::output::Output;
 use super::releasing::TAKEN;
@@ -47,7 +47,7 @@ struct Save {
 /// A write whose outcome is not settled.
 #[derive(Clone, Debug)]
 struct Writing {
-    ids: Vec<SaveId>,
+    askers: Vec<Asker>,
     checkpoint: Option<Checkpoint>,
     /// What the parts have changed.
     left: Vec<(String, Option<String>)>,
@@ -144,16 +144,16 @@ pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
     if let Some(writing) = &saving.under_way {
         let unknown = saving.may_be_done();
         let outcome = if unknown { SaveOutcome::Unknown } else { SaveOutcome::Ended };
-        tell_saved(&writing.ids, &outcome, output);
+        tell_saved(&writing.askers, &outcome, output);
     }
     if let Some(next) = &saving.next {
-        tell_saved(&next.ids(), &SaveOutcome::Ended, output);
+        tell_saved(&next.askers, &SaveOutcome::Ended, output);
     }
 }
 
-fn tell_saved(ids: &[SaveId], outcome: &SaveOutcome, output: &mut Output) {
-    for id in ids {
-        output.push(Action::TellSaved { id: *id, outcome: outcome.clone() });
+fn tell_saved(askers: &[Asker], outcome: &SaveOutcome, output: &mut Output) {
+    for asker in askers {
+        output.push(Action::TellSaved { id: asker.id, outcome: outcome.clone() });
     }
 }
 
@@ -206,12 +206,6 @@ impl Held {
         let held_back = self.is_renewed() && self.renewal.is_held_back();
         let turn = held_back.then(|| self.renewal.valid_until());
         self.renewal.waits_until().into_iter().chain(settling).chain(turn).max()
-    }
-
-    /// Whether the write that is under way only brings the record up to the hold.
-    fn only_records(&self) -> bool {
-        let writing = self.saving.as_ref().and_then(|saving| saving.under_way.as_ref());
-        writing.is_some_and(|writing| writing.only_records)
     }
 
     /// Whether the answer to this read may show the record as it was before the last save.
@@ -364,7 +358,7 @@ impl Hold {
             && let Some(writing) = saving.under_way.take()
         {
             let version = writing.checkpoint.map(|checkpoint| checkpoint.version);
-            tell_saved(&writing.ids, &SaveOutcome::Saved { version }, output);
+            tell_saved(&writing.askers, &SaveOutcome::Saved { version }, output);
         }
     }
 
@@ -372,7 +366,7 @@ impl Hold {
         if let Some(saving) = &mut held.saving
             && let Some(writing) = saving.under_way.take()
         {
-            tell_saved(&writing.ids, &SaveOutcome::NotSaved(failure.clone()), output);
+            tell_saved(&writing.askers, &SaveOutcome::NotSaved(failure.clone()), output);
         }
         if let Some(at) = &mut held.record_at {
             let delay = self.backoff(failure, held.renewal.lease_duration());

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ScheduleRecord;
 use super::codec::{instant, optional_instant, writable};
 use super::definition::{Definition, DefinitionError, Stored};
 use super::machine::{missed, waited_for};
+use super::{Occasion, ScheduleRecord};
 pub use crate::lock::MAX_PLAN_BYTES;
 use crate::timetable::{UtcSecond, zone_data_version};
 
@@ -358,7 +358,10 @@ impl Plan {
         }
         let newest = self.definition.timetable().at_or_before(store_time);
         let newest = newest.map_or(due, |newest| newest.max(due));
-        let is_begun = record.is_some_and(|record| record.run.is_some() || record.attempts.any());
+        let runs = |record: &ScheduleRecord| {
+            record.run.as_ref().is_some_and(|run| run.occasion == Occasion::Scheduled(due))
+        };
+        let is_begun = record.is_some_and(|record| runs(record) || record.attempts.any());
         // What goes on is not missed.
         let after = if is_begun { due } else { UtcSecond(due.0.saturating_sub(1)) };
         let last = UtcSecond(newest.0.saturating_sub(1));

@@ -244,5 +244,26 @@ async fn s19_what_cannot_be_a_schedule_is_64() {
     let nameless = home.directly(&["every", "@daily", "--", "true"]).await;
     assert_eq!(nameless.code, 64, "{nameless:?}");
     let nowhere = ["every", "@daily", "-f", "job", "--tz", "No/Where", "--", "true"];
-    assert_eq!(home.directly(&nowhere).await.code, 64);
+    let refused = home.directly(&nowhere).await;
+    assert_eq!(refused.code, 64, "{refused:?}");
+    assert!(refused.stderr.contains("--tz: "), "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_schedule_is_told_at_once_where_no_sidecar_answers() {
+    let home = Home::new();
+    let refused = home.leasehold(&["every", "61 * * * *", "-f", "job", "--", "true"]).await;
+    assert_eq!(refused.code, 64, "{refused:?}");
+    assert!(
+        refused.stderr.contains("EXPRESSION: ") && refused.stderr.contains("0 to 59"),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn s11_a_run_without_progress_is_lost_before_its_deadline() {
+    let home = Home::new();
+    let flags = ["-f", "job", "--once", "--progress-timeout", "1s", "--first", "now"];
+    let lost = direct(&home, "@daily", &flags, "exec sleep 3600").output().await.unwrap();
+    assert_eq!(lost.status.code(), Some(76), "{lost:?}");
 }

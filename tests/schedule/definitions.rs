@@ -163,3 +163,16 @@ fn t16_what_is_due_stays_due_through_several_changes() {
     assert_eq!(rig.run_at("01:51:00").run_id.occasion, scheduled("01:30:00"));
     assert_eq!(rig.look_at("01:52:00"), Decision::Wait(Some(at("05:50:00"))));
 }
+
+#[test]
+fn t9_t16_what_fell_due_during_a_run_by_hand_is_counted_when_the_timetable_changes() {
+    let mut rig = Rig::hourly();
+    rig.run_at("01:00:00");
+    rig.plan =
+        rig.plan.trigger("again", rig.record.as_ref(), at("01:10:00")).unwrap().write.unwrap();
+    let by_hand = rig.start_at("01:10:00").unwrap();
+    rig.redefine_at("03:20:00", &definition("30 * * * *", 1));
+    rig.report_at("03:25:00", &by_hand, Report::Succeeded);
+    assert_eq!(rig.run_at("03:26:00").run_id.occasion, scheduled("03:00:00"));
+    assert_eq!(rig.record().missed, 1, "02:00");
+}

@@ -15,8 +15,9 @@ TEST = re.compile(r"^test (\S+)(?: - .*)? \.\.\. ok <([0-9.]+)s>$", re.MULTILINE
 
 
 def taken(file):
-    """The seconds of a part, and how it ended."""
-    seconds, status = file.read_text().split()
+    """The seconds of a part, and how it ended; a run that was cut short, or a full disk, leaves files without either."""
+    words = file.read_text().split() if file.exists() else []
+    seconds, status = words or (0, 1)
     return int(seconds), int(status)
 
 

@@ -209,7 +209,11 @@ impl Costs {
         while sent.front().is_some_and(|at| *at + TEN_SECONDS <= now) {
             sent.pop_front();
         }
-        let (_, seen) = self.seen.get(&key)?;
+        let (_, seen) = self.seen.get_mut(&key)?;
+        if sent.len() == 1 {
+            // Nobody polled it here before: what was read of it until now was a look (T9), of which a machine knows nothing.
+            *seen = (*seen).max(now);
+        }
         let quiet = *seen + lease + EAGER_BEYOND + TEN_SECONDS < now;
         (quiet && sent.len() > MOST_QUIET_POLLS).then(|| {
             format!("S10: {sidecar} polls {path} {} times in 10 s: nothing moves", sent.len())

@@ -7,6 +7,7 @@ use leasehold::testing::SeededRandom;
 
 use crate::world::chance::millis;
 use crate::world::client::{Client, Holding, PATIENCE};
+use crate::world::hand_over::TICK;
 use crate::world::losses;
 use crate::world::notices;
 use crate::world::planted::Bug;
@@ -256,15 +257,20 @@ impl Client {
             let asked = world.now();
             world.state().released.insert(holding.key());
             let answer = self.release_at(&at, &mut holding, asked).await;
-            let state = world.state();
-            let done = matches!(answer, Ok(Released::Released | Released::Resting { .. }));
-            let wrong = done.then(|| {
-                let rests = matches!(answer, Ok(Released::Resting { .. }));
+            let rests = matches!(answer, Ok(Released::Resting { .. }));
+            let done = rests || matches!(answer, Ok(Released::Released));
+            let judge = || {
+                let state = world.state();
                 let token = (holding.token, rests);
                 losses::released(&state, (at.index, &holding.path), token, asked)
-            });
-            drop(state);
-            if let Some(what) = wrong.flatten() {
+            };
+            let mut wrong = done.then(judge).flatten();
+            if wrong.is_some() {
+                // S10: who it was handed on to is told just after.
+                tokio::time::sleep(TICK).await;
+                wrong = judge();
+            }
+            if let Some(what) = wrong {
                 world.fail(what);
             }
             answer

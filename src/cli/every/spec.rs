@@ -7,7 +7,8 @@ use clap::ValueEnum;
 use leasehold_client::{CatchUp, Overlap, RunTimeout, ScheduleSpec, Subscription, Timetable};
 
 use crate::cli::exit::UsageError;
-use crate::cli::spec::{KeyArgs, duration, label};
+use crate::cli::spec::{KeyArgs, checked, duration, label};
+use crate::timetable;
 
 /// A schedule.
 #[derive(Clone, Debug, clap::Args)]
@@ -53,6 +54,9 @@ pub(super) struct ScheduleArgs {
     /// times as long, and 24h at least.
     #[arg(long, value_name = "DURATION", value_parser = timeout, allow_hyphen_values = true)]
     timeout: Option<RunTimeout>,
+    /// A run is lost if ReportProgress is not called for this long, so that a job that hangs ends before its deadline: 1s to 24h.
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
+    progress_timeout: Option<Duration>,
     /// Start later, by an offset of this schedule that is at most this long, so that not all schedules start at once.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     spread: Option<Duration>,
@@ -66,7 +70,7 @@ pub(super) struct ScheduleArgs {
     /// The duration of the lease in the store, 15s to 60s in whole seconds. Default: 60s.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     lease_duration: Option<Duration>,
-    /// The name of the holder, shown to people. Default: the name of the sidecar's pod or host.
+    /// The name of the holder, shown to people. Default: this pod or host, and the process id.
     #[arg(long, value_name = "TEXT")]
     holder: Option<String>,
     /// A pair that is stored and shown with the lock; may be repeated.
@@ -74,9 +78,31 @@ pub(super) struct ScheduleArgs {
     labels: Vec<(String, String)>,
 }
 
-/// When a schedule is due, as people write it. The sidecar checks the expression.
+/// When a schedule is due, as people write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Timing(Timetable);
+enum Timing {
+    Every(Duration),
+    Cron(String),
+}
+
+impl Timing {
+    fn check(&self, zone: &str) -> Result<(), UsageError> {
+        let read = match self {
+            Self::Every(span) => timetable::Timetable::every(*span, zone),
+            Self::Cron(expression) => timetable::Timetable::parse(expression, zone),
+        };
+        checked("EXPRESSION", read).map(drop)
+    }
+}
+
+impl From<Timing> for Timetable {
+    fn from(timing: Timing) -> Self {
+        match timing {
+            Timing::Every(span) => Self::Every(span),
+            Timing::Cron(expression) => Self::Cron(expression),
+        }
+    }
+}
 
 impl FromStr for Timing {
     type Err = String;
@@ -84,10 +110,10 @@ impl FromStr for Timing {
     fn from_str(text: &str) -> Result<Self, String> {
         let is_duration = text.starts_with(|first: char| first.is_ascii_digit())
             && text.ends_with(|last: char| last.is_ascii_alphabetic());
-        Ok(Self(match duration(text) {
-            Ok(span) if is_duration => Timetable::Every(span),
-            Ok(_) | Err(_) => Timetable::Cron(text.to_owned()),
-        }))
+        Ok(match duration(text) {
+            Ok(span) if is_duration => Self::Every(span),
+            Ok(_) | Err(_) => Self::Cron(text.to_owned()),
+        })
     }
 }
 
@@ -131,12 +157,13 @@ impl ScheduleArgs {
     /// The subscription. A command has `kill_after` to end after its deadline.
     ///
     /// # Errors
-    /// When no lock was named.
+    /// When no lock was named, or the expression or the zone is wrong: told at once, also where no sidecar answers yet.
     pub(super) fn subscription(
         self,
         kill_after: Option<Duration>,
     ) -> Result<Subscription, UsageError> {
-        let mut spec = ScheduleSpec::from(self.expression.0);
+        self.expression.check(self.tz.as_deref().unwrap_or_default())?;
+        let mut spec = ScheduleSpec::from(Timetable::from(self.expression));
         spec.time_zone = self.tz.unwrap_or_default();
         spec.catch_up = self.catch_up.unwrap_or_default();
         spec.catch_up_window = self.catch_up_window;
@@ -150,6 +177,7 @@ impl ScheduleArgs {
         spec.run_timeout = self.timeout.unwrap_or_default();
         // T12: a whole second more, in which the end of a killed command is told.
         spec.stop_grace = kill_after.map(|span| Duration::from_secs(span.as_secs() + 1));
+        spec.progress_timeout = self.progress_timeout;
         spec.spread = self.spread;
         spec.takeover_check = self.takeover_check;
         spec.revision = self.revision.unwrap_or_default();
@@ -168,11 +196,11 @@ mod tests {
 
     #[test]
     fn t15_an_expression_or_a_duration() {
-        let of = |text: &str| text.parse::<Timing>().unwrap().0;
-        assert_eq!(of("90s"), Timetable::Every(Duration::from_secs(90)));
-        assert_eq!(of("1h 30m"), Timetable::Every(Duration::from_secs(5_400)));
+        let of = |text: &str| text.parse::<Timing>().unwrap();
+        assert_eq!(of("90s"), Timing::Every(Duration::from_secs(90)));
+        assert_eq!(of("1h 30m"), Timing::Every(Duration::from_secs(5_400)));
         for expression in ["*/5 * * * *", "@every 90s", "0 0 1 1 0", "5 4 * * SUN"] {
-            assert_eq!(of(expression), Timetable::Cron(expression.to_owned()));
+            assert_eq!(of(expression), Timing::Cron(expression.to_owned()));
         }
     }
 

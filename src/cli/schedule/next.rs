@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::output::{self, OutputArgs};
-use crate::cli::spec::duration;
+use crate::cli::spec::{checked, duration};
 use crate::time::{BootClock, Clock as _};
-use crate::timetable::{ClockJump, Timetable, TimetableError, UtcSecond, zone_data_version};
+use crate::timetable::{ClockJump, Timetable, UtcSecond, zone_data_version};
 
 /// Prints the next occurrences of an expression with their local times, and what the expression means. Needs no sidecar.
 #[derive(Debug, clap::Args)]
@@ -125,10 +125,7 @@ impl Args {
                 ("EXPRESSION", Timetable::parse(expression, &self.tz))
             }
         };
-        timetable.map_err(|error| {
-            let zone = matches!(error, TimetableError::Zone { .. });
-            UsageError(format!("{}: {error}", if zone { "--tz" } else { argument }))
-        })
+        checked(argument, timetable)
     }
 }
 

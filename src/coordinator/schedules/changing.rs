@@ -55,7 +55,14 @@ impl Coordinator {
             return Err(CallError::ScheduleHasSubscribers { path, subscribers });
         }
         for _ in 0..TRIES {
-            let (Some((plan, etag)), store_time) = self.shared.read_plan(&path).await? else {
+            let (plan, store_time) = self.shared.read_plan(&path).await?;
+            let Some((plan, etag)) = plan else {
+                let desk = self.shared.schedules.desk(&path);
+                if let Some(desk) = desk
+                    && self.shared.restore_plan(&path, &desk).await?
+                {
+                    continue;
+                }
                 return Err(CallError::NoSuchSchedule { path });
             };
             // Which requests are done, to make room for this one.

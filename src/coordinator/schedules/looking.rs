@@ -220,20 +220,9 @@ impl Task {
         match plan {
             Some(plan) => self.desk.known().plan = Some(plan),
             // It was deleted; it is written again as it is known here.
-            None => self.restore_plan().await?,
-        }
-        Ok(())
-    }
-
-    async fn restore_plan(&mut self) -> Result<(), CallError> {
-        let Some(plan) = self.desk.plan() else { return Ok(()) };
-        if plan.removed().is_some() {
-            return Ok(());
-        }
-        tracing::warn!(lock = %self.target.path, "the schedule's plan was deleted: it is written again");
-        let written = self.shared.write_plan(&self.target.path, Plan::clone(&plan), None).await?;
-        if let Some(written) = written {
-            self.desk.known().plan = Some(written);
+            None => {
+                self.shared.restore_plan(&self.target.path, &self.desk).await?;
+            }
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::desk::Desk;
 use crate::coordinator::Shared;
 use crate::coordinator::error::CallError;
 use crate::coordinator::records::{PATIENCE, store_error};
@@ -93,6 +94,22 @@ impl Shared {
             Err(StoreError::Changed) => Ok(None),
             Err(error) => Err(store_error(&error)),
         }
+    }
+
+    /// Writes a plan that was deleted again, as it is known here (T16); whether it is known.
+    pub(super) async fn restore_plan(
+        &self,
+        path: &LockPath,
+        desk: &Desk,
+    ) -> Result<bool, CallError> {
+        let Some(plan) = desk.plan().filter(|plan| plan.removed().is_none()) else {
+            return Ok(false);
+        };
+        tracing::warn!(lock = %path, "the schedule's plan was deleted: it is written again");
+        if let Some(written) = self.write_plan(path, Plan::clone(&plan), None).await? {
+            desk.known().plan = Some(written);
+        }
+        Ok(true)
     }
 
     pub(super) fn note_time(&self, time: UnixMillis) {

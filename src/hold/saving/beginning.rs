@@ -30,8 +30,11 @@ impl Save {
         self.value = value.or_else(|| self.value.take());
     }
 
-    pub(super) fn ids(&self) -> Vec<SaveId> {
-        self.askers.iter().map(|asker| asker.id).collect()
+    /// What was written, to be written again over what stands there now: before whatever waits, whose value is newer.
+    pub(super) fn put_back(&mut self, mut askers: Vec<Asker>, value: Option<CheckpointValue>) {
+        askers.append(&mut self.askers);
+        self.askers = askers;
+        self.value = self.value.take().or(value);
     }
 
     /// Applies the parts to `fields`, one after the other. Who waits for the write, and who has nothing to write. Where a part
@@ -41,15 +44,15 @@ impl Save {
         fields: &mut Fields,
         token: FencingToken,
         store_time: UnixMillis,
-    ) -> (Vec<SaveId>, Vec<SaveId>) {
+    ) -> (Vec<Asker>, Vec<Asker>) {
         let (mut written, mut nothing) = (Vec::new(), Vec::new());
-        for Asker { id, has_value, part } in &self.askers {
-            let part = part.as_ref().and_then(|part| part.at_save(fields, token, store_time));
-            let is_written = part.is_some() || *has_value || !written.is_empty();
+        for asker in &self.askers {
+            let part = asker.part.as_ref().and_then(|part| part.at_save(fields, token, store_time));
+            let is_written = part.is_some() || asker.has_value || !written.is_empty();
             if let Some(part) = part {
                 *fields = part;
             }
-            if is_written { written.push(*id) } else { nothing.push(*id) }
+            if is_written { written.push(asker.clone()) } else { nothing.push(asker.clone()) }
         }
         (written, nothing)
     }
@@ -59,15 +62,15 @@ impl Hold {
     /// Writes what waits, over the record as it is known now; unless there is nothing to write.
     pub(super) fn begin_save(&mut self, held: &mut Held, save: Save, output: &mut Output) {
         let Some(known) = &self.memory.known else {
-            return tell_saved(&save.ids(), &SaveOutcome::Ended, output);
+            return tell_saved(&save.askers, &SaveOutcome::Ended, output);
         };
         let stored = known.fields();
         let mut fields = stored.clone();
         let store_time = held.store_time(output.now);
-        let (ids, nothing) = save.apply(&mut fields, held.token, store_time);
+        let (askers, nothing) = save.apply(&mut fields, held.token, store_time);
         tell_saved(&nothing, &SaveOutcome::Nothing, output);
         let reserved = held.reservation(self.settings.poll_cap, output.now);
-        let only_records = ids.is_empty() && reserved.is_none();
+        let only_records = askers.is_empty() && reserved.is_none();
         if only_records && held.records_at().is_none_or(|at| output.now < at) {
             return;
         }
@@ -84,7 +87,7 @@ impl Hold {
         let request = self.next_request();
         let timeout = cut_off(held.renewal.lease_duration());
         let writing = Writing {
-            ids,
+            askers,
             checkpoint,
             left,
             write,

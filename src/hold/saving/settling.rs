@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::Step;
 use crate::hold::action::LossReason;
-use crate::hold::event::{Failure, Request, Stored};
+use crate::hold::event::{Failure, Request, StoreFailure, Stored};
 use crate::hold::held::{DELETED, Held};
 use crate::hold::output::Output;
 use crate::hold::releasing::TAKEN;
@@ -45,33 +45,41 @@ impl Hold {
         };
         let record = Record::from_fields(&stored.fields);
         let done = Self::is_done(&held, &record, &stored);
-        let compared = held.compare(&record);
-        match compared {
+        match held.compare(&record) {
             Some(Ordering::Equal) if done => {
                 self.learn(stored, output.now);
                 self.saved(held, output);
             }
-            Some(Ordering::Equal) if held.only_records() => {
+            Some(Ordering::Equal) => {
                 self.learn(stored, output.now);
-                self.record_again(held, output);
+                self.write_again(held, output);
             }
             // S16: it went on elsewhere, or another has the lock: what the record has of this save was done before.
             Some(Ordering::Greater) => {
-                Self::tell_found(&mut held, (done, compared), &stored, output);
+                Self::tell_found(&mut held, done, &stored, output);
                 self.moved_on(&held, output);
             }
-            Some(Ordering::Equal | Ordering::Less) | None => {
-                Self::tell_found(&mut held, (done, compared), &stored, output);
+            Some(Ordering::Less) | None => {
+                Self::tell_found(&mut held, done, &stored, output);
                 self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
             }
         }
     }
 
-    /// S10: nothing is lost with a write that only brings the record up to the hold: it is repeated over what stands there.
-    fn record_again(&mut self, mut held: Box<Held>, output: &mut Output) {
+    /// S13: an earlier write of ours has come late, though it was refused then. This one can be done no more, as it names the
+    /// version before; it is repeated over what stands there.
+    fn write_again(&mut self, mut held: Box<Held>, output: &mut Output) {
+        let changed = StoreFailure::unanswered("save");
+        let pause = self.backoff(&changed, held.renewal.lease_duration());
         if let Some(saving) = &mut held.saving {
-            saving.under_way = None;
             saving.newest = Some(Request(self.requests));
+            // The last one waits for nothing else: a store that always says so is not asked without a pause.
+            saving.begun_at = Some(output.now + pause);
+            // One that only brings the record up to the hold begins by itself (S10).
+            if let Some(writing) = saving.under_way.take().filter(|writing| !writing.only_records) {
+                let value = writing.checkpoint.map(|checkpoint| checkpoint.value);
+                saving.next.get_or_insert_default().put_back(writing.askers, value);
+            }
         }
         self.after_save(held, output);
     }
@@ -93,13 +101,8 @@ impl Hold {
     }
 
     /// Of a hold that is over, a save that the record shows was done. Another is known not to be, unless somebody has saved
-    /// since; one without a checkpoint, unless somebody has written since.
-    fn tell_found(
-        held: &mut Held,
-        (done, compared): (bool, Option<Ordering>),
-        stored: &Stored,
-        output: &mut Output,
-    ) {
+    /// since; of one without a checkpoint that cannot be known.
+    fn tell_found(held: &mut Held, done: bool, stored: &Stored, output: &mut Output) {
         if done {
             return Self::tell_done(held, output);
         }
@@ -107,10 +110,8 @@ impl Hold {
         let version = checkpoint_version_of(field);
         if let Some(saving) = &mut held.saving
             && let Some(writing) = &mut saving.under_way
-            && match &writing.checkpoint {
-                Some(checkpoint) => version.is_none_or(|version| version < checkpoint.version),
-                None => compared == Some(Ordering::Equal),
-            }
+            && let Some(checkpoint) = &writing.checkpoint
+            && version.is_none_or(|version| version < checkpoint.version)
         {
             writing.step = Step::Write;
             writing.flight = Flight::Waiting { at: output.now };

@@ -4,6 +4,7 @@ use super::rig::{
     ANN, BOB, CAT, Rig, is_granted, loss, millis, not_confirmed, outage, released, saved, secs,
     terms, text,
 };
+use super::table::failed;
 use crate::hold::{
     Action, Event, Failure, LossReason, NotConfirmed, SaveOutcome, StoreFailure, StoreFailureKind,
     Terms,
@@ -415,4 +416,51 @@ fn s27_a_save_from_before_a_resume_is_not_written() {
     rig.save_of(BOB, 2, &resumed);
     rig.serve();
     assert!(is_saved(saved(&rig.told(), 2)));
+}
+
+#[test]
+fn s13_s27_a_save_is_repeated_over_an_earlier_one_that_was_refused_and_came_late() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.save(ANN, 1, "page 6");
+    let refused = rig.request();
+    let policy = StoreFailure {
+        kind: StoreFailureKind::StoreFailed,
+        message: "archived".to_owned(),
+        retry_after: None,
+    };
+    rig.on(failed(&refused, Failure::Refused(policy)).unwrap());
+    // The network has carried it twice.
+    rig.do_in_store(&refused);
+    rig.save(ANN, 2, "page 7");
+    rig.pass_served(secs(5));
+    let told = rig.told();
+    assert!(is_saved(saved(&told, 2)), "{told:?}");
+    assert_eq!(loss(&told, ANN), None);
+    rig.release_of(ANN, &grant);
+    let handed = rig.granted(BOB);
+    let value = handed.checkpoint.as_ref().map(text).map(|(value, _)| value);
+    assert_eq!(value.as_deref(), Some("page 7"));
+}
+
+#[test]
+fn s26_a_store_that_always_says_changed_is_not_asked_without_a_pause() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.save(ANN, 1, "page 7");
+    rig.release_of(ANN, &grant);
+    let mut writes = 0;
+    for _ in 0..1_000 {
+        while let Some(action) = rig.sent.pop_front() {
+            let is_write = matches!(action, Action::SendWrite { .. });
+            writes += usize::from(is_write);
+            match is_write.then(|| failed(&action, Failure::Changed)).flatten() {
+                Some(event) => rig.on(event),
+                None => rig.serve_one(&action),
+            }
+        }
+        rig.pass(millis(20));
+    }
+    // D/30 to D/12 between two of them, for as long as the hold is valid.
+    assert!((3..=31).contains(&writes), "{writes}");
+    assert!(saved(&rig.told(), 1).is_some());
 }

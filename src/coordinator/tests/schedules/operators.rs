@@ -10,7 +10,7 @@ use crate::coordinator::{
     CallError, LockRecord, NoObserver, ScheduleChange, ScheduleEvent, SubscribeRequest, Under,
 };
 use crate::schedule::{Occasion, Report};
-use crate::store::Operation;
+use crate::store::{LeaseStore, Operation};
 
 async fn change(sidecar: &Sidecar, change: ScheduleChange) {
     sidecar.coordinator.change_schedule(&by_key("nightly"), change, "a test").await.unwrap();
@@ -46,6 +46,23 @@ async fn t18_a_run_by_hand_comes_at_once_and_a_repeated_request_is_the_same_run(
     change(&sidecar, trigger()).await;
     let scheduled = run(&mut stream).await;
     assert_eq!(scheduled.told.scheduled_at, at(600), "the watermark was not moved");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t18_a_schedule_whose_plan_was_deleted_is_resumed_through_its_subscribers_sidecar() {
+    let account = Account::new();
+    let (sidecar, other) = (account.sidecar(), account.sidecar());
+    let mut stream = minutely(&sidecar);
+    standby(&mut stream).await;
+    change(&sidecar, ScheduleChange::Pause).await;
+    let info = sidecar.coordinator.schedule(&by_key("nightly")).await.unwrap();
+    let read = account.store.read_plan(&info.record.path).await.unwrap();
+    account.store.delete_plan(&info.record.path, read.plan.unwrap().etag).await.unwrap();
+    let elsewhere =
+        other.coordinator.change_schedule(&by_key("nightly"), ScheduleChange::Resume, "").await;
+    assert!(matches!(elsewhere, Err(CallError::NoSuchSchedule { .. })), "{elsewhere:?}");
+    change(&sidecar, ScheduleChange::Resume).await;
+    run(&mut stream).await;
 }
 
 #[tokio::test(start_paused = true)]
