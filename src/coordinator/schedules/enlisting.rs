@@ -43,7 +43,7 @@ impl Task {
             }
         }
         if self.running.is_empty() {
-            self.looking.again(self.shared.clock.now());
+            self.looking.enlisted(self.shared.clock.now());
         }
     }
 

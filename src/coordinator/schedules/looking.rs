@@ -90,6 +90,18 @@ impl Looking {
         (self.is_busy, self.busy_looks) = (false, 0);
     }
 
+    /// Somebody has come. What runs elsewhere is read at once, as it may be where that one has left: over what is known it would be
+    /// waited for anew, with each one that comes (T17). A start that has its place in the queue keeps it.
+    pub(super) const fn enlisted(&mut self, now: Instant) {
+        match self.why {
+            Why::Queued(_) => {}
+            Why::Due | Why::Idle | Why::Changed if self.is_busy => {
+                (self.at, self.why) = (now, Why::Due);
+            }
+            Why::Due | Why::Idle | Why::Changed => self.again(now),
+        }
+    }
+
     /// As [`Looking::again`], after a run here: nobody has the lock, as far as is known.
     pub(super) const fn after_run(&mut self, now: Instant) {
         (self.lease, self.failures) = (Lease::Free, 0);

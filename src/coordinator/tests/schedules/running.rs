@@ -56,6 +56,29 @@ async fn t1_each_occurrence_is_run_once_whichever_sidecar() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn t17_who_comes_and_goes_puts_off_no_look_at_a_run_elsewhere() {
+    let account = Account::new();
+    let (sidecar, other) = (account.sidecar(), account.sidecar());
+    let mut there = minutely(&sidecar);
+    let granted = run(&mut there).await;
+    let mut here = minutely(&other);
+    assert!(standby(&mut here).await.next_at.is_some());
+    complete(&sidecar, &granted, Report::Succeeded).await;
+    drop(there);
+    let passers_by = async {
+        loop {
+            pass(LEASE / 3).await;
+            standby(&mut minutely(&other)).await;
+        }
+    };
+    let granted = tokio::select! {
+        granted = run_within(&mut here, 5 * MINUTE) => granted,
+        () = passers_by => None,
+    };
+    assert_eq!(granted.map(|run| run.told.scheduled_at), Some(at(120)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn t6_a_run_is_granted_only_once_its_start_is_stored() {
     let account = Account::new();
     let sidecar = account.sidecar();
