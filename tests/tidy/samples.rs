@@ -3,10 +3,11 @@
 use std::path::Path;
 
 /// Where the code of a language is kept, for each of its blocks that is ours.
-const SAMPLES: [(&str, &str); 3] = [
+const SAMPLES: [(&str, &str); 4] = [
     ("go", "clients/go/samples/moving/main.go"),
     ("java", "clients/java/samples/dev/leasehold/samples/Report.java"),
     ("python", "clients/python/samples/moving.py"),
+    ("ts", "clients/typescript/samples/moving.ts"),
 ];
 
 /// Without indentation, which depends on where the code stands.
@@ -94,6 +95,6 @@ fn code_that_is_not_in_its_sample_is_found() {
 
     let page = "```go\n// before\nold()\n```\n```go\n// after\n\tf(1)\n```\n";
     assert_eq!(ours(page, "go"), ["f(1)\n"]);
-    assert_eq!(missing(page, |_| "  f(1)\n".to_owned()).len(), 2, "no Java and no Python");
-    assert_eq!(missing(page, |_| "  f(2)\n".to_owned()).len(), 3);
+    assert_eq!(missing(page, |_| "  f(1)\n".to_owned()).len(), 3, "only Go");
+    assert_eq!(missing(page, |_| "  f(2)\n".to_owned()).len(), 4);
 }
