@@ -33,26 +33,34 @@ type BusyError struct {
 	Busy Busy
 }
 
+// Error says why in the words that all of Leasehold's clients use.
 func (e *BusyError) Error() string {
-	record := e.Busy.Record
-	text := "the lock is busy"
-	if path := record.LockPath; path != "" {
-		text = fmt.Sprintf("the lock %s is busy", path)
+	text := "the lock is busy: "
+	if path := e.Busy.Record.LockPath; path != "" {
+		text = fmt.Sprintf("the lock %s is busy: ", path)
 	}
-	if holder := record.Holder; holder != "" {
-		if record.HolderIsLastRecorded {
-			text += fmt.Sprintf(": last recorded holder %q", holder)
-		} else {
-			text += fmt.Sprintf(": held by %q", holder)
-		}
-	}
-	if token := record.FencingToken; token != 0 {
-		text += fmt.Sprintf(", token %d", token)
-	}
+	text += e.Busy.why()
 	if status := e.Busy.PriorityStatus; status != PriorityStatusNone {
 		text += fmt.Sprintf(" (priority: %s)", strings.ToLower(strings.ReplaceAll(string(status), "_", " ")))
 	}
 	return text
+}
+
+func (b Busy) why() string {
+	switch {
+	case b.Reason == BusyReasonBreaking:
+		return "it was broken, and its lease has not expired yet"
+	case b.Reason == BusyReasonResting:
+		return "it rests, as its last holder asked (min_hold)"
+	case b.HeldPermits > 1:
+		return fmt.Sprintf("%d permits of it are held", b.HeldPermits)
+	case b.Record.Holder == "":
+		return "held by somebody else"
+	case b.Record.HolderIsLastRecorded:
+		return fmt.Sprintf("held, last recorded holder %q", b.Record.Holder)
+	default:
+		return fmt.Sprintf("held by %q", b.Record.Holder)
+	}
 }
 
 // LostError says that a hold is over, though its holder did not end it. It is the cause of the end of the hold's

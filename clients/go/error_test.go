@@ -53,3 +53,22 @@ func TestALossForAnUnknownReasonIsALoss(t *testing.T) {
 		t.Error(loss)
 	}
 }
+
+func TestBusyIsSaidInTheWordsOfAllClients(t *testing.T) {
+	held := LockRecord{LockPath: "locks/f", Holder: "pod\n7"}
+	recorded := LockRecord{LockPath: "locks/f", Holder: "pod", HolderIsLastRecorded: true}
+	for want, busy := range map[string]Busy{
+		`the lock locks/f is busy: held by "pod\n7"`:                      {Reason: BusyReasonHeld, Record: held},
+		`the lock locks/f is busy: held, last recorded holder "pod"`:      {Reason: BusyReasonHeld, Record: recorded},
+		`the lock locks/f is busy: 2 permits of it are held`:              {Reason: BusyReasonHeld, Record: held, HeldPermits: 2},
+		"the lock is busy: held by somebody else":                         {Reason: BusyReasonHeld},
+		"the lock is busy: it rests, as its last holder asked (min_hold)": {Reason: BusyReasonResting},
+		"the lock is busy: it was broken, and its lease has not expired yet (priority: not greater)": {
+			Reason: BusyReasonBreaking, PriorityStatus: "NOT_GREATER",
+		},
+	} {
+		if said := (&BusyError{Busy: busy}).Error(); said != want {
+			t.Errorf("%s, not %s", said, want)
+		}
+	}
+}

@@ -31,6 +31,7 @@ pub(super) struct SidecarView {
     about: About,
     ready: bool,
     /// Why no lock can be acquired now.
+    #[serde(rename = "reason")]
     obstacle: Option<String>,
     draining: bool,
     holds: usize,

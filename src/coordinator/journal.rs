@@ -111,7 +111,7 @@ impl HappeningKind {
             Self::HandedOver => "handed_over",
             Self::ResumedElsewhere => "resumed_elsewhere",
             Self::Broken => "broken",
-            Self::Overruled => "overruled",
+            Self::Overruled => "broken_for_caller",
             Self::Collision => "collision",
             Self::TokenNotGrowing => "token_not_growing",
             Self::RunStarted => "run_started",

@@ -182,11 +182,11 @@ async fn every_observation_moves_its_series_and_no_other() {
         (Observation::PermitsDiffer, "leasehold_permits_differ_total".to_owned()),
         (
             Observation::Overruled { moves: false },
-            "leasehold_overruled_total{why=\"priority\"}".to_owned(),
+            "leasehold_broken_for_caller_total{why=\"priority\"}".to_owned(),
         ),
         (
             Observation::Overruled { moves: true },
-            "leasehold_overruled_total{why=\"balance\"}".to_owned(),
+            "leasehold_broken_for_caller_total{why=\"balance\"}".to_owned(),
         ),
         (Observation::LockForgotten, "leasehold_locks_forgotten_total".to_owned()),
         (Observation::ResumeRefused, "leasehold_resumes_refused_total".to_owned()),

@@ -10,6 +10,7 @@ mod proto;
 mod rules;
 mod samples;
 mod versions;
+mod words;
 
 use std::path::{Path, PathBuf};
 

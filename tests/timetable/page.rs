@@ -56,7 +56,7 @@ fn t15_what_the_page_says_is_refused_is_refused_with_that_advice() {
 
 #[test]
 fn t14_the_two_odd_nights_are_as_the_page_says() {
-    let nights = rows::<3>("## The two odd nights");
+    let nights = rows::<3>("## The two nights when clocks change");
     assert!(nights.len() >= 7, "{}", nights.len());
     for [expression, spring, autumn] in nights {
         let timetable = timetable(quoted(expression), "Europe/Copenhagen");

@@ -50,7 +50,7 @@ async def busy_is_an_exception_that_says_who_has_it() -> None:
         busy.record.holder = "them"
         busy.retry_after.FromMilliseconds(1_500)
         call.tell(wire.HoldLeaseResponse(busy=busy))
-        with pytest.raises(leasehold.BusyError, match="'them' holds it") as caught:
+        with pytest.raises(leasehold.BusyError, match='held by "them"') as caught:
             await holder.task
         assert await made.event() == leasehold.Waiting(2, None)
         assert caught.value.busy.retry_after == 1.5

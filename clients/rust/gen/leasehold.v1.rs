@@ -2482,7 +2482,7 @@ pub mod lease_service_client {
             self.inner.server_streaming(req, path, codec).await
         }
         /// Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
-        /// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+        /// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll_cap, however
         /// many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
         /// memory for (S38): name a narrower prefix.
         pub async fn watch_locks(
@@ -2810,7 +2810,7 @@ pub mod lease_service_server {
             + std::marker::Send
             + 'static;
         /// Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
-        /// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+        /// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll_cap, however
         /// many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
         /// memory for (S38): name a narrower prefix.
         async fn watch_locks(

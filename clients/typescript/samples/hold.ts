@@ -22,7 +22,7 @@ try {
   );
   console.log("released");
 } catch (error) {
-  if (error instanceof BusyError) console.log(`busy: ${error.holder} has it`);
+  if (error instanceof BusyError) console.log(error.message);
   else if (error instanceof HoldLostError) console.log(`lost: ${error.message}`);
   else throw error;
 }

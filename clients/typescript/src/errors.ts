@@ -2,8 +2,8 @@
 
 import type { status } from "@grpc/grpc-js";
 
-import type { Busy, BusyReason, ReleaseResult } from "../gen/leasehold/v1/hold.js";
-import { PriorityStatus } from "../gen/leasehold/v1/hold.js";
+import type { Busy, ReleaseResult } from "../gen/leasehold/v1/hold.js";
+import { BusyReason, PriorityStatus } from "../gen/leasehold/v1/hold.js";
 import type { LockRecord } from "../gen/leasehold/v1/lock.js";
 import { milliseconds } from "./duration.js";
 import type { Loss } from "./loss.js";
@@ -65,15 +65,11 @@ export class BusyError extends LeaseholdError {
   readonly priorityStatus: PriorityStatus | undefined;
 
   constructor(busy: Busy) {
-    const { holder, lockPath } = { holder: "", lockPath: "", ...busy.record };
+    const lockPath = busy.record?.lockPath ?? "";
     const what = lockPath === "" ? "the lock" : `the lock ${lockPath}`;
     const status = knownStatus(busy.priorityStatus);
-    const why = [
-      busy.reason.replace(/^BUSY_REASON_/, "").toLowerCase(),
-      ...(status === undefined ? [] : [`priority: ${inWords(status)}`]),
-    ].join("; ");
-    const who = busy.record?.holderIsLastRecorded === true ? `last recorded holder ${holder}` : `${holder} has it`;
-    super(`${what} is busy (${why})${holder === "" ? "" : `: ${who}`}`);
+    const priority = status === undefined ? "" : ` (priority: ${inWords(status)})`;
+    super(`${what} is busy: ${whyBusy(busy)}${priority}`);
     this.reason = busy.reason;
     this.record = busy.record;
     this.retryAfterMs = milliseconds(busy.retryAfter);
@@ -85,6 +81,17 @@ export class BusyError extends LeaseholdError {
   get holder(): string {
     return this.record?.holder ?? "";
   }
+}
+
+/** Why, in the words that all of Leasehold's clients use. */
+function whyBusy({ heldPermits, reason, record }: Busy): string {
+  if (reason === BusyReason.BREAKING) return "it was broken, and its lease has not expired yet";
+  if (reason === BusyReason.RESTING) return "it rests, as its last holder asked (min_hold)";
+  if (heldPermits > 1) return `${String(heldPermits)} permits of it are held`;
+  if (record === undefined || record.holder === "") return "held by somebody else";
+  // Quoted, so that no control character of it gets out.
+  const holder = JSON.stringify(record.holder);
+  return record.holderIsLastRecorded ? `held, last recorded holder ${holder}` : `held by ${holder}`;
 }
 
 /** The status, unless there is none, or one that this version does not know. */

@@ -62,7 +62,7 @@ test("a busy lock says who has it", async () => {
   assert.ok(error instanceof BusyError);
   assert.equal(error.holder, "worker-7");
   assert.equal(error.retryAfterMs, 2_000);
-  assert.match(error.message, /locks\/f is busy .*worker-7 has it/);
+  assert.match(error.message, /locks\/f is busy: held by "worker-7"/);
   assert.deepEqual(told, [{ type: "waiting", position: 2, record }]);
 });
 

@@ -33,7 +33,7 @@ const KINDS = {
   handed_over: ["handed over to the replacement", "calm"],
   resumed_elsewhere: ["resumed at another sidecar", "calm"],
   broken: ["broken by an operator", "warn"],
-  overruled: ["broken for a waiting caller", "warn"],
+  broken_for_caller: ["broken for a waiting caller", "warn"],
   collision: ["host-id collision", "bad"],
   token_not_growing: ["token would not grow", "bad"],
   run_started: ["run started", "good"],
@@ -379,7 +379,7 @@ function showSidecar() {
   if (!sidecar) return;
   const health = byId("health");
   const wasReady = health.classList.contains("good");
-  health.textContent = sidecar.ready ? "ready" : sidecar.obstacle.startsWith("for ") ? `store not usable ${sidecar.obstacle}` : sidecar.obstacle;
+  health.textContent = sidecar.ready ? "ready" : sidecar.reason.startsWith("for ") ? `store not usable ${sidecar.reason}` : sidecar.reason;
   health.className = `badge ${sidecar.ready ? "good" : "bad"}`;
   // Said once, and not with each second that it goes on.
   if (wasReady !== sidecar.ready) byId("said").textContent = health.textContent;

@@ -46,11 +46,11 @@ impl Coordinator {
         let path = &run_id.path;
         match &completed {
             Ok(Completed { completion, retry_at, .. }) => tracing::info!(
-                lock = %path, occasion = %run_id.occasion, attempt = run_id.attempt, outcome = Outcome::from(report).as_str(),
+                lock = %path, occurrence = %run_id.occasion, attempt = run_id.attempt, outcome = Outcome::from(report).as_str(),
                 recorded = ?completion, detail, retry_at = retry_at.map(tracing::field::display), "run ended"
             ),
             Err(error) => tracing::warn!(
-                lock = %path, occasion = %run_id.occasion, attempt = run_id.attempt, outcome = Outcome::from(report).as_str(), %error,
+                lock = %path, occurrence = %run_id.occasion, attempt = run_id.attempt, outcome = Outcome::from(report).as_str(), %error,
                 "the outcome of a run could not be recorded"
             ),
         }
@@ -223,7 +223,7 @@ impl Coordinator {
         match (saved, part.reported()) {
             (Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing), Some(Ok(reported))) => {
                 tracing::info!(
-                    lock = %run_id.path, occasion = %run_id.occasion, attempt = run_id.attempt,
+                    lock = %run_id.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
                     outcome = Outcome::from(report).as_str(), "run ended"
                 );
                 let _ = self.counted(

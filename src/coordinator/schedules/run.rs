@@ -217,7 +217,7 @@ impl Run {
         let run_id = told.run_id.clone();
         tracing::info!(
             lock = %self.path,
-            occasion = %run_id.occasion,
+            occurrence = %run_id.occasion,
             attempt = run_id.attempt,
             token = run_id.token.value(),
             lateness = told.lateness.as_secs(),

@@ -243,7 +243,7 @@ impl Task {
             }
             RunEnd::Over { run_id, .. } => {
                 tracing::warn!(
-                    lock = %self.target.path, occasion = %run_id.occasion, attempt = run_id.attempt,
+                    lock = %self.target.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
                     "run ended without an outcome"
                 );
                 self.completed = None;
@@ -253,7 +253,7 @@ impl Task {
             }
             RunEnd::Lost { run_id, reason } => {
                 tracing::warn!(
-                    lock = %self.target.path, occasion = %run_id.occasion, attempt = run_id.attempt, reason = reason.as_str(),
+                    lock = %self.target.path, occurrence = %run_id.occasion, attempt = run_id.attempt, reason = reason.as_str(),
                     "run lost: its subscriber is given nothing until it has said how the run ended (T24)"
                 );
                 if reason == LossReason::MaxHoldReached {

@@ -22,7 +22,7 @@ impl Families {
     pub(super) fn register(&self, registry: &mut Registry) {
         let to = &mut Registration { registry, unit: None };
         to.add(
-            "leasehold_overruled",
+            "leasehold_broken_for_caller",
             "Locks that were broken for a caller that waits here, by reason: for its greater priority, or to balance \
              a share",
             &self.overruled,

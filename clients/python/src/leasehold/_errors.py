@@ -1,5 +1,6 @@
 """What can go wrong, told apart by type, code and reason, never by text."""
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -166,7 +167,11 @@ class BusyError(LeaseholdError):
     def __init__(self, lock: str, busy: "Busy") -> None:
         record = busy.record
         who = f"{busy.held_permits} permits of it are held" if busy.held_permits > 1 else _who(record)
-        why = {"HELD": who, "BREAKING": "it was broken, and its lease has not expired yet", "RESTING": "it rests"}
+        why = {
+            "HELD": who,
+            "BREAKING": "it was broken, and its lease has not expired yet",
+            "RESTING": "it rests, as its last holder asked (min_hold)",
+        }
         path = record.lock_path if record is not None and record.lock_path else lock
         status = busy.priority_status
         yet = "" if status is None else f" (priority: {status.name.replace('_', ' ').lower()})"
@@ -189,10 +194,10 @@ class OccurrenceOverError(LeaseholdError):
 
 def _who(record: "LockRecord | None") -> str:
     if record is None or not record.holder:
-        return "somebody else holds it"
-    if record.holder_is_last_recorded:
-        return f"somebody holds it; the last recorded holder is {record.holder!r}"
-    return f"{record.holder!r} holds it"
+        return "held by somebody else"
+    # Quoted, so that no control character of it gets out.
+    holder = json.dumps(record.holder, ensure_ascii=False)
+    return f"held, last recorded holder {holder}" if record.holder_is_last_recorded else f"held by {holder}"
 
 
 class LostError(LeaseholdError):

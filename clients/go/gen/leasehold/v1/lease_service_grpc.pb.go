@@ -100,7 +100,7 @@ type LeaseServiceClient interface {
 	// Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
 	WatchLock(ctx context.Context, in *WatchLockRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLockResponse], error)
 	// Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
-	// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+	// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll_cap, however
 	// many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
 	// memory for (S38): name a narrower prefix.
 	WatchLocks(ctx context.Context, in *WatchLocksRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLocksResponse], error)
@@ -376,7 +376,7 @@ type LeaseServiceServer interface {
 	// Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
 	WatchLock(*WatchLockRequest, grpc.ServerStreamingServer[WatchLockResponse]) error
 	// Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
-	// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+	// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll_cap, however
 	// many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
 	// memory for (S38): name a narrower prefix.
 	WatchLocks(*WatchLocksRequest, grpc.ServerStreamingServer[WatchLocksResponse]) error

@@ -212,7 +212,7 @@ class LeaseServiceServicer(object):
 
     def WatchLocks(self, request, context):
         """Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
-        cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+        cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll_cap, however
         many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
         memory for (S38): name a narrower prefix.
         """

@@ -467,7 +467,7 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
 
     WatchLocks: _LeaseServiceWatchLocksType
     """Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
-    cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+    cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll_cap, however
     many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
     memory for (S38): name a narrower prefix.
     """
@@ -684,7 +684,7 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[collections.abc.Iterator[leasehold.v1.lease_service_pb2.WatchLocksResponse], collections.abc.AsyncIterator[leasehold.v1.lease_service_pb2.WatchLocksResponse]]:
         """Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
-        cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+        cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll_cap, however
         many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
         memory for (S38): name a narrower prefix.
         """

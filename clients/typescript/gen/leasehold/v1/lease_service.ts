@@ -3910,7 +3910,7 @@ export const LeaseServiceService = {
   },
   /**
    * Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
-   * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+   * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll_cap, however
    * many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
    * memory for (S38): name a narrower prefix.
    */
@@ -4083,7 +4083,7 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
   watchLock: handleServerStreamingCall<WatchLockRequest, WatchLockResponse>;
   /**
    * Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
-   * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+   * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll_cap, however
    * many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
    * memory for (S38): name a narrower prefix.
    */
@@ -4267,7 +4267,7 @@ export interface LeaseServiceClient extends Client {
   ): ClientReadableStream<WatchLockResponse>;
   /**
    * Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
-   * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+   * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll_cap, however
    * many callers follow. UNAVAILABLE as for WatchLock; RESOURCE_EXHAUSTED when there are more locks than the sidecar has
    * memory for (S38): name a narrower prefix.
    */

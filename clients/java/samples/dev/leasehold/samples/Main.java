@@ -13,7 +13,7 @@ class Main {
         Hold hold = client.hold(request)) {
       System.out.println("writing the report with token " + hold.fencingToken());
     } catch (LockBusyException busy) {
-      System.out.println("somebody else holds the lock: " + busy.holder());
+      System.out.println(busy.getMessage());
     }
   }
 }

@@ -26,7 +26,7 @@ public final class NightlyReport {
         Hold hold = client.hold(request)) {
       writeReport(hold.fencingToken());
     } catch (LockBusyException busy) {
-      System.out.println("somebody else holds the lock: " + busy.holder());
+      System.out.println(busy.getMessage());
     }
   }
 

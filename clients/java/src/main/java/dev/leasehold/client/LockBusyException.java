@@ -29,19 +29,30 @@ public final class LockBusyException extends LeaseholdException {
   }
 
   private static String describe(Busy busy) {
-    LockRecord record = busy.getRecord();
-    String path = record.getLockPath();
-    if (busy.getReason() == BusyReason.BUSY_REASON_RESTING) {
-      return "the lock " + path + " is not available yet because of its last holder's min_hold";
-    }
+    String path = busy.getRecord().getLockPath();
+    return (path.isEmpty() ? "the lock" : "the lock " + path) + " is busy: " + why(busy);
+  }
+
+  /** In the words that all of Leasehold's clients use. */
+  private static String why(Busy busy) {
     if (busy.getReason() == BusyReason.BUSY_REASON_BREAKING) {
-      return "the lock " + path + " was broken, and its old lease has not run out yet";
+      return "it was broken, and its lease has not expired yet";
     }
-    String holder = record.getHolder();
-    if (!holder.isEmpty() && record.getHolderIsLastRecorded()) {
-      return "the lock " + path + " is held; the last recorded holder is " + holder;
+    if (busy.getReason() == BusyReason.BUSY_REASON_RESTING) {
+      return "it rests, as its last holder asked (min_hold)";
     }
-    return "the lock " + path + " is held by " + (holder.isEmpty() ? "somebody else" : holder);
+    if (busy.getHeldPermits() > 1) {
+      return busy.getHeldPermits() + " permits of it are held";
+    }
+    LockRecord record = busy.getRecord();
+    if (record.getHolder().isEmpty()) {
+      return "held by somebody else";
+    }
+    // Quoted, and without control characters: it is a text of others.
+    String holder = '"' + record.getHolder().replaceAll("\\p{Cntrl}", " ") + '"';
+    return record.getHolderIsLastRecorded()
+        ? "held, last recorded holder " + holder
+        : "held by " + holder;
   }
 
   private static String describePriority(Busy busy) {

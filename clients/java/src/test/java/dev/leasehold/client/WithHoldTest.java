@@ -201,7 +201,7 @@ class WithHoldTest {
     LockBusyException busy = assertInstanceOf(LockBusyException.class, failure(result));
     assertEquals("pod-7", busy.holder());
     assertEquals(65_536, busy.fencingToken().orElseThrow());
-    assertEquals("the lock locks/p is held by pod-7", busy.getMessage());
+    assertEquals("the lock locks/p is busy: held by \"pod-7\"", busy.getMessage());
   }
 
   @Test

@@ -1,0 +1,102 @@
+//! Words: what readers meet is plain, and the same everywhere.
+
+use crate::{Source, assert_none, root, sources};
+
+/// What a lock that is busy is said to be: one wording in all clients.
+const BUSY: [&str; 6] = [
+    "it was broken, and its lease has not expired yet",
+    "it rests, as its last holder asked (min_hold)",
+    " permits of it are held",
+    "held by somebody else",
+    "held, last recorded holder ",
+    "held by ",
+];
+
+/// Where each client has it. Rust's gives an answer without a text.
+const CLIENTS: [&str; 4] = [
+    "clients/go/error.go",
+    "clients/java/src/main/java/dev/leasehold/client/LockBusyException.java",
+    "clients/python/src/leasehold/_errors.py",
+    "clients/typescript/src/errors.ts",
+];
+
+fn unsaid(path: &str, code: &str) -> Vec<String> {
+    let missing = BUSY.into_iter().filter(|words| !code.contains(words));
+    missing.map(|words| format!("{path} does not say {words:?}")).collect()
+}
+
+#[test]
+fn busy_is_worded_alike_in_all_clients() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let findings: Vec<String> =
+        CLIENTS.into_iter().flat_map(|path| unsaid(path, &read(path))).collect();
+    assert_none(&findings);
+}
+
+/// Words that only those know who have read the code, and what to say instead.
+const INSIDE: [(&str, &str); 6] = [
+    ("occasion", "occurrence"),
+    ("overruled", "broken for a waiting caller"),
+    ("obstacle", "reason"),
+    ("poll cap", "the longest pause between two tries"),
+    ("second world", "the simulated service"),
+    ("odd night", "the two nights when clocks change"),
+];
+
+fn inside_words(page: &Source) -> Vec<String> {
+    let lines = (1..).zip(page.text.lines().map(str::to_lowercase));
+    lines
+        .flat_map(|(number, line)| {
+            let found = INSIDE.into_iter().filter(move |(word, _)| line.contains(word));
+            found.map(move |(word, instead)| {
+                format!("{}:{number}: say {instead:?}, not {word:?}", page.path)
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn pages_are_in_words_that_readers_know() {
+    let pages = sources(&[""], ".md").into_iter().chain(sources(&["proto"], ".proto"));
+    let findings: Vec<String> = pages.flat_map(|page| inside_words(&page)).collect();
+    assert_none(&findings);
+}
+
+/// How far from the first mention the explanation may be, in bytes: in the same paragraphs, or behind a block of code.
+const NEAR: usize = 1_000;
+
+/// Where a page first speaks of host ids or host types, it explains them, or leads to where they are explained.
+fn unexplained(page: &Source) -> Option<String> {
+    let text = page.text.to_lowercase().replace(['_', '-'], " ");
+    let named = ["host id", "host type", "hosttype", "hostid"];
+    let first = named.into_iter().filter_map(|word| text.find(word)).min()?;
+    let from = (0..=first.saturating_sub(NEAR)).rev().find(|at| text.is_char_boundary(*at))?;
+    let to = (first + NEAR..).find(|at| *at >= text.len() || text.is_char_boundary(*at))?;
+    let to = to.min(text.len());
+    let around = text.get(from..to)?;
+    let is_explained = around.contains("paths.md");
+    (!is_explained).then(|| format!("{}: explain the host id where it is first named", page.path))
+}
+
+#[test]
+fn host_ids_and_host_types_are_explained_where_they_are_first_named() {
+    let folders = ["docs", "clients", "examples"];
+    let findings: Vec<String> = sources(&folders, ".md")
+        .iter()
+        .filter(|page| page.path != "docs/paths.md")
+        .filter_map(unexplained)
+        .collect();
+    assert_none(&findings);
+}
+
+#[test]
+fn these_checks_can_fail() {
+    let page = |text: &str| Source { path: "docs/x.md".to_owned(), text: text.to_owned() };
+    assert_eq!(unsaid("x", "held by somebody else").len(), 4);
+    assert_eq!(inside_words(&page("a\nAn obstacle, on an Occasion")).len(), 2);
+    assert!(inside_words(&page("the setting `locks.poll_cap`")).is_empty());
+    assert!(unexplained(&page("none")).is_none());
+    let far = format!("its host id{}see paths.md", ".".repeat(NEAR));
+    assert!(unexplained(&page(&far)).is_some());
+    assert!(unexplained(&page("a\n\nits [host id](paths.md)\n\nb")).is_none());
+}
