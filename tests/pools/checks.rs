@@ -34,6 +34,8 @@ pub(crate) struct Checks {
     unused: BTreeMap<LeaseId, Duration>,
     /// Leases that were granted or given back.
     released: BTreeSet<LeaseId>,
+    /// Who leaves at this moment.
+    leaving: Option<CallerId>,
     pub(crate) violation: Option<String>,
 }
 
@@ -80,13 +82,21 @@ impl Checks {
 
     /// The caller was told why it gets nothing, or has gone.
     pub(crate) fn answered(&mut self, caller: CallerId) {
-        if self.waiting.remove(&caller).is_none() && !self.beliefs.contains_key(&caller) {
+        // What is over by the very moment at which it leaves is told before that is taken.
+        let leaves = self.leaving.take_if(|leaving| *leaving == caller).is_some();
+        if self.waiting.remove(&caller).is_none() && !self.beliefs.contains_key(&caller) && !leaves
+        {
             self.violate(format!("S12: {caller:?} was answered, and did not wait"));
         }
     }
 
-    pub(crate) fn left(&mut self, caller: CallerId) {
+    pub(crate) fn leaves(&mut self, caller: CallerId) {
         self.waiting.remove(&caller);
+        self.leaving = Some(caller);
+    }
+
+    pub(crate) fn left(&mut self) {
+        self.leaving = None;
     }
 
     pub(crate) fn granted(

@@ -212,11 +212,12 @@ impl World {
                 let waits = self.sidecars[at].callers.contains(&caller);
                 if waits && !self.granted.contains_key(&caller) {
                     self.count("a caller left");
-                    self.checks.left(caller);
+                    self.checks.leaves(caller);
                     self.sidecars[at].callers.remove(&caller);
                     if self.bug != Some(Bug::LeaverKept) {
                         self.feed(at, Permit::FIRST, Event::CallerLeft { caller });
                     }
+                    self.checks.left();
                 }
             }
             What::Release { at, caller } => self.release(at, caller),
