@@ -95,7 +95,7 @@ type ScheduleSpec struct {
 	LeaseDuration time.Duration
 	// FirstNow is whether a schedule that nobody has subscribed to before runs at once, in one replica (T25).
 	FirstNow bool
-	// Holder is who runs, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host.
+	// Holder is who runs, for people to read: at most 256 bytes. Default: this pod or host, and the process id.
 	Holder string
 	// Labels are free key-value pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
 	Labels map[string]string
@@ -138,7 +138,9 @@ func (s ScheduleSpec) subscription() (*leaseholdv1.SubscribeScheduleRequest, err
 	if err != nil {
 		return nil, err
 	}
-	request := &leaseholdv1.SubscribeScheduleRequest{Key: s.Key.wire(), Spec: spec, Holder: s.Holder, Labels: s.Labels}
+	request := &leaseholdv1.SubscribeScheduleRequest{
+		Key: s.Key.wire(), Spec: spec, Holder: holderOrThis(s.Holder), Labels: s.Labels,
+	}
 	if s.FirstNow {
 		request.First = leaseholdv1.FirstRun_FIRST_RUN_NOW
 	}

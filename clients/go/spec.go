@@ -111,7 +111,7 @@ type LeaseSpec struct {
 	// as long as that hold lives. At most 128 bytes; use a fresh random one for each hold. Hold and WithLock make no
 	// use of it.
 	RequestID string
-	// Holder is who is asking, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host.
+	// Holder is who is asking, for people to read: at most 256 bytes. Default: this pod or host, and the process id.
 	Holder string
 	// Labels are free key-value pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
 	Labels map[string]string
@@ -162,7 +162,7 @@ func (s LeaseSpec) wire(wait time.Duration) *leaseholdv1.LeaseSpec {
 		MinHold:         wireDuration(s.MinHold),
 		ProgressTimeout: wireDuration(s.ProgressTimeout),
 		RequestId:       s.RequestID,
-		Holder:          s.Holder,
+		Holder:          holderOrThis(s.Holder),
 		Labels:          s.Labels,
 		Priority:        s.Priority,
 		Yields:          s.Yields,

@@ -54,7 +54,7 @@ async def what_is_not_given_is_not_sent() -> None:
         made.sidecar.answer = wire.AcquireLeaseResponse(granted=hold_pb2.Grant())
         await client.acquire("f")
         spec = made.sidecar.requests[0].spec
-        assert {field.name for field, _value in spec.ListFields()} == {"key", "wait"}
+        assert {field.name for field, _value in spec.ListFields()} == {"key", "wait", "holder"}
         assert not spec.key.HasField("host_id")
 
 

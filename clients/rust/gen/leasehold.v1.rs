@@ -877,7 +877,8 @@ pub struct LeaseSpec {
     #[prost(string, tag = "8")]
     pub request_id: ::prost::alloc::string::String,
     /// The name of the caller, shown to people in the lock's record: at most 256 bytes, no invisible characters. Default:
-    /// the name of the sidecar's pod or host.
+    /// the name of the sidecar's pod or host. Leasehold's clients and command line do not leave it empty: by default they
+    /// send the name of their own pod or host, and the process id.
     #[prost(string, tag = "9")]
     pub holder: ::prost::alloc::string::String,
     /// Labels for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of

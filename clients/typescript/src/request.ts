@@ -5,6 +5,7 @@ import type { ListLocksRequest } from "../gen/leasehold/v1/lease_service.js";
 import type { LockSelector } from "../gen/leasehold/v1/lock.js";
 import { LockKey, LockMode } from "../gen/leasehold/v1/lock.js";
 import { optionalDuration } from "./duration.js";
+import { holderOrThis } from "./holder.js";
 
 const MOST_UINT32 = 0xffff_ffff;
 
@@ -66,7 +67,7 @@ export interface HoldRequest extends LockName {
   readonly progressTimeoutMs?: number;
   /** Whether the sidecar renews the lease. False: the hold lasts one lease duration and no more. Default: true. */
   readonly autoRenew?: boolean;
-  /** Who is asking, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host. */
+  /** Who is asking, for people to read: at most 256 bytes. Default: this pod or host, and the process id. */
   readonly holder?: string;
   /**
    * How many callers may hold the lock at the same time: 1 to 32. Each gets a permit, which is a lock of its own, with a
@@ -151,7 +152,7 @@ export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
     progressTimeout: optionalDuration("progressTimeoutMs", request.progressTimeoutMs),
     autoRenew: request.autoRenew,
     requestId: request.requestId ?? "",
-    holder: request.holder ?? "",
+    holder: holderOrThis(request.holder),
     labels: { ...request.labels },
   });
 }

@@ -7,6 +7,7 @@ from typing import Final, TypedDict
 from leasehold._convert import duration, proto_duration, seconds
 from leasehold._enums import CatchUp, LockMode, Overlap
 from leasehold._errors import ArgumentError
+from leasehold._holder import holder_or_this
 from leasehold._records import LockKey
 from leasehold._spec import FOREVER, Seconds
 from leasehold.v1 import schedule_pb2
@@ -74,7 +75,7 @@ class ScheduleOptions(ScheduleSpec, total=False):
     host_type: str
     """Overrides the sidecar's host type."""
     holder: str
-    """Who is asking, for people to read: at most 256 bytes. Default: the sidecar's pod or host."""
+    """Who is asking, for people to read: at most 256 bytes. Default: this pod or host, and the process id."""
     first_now: bool
     """Whether a schedule that nobody has subscribed to before runs at once, in one replica (T25). Default: no."""
     labels: Mapping[str, str]
@@ -125,7 +126,7 @@ def subscription(
     return SubscribeScheduleRequest(
         key=function._to_wire(),
         spec=schedule_spec(timetable, options),
-        holder=options.get("holder", ""),
+        holder=holder_or_this(options.get("holder", "")),
         labels=dict(options.get("labels", {})),
         first=schedule_pb2.FIRST_RUN_NOW if options.get("first_now") else schedule_pb2.FIRST_RUN_UNSPECIFIED,
     )

@@ -9,6 +9,7 @@ from typing import Final, TypedDict
 from leasehold._convert import proto_duration, timestamp
 from leasehold._enums import LockMode
 from leasehold._errors import ArgumentError, Reason, RefusedError
+from leasehold._holder import holder_or_this
 from leasehold._records import LockKey
 from leasehold.v1.hold_pb2 import LeaseSpec, Understood
 
@@ -51,7 +52,7 @@ class LeaseOptions(TypedDict, total=False):
     request_id: str
     """Makes `acquire` repeatable; `hold` makes no use of it. Default: every call is a new one."""
     holder: str
-    """Who is asking, for people to read: at most 256 bytes. Default: the sidecar's pod or host."""
+    """Who is asking, for people to read: at most 256 bytes. Default: this pod or host, and the process id."""
     occurrence_at: datetime
     """The occurrence that is about to be run, for callers with a scheduler of their own: whole seconds, UTC.
 
@@ -167,7 +168,7 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
         occurrence_at=timestamp(options["occurrence_at"]) if "occurrence_at" in options else None,
         occurrence_max_attempts=attempts,
         request_id=options.get("request_id", ""),
-        holder=options.get("holder", ""),
+        holder=holder_or_this(options.get("holder", "")),
         labels=dict(options.get("labels", {})),
         auto_renew=options.get("auto_renew"),
     )

@@ -5,6 +5,7 @@ mod checkpoint;
 mod code;
 mod grant;
 mod held;
+mod holder;
 mod key;
 mod record;
 mod run;

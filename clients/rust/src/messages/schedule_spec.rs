@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::holder::holder_or_this;
 use super::{LockKey, duration, wire_duration};
 use crate::proto;
 
@@ -295,7 +296,7 @@ pub struct Subscription {
     pub key: LockKey,
     /// When it is due, and how its runs are handled.
     pub spec: ScheduleSpec,
-    /// Who runs, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host.
+    /// Who runs, for people to read: at most 256 bytes. Default: this pod or host, and the process id.
     pub holder: String,
     /// Pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
     pub labels: BTreeMap<String, String>,
@@ -335,7 +336,7 @@ impl Subscription {
         proto::SubscribeScheduleRequest {
             key: Some(self.key.clone().into_wire()),
             spec: Some(self.spec.clone().into_wire()),
-            holder: self.holder.clone(),
+            holder: holder_or_this(&self.holder),
             labels: self.labels.clone(),
             reconnected: false,
             resume: None,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use super::holder::holder_or_this;
 use super::{LockKey, wire_duration};
 use crate::proto;
 
@@ -32,7 +33,7 @@ pub struct LeaseSpec {
     /// Makes [`Client::acquire`](crate::Client::acquire) repeatable: at most 128 bytes. Default: empty, every call is
     /// a new one.
     pub request_id: String,
-    /// Who is asking, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host.
+    /// Who is asking, for people to read: at most 256 bytes. Default: this pod or host, and the process id.
     pub holder: String,
     /// Pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
     pub labels: BTreeMap<String, String>,
@@ -203,7 +204,7 @@ impl LeaseSpec {
             progress_timeout: self.progress_timeout.map(wire_duration),
             auto_renew: Some(self.auto_renew),
             request_id: self.request_id,
-            holder: self.holder,
+            holder: holder_or_this(&self.holder),
             labels: self.labels,
             wait_without_end: self.wait_without_end,
             permits: Some(self.permits),

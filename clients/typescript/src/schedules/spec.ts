@@ -3,6 +3,7 @@
 import { CatchUp, FirstRun, Overlap, ScheduleSpec as WireSpec } from "../../gen/leasehold/v1/schedule.js";
 import { SubscribeScheduleRequest } from "../../gen/leasehold/v1/schedule_service.js";
 import { duration, optionalDuration } from "../duration.js";
+import { holderOrThis } from "../holder.js";
 import type { LockName } from "../request.js";
 import { lockKey, wholeNumber } from "../request.js";
 
@@ -71,7 +72,7 @@ export type ScheduleSpec = Timetable & {
 /** Takes part in a schedule. It is attached to the lock of this name: all that give the same one share it. */
 export type ScheduleRequest = LockName &
   ScheduleSpec & {
-    /** Who is asking, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host. */
+    /** Who is asking, for people to read: at most 256 bytes. Default: this pod or host, and the process id. */
     readonly holder?: string;
     /** Whether a schedule that nobody has subscribed to before runs at once, in one replica (T25). Default: `false`. */
     readonly firstNow?: boolean;
@@ -121,7 +122,7 @@ export function subscription(request: ScheduleRequest): SubscribeScheduleRequest
   return SubscribeScheduleRequest.create({
     key: lockKey(request),
     spec: scheduleSpec(request),
-    holder: request.holder ?? "",
+    holder: holderOrThis(request.holder),
     labels: { ...request.labels },
     first: request.firstNow === true ? FirstRun.NOW : FirstRun.UNSPECIFIED,
   });

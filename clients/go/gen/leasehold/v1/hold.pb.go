@@ -441,7 +441,8 @@ type LeaseSpec struct {
 	// ignores it. Default: empty, every call is a new one.
 	RequestId string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// The name of the caller, shown to people in the lock's record: at most 256 bytes, no invisible characters. Default:
-	// the name of the sidecar's pod or host.
+	// the name of the sidecar's pod or host. Leasehold's clients and command line do not leave it empty: by default they
+	// send the name of their own pod or host, and the process id.
 	Holder string `protobuf:"bytes,9,opt,name=holder,proto3" json:"holder,omitempty"`
 	// Labels for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of
 	// A-Z a-z 0-9 . _ - /, values without invisible characters, 1,024 bytes in all. Not for secrets. Default: none.

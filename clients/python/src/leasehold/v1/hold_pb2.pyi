@@ -299,7 +299,8 @@ class LeaseSpec(google.protobuf.message.Message):
     """
     holder: builtins.str
     """The name of the caller, shown to people in the lock's record: at most 256 bytes, no invisible characters. Default:
-    the name of the sidecar's pod or host.
+    the name of the sidecar's pod or host. Leasehold's clients and command line do not leave it empty: by default they
+    send the name of their own pod or host, and the process id.
     """
     wait_without_end: builtins.bool
     """Waits for as long as the stream is open, however long that is. HoldLease only, and only without `wait`; otherwise

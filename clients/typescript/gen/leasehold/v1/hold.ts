@@ -450,7 +450,8 @@ export interface LeaseSpec {
   requestId: string;
   /**
    * The name of the caller, shown to people in the lock's record: at most 256 bytes, no invisible characters. Default:
-   * the name of the sidecar's pod or host.
+   * the name of the sidecar's pod or host. Leasehold's clients and command line do not leave it empty: by default they
+   * send the name of their own pod or host, and the process id.
    */
   holder: string;
   /**

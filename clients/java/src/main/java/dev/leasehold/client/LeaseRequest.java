@@ -269,7 +269,7 @@ public final class LeaseRequest {
   /**
    * Who is asking, for people to read in the lock's record.
    *
-   * @param holder at most 256 bytes; default the name of the sidecar's pod or host
+   * @param holder at most 256 bytes; default this pod or host, and the process id
    * @return a request like this one, so changed
    */
   public LeaseRequest holder(String holder) {
@@ -282,7 +282,7 @@ public final class LeaseRequest {
    * @return the message
    */
   public LeaseSpec toSpec() {
-    return spec;
+    return spec.toBuilder().setHolder(Holder.orThis(spec.getHolder())).build();
   }
 
   boolean waitsWithoutEnd() {

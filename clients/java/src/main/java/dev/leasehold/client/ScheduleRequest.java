@@ -261,7 +261,7 @@ public final class ScheduleRequest {
   /**
    * Who runs, for people to read in the lock's record.
    *
-   * @param holder at most 256 bytes; default the name of the sidecar's pod or host
+   * @param holder at most 256 bytes; default this pod or host, and the process id
    * @return a request like this one, so changed
    */
   public ScheduleRequest holder(String holder) {
@@ -289,7 +289,7 @@ public final class ScheduleRequest {
 
   /** The message of a new subscriber. */
   SubscribeScheduleRequest toMessage() {
-    return message;
+    return message.toBuilder().setHolder(Holder.orThis(message.getHolder())).build();
   }
 
   private ScheduleRequest with(Consumer<ScheduleSpec.Builder> change) {

@@ -1,0 +1,37 @@
+package dev.leasehold.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+
+class HolderTest {
+  @Test
+  void aCallerWithoutANameIsItsPodOrHostAndProcess() {
+    assertEquals("importer-7f9c/17", Holder.named(Optional.of("importer-7f9c"), 17));
+    assertEquals("17", Holder.named(Optional.empty(), 17));
+    assertEquals("17", Holder.named(Optional.of("bj\u00f6rn"), 17));
+    assertEquals("17", Holder.named(Optional.of("a\nb"), 17));
+    String longest = Holder.named(Optional.of("h".repeat(300)), 17);
+    assertEquals("h".repeat(253) + "/17", longest);
+  }
+
+  @Test
+  void eachRequestThatNamesNoHolderNamesThisProcess() {
+    String process = "/" + ProcessHandle.current().pid();
+    LeaseRequest request = LeaseRequest.of("f").permits(2);
+    ScheduleRequest schedule = ScheduleRequest.of("f").cron("@daily");
+    List<String> sent =
+        List.of(
+            request.toSpec().getHolder(),
+            request.forCall().toSpec().getHolder(),
+            schedule.toMessage().getHolder());
+    for (String holder : sent) {
+      assertTrue(holder.endsWith(process) && holder.length() > process.length(), holder);
+    }
+    assertEquals("me", request.holder("me").toSpec().getHolder());
+    assertEquals("me", schedule.holder("me").toMessage().getHolder());
+  }
+}
