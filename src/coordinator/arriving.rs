@@ -157,6 +157,7 @@ impl Coordinator {
             id: self.shared.next_caller(),
             lease_id: self.shared.entropy.lease_id(),
             host_id,
+            is_run: terms.brought.is_some() && named.is_none(),
             terms: Arc::new(terms),
             permit: Permit::FIRST,
             sink,

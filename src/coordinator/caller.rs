@@ -23,6 +23,8 @@ pub(super) struct Caller {
     pub(super) lease_id: LeaseId,
     pub(super) host_id: HostId,
     pub(super) terms: Arc<Terms>,
+    /// It is a run of a schedule, or a write for one, whose log has lines of its own (T23).
+    pub(super) is_run: bool,
     /// Which permit it has, or wants to resume (S28).
     pub(super) permit: Permit,
     pub(super) sink: Sink,

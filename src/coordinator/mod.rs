@@ -296,6 +296,7 @@ impl Coordinator {
             id: self.shared.next_caller(),
             lease_id: resumed.hold,
             host_id,
+            is_run: false,
             terms,
             permit,
             sink: Sink::Stream(sender),

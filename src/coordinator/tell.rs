@@ -16,6 +16,13 @@ use crate::lock::{FencingToken, LockPath, Permit};
 use crate::store::BreakNote;
 use crate::time::Instant;
 
+/// A line about a hold; at DEBUG for a run of a schedule, which has one at its start and one at its end (T23).
+macro_rules! log_hold {
+    ($is_run:expr, $($line:tt)+) => {
+        if $is_run { tracing::debug!($($line)+) } else { tracing::info!($($line)+) }
+    };
+}
+
 impl Task {
     pub(super) fn tell(&mut self, permit: Permit, action: Action) {
         let path = self.path_of(permit);
@@ -144,7 +151,7 @@ impl Task {
         });
         let holder = &caller.terms.record.holder;
         let token = granted.token.value();
-        tracing::info!(lock = %path, token, %holder, resumed = granted.resumed, "lock granted");
+        log_hold!(caller.is_run, lock = %path, token, %holder, resumed = granted.resumed, "lock granted");
         let kind = match (granted.resumed, granted.token.hand_offs()) {
             (true, _) => HappeningKind::Resumed,
             (false, 0) => HappeningKind::Granted,
@@ -355,7 +362,7 @@ impl Task {
         let holder = &caller.terms.record.holder;
         let token = caller.token.map(FencingToken::value);
         let path = self.path_of(caller.permit);
-        tracing::info!(lock = %path, token, %holder, "lock released");
+        log_hold!(caller.is_run, lock = %path, token, %holder, "lock released");
         self.happened(News::of(HappeningKind::Released, &path).to(holder, caller.token));
         self.end_hold(caller, Ended::Released);
     }

@@ -1,6 +1,7 @@
 //! `every` and `schedule`: runs of occurrences, and what becomes of them.
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -266,4 +267,26 @@ async fn s11_a_run_without_progress_is_lost_before_its_deadline() {
     let flags = ["-f", "job", "--once", "--progress-timeout", "1s", "--first", "now"];
     let lost = direct(&home, "@daily", &flags, "exec sleep 3600").output().await.unwrap();
     assert_eq!(lost.status.code(), Some(76), "{lost:?}");
+}
+
+#[tokio::test]
+async fn t23_a_run_has_one_line_at_its_start_and_one_at_its_end() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut sidecar = Sidecar::start_with_stderr(Home::new(), &[], writer.into()).await;
+    let reading = std::thread::spawn(move || {
+        let mut log = String::new();
+        reader.read_to_string(&mut log).unwrap();
+        log
+    });
+    let flags = ["-f", "job", "--once", "--first", "now"];
+    let ended =
+        through(&sidecar.home, "@daily", &flags, "exit 0").wait_with_output().await.unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    sidecar.signal(Signal::TERM);
+    sidecar.process.wait().await.unwrap();
+    let log = reading.join().unwrap();
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_the_lock = lines.filter(|line| line.get("lock").is_some());
+    let messages: Vec<_> = of_the_lock.map(|line| line["message"].clone()).collect();
+    assert_eq!(messages, ["run started", "run ended"], "{log}");
 }

@@ -188,12 +188,17 @@ fn t8_a_report_that_the_store_does_not_have_yet_goes_before_the_look() {
 fn t6_a_start_that_was_withdrawn_uses_up_no_attempt_for_ten_times() {
     let mut rig = Rig::with("0 * * * *", |spec| spec.max_attempts = Some(1));
     let mut now = at("01:00:05");
-    for _ in 0..10 {
+    for withdrawn in 0..10 {
         let told = rig.start_at(&now.to_string()).unwrap();
         assert_eq!(told.attempt, 1);
-        let retry_at = rig.report_at(&now.to_string(), &told, Report::Withdrawn).unwrap();
-        assert!(retry_at.seconds_since(now) >= 10, "T11's wait");
-        now = retry_at;
+        let retry_at = rig.report_at(&now.to_string(), &told, Report::Withdrawn);
+        assert_eq!(
+            retry_at.is_none(),
+            withdrawn == 0,
+            "another takes it at once, then with T11's wait"
+        );
+        assert!(retry_at.is_none_or(|at| at.seconds_since(now) >= 10), "{retry_at:?}");
+        now = retry_at.unwrap_or(now);
     }
     let told = rig.start_at(&now.to_string()).unwrap();
     assert_eq!(rig.report_at(&now.to_string(), &told, Report::Withdrawn), None);

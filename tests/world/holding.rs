@@ -259,16 +259,16 @@ impl Client {
             let answer = self.release_at(&at, &mut holding, asked).await;
             let rests = matches!(answer, Ok(Released::Resting { .. }));
             let done = rests || matches!(answer, Ok(Released::Released));
-            let judge = || {
-                let state = world.state();
-                let token = (holding.token, rests);
-                losses::released(&state, (at.index, &holding.path), token, asked)
+            let judge = |kept| {
+                let (state, path) = (world.state(), &holding.path);
+                let kept = kept || state.checks.was_handed_on(path, holding.token);
+                losses::released(&state, (at.index, path), (holding.token, kept), asked)
             };
-            let mut wrong = done.then(judge).flatten();
-            if wrong.is_some() {
+            let mut wrong = done.then(|| judge(rests)).flatten();
+            if wrong.is_some() && judge(true).is_none() {
                 // S10: who it was handed on to is told just after.
                 tokio::time::sleep(TICK).await;
-                wrong = judge();
+                wrong.take_if(|_| world.state().checks.was_handed_on(&holding.path, holding.token));
             }
             if let Some(what) = wrong {
                 world.fail(what);

@@ -79,7 +79,7 @@ pub(crate) fn lost(
 pub(crate) fn released(
     state: &State,
     (sidecar, path): (usize, &LockPath),
-    (token, rests): (u64, bool),
+    (token, kept): (u64, bool),
     asked: Duration,
 ) -> Option<String> {
     let given = lease_of(state, path, token)?;
@@ -89,7 +89,6 @@ pub(crate) fn released(
     let (at, how) = given.ended?;
     let answered = state.disturbed[sidecar].is_none_or(|at| at + UNDER_WAY < asked);
     let lost = answered && at < asked && how != End::Released;
-    let kept = rests || state.checks.was_handed_on(path, token);
     let unasked = kept && !given.release_asked && state.checks.is_excused(path, asked);
     (lost && !unasked).then(|| {
         format!("S13: {token} is told released, though its lease ended at {at:?} ({how:?})")

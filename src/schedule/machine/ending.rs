@@ -170,8 +170,9 @@ impl Attempts {
                 return true;
             }
             Some(Report::Withdrawn) if self.withdrawn < MAX_RETURNED => {
+                // Another takes it at once; only where they leave again and again it waits.
+                self.retry_at = (self.withdrawn > 0).then(|| after(self.withdrawn)).flatten();
                 self.withdrawn += 1;
-                self.retry_at = after(self.withdrawn);
                 return true;
             }
             // Its lease has kept it from everybody for long enough.
