@@ -101,7 +101,8 @@ async fn t6_a_start_whose_answer_is_lost_is_granted_once_it_is_seen_to_be_writte
     standby(&mut stream).await;
     sidecar.faults().lose_next_answer("write a record");
     let granted = run(&mut stream).await;
-    assert_eq!((granted.told.attempt, granted.told.lateness.as_secs()), (1, 0));
+    // Who has not run before looks up to 1.2 s later.
+    assert!(granted.told.attempt == 1 && granted.told.lateness <= 2 * SECOND, "{granted:?}");
     complete(&sidecar, &granted, Report::Succeeded).await;
     assert_eq!(outcomes(&state(&sidecar).await), [(Outcome::Succeeded, 1)]);
 }
