@@ -90,8 +90,10 @@ func (c *Client) releaseContext(ctx context.Context) (context.Context, context.C
 // Errors: [*BusyError], [*OccurrenceOverError], [*RefusedError], with [ReasonUnsupported] if the sidecar is too old for
 // what is asked; [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
 func (c *Client) Acquire(ctx context.Context, spec LeaseSpec) (Grant, error) {
+	// The call itself is made once: one of which nothing is known may have been granted.
+	waited := c.pool.awaitSidecar(ctx, spec.Wait)
 	if spec.Wait != Forever {
-		return c.acquire(ctx, spec.wire(spec.Wait))
+		return c.acquire(ctx, spec.wire(max(spec.Wait-waited, 0)))
 	}
 	for {
 		info, err := c.GetServerInfo(ctx)

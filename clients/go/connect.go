@@ -10,20 +10,22 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 )
 
 const (
+	// connectTimeout is how long a connection may take to be made.
 	connectTimeout = 5 * time.Second
 	// pingTimeout is how long an answer to a ping may take.
 	pingTimeout = 10 * time.Second
 )
 
-// Connect connects to a sidecar, and gives up after 5 s. Close the client when no hold is needed any more.
+// Connect gives a client of a sidecar, which may start later: the client connects when a call needs it. Then a call that
+// waits for a lock waits for the sidecar, too, and others fail with an [*UnreachableError] while none answers. Close the
+// client when no hold is needed any more. ctx is for the sources of certificates and tokens.
 //
-// Errors: [*EndpointError] when the endpoint, or what was given with it, is invalid; [*UnreachableError] when no sidecar
-// answers there; [*PlatformError] on a platform other than Linux and macOS; that of ctx.
+// Errors: [*EndpointError] when the endpoint, or what was given with it, is invalid; [*PlatformError] on a platform other
+// than Linux and macOS.
 func Connect(ctx context.Context, opts ...Option) (*Client, error) {
 	o := gather(opts)
 	clock, err := o.newClock()
@@ -37,10 +39,6 @@ func Connect(ctx context.Context, opts ...Option) (*Client, error) {
 	pool := &pool{dial: dial, endpoint: o.endpoint, silence: o.silence}
 	first, err := pool.connect()
 	if err != nil {
-		return nil, err
-	}
-	if err := o.awaitReady(ctx, first.conn); err != nil {
-		_ = first.conn.Close()
 		return nil, err
 	}
 	if pool.short, err = pool.connect(); err != nil {
@@ -119,29 +117,28 @@ func (o *options) dialer(ctx context.Context, clock clock) (func() (*grpc.Client
 	}, nil
 }
 
-// awaitReady waits until the connection stands.
-func (o *options) awaitReady(ctx context.Context, conn *grpc.ClientConn) error {
-	within, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	conn.Connect()
-	for {
+// awaitSidecar waits until a connection stands, for so long at the most, and gives how long that took; nothing where the
+// first try succeeds. Whether a connection stands, the next call tells.
+func (p *pool) awaitSidecar(ctx context.Context, wait time.Duration) time.Duration {
+	if wait != Forever {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	hasFailed := false
+	for began, conn := time.Now(), p.short.conn; ; {
 		state := conn.GetState()
-		if state == connectivity.Ready {
-			return nil
+		switch state {
+		case connectivity.Idle:
+			conn.Connect()
+		case connectivity.TransientFailure:
+			hasFailed = true
 		}
-		if state == connectivity.TransientFailure {
-			// Only a call tells what the failure is.
-			_, err := healthv1.NewHealthClient(conn).Check(within, &healthv1.HealthCheckRequest{})
-			if err != nil && conn.GetState() != connectivity.Ready {
-				return &UnreachableError{Endpoint: o.endpoint, Err: refusal(err)}
+		if state == connectivity.Ready || state == connectivity.Shutdown || !conn.WaitForStateChange(ctx, state) {
+			if !hasFailed {
+				return 0
 			}
-			continue
-		}
-		if !conn.WaitForStateChange(within, state) {
-			if ctx.Err() != nil {
-				return gaveUp(ctx)
-			}
-			return &UnreachableError{Endpoint: o.endpoint, Err: within.Err()}
+			return time.Since(began)
 		}
 	}
 }

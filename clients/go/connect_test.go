@@ -20,6 +20,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
@@ -50,7 +51,7 @@ func TestNobodyThereIsSaidWithWhatToDo(t *testing.T) {
 	_ = free.Close()
 	for _, endpoint := range []string{"http://" + free.Addr().String(), "unix:///nowhere/leasehold.sock"} {
 		t.Setenv(EndpointVariable, endpoint)
-		_, err := Connect(t.Context())
+		err := firstCall(t)
 		var unreachable *UnreachableError
 		if !errors.As(err, &unreachable) {
 			t.Fatal(err)
@@ -58,6 +59,63 @@ func TestNobodyThereIsSaidWithWhatToDo(t *testing.T) {
 		if text := err.Error(); !strings.Contains(text, endpoint) || !strings.Contains(text, "leasehold serve") {
 			t.Error(text)
 		}
+	}
+}
+
+// firstCall is what the first call of a client fails with.
+func firstCall(t *testing.T, opts ...Option) error {
+	t.Helper()
+	client, err := Connect(t.Context(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, err = client.Hold(t.Context(), LeaseSpec{})
+	return err
+}
+
+func TestAWaitCoversASidecarThatStartsLater(t *testing.T) {
+	tried := make(chan struct{}, 100)
+	watching := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
+		streamer grpc.Streamer, opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		stream, err := streamer(ctx, desc, conn, method, opts...)
+		if status.Code(err) == codes.Unavailable {
+			tried <- struct{}{}
+		}
+		return stream, err
+	}
+	for _, wait := range []time.Duration{time.Hour, Forever} {
+		b := &bench{T: t}
+		b.connectTo([]Option{WithStreamInterceptors(watching)})
+		answer := b.ask(t.Context(), LeaseSpec{Wait: wait})
+		receive(t, "a try", tried)
+		b.start()
+		call := b.call()
+		if spec := call.request.GetSpec(); wait != Forever && spec.GetWait().AsDuration() >= wait {
+			t.Errorf("what was waited for the sidecar counts, too: %v", spec)
+		}
+		call.tell(grantedHere())
+		if err := receive(t, "the hold", answer).err; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTheWaitOfAUnaryCallCoversASidecarThatStartsLater(t *testing.T) {
+	b := &bench{T: t}
+	b.connectTo(nil)
+	answer := make(chan error, 1)
+	go func() {
+		_, err := b.client.Acquire(t.Context(), LeaseSpec{Wait: time.Hour})
+		answer <- err
+	}()
+	eventually(t, "a try", func() bool {
+		return b.client.pool.short.conn.GetState() == connectivity.TransientFailure
+	})
+	b.start()
+	if err := receive(t, "the answer", answer); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -90,17 +148,27 @@ func TestS20ATokenThatCannotBeSentIsNotShown(t *testing.T) {
 	}
 }
 
-func TestAConnectIsGivenUpWithItsContext(t *testing.T) {
+func TestAFirstCallIsGivenUpWithItsContext(t *testing.T) {
 	// It takes connections and says nothing.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := Connect(ctx, WithEndpoint("http://"+silent.Addr().String())); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
+	client, err := Connect(t.Context(), WithEndpoint("http://"+silent.Addr().String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, wait := range []time.Duration{0, time.Hour, Forever} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, err := client.Hold(ctx, LeaseSpec{Wait: wait}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if _, err := client.Acquire(ctx, LeaseSpec{Wait: wait}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		cancel()
 	}
 }
 
@@ -163,17 +231,17 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 		},
 	} {
 		var unreachable *UnreachableError
-		if _, err := Connect(t.Context(), opts...); !errors.As(err, &unreachable) {
+		if err := firstCall(t, opts...); !errors.As(err, &unreachable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// wantRefusal connects with a certificate that the sidecar does not trust, or none.
+// wantRefusal makes a call with a certificate that the sidecar does not trust, or none.
 func wantRefusal(t *testing.T, opts ...Option) {
 	t.Helper()
 	var unreachable *UnreachableError
-	_, err := Connect(t.Context(), opts...)
+	err := firstCall(t, opts...)
 	if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), wantsCertificate) {
 		t.Error(err)
 	}

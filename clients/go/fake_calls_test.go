@@ -2,6 +2,8 @@ package leasehold
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -121,4 +123,32 @@ func (s *fakeSidecar) GetLock(
 	}
 	s.note("get %s with checkpoint %v", request.GetLock().GetLockPath(), request.GetWithCheckpoint())
 	return &leaseholdv1.GetLockResponse{Record: s.record}, nil
+}
+
+// connectTo makes the client of a sidecar that is not there yet.
+func (b *bench) connectTo(more []Option) {
+	t := b.T
+	t.Helper()
+	// Not t.TempDir: the path of a socket must be short.
+	folder, err := os.MkdirTemp("", "leasehold")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	b.clock, b.socket = &manualClock{reading: at(1_000)}, filepath.Join(folder, "s")
+	opts := append([]Option{WithEndpoint("unix://" + b.socket), withClock(b.clock)}, more...)
+	b.client, err = Connect(t.Context(), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = b.client.Close()
+		if b.sidecar != nil {
+			b.sidecar.server.Stop()
+		}
+	})
+}
+
+func grantAnything(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
+	return acquired(understood(1)), nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -274,26 +272,10 @@ func newBenchWith(t *testing.T, more []Option, options ...grpc.ServerOption) *be
 
 // connect starts the sidecar and connects the client.
 func (b *bench) connect(more []Option) *bench {
-	t := b.T
-	t.Helper()
-	t.Parallel()
-	// Not t.TempDir: the path of a socket must be short.
-	folder, err := os.MkdirTemp("", "leasehold")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	b.clock, b.socket = &manualClock{reading: at(1_000)}, filepath.Join(folder, "s")
+	b.Helper()
+	b.Parallel()
+	b.connectTo(more)
 	b.start()
-	opts := append([]Option{WithEndpoint("unix://" + b.socket), withClock(b.clock)}, more...)
-	b.client, err = Connect(t.Context(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = b.client.Close()
-		b.sidecar.server.Stop()
-	})
 	return b
 }
 
@@ -308,7 +290,10 @@ func (b *bench) start() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.sidecar = &fakeSidecar{server: grpc.NewServer(b.options...), holds: make(chan *holdCall, 8), follows: make(chan *followCall, 8)}
+	b.sidecar = &fakeSidecar{
+		server: grpc.NewServer(b.options...), holds: make(chan *holdCall, 8), follows: make(chan *followCall, 8),
+		acquire: grantAnything,
+	}
 	if b.watched {
 		b.sidecar.watches = make(chan *watchCall, streamsPerConnection+1)
 	}

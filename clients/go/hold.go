@@ -49,7 +49,7 @@ func (c *Client) WithLock(
 // granted any more, [*LostError] if the grant was over before it could be used, [*RefusedError], with [ReasonUnsupported] if the sidecar is too old for what is asked,
 // [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
 func (c *Client) Hold(ctx context.Context, spec LeaseSpec) (*Hold, error) {
-	return open(ctx, c, spec.wire(spec.Wait), &eventQueue[Event]{handler: spec.OnEvent})
+	return open(ctx, c, spec)
 }
 
 // Hold is a lock that is held. It is safe for use by several goroutines.

@@ -49,12 +49,13 @@ type keeper struct {
 }
 
 // open starts the keeper of a hold that was granted to ask.
-func open(ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *eventQueue[Event]) (*Hold, error) {
+func open(ctx context.Context, c *Client, spec LeaseSpec) (*Hold, error) {
 	// What cancels the caller must not cut the stream of a hold that is valid, only the wait for one.
 	streamCtx, cancelStream := context.WithCancel(context.WithoutCancel(ctx))
 	stillWaiting := context.AfterFunc(ctx, cancelStream)
+	events := &eventQueue[Event]{handler: spec.OnEvent}
 	keeper := &keeper{client: c, events: events, ctx: streamCtx, cancel: cancelStream}
-	err := keeper.ask(spec)
+	err := keeper.ask(spec.wire(spec.Wait), spec.paced)
 	if !stillWaiting() {
 		err = gaveUp(ctx)
 	}

@@ -57,7 +57,7 @@ func (p pacing) pause(failures int) time.Duration {
 // Errors: that of the function; that of ctx; what [Client.Hold] gives, if trying again does not help: [*RefusedError] for
 // an invalid spec or a missing permission, [ErrClosed]. [*ReleaseError] and [*LostError] from the release of the last term.
 func (c *Client) Lead(ctx context.Context, spec LeaseSpec, run func(ctx context.Context, term *Hold) error) error {
-	spec.Wait = Forever
+	spec.Wait, spec.paced = Forever, true
 	for failures := 0; ; failures++ {
 		term := &term{run: run}
 		err := c.WithLock(ctx, spec, term.lead)

@@ -145,6 +145,8 @@ type LeaseSpec struct {
 	// OnEvent, if it is not nil, is told what happens to the hold, one event after the other, on a goroutine of its
 	// own. Hold and WithLock only.
 	OnEvent func(Event)
+	// paced is whether the caller pauses where no sidecar answers, so that the wait is not one for the sidecar.
+	paced bool
 }
 
 // wire gives the message for one call that waits so long.

@@ -11,9 +11,9 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// ask waits for the grant. Where the connection breaks while it waits, or nothing is heard over it for long, it asks
-// again for what is left of the wait.
-func (k *keeper) ask(spec *leaseholdv1.LeaseSpec) error {
+// ask waits for the grant. Where no sidecar answers yet, the connection breaks while it waits, or nothing is heard over it
+// for long, it asks again for what is left of the wait. A caller that is paced waits for the first answer by itself.
+func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, paced bool) error {
 	w := &waiting{keeper: k, spec: spec, until: time.Now().Add(spec.GetWait().AsDuration())}
 	for pause := firstPause; ; pause = min(2*pause, nap) {
 		sent := k.client.clock.now()
@@ -25,10 +25,11 @@ func (k *keeper) ask(spec *leaseholdv1.LeaseSpec) error {
 		}
 		left := time.Until(w.until)
 		withoutEnd := spec.GetWaitWithoutEnd()
-		goesOn := comesBack(err) && (w.heard || errors.Is(err, errSilent)) && (withoutEnd || left > 0)
-		if !goesOn {
+		isOurs := !paced || w.heard || errors.Is(err, errSilent)
+		if !isOurs || !comesBack(err) || !(withoutEnd || left > 0) {
 			return w.failure(err)
 		}
+		w.again = true
 		if !withoutEnd {
 			pause = min(pause, left)
 			spec.Wait = wireDuration(max(left-pause, time.Millisecond))
@@ -47,16 +48,16 @@ type waiting struct {
 	// until is when it ends, unless it has no end.
 	until  time.Time
 	stream *holdStream
-	// heard is whether a sidecar has said that the caller waits, and last what it said.
-	heard bool
-	last  *leaseholdv1.Waiting
+	// again is whether it has asked before, heard whether a sidecar has said that the caller waits, and last what it said.
+	again, heard bool
+	last         *leaseholdv1.Waiting
 }
 
 // ask waits on one stream.
 func (w *waiting) ask() (_ *holdStream, err error) {
 	k := w.keeper
 	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Spec{Spec: w.spec}}
-	w.stream, err = listen(k.ctx, k.client.pool, w.heard, rpc.HoldLease, request)
+	w.stream, err = listen(k.ctx, k.client.pool, w.again, rpc.HoldLease, request)
 	if err != nil {
 		return nil, err
 	}
