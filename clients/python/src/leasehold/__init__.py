@@ -4,6 +4,12 @@ A lock alone does not keep a holder that was paused from acting late: check `hol
 the resource that the lock protects refuse fencing tokens smaller than it has seen.
 """
 
+import os
+
+# Else a fork starts gRPC's threads again in the children of a process that holds a lock, and crashes some of them. What
+# this package does instead is in _forking.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
 from leasehold._answers import (
     Break,
     Listed,

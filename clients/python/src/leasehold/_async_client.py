@@ -7,6 +7,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self, Unpack
 
+from leasehold import _patched
 from leasehold._answers import Break, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._async_schedules import AsyncSchedules
@@ -42,7 +43,7 @@ from leasehold._requests import (
 from leasehold._saving import checked
 from leasehold._schedules import EndedRun
 from leasehold._session import Session
-from leasehold._spec import LeaseOptions, Seconds, Wanted, wanted
+from leasehold._spec import FOREVER, LeaseOptions, Seconds, Wanted, wanted
 from leasehold._watch import watch, watch_all
 from leasehold.v1 import lease_service_pb2 as wire
 
@@ -64,8 +65,10 @@ class AsyncClient(AsyncSchedules):
         """Go to `endpoint`: `unix:///path`, `http://host:port` or `https://host:port`.
 
         Default: what LEASEHOLD_ENDPOINT says, else `http://127.0.0.1:50951`. Raises EndpointError or ArgumentError if
-        the endpoint or an option is invalid, and PlatformError on a platform other than Linux and macOS.
+        the endpoint or an option is invalid, and PlatformError on a platform other than Linux and macOS, or where
+        gevent or eventlet has patched Python's threads.
         """
+        _patched.check()
         self._connector: Final = Connector(endpoint, options)
         self._clock: Clock = BootClock()
         self._sleep: Sleep = asyncio.sleep
@@ -163,6 +166,8 @@ class AsyncClient(AsyncSchedules):
 
     async def _acquire(self, asked: Wanted) -> Grant:
         calls = self._calls()
+        # The call itself is made once: one of which nothing is known may have been granted.
+        asked = asked.after(await calls.sidecar(FOREVER if asked.forever else asked.wait))
         while True:
             request = wire.AcquireLeaseRequest(spec=asked.spec)
             try:

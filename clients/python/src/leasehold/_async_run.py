@@ -16,6 +16,7 @@ from leasehold._leading import Pauses, Sleep, is_end_of
 from leasehold._run import Outcome, RunFacts, text_of
 from leasehold._schedules import CompletedRun
 from leasehold._subscription import Granted, Subscription
+from leasehold._terminating import cancelled_by_sigterm
 
 _P = ParamSpec("_P")
 
@@ -168,7 +169,11 @@ class AsyncSchedule:
         return taking_part
 
     async def run(self, work: Callable[[AsyncRun], Awaitable[object]]) -> None:
-        """Go on until it is cancelled, or fails by what trying again does not help."""
+        """Go on until it is cancelled, also by SIGTERM, or fails by what trying again does not help."""
+        with cancelled_by_sigterm():
+            await self._run(work)
+
+    async def _run(self, work: Callable[[AsyncRun], Awaitable[object]]) -> None:
         subscription, pauses = self._subscription(), Pauses(self._sleep)
         try:
             while True:

@@ -37,7 +37,10 @@ class BootClock:
         names = {"linux": "CLOCK_BOOTTIME", "darwin": "CLOCK_MONOTONIC"}
         clock: int | None = getattr(time, names.get(sys.platform, ""), None)
         if clock is None:
-            raise PlatformError(sys.platform)
+            raise PlatformError(
+                f"Leasehold's client needs Linux or macOS: Python has no clock on {sys.platform} that counts while the "
+                "machine sleeps, and without one a holder cannot know when its lock has expired"
+            )
         self._clock: Final = clock
         # Not remembered: a process that was forked may be in another time namespace.
         self.boot_id: Final = "" if is_shifted(_PROCESS) else _boot_id(sys.platform)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakSet
 
 import grpc
 import grpc.aio
@@ -20,6 +21,7 @@ from leasehold._errors import (
     UnsupportedError,
     refused,
 )
+from leasehold._forking import connecting
 from leasehold._grants import Loss
 from leasehold._listening import Listening
 from leasehold._tracing import trace_metadata
@@ -55,6 +57,10 @@ LONGEST_LEASE: Final = 60.0
 
 _SILENCE: Final = 90.0
 """A stream that says nothing for so many seconds is taken for dead: sidecars say something at least every 30 s."""
+
+_FIRST_PAUSE: Final = 0.05
+"""The pause after the first try to connect that failed; doubled up to `_LOOK`."""
+_LOOK: Final = 1.0
 
 _STREAMS: Final = 200
 """The calls that last on one connection: sidecars carry 256 calls, unless told otherwise."""
@@ -103,7 +109,11 @@ class Calls:
         # So that a sidecar on the same kernel knows that the end of a stream is this process's doing (S14).
         self._kernel: Final = (("leasehold-boot-id", clock.boot_id),) if clock.boot_id else ()
         self._connector: Final = connector
+        self.loop: Final = asyncio.get_running_loop()
         self._closed = False
+        # The short calls that are under way.
+        self._under_way = 0
+        self._opened: Final[WeakSet[Listening[Any]]] = WeakSet()
         # One for short calls, so that a release never stands behind holds; the others for calls that last.
         self._short: Connection | None = None
         self._lasting: list[Connection] = []
@@ -138,6 +148,46 @@ class Calls:
             if connection is not None:
                 await connection.channel.close()
         await asyncio.gather(*self._closing)
+        # gRPC's thread ends with the last channel, and only then may the process fork.
+        self._short, self._lasting = None, []
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the calls over the connections are about to end, all of them."""
+        return not self._under_way and all(stream.is_ending or stream.done() for stream in self._opened)
+
+    def close_idle(self) -> bool:
+        """Close the connections if no call is made over any of them; say whether none is left."""
+        if self._under_way or self._closing or any(connection.streams for connection in self._lasting):
+            return False
+        self._short, self._lasting = None, []
+        for stream in list(self._opened):
+            stream.let_go()
+        return True
+
+    async def sidecar(self, wait: float) -> float:
+        """Wait until a connection stands, for so many seconds at the most. Whether one does, the next call tells.
+
+        Gives how long that took; nothing where the first try succeeds.
+        """
+        began, pause, has_failed = self.loop.time(), _FIRST_PAUSE, False
+        while (left := began + wait - self.loop.time()) > 0:
+            with self.typed_errors():
+                # One that has failed is made anew.
+                channel = self._for_short().channel
+                state = channel.get_state(try_to_connect=True)
+                if state is grpc.ChannelConnectivity.READY:
+                    break
+                if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                    has_failed = True
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, _LOOK)):
+                        await channel.wait_for_state_change(state)
+                if channel.get_state() is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                    has_failed = True
+                    await asyncio.sleep(min(left, pause))
+                    pause = min(2 * pause, _LOOK)
+        return self.loop.time() - began if has_failed else 0
 
     async def unary(
         self,
@@ -146,8 +196,12 @@ class Calls:
         timeout: float = CALL_TIMEOUT,  # noqa: ASYNC109 - a deadline of gRPC's, which the sidecar sees
     ) -> _Response:
         """Make a unary call."""
-        with self.typed_errors():
-            return await method(request, timeout=timeout, metadata=self.metadata)
+        self._under_way += 1
+        try:
+            with self.typed_errors():
+                return await method(request, timeout=timeout, metadata=self.metadata)
+        finally:
+            self._under_way -= 1
 
     @contextmanager
     def lasting(self) -> "Iterator[LeaseServiceAsyncStub]":
@@ -200,7 +254,9 @@ class Calls:
         def suspect() -> None:
             connection.is_silent = True
 
-        return Listening(call, self.silence, suspect)
+        listening = Listening(call, self.silence, suspect)
+        self._opened.add(listening)
+        return listening
 
     def _with_room(self, *, also_failed: bool = False) -> Connection:
         """Give a connection with room for a call that lasts.
@@ -230,6 +286,7 @@ class Calls:
     def _connect(self) -> Connection:
         if self._closed:
             raise ClosedError("the client was closed")
+        connecting(self)
         tls = self._connector.tls()
         return Connection(self._connector.channel(tls), tls)
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Self
@@ -124,17 +124,21 @@ def reason_name(number: int) -> str:
 
 
 class LeaseholdError(Exception):
-    """What this client raises; the base of all that follows."""
+    """What this client raises; the base of all that follows. It can be pickled, as a pool of processes does."""
+
+    def __reduce__(self) -> "tuple[Callable[..., LeaseholdError], tuple[object, ...]]":
+        # Not by the arguments of __init__, which are not those of Exception.
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(kind: type[LeaseholdError], args: tuple[object, ...], fields: dict[str, object]) -> LeaseholdError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class PlatformError(LeaseholdError):
-    """The platform has no clock that a holder could go by. Not worth repeating."""
-
-    def __init__(self, platform: str) -> None:
-        super().__init__(
-            f"Leasehold's client needs Linux or macOS: Python has no clock on {platform} that counts while the machine "
-            "sleeps, and without one a holder cannot know when its lock has expired",
-        )
+    """The client cannot work here: no clock that a holder could go by, or patched threads. Not worth repeating."""
 
 
 class ArgumentError(LeaseholdError, ValueError):
@@ -322,7 +326,8 @@ class UnreachableError(RefusedError):
     """No sidecar answers there, or it refuses this client's certificate."""
 
     def __init__(self, endpoint: str, message: str) -> None:
-        where = f"start one with `leasehold serve`, or say where it is with {ENDPOINT_VARIABLE}"
+        program = "start one with `leasehold serve`, which `pip install leasehold-sidecar` brings"
+        where = f"{program}, or say where it is with {ENDPOINT_VARIABLE}"
         what = f"no sidecar answers at {endpoint}; {where}"
         trust = "it wants a client certificate that it trusts (tls)"
         if _REFUSES_CERTIFICATE.search(message):
@@ -379,3 +384,9 @@ def _details(trailer: bytes) -> Iterable[object]:
     except DecodeError:
         # Without its details the error still has its code and its message.
         return
+
+
+# Tracebacks name them as their users do.
+for _kind in list(globals().values()):
+    if isinstance(_kind, type) and issubclass(_kind, LeaseholdError):
+        _kind.__module__ = "leasehold"

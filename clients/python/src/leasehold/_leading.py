@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -94,7 +95,7 @@ def for_leading(function: str | LockKey, scope: str, options: LeaseOptions) -> W
     """Turn a caller's words into what is asked for."""
     if "wait" in options:
         raise ArgumentError("lead waits without end: leave `wait` out")
-    return wanted(function, scope, {**options, "wait": FOREVER})
+    return replace(wanted(function, scope, {**options, "wait": FOREVER}), paced=True)
 
 
 async def take(

@@ -21,6 +21,22 @@ class SilentError(RefusedError):
         super().__init__(grpc.StatusCode.UNAVAILABLE, message)
 
 
+class _Ended:
+    """In the place of a stream that has ended, because that would keep its channel."""
+
+    async def read(self) -> object:
+        return grpc.aio.EOF
+
+    def cancel(self) -> None:
+        """Do nothing: it has ended."""
+
+    def done(self) -> bool:
+        return True
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        callback(self)
+
+
 class Listening(Generic[_T]):
     """A stream of answers."""
 
@@ -31,10 +47,12 @@ class Listening(Generic[_T]):
         suspect: Callable[[], None],
     ) -> None:
         """Read `call`, and say so by `suspect` if nothing is heard for `silence` seconds."""
-        self._call: Final = call
+        self._call: grpc.aio.UnaryStreamCall[Any, _T] | _Ended = call
         self._silence: Final = silence
-        self._suspect: Final = suspect
+        self._suspect = suspect
         self._reading: asyncio.Task[object] | None = None
+        self.is_ending = False
+        """Whether it was ended from here."""
         self.before_cancelled: Callable[[], None] = lambda: None
         """Called before the event loop cancels the stream, as it does at its own end."""
 
@@ -53,7 +71,11 @@ class Listening(Generic[_T]):
             self._suspect()
             raise SilentError(self._silence)
         reading, self._reading = self._reading, None
-        return reading.result()
+        try:
+            return reading.result()
+        except BaseException as error:  # noqa: BLE001 - it is raised again
+            # Whoever keeps the error is not to keep gRPC's frames, and by them the channel.
+            raise error.with_traceback(None) from error.__cause__
 
     def _cancelling(self) -> None:
         self.before_cancelled()
@@ -63,12 +85,17 @@ class Listening(Generic[_T]):
 
     def cancel(self) -> None:
         """End the stream."""
+        self.is_ending = True
         self._call.cancel()
 
     def drop(self) -> None:
         """End the stream, which nothing depends on any more."""
         self.before_cancelled = lambda: None
-        self._call.cancel()
+        self.cancel()
+
+    def let_go(self) -> None:
+        """Keep nothing of a stream that has ended."""
+        self._call, self._suspect, self._reading = _Ended(), lambda: None, None
 
     def done(self) -> bool:
         """Say whether the stream has ended."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
+from leasehold import _forking
 from leasehold._errors import ClosedError, LeaseholdError
 
 _T = TypeVar("_T")
@@ -24,7 +25,7 @@ class LoopThread:
     """A thread that runs an event loop until the process ends."""
 
     _shared: "LoopThread | None" = None
-    _making: Final = threading.Lock()
+    _making = threading.Lock()
 
     def __init__(self) -> None:
         """Start the thread."""
@@ -36,10 +37,17 @@ class LoopThread:
         atexit.register(self._end)
 
     @classmethod
+    def forget(cls) -> None:
+        """Begin anew in a forked child, which has not got its parent's thread, and whose lock may be taken."""
+        cls._shared, cls._making = None, threading.Lock()
+
+    @classmethod
     def shared(cls) -> "LoopThread":
-        """Give this process's thread; a forked child has not got its parent's."""
+        """Give this process's thread. Raises ClosedError in a child that cannot use gRPC."""
         with cls._making:
-            if cls._shared is None or cls._shared._process != os.getpid():
+            if cls._shared is None:
+                # Nor may such a child start threads.
+                _forking.check()
                 cls._shared = LoopThread()
             return cls._shared
 
@@ -82,6 +90,9 @@ class LoopThread:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
         self._loop.stop()
+
+
+os.register_at_fork(after_in_child=LoopThread.forget)
 
 
 class _Call(Generic[_T]):

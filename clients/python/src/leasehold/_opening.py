@@ -114,10 +114,10 @@ class _Waiting:
         return spec
 
     def goes_on(self, error: RefusedError) -> bool:
-        """Say whether to ask again, because the connection broke while the caller waited."""
-        has_waited = self._is_heard or isinstance(error, SilentError)
+        """Say whether to ask again: no sidecar answers yet, or the connection broke while the caller waited."""
+        is_ours = not self._wanted.paced or self._is_heard or isinstance(error, SilentError)
         has_time = self._wanted.forever or self._loop.time() < self._until
-        return has_waited and has_time and comes_back(error)
+        return is_ours and has_time and comes_back(error)
 
     async def pause(self) -> None:
         """Let the sidecar come back."""

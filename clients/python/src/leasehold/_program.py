@@ -9,7 +9,7 @@ PROGRAM_VARIABLE: Final = "LEASEHOLD_PROGRAM"
 """Names the program that test support starts; no setting of the sidecar."""
 
 _WAYS: Final = (
-    "install it by `pip install leasehold-sidecar`, put `leasehold` into a folder of PATH, "
+    "install it by `pip install leasehold-sidecar` (on Linux), put `leasehold` into a folder of PATH, "
     f"or set {PROGRAM_VARIABLE} to its path"
 )
 

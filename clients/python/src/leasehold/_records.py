@@ -1,8 +1,8 @@
 """Locks as the API names and records them. Times are by the wall clock, in UTC, and for people."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Self
@@ -189,6 +189,11 @@ class LockRecord:
     The lock's former holder there may not know that its hold is over (S13). None if it is not kept for such a holder.
     """
 
+    def __reduce__(self) -> "tuple[Callable[..., LockRecord], tuple[object, ...]]":
+        # A view of the labels cannot be pickled.
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _unpickled, ({**values, "labels": dict(self.labels)},)
+
     @classmethod
     def _from_wire(cls, wire: lock_pb2.LockRecord) -> Self:
         def at(name: str, value: Timestamp) -> datetime | None:
@@ -224,3 +229,7 @@ class LockRecord:
             reserved=Reservation._from_wire(wire.reserved) if wire.HasField("reserved") else None,
             kept_until=at("kept_until", wire.kept_until),
         )
+
+
+def _unpickled(values: dict[str, Any]) -> LockRecord:
+    return LockRecord(**{**values, "labels": MappingProxyType(values["labels"])})

@@ -102,6 +102,8 @@ class Wanted:
     """How long the call may wait, in seconds; FOREVER for a stream that waits without end."""
     forever: bool
     """Whether to wait without end."""
+    paced: bool = False
+    """Whether the caller pauses where no sidecar answers, so that the wait is not one for the sidecar."""
 
     def missed(self, understood: Understood) -> str | None:
         """Give the option that the sidecar did not understand, if there is one (S37)."""
@@ -126,6 +128,15 @@ class Wanted:
         spec.wait_without_end = False
         spec.wait.CopyFrom(proto_duration("wait", _LONGEST_WAIT))
         return replace(self, spec=spec, wait=_LONGEST_WAIT)
+
+    def after(self, waited: float) -> "Wanted":
+        """Give the same for a call that is made after so many seconds of the wait."""
+        if self.forever or not waited:
+            return self
+        spec, wait = LeaseSpec(), max(self.wait - waited, 0)
+        spec.CopyFrom(self.spec)
+        spec.wait.CopyFrom(proto_duration("wait", wait))
+        return replace(self, spec=spec, wait=wait)
 
     def shortened(self, refused: RefusedError) -> "Wanted":
         """Give the same with half the wait, where a wait without end is longer than the sidecar allows.

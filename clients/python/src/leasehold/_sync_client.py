@@ -40,7 +40,8 @@ class Client(Schedules):
         """Go to `endpoint`: `unix:///path`, `http://host:port` or `https://host:port`.
 
         Default: what LEASEHOLD_ENDPOINT says, else `http://127.0.0.1:50951`. Raises EndpointError or ArgumentError if
-        the endpoint or an option is invalid, and PlatformError on a platform other than Linux and macOS.
+        the endpoint or an option is invalid, and PlatformError on a platform other than Linux and macOS, or where
+        gevent or eventlet has patched Python's threads.
         """
         self._in_loop: AsyncClient = AsyncClient(endpoint, **options)
         self._holds: Final[set[Hold]] = set()

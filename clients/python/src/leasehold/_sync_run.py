@@ -19,6 +19,7 @@ from leasehold._run import RunFacts, text_of
 from leasehold._schedules import CompletedRun
 from leasehold._subscription import Granted, Subscription
 from leasehold._sync_hold import Hold
+from leasehold._terminating import ended_by_sigterm
 
 if TYPE_CHECKING:
     from leasehold._sync_client import Client
@@ -130,7 +131,11 @@ class SyncSchedule:
         return taking_part
 
     def run(self, work: Callable[[Run], object]) -> None:
-        """Go on until an exception that is not of `work` ends it."""
+        """Go on until an exception that is not of `work` ends it, or SIGTERM does."""
+        with ended_by_sigterm():
+            self._run(work)
+
+    def _run(self, work: Callable[[Run], object]) -> None:
         thread = LoopThread.shared()
         pauses = Pauses(self._client._in_loop._sleep)
         subscription = self._subscription()
