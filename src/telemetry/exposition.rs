@@ -10,8 +10,8 @@ pub enum Exposition {
 }
 
 impl Exposition {
-    /// The format that fits a request's `Accept` best: OpenMetrics, unless `text/plain` (or `text/html`, which browsers
-    /// ask for) is named and liked better.
+    /// The format that fits a request's `Accept` best: OpenMetrics where it is named and liked no less than `text/plain` (or
+    /// `text/html`, which browsers ask for). Who names nothing gets what every program reads.
     #[must_use]
     pub fn for_accept(accept: &str) -> Self {
         let (mut open_metrics, mut text) = (None, None);
@@ -26,9 +26,9 @@ impl Exposition {
                 parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok()).unwrap_or(1.0);
             *liked = Some(liked.map_or(quality, |best: f32| best.max(quality)));
         }
-        match (open_metrics, text) {
-            (open_metrics, Some(text)) if text > open_metrics.unwrap_or(0.0) => Self::Prometheus,
-            (_, Some(_) | None) => Self::OpenMetrics,
+        match open_metrics {
+            Some(liked) if liked > 0.0 && liked >= text.unwrap_or(0.0) => Self::OpenMetrics,
+            Some(_) | None => Self::Prometheus,
         }
     }
 
@@ -83,8 +83,8 @@ mod tests {
     #[test]
     fn the_format_is_what_the_client_likes_best() {
         for (accept, expected) in [
-            ("", Exposition::OpenMetrics),
-            ("*/*", Exposition::OpenMetrics),
+            ("", Exposition::Prometheus),
+            ("*/*", Exposition::Prometheus),
             ("text/plain", Exposition::Prometheus),
             ("TEXT/PLAIN; version=0.0.4", Exposition::Prometheus),
             ("application/openmetrics-text", Exposition::OpenMetrics),
@@ -96,7 +96,8 @@ mod tests {
             ),
             ("text/plain;q=0.9, application/openmetrics-text;q=0.3", Exposition::Prometheus),
             ("text/html,application/xhtml+xml,*/*;q=0.8", Exposition::Prometheus),
-            ("text/plain;q=0, */*", Exposition::OpenMetrics),
+            ("text/plain;q=0, */*", Exposition::Prometheus),
+            ("application/openmetrics-text;q=0", Exposition::Prometheus),
             ("text/plain;q=nonsense;;,,;", Exposition::Prometheus),
         ] {
             assert_eq!(Exposition::for_accept(accept), expected, "{accept}");

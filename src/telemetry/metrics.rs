@@ -28,6 +28,7 @@ use tokio::sync::watch;
 use series::{end_label, granted_label, is_grant, renewal_labels};
 
 use super::Exposition;
+use super::process::ProcessCollector;
 use super::registration::{HOLDS, LATENESSES, REQUESTS, Registration, WAITS};
 use crate::coordinator::{Coordinator, HoldEnd, Observation, Observer};
 use crate::store::Operation;
@@ -374,6 +375,7 @@ impl Metrics {
         let families = Families::new();
         let mut registry = Registry::default();
         families.register(&mut registry);
+        registry.register_collector(Box::new(ProcessCollector));
         families.make_known_series();
         families.process_start_time.set(Duration::from_millis(clock.wall().0).as_secs_f64());
         let inner = Inner {

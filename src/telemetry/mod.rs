@@ -11,6 +11,7 @@ mod measured;
 mod metrics;
 #[cfg(test)]
 mod operator_tests;
+mod process;
 mod registration;
 #[cfg(test)]
 pub(crate) mod rig;
