@@ -96,10 +96,11 @@ export class Client extends ScheduleClient implements AsyncDisposable {
   }
 
   /**
-   * Connects, by default to where `LEASEHOLD_ENDPOINT` says, else to `http://127.0.0.1:50951`.
+   * A client of the sidecar that `LEASEHOLD_ENDPOINT` names by default, else of `http://127.0.0.1:50951`. The sidecar may
+   * start later: the client connects when a call needs it. Then a call that waits for a lock waits for the sidecar, too,
+   * and others fail with an {@link UnreachableError} while none answers.
    *
    * @throws EndpointError when the endpoint or an option is invalid.
-   * @throws UnreachableError when no sidecar answers there within 5 s.
    * @throws PlatformError elsewhere than on Linux and macOS.
    */
   static async connect(options: ConnectOptions = {}): Promise<Client> {
@@ -107,11 +108,11 @@ export class Client extends ScheduleClient implements AsyncDisposable {
   }
 
   /** @internal Connects by another clock than the machine's, and with other limits, for tests. */
-  static async connectBy(clock: Clock, options: ConnectOptions, tested: Partial<Limits> = {}): Promise<Client> {
+  static connectBy(clock: Clock, options: ConnectOptions, tested: Partial<Limits> = {}): Promise<Client> {
     const { releaseTimeoutMs: releaseMs = LIMITS.releaseMs } = options;
     const limits = { ...LIMITS, releaseMs, ...tested };
-    const connections = await Connections.connect(dialer(options), limits.streams);
-    return new Client(new Rpc(connections, clock, limits));
+    const connections = new Connections(dialer(options), limits.streams);
+    return Promise.resolve(new Client(new Rpc(connections, clock, limits)));
   }
 
   /**
@@ -210,7 +211,11 @@ export class Client extends ScheduleClient implements AsyncDisposable {
       throw refusal;
     };
     const { waitMs = 0 } = request;
-    return waitMs === Infinity ? await withoutEnd(acquire) : await acquire(waitMs);
+    // The call itself is made once: one of which nothing is known may have been granted.
+    const began = performance.now();
+    if (waitMs > 0) await this.rpc.awaitSidecar(waitMs, signal);
+    if (waitMs === Infinity) return await withoutEnd(acquire);
+    return await acquire(Math.max(Math.round(waitMs - (performance.now() - began)), 0));
   }
 
   /**

@@ -1,14 +1,15 @@
 // The connections of a client: as many as its lasting calls need, and one for those that must go through at once.
 
-import type { Client as Channel, Metadata } from "@grpc/grpc-js";
+import type { Client as Channel, Metadata, ServiceError } from "@grpc/grpc-js";
 import { connectivityState, status } from "@grpc/grpc-js";
 
-import { LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
 import type { Dialer } from "./endpoint.js";
+import type { RefusedError } from "./errors.js";
 import { EndpointError, UnreachableError } from "./errors.js";
 import { ownRefusal, refused } from "./refusal.js";
 
-const CONNECT_TIMEOUT_MS = 5_000;
+/** How often a wait for a connection looks whether somebody still waits. */
+const LOOK_MS = 1_000;
 
 /** A handshake of TLS 1.3 is over before the sidecar has seen our certificate, and Node.js may not tell its alert. */
 const CUT_OFF =
@@ -77,7 +78,14 @@ export class Connections {
   readonly #lasting = new Set<Way>();
   readonly #short: Way;
 
-  private constructor(dialer: Dialer, streams: number) {
+  #isHeard = false;
+
+  /**
+   * Connects to nothing yet. A connection carries at most `streams` lasting calls.
+   *
+   * @throws EndpointError when the certificates cannot be used.
+   */
+  constructor(dialer: Dialer, streams: number) {
     this.metadata = dialer.metadata;
     this.#dialer = dialer;
     this.#streams = streams;
@@ -85,19 +93,39 @@ export class Connections {
     this.#short = new Way(dialer);
   }
 
-  /**
-   * Connects, and gives up after 5 s. A connection carries at most `streams` lasting calls.
-   *
-   * @throws UnreachableError when no sidecar answers.
-   */
-  static async connect(dialer: Dialer, streams: number): Promise<Connections> {
-    const connections = new Connections(dialer, streams);
-    const place = connections.place();
-    const problem = await becomeReady(place.channel, dialer);
-    place.leave();
-    if (problem === undefined) return connections;
-    connections.close();
-    throw new UnreachableError(dialer.shown, problem);
+  /** Waits until a connection stands, for so long at the most. Whether one does, the next call tells. */
+  async awaitSidecar(waitMs: number, signal?: AbortSignal): Promise<void> {
+    const end = performance.now() + waitMs;
+    for (;;) {
+      signal?.throwIfAborted();
+      const left = Math.min(end - performance.now(), LOOK_MS);
+      if (left <= 0) return;
+      const place = this.place();
+      const isThere = await new Promise<boolean>((resolve) => {
+        place.channel.waitForReady(Date.now() + left, (error) => {
+          resolve(error === undefined);
+        });
+      });
+      place.leave();
+      if (isThere) return;
+    }
+  }
+
+  /** A sidecar has answered. */
+  heard(): void {
+    this.#isHeard = true;
+  }
+
+  /** What a call over `channel` failed with; where no sidecar is, it says where that was looked for. */
+  failure(channel: Channel, error: ServiceError): RefusedError {
+    const refusal = refused(error);
+    if (refusal.code !== status.UNAVAILABLE || refusal.reason !== undefined) return refusal;
+    const { secure, shown } = this.#dialer;
+    // What is encrypted may break only after the handshake, when the sidecar has seen the certificate.
+    const isNew = secure && !this.#isHeard;
+    const isFailed = channel.getChannel().getConnectivityState(false) === connectivityState.TRANSIENT_FAILURE;
+    if (!isFailed && !isNew) return refusal;
+    return new UnreachableError(shown, problemOf(refusal.details, isNew), refusal, { cause: error });
   }
 
   /** For calls that must go through at once, releases above all: they never wait behind those that last. */
@@ -146,41 +174,8 @@ export class Connections {
   }
 }
 
-/** The problem that prevents a connection; `undefined` once there is one. */
-async function becomeReady(channel: Channel, { secure, metadata }: Dialer): Promise<string | undefined> {
-  const deadline = new Date(Date.now() + CONNECT_TIMEOUT_MS);
-  for (;;) {
-    const state = channel.getChannel().getConnectivityState(true);
-    // What is encrypted may break only after the handshake, when the sidecar has seen the certificate.
-    if (state === connectivityState.READY && !secure) return undefined;
-    if (state === connectivityState.READY || state === connectivityState.TRANSIENT_FAILURE) {
-      const problem = await problemOf(channel, metadata, deadline);
-      return secure && problem !== undefined && /Failed to connect|ECONNRESET/.test(problem) ? CUT_OFF : problem;
-    }
-    const changed = await new Promise<boolean>((resolve) => {
-      channel.getChannel().watchConnectivityState(state, deadline, (late) => {
-        resolve(late === undefined);
-      });
-    });
-    if (!changed) return `no connection within ${String(CONNECT_TIMEOUT_MS / 1_000)} s`;
-  }
-}
-
-/** Only a call is told why there is no connection: any will do. */
-async function problemOf(channel: Channel, metadata: Metadata, deadline: Date): Promise<string | undefined> {
-  const { path, requestSerialize, responseDeserialize } = LeaseServiceService.resolvePath;
-  return await new Promise<string | undefined>((resolve) => {
-    const request = { key: undefined };
-    channel.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, metadata, { deadline }, (error) => {
-      if (error === null) {
-        resolve(undefined);
-        return;
-      }
-      const { code, details, reason } = refused(error);
-      const unheard = code === status.UNAVAILABLE || code === status.DEADLINE_EXCEEDED;
-      // Anything else was said by somebody who is there.
-      if (!unheard || reason !== undefined) resolve(undefined);
-      else resolve(details.replace(/\.? Resolution note: $/, "").replaceAll(/\s+/g, " "));
-    });
-  });
+/** What happened, for people; `isNew` of an encrypted connection over which nobody has answered yet. */
+function problemOf(details: string, isNew: boolean): string {
+  if (isNew && /Failed to connect|ECONNRESET|Connection dropped/.test(details)) return CUT_OFF;
+  return details.replace(/\.? Resolution note: $/, "").replaceAll(/\s+/g, " ");
 }

@@ -31,23 +31,6 @@ export class EndpointError extends LeaseholdError {
   }
 }
 
-/** No sidecar answers at the endpoint. */
-export class UnreachableError extends LeaseholdError {
-  constructor(
-    /** Where the sidecar was looked for. */
-    readonly endpoint: string,
-    /** What happened, for people. */
-    readonly problem: string,
-    options?: ErrorOptions,
-  ) {
-    super(
-      `no sidecar answers at ${endpoint} (${problem}); start one with \`leasehold serve\`, ` +
-        "or say where it is with LEASEHOLD_ENDPOINT",
-      options,
-    );
-  }
-}
-
 /** This machine has no clock that counts while it sleeps, without which nobody knows whether a lock is still held. */
 export class PlatformError extends LeaseholdError {}
 
@@ -197,5 +180,22 @@ export class RefusedError extends LeaseholdError implements Refusal {
     this.violations = refusal.violations;
     this.retryAfterMs = refusal.retryAfterMs;
     this.lossReason = refusal.lossReason;
+  }
+}
+
+/** No sidecar answers at the endpoint. */
+export class UnreachableError extends RefusedError {
+  constructor(
+    /** Where the sidecar was looked for. */
+    readonly endpoint: string,
+    /** What happened, for people. */
+    readonly problem: string,
+    refusal: Refusal,
+    options?: ErrorOptions,
+  ) {
+    const details =
+      `no sidecar answers at ${endpoint} (${problem}); start one with \`leasehold serve\`, ` +
+      "or say where it is with LEASEHOLD_ENDPOINT";
+    super({ ...refusal, details }, options);
   }
 }

@@ -16,7 +16,7 @@ import type { Clock } from "./boot-clock.js";
 import type { Connections, Place } from "./connections.js";
 import type { RefusedError } from "./errors.js";
 import { ProtocolError } from "./errors.js";
-import { ownRefusal, refused } from "./refusal.js";
+import { ownRefusal } from "./refusal.js";
 import { inTrace } from "./trace-context.js";
 import { knowing } from "./understood.js";
 
@@ -102,9 +102,12 @@ export class Rpc {
           place?.leave();
           signal?.removeEventListener("abort", abort);
           if (signal?.aborted === true) reject(signal.reason as Error);
-          else if (error !== null) reject(refused(error));
+          else if (error !== null) reject(this.#connections.failure(channel, error));
           else if (response === undefined) reject(new ProtocolError("a call was answered without a message"));
-          else resolve(response);
+          else {
+            this.#connections.heard();
+            resolve(response);
+          }
         },
       );
       const abort = (): void => {
@@ -121,13 +124,25 @@ export class Rpc {
     const metadata = inTrace(this.#connections.metadata);
     const { path, requestSerialize, responseDeserialize } = method;
     const call = place.channel.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata);
-    const stream = new MessageStream<R>(call, place, this.limits.silenceMs, (ended) => this.#streams.delete(ended));
+    const stream = new MessageStream<R>(call, place, this.limits.silenceMs, {
+      heard: () => {
+        this.#connections.heard();
+      },
+      failure: (error) => this.#connections.failure(place.channel, error),
+      ended: (ended) => this.#streams.delete(ended),
+    });
     this.#streams.add(stream);
     return stream;
   }
 
   #throwIfClosed(): void {
     if (this.#closed) throw clientClosed();
+  }
+
+  /** Waits until a connection stands, for so long at the most. */
+  async awaitSidecar(waitMs: number, signal?: AbortSignal): Promise<void> {
+    this.#throwIfClosed();
+    await this.#connections.awaitSidecar(waitMs, signal);
   }
 
   /** Opens or resumes a hold. */
@@ -184,6 +199,13 @@ function clientClosed(): RefusedError {
 
 type Cancellable = Pick<MessageStream<unknown>, "cancel">;
 
+/** What a stream tells its client. */
+interface Ears {
+  heard(): void;
+  failure(error: ServiceError): RefusedError;
+  ended(stream: Cancellable): void;
+}
+
 interface Taker<T> {
   readonly resolve: (message: T | undefined) => void;
   readonly reject: (error: Error) => void;
@@ -199,17 +221,17 @@ export class MessageStream<T> {
   readonly #place: Place;
   readonly #messages: T[] = [];
   readonly #silence: NodeJS.Timeout;
-  readonly #onEnd: (stream: Cancellable) => void;
+  readonly #ears: Ears;
   #taker: Taker<T> | undefined;
   #isSilent = false;
   #isPatient = false;
   /** How the stream ended: well, or with an error. */
   #ended: { readonly error: Error | undefined } | undefined;
 
-  constructor(call: ClientReadableStream<T>, place: Place, silenceMs: number, onEnd: (stream: Cancellable) => void) {
+  constructor(call: ClientReadableStream<T>, place: Place, silenceMs: number, ears: Ears) {
     this.#call = call;
     this.#place = place;
-    this.#onEnd = onEnd;
+    this.#ears = ears;
     this.#silence = setTimeout(() => {
       if (this.#isPatient) return;
       place.retire();
@@ -219,6 +241,7 @@ export class MessageStream<T> {
       );
     }, silenceMs).unref();
     call.on("data", (message: T) => {
+      ears.heard();
       if (this.#ended !== undefined) return;
       this.#isPatient = false;
       this.#silence.refresh();
@@ -228,7 +251,7 @@ export class MessageStream<T> {
     // An error is told at once, but messages before it may still be on their way: `end` comes after them.
     let failure: Error | undefined;
     call.on("error", (error: ServiceError) => {
-      failure = refused(error);
+      failure = ears.failure(error);
     });
     call.on("end", () => {
       this.#end(failure);
@@ -287,7 +310,7 @@ export class MessageStream<T> {
 
   #leave(): void {
     this.#place.leave();
-    this.#onEnd(this);
+    this.#ears.ended(this);
   }
 
   #end(error: Error | undefined): void {

@@ -3,8 +3,17 @@ import { test } from "node:test";
 
 import { Metadata, status } from "@grpc/grpc-js";
 
-import { Client, Code, EndpointError, HoldLostError, ErrorReason, LossReason, UnreachableError } from "../src/index.js";
-import type { ConnectOptions, RefusedError } from "../src/index.js";
+import {
+  Client,
+  Code,
+  EndpointError,
+  HoldLostError,
+  ErrorReason,
+  LossReason,
+  RefusedError,
+  UnreachableError,
+} from "../src/index.js";
+import type { ConnectOptions } from "../src/index.js";
 import { ErrorReason as WireReason } from "../src/proto.js";
 import { reasonNamed } from "../src/reason.js";
 import { refused, toldLost } from "../src/refusal.js";
@@ -75,9 +84,14 @@ test("nonsense endpoints are refused with what would be right", async () => {
 
 test("nobody there is said with what to do", async () => {
   for (const endpoint of ["http://127.0.0.1:1", "http://[::1]:1", "unix:///nowhere/leasehold.sock"]) {
-    const error = await failure({ endpoint });
-    assert.ok(error instanceof UnreachableError, error.message);
-    assert.ok(error.message.includes(endpoint) && error.message.includes("leasehold serve"), error.message);
+    await using client = await Client.connect({ endpoint });
+    const calls = [() => client.hold({ function: "f" }), () => client.acquire({ function: "f" })];
+    for (const call of [...calls, () => client.getLock({ function: "f" })]) {
+      const error: unknown = await call().catch((reason: unknown) => reason);
+      assert.ok(error instanceof UnreachableError && error instanceof RefusedError);
+      assert.ok(error.message.includes(endpoint) && error.message.includes("leasehold serve"), error.message);
+      assert.equal(error.endpoint, endpoint);
+    }
   }
 });
 

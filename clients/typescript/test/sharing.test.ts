@@ -93,9 +93,13 @@ test("s33 a busy lock says why a priority waits", async () => {
   const record = LockRecord.create({ sidecar: "pod-a/17", share: "listeners", priority: 9 });
   const understood = Understood.create({ priority: 7 });
   const told: [PriorityStatus, PriorityStatus | undefined, RegExp][] = [
-    [PriorityStatus.NOT_GREATER, PriorityStatus.NOT_GREATER, /busy \(held; priority: not greater\)/],
-    [PriorityStatus.UNSPECIFIED, undefined, /busy \(held\)/],
-    [PriorityStatus.UNRECOGNIZED, undefined, /busy \(held\)/],
+    [
+      PriorityStatus.NOT_GREATER,
+      PriorityStatus.NOT_GREATER,
+      /is busy: held by somebody else \(priority: not greater\)$/,
+    ],
+    [PriorityStatus.UNSPECIFIED, undefined, /is busy: held by somebody else$/],
+    [PriorityStatus.UNRECOGNIZED, undefined, /is busy: held by somebody else$/],
   ];
   for (const [priorityStatus, status, message] of told) {
     const holding = client.hold({ function: "f", priority: 7 });

@@ -2,11 +2,13 @@
 
 import { setTimeout } from "node:timers/promises";
 
+import { status } from "@grpc/grpc-js";
+
 import type { Grant, LeaseSpec } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
 import type { BootReading } from "../boot-clock.js";
-import { BusyError, HoldLostError, ProtocolError } from "../errors.js";
+import { BusyError, HoldLostError, ProtocolError, RefusedError } from "../errors.js";
 import { lossOf } from "../loss.js";
 import { occurrenceOver } from "../occurrence.js";
 import { isBreak } from "../refusal.js";
@@ -33,8 +35,8 @@ const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
 
 /**
- * Asks for the lock; a `BusyError` if it was not acquired within the wait. A caller that has stood in the queue asks
- * again when the connection breaks or goes silent, for the rest of its wait.
+ * Asks for the lock; a `BusyError` if it was not acquired within the wait. The wait is also one for a sidecar that does
+ * not answer yet, and a caller that has stood in the queue asks again when the connection breaks or goes silent.
  */
 export async function openHold(
   rpc: Rpc,
@@ -56,8 +58,8 @@ export async function openHold(
     } catch (error) {
       left = Math.max(waitMs - (rpc.clock.read().latest - began), 0);
       const isEnded = left === 0 || rpc.isClosed || options.signal?.aborted === true;
-      // Who waits for ever also waits for a sidecar that is starting.
-      const mayAsk = queue.waited || left === Infinity;
+      // A wait is also one for a sidecar that is starting.
+      const mayAsk = queue.waited || left === Infinity || isAway(error);
       if (isEnded || !mayAsk || !isBreak(error)) throw error;
     }
     await setTimeout(pause, undefined, options.signal === undefined ? {} : { signal: options.signal }).catch(() => {
@@ -65,6 +67,10 @@ export async function openHold(
     });
     pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
   }
+}
+
+function isAway(error: unknown): boolean {
+  return error instanceof RefusedError && error.code === status.UNAVAILABLE;
 }
 
 interface OneTry extends HoldOptions {
