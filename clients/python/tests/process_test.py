@@ -76,7 +76,7 @@ async def a_child_uses_a_client_of_its_own_though_its_parent_has_used_one() -> N
             FORK
             + """
 with leasehold.Client(ENDPOINT) as client:
-    hold(client)
+    kept = hold(client)
     fork(lambda: hold(leasehold.Client(ENDPOINT)))
     # The connection that the fork has closed is made again.
     hold(client)

@@ -60,7 +60,9 @@ def s13_an_event_loop_that_ends_ends_the_hold_before_the_stream() -> None:
             call = hold._session._line._call
             call.add_done_callback(lambda _call: was_valid.append(hold.is_valid()))
             # What the end of an event loop does to every task that is left.
-            hold._session._keeper.cancel()
+            keeper = hold._session._keeper
+            assert keeper is not None
+            keeper.cancel()
             await eventually("the stream ends", call.done)
             return hold
 

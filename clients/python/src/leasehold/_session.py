@@ -102,7 +102,8 @@ class Session:
         self.known: Final = Known(grant.fencing_token)
         self._told_by(grant)
         self._ticker: Final = Ticker(state, self._ask)
-        self._keeper: Final = self._loop.create_task(Guarded(self._keep(), self._loop_ends))
+        self._keeper: asyncio.Task[None] | None = self._loop.create_task(Guarded(self._keep(), self._loop_ends))
+        self._keeper.add_done_callback(self._forget_keeper)
         state.on_loss(self._found_lost)
         self._ticker.tick()
 
@@ -131,7 +132,11 @@ class Session:
     @property
     def is_unkept(self) -> bool:
         """Whether nobody reads the stream any more."""
-        return self._keeper.done()
+        return self._keeper is None or self._keeper.done()
+
+    def _forget_keeper(self, _ended: "asyncio.Task[None]") -> None:
+        # What it was cancelled by keeps frames of gRPC, and by them the channel (see _forking).
+        self._keeper = None
 
     def check(self) -> None:
         """Raise unless the holder may act now."""
@@ -202,7 +207,8 @@ class Session:
         self._ticker.stop()
         if self._settling is not None:
             self._settling.cancel()
-        self._keeper.cancel()
+        if self._keeper is not None:
+            self._keeper.cancel()
         for line in self._others:
             line.cancel()
         self._line.end()
@@ -227,7 +233,7 @@ class Session:
         for listener in self._loss_listeners:
             listener(loss)
         self._ticker.pause()
-        if not self.state.may_hear_why or self.resuming or self._keeper.done():
+        if not self.state.may_hear_why or self.resuming or self.is_unkept:
             self._settle()
         else:
             self._settling = self._loop.call_later(_LAST_WORD, self._settle)
