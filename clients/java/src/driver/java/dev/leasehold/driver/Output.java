@@ -7,7 +7,6 @@ import dev.leasehold.client.FieldViolation;
 import dev.leasehold.client.LeaseholdException;
 import dev.leasehold.client.LockBusyException;
 import dev.leasehold.client.RefusedException;
-import dev.leasehold.client.SidecarUnreachableException;
 import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.PriorityStatus;
 import java.io.PrintStream;
@@ -50,8 +49,6 @@ final class Output {
     } else if (error instanceof RefusedException refusal) {
       List<String> fields = refusal.violations().stream().map(FieldViolation::field).toList();
       error(id, refusal.code().name(), refusal.reasonName().orElse(""), error, fields);
-    } else if (error instanceof SidecarUnreachableException) {
-      error(id, "UNAVAILABLE", "", error, List.of());
     } else {
       boolean known = error instanceof LeaseholdException;
       error(id, known ? error.getClass().getSimpleName() : "UNKNOWN", "", error, List.of());

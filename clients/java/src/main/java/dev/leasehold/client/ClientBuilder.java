@@ -176,15 +176,15 @@ public final class ClientBuilder {
   }
 
   /**
-   * Connects, and gives up after 5 s.
+   * A client of the sidecar, which may start later: the client connects when a call needs it. Then
+   * a call that waits for a lock waits for the sidecar, too, and others fail with a {@link
+   * SidecarUnreachableException} while none answers.
    *
    * @return the client
    * @throws EndpointException when the endpoint or an option is invalid
-   * @throws SidecarUnreachableException when no sidecar answers there
-   * @throws InterruptedException when the thread is interrupted
    * @throws UnsupportedOperationException elsewhere than on Linux and macOS
    */
-  public LeaseholdClient connect() throws InterruptedException {
+  public LeaseholdClient connect() {
     Endpoint target = validated();
     BootClock machine = clock.get();
     EventLoopGroup loop =
@@ -194,27 +194,13 @@ public final class ClientBuilder {
     CallHeaders headers = new CallHeaders(token, machine.bootId());
     Connections connections =
         new Connections(
-            () -> new Connection(channels::open, headers),
+            () -> new Connection(endpoint, channels::open, headers),
             streamsPerConnection,
             () ->
                 loop.shutdownGracefully(
                     QUIET.toMillis(), Channels.CONNECT_PATIENCE.toMillis(), TimeUnit.MILLISECONDS));
-    LeaseholdClient client = null;
-    try {
-      connections
-          .awaitReady(Channels.CONNECT_PATIENCE, target.isSecure())
-          .ifPresent(
-              why -> {
-                throw new SidecarUnreachableException(endpoint, why);
-              });
-      ClientContext.Limits limits = new ClientContext.Limits(releaseTimeout, silence);
-      client = new GrpcLeaseholdClient(new ClientContext(connections, machine, loop, limits));
-      return client;
-    } finally {
-      if (client == null) {
-        connections.close();
-      }
-    }
+    ClientContext.Limits limits = new ClientContext.Limits(releaseTimeout, silence);
+    return new GrpcLeaseholdClient(new ClientContext(connections, machine, loop, limits));
   }
 
   private Channels.Settings settings(Endpoint target) {

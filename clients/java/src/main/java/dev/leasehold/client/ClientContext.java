@@ -70,6 +70,11 @@ final class ClientContext implements AutoCloseable {
     };
   }
 
+  /** Waits for a sidecar, for so long at the most; how long that took. */
+  Duration awaitSidecar(Duration patience) throws InterruptedException {
+    return connections.awaitSidecar(patience);
+  }
+
   /** For a call that lasts: close it when the call is over. */
   Connections.Place place() {
     return connections.place();

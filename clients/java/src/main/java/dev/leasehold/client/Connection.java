@@ -3,7 +3,6 @@ package dev.leasehold.client;
 import dev.leasehold.v1.LeaseServiceGrpc;
 import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceFutureStub;
 import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceStub;
-import dev.leasehold.v1.ResolvePathRequest;
 import dev.leasehold.v1.ScheduleServiceGrpc;
 import dev.leasehold.v1.ScheduleServiceGrpc.ScheduleServiceFutureStub;
 import dev.leasehold.v1.ScheduleServiceGrpc.ScheduleServiceStub;
@@ -16,10 +15,8 @@ import io.grpc.StatusRuntimeException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
 
 /**
@@ -28,10 +25,20 @@ import java.util.function.Supplier;
  * So does the first call after a connection was lost: certificates are asked for anew then.
  */
 final class Connection implements AutoCloseable {
+  /** The pause after the first try that failed; doubled up to {@link #LOOK}. */
+  private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
+
+  private static final Duration LOOK = Duration.ofSeconds(1);
+
   private final Supplier<ManagedChannel> channels;
   private final ClientInterceptor headers;
 
+  private final String endpoint;
+
   private ManagedChannel current;
+
+  /** That of {@link #current}. */
+  private Reaching reaching;
 
   /** Whether the connection of {@link #current} was lost. */
   private boolean lost;
@@ -46,7 +53,8 @@ final class Connection implements AutoCloseable {
    *
    * @throws EndpointException when none can be made
    */
-  Connection(Supplier<ManagedChannel> channels, ClientInterceptor headers) {
+  Connection(String endpoint, Supplier<ManagedChannel> channels, ClientInterceptor headers) {
+    this.endpoint = endpoint;
     this.channels = channels;
     this.headers = headers;
     open();
@@ -54,6 +62,7 @@ final class Connection implements AutoCloseable {
 
   private void open() {
     current = channels.get();
+    reaching = new Reaching(endpoint, current);
     lost = false;
     watch(current, ConnectivityState.IDLE);
   }
@@ -79,42 +88,29 @@ final class Connection implements AutoCloseable {
   }
 
   /**
-   * Waits for a connection; what happened, if there is none. What is {@code secure} may break only
-   * after the handshake, when the sidecar has seen the certificate; the first call tells.
+   * Waits until a connection stands, for so long at the most; how long that took, nothing where the
+   * first try succeeds. Whether a connection stands, the next call tells.
    */
-  Optional<Throwable> awaitReady(Duration patience, boolean secure) throws InterruptedException {
-    ManagedChannel channel = live();
-    long deadline = System.nanoTime() + patience.toNanos();
+  Duration awaitReady(Duration patience) throws InterruptedException {
+    long began = System.nanoTime();
+    boolean failed = false;
+    Duration pause = FIRST_PAUSE;
     while (true) {
+      ManagedChannel channel = live();
       ConnectivityState state = channel.getState(true);
-      if (state == ConnectivityState.READY && !secure) {
-        return Optional.empty();
-      }
-      if (state == ConnectivityState.READY || state == ConnectivityState.TRANSIENT_FAILURE) {
-        return whyNot(channel, deadline - System.nanoTime());
+      Duration waited = Duration.ofNanos(System.nanoTime() - began);
+      Duration left = Durations.shorter(patience.minus(waited), LOOK);
+      if (state == ConnectivityState.READY || left.isNegative() || left.isZero()) {
+        return failed ? waited : Duration.ZERO;
       }
       CountDownLatch changed = new CountDownLatch(1);
       channel.notifyWhenStateChanged(state, changed::countDown);
-      if (!changed.await(deadline - System.nanoTime(), TimeUnit.NANOSECONDS)) {
-        return Optional.of(new TimeoutException("no answer within " + patience.toSeconds() + " s"));
+      boolean hasChanged = changed.await(left.toNanos(), TimeUnit.NANOSECONDS);
+      if (hasChanged && channel.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
+        failed = true;
+        TimeUnit.NANOSECONDS.sleep(Durations.shorter(left, pause).toNanos());
+        pause = Durations.shorter(pause.multipliedBy(2), LOOK);
       }
-    }
-  }
-
-  /** A channel tells what is wrong with it to calls only: any call will do. */
-  private Optional<Throwable> whyNot(ManagedChannel channel, long patienceNanos) {
-    try {
-      LeaseServiceGrpc.newBlockingStub(ClientInterceptors.intercept(channel, headers))
-          .withDeadlineAfter(patienceNanos, TimeUnit.NANOSECONDS)
-          .resolvePath(ResolvePathRequest.getDefaultInstance());
-      return Optional.empty();
-    } catch (StatusRuntimeException error) {
-      RefusedException refusal = RefusedException.of(error);
-      boolean unheard =
-          refusal.code() == Status.Code.UNAVAILABLE
-              || refusal.code() == Status.Code.DEADLINE_EXCEEDED;
-      // Anything else was said by somebody who is there.
-      return unheard && refusal.reasonName().isEmpty() ? Optional.of(refusal) : Optional.empty();
     }
   }
 
@@ -134,8 +130,8 @@ final class Connection implements AutoCloseable {
     return ScheduleServiceGrpc.newFutureStub(channel());
   }
 
-  private io.grpc.Channel channel() {
-    return ClientInterceptors.intercept(live(), headers);
+  private synchronized io.grpc.Channel channel() {
+    return ClientInterceptors.intercept(live(), reaching, headers);
   }
 
   private synchronized ManagedChannel live() {

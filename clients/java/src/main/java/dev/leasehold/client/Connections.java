@@ -3,7 +3,6 @@ package dev.leasehold.client;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import java.util.function.Supplier;
 
 /**
@@ -119,9 +118,11 @@ final class Connections implements AutoCloseable {
     return made;
   }
 
-  /** Makes the first connection; what happened, if that fails. */
-  Optional<Throwable> awaitReady(Duration patience, boolean secure) throws InterruptedException {
-    return lasting.get(0).connection.awaitReady(patience, secure);
+  /** Waits for a sidecar, for so long at the most; how long that took. */
+  Duration awaitSidecar(Duration patience) throws InterruptedException {
+    try (Place place = place()) {
+      return place.connection().awaitReady(patience);
+    }
   }
 
   /** For calls that do not last, releases above all. */

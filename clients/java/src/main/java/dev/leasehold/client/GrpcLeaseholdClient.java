@@ -99,13 +99,23 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   }
 
   private Leader leader(LeaseRequest request, Optional<HoldListener> listener) {
-    LeaseRequest endless = request.waitWithoutEnd();
+    LeaseRequest endless = request.waitWithoutEnd().paced();
     return new Leader(() -> hold(endless, listener), pacing());
+  }
+
+  /**
+   * Waits for a sidecar within the wait of {@code request}, and leaves the rest of that. The call
+   * itself is made once: one of which nothing is known may have been granted.
+   */
+  private LeaseRequest afterSidecar(LeaseRequest request) throws InterruptedException {
+    Duration wait = Durations.fromWire(request.toSpec().getWait());
+    Duration waited = context.awaitSidecar(wait);
+    return waited.isZero() ? request : request.waitUpTo(Durations.atLeastZero(wait.minus(waited)));
   }
 
   @Override
   public LeaseGrant acquire(LeaseRequest request) throws InterruptedException {
-    LeaseRequest asked = request.forCall();
+    LeaseRequest asked = afterSidecar(request.forCall());
     AcquireLeaseRequest message = AcquireLeaseRequest.newBuilder().setSpec(asked.toSpec()).build();
     Duration patience = Durations.sum(Durations.fromWire(asked.toSpec().getWait()), Calls.PATIENCE);
     BootInstant sent = context.clock().earliest();

@@ -8,6 +8,7 @@ import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Waiting;
+import io.grpc.Status;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -33,6 +34,9 @@ final class HoldOpening extends CompletableFuture<Hold> {
 
   private HoldLeaseLine stream;
   private Duration pause = FIRST_PAUSE;
+
+  /** It has asked before, so that only what is left of its wait is asked for. */
+  private boolean asked;
 
   /** It has stood in the queue, so a break of the connection is not the end of the wait. */
   private boolean waited;
@@ -110,7 +114,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   private record Round(HoldLeaseLine stream, Silence silence, BootInstant sent) {}
 
   private LeaseSpec spec() {
-    boolean again = waited && !request.waitsWithoutEnd();
+    boolean again = asked && !request.waitsWithoutEnd();
     return again ? request.waitUpTo(waitLeft()).toSpec() : request.toSpec();
   }
 
@@ -128,6 +132,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     asked.retireConnection();
     asked.cancel();
     waited = true;
+    this.asked = true;
     if (goesOn()) {
       ask();
     } else {
@@ -180,7 +185,10 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   private void ended(RefusedException why) {
-    if (waited && goesOn() && why.isBreak()) {
+    // A wait is also one for a sidecar that is starting.
+    boolean mayAsk = waited || (!request.isPaced() && why.code() == Status.Code.UNAVAILABLE);
+    if (mayAsk && goesOn() && why.isBreak()) {
+      asked = true;
       context.after(pause, this::ask);
       pause = Durations.shorter(pause.multipliedBy(2), LONGEST_PAUSE);
     } else {

@@ -23,8 +23,12 @@ public final class LeaseRequest {
 
   private final LeaseSpec spec;
 
-  private LeaseRequest(LeaseSpec spec) {
+  /** Whether the caller pauses where no sidecar answers, so that the wait is not one for that. */
+  private final boolean paced;
+
+  private LeaseRequest(LeaseSpec spec, boolean paced) {
     this.spec = spec;
+    this.paced = paced;
   }
 
   /**
@@ -55,7 +59,7 @@ public final class LeaseRequest {
    * @return the request
    */
   public static LeaseRequest of(LockKey key) {
-    return new LeaseRequest(LeaseSpec.newBuilder().setKey(key).build());
+    return new LeaseRequest(LeaseSpec.newBuilder().setKey(key).build(), false);
   }
 
   /**
@@ -285,6 +289,15 @@ public final class LeaseRequest {
     return spec.toBuilder().setHolder(Holder.orThis(spec.getHolder())).build();
   }
 
+  /** For a caller that pauses by itself where no sidecar answers. */
+  LeaseRequest paced() {
+    return new LeaseRequest(spec, true);
+  }
+
+  boolean isPaced() {
+    return paced;
+  }
+
   boolean waitsWithoutEnd() {
     return spec.getWaitWithoutEnd();
   }
@@ -337,7 +350,7 @@ public final class LeaseRequest {
   private LeaseRequest with(Consumer<LeaseSpec.Builder> change) {
     LeaseSpec.Builder changed = spec.toBuilder();
     change.accept(changed);
-    return new LeaseRequest(changed.build());
+    return new LeaseRequest(changed.build(), paced);
   }
 
   @Override

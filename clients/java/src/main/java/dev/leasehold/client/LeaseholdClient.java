@@ -39,28 +39,24 @@ public interface LeaseholdClient extends Schedules, AutoCloseable {
   String ENDPOINT_VARIABLE = "LEASEHOLD_ENDPOINT";
 
   /**
-   * Connects to where {@code LEASEHOLD_ENDPOINT} says, or to {@link #DEFAULT_ENDPOINT} if it is
-   * unset or empty.
+   * A client of the sidecar that {@code LEASEHOLD_ENDPOINT} names, or to {@link #DEFAULT_ENDPOINT}
+   * if it is unset or empty.
    *
    * @return the client
    * @throws EndpointException when the endpoint is invalid
-   * @throws SidecarUnreachableException when no sidecar answers there
-   * @throws InterruptedException when the thread is interrupted
    */
-  static LeaseholdClient fromEnvironment() throws InterruptedException {
+  static LeaseholdClient fromEnvironment() {
     return builder().connect();
   }
 
   /**
-   * Connects to a sidecar without TLS or a token.
+   * A client of a sidecar without TLS or a token; see {@link ClientBuilder#connect}.
    *
    * @param endpoint {@code unix:///path} or {@code http://host:port}
    * @return the client
    * @throws EndpointException when the endpoint is invalid
-   * @throws SidecarUnreachableException when no sidecar answers there
-   * @throws InterruptedException when the thread is interrupted
    */
-  static LeaseholdClient connect(String endpoint) throws InterruptedException {
+  static LeaseholdClient connect(String endpoint) {
     return builder(endpoint).connect();
   }
 

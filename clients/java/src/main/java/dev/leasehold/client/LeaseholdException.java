@@ -12,8 +12,7 @@ public abstract sealed class LeaseholdException extends RuntimeException
         OccurrenceOverException,
         OutcomeNotRecordedException,
         ProtocolException,
-        RefusedException,
-        SidecarUnreachableException {
+        RefusedException {
   private static final long serialVersionUID = 1L;
 
   LeaseholdException(String message, Throwable cause) {

@@ -20,7 +20,8 @@ import java.util.Set;
 import javax.net.ssl.SSLException;
 
 /** The sidecar answered with an error, or the connection broke. */
-public final class RefusedException extends LeaseholdException {
+public sealed class RefusedException extends LeaseholdException
+    permits SidecarUnreachableException {
   private static final long serialVersionUID = 1L;
 
   /** The domain of the reasons in google.rpc.ErrorInfo. */
@@ -73,6 +74,16 @@ public final class RefusedException extends LeaseholdException {
         details.retry.map(retry -> Durations.fromWire(retry.getRetryDelay())).orElse(null);
   }
 
+  /** The sidecar did not answer. */
+  RefusedException(Throwable cause, String said) {
+    this(
+        cause,
+        Status.Code.UNAVAILABLE,
+        said,
+        new Details(Optional.empty(), Optional.empty(), Optional.empty()),
+        List.of());
+  }
+
   private record Details(
       Optional<ErrorInfo> info, Optional<BadRequest> badRequest, Optional<RetryInfo> retry) {}
 
@@ -84,6 +95,10 @@ public final class RefusedException extends LeaseholdException {
     if (status.getCode() == Status.Code.UNAVAILABLE && details.info.isEmpty()) {
       // No sidecar's words. Without the cause gRPC says little: "io exception".
       String cause = status.getCause() == null ? "" : ": " + status.getCause().getMessage();
+      if (status.getCause() instanceof Unreached unreached) {
+        String why = wantsCertificate(unreached.getCause()) + said + cause;
+        return new SidecarUnreachableException(unreached.endpoint(), error, why);
+      }
       said = wantsCertificate(status.getCause()) + "the sidecar does not answer: " + said + cause;
     }
     List<FieldViolation> violations =

@@ -1,16 +1,16 @@
 package dev.leasehold.client;
 
-/** No sidecar answers at the endpoint. */
-public final class SidecarUnreachableException extends LeaseholdException {
+/** No sidecar answers at the endpoint, or it refuses the connection. */
+public final class SidecarUnreachableException extends RefusedException {
   private static final long serialVersionUID = 1L;
 
-  SidecarUnreachableException(String endpoint, Throwable cause) {
+  SidecarUnreachableException(String endpoint, Throwable cause, String why) {
     super(
+        cause,
         "no sidecar answers at "
             + endpoint
             + " ("
-            + cause.getMessage()
-            + "); start one with `leasehold serve`, or say where it is with LEASEHOLD_ENDPOINT",
-        cause);
+            + why
+            + "); start one with `leasehold serve`, or say where it is with LEASEHOLD_ENDPOINT");
   }
 }

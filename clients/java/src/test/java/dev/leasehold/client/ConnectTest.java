@@ -1,13 +1,32 @@
 package dev.leasehold.client;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.leasehold.v1.AcquireLeaseResponse;
+import dev.leasehold.v1.Grant;
+import dev.leasehold.v1.Understood;
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
+import io.grpc.ForwardingClientCall.SimpleForwardingClientCall;
+import io.grpc.ForwardingClientCallListener.SimpleForwardingClientCallListener;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.FutureTask;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
 
 @Timeout(60)
 class ConnectTest {
@@ -36,10 +55,13 @@ class ConnectTest {
     }
     for (String endpoint :
         new String[] {"http://127.0.0.1:" + free, "unix:///nowhere/leasehold.sock"}) {
-      SidecarUnreachableException error =
-          assertThrows(SidecarUnreachableException.class, () -> LeaseholdClient.connect(endpoint));
-      String message = error.getMessage();
-      assertTrue(message.contains(endpoint) && message.contains("leasehold serve"), message);
+      try (LeaseholdClient client = LeaseholdClient.connect(endpoint)) {
+        for (Executable call :
+            List.<Executable>of(client::listLocks, () -> client.hold(LeaseRequest.of("f")))) {
+          String message = assertThrows(SidecarUnreachableException.class, call).getMessage();
+          assertTrue(message.contains(endpoint) && message.contains("leasehold serve"), message);
+        }
+      }
     }
   }
 
@@ -63,6 +85,65 @@ class ConnectTest {
     assertTrue(message.contains("bearer token") && !message.contains("cret"), message);
   }
 
+  /** Tells when a call has found nobody. */
+  private static ClientInterceptor tries(CountDownLatch tried) {
+    return new ClientInterceptor() {
+      @Override
+      public <Q, A> ClientCall<Q, A> interceptCall(
+          MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
+        return new SimpleForwardingClientCall<>(next.newCall(method, options)) {
+          @Override
+          public void start(Listener<A> listener, Metadata headers) {
+            super.start(
+                new SimpleForwardingClientCallListener<>(listener) {
+                  @Override
+                  public void onClose(Status status, Metadata trailers) {
+                    tried.countDown();
+                    super.onClose(status, trailers);
+                  }
+                },
+                headers);
+          }
+        };
+      }
+    };
+  }
+
+  @Test
+  void aWaitCoversASidecarThatStartsLater() throws Exception {
+    LeaseRequest request = LeaseRequest.of("f");
+    for (LeaseRequest waits :
+        List.of(request.waitUpTo(Duration.ofHours(1)), request.waitWithoutEnd())) {
+      CountDownLatch tried = new CountDownLatch(1);
+      try (Bench bench = new Bench(builder -> builder.intercept(tries(tried)))) {
+        bench.sidecar.kill();
+        CompletableFuture<Hold> asked = bench.client.holdAsync(waits, event -> {});
+        tried.await();
+        bench.sidecar.start();
+        Understood understood = Understood.newBuilder().setWaitWithoutEnd(true).build();
+        Grant grant = Messages.grantHere().toBuilder().setUnderstood(understood).build();
+        bench.sidecar.hold().tell(Messages.granted(grant));
+        assertTrue(Bench.soon(asked).isValid());
+      }
+    }
+  }
+
+  @Test
+  void theWaitOfAUnaryCallCoversASidecarThatStartsLater() throws Exception {
+    try (Bench bench = new Bench()) {
+      bench.sidecar.kill();
+      FutureTask<LeaseGrant> asked =
+          new FutureTask<>(
+              () -> bench.client.acquire(LeaseRequest.of("f").waitUpTo(Duration.ofHours(1))));
+      new Thread(asked).start();
+      assertThrows(SidecarUnreachableException.class, bench.client::listLocks);
+      bench.sidecar.acquire =
+          spec -> AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
+      bench.sidecar.start();
+      assertEquals("lease-1", Bench.soon(asked).leaseId());
+    }
+  }
+
   @Test
   void callsGoOnAfterTheSidecarWasAway() throws Exception {
     try (Bench bench = new Bench()) {
@@ -71,7 +152,7 @@ class ConnectTest {
       // Each is tried at once, and fails: nothing is put off for longer and longer.
       for (int failed = 0; failed < 5; failed++) {
         RefusedException error = assertThrows(RefusedException.class, bench.client::listLocks);
-        assertTrue(error.getMessage().contains("does not answer"), error.getMessage());
+        assertTrue(error.getMessage().contains("no sidecar answers"), error.getMessage());
       }
       bench.sidecar.start();
       assertTrue(bench.client.listLocks().isEmpty());

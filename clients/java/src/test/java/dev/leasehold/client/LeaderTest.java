@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Timeout;
 /** Running for as long as the lock is held, term after term. */
 @Timeout(60)
 class LeaderTest {
-  private static final LeaseRequest REQUEST = LeaseRequest.of("f").waitWithoutEnd();
+  private static final LeaseRequest REQUEST = LeaseRequest.of("f").waitWithoutEnd().paced();
 
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());
