@@ -163,7 +163,16 @@ class Pods(unittest.TestCase):
             for probe in ("livenessProbe", "startupProbe"):
                 command = all_containers["leasehold"][probe]["exec"]["command"]
                 self.assertEqual(["/leasehold", "probe", "--live"], command[:3])
-            self.assertEqual("probe", all_containers["leasehold"]["readinessProbe"]["exec"]["command"][1])
+            if "readinessProbe" in all_containers["leasehold"]:
+                self.assertEqual("probe", all_containers["leasehold"]["readinessProbe"]["exec"]["command"][1])
+
+    def test_what_serves_stays_in_its_services_during_an_outage_of_the_store(self):
+        for name, file in cases():
+            serves = bool(yaml.safe_load(pathlib.Path(file).read_text(encoding="utf-8")).get("app", {}).get("ports"))
+            for pod in filter(None, map(pod_specification, documents(render(file)))):
+                sidecar = containers(pod).get("leasehold")
+                if sidecar:
+                    self.assertEqual(not serves, "readinessProbe" in sidecar, name)
 
     def test_the_application_is_told_where_the_sidecar_is(self):
         for _, _, all_containers in self.each():

@@ -155,13 +155,17 @@ livenessProbe:
   periodSeconds: {{ .Values.probes.periodSeconds }}
   timeoutSeconds: {{ .Values.probes.timeoutSeconds }}
   failureThreshold: 6
-{{- if .Values.probes.readiness }}
+  {{- /* Who does not answer for a minute does nothing with the pod's own grace period. */}}
+  terminationGracePeriodSeconds: 5
+{{- $serves := and (eq .Values.mode "app") .Values.app.ports -}}
+{{- if ternary (not $serves) .Values.probes.readiness (kindIs "invalid" .Values.probes.readiness) }}
 readinessProbe:
   exec:
     command: {{ toJson $ready }}
-  periodSeconds: {{ .Values.probes.periodSeconds }}
+  {{- /* One success makes ready: it is seen soon after the store is back. */}}
+  periodSeconds: 3
   timeoutSeconds: {{ .Values.probes.timeoutSeconds }}
-  failureThreshold: 3
+  failureThreshold: 10
 {{- end }}
 {{- end -}}
 
