@@ -296,10 +296,11 @@ proto: ## Generate the clients' stubs that are checked in from proto/ (Java's ar
 	for client in go python typescript; do clients/$$client/generate || exit 1; done
 
 .PHONY: occurrences
-occurrences: ## Write the occurrences that croniter finds, which tests/timetable compares with
+occurrences: ## Write the occurrences that croniter and dateutil find, which tests/timetable compares with
 	python3 -m venv $(TOOLS)/croniter
 	$(TOOLS)/croniter/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement tests/timetable/requirements.txt
 	$(TOOLS)/croniter/bin/python tests/timetable/croniter_vectors.py
+	$(TOOLS)/croniter/bin/python tests/timetable/dated_vectors.py
 
 .PHONY: tables
 tables: ## Write the tables of docs/ that come from the code

@@ -27,6 +27,7 @@ def _manifest(name, **more):
         "description": SUMMARY,
         "license": "MIT OR Apache-2.0",
         "repository": {"type": "git", "url": f"git+{REPOSITORY}.git", "directory": "packaging/npm"},
+        "publishConfig": {"access": "public"},
         **more,
     }
     return text(f"{FOLDER}/package.json", json.dumps(content, indent=2) + "\n")

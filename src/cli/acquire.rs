@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use leasehold_client::{Client, Error, Grant, LeaseSpec, Outcome, Reason};
+use leasehold_client::{Client, Error, Grant, LeaseSpec, LockSelector, LockState, Outcome, Reason};
 use serde::Serialize;
+use tokio::time::interval;
 
 use super::asking::not_asked;
 use super::connection::EndpointArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
-use super::patience::Patience;
+use super::patience::{Patience, TOLD_AGAIN};
 use super::record;
 use super::shell;
 use super::spec::SpecArgs;
@@ -49,7 +50,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             Err(error) => patience.after(error.into()).await?,
         }
     };
-    match acquire(&client, spec, &mut patience).await? {
+    let lock = LockSelector::Key(spec.key.clone());
+    let outcome = acquire(&client, spec, &mut patience);
+    match with_notes(outcome, &client, lock).await? {
         Outcome::Granted(grant) => {
             output::result(format, || shell::grant_text(&grant), &GrantView::from(&grant))?;
             Ok(Exit::Success)
@@ -63,6 +66,32 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             Ok(Exit::Busy)
         }
         Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => Err(not_asked()),
+    }
+}
+
+/// How long a call waits before it says so: most are answered sooner.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+
+/// Waits for `outcome`, and says what for, soon and then each minute: a script that only waits looks like one that hangs.
+async fn with_notes<T>(outcome: impl Future<Output = T>, client: &Client, lock: LockSelector) -> T {
+    let mut outcome = std::pin::pin!(outcome);
+    let mut again = interval(TOLD_AGAIN);
+    again.reset_after(TOLD_AFTER);
+    let mut note = async || {
+        again.tick().await;
+        // Where nobody can say who has the lock, the wait goes on in silence.
+        if let Ok(record) = client.get_lock(lock.clone()).await
+            && record.state != LockState::Available
+        {
+            output::note(&record::waiting_text(&record));
+        }
+    };
+    loop {
+        tokio::select! {
+            biased;
+            outcome = &mut outcome => return outcome,
+            () = note() => {}
+        }
     }
 }
 

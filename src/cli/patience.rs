@@ -8,6 +8,9 @@ use super::output;
 use super::spec::duration;
 use crate::time::{BootClock, Clock as _, Instant};
 
+/// How often a wait is told of.
+pub(crate) const TOLD_AGAIN: Duration = Duration::from_secs(60);
+
 /// How long to wait while a lock is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {

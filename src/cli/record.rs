@@ -55,6 +55,11 @@ pub(crate) fn holder_text(record: &LockRecord) -> String {
     format!("{by}{}", since.map(|since| format!(", since {since}")).unwrap_or_default())
 }
 
+/// What somebody waits for who is not granted a lock at once.
+pub(crate) fn waiting_text(record: &LockRecord) -> String {
+    format!("waiting for {}, held{}", record.lock_path, holder_text(record))
+}
+
 /// Locks as a table.
 pub(crate) fn locks_table(records: &[LockRecord]) -> String {
     let now = wall();

@@ -173,3 +173,15 @@ async fn s17_a_break_needs_leave_a_reason_and_for_now_a_word_more() {
     assert_eq!(allowed.leasehold(&["run", "-f", "nobody-has-it", "--", "true"]).await.code, 0);
     assert_eq!(allowed.leasehold(&words).await.json()["outcome"], "not_held");
 }
+
+#[tokio::test]
+async fn a_wait_says_what_it_is_for() {
+    let sidecar = Sidecar::start(&[]).await;
+    acquire(&sidecar, "job").await;
+    let waiting =
+        sidecar.leasehold(&["acquire", "job", "--wait", "3s", "--holder", "second"]).await;
+    assert_eq!(waiting.code, 75, "{waiting:?}");
+    let said = waiting.stderr.lines().next().unwrap_or_default();
+    assert!(said.contains("waiting for ") && said.contains("/job"), "{waiting:?}");
+    assert!(said.contains(", held by "), "{waiting:?}");
+}

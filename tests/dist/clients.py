@@ -41,8 +41,10 @@ def rust(dist):
     top = f"leasehold-client-{VERSION}"
     with tarfile.open(dist / f"rust/{top}.crate") as crate:
         names = set(crate.getnames())
-    wanted = {f"{top}/{name}" for name in ("Cargo.toml", "README.md", "src/lib.rs")}
+    wanted = {f"{top}/{name}" for name in ("Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT", "src/lib.rs")}
     claim(wanted <= names, f"Rust: the crate has {len(names)} files {sorted(wanted - names)}")
+    drivers = [name for name in names if "driver" in name or "scenarios" in name]
+    claim(not drivers, f"Rust: and none that only tests use {drivers}")
 
 
 def go(dist, folder):

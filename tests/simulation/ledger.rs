@@ -166,6 +166,17 @@ impl Ledger {
             self.granted = self.granted.max(token.value());
         }
         let log = log_of(checkpoint);
+        if let Some(before) = &self.newest
+            && before.token.epoch() == token.epoch()
+            && before.token < token
+            && !log_of(Some(before))
+                .iter()
+                .all(|save| log.contains(save) || self.was_repeated(*save))
+            && !is_excused
+        {
+            let save = log_of(Some(before)).last().copied().unwrap_or_default();
+            return Err(format!("S13, S27: {token} is handed on, and save {save} was not settled"));
+        }
         let lost = self.acknowledged.keys().find(|save| !log.contains(save));
         if let Some(save) = lost.filter(|_| !is_excused) {
             return Err(format!("S25: {token} is granted without save {save}"));

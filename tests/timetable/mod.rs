@@ -5,6 +5,7 @@
 
 mod croniter;
 mod cronos;
+mod dated;
 mod model;
 mod odd_days;
 mod page;

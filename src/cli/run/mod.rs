@@ -30,7 +30,7 @@ use super::asking::{ask, link, not_asked};
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output;
-use super::patience::Patience;
+use super::patience::{Patience, TOLD_AGAIN};
 use super::record;
 use super::release::NOT_CONFIRMED;
 use super::signals::Signals;
@@ -160,9 +160,6 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(if matches!(exit, Ok(Exit::Lost)) { Exit::Code(args.lost_exit_code) } else { exit? })
 }
 
-/// How often a wait is told of.
-const TOLD_AGAIN: Duration = Duration::from_secs(60);
-
 /// Waits for `outcome`, and says what for, at once and each minute: a job that only waits looks like one that hangs.
 async fn with_notes<T>(
     outcome: impl Future<Output = T>,
@@ -194,11 +191,10 @@ async fn with_notes<T>(
 }
 
 fn waiting_text(record: &LockRecord) -> String {
-    let (lock, by) = (&record.lock_path, record::holder_text(record));
-    let own = std::env::var(LOCK_PATH_VARIABLE).is_ok_and(|path| path == *lock);
+    let own = std::env::var(LOCK_PATH_VARIABLE).is_ok_and(|path| path == record.lock_path);
     let own =
         if own { ": by the command that this one is part of, and so waits for itself" } else { "" };
-    format!("waiting for {lock}, held{by}{own}")
+    format!("{}{own}", record::waiting_text(record))
 }
 
 /// The occurrence is not to be run: says why, and ends so.
