@@ -242,8 +242,15 @@ impl Happening {
     fn is_repeated_by(&self, next: &Self) -> bool {
         self.kind == HappeningKind::Refused
             && next.kind == self.kind
-            && (&self.holder, &self.detail) == (&next.holder, &next.detail)
+            && (without_process(&self.holder), &self.detail)
+                == (without_process(&next.holder), &next.detail)
     }
+}
+
+/// A holder's name without the process id at its end, which clients put there: what is tried each minute is another process each time.
+fn without_process(holder: &str) -> &str {
+    let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    holder.rsplit_once('/').filter(|(_, id)| is_id(id)).map_or(holder, |(host, _)| host)
 }
 
 impl Shared {
