@@ -36,7 +36,8 @@ type LockRecord struct {
 	AcquiredAt time.Time
 	// RestingUntil is until when nobody gets the lock because of MinHold; zero if it does not rest.
 	RestingUntil time.Time
-	// WrittenAt is when the record was last written; zero if the lock does not exist in the store yet.
+	// WrittenAt is when the record was last written; zero if the lock does not exist in the store yet, while this sidecar
+	// has the lock, and in a watch of many locks.
 	WrittenAt time.Time
 	// WaitersHere is how many callers wait for the lock at this sidecar.
 	WaitersHere uint32

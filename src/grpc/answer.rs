@@ -199,7 +199,10 @@ pub(super) fn record_with_checkpoint(lock: LockRecord, namespace: &Namespace) ->
 pub(super) fn locks_event(event: LocksEvent, namespace: &Namespace) -> proto::WatchLocksResponse {
     use proto::watch_locks_response::Event;
     let event = match event {
-        LocksEvent::Changed(lock) => Event::Changed(record(*lock, namespace)),
+        // Of what changes here it is not known before the next listing: told now and then, it would look like a change.
+        LocksEvent::Changed(lock) => {
+            Event::Changed(record(LockRecord { written_at: None, ..*lock }, namespace))
+        }
         LocksEvent::Gone(path) => Event::Gone(path.to_string()),
         LocksEvent::Listed { locks, at } => Event::Listed(proto::Listed {
             locks: u32::try_from(locks).unwrap_or(u32::MAX),

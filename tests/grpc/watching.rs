@@ -50,6 +50,22 @@ async fn all_locks_of_the_host_are_told_and_what_changes() {
     let Event::Listed(_) = next(&mut stream).await else { panic!() };
 }
 
+/// A client that has to watch again, at another sidecar or the next one, compares what it is told with what it was told.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_let_go_is_told_alike_by_every_sidecar() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let mut stream = watch(&here, WatchLocksRequest::default()).await;
+    let Event::Listed(_) = next(&mut stream).await else { panic!() };
+    let grant = here.acquire(spec("a")).await;
+    assert_eq!(changed(&mut stream).await, ("a".to_owned(), LockState::Held));
+    here.release(&grant.lease_id).await;
+    let Event::Changed(told_here) = next(&mut stream).await else { panic!() };
+    let mut stream = watch(&there, WatchLocksRequest::default()).await;
+    let Event::Changed(told_there) = next(&mut stream).await else { panic!() };
+    assert_eq!(told_here, told_there);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_prefix_and_labels_choose_among_them() {
     let account = Account::new();

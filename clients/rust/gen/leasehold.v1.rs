@@ -614,7 +614,8 @@ pub struct LockRecord {
     /// Until when nobody is granted the lock because of `min_hold`, by the store's clock. Absent if it does not rest.
     #[prost(message, optional, tag = "10")]
     pub resting_until: ::core::option::Option<::prost_types::Timestamp>,
-    /// When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet.
+    /// When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet, while this
+    /// sidecar has the lock, and in answers to WatchLocks.
     #[prost(message, optional, tag = "11")]
     pub written_at: ::core::option::Option<::prost_types::Timestamp>,
     /// How many callers wait for the lock at this sidecar.

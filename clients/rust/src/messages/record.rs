@@ -68,7 +68,8 @@ pub struct LockRecord {
     pub acquired_at: Option<SystemTime>,
     /// Until when nobody gets the lock because of `min_hold`, by the store's clock.
     pub resting_until: Option<SystemTime>,
-    /// When the record was last written, by the store's clock.
+    /// When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet, while
+    /// this sidecar has it, and in a watch of many locks.
     pub written_at: Option<SystemTime>,
     /// How many callers wait for the lock at this sidecar.
     pub waiters_here: u32,

@@ -416,7 +416,8 @@ type LockRecord struct {
 	AcquiredAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=acquired_at,json=acquiredAt,proto3" json:"acquired_at,omitempty"`
 	// Until when nobody is granted the lock because of `min_hold`, by the store's clock. Absent if it does not rest.
 	RestingUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=resting_until,json=restingUntil,proto3" json:"resting_until,omitempty"`
-	// When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet.
+	// When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet, while this
+	// sidecar has the lock, and in answers to WatchLocks.
 	WrittenAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=written_at,json=writtenAt,proto3" json:"written_at,omitempty"`
 	// How many callers wait for the lock at this sidecar.
 	WaitersHere uint32 `protobuf:"varint,12,opt,name=waiters_here,json=waitersHere,proto3" json:"waiters_here,omitempty"`

@@ -317,7 +317,9 @@ class LockRecord(google.protobuf.message.Message):
 
     @property
     def written_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
-        """When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet."""
+        """When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet, while this
+        sidecar has the lock, and in answers to WatchLocks.
+        """
 
     @property
     def break_note(self) -> Global___BreakNote:

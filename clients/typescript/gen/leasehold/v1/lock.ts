@@ -263,7 +263,10 @@ export interface LockRecord {
   restingUntil:
     | Date
     | undefined;
-  /** When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet. */
+  /**
+   * When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet, while this
+   * sidecar has the lock, and in answers to WatchLocks.
+   */
   writtenAt:
     | Date
     | undefined;
