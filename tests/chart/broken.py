@@ -39,7 +39,16 @@ BREAKAGES = [
     ("templates/prometheus-rule.yaml", "max by (namespace, job)", "sum by (namespace, job)", "test_t23_gauges"),
     ("templates/prometheus-rule.yaml", "or absent(", "or vector(", "test_a_schedule_of_the_chart"),
     ("templates/prometheus-rule.yaml", "increase(leasehold_schedule_missed", "rate(leasehold_schedule_missed", "test_the_page_has_them"),
-    ("dashboards/leasehold.json", "leasehold_holds_at_risk", "leasehold_at_risk_holds", "test_alerts_and_panels"),
+    ("templates/prometheus-rule.yaml", 'reason=~"expired|taken', 'reason=~"expired|stolen', "test_alerts_use_what"),
+    ("templates/dashboard.yaml", "replace $own", "replace $board", "test_the_chart_installs_it"),
+    ("dashboards/leasehold.json", "leasehold_holds_at_risk", "leasehold_at_risk_holds", "test_it_uses_what"),
+    ("dashboards/leasehold.json", "by (cause)", "by (why)", "test_it_uses_what"),
+    ("dashboards/leasehold.json", "{{outcome}}", "{{result}}", "test_it_uses_what"),
+    ("dashboards/leasehold.json", 'pod=~\\"$pod\\"', 'pod!=\\"\\"', "test_every_panel_and_annotation"),
+    ("dashboards/leasehold.json", "#leaseholdlockatrisk", "#lockatrisk", "test_links_lead"),
+    ("dashboards/leasehold.json", "viewPanel=26", "viewPanel=62", "test_links_lead"),
+    ("dashboards/leasehold.json", '"options": "no_progress"', '"options": "stalled"', "test_states_are_words"),
+    ("dashboards/leasehold.json", '"uid": "${logs}"', '"uid": "loki"', "test_it_can_be_imported"),
 ]
 
 
