@@ -43,7 +43,10 @@ impl Task {
         }
         let mut memories: BTreeMap<Permit, Memory> = BTreeMap::new();
         for (permit, token) in self.pool.highest() {
-            memories.entry(permit).or_default().highest = Some(token);
+            let memory = memories.entry(permit).or_default();
+            memory.highest = Some(token);
+            // S17: which breaks were under way is lost with the task.
+            memory.may_break_arrive = true;
         }
         let mut observations = Vec::new();
         let now = shared.clock.now();

@@ -42,7 +42,7 @@ async fn broken_naming(
 }
 
 /// A break through `sidecar` whose request is under way until it is let go.
-fn breaking_late(
+pub(super) fn breaking_late(
     sidecar: &Sidecar,
     token: Option<FencingToken>,
     period: BreakPeriod,

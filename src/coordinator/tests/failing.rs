@@ -6,19 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 
+use super::breaking::breaking_late;
 use super::rig::{
     Account, LEASE, MINUTE, SECOND, granted, next, next_but_renewals, pass, path, request,
     settings, settle, waiting,
 };
 use super::sharing::listener;
 use crate::coordinator::{
-    CallError, Coordinator, HoldEvent, HoldRequest, LossReason, NoObserver, Observation, Observer,
-    Outcome, Released, StoreFailureKind,
+    BreakPeriod, CallError, Coordinator, HoldEvent, HoldRequest, LossReason, NoObserver,
+    Observation, Observer, Outcome, Released, StoreFailureKind,
 };
 use crate::lock::{Container, ETag, LeaseId, LockPath, Permits};
 use crate::store::{
     Acquire, Acquired, BreakNote, LeaseBroken, LeaseState, LeaseStore, List, Listing, MemoryStore,
-    PlanListing, PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Operation, PlanListing, PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock,
+    Write, Written,
 };
 
 /// Panics once at a renewal, when it was told to.
@@ -69,6 +71,23 @@ async fn a_panic_in_the_task_of_one_lock_harms_no_other() {
     drop((sound, again, failing, waits));
     settle().await;
     sidecar.assert_idle();
+}
+
+/// The break may arrive once the lock is another's: its lease is proved, once its token is written, before it is granted.
+#[tokio::test(start_paused = true)]
+async fn s17_a_break_that_was_under_way_when_a_task_panicked_is_remembered() {
+    let account = Account::new();
+    let faulty = Arc::new(Faulty::default());
+    let sidecar = account.sidecar_with(Arc::clone(&faulty) as _, 1, |_| {});
+    let (mut failing, first) = sidecar.hold(&request("nightly")).await;
+    let (_under_way, _answer) = breaking_late(&sidecar, Some(first.token), BreakPeriod::Now);
+    settle().await;
+    faulty.0.store(true, Ordering::Relaxed);
+    assert!(matches!(next_but_renewals(&mut failing).await, HoldEvent::Lost { .. }));
+    sidecar.counts();
+    let mut second = sidecar.coordinator.hold(&waiting("nightly", 2 * MINUTE)).unwrap();
+    granted(&mut second).await;
+    assert_eq!(sidecar.counts().of(Operation::Renew), 1, "it is proved");
 }
 
 #[tokio::test(start_paused = true)]
