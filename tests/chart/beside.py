@@ -116,6 +116,7 @@ class Component(unittest.TestCase):
                 self.assertEqual(charts[part], ours[part], part)
             self.assertEqual(set(charts) - set(ours), {"readinessProbe"})
             charts_env = by_name(charts["env"])
+            self.assertIn("LEASEHOLD_DRAIN_HAND_OVER", by_name(ours["env"]))
             for name, entry in by_name(ours["env"]).items():
                 self.assertEqual(charts_env[name], entry)
             self.assertEqual(volumes["leasehold-probes"], by_name(pod["volumes"])["leasehold-probes"])

@@ -245,9 +245,23 @@ def sidecar_killed(a, c):
     claim(len(a.events("lock granted")) == 1, "keeper-a did not get the lock meanwhile")
 
 
+def sidecar_stopped(a, c):
+    """A job outlives its sidecar's end by itself, without being stopped."""
+    step("5. The sidecar's container of keeper-c alone is stopped and started again, as by `kubectl exec … kill 1`")
+    before, since, resumes = token(c), c.inspect("app")["State"]["StartedAt"], len(c.events("lock granted"))
+    c.stop_container("leasehold")
+    claim(c.inspect("leasehold")["State"]["ExitCode"] == 0, "the sidecar ended in order")
+    claim(not c.events("lock lost"), "and told no holder that it lost its lock")
+    c.start_container("leasehold")
+    resumed, _ = until(lambda: [event for event in c.events("lock granted")[resumes:] if event["resumed"]])
+    claim(resumed and resumed[0]["token"] == before, f"the hold was resumed with its token {before}")
+    claim(c.inspect("app")["State"]["StartedAt"] == since and token(c) == before, "the job works on, and was not stopped")
+    claim(len(a.events("lock granted")) == 1, "keeper-a did not get the lock meanwhile")
+
+
 def pod_stopped(account, a, c):
     """A pod gives back its locks before it ends."""
-    step("5. The pod of keeper-c is stopped")
+    step("6. The pod of keeper-c is stopped")
     grants = len(a.events("lock granted"))
     began = time.time()
     c.stop()
@@ -268,7 +282,7 @@ def pod_stopped(account, a, c):
 
 def account_gone(account, a):
     """Liveness is not about the store."""
-    step("6. The account goes away")
+    step("7. The account goes away")
     account.close()
     unready, _ = until(lambda: a.probe("readinessProbe") == 69, 90, 1)
     claim(unready, "the readiness probe says no, once a renewal has failed")
@@ -295,7 +309,7 @@ def main():
         account = Account(pathlib.Path(folder) / "azurite.log")
         account.make_container()
         say(f"the storage emulator runs at {account.endpoint}; the container leasehold is made, as an operator would")
-        say("podman knows no native sidecars: here the sidecar is a plain container that is started first")
+        say("podman knows no native sidecars: here the sidecar is a plain container that is started first and stopped last")
         say("tests/chart/pods.py says what else is changed about the pods")
         example_settings(engine, account)
         ports = free_ports(4)
@@ -304,6 +318,7 @@ def main():
         c = equal_host_types(engine, account, a, ports[2])
         application_killed(account, a, c)
         sidecar_killed(a, c)
+        sidecar_stopped(a, c)
         pod_stopped(account, a, c)
         account_gone(account, a)
     except RuntimeError as error:

@@ -403,6 +403,15 @@ class Test(unittest.TestCase):
             # `helm test --logs` names no container: there may be one only.
             self.assertEqual(1, len(pod["spec"]["containers"]))
 
+    def test_it_waits_for_a_sidecar_that_is_being_replaced(self):
+        for _, pod in self.pods():
+            self.assertIn("--wait=2m", pod["spec"]["containers"][0]["args"])
+        values = {**refusals.BASE, **refusals.STANDALONE, "test.wait": '"90s"', "standalone.testClientSecret": '"client"'}
+        made = documents(render(values))
+        # The new pod is made when the old one has ended: until then nobody answers.
+        self.assertEqual("Recreate", next(one for one in made if one["kind"] == "Deployment")["spec"]["strategy"]["type"])
+        self.assertIn("--wait=90s", next(one for one in made if one["kind"] == "Pod")["spec"]["containers"][0]["args"])
+
     def test_it_asks_the_store_that_the_release_uses(self):
         for name, pod in self.pods():
             (test,) = pod["spec"]["containers"]

@@ -3,8 +3,8 @@
 podman 4 knows no native sidecars, no fsGroup, no probes without systemd and no Secrets as volumes. So:
 
 - init containers become the first of the containers: they still start before the application, because each is
-  started by itself, and one that is no sidecar has ended by then; but `podman pod stop` tells all of them at once, as
-  with `sidecar.native=false`;
+  started by itself, and one that is no sidecar has ended by then. They are stopped in the kubelet's order, too: a native
+  sidecar when the other containers have ended;
 - emptyDir and Secret volumes become folders of this machine, owned as `fsGroup` has it;
 - the commands of the probes and of postStart are run by the demonstration itself;
 - nobody restarts what died: the demonstration does what the kubelet would do, when it wants it;
@@ -96,6 +96,7 @@ class Pod:
         self.main = self.specification["containers"][-1]["name"]
         initial = self.specification.get("initContainers", [])
         self.preparing = [one["name"] for one in initial if one.get("restartPolicy") != "Always"]
+        self.native = any(one["name"] == "leasehold" and one.get("restartPolicy") == "Always" for one in initial)
         self.group = self.specification["securityContext"]["fsGroup"]
         self.probes, self.post_start = {}, None
         manifest = {"apiVersion": "v1", "kind": "Pod"}
@@ -179,8 +180,16 @@ class Pod:
         """Kills a container as the kernel does that is short of memory."""
         self.engine.run("kill", "--signal", "KILL", self.container(name))
 
+    def stop_container(self, name):
+        """Stops a container as Kubernetes does: SIGTERM, and SIGKILL at the end of the grace period."""
+        grace = str(self.specification["terminationGracePeriodSeconds"])
+        self.engine.run("stop", "--time", grace, self.container(name))
+
     def stop(self):
-        """Stops the pod as Kubernetes does: SIGTERM, and SIGKILL at the end of the grace period."""
+        """Stops the pod in the kubelet's order: all at once, but a native sidecar last."""
+        if self.native:
+            self.stop_container(self.main)
+            self.stop_container("leasehold")
         grace = str(self.specification["terminationGracePeriodSeconds"])
         self.engine.run("pod", "stop", "--time", grace, self.name)
 

@@ -204,6 +204,17 @@ class Pods(unittest.TestCase):
             plain = name == "standalone" or (name == "connection-string" and pod.get("restartPolicy") != "Never")
             self.assertEqual([] if plain else ["leasehold"], native)
 
+    def test_s15_a_sidecar_that_is_started_again_hands_its_holds_over(self):
+        for name, pod, all_containers in self.each():
+            # The pod of `helm test` has the sidecar of the application's pod, and no holder but its test.
+            if "leasehold" not in all_containers or "test" in all_containers:
+                continue
+            sidecar = all_containers["leasehold"]
+            settings = {e["name"]: e.get("value") for e in sidecar["env"]}
+            # A plain one in a pod that ends is stopped together with its holders, and nothing follows.
+            follows = sidecar.get("restartPolicy") == "Always" or name == "standalone"
+            self.assertEqual("true" if follows else None, settings.get("LEASEHOLD_DRAIN_HAND_OVER"))
+
     def test_a_plain_sidecar_answers_before_the_application_starts(self):
         for name, pod, _ in self.each():
             if name == "connection-string" and pod.get("restartPolicy") != "Never":

@@ -1,6 +1,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::cli::rig::Home;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::cli::rig::{Ended, Home};
 
 fn status<'a>(report: &'a serde_json::Value, check: &str) -> &'a str {
     let checks = report["checks"].as_array().unwrap();
@@ -97,6 +99,38 @@ async fn a_sidecar_with_another_store_excludes_nobody_here_and_that_is_78() {
     assert_eq!(report.code, 78, "{report:?}");
     assert!(report.stdout.contains("✗ exclusion"), "{report:?}");
     assert!(report.stdout.contains("different stores"), "{report:?}");
+}
+
+#[tokio::test]
+async fn exclusion_waits_for_a_sidecar_that_is_being_replaced() {
+    let mut sidecar = crate::cli::rig::Sidecar::start(&[]).await;
+    let words = ["doctor", "--exclusion", "--wait", "10m"];
+    let mut command = sidecar.home.direct_command(&words);
+    let mut waiting = None;
+    sidecar
+        .crash(async {
+            let mut child = command.spawn().unwrap();
+            let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+            let line = said.next_line().await.unwrap().unwrap();
+            assert!(line.contains("trying again while --wait lasts"), "{line}");
+            waiting = Some((child, said));
+        })
+        .await;
+    let (child, _said) = waiting.unwrap();
+    let report = Ended::of_child(child).await;
+    assert_eq!(report.code, 0, "{report:?}");
+    assert!(report.stdout.contains("✓ release through the sidecar"), "{report:?}");
+}
+
+#[tokio::test]
+async fn the_wait_for_a_sidecar_is_bounded_and_is_for_one() {
+    let home = Home::new();
+    let report = home.directly(&["doctor", "--exclusion", "--wait", "1s"]).await;
+    assert_eq!(report.code, 69, "{report:?}");
+    assert!(report.stdout.contains("✗ exclusion"), "{report:?}");
+    let report = home.directly(&["doctor", "--wait", "1s"]).await;
+    assert_eq!(report.code, 64, "{report:?}");
+    assert!(report.stderr.contains("--exclusion"), "{report:?}");
 }
 
 #[tokio::test]

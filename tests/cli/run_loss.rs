@@ -81,6 +81,27 @@ async fn s16_a_command_goes_on_when_its_sidecar_comes_back() {
     assert_eq!((ended.code, ended.stderr.as_str()), (6, ""), "{ended:?}");
 }
 
+/// As in a pod, whose kubelet starts a sidecar again that was told to end by itself: the job goes on, and costs no try.
+#[tokio::test]
+async fn s15_s16_a_command_goes_on_over_a_hand_over() {
+    let handing_over = ["drain.hand_over=true"];
+    let mut sidecar = Sidecar::start(&handing_over).await;
+    let script = "echo ready > ready; while ! test -e go; do sleep 0.02; done; exit 6";
+    let child = sidecar.home.command(&run(&SHORT, script)).spawn().unwrap();
+    sidecar.home.file("ready").await;
+    sidecar.signal(Signal::TERM);
+    assert!(sidecar.process.wait().await.unwrap().success());
+    let home = std::mem::replace(&mut sidecar.home, Home::new());
+    let again = Sidecar::start_in(home, &handing_over).await;
+    crate::cli::rig::eventually("it is held here", || async {
+        (again.lock("job").await["held_here"] == true).then_some(())
+    })
+    .await;
+    std::fs::write(again.home.path("go"), "\n").unwrap();
+    let ended = Ended::of_child(child).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (6, ""), "{ended:?}");
+}
+
 #[tokio::test]
 async fn s13_a_command_does_not_end_well_whose_release_finds_the_lock_lost() {
     let sidecar = Sidecar::start(&[]).await;

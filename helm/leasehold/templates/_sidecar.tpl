@@ -39,9 +39,10 @@
 {{- $_ := set $s "locks.hand_off" $v.locks.handOff -}}
 {{- $_ := set $s "locks.max_hold_default" $v.locks.maxHoldDefault -}}
 {{- $_ := set $s "drain.period" $v.drain.period -}}
+{{- /* Where a replacement follows, holds are resumed there: at the next pod of a stand-alone one; at the container that the kubelet starts
+again where a native sidecar alone was stopped. In a pod that ends, a native sidecar is stopped last, and nobody holds by then. */ -}}
+{{- if or (eq $v.mode "standalone") $v.sidecar.native }}{{ $_ := set $s "drain.hand_over" true }}{{ end -}}
 {{- if eq $v.mode "standalone" -}}
-{{/* Its callers are in other pods: they resume their holds at the pod that replaces this one. */}}
-{{- $_ := set $s "drain.hand_over" true -}}
 {{- $_ := set $s "listen.direct" $v.listen.direct -}}
 {{- with $v.standalone.access }}{{ $_ := set $s "access" (toJson .) }}{{ end -}}
 {{- $_ := set $s "listen.tcp" (printf "0.0.0.0:%d" (int $v.listen.port)) -}}

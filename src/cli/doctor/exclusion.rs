@@ -7,7 +7,9 @@ use leasehold_client::{Client, LeaseSpec, Outcome};
 use super::report::{Finding, Report};
 use super::store::{exit_of, limited, of_error};
 use crate::cli::asking::not_asked;
+use crate::cli::connection::EndpointArgs;
 use crate::cli::exit::{self, Exit};
+use crate::cli::patience::{Patience, Wait};
 use crate::cli::record;
 use crate::lock::{LeaseId, LockPath};
 use crate::store::{Acquire, Acquired, LeaseStore, MIN_LEASE_DURATION, StoreError};
@@ -18,36 +20,73 @@ const MAX_HOLD: Duration = Duration::from_secs(60);
 const TWO_STORES: &str =
     "the sidecar and this command use different stores: give both the same store and container";
 
-/// Takes a lock through the sidecar, and tries to take the same lock in `store`, before its release and after.
+/// Takes a lock through the sidecar, and tries to take the same lock in `store`, before its release and after. Tries again
+/// while the sidecar is away, for as long as `wait` says: its replacement may be on its way.
 pub(super) async fn examine(
-    sidecar: anyhow::Result<Client>,
+    sidecar: &EndpointArgs,
+    wait: Wait,
     store: &dyn LeaseStore,
     report: &mut Report,
 ) {
-    match held(sidecar).await {
-        Ok((sidecar, lease_id, path)) => {
-            let refused = refuses(store, &path, report).await;
-            let released = sidecar.release(lease_id).await;
-            if let Err(error) = released {
-                report.fail(Finding::bad(CHECK, error.to_string(), ASK_AGAIN), Exit::Unavailable);
-            } else if refused {
-                grants(store, &path, report).await;
-            }
-        }
-        Err(error) => {
-            let detail = format!("no lock was acquired through the sidecar: {error:#}");
-            let advice =
-                "say where the sidecar is with --endpoint; its log says what is wrong with it";
-            report.fail(Finding::bad(CHECK, detail, advice), exit::of_error(&error));
+    let mut patience = Patience::new(wait);
+    loop {
+        match tried(sidecar, store, &mut patience).await {
+            Ok(Some(found)) => return report.append(found),
+            Ok(None) => {}
+            Err(Failed { finding, exit }) => return report.fail(finding, exit),
         }
     }
+}
+
+/// What ended the check.
+struct Failed {
+    finding: Finding,
+    exit: Exit,
+}
+
+/// One try: what was found. `None`: the sidecar was away, and another try may find it.
+async fn tried(
+    sidecar: &EndpointArgs,
+    store: &dyn LeaseStore,
+    patience: &mut Patience,
+) -> Result<Option<Report>, Failed> {
+    let (sidecar, lease_id, path) = match held(sidecar).await {
+        Ok(held) => held,
+        Err(error) => {
+            return again(patience, error).await.map_err(|error| {
+                let detail = format!("no lock was acquired through the sidecar: {error:#}");
+                let advice =
+                    "say where the sidecar is with --endpoint; its log says what is wrong with it";
+                let exit = exit::of_error(&error);
+                Failed { finding: Finding::bad(CHECK, detail, advice), exit }
+            });
+        }
+    };
+    let mut found = Report::default();
+    let refused = refuses(store, &path, &mut found).await;
+    if let Err(error) = sidecar.release(lease_id).await {
+        // Of a sidecar that ends between the two calls, the hold ends too, by MAX_HOLD at the latest.
+        return again(patience, error.into()).await.map_err(|error| {
+            let finding = Finding::bad(CHECK, format!("{error:#}"), ASK_AGAIN);
+            Failed { finding, exit: Exit::Unavailable }
+        });
+    }
+    if refused {
+        grants(store, &path, &mut found).await;
+    }
+    Ok(Some(found))
+}
+
+/// Waits for another try, where one may help.
+async fn again<T>(patience: &mut Patience, error: anyhow::Error) -> anyhow::Result<Option<T>> {
+    patience.after(error).await.map(|()| None)
 }
 
 const ASK_AGAIN: &str = "the sidecar's log says why; run doctor again";
 
 /// A lock of this command's own, held by the sidecar: the sidecar, the lease and the lock's path.
-async fn held(sidecar: anyhow::Result<Client>) -> anyhow::Result<(Client, String, LockPath)> {
-    let sidecar = sidecar?;
+async fn held(sidecar: &EndpointArgs) -> anyhow::Result<(Client, String, LockPath)> {
+    let sidecar = sidecar.builder()?.connect().await?;
     let scope = uuid::Uuid::new_v4().to_string();
     let spec = LeaseSpec::new("leasehold.doctor", scope).with_max_hold(MAX_HOLD);
     match sidecar.acquire(spec).await? {

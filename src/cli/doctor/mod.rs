@@ -14,6 +14,7 @@ use super::connection::{ConfigArgs, EndpointArgs, init_quiet_logs};
 use super::engine::{self, Opened};
 use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
+use super::patience::Wait;
 use crate::config::{Config, Store};
 use crate::host_id::HostIdentity;
 use report::{Finding, Report};
@@ -28,6 +29,15 @@ pub(super) struct Args {
     /// Also acquire a lock through the sidecar, and check that the store refuses it to this process until it is released.
     #[arg(long)]
     exclusion: bool,
+    /// How long to try again while the sidecar is away, such as while it is being replaced; `forever` sets no limit.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "0s",
+        requires = "exclusion",
+        allow_hyphen_values = true
+    )]
+    wait: Wait,
     #[command(flatten)]
     config: ConfigArgs,
     #[command(flatten)]
@@ -42,7 +52,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         let problem = "doctor contacts a sidecar only with --exclusion: add it, or remove the flags for the sidecar";
         return Err(UsageError(problem.to_owned()).into());
     }
-    let sidecar = args.exclusion.then_some(args.endpoint);
+    let sidecar = args.exclusion.then_some((args.endpoint, args.wait));
     let mut report = Report::default();
     match args.config.load() {
         Ok(config) => {
@@ -60,7 +70,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(report.exit())
 }
 
-async fn examine(config: &Config, sidecar: Option<EndpointArgs>, report: &mut Report) {
+async fn examine(config: &Config, sidecar: Option<(EndpointArgs, Wait)>, report: &mut Report) {
     let identity = match engine::identify(config) {
         Ok(identity) => identity,
         Err(error) => {
@@ -86,10 +96,10 @@ async fn examine(config: &Config, sidecar: Option<EndpointArgs>, report: &mut Re
                 azure::examine_signature(account, clock.wall(), report);
             }
             store::examine(opened.as_ref(), clock.as_ref(), config, &identity, report).await;
-            if let Some(sidecar) = sidecar
+            if let Some((sidecar, wait)) = sidecar
                 && report.exit() == Exit::Success
             {
-                exclusion::examine(connect(&sidecar).await, opened.as_ref(), report).await;
+                exclusion::examine(&sidecar, wait, opened.as_ref(), report).await;
             }
             if let Some(account) = account
                 && report.exit() == Exit::Success
@@ -110,10 +120,6 @@ async fn examine(config: &Config, sidecar: Option<EndpointArgs>, report: &mut Re
             );
         }
     }
-}
-
-async fn connect(sidecar: &EndpointArgs) -> anyhow::Result<leasehold_client::Client> {
-    Ok(sidecar.builder()?.connect().await?)
 }
 
 fn of_identity(identity: &HostIdentity) -> Finding {

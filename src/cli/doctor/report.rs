@@ -94,6 +94,13 @@ impl Report {
         self.exit.get_or_insert(exit);
     }
 
+    /// Adds what another report has found.
+    pub(super) fn append(&mut self, other: Self) {
+        self.checks.extend(other.checks);
+        self.healthy.0 &= other.healthy.0;
+        self.exit = self.exit.or(other.exit);
+    }
+
     /// The exit code.
     pub(super) fn exit(&self) -> Exit {
         self.exit.unwrap_or(Exit::Success)
