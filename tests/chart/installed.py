@@ -210,6 +210,7 @@ class Schedule(unittest.TestCase):
             "retry": (7, "--retry"),
             "backoff": ("1m30s", "--backoff"),
             "timeout": ("none", "--timeout"),
+            "progressTimeout": ("5m", "--progress-timeout"),
             "spread": ("30s", "--spread"),
             "first": ("now", "--first"),
             "revision": (1234567, "--revision"),

@@ -53,6 +53,7 @@ BY_SCHEMA = [
     ({"app.schedule.retry": "0"}, "minimum"),
     ({"app.schedule.timeout": '"forever"'}, "pattern"),
     ({"app.schedule.timeout": '"500ms"'}, "pattern"),
+    ({"app.schedule.progressTimeout": '"none"'}, "pattern"),
     ({"app.schedule.grace": '"10"'}, "pattern"),
     ({"app.schedule.revision": "-1"}, "minimum"),
     ({"telemetry.traces.endpoint": '"https://me:x@collector:4317"'}, "pattern"),

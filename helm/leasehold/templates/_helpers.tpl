@@ -185,7 +185,7 @@ http://127.0.0.1:{{ .Values.listen.port }}
 {{- $flags := list (list "--scope" $s.scope) (list "--tz" $s.timeZone) (list "--catch-up" $s.catchUp)
       (list "--catch-up-window" $s.catchUpWindow) (list "--grace" $s.grace) (list "--overlap" $s.overlap)
       (list "--retry" (int $s.retry)) (list "--backoff" $s.backoff) (list "--timeout" $s.timeout)
-      (list "--spread" $s.spread) (list "--first" $s.first)
+      (list "--progress-timeout" $s.progressTimeout) (list "--spread" $s.spread) (list "--first" $s.first)
       (list "--revision" (default $.Release.Revision $s.revision | int64)) -}}
 {{- range $flags -}}
 {{- if last . -}}
