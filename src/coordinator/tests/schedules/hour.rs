@@ -21,7 +21,7 @@ const PERIODS: (usize, usize) = (10, 30);
 /// What a job takes.
 const WORK: Duration = SECOND;
 /// The minutes of each build.
-const SHORT: u64 = 5;
+const SHORT: u64 = 2;
 
 /// A run that was granted: of what, and how long after it was due.
 struct Started {
