@@ -121,9 +121,10 @@ impl Bug {
             Self::PolicyIsLoss | Self::NoticeOfAnother => 40,
             Self::NoteUnread => 80,
             Self::TakenForNew => 95,
-            Self::ExtendForgotten | Self::ReleaseAlwaysFine => 135,
+            Self::ReleaseAlwaysFine => 135,
+            Self::ExtendForgotten => 375,
             Self::OldTokenKept => 920,
-            Self::EndNotLearned => 2_400,
+            Self::EndNotLearned => 6_730,
             Self::BreaksWhatChanged => 370,
             _ => 0,
         }
