@@ -6,7 +6,7 @@ import re
 import tempfile
 import uuid
 
-from project import REPOSITORY, ROOT, PackagingError, architecture, run
+from project import REPOSITORY, ROOT, PackagingError, architecture, is_cross, run
 
 NOTICE = """Leasehold is linked with the libraries below. Their licences follow, as their authors distribute them.
 The static program also contains parts of the GNU C library ({glibc}; LGPL 2.1 or newer), whose source is that of the package
@@ -15,7 +15,12 @@ The static program also contains parts of the GNU C library ({glibc}; LGPL 2.1 o
 
 
 def glibc():
-    """The C library that is linked statically, as the compiler's machine has it."""
+    """The C library that is linked statically: that of this machine, or of the cross compiler, which says less of it."""
+    if is_cross():
+        compiler = f"{architecture().machine}-linux-gnu-gcc"
+        macros = run(compiler, "-E", "-dM", "-include", "features.h", "-x", "c", "/dev/null")
+        major, minor = (re.search(rf"#define {name} (\d+)", macros)[1] for name in ("__GLIBC__", "__GLIBC_MINOR__"))
+        return f"({compiler}) {major}.{minor}"
     return run("ldd", "--version").splitlines()[0].split(" ", 1)[1]
 
 
@@ -73,7 +78,7 @@ def native(metadata):
 
 
 def crates():
-    """The crates of the program for this machine, as cargo resolves them."""
+    """The crates of the program, as cargo resolves them for its architecture."""
     target = f"{architecture().machine}-unknown-linux-gnu"
     return json.loads(run("cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target, "--quiet"))
 

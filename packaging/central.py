@@ -9,6 +9,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from xml.etree import ElementTree
 
 from archives import Entry, zipped
 from project import PackagingError, version
@@ -46,6 +47,21 @@ def _signatures(paths):
             subprocess.run(["gpgconf", "--homedir", home, "--kill", "gpg-agent"], capture_output=True, check=False)
 
 
+# What the portal wants to be told of a package: https://central.sonatype.org/publish/requirements/
+NEEDED = (
+    "groupId", "artifactId", "version", "name", "description", "url", "licenses/license/name", "licenses/license/url",
+    "developers/developer/name", "scm/connection", "scm/developerConnection", "scm/url",
+)
+
+
+def lacking(pom):
+    """What a pom does not say of it, and the dependencies on what is no release."""
+    space = "{http://maven.apache.org/POM/4.0.0}"
+    project = ElementTree.fromstring(pom)
+    found = [path for path in NEEDED if not (project.findtext("/".join(space + part for part in path.split("/"))) or "").strip()]
+    return found + [one.text for one in project.iter(f"{space}version") if (one.text or "").endswith("-SNAPSHOT")]
+
+
 def bundle(assets):
     """The archive that the portal takes."""
     names = [f"{NAME}-{version()}{ending}" for ending in (".jar", "-sources.jar", "-javadoc.jar", ".pom")]
@@ -53,6 +69,8 @@ def bundle(assets):
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         raise PackagingError(f"{assets} lacks {', '.join(missing)}: run `make dist`, then `make assets`")
+    if missing := lacking(paths[-1].read_bytes()):
+        raise PackagingError(f"{paths[-1].name} says nothing of what Maven Central needs: {', '.join(missing)}")
     entries = []
     for path, signature in zip(paths, _signatures(paths), strict=True):
         place, data = f"{FOLDER}/{version()}/{path.name}", path.read_bytes()

@@ -19,6 +19,27 @@ def has_other_files(folder):
     return folder.exists() and any(folder.iterdir()) and not (folder / SUMS).is_file()
 
 
+def listed(folder):
+    """What SHA256SUMS says of a folder: the sum of each file, by its path from there."""
+    sums = folder / SUMS
+    return dict(reversed(line.split("  ", 1)) for line in sums.read_text().splitlines()) if sums.is_file() else {}
+
+
+def keep(former, building, is_kept):
+    """Copies what the former folder has, the new one lacks and `is_kept` wants. Returns what is left out."""
+    left_out = []
+    for name, expected in listed(former).items():
+        path, target = former / name, building / name
+        if target.exists():
+            continue
+        if path.is_file() and digest(path) == expected and is_kept(name):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        else:
+            left_out.append(name)
+    return left_out
+
+
 @contextlib.contextmanager
 def made_anew(to):
     """An empty folder, which takes the place of the former one with its sums when all is there."""

@@ -12,7 +12,7 @@ COMPLETIONS = {"bash": "leasehold.bash", "fish": "leasehold.fish", "zsh": "_leas
 
 
 def extras(program, folder):
-    """Writes what the program says of itself: man/ and completions/."""
+    """Writes what the program, of this machine, says of itself: man/ and completions/."""
     manual, completions = folder / "man", folder / "completions"
     manual.mkdir(parents=True)
     completions.mkdir()
@@ -78,10 +78,10 @@ def packages(stage, to):
         run(TOOLS / "bin/nfpm", "package", "--config", configuration, "--packager", kind, "--target", to)
 
 
-def build(program, to, stage, third_party, bill):
-    """All three."""
+def build(program, speaker, to, stage, third_party, bill):
+    """All three. `speaker` is a program that runs here, if `program` does not."""
     stage = pathlib.Path(stage)
-    extras(program, stage)
+    extras(speaker, stage)
     name = f"leasehold-{version()}-linux-{architecture().machine}.tar.gz"
     (to / name).write_bytes(archive(program, stage, third_party, bill))
     stage_packages(program, stage, third_party, bill)

@@ -55,7 +55,7 @@ def launcher():
 
 
 def platform(program, third_party, bill):
-    """The package of this machine's platform: the program alone, with its licences and its bill of materials."""
+    """The package of the program's platform: the program alone, with its licences and its bill of materials."""
     manifest = _manifest(
         platform_name(architecture().node),
         os=["linux"],

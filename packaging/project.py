@@ -1,4 +1,4 @@
-"""What all packages have in common: the version, its date, this machine's architecture."""
+"""What all packages have in common: the version, its date, the architecture that they are for."""
 
 import dataclasses
 import os
@@ -34,13 +34,22 @@ class PackagingError(Exception):
     """A package cannot be built; the message says why, and what to do."""
 
 
+# The architecture that is built for, if it is another one than this machine's; packaging/program reads it, too.
+MACHINE = "LEASEHOLD_MACHINE"
+
+
 def architecture():
-    """This machine's."""
+    """That of the program that is built: this machine's, unless MACHINE names another."""
+    machine = os.environ.get(MACHINE) or platform.machine()
     try:
-        return ARCHITECTURES[platform.machine()]
+        return ARCHITECTURES[machine]
     except KeyError:
-        known = ", ".join(ARCHITECTURES)
-        raise PackagingError(f"there are packages for {known}; this machine is {platform.machine()}") from None
+        raise PackagingError(f"there are packages for {', '.join(ARCHITECTURES)}; this is {machine}") from None
+
+
+def is_cross():
+    """Whether it is another one than this machine's, whose programs do not run here."""
+    return architecture().machine != platform.machine()
 
 
 def version():

@@ -82,8 +82,9 @@ def assets(folder):
     must(ROOT / "packaging/dist", "--to", folder / "clients", "chart", "go", timeout=None)
     java = folder / "java"
     java.mkdir()
-    for ending in (".jar", "-sources.jar", "-javadoc.jar", ".pom"):
+    for ending in (".jar", "-sources.jar", "-javadoc.jar"):
         (java / f"leasehold-client-{VERSION}{ending}").write_text(ending)
+    shutil.copyfile(ROOT / "clients/java/pom.xml", java / f"leasehold-client-{VERSION}.pom")
     (java / f"leasehold-client-{VERSION}.tgz").write_bytes(client())
     listed(java)
     to = folder / "assets"

@@ -1,10 +1,15 @@
 """What can be said about the packages without building them: `tests/dist/run --static`."""
 
+import ast
+import hashlib
+import os
 import pathlib
+import platform
+import subprocess
 import sys
 import tempfile
 
-from trial import ROOT, claim, end, said, step
+from trial import ROOT, VERSION, claim, end, said, step
 
 
 def native():
@@ -32,10 +37,87 @@ def refusals(folder):
     claim(code == 2 and "chair is no part" in output, "a part that does not exist is refused")
 
 
+def parts(folder):
+    """A part is built beside what is there of the same version."""
+    step("Some parts.")
+    to = folder / "dist"
+    for part in ("go", "rust", "go"):
+        code, output = said(ROOT / "packaging/dist", "--to", to, part)
+        claim(code == 0, f"{part} is built {output if code else ''}")
+    there = {str(path.relative_to(to)) for path in to.rglob("*") if path.is_file()}
+    crate, module = f"rust/leasehold-client-{VERSION}.crate", "go/github.com/leasehold/leasehold/clients/go/@v"
+    claim({crate, f"{module}/list", f"{module}/v{VERSION}.zip"} <= there, "the crate is kept, and so are Go's modules")
+    code, output = said("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS", cwd=to)
+    listed = len((to / "SHA256SUMS").read_text().splitlines())
+    claim(code == 0 and listed == len(there) - 1, f"SHA256SUMS has all {listed} files {output}")
+    (to / crate).write_text("changed")
+    old = to / "java/leasehold-client-9.9.9.jar"
+    old.parent.mkdir()
+    old.write_text("old")
+    with (to / "SHA256SUMS").open("a") as sums:
+        sums.write(f"{hashlib.sha256(b'old').hexdigest()}  java/{old.name}\n")
+    code, output = said(ROOT / "packaging/dist", "--to", to, "go")
+    told = output.count("is of another version or was changed, and is left out")
+    claim(code == 0 and told == 2 and not (to / crate).exists() and not old.exists(), f"what was changed or is of another version is not: {output}")
+
+
+def central():
+    """The Java client says of itself what Maven Central needs."""
+    step("Maven Central.")
+    pom = (ROOT / "clients/java/pom.xml").read_text()
+    code = "import sys, central; print(central.lacking(sys.stdin.read().encode()))"
+
+    def lacking(text):
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "packaging", input=text, capture_output=True, text=True, check=True)
+        return ast.literal_eval(done.stdout)
+
+    claim(lacking(pom) == [], "the pom has all that is needed")
+    claim(lacking(pom.replace("<developers>", "<others>").replace("</developers>", "</others>")) == ["developers/developer/name"], "what it lacks is found")
+    claim(lacking(pom.replace(f"<version>{VERSION}</version>", f"<version>{VERSION}-SNAPSHOT</version>")) == [f"{VERSION}-SNAPSHOT"], "and so is what is no release")
+
+
+def cross(folder):
+    """For another architecture a cross compiler is used, and what is missing of it is said."""
+    step("Another architecture, with stand-ins for the compilers.")
+    other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    target = f"{other}-unknown-linux-gnu"
+    tools = folder / "tools"
+    tools.mkdir()
+
+    def tool(name, script):
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
+
+    environment = {**os.environ, "PATH": f"{tools}:/usr/bin:/bin", "LEASEHOLD_MACHINE": other, "CARGO_TARGET_DIR": str(folder / "target")}
+    tool("rustc", f"echo {folder}/none")
+    # A name that no machine has, where this one has such a compiler.
+    tool(f"{other}-linux-gnu-gcc", f"echo {folder}/none/libc.a")
+    code, output = said(ROOT / "packaging/program", env=environment)
+    claim(code == 1 and f"rustup target add {target}" in output and "libc.a" in output, f"what is missing is said: {output}")
+    library = folder / "library"
+    library.mkdir()
+    (library / "libstd-1.rlib").touch()
+    (library / "libc.a").touch()
+    tool("rustc", f"echo {library}")
+    tool(f"{other}-linux-gnu-gcc", f"echo {library}/libc.a")
+    tool("cargo", f"mkdir -p {folder}/target/{target}/release && env >{folder}/environment && echo $* >{folder}/target/{target}/release/leasehold")
+    code, output = said(ROOT / "packaging/program", env=environment)
+    claim(code == 0 and output == f"{folder}/target/{target}/release/leasehold", f"the program is compiled: {output}")
+    claim(f"--target {target}" in pathlib.Path(output).read_text(), "for that architecture")
+    chosen = (folder / "environment").read_text()
+    wanted = [f"CC_{target.replace('-', '_')}", f"CARGO_TARGET_{target.replace('-', '_').upper()}_LINKER"]
+    claim(all(f"{name}={other}-linux-gnu-gcc\n" in chosen for name in wanted), f"by its compiler: {wanted}")
+    code, output = said(ROOT / "packaging/dist", "--to", folder / "new", "--machine", other, "--program", "/bin/sh", "image")
+    claim(code == 2 and "is for this machine" in output, "a program that is built already cannot be for another")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="dist-") as name:
         native()
         refusals(pathlib.Path(name))
+        parts(pathlib.Path(name))
+        cross(pathlib.Path(name))
+        central()
     end()
 
 

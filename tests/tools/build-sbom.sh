@@ -15,7 +15,7 @@ name=leasehold-sbom
 # It writes beside each manifest of the workspace; what is wanted is the program's.
 trap 'rm -f "$root/$name.json" "$root/clients/rust/$name.json"' EXIT
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)} \
-    "$tool" cyclonedx --format json --no-build-deps --target "$(uname -m)-unknown-linux-gnu" \
+    "$tool" cyclonedx --format json --no-build-deps --target "${LEASEHOLD_MACHINE:-$(uname -m)}-unknown-linux-gnu" \
     --override-filename "$name" >&2
 # Where the sources were on this machine is nobody's business.
 sed "s#$root#/leasehold#g" "$root/$name.json" >"$file"
