@@ -88,7 +88,7 @@ rust-waiting: rust-build tools
 rust-clients: rust-build tools client-go client-java client-python client-typescript
 	@$(PART) clients cargo test --locked --test integration $(TIMED) -- $(TIMES) clients::
 rust-docs: rust-tests
-	@$(PART) docs $(COMPUTE) $(MAKE) --no-print-directory docs
+	@$(PART) docs $(COMPUTE) $(MAKE) --no-print-directory code-docs
 
 # So many tests at once of those that mostly wait. Those of the faults and of the clients bring load of their own.
 WAITING := 6
@@ -174,8 +174,8 @@ packages: ## Build all packages, and install and use each as its users would; PR
 	LEASEHOLD_PROFILE=$(or $(PROFILE),release) tests/dist/run
 
 .PHONY: dist
-dist: ## Build all packages into dist/, with SHA256SUMS and bills of materials; PARTS='linux wheel', PROFILE=demo
-	LEASEHOLD_PROFILE=$(or $(PROFILE),release) packaging/dist $(PARTS)
+dist: ## Build all packages into dist/, with SHA256SUMS and bills of materials; PARTS='linux wheel' keeps the rest, MACHINES=x86_64, PROFILE=demo
+	LEASEHOLD_PROFILE=$(or $(PROFILE),release) packaging/dist $(MACHINES:%=--machine %) $(PARTS)
 
 .PHONY: notes
 notes: ## Print what CHANGELOG.md says of this version, if TAG=v1.2.3 is its tag
@@ -279,8 +279,15 @@ msrv: ## Compile with the oldest Rust that Cargo.toml allows; needs rustup
 
 MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
+# Not a part of make test: it installs mdBook, which takes minutes. What tests/tidy says of docs/ is.
 .PHONY: docs
-docs: ## Build the documentation of the code, without a broken link, and try its examples
+docs: ## Build the site of docs/ into target/site, with a search, and check its links; REF=tag, to which links out of docs/ lead
+	sh tests/tools/install-mdbook.sh
+	LEASEHOLD_SITE_REF=$(or $(REF),main) $(TOOLS)/mdbook/bin/mdbook build packaging/site
+	packaging/site/check target/site
+
+.PHONY: code-docs
+code-docs: ## Build the documentation of the code, without a broken link, and try its examples
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 	cargo test --workspace --locked --doc
 

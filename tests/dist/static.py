@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import json
 import os
 import pathlib
 import platform
@@ -76,6 +77,37 @@ def central():
     claim(lacking(pom.replace(f"<version>{VERSION}</version>", f"<version>{VERSION}-SNAPSHOT</version>")) == [f"{VERSION}-SNAPSHOT"], "and so is what is no release")
 
 
+def site(folder):
+    """Links of docs/ to other folders lead to the repository, and what leads nowhere is found: without mdBook, which takes minutes."""
+    step("The site of docs/.")
+    code = "import sys, outside; print(outside.outside(sys.argv[1], 'a.md'), end='')"
+    environment = {**os.environ, "LEASEHOLD_SITE_REF": f"v{VERSION}"}
+
+    def outside(text):
+        return said(sys.executable, "-B", "-c", code, text, cwd=ROOT / "packaging/site", env=environment)
+
+    _, text = outside("[a](../README.md#x) `[b](../no)` [c](../clients/) [d](b.md)\n```\n[e](../no)\n```")
+    there = f"https://github.com/leasehold/leasehold/%s/v{VERSION}/%s"
+    wanted = f"[a]({there % ('blob', 'README.md#x')}) `[b](../no)` [c]({there % ('tree', 'clients')}) [d](b.md)\n```\n[e](../no)\n```"
+    claim(text == wanted, f"they lead to files and folders of the version, and code stays as it is: {text}")
+    code_of, text = outside("[a](../no.md)")
+    claim(code_of != 0 and "docs/a.md: ../no.md is not there" in text, "a link that leads nowhere ends the build")
+    pages = folder / "site"
+    pages.mkdir()
+    names = [f"{number}.html" for number in range(20)]
+    for name in names:
+        (pages / name).write_text('<h1 id="top"></h1><a href="1.html#top"></a><a href="https://x.example"></a>')
+    index = json.dumps({"doc_urls": [f"{name}#top" for name in names]})
+    (pages / "searchindex-1.js").write_text(f"window.search = Object.assign(window.search, JSON.parse('{index}'));")
+    code, output = said(ROOT / "packaging/site/check", pages)
+    claim(code == 0, f"a site whose links lead somewhere passes {output}")
+    (pages / "2.html").write_text('<a href="none.html"></a><img src="none.png"><a href="1.html#none"></a>')
+    (pages / "new.html").write_text("")
+    code, output = said(ROOT / "packaging/site/check", pages)
+    words = ("none.html is not there", "none.png is not there", "1.html#none has no such heading", "new.html is not found by the search")
+    claim(code == 1 and all(one in output for one in words), f"each mistake is found: {output}")
+
+
 def cross(folder):
     """For another architecture a cross compiler is used, and what is missing of it is said."""
     step("Another architecture, with stand-ins for the compilers.")
@@ -118,6 +150,7 @@ def main():
         parts(pathlib.Path(name))
         cross(pathlib.Path(name))
         central()
+        site(pathlib.Path(name))
     end()
 
 

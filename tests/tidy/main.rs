@@ -6,6 +6,7 @@ mod dependencies;
 mod files;
 mod generated;
 mod imports;
+mod pages;
 mod proto;
 mod rules;
 mod samples;
