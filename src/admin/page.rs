@@ -78,6 +78,8 @@ pub(super) fn router(coordinator: Coordinator, look: Look, stopped: Cancellation
         .route("/", get(html))
         .route("/page.css", get(css))
         .route("/page.js", get(script))
+        .route("/known.js", get(known))
+        .route("/parts.js", get(parts))
         .route("/icon.svg", get(icon))
         .route("/api/sidecar", get(snapshot::sidecar))
         .route("/api/locks", get(snapshot::locks))
@@ -99,6 +101,14 @@ async fn css() -> impl IntoResponse {
 
 async fn script() -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("page/page.js"))
+}
+
+async fn known() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("page/known.js"))
+}
+
+async fn parts() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("page/parts.js"))
 }
 
 async fn icon() -> impl IntoResponse {

@@ -168,7 +168,8 @@ async fn callers_from_elsewhere_are_refused_unless_everyone_may_look() {
 #[tokio::test]
 async fn what_is_answered_is_kept_by_nobody_and_runs_nothing_from_elsewhere() {
     let server = showing().await;
-    for page in ["/", "/page.css", "/page.js", "/icon.svg", "/api/sidecar", "/api/events"] {
+    let files = ["/", "/page.css", "/page.js", "/known.js", "/parts.js", "/icon.svg"];
+    for page in files.into_iter().chain(["/api/sidecar", "/api/events"]) {
         let answer = server.look_as("localhost", page, "").await;
         assert_eq!(answer.status, 200, "{page}");
         for header in [
@@ -184,7 +185,11 @@ async fn what_is_answered_is_kept_by_nobody_and_runs_nothing_from_elsewhere() {
         include_str!("page/index.html"),
         include_str!("page/page.css"),
         include_str!("page/page.js"),
+        include_str!("page/known.js"),
+        include_str!("page/parts.js"),
     ] {
+        // Where a client finds a sidecar is said, and not loaded.
+        let file = file.replace("\"http://127.0.0.1:50951\"", "");
         for foreign in ["http:", "https:", "//cdn", "innerHTML", "eval(", "style="] {
             assert!(!file.contains(foreign), "{foreign}");
         }
@@ -193,10 +198,9 @@ async fn what_is_answered_is_kept_by_nobody_and_runs_nothing_from_elsewhere() {
 
 #[test]
 fn the_page_is_small() {
-    let files = ["page/index.html", "page/page.css", "page/page.js", "page/icon.svg"];
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/admin");
-    let size = |file: &str| std::fs::metadata(folder.join(file)).unwrap().len();
-    let whole: u64 = files.into_iter().map(size).sum();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/admin/page");
+    let files = std::fs::read_dir(folder).unwrap();
+    let whole: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
     assert!(whole <= 60 * 1024, "{whole} bytes");
 }
 
@@ -225,6 +229,37 @@ async fn a_lock_is_shown_with_what_happened_to_it() {
     let whole = format!("{locks}{one}{events}");
     assert!(!whole.contains(&grant.lease_id.to_string()), "S20: a lease id ends a hold");
     assert_eq!(server.look_as("localhost", "/api/locks/else/where", "").await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_are_told_of_by_name_in_the_order_of_their_arrival() {
+    let server = Server::showing(SimClock::following_tokio(), look(Readers::ThisMachine)).await;
+    let grant = server.rig.granted(request("nightly", "")).await;
+    let mut live = server.live().await;
+    let path = grant.path.as_str();
+    let names: Vec<String> = (0..10).map(|number| format!("worker-{number}")).collect();
+    let mut waiting = Vec::new();
+    for (place, name) in names.iter().enumerate() {
+        let mut waits = request("nightly", "");
+        (waits.holder, waits.wait) = (Some(name.clone()), Duration::from_secs(3_600));
+        let coordinator = server.rig.coordinator.clone();
+        waiting.push(tokio::spawn(async move { coordinator.acquire(waits).await }));
+        let arrived = |locks: &Value| locks["changed"][0]["waiters_here"] == place + 1;
+        let told = live.next("locks", arrived).await;
+        assert_eq!(
+            told["changed"][0]["waiting_here"].as_array().unwrap().len(),
+            (place + 1).min(8)
+        );
+    }
+    let lock = server.json(&format!("/api/locks/{path}")).await["lock"].take();
+    assert_eq!(
+        (&lock["waiters_here"], &lock["waiting_here"]),
+        (&10.into(), &Value::from(&names[..8]))
+    );
+    // The one that has waited for the longest leaves, and the next ones are told of.
+    waiting.remove(0).abort();
+    let told = live.next("locks", |locks| locks["changed"][0]["waiters_here"] == 9).await;
+    assert_eq!(told["changed"][0]["waiting_here"], Value::from(&names[1..9]));
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 
 use super::view::moment;
-use crate::coordinator::{CallError, Coordinator, RunOutcome, ScheduleInfo, Under};
-use crate::lock::{FencingToken, Namespace};
+use crate::coordinator::{CallError, Coordinator, HappeningKind, RunOutcome, ScheduleInfo, Under};
+use crate::lock::FencingToken;
 use crate::schedule::{Ended, Occasion, Plan, Run, is_of_occurrences, waited_for};
 use crate::time::{Instant, UnixMillis};
 use crate::timetable::UtcSecond;
@@ -24,6 +24,7 @@ const PAGE: usize = 1_000;
 struct ScheduleView {
     lock_path: String,
     host_id: String,
+    host_type: String,
     function: String,
     scope: String,
     expression: String,
@@ -49,6 +50,10 @@ struct EndedView {
     outcome: String,
     attempt: u32,
     fencing_token: Option<u64>,
+    /// How it ended and why, if it ended at this sidecar not long ago.
+    detail: String,
+    /// Which sidecar had the run, and knows why it ended; empty if that is not known.
+    sidecar: String,
 }
 
 /// A run that goes on, as far as the record says.
@@ -87,7 +92,7 @@ impl Schedules {
         loop {
             let under = Under::Prefix(namespace.all_prefix());
             let page = coordinator.list_schedules((under, PAGE, next), |_| true).await?;
-            schedules.extend(page.schedules.iter().map(|info| view(info, namespace)));
+            schedules.extend(page.schedules.iter().map(|info| view(info, coordinator)));
             next = page.next_page_token;
             if next.is_none() {
                 break;
@@ -101,7 +106,8 @@ impl Schedules {
     }
 }
 
-fn view(info: &ScheduleInfo, namespace: &Namespace) -> ScheduleView {
+fn view(info: &ScheduleInfo, coordinator: &Coordinator) -> ScheduleView {
+    let namespace = &coordinator.host().namespace;
     let (plan, problem) = match &info.plan {
         Some(Ok(plan)) => (Some(plan.as_ref()), String::new()),
         Some(Err(problem)) => (None, problem.clone()),
@@ -122,6 +128,7 @@ fn view(info: &ScheduleInfo, namespace: &Namespace) -> ScheduleView {
             .host_id_of(&info.path)
             .map(|host_id| host_id.to_string())
             .unwrap_or_default(),
+        host_type: record.host_type.clone(),
         function: record.function.clone(),
         scope: record.scope.clone(),
         expression: timetable.map(|timetable| timetable.canonical().to_owned()).unwrap_or_default(),
@@ -129,7 +136,9 @@ fn view(info: &ScheduleInfo, namespace: &Namespace) -> ScheduleView {
         sentence: timetable.map(|timetable| timetable.sentence()).unwrap_or_default(),
         paused: plan.is_some_and(Plan::is_paused),
         next_at: next.and_then(second),
-        last: state.and_then(|state| state.ended.first()).map(ended),
+        last: state
+            .and_then(|state| state.ended.first())
+            .map(|last| ended(last, info, coordinator)),
         run: state.and_then(|state| state.run.as_ref()).map(run),
         missed: state.map_or(0, |state| state.missed),
         missed_since_last_run: state.map_or(0, |state| state.missed_since),
@@ -140,8 +149,15 @@ fn view(info: &ScheduleInfo, namespace: &Namespace) -> ScheduleView {
     }
 }
 
-fn ended(ended: &Ended) -> EndedView {
+fn ended(ended: &Ended, info: &ScheduleInfo, coordinator: &Coordinator) -> EndedView {
     let (scheduled_at, request_id) = occasion(&ended.occasion);
+    // Its reason is in the journal of the sidecar that has recorded it, and not in the store.
+    let happenings = coordinator.happenings_of(&info.path);
+    let said = happenings.iter().rev().find(|one| {
+        one.kind == HappeningKind::RunFailed && one.token.is_some() && one.token == ended.token
+    });
+    let record = &info.record.record;
+    let is_its = ended.token.is_some() && record.token == ended.token;
     let outcome: RunOutcome = ended.outcome;
     EndedView {
         scheduled_at,
@@ -149,6 +165,8 @@ fn ended(ended: &Ended) -> EndedView {
         outcome: outcome.as_str().to_lowercase(),
         attempt: ended.attempt,
         fencing_token: ended.token.map(FencingToken::value),
+        detail: said.map(|said| said.detail.clone()).unwrap_or_default(),
+        sidecar: if is_its { record.sidecar.to_string() } else { String::new() },
     }
 }
 

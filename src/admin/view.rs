@@ -41,6 +41,8 @@ pub(super) struct LockView {
     lease_duration_seconds: Option<f64>,
     held_here: bool,
     waiters_here: usize,
+    /// The first of them by name.
+    waiting_here: Vec<String>,
     permit: u32,
     permits: u32,
     checkpoint: Option<CheckpointView>,
@@ -141,6 +143,7 @@ pub(super) fn lock(
         lease_duration_seconds: lock.lease.map(|lease| lease.duration.as_secs_f64()),
         held_here: lock.held_here,
         waiters_here: lock.waiters_here,
+        waiting_here: lock.waiting_here.clone(),
         permit: permit.number().into(),
         permits: record.permits.map_or(0, |permits| permits.get().into()),
         checkpoint: lock.checkpoint.as_ref().map(checkpoint),

@@ -134,8 +134,10 @@ impl State {
         let mut before = None;
         if let Some(known) = known {
             known.listing = listing;
-            let waiters = known.record.waiters_here == record.waiters_here;
-            if waiters && known.record.shows_the_same(&record) {
+            let shown = &known.record;
+            let same_wait = shown.waiters_here == record.waiters_here
+                && shown.waiting_here == record.waiting_here;
+            if same_wait && shown.shows_the_same(&record) {
                 return Ok(());
             }
             before = Some((known.version, known.bytes));
@@ -183,7 +185,10 @@ impl LockRecord {
         let note = break_note.as_ref().map_or(0, |note| text(&note.reason) + text(&note.by));
         let value = checkpoint.as_ref().map_or(0, |it| TEXT + it.value.as_bytes().len());
         let schedule = schedule.as_deref().map_or(0, of_schedule);
-        size_of::<Self>() + TEXT + path.as_str().len() + of_record(record) + note + value + schedule
+        let waiting: usize =
+            self.waiting_here.iter().map(|name| size_of::<String>() + text(name)).sum();
+        let parts = of_record(record) + note + value + schedule + waiting;
+        size_of::<Self>() + TEXT + path.as_str().len() + parts
     }
 }
 

@@ -191,7 +191,8 @@ async fn take_in_changes(shared: &Shared, followed: &Followed) -> Result<(), Cal
                 state: LockState::Available,
                 held_here: false,
                 lease: None,
-                waiters_here: view.map_or(0, |view| view.waiters),
+                waiters_here: view.as_ref().map_or(0, |view| view.waiters),
+                waiting_here: view.map(|view| view.waiting).unwrap_or_default(),
                 ..LockRecord::clone(&known.record)
             })
         } else if reads < READS {

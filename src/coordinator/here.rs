@@ -15,6 +15,9 @@ use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
 use crate::time::{Instant, UnixMillis};
 
+/// Callers that wait for a lock and are told of by name.
+const NAMED: usize = 8;
+
 /// A look at a path's machine.
 #[derive(Clone, Debug)]
 pub(super) struct LocalView {
@@ -30,6 +33,8 @@ pub(super) struct LocalView {
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) schedule: Option<Box<ScheduleRecord>>,
     pub(super) waiters: usize,
+    /// The first of them by name.
+    pub(super) waiting: Vec<String>,
     /// The greatest token seen or granted here.
     pub(super) highest: Option<FencingToken>,
     /// The newest grant by a hand-off here, which the record in the store may not tell of (S10).
@@ -169,10 +174,21 @@ impl Task {
             checkpoint: self.known(permit).and_then(Known::checkpoint),
             schedule: self.scheduled(permit),
             waiters: self.pool.waiting(),
+            waiting: self.waiting_by_name(),
             highest: self.highest(permit),
             handed: self.pool.handed(permit).cloned(),
             record: holding.map(|holding| self.shared.record_of(&holding)),
         }
+    }
+
+    /// Who waits, for people: those that have waited for the longest.
+    fn waiting_by_name(&self) -> Vec<String> {
+        let waiting = self.callers.iter().filter(|(_, caller)| caller.waits);
+        let mut waiting: Vec<_> =
+            waiting.map(|(id, caller)| (caller.arrived, *id, caller)).collect();
+        waiting.sort_unstable_by_key(|(arrived, id, _)| (*arrived, *id));
+        let names = waiting.into_iter().map(|(_, _, caller)| caller.terms.record.holder.clone());
+        names.take(NAMED).collect()
     }
 
     fn scheduled(&self, permit: Permit) -> Option<Box<ScheduleRecord>> {
@@ -204,6 +220,7 @@ impl Task {
             record,
             written_at: None,
             waiters_here: self.pool.waiting(),
+            waiting_here: self.waiting_by_name(),
             lease: holding.as_ref().and_then(lease),
             held_here: holding.is_some_and(|holding| holding.active),
             break_note: None,

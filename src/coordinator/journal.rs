@@ -81,8 +81,10 @@ pub enum HappeningKind {
     TokenNotGrowing,
     /// A run began (T6).
     RunStarted,
-    /// A run ended, or an occurrence without one (T8).
+    /// A run ended, or an occurrence without one, and nothing failed (T8).
     RunEnded,
+    /// A run failed, came to its deadline or was abandoned (T8).
+    RunFailed,
     /// Occurrences were missed (T9).
     Missed,
     /// A schedule's record went back to an older one (T21).
@@ -116,6 +118,7 @@ impl HappeningKind {
             Self::TokenNotGrowing => "token_not_growing",
             Self::RunStarted => "run_started",
             Self::RunEnded => "run_ended",
+            Self::RunFailed => "run_failed",
             Self::Missed => "missed",
             Self::WentBack => "went_back",
             Self::ScheduleChanged => "schedule_changed",

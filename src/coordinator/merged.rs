@@ -14,6 +14,7 @@ pub(super) fn merged(
     note: Option<BreakNote>,
 ) -> LockRecord {
     let waiters_here = view.map_or(0, |view| view.waiters);
+    let waiting_here = view.map(|view| view.waiting.clone()).unwrap_or_default();
     let here = view.filter(|view| view.active || view.resting);
     let written_at = stored.as_ref().map(|stored| stored.written_at);
     if let Some(view) = here
@@ -29,6 +30,7 @@ pub(super) fn merged(
             record: record.clone(),
             written_at,
             waiters_here,
+            waiting_here,
             held_here: view.active,
             break_note: view.revoked.clone().flatten(),
             kept_until: None,
@@ -69,6 +71,7 @@ pub(super) fn merged(
         record,
         written_at,
         waiters_here,
+        waiting_here,
         held_here: false,
         break_note,
         kept_until: view.and_then(|view| view.kept_until),

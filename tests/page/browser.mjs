@@ -2,6 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, get } from "node:http";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -90,6 +91,35 @@ export async function sidecar(name, account, ...settings) {
   const child = start(program, "serve", ...store, ...all.flatMap((setting) => ["--set", setting]));
   const [, page] = await said(child, /"admin":"(http:[^"]+)"/);
   return { child, page, endpoint: `unix://${socket}` };
+}
+
+/** The page of a real sidecar, over a stream that tells what the test says; it stays open until it is cut. */
+export async function standIn(real) {
+  const streams = new Set();
+  const told = [];
+  const text = ([kind, data]) => `event: ${kind}\ndata: ${JSON.stringify(data)}\n\n`;
+  const server = createServer((request, response) => {
+    if (request.url !== "/api/live") {
+      get(real + request.url, (answer) => {
+        response.writeHead(answer.statusCode, answer.headers);
+        answer.pipe(response);
+      });
+      return;
+    }
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(`retry: 3600000\n\n${told.map(text).join("")}`);
+    streams.add(response);
+    response.on("close", () => streams.delete(response));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    page: `http://127.0.0.1:${server.address().port}`,
+    tell(kind, data) {
+      told.push([kind, data]);
+      for (const stream of streams) stream.write(text([kind, data]));
+    },
+    cut: () => streams.forEach((stream) => stream.end()),
+  };
 }
 
 let browser;

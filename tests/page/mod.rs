@@ -54,6 +54,12 @@ fn a_person_can_use_it_by_keyboard_and_when_something_is_wrong() {
     run("steady.mjs", None);
 }
 
+#[test]
+#[ignore = "needs a browser: make test-system"]
+fn what_needs_a_look_comes_first_of_500_locks_and_an_outage_looks_like_one() {
+    run("clear.mjs", None);
+}
+
 /// Locks of the large page, and how many of them are held while somebody looks.
 const LOCKS: usize = 10_000;
 const HELD: usize = 1_000;

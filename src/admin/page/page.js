@@ -1,121 +1,50 @@
-// The page of a sidecar. Shows what /api says; changes nothing. Texts of others become text nodes only.
+// The page of a sidecar. Shows what /api says; changes nothing.
+
+import { chosen, heard, isFailed, isHeld, isProblem, isStoreDown, isTroubled, learn, locks, name, ordered, secondsLeft, state,
+  validity } from "./known.js";
+import { ALARMING, badge, byId, cell, joined, KINDS, make, moment, names, note, OUTCOMES, passTime, plural, since, small, span, STATES,
+  tight, today, turnZone, until, zoneText } from "./parts.js";
 
 const FIRST_ROWS = 200;
-const byId = (id) => document.getElementById(id);
-const locks = new Map(); // by path
-const validity = new Map(); // by path: { ends, whole, risk }
+const DEFAULT_ENDPOINT = "http://127.0.0.1:50951";
 let events = []; // the newest first
 let schedules = [];
-let sidecar = null;
-let listedAt = null;
+let schedulesRead = null; // when
+let heardAt = null; // the last word of the sidecar
+let listedAt = null; // of what this connection has told
+let lastListed = null;
 let failure = null; // why the store could not be listed last
 let shown = FIRST_ROWS;
 let view = { name: "locks", path: null };
 
-const STATES = {
-  held: ["held", "good"],
-  risk: ["at risk", "bad"],
-  breaking: ["broken, expiring", "warn"],
-  resting: ["resting", "calm"],
-  available: ["available", "calm"],
-};
-const KINDS = {
-  granted: ["granted", "good"],
-  handed_on: ["handed on", "good"],
-  resumed: ["resumed", "good"],
-  refused: ["refused", "calm"],
-  at_risk: ["at risk", "bad"],
-  recovered: ["recovered", "good"],
-  revoked: ["revoked", "warn"],
-  lost: ["lost", "bad"],
-  released: ["released", "calm"],
-  release_not_confirmed: ["release not confirmed", "warn"],
-  handed_over: ["handed over to the replacement", "calm"],
-  resumed_elsewhere: ["resumed at another sidecar", "calm"],
-  broken: ["broken by an operator", "warn"],
-  broken_for_caller: ["broken for a waiting caller", "warn"],
-  collision: ["host-id collision", "bad"],
-  token_not_growing: ["token would not grow", "bad"],
-  run_started: ["run started", "good"],
-  run_ended: ["run ended", "calm"],
-  missed: ["missed", "bad"],
-  went_back: ["record fell back", "bad"],
-  schedule_changed: ["schedule changed", "warn"],
-  draining: ["shutting down", "warn"],
-};
-const OUTCOMES = { succeeded: "good", failed: "bad", failed_final: "bad", timed_out: "bad", abandoned: "bad" };
-const ALARMING = new Set(["at_risk", "lost", "release_not_confirmed", "revoked", "missed", "collision", "token_not_growing", "went_back"]);
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
-  }
-  element.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
-  return element;
+/** How a client finds this sidecar. */
+function at() {
+  const endpoints = heard.sidecar?.endpoints ?? [];
+  return endpoints.length === 0 || endpoints.includes(DEFAULT_ENDPOINT) ? "" : ` --endpoint ${endpoints[0]}`;
 }
 
-const cell = (label, ...children) => make("td", { "data-label": label }, ...children);
-const small = (text) => (text ? make("small", {}, text) : "");
-const badge = ([text, tone]) => make("span", { class: `badge ${tone}` }, text);
-const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+const leftText = (path) => (secondsLeft(path) < 1 ? "<1s" : `${Math.floor(secondsLeft(path))}s`);
 
-function span(seconds) {
-  const left = Math.max(0, Math.floor(seconds));
-  const [days, hours, minutes] = [Math.floor(left / 86400), Math.floor(left / 3600) % 24, Math.floor(left / 60) % 60];
-  if (days > 0) return `${days}d ${hours}h`;
-  if (hours > 0) return `${hours}h ${minutes}m`;
-  return minutes > 0 ? `${minutes}m ${left % 60}s` : `${left}s`;
-}
-
-const two = (number) => String(number).padStart(2, "0");
-
-function moment(text) {
-  const at = new Date(text);
-  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-  const time = `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
-  return at.toDateString() === new Date().toDateString() ? time : `${day} ${time}`;
-}
-
-// Texts that change as time passes: set again each second while they are there.
-function since(text) {
-  return text ? make("time", { datetime: text, title: moment(text), "data-since": text }, span((Date.now() - new Date(text)) / 1000)) : "";
-}
-
-function until(text) {
-  if (!text) return "";
-  const left = (new Date(text) - Date.now()) / 1000;
-  return make("time", { datetime: text, title: moment(text), "data-until": text }, left > 0 ? `in ${span(left)}` : "due");
-}
-
-const secondsLeft = (path) => Math.max(0, (validity.get(path).ends - performance.now()) / 1000);
-
-function bar(path) {
+function bar(lock) {
+  const path = lock.lock_path;
   const known = validity.get(path);
   if (!known) return "";
   const left = secondsLeft(path);
+  if (state(lock) === "lost") {
+    const ended = new Date(Date.now() - (performance.now() - known.ends)).toISOString();
+    return make("span", {}, "ended ", since(ended), " ago");
+  }
   const progress = make("progress", { max: known.whole, "aria-label": `validity left of ${path}`, "data-bar": path });
   progress.value = left;
   progress.classList.toggle("low", known.risk);
-  return make("span", {}, progress, " ", make("span", { "data-left": path }, `${Math.floor(left)}s`));
-}
-
-function state(lock) {
-  if (lock.state === "held" && validity.get(lock.lock_path)?.risk) return "risk";
-  return lock.state;
-}
-
-function name(lock) {
-  if (lock.function === "" && lock.scope === "") return lock.lock_path;
-  const scope = lock.scope === "" ? "" : ` / ${lock.scope}`;
-  return `${lock.function}${scope}${lock.mode === "listener" ? " (listener)" : ""}`;
+  return make("span", {}, progress, " ", make("span", { "data-left": path }, leftText(path)));
 }
 
 const linkTo = (path, text) => make("a", { href: `#lock/${encodeURIComponent(path)}` }, text);
 
 function more(lock) {
   const parts = [];
-  if (lock.permits > 0) parts.push(`permit ${lock.permit + 1}; ${heldOf(lock.lock)} of ${lock.permits} held`);
+  if (lock.permits > 0) parts.push(`permit ${lock.permit}; ${heldOf(lock.lock)} of ${lock.permits} held`);
   if (lock.has_schedule) parts.push("schedule");
   if (lock.share) parts.push(`share ${lock.share}`);
   if (lock.priority > 0) parts.push(`priority ${lock.priority}`);
@@ -133,7 +62,7 @@ function more(lock) {
     parts.push(make("span", {}, `checkpoint ${lock.checkpoint.version}, ${lock.checkpoint.size} bytes`, saved));
   }
   for (const [key, value] of Object.entries(lock.labels)) parts.push(`${key}=${value}`);
-  return parts.flatMap((part, place) => (place === 0 ? [part] : ["; ", part]));
+  return joined(parts);
 }
 
 // How many permits of each lock are held.
@@ -148,8 +77,6 @@ function countPermits() {
 
 const heldOf = (path) => heldPermits.get(path) ?? 0;
 
-const isHeld = (lock) => lock.state === "held" || lock.state === "breaking";
-
 function holder(lock) {
   if (!isHeld(lock) && !lock.holder) return "";
   const word = isHeld(lock) ? "" : "last: ";
@@ -157,15 +84,24 @@ function holder(lock) {
   return `${word}${lock.holder || "unknown"}${doubt}`;
 }
 
-function row(lock) {
+const hostTypes = new Map(); // by host id: the types that its locks were acquired under
+
+/** A host by its type, which is a name that people know; its id tells two of one type apart. */
+function hostName(host) {
+  const types = [...(hostTypes.get(host) ?? [])].sort().join(" and ");
+  return types || (heard.sidecar?.host_id === host ? heard.sidecar.host_type : "");
+}
+
+function row(lock, withHost) {
+  const waiting = lock.waiters_here ? small(names(lock.waiting_here, lock.waiters_here, 2)) : "";
   return make("tr", { "data-path": lock.lock_path },
-    cell("Lock", linkTo(lock.lock_path, name(lock))),
-    cell("State", badge(STATES[state(lock)] ?? [lock.state, "calm"])),
+    cell("Lock", linkTo(lock.lock_path, name(lock)), small(withHost ? hostName(lock.host_id) || lock.host_id : "")),
+    tight("State", badge(STATES[state(lock)] ?? [lock.state, "calm"])),
     cell("Holder", holder(lock), isHeld(lock) ? small(lock.held_here ? "through this sidecar" : lock.sidecar) : ""),
-    cell("Since", isHeld(lock) ? since(lock.acquired_at) : ""),
-    cell("Valid for", isHeld(lock) ? bar(lock.lock_path) : ""),
-    cell("Token", lock.fencing_token === null ? "" : String(lock.fencing_token)),
-    cell("Waiting here", lock.waiters_here ? String(lock.waiters_here) : ""),
+    tight("Since", isHeld(lock) ? since(lock.acquired_at) : ""),
+    tight("Valid for", isHeld(lock) ? bar(lock) : ""),
+    tight("Token", lock.fencing_token === null ? "" : String(lock.fencing_token)),
+    cell("Waiting here", lock.waiters_here ? String(lock.waiters_here) : "", waiting),
     cell("More", ...more(lock)));
 }
 
@@ -184,7 +120,7 @@ function matches(lock, wanted) {
 const rows = new Map(); // by what it is about: { row, key }
 
 function rowOf(id, shows, create) {
-  const key = JSON.stringify(shows);
+  const key = JSON.stringify([shows, today()]);
   const last = rows.get(id);
   if (last?.key === key) return last.row;
   const made = create();
@@ -202,45 +138,79 @@ function fill(parent, children) {
   });
 }
 
-function lockRow(lock) {
+function lockRow(lock, withHost) {
   const known = validity.get(lock.lock_path);
   const held = lock.permits > 0 ? heldOf(lock.lock) : 0;
-  return rowOf(`lock ${lock.lock_path}`, [lock, Boolean(known), known?.risk, held], () => row(lock));
+  const host = withHost && (hostName(lock.host_id) || lock.host_id);
+  return rowOf(`lock ${lock.lock_path}`, [lock, Boolean(known), state(lock), held, host], () => row(lock, withHost));
 }
 
-const groups = new Map(); // of rows, by host id
+const groups = new Map(); // of rows, by what they have in common
 
-function group(host, rowsOfIt) {
-  const own = sidecar && host === sidecar.host_id ? " (this sidecar's)" : "";
-  if (!groups.has(host)) {
-    const title = make("th", { class: "group", colspan: 8, scope: "rowgroup" });
-    groups.set(host, make("tbody", {}, make("tr", {}, title)));
+function group(id, title, rowsOfIt) {
+  if (!groups.has(id)) {
+    const head = make("th", { class: "group", colspan: 8, scope: "rowgroup" });
+    groups.set(id, make("tbody", {}, make("tr", { class: "head" }, head)));
   }
-  const body = groups.get(host);
-  body.rows[0].cells[0].textContent = `Host id ${host || "unknown"}${own}`;
+  const body = groups.get(id);
+  body.rows[0].hidden = title.length === 0;
+  body.rows[0].cells[0].replaceChildren(...title);
   fill(body, [body.rows[0], ...rowsOfIt]);
   return body;
 }
 
+function hostTitle(host) {
+  const own = heard.sidecar && host === heard.sidecar.host_id ? " (this sidecar's)" : "";
+  const type = hostName(host);
+  return [type ? make("b", {}, type) : "", " ", make("span", {}, `host id ${host || "unknown"}${own}`)];
+}
+
+/** The locks that are shown, as they are put together: those with problems, then by host; or all in the order that was chosen. */
+function grouped(list) {
+  const severalHosts = hostTypes.size > 1;
+  if (chosen.locks.by) return [group("all", [], list.map((lock) => lockRow(lock, severalHosts)))];
+  const bad = list.filter(isProblem);
+  const byHost = new Map();
+  for (const lock of list.slice(bad.length)) {
+    if (!byHost.has(lock.host_id)) byHost.set(lock.host_id, []);
+    byHost.get(lock.host_id).push(lockRow(lock, false));
+  }
+  const hosts = [...byHost].map(([host, rowsOfIt]) => group(`host ${host}`, hostTitle(host), rowsOfIt));
+  if (bad.length === 0) return hosts;
+  return [group("bad", [make("b", {}, "Look at these first")], bad.map((lock) => lockRow(lock, severalHosts))), ...hosts];
+}
+
+/** What a list says of itself when it has nothing to show. */
+function emptyNote(id, what, isEmpty, first) {
+  if (isEmpty) return note(id, `No ${what} yet. To begin:`, `leasehold ${first[0]}${at()} ${first[1]}`);
+  if (byId(id).querySelector("button")) return;
+  note(id, `No ${what.replace(/s$/, "")} matches. `);
+  const clear = make("button", { type: "button" }, "Clear the filters");
+  clear.addEventListener("click", () => {
+    for (const field of ["text", "state", "host"]) byId(field).value = "";
+    show();
+  });
+  byId(id).append(clear);
+}
+
 function lockNote(found) {
-  if (failure !== null) return `The store cannot be listed, and what is shown may be old: ${failure}`;
-  if (listedAt === null) return "Loading …";
+  if (failure !== null) {
+    const as = lastListed ? ` What is shown is as of ${moment(lastListed)}.` : "";
+    return note("note-locks", `The store cannot be listed: ${failure}.${as}`);
+  }
+  if (listedAt === null) return note("note-locks", "Loading …");
+  if (found === 0) return emptyNote("note-locks", "locks", locks.size === 0, ["run hello", "-- sleep 60"]);
   const of = found === locks.size ? "" : ` of ${locks.size}`;
-  return `${plural(found, "lock")}${of}; listed at ${moment(listedAt)}`;
+  note("note-locks", `${plural(found, "lock")}${of}; listed at ${moment(listedAt)}`);
 }
 
 function showLocks() {
   const wanted = filters();
-  const found = [...locks.values()].filter((lock) => matches(lock, wanted));
-  found.sort((a, b) => (a.lock_path < b.lock_path ? -1 : 1));
-  const byHost = new Map();
-  for (const lock of found.slice(0, shown)) {
-    if (!byHost.has(lock.host_id)) byHost.set(lock.host_id, []);
-    byHost.get(lock.host_id).push(lockRow(lock));
-  }
+  const found = ordered([...locks.values()].filter((lock) => matches(lock, wanted)), "locks", isProblem);
   const table = byId("locks");
-  fill(table, [table.tHead, ...[...byHost].map(([host, rowsOfIt]) => group(host, rowsOfIt))]);
-  byId("note-locks").textContent = lockNote(found.length);
+  fill(table, [table.tHead, ...grouped(found.slice(0, shown))]);
+  table.hidden = found.length === 0;
+  lockNote(found.length);
   byId("more").hidden = found.length <= shown;
   byId("more").textContent = `Show more: ${found.length - shown} are not shown`;
 }
@@ -253,16 +223,28 @@ function showShares() {
     shares.set(lock.share, sidecars.set(lock.sidecar, (sidecars.get(lock.sidecar) ?? 0) + 1));
   }
   const all = [...shares].sort().flatMap(([share, sidecars]) => [...sidecars].sort().map(([of, count]) =>
-    make("tr", {}, cell("Share", share), cell("Sidecar", of || "unknown", small(of === sidecar?.sidecar ? "this one" : "")), cell("Locks held", String(count)))));
+    make("tr", {}, cell("Share", share), cell("Sidecar", of || "unknown", small(of === heard.sidecar?.sidecar ? "this one" : "")), cell("Locks held", String(count)))));
   fill(byId("shares"), all);
-  byId("note-shares").textContent = all.length ? "" : "Nobody holds a lock of a share.";
+  byId("shares").parentElement.hidden = all.length === 0;
+  if (all.length) note("note-shares", "");
+  else note("note-shares", "Nobody holds a lock of a share. To begin:", `leasehold run queue-1${at()} --share queues --yields -- sleep 60`);
   byId("count-shares").textContent = shares.size || "";
 }
 
-function ended(last) {
-  if (!last) return "";
+function ended(schedule) {
+  const { last } = schedule;
+  if (!last) return [];
   const when = last.scheduled_at ? moment(last.scheduled_at) : `by hand: ${last.request_id}`;
-  return make("span", {}, badge([last.outcome.replaceAll("_", " "), OUTCOMES[last.outcome] ?? "calm"]), small(when));
+  const parts = [badge(OUTCOMES[last.outcome] ?? [last.outcome, "calm"]), small(when)];
+  if (isFailed(schedule)) parts.push(make("span", {}, why(last)));
+  return parts;
+}
+
+function why(last) {
+  if (last.detail) return last.detail.includes(": ") ? last.detail.slice(last.detail.indexOf(": ") + 2) : "no reason was given";
+  if (last.outcome === "timed_out") return "its deadline came";
+  if (last.outcome === "abandoned") return "its holder ended or lost the lock";
+  return `${last.sidecar && last.sidecar !== heard.sidecar?.sidecar ? `the log of ${last.sidecar}` : "the log of its sidecar"} says why`;
 }
 
 function scheduleRow(schedule) {
@@ -272,28 +254,36 @@ function scheduleRow(schedule) {
   if (run) parts.push(make("span", {}, `attempt ${run.attempt} runs for `, since(run.started_at)));
   if (schedule.subscribers_here) parts.push(`${plural(schedule.subscribers_here, "subscriber")} here`);
   const failed = schedule.failed_attempts;
+  const host = [schedule.host_type || hostName(schedule.host_id), `host id ${schedule.host_id}`].filter(Boolean).join(", ");
   return make("tr", { "data-path": schedule.lock_path },
-    cell("Schedule", linkTo(schedule.lock_path, name({ ...schedule, mode: "" })), small(schedule.host_id)),
+    cell("Schedule", linkTo(schedule.lock_path, name({ ...schedule, mode: "" })), small(host)),
     cell("When", schedule.sentence || schedule.expression, small(`${schedule.expression} ${schedule.time_zone}`)),
-    cell("Next", schedule.paused ? badge(["paused", "warn"]) : until(schedule.next_at), small(schedule.next_at ? moment(schedule.next_at) : "")),
-    cell("Last", ended(schedule.last)),
-    cell("Missed", schedule.missed ? badge([String(schedule.missed), schedule.missed_since_last_run ? "bad" : "calm"]) : "0",
+    tight("Next", schedule.paused ? badge(["paused", "warn"]) : until(schedule.next_at), small(schedule.next_at ? moment(schedule.next_at) : "")),
+    cell("Last", ...ended(schedule)),
+    tight("Missed", schedule.missed ? badge([String(schedule.missed), schedule.missed_since_last_run ? "bad" : "calm"]) : "0",
       small(schedule.missed_since_last_run ? `${schedule.missed_since_last_run} since the last run` : "")),
-    cell("Attempts", failed ? `${failed} failed` : "", schedule.retry_at ? make("small", {}, "next ", until(schedule.retry_at)) : ""),
-    cell("More", ...parts.flatMap((part, place) => (place === 0 ? [part] : ["; ", part]))));
+    tight("Attempts", failed ? badge([`${failed} failed`, "bad"]) : "", schedule.retry_at ? small("next ", until(schedule.retry_at)) : ""),
+    cell("More", ...joined(parts)));
 }
 
 function showSchedules() {
   const wanted = filters();
-  const found = schedules.filter((schedule) => (!wanted.host || schedule.host_id === wanted.host)
-    && (!wanted.text || [schedule.lock_path, schedule.function, schedule.scope].some((text) => text.toLowerCase().includes(wanted.text))));
+  const found = ordered(schedules.filter((schedule) => (!wanted.host || schedule.host_id === wanted.host)
+    && (!wanted.text || [schedule.lock_path, schedule.function, schedule.scope].some((text) => text.toLowerCase().includes(wanted.text)))),
+  "schedules", isTroubled);
   fill(byId("schedules"), found.map((schedule) => rowOf(`schedule ${schedule.lock_path}`, schedule, () => scheduleRow(schedule))));
-  byId("count-schedules").textContent = schedules.length || "";
+  byId("schedules").parentElement.hidden = found.length === 0;
+  if (schedulesRead && found.length === 0) {
+    emptyNote("note-schedules", "schedules", schedules.length === 0, ["every '*/5 * * * *' -f hello", "-- echo hello"]);
+  } else if (schedulesRead) {
+    note("note-schedules", `${plural(schedules.length, "schedule")}; read at ${moment(schedulesRead)}`);
+  }
 }
 
 function eventCells(event) {
   const times = event.times > 1 ? `${event.times} times` : "";
-  return [badge(KINDS[event.kind] ?? [event.kind, "calm"]), event.holder, [event.detail, times].filter(Boolean).join("; ")];
+  const detail = event.kind === "missed" ? plural(Number(event.detail), "occurrence") : event.detail;
+  return [badge(KINDS[event.kind] ?? [event.kind, "calm"]), event.holder, [detail, times].filter(Boolean).join("; ")];
 }
 
 function eventRow(event, withLock) {
@@ -302,8 +292,7 @@ function eventRow(event, withLock) {
   const link = event.lock_path ? linkTo(event.lock_path, lock ? name(lock) : event.lock_path) : "";
   const token = event.fencing_token === null ? "" : small(`token ${event.fencing_token}`);
   return make("tr", { "data-kind": event.kind },
-    make("td", { class: "time", "data-label": "When" }, make("time", { datetime: event.at }, moment(event.at))),
-    cell("What", what), ...(withLock ? [cell("Lock", link)] : []), cell("Who", who, token), cell("More", detail));
+    tight("When", make("time", { datetime: event.at }, moment(event.at))), tight("What", what), ...(withLock ? [cell("Lock", link)] : []), cell("Who", who, token), cell("More", detail));
 }
 
 function showEvents() {
@@ -317,7 +306,9 @@ function showEvents() {
   });
   const nameOf = ({ lock_path: path }) => (locks.has(path) ? name(locks.get(path)) : path);
   fill(byId("events"), found.map((event) => rowOf(`event ${event.number}`, [event, nameOf(event)], () => eventRow(event, true))));
-  byId("note-events").textContent = events.length ? "The newest 500, the newest first." : "No events yet.";
+  byId("events").parentElement.hidden = found.length === 0;
+  if (found.length === 0) emptyNote("note-events", "events", events.length === 0, ["run hello", "-- true"]);
+  else note("note-events", `${found.length === events.length ? "" : `${found.length} of `}${plural(events.length, "event")}, the newest first`);
 }
 
 const fact = ([term, ...text]) => make("div", {}, make("dt", {}, term), make("dd", {}, ...text));
@@ -351,7 +342,12 @@ function clearLock(path, note) {
   showHistory(events.filter((event) => event.lock_path === path));
 }
 
-const showHistory = (history) => byId("history").replaceChildren(...history.map((event) => eventRow(event, false)));
+function showHistory(history) {
+  byId("history").replaceChildren(...history.map((event) => eventRow(event, false)));
+  byId("history").parentElement.hidden = history.length === 0;
+  if (history.length) note("note-history", "");
+  else note("note-history", "None since this sidecar started. What happens from now on, wherever it is held:", `leasehold watch${at()} ${view.path}`);
+}
 
 async function readLock(path) {
   const answer = await fetch(`api/locks/${path.split("/").map(encodeURIComponent).join("/")}`).catch(() => null);
@@ -361,14 +357,16 @@ async function readLock(path) {
   const { lock, history, collides } = read;
   lastRead = lock;
   if (lock.validity) learn(path, lock.validity, lock.lease_duration_seconds);
-  byId("note-lock").textContent = collides ? "Two host types share this lock: see docs/paths.md." : "";
+  if (collides) note("note-lock", "Two host types share this lock: see docs/paths.md.");
+  else if (lock.state === "available" && !lock.written_at) note("note-lock", "There is no such lock in the store. To see all:", `leasehold ls${at()}`);
+  else note("note-lock", "");
   const facts = [
     ["State", badge(STATES[state(lock)] ?? [lock.state, "calm"])], ["Function", lock.function], ["Scope", lock.scope], ["Mode", lock.mode],
-    ["Host id", lock.host_id], ["Host type", lock.host_type], ["Holder", holder(lock)], ["Sidecar", lock.sidecar],
-    ["Since", isHeld(lock) ? since(lock.acquired_at) : ""], ["Valid for", isHeld(lock) ? bar(path) : ""],
+    ["Host type", lock.host_type], ["Host id", lock.host_id], ["Holder", holder(lock)], ["Sidecar", lock.sidecar],
+    ["Since", isHeld(lock) ? since(lock.acquired_at) : ""], ["Valid for", isHeld(lock) ? bar(lock) : ""],
     ["Fencing token", lock.fencing_token === null ? "" : String(lock.fencing_token)],
     ["Lease", lock.lease_duration_seconds ? `${lock.lease_duration_seconds}s` : ""], ["Renewed", lock.renewed_at ? moment(lock.renewed_at) : ""],
-    ["Record written", lock.written_at ? moment(lock.written_at) : ""], ["Waiting here", String(lock.waiters_here)],
+    ["Record written", lock.written_at ? moment(lock.written_at) : ""], ["Waiting here", String(lock.waiters_here), small(names(lock.waiting_here, lock.waiters_here, 8))],
     ["More", ...more(lock)],
   ];
   byId("lock").replaceChildren(...facts.filter(([, text]) => text !== "" && text !== null && text !== undefined).map(fact));
@@ -376,6 +374,7 @@ async function readLock(path) {
 }
 
 function showSidecar() {
+  const { sidecar } = heard;
   if (!sidecar) return;
   const health = byId("health");
   const wasReady = health.classList.contains("good");
@@ -383,31 +382,84 @@ function showSidecar() {
   health.className = `badge ${sidecar.ready ? "good" : "bad"}`;
   // Said once, and not with each second that it goes on.
   if (wasReady !== sidecar.ready) byId("said").textContent = health.textContent;
+  byId("now").replaceChildren(...[
+    ["Sidecar", sidecar.sidecar], ["Holds", String(sidecar.holds)],
+    ["Waiting", sidecar.waiters ? String(sidecar.waiters) : ""], ["At risk", sidecar.at_risk ? badge([String(sidecar.at_risk), "bad"]) : ""],
+  ].filter(([, text]) => text !== "").map(fact));
   byId("about").replaceChildren(...[
-    ["Sidecar", sidecar.sidecar], ["Version", sidecar.version], ["Host id", `${sidecar.host_id} (from ${sidecar.host_id_provider})`],
-    ["Host type", sidecar.host_type], ["Store", sidecar.store], ["Locks under", sidecar.prefix], ["Layout", sidecar.layout],
-    ["Listens on", sidecar.endpoints.join(", ")], ["Holds", String(sidecar.holds)], ["Waiting", String(sidecar.waiters)],
-    ["At risk", String(sidecar.at_risk)],
+    ["Version", sidecar.version], ["Host type", sidecar.host_type], ["Host id", `${sidecar.host_id} (from ${sidecar.host_id_provider})`],
+    ["Store", sidecar.store], ["Locks under", sidecar.prefix], ["Layout", sidecar.layout], ["Listens on", sidecar.endpoints.join(", ")],
   ].map(fact));
   byId("warnings").replaceChildren(...sidecar.collisions.map((event) =>
     make("p", { class: "badge bad box" }, "Host-id collision: ", linkTo(event.lock_path, event.lock_path), ` ${event.detail}`)));
-  document.title = `${sidecar.at_risk ? `(${sidecar.at_risk} at risk) ` : ""}Leasehold ${sidecar.sidecar}`;
+}
+
+/** Whether what is shown is so now; if not, of when it is. */
+function showLink() {
+  const link = byId("link");
+  const isOld = !heard.isConnected || isStoreDown() || failure !== null;
+  let text = "live";
+  if (!heard.isConnected) {
+    text = heardAt ? `not connected: what is shown is as of ${moment(heardAt)}; trying again` : "not connected; trying again";
+    byId("health").className = "badge bad";
+    byId("health").textContent = "no answer";
+  } else if (isOld) {
+    text = lastListed ? `not live: locks as of ${moment(lastListed)}` : "not live: the store was not listed yet";
+  }
+  // It is read out whenever it is set.
+  if (link.textContent !== text) link.textContent = text;
+  link.classList.toggle("old", isOld);
+  byId("main").classList.toggle("old", isOld);
+  const problem = heard.isConnected ? isStoreDown() && "store not usable" : "no answer";
+  const risk = heard.sidecar?.at_risk && `${heard.sidecar.at_risk} at risk`;
+  const first = problem || risk;
+  document.title = `${first ? `(${first}) ` : ""}Leasehold ${heard.sidecar?.sidecar ?? ""}`;
 }
 
 function showHosts() {
-  const hosts = [...new Set([...locks.values()].map((lock) => lock.host_id))].sort();
+  hostTypes.clear();
+  for (const { host_id: host, host_type: type } of [...locks.values(), ...schedules]) {
+    if (!hostTypes.has(host)) hostTypes.set(host, new Set());
+    if (type) hostTypes.get(host).add(type);
+  }
+  const hosts = [...hostTypes.keys()].map((host) => [hostName(host) ? `${hostName(host)} (${host.slice(0, 8)})` : host, host]).sort();
   const select = byId("host");
-  if (hosts.length === select.options.length - 1 && hosts.every((host, place) => select.options[place + 1].value === host)) return;
-  const chosen = select.value;
-  select.replaceChildren(make("option", { value: "" }, "all"), ...hosts.map((host) => make("option", { value: host }, host)));
-  select.value = hosts.includes(chosen) ? chosen : "";
+  const options = [...select.options].slice(1).map((option) => [option.textContent, option.value]);
+  if (JSON.stringify(options) === JSON.stringify(hosts)) return;
+  const before = select.value;
+  select.replaceChildren(make("option", { value: "" }, "all hosts"), ...hosts.map(([text, host]) => make("option", { value: host }, text)));
+  select.value = hostTypes.has(before) ? before : "";
+}
+
+// The orders of a list: at the heads of its columns, and where there are none, in the form.
+function showOrder() {
+  const order = chosen[view.name];
+  byId("order").hidden = !order;
+  if (!order) return;
+  const heads = [...document.querySelectorAll(`#view-${view.name} th[data-by]`)];
+  for (const head of heads) {
+    const isBy = head.dataset.by === order.by;
+    if (isBy) head.setAttribute("aria-sort", order.isTurned ? "descending" : "ascending");
+    else head.removeAttribute("aria-sort");
+  }
+  const options = heads.map((head) => make("option", { value: head.dataset.by }, `by ${head.textContent.toLowerCase()}`));
+  byId("order").replaceChildren(make("option", { value: "" }, "problems first"), ...options);
+  byId("order").value = order.by;
+}
+
+function showProblems(id, count) {
+  byId(id).replaceChildren(...(count ? [badge([String(count), "bad"]), make("span", { class: "unseen" }, " to look at first")] : []));
 }
 
 function show() {
   countPermits();
   byId("count-locks").textContent = locks.size || "";
   byId("count-events").textContent = events.length || "";
+  byId("count-schedules").textContent = schedules.length || "";
   showHosts();
+  showProblems("bad-locks", [...locks.values()].filter(isProblem).length);
+  showProblems("bad-schedules", schedules.filter(isTroubled).length);
+  showLink();
   showShares();
   if (view.name === "locks") showLocks();
   if (view.name === "schedules") showSchedules();
@@ -426,26 +478,23 @@ function changed() {
   }, locks.size > 2 * FIRST_ROWS ? 250 : 30);
 }
 
-function learn(path, { valid_for_seconds: left, at_risk: risk }, lease) {
-  const whole = Math.max(left, lease ?? validity.get(path)?.whole ?? 0, 1);
-  validity.set(path, { ends: performance.now() + left * 1000, whole, risk });
-}
-
 async function readSchedules() {
   const answer = await fetch("api/schedules").catch(() => null);
   if (!answer?.ok) {
-    byId("note-schedules").textContent = answer ? await answer.text() : "The sidecar does not answer.";
+    note("note-schedules", answer ? await answer.text() : "The sidecar does not answer.");
+    schedulesRead = null;
     return;
   }
   const read = await answer.json();
   schedules = read.schedules;
-  byId("note-schedules").textContent = `${plural(schedules.length, "schedule")}; read at ${moment(read.read_at)}`;
+  schedulesRead = read.read_at;
   changed();
 }
 
 function follow() {
   const source = new EventSource("api/live");
   const on = (kind, take) => source.addEventListener(kind, (message) => {
+    heardAt = new Date().toISOString();
     take(JSON.parse(message.data));
     changed();
   });
@@ -454,18 +503,19 @@ function follow() {
     told = new Set();
     [listedAt, failure] = [null, null];
     events = [];
-    byId("link").textContent = "live";
+    heard.isConnected = true;
+    showSidecar();
+    changed();
     readSchedules();
   };
   source.onerror = () => {
     // One that was refused, because others read all streams, is not tried again by the browser.
     if (source.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
-    byId("link").textContent = "not connected: what is shown may be old; trying again";
-    byId("health").className = "badge bad";
-    byId("health").textContent = "no answer";
+    heard.isConnected = false;
+    changed();
   };
   on("sidecar", (now) => {
-    sidecar = now;
+    heard.sidecar = now;
     showSidecar();
   });
   on("locks", (news) => {
@@ -479,7 +529,7 @@ function follow() {
     if ([...news.changed.map((lock) => lock.lock_path), ...news.gone].includes(view.path)) showLock();
     if (news.listed_at === null) return;
     if (listedAt === null) for (const path of locks.keys()) if (!told.has(path)) locks.delete(path);
-    [listedAt, failure] = [news.listed_at, null];
+    [listedAt, lastListed, failure] = [news.listed_at, news.listed_at, null];
     if (view.name === "lock" && isBehind()) showLock();
   });
   on("holds", (holds) => holds.forEach((hold) => learn(hold.lock_path, hold, locks.get(hold.lock_path)?.lease_duration_seconds)));
@@ -520,7 +570,8 @@ function turn() {
     else link.removeAttribute("aria-current");
   }
   byId("filters").hidden = view.name === "lock" || view.name === "shares";
-  byId("by-state").hidden = view.name !== "locks";
+  showOrder();
+  byId("state").hidden = view.name !== "locks";
   if (view.name === "lock") {
     byId("title-lock").textContent = view.path;
     byId("title-lock").focus();
@@ -530,24 +581,50 @@ function turn() {
   show();
 }
 
+let statesBefore = "";
+
 function tick() {
-  for (const element of document.querySelectorAll("[data-since]")) {
-    element.textContent = span((Date.now() - new Date(element.dataset.since)) / 1000);
-  }
-  for (const element of document.querySelectorAll("[data-until]")) {
-    const left = (new Date(element.dataset.until) - Date.now()) / 1000;
-    element.textContent = left > 0 ? `in ${span(left)}` : "due";
-  }
+  passTime();
   for (const element of document.querySelectorAll("[data-bar]")) {
     if (validity.has(element.dataset.bar)) element.value = secondsLeft(element.dataset.bar);
   }
   for (const element of document.querySelectorAll("[data-left]")) {
-    if (validity.has(element.dataset.left)) element.textContent = `${Math.floor(secondsLeft(element.dataset.left))}s`;
+    if (validity.has(element.dataset.left)) element.textContent = leftText(element.dataset.left);
   }
+  // A hold that nobody renews ends without a word.
+  const states = [...validity.keys()].map((path) => locks.has(path) && state(locks.get(path))).join();
+  if (states !== statesBefore) changed();
+  statesBefore = states;
 }
 
+function sort(by) {
+  const order = chosen[view.name];
+  // The same column again: the other way round, then as it was.
+  if (order.by !== by || by === "") Object.assign(order, { by, isTurned: false });
+  else if (!order.isTurned) order.isTurned = true;
+  else Object.assign(order, { by: "", isTurned: false });
+  shown = FIRST_ROWS;
+  showOrder();
+  show();
+}
+
+for (const head of document.querySelectorAll("th[data-by]")) {
+  const button = make("button", { type: "button", class: "plain" }, ...head.childNodes);
+  button.addEventListener("click", () => sort(head.dataset.by));
+  head.append(button);
+}
+byId("order").addEventListener("change", () => sort(byId("order").value));
+byId("zone").textContent = zoneText();
+byId("zone").addEventListener("click", () => {
+  turnZone();
+  byId("zone").textContent = zoneText();
+  rows.clear();
+  show();
+  if (view.name === "lock") showLock();
+});
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
-byId("filters").addEventListener("input", () => {
+byId("filters").addEventListener("input", ({ target }) => {
+  if (target.id === "order") return;
   shown = FIRST_ROWS;
   show();
 });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::desk::Desk;
+use super::figures::ReportedEnd;
 use super::parts::{Ground, ReportPart};
 use super::reading::unreadable_record;
 use super::request::{CompleteRequest, Completed, Completion};
@@ -13,7 +14,7 @@ use crate::coordinator::request::Grant;
 use crate::coordinator::saves::{CheckpointOutcome, Saving};
 use crate::coordinator::{Coordinator, StoreFailure, StoreFailureKind};
 use crate::hold::{Brought, SaveOutcome, Stored};
-use crate::lock::{LeaseId, LockPath, Record};
+use crate::lock::{LeaseId, Record};
 use crate::schedule::{Outcome, Report, Reported, RunId};
 
 /// Between two reads of a lock that is held while a late completion waits for its end.
@@ -63,7 +64,8 @@ impl Coordinator {
         request: CompleteRequest,
         desk: &Arc<Desk>,
     ) -> Result<Completed, CallError> {
-        let CompleteRequest { lease_id, run_id, report, generation, checkpoint, .. } = request;
+        let CompleteRequest { lease_id, run_id, report, detail, generation, checkpoint } = request;
+        let end = ReportedEnd { run_id: &run_id, outcome: report.into(), detail: &detail };
         let part = self.report_part(desk, &run_id, report).await?;
         let has_checkpoint = checkpoint.is_some();
         if let Some(lease_id) = lease_id.filter(|id| self.has_run(*id, &run_id)) {
@@ -81,11 +83,9 @@ impl Coordinator {
                     // What was saved in the same write may be another call's.
                     let version = version.filter(|_| has_checkpoint);
                     let saved = version.map(|version| CheckpointOutcome::Saved { version });
-                    if let Some(completed) = self.counted(
-                        &run_id.path,
-                        &part,
-                        done(desk, reported, Completion::Recorded, saved),
-                    ) {
+                    if let Some(completed) =
+                        self.counted(&end, &part, done(desk, reported, Completion::Recorded, saved))
+                    {
                         return Ok(completed);
                     }
                 }
@@ -95,7 +95,7 @@ impl Coordinator {
         }
         let checkpoint = has_checkpoint
             .then(|| CheckpointOutcome::NotSaved { detail: "the run's hold was over".to_owned() });
-        let completed = self.complete_late(desk, &run_id, &part).await?;
+        let completed = self.complete_late(desk, &end, &part).await?;
         Ok(Completed { checkpoint, ..completed })
     }
 
@@ -139,10 +139,10 @@ impl Coordinator {
     async fn complete_late(
         &self,
         desk: &Desk,
-        run_id: &RunId,
+        end: &ReportedEnd<'_>,
         part: &Arc<ReportPart>,
     ) -> Result<Completed, CallError> {
-        let path = &run_id.path;
+        let path = &end.run_id.path;
         let mut waited = Duration::ZERO;
         loop {
             let seen = self.shared.read_scheduled(path).await?;
@@ -151,23 +151,20 @@ impl Coordinator {
             match reported {
                 Reported::AcquireFirst => {
                     if let Some(completed) =
-                        self.acquire_and_report(desk, run_id, part, seen.stored).await?
+                        self.acquire_and_report(desk, end, part, seen.stored).await?
                     {
                         return Ok(completed);
                     }
                 }
                 Reported::HeldElsewhere => {}
                 Reported::Write { .. } | Reported::Recorded | Reported::Superseded => {
-                    let completed = self.counted(
-                        &run_id.path,
-                        part,
-                        done(desk, reported, Completion::Recorded, None),
-                    );
+                    let completed =
+                        self.counted(end, part, done(desk, reported, Completion::Recorded, None));
                     return completed.ok_or(CallError::UnknownLease);
                 }
             }
             if waited >= self.lease_of(part) {
-                return Err(held_on(run_id));
+                return Err(held_on(end.run_id));
             }
             tokio::time::sleep(BETWEEN_READS).await;
             waited += BETWEEN_READS;
@@ -178,7 +175,7 @@ impl Coordinator {
     async fn acquire_and_report(
         &self,
         desk: &Desk,
-        run_id: &RunId,
+        end: &ReportedEnd<'_>,
         part: &Arc<ReportPart>,
         seen: Option<Box<Stored>>,
     ) -> Result<Option<Completed>, CallError> {
@@ -196,14 +193,10 @@ impl Coordinator {
         };
         let lease_duration = self.lease_of(part);
         let brought = Brought { part: Some(Arc::clone(part) as _), seen: Some(*stored) };
-        match self.settle_at(&run_id.path, record, lease_duration, brought).await? {
+        match self.settle_at(&end.run_id.path, record, lease_duration, brought).await? {
             Settling::Written => {
                 let Some(Ok(reported)) = part.reported() else { return Ok(None) };
-                Ok(self.counted(
-                    &run_id.path,
-                    part,
-                    done(desk, reported, Completion::RecordedLate, None),
-                ))
+                Ok(self.counted(end, part, done(desk, reported, Completion::RecordedLate, None)))
             }
             Settling::TurnedAway | Settling::Busy => Ok(None),
         }
@@ -226,11 +219,9 @@ impl Coordinator {
                     lock = %run_id.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
                     outcome = Outcome::from(report).as_str(), "run ended"
                 );
-                let _ = self.counted(
-                    &run_id.path,
-                    &part,
-                    done(&desk, reported, Completion::Recorded, None),
-                );
+                let end = ReportedEnd { run_id, outcome: report.into(), detail: "" };
+                let _ =
+                    self.counted(&end, &part, done(&desk, reported, Completion::Recorded, None));
             }
             // What is not stored is not known.
             (
@@ -250,14 +241,14 @@ impl Coordinator {
     /// What came of a report is counted where it was written here: once (T23).
     fn counted(
         &self,
-        path: &LockPath,
+        end: &ReportedEnd<'_>,
         part: &ReportPart,
         completed: Option<Completed>,
     ) -> Option<Completed> {
         let completed = completed?;
         let written = part.take_tally().filter(|_| completed.completion != Completion::Superseded);
         if let Some(tally) = written {
-            self.count(path, &tally);
+            self.count(&end.run_id.path, &tally, Some(end));
         }
         Some(completed)
     }

@@ -8,7 +8,7 @@ use crate::coordinator::error::CallError;
 use crate::coordinator::journal::{HappeningKind, News};
 use crate::coordinator::observe::Observation;
 use crate::lock::LockPath;
-use crate::schedule::{Intervention, Occasion, Outcome, Plan, ScheduleRecord, Tally};
+use crate::schedule::{Intervention, Occasion, Outcome, Plan, RunId, ScheduleRecord, Tally};
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
 
@@ -37,8 +37,8 @@ impl CallError {
 }
 
 impl Coordinator {
-    /// What was written here is counted.
-    pub(super) fn count(&self, path: &LockPath, tally: &Tally) {
+    /// What was written here is counted; what was reported for it is shown with why.
+    pub(super) fn count(&self, path: &LockPath, tally: &Tally, reported: Option<&ReportedEnd<'_>>) {
         let observer = &self.shared.observer;
         if tally.missed() > 0 {
             self.happened(HappeningKind::Missed, path, tally.missed().to_string());
@@ -47,7 +47,8 @@ impl Coordinator {
         for (outcome, times) in tally.ended() {
             for _ in 0..times {
                 observer.observe(&Observation::ScheduleRunEnded { outcome });
-                self.happened(HappeningKind::RunEnded, path, outcome.as_str().to_lowercase());
+                let reported = reported.filter(|reported| reported.outcome == outcome);
+                self.shared.happened(ended(path, outcome, reported));
             }
         }
     }
@@ -77,6 +78,33 @@ impl Coordinator {
             |(path, entry): (&LockPath, &super::Entry)| of(path, &entry.desk.known(), now, lease);
         tasks.iter().filter_map(figures).collect()
     }
+}
+
+/// How a run ended, as its holder has reported it.
+#[derive(Debug)]
+pub(super) struct ReportedEnd<'a> {
+    pub(super) run_id: &'a RunId,
+    pub(super) outcome: Outcome,
+    /// Why, for people; may be empty.
+    pub(super) detail: &'a str,
+}
+
+/// What is shown of a run that ended.
+fn ended<'a>(path: &'a LockPath, outcome: Outcome, reported: Option<&ReportedEnd<'_>>) -> News<'a> {
+    let (kind, how) = match outcome {
+        Outcome::Succeeded => (HappeningKind::RunEnded, "succeeded"),
+        Outcome::Returned => (HappeningKind::RunEnded, "given to another replica"),
+        Outcome::Skipped => (HappeningKind::RunEnded, "skipped"),
+        Outcome::Failed => (HappeningKind::RunFailed, "failed"),
+        Outcome::FailedFinal => (HappeningKind::RunFailed, "failed, and is not tried again"),
+        Outcome::TimedOut => (HappeningKind::RunFailed, "timed out: its deadline came"),
+        Outcome::Abandoned => {
+            (HappeningKind::RunFailed, "abandoned: its holder ended or lost the lock")
+        }
+    };
+    let detail = reported.map_or("", |reported| reported.detail);
+    let said = if detail.is_empty() { how.to_owned() } else { format!("{how}: {detail}") };
+    News::of(kind, path).to("", reported.map(|reported| reported.run_id.token)).saying(said)
 }
 
 /// None while nothing is known of it.

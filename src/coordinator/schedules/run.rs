@@ -157,7 +157,7 @@ impl Run {
         self.say_back(part);
         match part.decision() {
             Some(StartDecision::Settled { record, tally }) if written => {
-                self.coordinator.count(&self.path, &tally);
+                self.coordinator.count(&self.path, &tally, None);
                 self.desk.learn(Some(*record));
             }
             Some(StartDecision::Nothing { record }) => {
@@ -189,7 +189,7 @@ impl Run {
             Begin::Resume(told) => told.clone(),
             Begin::Start(part) => match part.decision() {
                 Some(StartDecision::Run { token, record, told, tally }) if token == grant.token => {
-                    self.coordinator.count(&self.path, &tally);
+                    self.coordinator.count(&self.path, &tally, None);
                     self.desk.learn(Some(*record));
                     if told.attempt == 1 {
                         let lateness = told.lateness;

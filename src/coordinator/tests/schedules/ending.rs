@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::rig::{
-    at, complete, late, minutely, news, resume, run, run_within, spec, standby, subscribe,
+    at, complete, completion, late, minutely, news, resume, run, run_within, spec, standby,
+    subscribe,
 };
 use crate::coordinator::tests::breaking::broken;
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
-use crate::coordinator::{BreakPeriod, LossReason, ScheduleEvent};
+use crate::coordinator::{BreakPeriod, HappeningKind, LossReason, ScheduleEvent};
 use crate::schedule::{Outcome, Report, RunTimeout, Spec};
 
 #[tokio::test(start_paused = true)]
@@ -200,4 +201,27 @@ async fn t12_after_a_deadline_without_an_outcome_the_next_one_is_on_time() {
     let second = run(&mut healthy).await;
     assert_eq!(second.told.scheduled_at.seconds_since(first.told.scheduled_at), 75);
     assert!(second.told.lateness <= 2 * SECOND, "{:?}", second.told.lateness);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t23_who_looks_is_told_that_a_run_has_failed_and_why() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    sidecar.coordinator.keep_journal();
+    let mut stream = minutely(&sidecar);
+    let failed = run(&mut stream).await;
+    let mut request = completion(&failed, Report::Failed);
+    request.detail = "exit code 3".to_owned();
+    sidecar.coordinator.complete_run(request).await.unwrap();
+    let next = run(&mut stream).await;
+    complete(&sidecar, &next, Report::Succeeded).await;
+    let ends = sidecar
+        .coordinator
+        .happenings(0)
+        .into_iter()
+        .filter(|one| matches!(one.kind, HappeningKind::RunFailed | HappeningKind::RunEnded));
+    let ends: Vec<_> = ends.map(|one| (one.kind, one.detail.clone(), one.token)).collect();
+    let (first, second) = (Some(failed.grant.token), Some(next.grant.token));
+    let as_said = (HappeningKind::RunFailed, "failed: exit code 3".to_owned(), first);
+    assert_eq!(ends, [as_said, (HappeningKind::RunEnded, "succeeded".to_owned(), second)]);
 }
