@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use leasehold_client::{Client, Error, Grant, LeaseSpec, LockSelector, LockState, Outcome, Reason};
+use leasehold_client::{
+    Client, Error, Grant, LeaseSpec, LockKey, LockSelector, LockState, Outcome, Reason,
+};
 use serde::Serialize;
 use tokio::time::interval;
 
-use super::asking::not_asked;
+use super::asking::{collision, not_asked};
 use super::connection::EndpointArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
@@ -19,7 +21,6 @@ use super::view::{BusyView, GrantView};
 /// Acquires a lock; the sidecar renews it until `release`, `--max-hold` (the sidecar's default: 10 min) or shutdown,
 /// whether or not anybody still works. Prefer `run` where a command can be given.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 granted, 75 busy.")]
 pub(super) struct Args {
     #[command(flatten)]
     spec: SpecArgs,
@@ -50,9 +51,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             Err(error) => patience.after(error.into()).await?,
         }
     };
-    let lock = LockSelector::Key(spec.key.clone());
+    let key = spec.key.clone();
     let outcome = acquire(&client, spec, &mut patience);
-    match with_notes(outcome, &client, lock).await? {
+    match with_notes(outcome, &client, &key).await? {
         Outcome::Granted(grant) => {
             output::result(format, || shell::grant_text(&grant), &GrantView::from(&grant))?;
             Ok(Exit::Success)
@@ -60,7 +61,13 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         Outcome::Busy(busy) => {
             let document = BusyDocument { busy: BusyView::from(busy.as_ref()) };
             match format {
-                output::Format::Text => output::note(&record::busy_text(&busy)),
+                output::Format::Text => {
+                    let collision = match &busy.record {
+                        Some(record) => collision(&client, &key, record).await,
+                        None => String::new(),
+                    };
+                    output::note(&format!("{}{collision}", record::busy_text(&busy)));
+                }
                 output::Format::Json => output::result(format, String::new, &document)?,
             }
             Ok(Exit::Busy)
@@ -73,14 +80,14 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 
 /// Waits for `outcome`, and says what for, soon and then each minute: a script that only waits looks like one that hangs.
-async fn with_notes<T>(outcome: impl Future<Output = T>, client: &Client, lock: LockSelector) -> T {
+async fn with_notes<T>(outcome: impl Future<Output = T>, client: &Client, key: &LockKey) -> T {
     let mut outcome = std::pin::pin!(outcome);
     let mut again = interval(TOLD_AGAIN);
     again.reset_after(TOLD_AFTER);
     let mut note = async || {
         again.tick().await;
         // Where nobody can say who has the lock, the wait goes on in silence.
-        if let Ok(record) = client.get_lock(lock.clone()).await
+        if let Ok(record) = client.get_lock(LockSelector::Key(key.clone())).await
             && record.state != LockState::Available
         {
             output::note(&record::waiting_text(&record));

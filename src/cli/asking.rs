@@ -1,10 +1,11 @@
 //! Asks for a lock as long as a command waits for it, also while its sidecar is away.
 
-use leasehold_client::{HoldEvent, HoldGuard, LeaseSpec, Outcome};
+use leasehold_client::{Client, HoldEvent, HoldGuard, LeaseSpec, LockKey, LockRecord, Outcome};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connection::{ConnectionArgs, Link};
 use super::patience::Patience;
+use super::record::printable;
 
 /// Connects, while the wait lasts.
 pub(crate) async fn link(
@@ -39,6 +40,27 @@ pub(crate) async fn ask(
             Err(error) => patience.after(error.into()).await?,
         }
     }
+}
+
+/// What there is to say of a busy lock whose holder is of another host type than the caller: two deployments share a host id,
+/// perhaps by accident. Empty otherwise, and where the sidecar does not say what it is.
+pub(crate) async fn collision(client: &Client, key: &LockKey, record: &LockRecord) -> String {
+    if record.host_type.is_empty() {
+        return String::new();
+    }
+    let own = match &key.host_type {
+        Some(own) => own.clone(),
+        None => client.server_info().await.map(|info| info.host_type).unwrap_or_default(),
+    };
+    if own.is_empty() || own == record.host_type {
+        return String::new();
+    }
+    let (own, other) = (printable(&own), printable(&record.host_type));
+    format!(
+        "; its holder is of the host type {other}, and this caller of {own}: both share the host id {}, so give one of them \
+         another if that is an accident (docs/paths.md)",
+        record.host_id
+    )
 }
 
 /// A sidecar has answered about an occurrence, and none was named.

@@ -12,6 +12,7 @@ use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
 use super::record;
 use super::spec::SelectorArgs;
+use super::times::span;
 use super::view::LockView;
 
 /// Breaks the lease of a lock that somebody else holds. The lease is not renewed any more, and nobody is granted the lock
@@ -75,8 +76,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the client's outcomes may grow")]
     let text = match answer.outcome {
         BreakOutcome::Breaking => {
-            let free_in = record::whole_millis(free_in.unwrap_or_default());
-            let free_in = humantime::format_duration(free_in);
+            let free_in = span(free_in.unwrap_or_default());
             format!("broken: the lock is available in {free_in}{kept}")
         }
         BreakOutcome::NotHeld => "nobody held the lock, so nothing was broken".to_owned(),

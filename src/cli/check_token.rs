@@ -10,10 +10,6 @@ use super::spec::SelectorArgs;
 
 /// Compares a fencing token with the newest of its lock, for a protected resource that keeps no tokens of its own.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit codes: 0 current, 1 stale (somebody else has acquired the lock since: refuse it), 2 newer than any token \
-                  that is known (refuse)."
-)]
 pub(super) struct Args {
     #[command(flatten)]
     lock: SelectorArgs,

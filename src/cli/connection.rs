@@ -9,7 +9,7 @@ use leasehold_client::{Client, ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABL
 
 use super::engine::{self, Engine};
 use super::exit::UsageError;
-use super::gc;
+use super::{gc, reach};
 use crate::config::{Config, ConfigError, Flag, Origin, Sources};
 use crate::coordinator::NoObserver;
 use crate::telemetry::{self, Filter, Format};
@@ -99,7 +99,9 @@ impl EndpointArgs {
     pub(crate) fn builder(&self) -> anyhow::Result<ClientBuilder> {
         let variable = std::env::var(ENDPOINT_VARIABLE).ok().filter(|text| !text.is_empty());
         let endpoint = self.endpoint.clone().or(variable);
-        let mut builder = Client::builder(endpoint.unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned()));
+        let endpoint = endpoint.unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
+        reach::asks(&endpoint);
+        let mut builder = Client::builder(endpoint);
         if let Some(tls) = self.tls()? {
             // Read again for each connection: certificates are renewed while a command runs.
             let files = self.clone();

@@ -42,6 +42,41 @@ pub(crate) enum Exit {
     Code(u8),
 }
 
+/// Which commands end with a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// All of them.
+    Every,
+    /// Those that ask a sidecar or a store.
+    Asking,
+    /// Those that say what it means for them.
+    Some,
+}
+
+/// Every code with what it means: help, manual pages and docs/cli.md are made from this, or compared with it.
+pub(super) const TABLE: &[(&str, Of, &str)] = &[
+    ("0", Of::Every, "done"),
+    ("1", Of::Some, "check-token: the token is stale"),
+    ("2", Of::Some, "check-token: the token is newer than any that is known"),
+    ("64", Of::Every, "the command line, or a value on it, is invalid"),
+    ("66", Of::Some, "checkpoint get: the lock has no checkpoint"),
+    ("69", Of::Asking, "the sidecar or the store cannot be reached, or is not ready"),
+    ("70", Of::Every, "an internal error that trying again does not fix"),
+    (
+        "74",
+        Of::Some,
+        "run --checkpoint, checkpoint set: the checkpoint was not saved, or it is not known whether it was; with run --occurrence, \
+         the same for the outcome",
+    ),
+    ("75", Of::Some, "the lock was not acquired within --wait (run: or --busy-exit-code)"),
+    ("76", Of::Some, "the lock was lost, or had been lost before (run: or --lost-exit-code)"),
+    ("77", Of::Asking, "the sidecar or the store does not allow it"),
+    ("78", Of::Asking, "the configuration, or something that it refers to, has to be corrected"),
+    ("126", Of::Some, "run: the command cannot be executed"),
+    ("127", Of::Some, "run: the command was not found"),
+    ("128 + n", Of::Some, "ended by signal n, such as 130 for SIGINT and 143 for SIGTERM"),
+];
+
 impl Exit {
     /// The end by a signal, as shells number it.
     pub(crate) fn by_signal(number: i32) -> Self {
@@ -239,9 +274,24 @@ mod tests {
 
     use super::*;
 
+    /// What docs/cli.md marks as code is plain in help.
     #[test]
-    fn the_numbers_are_those_of_the_documentation() {
+    fn the_codes_are_those_of_the_table_and_the_documentation_has_the_same() {
         let page = include_str!("../../docs/cli.md");
+        let (_, section) = page.split_once("## Exit codes").unwrap();
+        let (section, _) = section.split_once("\n## ").unwrap();
+        let rows = section.lines().filter(|line| line.starts_with("| ")).skip(2);
+        let documented: Vec<(String, String)> = rows
+            .map(|row| {
+                let mut cells =
+                    row.trim_matches('|').split(" | ").map(|cell| cell.replace('`', ""));
+                let mut cell = || cells.next().unwrap().trim().to_owned();
+                (cell(), cell())
+            })
+            .collect();
+        let table: Vec<(String, String)> =
+            TABLE.iter().map(|(code, _, what)| ((*code).to_owned(), (*what).to_owned())).collect();
+        assert_eq!(documented, table);
         for exit in [
             Exit::Success,
             Exit::StaleToken,
@@ -256,7 +306,8 @@ mod tests {
             Exit::Denied,
             Exit::Misconfigured,
         ] {
-            assert!(page.contains(&format!("| {} |", exit.code())), "{exit:?}");
+            let code = exit.code().to_string();
+            assert!(TABLE.iter().any(|row| row.0 == code), "{exit:?}");
         }
     }
 

@@ -7,14 +7,13 @@ use serde::Serialize;
 use super::connection::EndpointArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
-use super::record;
 use super::release::LeaseArgs;
 use super::spec::duration;
+use super::times::moment;
 use super::view::ValidityView;
 
 /// Sets a new bound of a hold that `acquire` acquired, counted from now.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 extended; 76 the hold is over.")]
 pub(super) struct Args {
     #[command(flatten)]
     lease: LeaseArgs,
@@ -39,7 +38,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let client = args.endpoint.builder()?.connect().await?;
     let answer = client.extend(lease_id, args.max_hold).await?;
     let extended = Extended {
-        max_hold_ends_at: record::moment(answer.max_hold_ends_at),
+        max_hold_ends_at: moment(answer.max_hold_ends_at),
         validity: ValidityView::from(&answer.validity),
     };
     let text = || {

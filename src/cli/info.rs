@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
+use super::times;
 
 /// Shows what the sidecar is: its version, its host id, its limits and what it can do.
 #[derive(Debug, clap::Args)]
@@ -68,11 +69,23 @@ impl From<ServerInfo> for InfoView {
 }
 
 impl InfoView {
+    /// The store, and whom its locks exclude where that is not everybody.
+    fn store_text(&self) -> String {
+        match self.store.as_str() {
+            "embedded" => "embedded: its locks exclude callers on this one machine only".to_owned(),
+            "memory" => {
+                "memory: its locks exclude callers of this one sidecar only, and end with it"
+                    .to_owned()
+            }
+            other => other.to_owned(),
+        }
+    }
+
     fn text(&self) -> String {
         let limits = &self.limits;
         let span = |seconds| {
             let span = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            humantime::format_duration(span).to_string()
+            times::span(span)
         };
         output::fields(&[
             ("version", self.version.clone()),
@@ -80,7 +93,7 @@ impl InfoView {
             ("host id", self.host_id.clone()),
             ("host type", self.host_type.clone()),
             ("layout", self.layout.clone()),
-            ("store", self.store.clone()),
+            ("store", self.store_text()),
             ("longest wait", span(limits.wait_seconds)),
             ("longest max_hold", span(limits.max_hold_seconds)),
             ("default max_hold", span(limits.default_max_hold_seconds)),

@@ -10,7 +10,6 @@ use super::output;
 /// Copies this program into a folder, as `leasehold`. For an init container that brings it into the container of another
 /// image, through a volume that both mount: the image of Leasehold has neither a shell nor cp.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 it is there; 78 the folder is missing or cannot be written.")]
 pub(super) struct Args {
     /// The folder. It must exist.
     #[arg(value_name = "FOLDER")]

@@ -14,7 +14,9 @@ use tokio::time::MissedTickBehavior;
 
 use super::connection::ConnectionArgs;
 use super::exit::{Exit, UnavailableError};
-use super::output::{self, Format, OutputArgs};
+use super::locks_table;
+use super::narrow;
+use super::output::{self, Format, Listing, ListingArgs};
 use super::record;
 use super::screen::Screen;
 use super::sidecars::{self, SidecarView};
@@ -53,7 +55,7 @@ pub(super) struct Args {
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    pub(super) output: ListingArgs,
 }
 
 /// The state of a lock.
@@ -92,15 +94,16 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         request.labels = args.labels.into_iter().collect();
         let link = args.connection.link().await?;
         if args.by_sidecar {
-            return watch_sidecars(&link.client, request, args.names, args.output.output).await;
+            return watch_sidecars(&link.client, request, args.names, args.output.output.format())
+                .await;
         }
         let states: Vec<LockState> = args.states.into_iter().map(State::of_api).collect();
-        if args.output.output == Format::Text
+        if args.output.output.format() == Format::Text
             && let Some(screen) = Screen::take().context("cannot use the terminal")?
         {
             return watch_on(screen, &link.client, request, &states).await;
         }
-        return watch(&link.client, request, &states, args.output.output).await;
+        return watch(&link.client, request, &states, args.output.output.format()).await;
     }
     let mut request = ListLocks::under(under).in_share(args.share);
     request.states = args.states.into_iter().map(State::of_api).collect();
@@ -111,12 +114,23 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     if args.by_sidecar {
         let sidecars = sidecars::by_sidecar(&records);
         let views: Vec<_> = sidecars.values().collect();
-        output::result(args.output.output, || sidecars::table(&sidecars, args.names), &views)?;
+        output::result(
+            args.output.output.format(),
+            || sidecars::table(&sidecars, args.names),
+            &views,
+        )?;
         return Ok(Exit::Success);
     }
     let views: Vec<LockView> = records.iter().map(LockView::from).collect();
-    output::result(args.output.output, || record::locks_table(&records), &views)?;
+    output::result(args.output.output.format(), || table(args.output.output, &records), &views)?;
     Ok(Exit::Success)
+}
+
+fn table(listing: Listing, records: &[LockRecord]) -> String {
+    match listing {
+        Listing::Text | Listing::Json => locks_table::narrow(records, narrow::width()),
+        Listing::Wide => locks_table::wide(records),
+    }
 }
 
 /// What `--watch` tells of a lock.
@@ -156,11 +170,10 @@ async fn watch_on(
             number = signals.next() => return Ok(Exit::by_signal(number)),
             _ = ticks.tick() => {
                 let shown = locks.values().filter(|lock| is_among(states, lock));
-                let mut shown: Vec<LockRecord> = shown.cloned().collect();
-                let under = shorten(&mut shown);
+                let shown: Vec<LockRecord> = shown.cloned().collect();
                 let held = locks.values().filter(|lock| lock.state == LockState::Held).count();
                 let title = format!("held: {held} of {}; ^C ends it", locks.len());
-                screen.draw(&format!("{title}\n{under}\n{}", record::locks_table(&shown)))?;
+                screen.draw(&format!("{title}\n{}", locks_table::narrow(&shown, narrow::width())))?;
             }
             event = watch.next() => match event? {
                 Some(LocksEvent::Changed(record)) => {
@@ -175,23 +188,6 @@ async fn watch_on(
             },
         }
     }
-}
-
-/// Takes out of all paths what they begin with up to their host id, if that is the same; and says what it was. A path in full
-/// leaves a terminal no room for the state of its lock.
-fn shorten(locks: &mut [LockRecord]) -> String {
-    let host = |lock: &LockRecord| {
-        let end = lock.lock_path.find(&format!("/{}/", lock.host_id))?;
-        lock.lock_path.get(..end + lock.host_id.len() + 2).map(str::to_owned)
-    };
-    let Some(under) = locks.first().and_then(host) else { return String::new() };
-    if !locks.iter().all(|lock| lock.lock_path.starts_with(&under)) {
-        return String::new();
-    }
-    for lock in locks {
-        lock.lock_path.drain(..under.len());
-    }
-    format!("under {under}")
 }
 
 /// A line for each lock and each change.
@@ -288,28 +284,5 @@ async fn all_pages(client: &Client, mut request: ListLocks) -> anyhow::Result<Ve
             return Ok(records);
         }
         request = request.page(page.next_page_token);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lock(path: &str, host_id: &str) -> LockRecord {
-        let mut lock = LockRecord::default();
-        (lock.lock_path, lock.host_id) = (path.to_owned(), host_id.to_owned());
-        lock
-    }
-
-    #[test]
-    fn paths_under_one_host_id_leave_room_for_the_state() {
-        let mut one = [lock("c/p/h/a/~/FUNCTION", "h"), lock("c/p/h/b/h/FUNCTION", "h")];
-        assert_eq!(shorten(&mut one), "under c/p/h/");
-        assert_eq!(one.map(|lock| lock.lock_path), ["a/~/FUNCTION", "b/h/FUNCTION"]);
-        let mut two = [lock("c/p/h/a/~/FUNCTION", "h"), lock("c/p/i/b/~/FUNCTION", "i")];
-        assert_eq!(shorten(&mut two), "");
-        assert_eq!(two[1].lock_path, "c/p/i/b/~/FUNCTION");
-        assert_eq!(shorten(&mut [lock("c/foreign", "")]), "");
-        assert_eq!(shorten(&mut []), "");
     }
 }

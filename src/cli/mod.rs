@@ -18,15 +18,21 @@ mod engine;
 mod every;
 mod exit;
 mod extend;
+mod flags;
 mod gc;
 mod info;
 mod install;
+mod lock_names;
+mod locks_table;
 mod ls;
 mod man;
+mod manual;
+mod narrow;
 mod output;
 mod path;
 mod patience;
 mod probe;
+mod reach;
 mod record;
 mod release;
 mod reload;
@@ -41,6 +47,8 @@ mod sidecars;
 mod signals;
 mod signature;
 mod spec;
+mod times;
+mod usage;
 mod view;
 mod watch;
 
@@ -48,25 +56,20 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::telemetry;
 use exit::Exit;
+use manual::{About, about};
 use output::Format;
 
 /// Singleton locks for replicated jobs, backed by leases in Azure Blob Storage or in a file.
 #[derive(Debug, Parser)]
-#[command(name = "leasehold", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "leasehold", version, max_term_width = 100)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
-
-const AFTER_HELP: &str = "\
-Exit codes: 0 done; 64 usage; 69 sidecar or store unavailable; 70 internal; 75 the lock is busy; 76 the lock was \
-lost; 77 not allowed; 78 configuration. check-token: 1 stale, 2 unknown. checkpoint: 66 there is none, 74 not saved. \
-run: the command's own; 126 and 127 when it \
-cannot be run; 128 and the signal's number when a signal ended it.";
 
 /// What is to be done: a command with its arguments.
 #[derive(Debug, Subcommand)]
@@ -116,6 +119,9 @@ pub enum Command {
     Completions(completions::Args),
     /// Write manual pages.
     Man(man::Args),
+    /// Print the names of locks, for completions.
+    #[command(hide = true)]
+    LockNames(lock_names::Args),
     /// Become the command of `run`, and die with it.
     #[command(name = run::EXEC, hide = true)]
     RunExec(run::exec::Args),
@@ -129,24 +135,27 @@ pub enum Command {
 /// # Errors
 /// The exit code, when there is nothing to run.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, ExitCode> {
-    match CommandLine::try_parse_from(arguments) {
-        Ok(line) => Ok(line.command),
-        Err(error) => {
-            // Nobody may be reading, and there is no other place to say it.
-            let _ = error.print();
-            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Success };
-            Err(exit.into())
-        }
-    }
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let mut line = command_line();
+    let parsed = line.try_get_matches_from_mut(&arguments);
+    let parsed = parsed.and_then(|matches| CommandLine::from_arg_matches(&matches));
+    parsed.map(|line| line.command).map_err(|error| {
+        let error = error.format(&mut line);
+        usage::tell(error, &line, &arguments).into()
+    })
 }
 
 /// Runs a command; says what failed, if something did.
 pub async fn run(command: Command) -> ExitCode {
     let format = command.format();
-    let exit = command.run().await.unwrap_or_else(|error| {
-        output::error(format, &error);
-        exit::of_error(&error)
-    });
+    let exit = match command.run().await {
+        Ok(exit) => exit,
+        Err(error) => {
+            let error = reach::explained(error).await;
+            output::error(format, &error);
+            exit::of_error(&error)
+        }
+    };
     telemetry::flush();
     exit.into()
 }
@@ -165,7 +174,7 @@ impl Command {
             Self::Acquire(args) => args.output.output,
             Self::Release(args) => args.output.output,
             Self::Extend(args) => args.output.output,
-            Self::Ls(args) => args.output.output,
+            Self::Ls(args) => args.output.output.format(),
             Self::Show(args) => args.output.output,
             Self::Watch(args) => args.output.output,
             Self::Break(args) => args.output.output,
@@ -184,6 +193,7 @@ impl Command {
             | Self::Install(_)
             | Self::Completions(_)
             | Self::Man(_)
+            | Self::LockNames(_)
             | Self::RunExec(_)
             | Self::RunSentinel(_) => Format::Text,
         }
@@ -213,15 +223,42 @@ impl Command {
             Self::Install(args) => install::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
+            Self::LockNames(args) => lock_names::run(args).await,
             Self::RunExec(args) => run::exec::run(args),
             Self::RunSentinel(args) => run::sentinel::run(&args),
         }
     }
 }
 
-/// The whole command line, for completions and manual pages.
+/// What each command is for, in full: of a command, clap itself shows the line at its variant only.
+const ABOUT: &[About] = &[
+    ("serve", about::<serve::Args>),
+    ("run", about::<run::Args>),
+    ("every", about::<every::Args>),
+    ("acquire", about::<acquire::Args>),
+    ("release", about::<release::Args>),
+    ("extend", about::<extend::Args>),
+    ("ls", about::<ls::Args>),
+    ("show", about::<show::Args>),
+    ("watch", about::<watch::Args>),
+    ("break", about::<break_lock::Args>),
+    ("path", about::<path::Args>),
+    ("info", about::<info::Args>),
+    ("checkpoint", about::<checkpoint::Args>),
+    ("schedule", about::<schedule::Args>),
+    ("check-token", about::<check_token::Args>),
+    ("probe", about::<probe::Args>),
+    ("doctor", about::<doctor::Args>),
+    ("gc", about::<gc::Args>),
+    ("bench", about::<bench::Args>),
+    ("install", about::<install::Args>),
+    ("completions", about::<completions::Args>),
+    ("man", about::<man::Args>),
+];
+
+/// The whole command line, with what help and manual pages say.
 fn command_line() -> clap::Command {
-    CommandLine::command()
+    manual::complete(CommandLine::command(), &[ABOUT, checkpoint::ABOUT, schedule::ABOUT].concat())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use comfy_table::{Cell, Table, presets};
 use serde::Serialize;
 
-use super::exit;
+use super::{exit, flags};
 use crate::telemetry::Stderr;
 use crate::text;
 
@@ -25,8 +25,38 @@ pub(crate) enum Format {
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct OutputArgs {
     /// The format of the result.
-    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    #[arg(long, short = 'o', value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: Format,
+}
+
+/// The flag of every command that has a list.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct ListingArgs {
+    /// The format of the result.
+    #[arg(long, short = 'o', value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output: Listing,
+}
+
+/// How lists look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listing {
+    /// For people: within the width of the terminal, or 100 columns.
+    #[default]
+    Text,
+    /// For people: every column and every name in full.
+    Wide,
+    /// For programs: one JSON document, or with `--watch` one object per line. Errors are JSON too.
+    Json,
+}
+
+impl Listing {
+    /// The same for a single result.
+    pub(crate) const fn format(self) -> Format {
+        match self {
+            Self::Text | Self::Wide => Format::Text,
+            Self::Json => Format::Json,
+        }
+    }
 }
 
 /// Prints a result: `text` for people, or `document`.
@@ -128,7 +158,7 @@ fn reason(error: &anyhow::Error) -> Option<String> {
 /// The error and its causes in one line, without those that the one before says already.
 fn chain(error: &anyhow::Error) -> String {
     let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
+    for cause in error.chain().map(flags::told) {
         if text.is_empty() {
             text = cause;
         } else if !text.contains(&cause) {

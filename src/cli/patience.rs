@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::output;
 use super::spec::duration;
+use super::times::span;
 use crate::time::{BootClock, Clock as _, Instant};
 
 /// How often a wait is told of.
@@ -31,7 +32,7 @@ impl FromStr for Wait {
 impl fmt::Display for Wait {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::For(duration) => write!(formatter, "{}", humantime::format_duration(*duration)),
+            Self::For(duration) => formatter.write_str(&span(*duration)),
             Self::Forever => formatter.write_str("forever"),
         }
     }

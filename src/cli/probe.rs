@@ -12,7 +12,6 @@ use crate::time::{BootClock, Clock as _};
 
 /// Asks a sidecar by the standard gRPC health service whether it is ready: it answers and can use its store.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 ready (or alive), 69 not.")]
 pub(super) struct Args {
     /// How long to wait until it is ready; 0s asks once.
     #[arg(long, value_parser = duration, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]

@@ -1,15 +1,14 @@
 //! What commands show of locks, for people; `view.rs` has the same as JSON.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use leasehold_client::{Busy, BusyReason, LockRecord, LockSelector, LockState};
 
 use super::output;
 use super::schedule::ended;
 use super::sharing::{self, place_text};
+use super::times::{age, moment, span};
 use super::view::LockView;
 use crate::text;
-use crate::time::{BootClock, Clock as _, UnixMillis};
+use crate::time::{BootClock, Clock as _};
 
 /// Why a lock is busy: who has it, since when, and why a priority did not help.
 pub(crate) fn busy_text(busy: &Busy) -> String {
@@ -60,34 +59,6 @@ pub(crate) fn waiting_text(record: &LockRecord) -> String {
     format!("waiting for {}, held{}", record.lock_path, holder_text(record))
 }
 
-/// Locks as a table.
-pub(crate) fn locks_table(records: &[LockRecord]) -> String {
-    let now = wall();
-    let with_places = records.iter().any(sharing::has_place);
-    let rows = records.iter().map(|record| {
-        let in_use = LockState::Available != record.state;
-        let mut row = vec![
-            record.lock_path.clone(),
-            state_text(record),
-            holder(record),
-            record.fencing_token.map(|token| token.to_string()).unwrap_or_default(),
-            if in_use { age(record.acquired_at, now) } else { String::new() },
-            printable(&record.host_type),
-            record.waiters_here.to_string(),
-        ];
-        if with_places {
-            let priority = sharing::priority_text(record);
-            row.extend([printable(&record.share), priority, printable(&record.sidecar)]);
-        }
-        row
-    });
-    let mut headings = vec!["LOCK", "STATE", "HOLDER", "TOKEN", "FOR", "HOST TYPE", "WAITERS HERE"];
-    if with_places {
-        headings.extend(["SHARE", "PRIORITY", "SIDECAR"]);
-    }
-    output::table(&headings, rows.collect())
-}
-
 /// What a lock is doing, in one line.
 pub(crate) fn doing_text(record: &LockRecord) -> String {
     let token = record.fencing_token.map(|token| format!("; token {token}")).unwrap_or_default();
@@ -104,7 +75,7 @@ pub(crate) fn doing_text(record: &LockRecord) -> String {
 
 /// One lock, line by line.
 pub(crate) fn lock_text(record: &LockRecord) -> String {
-    let now = wall();
+    let now = BootClock::new().wall();
     let view = LockView::from(record);
     let since = view.acquired_at.clone().map(|at| {
         let ago = age(record.acquired_at, now);
@@ -124,7 +95,7 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
         format!("version {version}, {} bytes", record.checkpoint_size.unwrap_or_default())
     });
     let renewed = record.lease_duration.map(|lease| {
-        let lease = humantime::format_duration(lease);
+        let lease = span(lease);
         format!("{}, for {lease}", view.renewed_at.clone().unwrap_or_default())
     });
     let schedule = record.schedule.as_ref();
@@ -167,7 +138,7 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
 }
 
 /// Who has a lock, or is the last that is recorded.
-fn holder(record: &LockRecord) -> String {
+pub(super) fn holder(record: &LockRecord) -> String {
     let holder = printable(&record.holder);
     if record.holder_is_last_recorded && !holder.is_empty() {
         format!("{holder} (last recorded)")
@@ -191,7 +162,7 @@ pub(crate) fn state(record: &LockRecord) -> &'static str {
 }
 
 /// The same, and until when the sidecar that answers grants it to nobody though it may be available elsewhere.
-fn state_text(record: &LockRecord) -> String {
+pub(super) fn state_text(record: &LockRecord) -> String {
     let kept = kept_text(record).map(|kept| format!(" ({kept})")).unwrap_or_default();
     format!("{}{kept}", state(record))
 }
@@ -226,38 +197,12 @@ pub(super) fn printable(text: &str) -> String {
     text::printable(text).into_owned()
 }
 
-/// A duration that a person reads.
-pub(crate) fn whole_millis(duration: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// A moment of the wall clock, RFC 3339, to the second.
-pub(crate) fn moment(at: Option<SystemTime>) -> Option<String> {
-    // humantime knows the years up to 9999.
-    let at = at.filter(|at| seconds(*at).is_some_and(|seconds| seconds < 253_402_300_800))?;
-    Some(humantime::format_rfc3339_seconds(at).to_string())
-}
-
-fn seconds(at: SystemTime) -> Option<u64> {
-    at.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
-}
-
-fn wall() -> UnixMillis {
-    BootClock::new().wall()
-}
-
-/// How long ago it was, in its two greatest units.
-fn age(at: Option<SystemTime>, now: UnixMillis) -> String {
-    let Some(at) = at.and_then(seconds) else { return String::new() };
-    let text = humantime::format_duration(Duration::from_secs(now.seconds().saturating_sub(at)));
-    let text = text.to_string();
-    let parts: Vec<&str> = text.split(' ').take(2).collect();
-    parts.join(" ")
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
     use super::*;
+    use crate::cli::locks_table::{narrow, wide};
 
     fn at(seconds: u64) -> Option<SystemTime> {
         UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
@@ -281,7 +226,8 @@ mod tests {
     #[test]
     fn a_stranger_s_text_does_not_command_the_terminal() {
         assert!(!lock_text(&held()).contains('\u{1b}'));
-        assert!(!locks_table(&[held()]).contains('\u{1b}'));
+        assert!(!narrow(&[held()], 100).contains('\u{1b}'));
+        assert!(!wide(&[held()]).contains('\u{1b}'));
     }
 
     #[test]
@@ -289,9 +235,10 @@ mod tests {
         let mut record = held();
         record.kept_until = at(1_700_000_060);
         let kept = "kept until 2023-11-14T22:14:20Z because its former holder may not know";
-        let table = locks_table(std::slice::from_ref(&record));
+        let table = narrow(std::slice::from_ref(&record), 100);
         let busy = busy_text(&busy(record.clone()));
-        for text in [busy, table, lock_text(&record), doing_text(&record)] {
+        let all = wide(std::slice::from_ref(&record));
+        for text in [busy, table, all, lock_text(&record), doing_text(&record)] {
             assert!(text.contains(kept), "{text}");
         }
         assert!(!lock_text(&held()).contains("kept until"));
@@ -309,17 +256,10 @@ mod tests {
         record.holder_is_last_recorded = true;
         let text = busy_text(&busy(record.clone()));
         assert!(text.contains("is held, last recorded holder pod-1"), "{text}");
-        for text in [lock_text(&record), locks_table(std::slice::from_ref(&record))] {
+        for text in [lock_text(&record), wide(std::slice::from_ref(&record))] {
             assert!(text.contains("(last recorded)"), "{text}");
         }
         assert!(LockView::from(&record).holder_is_last_recorded);
         assert!(!lock_text(&held()).contains("last recorded"));
-    }
-
-    #[test]
-    fn ages_are_short_and_far_dates_do_no_harm() {
-        assert_eq!(age(at(1_000), UnixMillis(91_061_000)), "1day 1h");
-        assert_eq!(moment(at(253_402_300_800)), None);
-        assert_eq!(moment(UNIX_EPOCH.checked_sub(Duration::from_secs(1))), None);
     }
 }

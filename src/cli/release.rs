@@ -8,11 +8,10 @@ use serde::Serialize;
 use super::connection::EndpointArgs;
 use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
-use super::record;
+use super::times::moment;
 
 /// Releases a lock that `acquire` acquired, and waits until the store has it. Stop acting on the lock before.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 released, now or before; 76 it had been lost before.")]
 pub(super) struct Args {
     #[command(flatten)]
     lease: LeaseArgs,
@@ -81,7 +80,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let released = Released {
         outcome: result.outcome.as_str().to_ascii_lowercase(),
         loss_reason: result.loss_reason.map(LossReason::as_str),
-        resting_until: record::moment(result.resting_until),
+        resting_until: moment(result.resting_until),
     };
     let text = || match (&released.loss_reason, &released.resting_until) {
         _ if result.outcome == ReleaseOutcome::NotConfirmed => NOT_CONFIRMED.to_owned(),

@@ -17,6 +17,7 @@ use super::gc;
 use super::output;
 use super::reload::Reload;
 use super::signals::Signals;
+use super::times::span;
 use crate::admin::{About, Admin, Look, Readers};
 use crate::config::{self, Config, Exposure, Page};
 use crate::coordinator::Coordinator;
@@ -216,7 +217,7 @@ async fn end(
         true => "shutting down: renewing each hold once more for the replacement",
         false => "shutting down: waiting for holders to release",
     };
-    let period = humantime::format_duration(period);
+    let period = span(period);
     let again = if number.is_some() { "a second signal" } else { "a signal" };
     tracing::info!(signal = number, why, %period, "{what}; {again} ends it at once");
     tokio::select! {
@@ -351,15 +352,19 @@ fn descriptors() -> Option<usize> {
     current.and_then(|number| usize::try_from(number).ok())
 }
 
-fn settings(config: &Config, descriptors: Option<usize>) -> Settings {
-    let listen = &config.listen;
-    let tls = |tls: &config::Tls| Tls {
+/// The files of TLS.
+pub(super) fn tls(tls: &config::Tls) -> Tls {
+    Tls {
         certificate: tls.certificate.clone(),
         key: tls.key.clone(),
         client_ca: tls.client_ca.clone(),
         crl: tls.crl.clone(),
         reload_interval: RELOAD_INTERVAL,
-    };
+    }
+}
+
+fn settings(config: &Config, descriptors: Option<usize>) -> Settings {
+    let listen = &config.listen;
     let bounded = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Settings {
         tcp: listen.tcp.map(|address| TcpSettings {

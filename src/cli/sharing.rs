@@ -6,7 +6,8 @@ use clap::ArgAction;
 use leasehold_client::{BreakNote, Busy, LeaseSpec, LockRecord, PriorityStatus};
 
 use super::exit::UsageError;
-use super::record::{moment, printable};
+use super::record::printable;
+use super::times::moment;
 
 /// The place of a caller among others.
 #[derive(Clone, Debug, clap::Args)]
@@ -181,11 +182,6 @@ pub(super) fn priority_text(record: &LockRecord) -> String {
         (priority, false) => priority.to_string(),
         (priority, true) => format!("{priority}, yields"),
     }
-}
-
-/// Whether a record's holder has named a place among others.
-pub(super) const fn has_place(record: &LockRecord) -> bool {
-    record.priority > 0 || record.yields || !record.share.is_empty()
 }
 
 /// The place of a record's holder, each part after a semicolon.

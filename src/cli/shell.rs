@@ -2,7 +2,7 @@
 
 use leasehold_client::Grant;
 
-use super::record::whole_millis;
+use super::times::span;
 use super::view::GrantView;
 
 /// The grant as lines that a shell reads as well as a person: `eval "$(leasehold acquire …)"`.
@@ -14,9 +14,7 @@ pub(crate) fn grant_text(grant: &Grant) -> String {
         view.fencing_token,
         shell_word(&view.lock_path),
         view.permit,
-        humantime::format_duration(whole_millis(grant.validity.valid_for))
-            .to_string()
-            .replace(' ', ""),
+        span(grant.validity.valid_for).replace(' ', ""),
         view.expires_at.unwrap_or_default(),
     )
 }

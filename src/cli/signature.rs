@@ -2,6 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::times::{moment, span};
 use crate::time::UnixMillis;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -33,14 +34,13 @@ pub(super) fn notice(end: UnixMillis, now: UnixMillis) -> Option<Notice> {
 
 /// When it ends, for people.
 pub(super) fn text(end: UnixMillis, now: UnixMillis) -> String {
-    let at = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(end.seconds()));
+    let at = UNIX_EPOCH.checked_add(Duration::from_secs(end.seconds()));
+    let at = moment(at).unwrap_or_default();
     let left = end.seconds().saturating_sub(now.seconds());
     if left == 0 {
         return format!("ended at {at}");
     }
-    let left = humantime::format_duration(Duration::from_secs(left)).to_string();
-    let parts: Vec<&str> = left.split(' ').take(2).collect();
-    format!("ends in {}, at {at}", parts.join(" "))
+    format!("ends in {}, at {at}", span(Duration::from_secs(left)))
 }
 
 /// Tells of an end once at each step, and anew of another end.
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_end_is_told_in_its_two_greatest_units() {
-        assert_eq!(text(day(2), day(1)), "ends in 1day, at 2027-01-17T08:00:00Z");
+        assert_eq!(text(day(2), day(1)), "ends in 1d, at 2027-01-17T08:00:00Z");
         assert_eq!(text(day(1), day(1)), "ended at 2027-01-16T08:00:00Z");
     }
 }

@@ -10,9 +10,10 @@ use leasehold_client::{
 };
 use serde::Serialize;
 
-use super::record::{moment, reason, state};
+use super::record::{reason, state};
 use super::schedule::StateView;
 use super::sharing::{status_text, status_word};
+use super::times::moment;
 
 /// A lock's record as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]

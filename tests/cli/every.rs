@@ -178,7 +178,12 @@ async fn t18_people_pause_a_schedule_and_run_it_by_hand() {
     })
     .await;
     let listed = sidecar.leasehold(&["schedule", "ls"]).await;
-    assert!(listed.stdout.contains("/job/") && listed.stdout.contains("waiting"), "{listed:?}");
+    assert!(listed.stdout.starts_with("under leasehold/locks/"), "{listed:?}");
+    assert!(
+        listed.stdout.contains("\njob/~/FUNCTION  ") && listed.stdout.contains("waiting"),
+        "{listed:?}"
+    );
+    assert!(listed.stdout.lines().all(|line| line.chars().count() <= 100), "{listed:?}");
     for _ in 0..2 {
         let words = ["schedule", "trigger", "-f", "job", "--request-id", "by-hand"];
         let triggered = sidecar.leasehold(&words).await;

@@ -33,8 +33,14 @@ async fn ls_lists_all_or_what_is_held_or_what_has_a_prefix() {
     assert_eq!(count(&["--prefix", "leasehold/locks/"]).await, 4);
     assert_eq!(count(&["--host-id", "somebody-else"]).await, 0);
     let table = sidecar.leasehold(&["ls"]).await.stdout;
-    let held = table.lines().find(|line| line.contains("/held/")).unwrap();
-    assert!(table.starts_with("LOCK") && held.contains("  held  "), "{table}");
+    let held = table.lines().find(|line| line.starts_with("held/")).unwrap();
+    assert!(table.starts_with("under leasehold/locks/") && held.contains("  held  "), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let wide = sidecar.leasehold(&["ls", "-o", "wide"]).await.stdout;
+    assert!(wide.starts_with("LOCK") && wide.contains("SIDECAR"), "{wide}");
+    assert!(
+        wide.lines().any(|line| line.starts_with("leasehold/locks/") && line.contains("/held/"))
+    );
     let direct =
         sidecar.home.directly(&["ls", "--set", "host_id.host_type=test", "--output", "json"]).await;
     assert_eq!(direct.json().as_array().unwrap().len(), 4, "{direct:?}");
@@ -107,6 +113,7 @@ async fn info_says_what_the_sidecar_is() {
     assert!(features.contains(&"break".into()) && features.contains(&"wait-without-end".into()));
     let text = sidecar.leasehold(&["info"]).await.stdout;
     assert!(text.contains("version") && text.contains("wait-without-end"), "{text}");
+    assert!(text.contains("callers on this one machine only"), "{text}");
 }
 
 #[tokio::test]
@@ -168,6 +175,7 @@ async fn s17_a_break_needs_leave_a_reason_and_for_now_a_word_more() {
     let shown = allowed.leasehold(&["break", "-f", "other", "--reason", "test"]).await;
     assert_eq!(shown.code, 0, "{shown:?}");
     assert!(shown.stderr.contains("; token "), "{shown:?}");
+    assert!(shown.stdout.contains("available in ") && !shown.stdout.contains("ms"), "{shown:?}");
     let words = ["break", "-f", "nobody-has-it", "--reason", "test", "--output", "json"];
     assert_eq!(allowed.leasehold(&words).await.code, 64, "there is no such lock");
     assert_eq!(allowed.leasehold(&["run", "-f", "nobody-has-it", "--", "true"]).await.code, 0);
@@ -183,5 +191,25 @@ async fn a_wait_says_what_it_is_for() {
     assert_eq!(waiting.code, 75, "{waiting:?}");
     let said = waiting.stderr.lines().next().unwrap_or_default();
     assert!(said.contains("waiting for ") && said.contains("/job"), "{waiting:?}");
-    assert!(said.contains(", held by "), "{waiting:?}");
+    assert!(said.contains(", held by ") && said.contains(", since 2"), "{waiting:?}");
+    let last = waiting.stderr.lines().last().unwrap_or_default();
+    assert!(last.contains(" is held by ") && last.contains(", since 2"), "{waiting:?}");
+}
+
+#[tokio::test]
+async fn a_busy_lock_of_another_host_type_names_both() {
+    let sidecar = Sidecar::start(&[]).await;
+    let of =
+        |host_type: &'static str| ["-f", "job", "--host-id", "shared", "--host-type", host_type];
+    let acquire = |host_type| [&["acquire"][..], &of(host_type)].concat();
+    assert_eq!(sidecar.leasehold(&acquire("billing")).await.code, 0);
+    let own = sidecar.leasehold(&acquire("billing")).await;
+    assert!(own.code == 75 && !own.stderr.contains("host type"), "{own:?}");
+    let both = "its holder is of the host type billing, and this caller of orders: both share the host id shared";
+    let other = sidecar.leasehold(&acquire("orders")).await;
+    assert!(other.code == 75 && other.stderr.contains(both), "{other:?}");
+    let run = [&["run", "--wait", "1s"][..], &of("orders"), &["--", "true"]].concat();
+    let run = sidecar.leasehold(&run).await;
+    assert_eq!(run.code, 75, "{run:?}");
+    assert!(run.stderr.lines().filter(|line| line.contains(both)).count() == 2, "{run:?}");
 }

@@ -22,6 +22,7 @@ mod locks;
 mod occurrence;
 mod patience;
 mod probe;
+mod reach;
 mod rig;
 mod run;
 mod run_children;

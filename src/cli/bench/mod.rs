@@ -18,13 +18,13 @@ use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
 use super::signals::Signals;
 use super::spec::duration;
+use super::times::span;
 use crate::time::{BootClock, Clock};
 
 /// Starts a sidecar of its own, lets many clients acquire and release locks through it for a while, by stream and by calls
 /// of their own, and reports whether a hold was lost, two clients held one lock, or the sidecar's memory, files or tasks
 /// grow. The configuration flags are the sidecar's; without any it keeps its locks in a temporary file.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 no problems were found, 70 some were; see the report.")]
 pub(super) struct Args {
     /// How many clients there are.
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -76,7 +76,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         "{} clients acquire {} locks for {}",
         args.clients,
         args.locks,
-        humantime::format_duration(args.duration)
+        span(args.duration)
     ));
     let clock = BootClock::new();
     let began = clock.now();

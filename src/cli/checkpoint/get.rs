@@ -14,7 +14,6 @@ use crate::cli::view::CheckpointView;
 
 /// Prints the value of a lock's checkpoint as it is, read from the store. The lock need not be held.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 printed; 66 the lock has no checkpoint.")]
 pub(super) struct Args {
     #[command(flatten)]
     lock: SelectorArgs,

@@ -6,6 +6,7 @@ mod set;
 use clap::Subcommand;
 
 use super::exit::Exit;
+use super::manual::{About, about};
 use super::output::Format;
 
 /// Reads or replaces the checkpoint of a lock: the value from which the next holder goes on.
@@ -22,6 +23,10 @@ enum What {
     /// Replace the checkpoint of a lock.
     Set(set::Args),
 }
+
+/// What each command of the group is for, in full.
+pub(super) const ABOUT: &[About] =
+    &[("checkpoint get", about::<get::Args>), ("checkpoint set", about::<set::Args>)];
 
 impl Args {
     /// How its result looks.

@@ -25,10 +25,6 @@ use crate::cli::spec::KeyArgs;
 ///
 /// At most 2,048 bytes. Not for secrets: anybody who may read locks can read it.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit codes: 0 saved; 74 not saved, or it is not known whether it was; 75 the lock was not acquired \
-                  within --wait; 76 the hold is over."
-)]
 pub(super) struct Args {
     /// What the lock is for; the same as --function.
     #[arg(value_name = "FUNCTION", conflicts_with = "function")]

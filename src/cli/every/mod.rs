@@ -20,12 +20,12 @@ use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output;
 use super::patience::{Patience, Wait};
-use super::record::moment;
 use super::run::checkpoint::{CheckpointFile, check_kept};
 use super::run::job::{Environment, Job};
 use super::run::{PASSED_ON, RELEASE_TIMEOUT};
 use super::signals::Signals;
 use super::spec::duration;
+use super::times::{moment, span};
 use outcome::{Verdict, verdict};
 use spec::ScheduleArgs;
 
@@ -41,10 +41,6 @@ use spec::ScheduleArgs;
 /// LEASEHOLD_ATTEMPT, LEASEHOLD_MISSED, LEASEHOLD_LATENESS (in seconds), LEASEHOLD_DEADLINE (RFC 3339, if there is one) and
 /// LEASEHOLD_REQUEST_ID (of a run by hand).
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit codes: 0 it was told to stop; with --once the command's own, 76 its run was lost, 74 its checkpoint \
-                  was not saved."
-)]
 pub(super) struct Args {
     #[command(flatten)]
     schedule: ScheduleArgs,
@@ -243,7 +239,7 @@ fn beginning(run: &Run) -> String {
         text = format!("{text} of {}", run.max_attempts());
     }
     if !run.lateness().is_zero() {
-        text = format!("{text}, {} late", humantime::format_duration(run.lateness()));
+        text = format!("{text}, {} late", span(run.lateness()));
     }
     if run.missed_count() > 0 {
         text = format!("{text}, {} missed", run.missed_count());

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::store::{LeaseStore, List, StoreError};
 
 use super::{Which, collect};
+use crate::cli::times::span;
 
 /// How often it is looked whether the limit nears.
 const EACH: Duration = Duration::from_secs(60);
@@ -35,7 +36,7 @@ async fn try_to_make_room(store: &dyn LeaseStore, list: &List) -> anyhow::Result
             tracing::info!(
                 deleted,
                 limit,
-                idle = %humantime::format_duration(idle),
+                idle = %span(idle),
                 "deleted locks that were idle for so long: the limit is near (store.embedded.max_locks)"
             );
         }

@@ -21,12 +21,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use leasehold_client::{
-    Error, HoldEvent, HoldGuard, LockRecord, Loss, Outcome, ReleaseOutcome, RunOutcome,
+    Client, Error, HoldEvent, HoldGuard, LockKey, LockRecord, Loss, Outcome, ReleaseOutcome,
+    RunOutcome,
 };
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::asking::{ask, link, not_asked};
+use super::asking::{ask, collision, link, not_asked};
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output;
@@ -60,13 +61,6 @@ pub(super) const SENTINEL: &str = "run-sentinel";
 /// With --occurrence the command's exit code is recorded as the outcome: 0 succeeded, 75 gives it to another place, anything
 /// else failed and is tried again when the occurrence is started again.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit codes: the command's own, 128 and the signal's number when a signal ended it; 74 the \
-                  command ended with 0 and its checkpoint or outcome was not saved; 75 \
-                  (--busy-exit-code) the lock was not acquired within --wait; 76 (--lost-exit-code) the lock was lost: \
-                  the command was stopped, or the release found that it had been lost before the command ended; 126 \
-                  and 127 the command cannot be run."
-)]
 pub(super) struct Args {
     #[command(flatten)]
     spec: SpecArgs,
@@ -117,7 +111,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen(&PASSED_ON).context("cannot listen for signals")?;
     let wait = args.spec.wait;
     let (spec, named) = args.occurrence.name(args.spec.spec()?)?;
-    let priority = spec.priority;
+    let (priority, key) = (spec.priority, spec.key.clone());
     let file = args.checkpoint.as_deref().map(CheckpointFile::at).transpose()?;
     let mut patience = Patience::new(wait);
     let link = tokio::select! {
@@ -132,13 +126,14 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         }
         ask(&link, spec, sender, &mut patience).await
     };
+    let notes = args.skip_exit_code.is_none().then_some((&link.client, &key));
     let outcome = tokio::select! {
         biased;
         number = signals.next() => {
             link.close().await;
             return Ok(Exit::by_signal(number));
         }
-        outcome = with_notes(asking, &mut events, args.skip_exit_code.is_none()) => outcome,
+        outcome = with_notes(asking, &mut events, notes) => outcome,
     };
     let exit = match outcome {
         Ok(Outcome::Granted(guard)) => {
@@ -150,7 +145,11 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         Ok(Outcome::Skipped { watermark }) => said(named.map(|named| named.skipped(watermark))),
         Ok(Outcome::Busy(busy)) => {
             if args.skip_exit_code.is_none() {
-                output::note(&format!("{}; waited {wait}", record::busy_text(&busy)));
+                let collision = match &busy.record {
+                    Some(record) => collision(&link.client, &key, record).await,
+                    None => String::new(),
+                };
+                output::note(&format!("{}; waited {wait}{collision}", record::busy_text(&busy)));
             }
             Ok(Exit::Code(args.skip_exit_code.unwrap_or(args.busy_exit_code)))
         }
@@ -164,7 +163,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
 async fn with_notes<T>(
     outcome: impl Future<Output = T>,
     events: &mut UnboundedReceiver<HoldEvent>,
-    says: bool,
+    notes: Option<(&Client, &LockKey)>,
 ) -> T {
     let mut outcome = std::pin::pin!(outcome);
     let mut waits_for: Option<LockRecord> = None;
@@ -181,9 +180,18 @@ async fn with_notes<T>(
                     waits_for = waiting.record.or(waits_for).or_else(|| Some(LockRecord::default()));
                 }
             }
-            _ = again.tick(), if says => {
-                if let Some(record) = &waits_for {
-                    output::note(&waiting_text(record));
+            _ = again.tick(), if notes.is_some() => {
+                if let Some((record, (client, key))) = waits_for.as_ref().zip(notes) {
+                    let text = waiting_text(record);
+                    // The lock may be granted while the sidecar is asked what it is.
+                    let told = async {
+                        output::note(&format!("{text}{}", collision(client, key, record).await));
+                    };
+                    tokio::select! {
+                        biased;
+                        outcome = &mut outcome => return outcome,
+                        () = told => {}
+                    }
                 }
             }
         }

@@ -7,7 +7,7 @@ use leasehold_client::{EndedRun, HoldGuard, LeaseSpec, RunOutcome};
 
 use super::job::{Done, Ended, Environment, outcome_of};
 use crate::cli::exit::{Exit, UsageError};
-use crate::cli::record::moment;
+use crate::cli::times::moment;
 use crate::timetable::UtcSecond;
 
 /// 2020-01-01T00:00:00Z: a job's name that says an earlier minute was not made by a CronJob.

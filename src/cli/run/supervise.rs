@@ -14,6 +14,7 @@ use super::output;
 use super::plan::{Cause, Plan};
 use crate::cli::sharing::takeover_text;
 use crate::cli::signals::Signals;
+use crate::cli::times::span;
 
 /// How a command ended. Nothing of its group is left.
 #[derive(Clone, Copy, Debug)]
@@ -101,10 +102,6 @@ pub(super) async fn supervise(
     }
 }
 
-fn whole_seconds(span: Duration) -> humantime::FormattedDuration {
-    humantime::format_duration(Duration::from_secs(span.as_secs()))
-}
-
 async fn child_changed(children: &mut Option<tokio::signal::unix::Signal>) {
     match children {
         Some(children) => {
@@ -132,7 +129,7 @@ impl Watch<'_> {
             self.stop(Cause::Deadline(ends), "its time is over");
         }
         if !self.plan.is_stopping() && now >= self.stop_at(valid_until) {
-            let left = whole_seconds(valid_until.saturating_since(now));
+            let left = span(valid_until.saturating_since(now));
             let is_deadline = self.guard.max_hold_ends().is_some_and(|ends| ends <= valid_until);
             let why = if is_deadline { "its time is over" } else { "no renewal was reported" };
             self.stop(Cause::AtRisk, &format!("{why}, with {left} left"));
@@ -175,7 +172,7 @@ impl Watch<'_> {
         match event {
             HoldEvent::AtRisk { cause, detail, .. } if !self.plan.is_stopping() => {
                 let left = self.stop_at(self.guard.valid_until()).saturating_since(BootInstant::now());
-                let left = whole_seconds(left);
+                let left = span(left);
                 output::note(&format!(
                     "the lock is at risk: {}: {detail}; the command is stopped in {left} unless a renewal succeeds",
                     cause.as_str()

@@ -24,7 +24,7 @@ use crate::timetable::{IsoError, LocalZone};
 /// counts as missed when somebody first subscribes. Works on the store itself. Stop the .NET host first, and start the
 /// replicas of the schedule afterwards.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, group(ArgGroup::new("source").required(true).args(["status", "timer"])))]
+#[command(group(ArgGroup::new("source").required(true).args(["status", "timer"])))]
 pub(super) struct Args {
     #[command(flatten)]
     key: KeyArgs,
@@ -58,13 +58,6 @@ pub(super) struct Args {
 
 /// Where WebJobs and Azure Functions keep their blobs.
 const TIMERS: &str = "azure-webjobs-hosts";
-
-const EXAMPLES: &str = "\
-Examples:
-  leasehold schedule import -f nightly --store azure --timer Host.Functions.Nightly --timer-host-id myapp --dry-run
-  leasehold schedule import -f nightly --store embedded --status status.json --status-tz Europe/Copenhagen
-
-Exit codes: 0 the schedule begins there; 64 the status or the schedule does not allow it; 75 the lock is held.";
 
 #[derive(Serialize)]
 struct Done {

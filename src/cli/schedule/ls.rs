@@ -6,7 +6,8 @@ use super::text;
 use super::view::ScheduleView;
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::exit::Exit;
-use crate::cli::output::{self, OutputArgs};
+use crate::cli::narrow;
+use crate::cli::output::{self, Listing, ListingArgs};
 
 /// Lists the schedules under the sidecar's host id, another one, or a prefix.
 #[derive(Debug, clap::Args)]
@@ -20,7 +21,7 @@ pub(super) struct Args {
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    pub(super) output: ListingArgs,
 }
 
 /// Runs the command.
@@ -34,7 +35,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let schedules = all_pages(&link.client, ListSchedules::under(under)).await?;
     link.close().await;
     let views: Vec<ScheduleView> = schedules.iter().map(ScheduleView::from).collect();
-    output::result(args.output.output, || text::table(&schedules), &views)?;
+    let listing = args.output.output;
+    let width = if listing == Listing::Wide { usize::MAX } else { narrow::width() };
+    output::result(listing.format(), || text::table(&schedules, width), &views)?;
     Ok(Exit::Success)
 }
 

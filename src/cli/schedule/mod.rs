@@ -14,6 +14,7 @@ pub(super) use text::ended;
 pub(super) use view::StateView;
 
 use super::exit::Exit;
+use super::manual::{About, about};
 use super::output::Format;
 
 /// Looks at schedules, pauses, resets and removes them, runs them by hand, and tells when they are due.
@@ -45,11 +46,22 @@ enum What {
     Import(Box<import::Args>),
 }
 
+/// What each command of the group is for, in full, where its module says more.
+pub(super) const ABOUT: &[About] = &[
+    ("schedule ls", about::<ls::Args>),
+    ("schedule show", about::<show::Args>),
+    ("schedule next", about::<next::Args>),
+    ("schedule trigger", about::<act::TriggerArgs>),
+    ("schedule rm", about::<act::RemoveArgs>),
+    ("schedule reset", about::<act::ResetArgs>),
+    ("schedule import", about::<import::Args>),
+];
+
 impl Args {
     /// How its result looks.
     pub(super) const fn format(&self) -> Format {
         match &self.what {
-            What::Ls(args) => args.output.output,
+            What::Ls(args) => args.output.output.format(),
             What::Show(args) => args.output.output,
             What::Next(args) => args.output.output,
             What::Pause(args) | What::Resume(args) => args.output.output,

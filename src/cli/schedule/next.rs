@@ -14,7 +14,6 @@ use crate::timetable::{ClockJump, Timetable, UtcSecond, zone_data_version};
 
 /// Prints the next occurrences of an expression with their local times, and what the expression means. Needs no sidecar.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Five fields (minute, hour, day of month, month, day of week), six (second first), a nickname such as @daily, or
     /// `@every 90s`. In quotes: it is one argument.
@@ -51,12 +50,6 @@ pub(super) struct Args {
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  leasehold schedule next '30 2 * * *' --tz Europe/Copenhagen
-  leasehold schedule next '*/10 * * * * *' -n 3
-  leasehold schedule next --every 90s --from 2026-03-29T00:00:00Z";
 
 /// Text as programs write it: an argument of other bytes is named in the error.
 fn text() -> impl TypedValueParser<Value = String> {

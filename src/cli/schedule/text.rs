@@ -5,22 +5,30 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use leasehold_client::{EndedRun, Schedule, ScheduleIntervention, ScheduleState};
 
 use super::view::outcome;
+use crate::cli::narrow::{CUT, common, fit};
 use crate::cli::output;
-use crate::cli::record::{self, moment};
+use crate::cli::record;
+use crate::cli::times::moment;
 use crate::time::{BootClock, Clock as _};
 
 /// What is due for longer has nobody who runs it.
 const A_WHILE: Duration = Duration::from_secs(60);
 
-/// Schedules as a table.
-pub(super) fn table(schedules: &[Schedule]) -> String {
+/// Schedules as a table of this width.
+pub(super) fn table(schedules: &[Schedule], width: usize) -> String {
     if schedules.is_empty() {
         return "no schedules".to_owned();
     }
+    let places = schedules.iter().map(|schedule| {
+        let host_id = schedule.record.as_ref().map(|record| record.host_id.as_str());
+        (schedule.lock_path.as_str(), host_id.unwrap_or_default())
+    });
+    let under = common(&places.collect::<Vec<_>>());
     let row = |schedule: &Schedule| {
         let state = schedule.state.as_ref();
+        let path = schedule.lock_path.get(under.len()..).unwrap_or(&schedule.lock_path);
         vec![
-            schedule.lock_path.clone(),
+            path.to_owned(),
             if schedule.problem.is_empty() {
                 schedule.description.clone()
             } else {
@@ -31,8 +39,13 @@ pub(super) fn table(schedules: &[Schedule]) -> String {
             state.and_then(|state| state.ended.first()).map(ended).unwrap_or_default(),
         ]
     };
-    let rows = schedules.iter().map(row).collect();
-    output::table(&["LOCK PATH", "SCHEDULE", "STATE", "NEXT", "LAST"], rows)
+    let headings = ["LOCK", "SCHEDULE", "STATE", "NEXT", "LAST"];
+    let mut rows: Vec<Vec<String>> = schedules.iter().map(row).collect();
+    let was_cut = fit(&headings, &mut rows, width, &["LOCK", "SCHEDULE", "LAST"]);
+    let table = output::table(&headings, rows);
+    let head = if under.is_empty() { String::new() } else { format!("under {under}\n") };
+    let tail = if was_cut { format!("\n{}", CUT) } else { String::new() };
+    format!("{head}{table}{tail}")
 }
 
 /// One schedule.

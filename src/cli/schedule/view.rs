@@ -8,7 +8,7 @@ use leasehold_client::{
 };
 use serde::Serialize;
 
-use crate::cli::record::moment;
+use crate::cli::times::moment;
 use crate::cli::view::{KeyView, LockView};
 
 /// A schedule as JSON.
