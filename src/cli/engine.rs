@@ -1,6 +1,7 @@
 //! From a configuration to a store and a coordinator: for `serve`, and for commands that need no sidecar.
 
 use std::fs::DirBuilder;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -163,11 +164,13 @@ pub(crate) fn open_azure(
 fn make_folder_of(file: &Path) -> anyhow::Result<()> {
     let Some(folder) = file.parent() else { return Ok(()) };
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|source| {
-        let problem = format!(
-            "cannot create the folder {} of the embedded store: {source}; create it, or set store.embedded.path to a \
-             file that this user can write",
-            folder.display()
-        );
+        let folder = folder.display();
+        let advice = if source.kind() == ErrorKind::ReadOnlyFilesystem {
+            "the file system is read-only: mount a volume that can be written there, or set store.embedded.path to a file on one"
+        } else {
+            "create it, or set store.embedded.path to a file that this user can write"
+        };
+        let problem = format!("cannot create the folder {folder} of the embedded store: {source}; {advice}");
         MisconfiguredError(problem).into()
     })
 }

@@ -70,13 +70,18 @@ impl<'a> Values<'a> {
         let direct = self.get(rows.itself);
         let file = self.get(rows.file);
         let variable = rows.variable.and_then(|row| self.get(row));
-        let given = [direct.is_some(), file.is_some(), variable.is_some()];
-        if given.iter().filter(|given| **given).count() > 1 {
-            let key = rows.itself.setting.key;
-            self.conflict(
-                rows.file.setting.key,
-                format!("{key} is set in more than one way: keep one"),
-            );
+        let by_variable = rows.variable.map(|row| row.setting.key).filter(|_| variable.is_some());
+        let given = [
+            direct.is_some().then_some(rows.itself.setting.key),
+            file.is_some().then_some(rows.file.setting.key),
+            by_variable,
+        ];
+        let given: Vec<&str> = given.into_iter().flatten().collect();
+        if let [one, others @ ..] = given.as_slice()
+            && !others.is_empty()
+        {
+            let problem = format!("{one} and {} are both set: keep one", others.join(" and "));
+            self.conflict(rows.file.setting.key, problem);
             return None;
         }
         if let Some(path) = file {

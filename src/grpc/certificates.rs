@@ -66,6 +66,14 @@ impl fmt::Debug for Certificates {
     }
 }
 
+/// Reads the files of TLS, as a server does before it listens.
+///
+/// # Errors
+/// What is wrong with one of them, or that the key is not that of the certificate.
+pub fn check_certificates(settings: &Tls) -> Result<(), ListenError> {
+    Certificates::open(settings).map(drop)
+}
+
 impl Certificates {
     /// Reads the files of `settings`.
     pub(super) fn open(settings: &Tls) -> Result<Self, ListenError> {
@@ -234,8 +242,18 @@ impl Loaded {
             None => config.with_no_client_auth(),
             Some(clients) => config.with_client_cert_verifier(Arc::clone(clients)),
         };
-        let mut config =
-            config.with_single_cert(chain, key).map_err(|error| invalid_certificate(&error))?;
+        let config = config.with_single_cert(chain, key);
+        let mut config = config.map_err(|error| {
+            if !matches!(error, Error::InconsistentKeys(_)) {
+                return invalid_certificate(&error);
+            }
+            let certificate = settings.certificate.display();
+            invalid(
+                KEY,
+                &settings.key,
+                &format!("it is not the key of the certificate {certificate}"),
+            )
+        })?;
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         if settings.client_ca.is_some() {
             // Who resumes a session shows no certificate, and the one that it showed may have expired.

@@ -43,7 +43,7 @@ mod violations;
 mod workers;
 
 pub use crate::lobby::Connections;
-pub use certificates::RELOAD_INTERVAL;
+pub use certificates::{RELOAD_INTERVAL, check_certificates};
 pub use convert::Limits;
 pub use guard::AccessRules;
 pub use listen::ListenError;

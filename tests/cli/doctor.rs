@@ -143,3 +143,115 @@ async fn without_a_sidecar_exclusion_is_69_and_its_flags_need_the_flag() {
     assert_eq!(report.code, 64, "{report:?}");
     assert!(report.stderr.contains("--exclusion"), "{report:?}");
 }
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_told_with_who_has_it() {
+    let home = Home::new();
+    let server = crate::cli::reach::answering(b"HTTP/1.1 404 Not Found\r\nServer: nginx\r\n\r\n");
+    let tcp = format!("listen.tcp={server}");
+    let report = home.directly(&["doctor", "--set", &tcp, "--output", "json"]).await;
+    assert_eq!((report.code, status(&report.json(), "listen.tcp")), (78, "bad"), "{report:?}");
+    assert!(report.stdout.contains("is taken by an HTTP server (nginx)"), "{report:?}");
+    // A sidecar that runs already is no mistake.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (tcp, admin) = (format!("listen.tcp={free}"), "admin.listen=");
+    let sidecar = crate::cli::rig::Sidecar::start(&[&tcp]).await;
+    let words = ["doctor", "--set", &tcp, "--set", admin, "--output", "json"];
+    let report = sidecar.home.directly(&words).await;
+    assert_eq!((report.code, status(&report.json(), "listen.tcp")), (0, "good"), "{report:?}");
+    assert!(report.stdout.contains("is a sidecar that runs already"), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_key_of_another_certificate_is_told_as_that() {
+    let home = Home::new();
+    let mut pems = Vec::new();
+    for name in ["one", "other"] {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(home.path(&format!("{name}.pem")), made.cert.pem()).unwrap();
+        std::fs::write(home.path(&format!("{name}.key")), made.signing_key.serialize_pem())
+            .unwrap();
+        pems.push(made);
+    }
+    let doctor = async |key: &str| {
+        let set = [
+            "listen.tcp=127.0.0.1:0".to_owned(),
+            "admin.listen=".to_owned(),
+            format!("listen.tls.certificate={}", home.path("one.pem").display()),
+            format!("listen.tls.key={}", home.path(key).display()),
+        ];
+        let mut words = vec!["doctor"];
+        for setting in &set {
+            words.extend(["--set", setting]);
+        }
+        home.directly(&[&words[..], &["--output", "json"]].concat()).await
+    };
+    let report = doctor("one.key").await;
+    assert_eq!((report.code, status(&report.json(), "certificate")), (0, "good"), "{report:?}");
+    let report = doctor("other.key").await;
+    assert_eq!((report.code, status(&report.json(), "certificate")), (78, "bad"), "{report:?}");
+    assert!(report.stdout.contains("it is not the key of the certificate"), "{report:?}");
+}
+
+/// The doctor on an account at this endpoint, by a key.
+async fn on_account(home: &Home, endpoint: &str) -> Ended {
+    std::fs::write(home.path("key"), "c2VjcmV0").unwrap();
+    let key = format!("store.azure.account_key_file={}", home.path("key").display());
+    let endpoint = format!("store.azure.endpoint={endpoint}");
+    let (account, free) =
+        ("store.azure.account=acc", ["--set", "listen.tcp=127.0.0.1:0", "--set", "admin.listen="]);
+    let words = ["doctor", "--store", "azure", "--set", account, "--set", &endpoint, "--set", &key];
+    home.leasehold(&[&words[..], &free].concat()).await
+}
+
+#[tokio::test]
+async fn tls_against_a_plain_port_and_the_reverse_are_told_as_that() {
+    let home = Home::new();
+    let plain = crate::cli::reach::answering(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    let report = on_account(&home, &format!("https://{plain}/acc")).await;
+    assert_eq!(report.code, 69, "{report:?}");
+    assert!(report.stdout.contains("does not speak TLS: write http://"), "{report:?}");
+    assert!(
+        report
+            .stdout
+            .contains(&format!("acc at 127.0.0.1, port {}, without a proxy", plain.port())),
+        "{report:?}"
+    );
+    let secure = crate::cli::reach::answering(&[0x15, 0x03, 0x03, 0, 2, 2, 40]);
+    let report = on_account(&home, &format!("http://{secure}/acc")).await;
+    assert_eq!(report.code, 69, "{report:?}");
+    assert!(report.stdout.contains("if that port speaks TLS, write https://"), "{report:?}");
+}
+
+#[tokio::test]
+async fn the_proxy_on_the_way_to_the_account_is_named() {
+    let mut home = Home::new();
+    home.set("HTTPS_PROXY", "http://me:c2VjcmV0@127.0.0.1:9");
+    home.set("NO_PROXY", "");
+    let report = on_account(&home, "https://acc.blob.core.windows.net").await;
+    assert_eq!(report.code, 69, "{report:?}");
+    let named = "port 443, through the proxy http://127.0.0.1:9 (from HTTPS_PROXY)";
+    assert!(report.stdout.contains(named), "{report:?}");
+    assert!(!report.stdout.contains("c2VjcmV0"), "{report:?}");
+}
+
+#[tokio::test]
+async fn secrets_that_are_both_set_and_missing_variables_of_a_workload_are_named() {
+    let mut home = Home::new();
+    home.set("LEASEHOLD_STORE_AZURE_SAS_URL", "https://acc.blob.core.windows.net/?sv=1&sig=eA");
+    home.set("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", "UseDevelopmentStorage=true");
+    let report = home.leasehold(&["doctor", "--store", "azure"]).await;
+    assert_eq!(report.code, 78, "{report:?}");
+    let both = "store.azure.connection_string and store.azure.sas_url are both set";
+    assert!(report.stdout.contains(both), "{report:?}");
+    let home = Home::new();
+    let workload = ["store.azure.sign_in=workload_identity", "store.azure.account=acc"];
+    let words = ["doctor", "--store", "azure", "--set", workload[0], "--set", workload[1]];
+    let report = home.leasehold(&words).await;
+    assert_eq!(report.code, 78, "{report:?}");
+    let label = "the label azure.workload.identity/use: \"true\"";
+    assert!(
+        report.stdout.contains("store.azure.tenant_id") && report.stdout.contains(label),
+        "{report:?}"
+    );
+}

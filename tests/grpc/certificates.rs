@@ -162,7 +162,7 @@ async fn files_that_are_no_certificates_are_told_at_the_start() {
     let cases = [
         (Tls { certificate: path("empty", ""), ..good() }, "listen.tls.certificate"),
         (Tls { key: path("text", "no key"), ..good() }, "listen.tls.key"),
-        (Tls { key: path("other", &other_key), ..good() }, "listen.tls.certificate"),
+        (Tls { key: path("other", &other_key), ..good() }, "it is not the key of the certificate"),
         (Tls { key: folder.path().join("missing"), ..good() }, "listen.tls.key"),
         (Tls { client_ca: Some(folder.path().join("gone")), ..good() }, "listen.tls.client_ca"),
         (

@@ -1,10 +1,14 @@
 //! What is special about a storage account.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use super::report::{Finding, Report};
+use crate::cli::record::printable;
 use crate::cli::signature;
+use crate::cli::times::moment;
 use crate::lock::Container;
 use crate::store::StoreError;
-use crate::store::azure::{AzureStore, BlobHistory};
+use crate::store::azure::{AzureStore, BlobHistory, Proxy, Route, Signature};
 use crate::time::UnixMillis;
 
 /// Looks at which kind of account it is, and at what it keeps that locks do not need.
@@ -26,14 +30,40 @@ pub(super) async fn examine(account: &AzureStore, container: &Container, report:
 
 /// Looks at when the shared access signature ends, if there is one: whether or not the service takes it.
 pub(super) fn examine_signature(account: &AzureStore, now: UnixMillis, report: &mut Report) {
-    if let Some(end) = *account.signature_end().borrow() {
-        report.add(of_signature(end, now));
+    if let Some(signed) = account.signature() {
+        report.add(of_signature(&signed, now));
     }
 }
 
-fn of_signature(end: UnixMillis, now: UnixMillis) -> Finding {
+/// Names the account and what is on the way to it: a message about a host that does not answer may be about its proxy.
+pub(super) fn of_route(route: &Route) -> Finding {
+    let Route { account, host, port, proxy } = route;
+    let way = match proxy {
+        None => "without a proxy".to_owned(),
+        Some(Proxy { url, variable }) => format!("through the proxy {url} (from {variable})"),
+    };
+    Finding::good("account", format!("{account} at {host}, port {port}, {way}"))
+}
+
+fn of_signature(signed: &Signature, now: UnixMillis) -> Finding {
     let check = "signature";
-    let detail = format!("the shared access signature {}", signature::text(end, now));
+    let place = match &signed.container {
+        Some(container) => format!("for the container {}", printable(container)),
+        None => "for no one container in particular".to_owned(),
+    };
+    let begins = signed.begins.and_then(|begins| {
+        let at = UNIX_EPOCH.checked_add(Duration::from_secs(begins.seconds()));
+        moment(at).map(|at| format!("begins at {at}, and "))
+    });
+    let begins = begins.unwrap_or_default();
+    let Some(end) = signed.ends else {
+        let detail = format!(
+            "the shared access signature, {place}, {begins}ends when its stored access policy says"
+        );
+        return Finding::good(check, detail);
+    };
+    let detail =
+        format!("the shared access signature, {place}, {begins}{}", signature::text(end, now));
     match signature::notice(end, now) {
         None => Finding::good(check, detail),
         Some(_) => {
@@ -107,15 +137,49 @@ mod tests {
 
     const NONE: BlobHistory = BlobHistory { versions: false, deleted: None, deleted_days: None };
 
+    fn until(end: UnixMillis) -> Signature {
+        Signature {
+            begins: Some(UnixMillis(end.0 - 86_400_000)),
+            ends: Some(end),
+            container: Some("locks".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_signature_is_told_by_its_start_its_end_and_its_container() {
+        let now = UnixMillis(1_800_000_000_000);
+        let found = shown(&of_signature(&until(UnixMillis(now.0 + 30 * 86_400_000)), now));
+        assert_eq!(
+            found["detail"],
+            "the shared access signature, for the container locks, begins at 2027-02-13T08:00:00Z, and ends in 30d, at \
+             2027-02-14T08:00:00Z"
+        );
+        let by_policy = Signature { begins: None, ends: None, container: None };
+        let found = shown(&of_signature(&by_policy, now));
+        assert!(found["detail"].as_str().unwrap().contains("stored access policy"), "{found}");
+    }
+
+    #[test]
+    fn the_way_to_an_account_names_its_port_and_the_proxy() {
+        let (account, host) = ("mine".to_owned(), "mine.blob.core.windows.net".to_owned());
+        let proxy = Proxy { url: "http://proxy.example:3128".to_owned(), variable: "HTTPS_PROXY" };
+        let route = Route { account, host, port: 443, proxy: Some(proxy) };
+        let found = shown(&of_route(&route));
+        assert_eq!(
+            found["detail"],
+            "mine at mine.blob.core.windows.net, port 443, through the proxy http://proxy.example:3128 (from HTTPS_PROXY)"
+        );
+    }
+
     #[test]
     fn the_end_of_a_signature_is_told_and_warned_about_when_it_is_near() {
         let now = UnixMillis(1_800_000_000_000);
-        for (days, status, wanted) in [(30, "good", "ends in 30days"), (6, "warning", "6days")] {
-            let found = shown(&of_signature(UnixMillis(now.0 + days * 86_400_000), now));
+        for (days, status, wanted) in [(30, "good", "ends in 30d"), (6, "warning", "6d")] {
+            let found = shown(&of_signature(&until(UnixMillis(now.0 + days * 86_400_000)), now));
             assert_eq!(found["status"], status);
             assert!(found["detail"].as_str().unwrap().contains(wanted), "{found}");
         }
-        let found = shown(&of_signature(now, now));
+        let found = shown(&of_signature(&until(now), now));
         assert!(
             found["detail"].as_str().unwrap().contains("ended at 2027-01-15T08:00:00Z"),
             "{found}"

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use rustix::fs::{statfs, statvfs};
+use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 
 use super::report::{Finding, Report};
+use crate::cli::exit::Exit;
 
 /// Less than this is told with a warning: a thousand locks take about a megabyte.
 const LITTLE_BYTES: u64 = 64 * 1_024 * 1_024;
@@ -21,6 +22,14 @@ const SHARED: [(u64, &str); 6] = [
 
 /// Looks at the file and its folder. That others may read it, the store says itself.
 pub(super) fn examine(file: &Path, report: &mut Report) {
+    let mount = file.ancestors().skip(1).find(|folder| folder.is_dir());
+    if let Some(mount) = mount
+        && let Ok(facts) = statvfs(mount)
+        && facts.f_flag.contains(StatVfsMountFlags::RDONLY)
+    {
+        report.fail(of_read_only(mount), Exit::Misconfigured);
+        return;
+    }
     let Some(folder) = file.parent().filter(|folder| folder.is_dir()) else { return };
     report.add(of_access(file));
     if let Ok(facts) = statvfs(folder) {
@@ -61,6 +70,14 @@ fn of_access(file: &Path) -> Finding {
             "it is created on first use; the checks below say whether that is possible",
         ),
     }
+}
+
+fn of_read_only(folder: &Path) -> Finding {
+    Finding::bad(
+        "file system",
+        format!("{} is on a file system that is mounted read-only", folder.display()),
+        "mount a volume that can be written there, or set store.embedded.path to a file on one",
+    )
 }
 
 fn of_space(free_bytes: u64, folder: &Path) -> Finding {

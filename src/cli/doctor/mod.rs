@@ -1,11 +1,13 @@
 //! `leasehold doctor`: what would keep a sidecar from working, and what to do about it.
 //!
 //! `report.rs` has the findings and how they are shown, `store.rs` the checks that hold for every store, `file.rs`
-//! those of the embedded one, `azure.rs` those of Azure's, `exclusion.rs` the one that needs a sidecar.
+//! those of the embedded one, `azure.rs` those of Azure's, `listen.rs` those of where callers come in, `exclusion.rs` the one
+//! that needs a sidecar.
 
 mod azure;
 mod exclusion;
 mod file;
+mod listen;
 pub(super) use file::{excludes_only, in_a_pod};
 mod report;
 mod store;
@@ -22,9 +24,6 @@ use report::{Finding, Report};
 /// Checks configuration, host id, store, permissions, latency and clocks, and says what to do. It acquires, renews and
 /// deletes one lock of its own.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit codes: 0 no errors were found; 69 the store is unreachable; 78 something must be corrected."
-)]
 pub(super) struct Args {
     /// Also acquire a lock through the sidecar, and check that the store refuses it to this process until it is released.
     #[arg(long)]
@@ -58,6 +57,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         Ok(config) => {
             init_quiet_logs(&config)?;
             report.add(Finding::good("configuration", "no errors"));
+            listen::examine(&config, &mut report).await;
             examine(&config, sidecar, &mut report).await;
         }
         Err(error) => {
@@ -93,6 +93,7 @@ async fn examine(config: &Config, sidecar: Option<(EndpointArgs, Wait)>, report:
                 format!("{place}, container {}", config.paths.container),
             ));
             if let Some(account) = &account {
+                report.add(azure::of_route(&account.route()));
                 azure::examine_signature(account, clock.wall(), report);
             }
             store::examine(opened.as_ref(), clock.as_ref(), config, &identity, report).await;

@@ -200,8 +200,20 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<AzureSettings> {
     if untold || values.is_mistaken(SIGN_IN.setting.key) {
         return None;
     }
-    let reason = "the store azure needs it if none or several of connection_string, sas_url, account_key, \
-                  client_secret and client_certificate are set";
+    let told: Vec<(&str, Way)> =
+        TELLING.iter().copied().filter(|(key, _)| values.is_given(key)).collect();
+    if let [(one, way), others @ ..] = told.as_slice()
+        && let Some((other, _)) = others.iter().find(|(_, other)| other != way)
+        && !values.is_given(SIGN_IN.setting.key)
+    {
+        let problem = format!(
+            "{one} and {other} are both set, and are for different sign-ins: keep one of them"
+        );
+        values.conflict(other, problem);
+        return None;
+    }
+    let reason = "the store azure needs it if none of connection_string, sas_url, account_key, client_secret and \
+                  client_certificate is set";
     let way = values.require(&SIGN_IN, reason)?;
     let readers = TELLING.iter().map(|(key, way)| (*key, std::slice::from_ref(way)));
     for (key, ways) in

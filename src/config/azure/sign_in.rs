@@ -72,9 +72,17 @@ pub(super) fn read(values: &mut Values<'_>, way: Way) -> Option<SignIn> {
     }
 }
 
+/// Where the variables come from that the sign-in of a workload reads.
+const WEBHOOK: &str = ", and neither it nor its variable AZURE_… is set: the webhook of Azure Workload Identity sets AZURE_TENANT_ID, \
+    AZURE_CLIENT_ID and AZURE_FEDERATED_TOKEN_FILE in a pod that has the label azure.workload.identity/use: \"true\", and a service \
+    account with the annotation azure.workload.identity/client-id";
+
 /// `None` for the ways that are no identity, and when something is missing.
 fn identity(values: &mut Values<'_>, way: Way) -> Option<AzureCredential> {
-    let reason = format!("the sign-in {} needs it", way.word());
+    let mut reason = format!("the sign-in {} needs it", way.word());
+    if way == Way::WorkloadIdentity {
+        reason += WEBHOOK;
+    }
     match way {
         Way::ConnectionString | Way::SasUrl | Way::AccountKey => None,
         Way::ManagedIdentity => {

@@ -149,7 +149,10 @@ fn azure_needs_an_account_and_a_way_to_sign_in() {
         ("sign_in = 'account_key'\naccount = 'abc'", "store.azure.account_key is missing"),
         ("account = 'abc'\naccount_key_file = 'empty'", "names a file that is empty"),
         ("account = 'abc'\naccount_key_file = 'missing'", "the file missing cannot be read"),
-        ("account = 'abc'\naccount_key = 'k'\naccount_key_file = 'f'", "set in more than one way"),
+        (
+            "account = 'abc'\naccount_key = 'k'\naccount_key_file = 'f'",
+            "store.azure.account_key and store.azure.account_key_file are both set",
+        ),
         ("connection_string_env = 'AzureWebJobsStorage'", "AzureWebJobsStorage, which is not set"),
         ("connection_string = 'x'\naccount = 'abc'", "store.azure.sign_in is connection_string"),
         (
@@ -177,7 +180,8 @@ fn azure_needs_an_account_and_a_way_to_sign_in() {
         assert!(text.contains(part), "{settings}: {text}");
     }
     let two = mistake(&azure("account = 'abc'\naccount_key = 'k'\nclient_secret = 's'"));
-    assert!(two.contains("none or several"), "{two}");
+    let both = "store.azure.account_key and store.azure.client_secret are both set";
+    assert!(two.contains(both), "{two}");
 }
 
 fn sign_in(settings: &str, variables: &[(&str, &str)]) -> AzureSettings {

@@ -141,8 +141,24 @@ pub(super) fn no_descriptor(error: &azure_core::Error) -> Option<NoDescriptor> {
     NoDescriptor::of(error).or_else(|| NoDescriptor::now().filter(|_| unknown()))
 }
 
+/// An error of TLS, also where an error of the system has it inside, which then is not in the chain itself.
+fn inner_tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let inside = || error.downcast_ref::<std::io::Error>()?.get_ref();
+    error.downcast_ref().or_else(|| inner_tls(inside()?))
+}
+
 /// Why nobody answered. Only errors of the system and of TLS are shown: they know no URL.
 pub(super) fn cause(error: &azure_core::Error) -> String {
+    let is_plain = |error: &rustls::Error| {
+        matches!(error, rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType))
+    };
+    if chain(error).filter_map(inner_tls).any(is_plain) {
+        return "what listens there does not speak TLS: write http:// (an emulator may need it), or the port that speaks TLS"
+            .to_owned();
+    }
+    if find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) {
+        return "the answer is not HTTP: if that port speaks TLS, write https://".to_owned();
+    }
     let timed_out = find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_timeout);
     let system = chain(error).filter_map(|error| {
         let io = error.downcast_ref::<std::io::Error>().map(ToString::to_string);

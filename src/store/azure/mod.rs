@@ -22,6 +22,7 @@ mod listing;
 mod namespace;
 mod plan;
 mod renewed_sign_in;
+mod route;
 mod sas;
 mod second_try;
 mod settings;
@@ -42,7 +43,7 @@ use azure_storage_blob::models::{
 };
 use tokio::sync::watch;
 
-use self::client::Clients;
+use self::client::{Clients, SignedIn};
 use self::containers::{Containers, Watch};
 use self::error::{Account, Failure, Request};
 use self::settings::Access;
@@ -59,6 +60,8 @@ use crate::time::{Clock, UnixMillis};
 #[cfg(feature = "testing")]
 pub(crate) use connection_string::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 pub use history::BlobHistory;
+pub use route::{Proxy, Route};
+pub use sas::Signature;
 pub use settings::{AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION};
 
 /// A storage account as a [`LeaseStore`].
@@ -71,6 +74,7 @@ pub struct AzureStore {
     clients: RwLock<Arc<Clients>>,
     /// The host of the account's blob service, and the path below it where the account is not in the host's name.
     account: (String, String),
+    route: Route,
     network: Network,
     signature_end: watch::Sender<Option<UnixMillis>>,
     create_container: bool,
@@ -110,12 +114,13 @@ impl AzureStore {
     ) -> Result<Self, AzureSettingsError> {
         let access = Access::from_settings(settings, &clock, network)?;
         access.check_begun(clock.wall())?;
-        let account = access.account();
+        let (account, route) = (access.account(), Route::to(&access.endpoint));
         let signature_end = watch::Sender::new(access.signature_end());
         let clients = Clients::new(access, &settings.api_version, &clock, network)?;
         Ok(Self {
             clients: RwLock::new(Arc::new(clients)),
             account,
+            route,
             network: network.clone(),
             signature_end,
             create_container: settings.create_container,
@@ -128,6 +133,21 @@ impl AzureStore {
     #[must_use]
     pub fn host(&self) -> &str {
         &self.account.0
+    }
+
+    /// The way to the account, as this process takes it.
+    #[must_use]
+    pub fn route(&self) -> Route {
+        self.route.clone()
+    }
+
+    /// What the shared access signature in use says of itself, if there is one.
+    #[must_use]
+    pub fn signature(&self) -> Option<Signature> {
+        match &self.clients().sign_in {
+            SignedIn::Sas(sas) => Some(sas.described()),
+            SignedIn::Key { .. } | SignedIn::Token => None,
+        }
     }
 
     fn clients(&self) -> Arc<Clients> {

@@ -29,6 +29,19 @@ pub(super) struct Sas {
     pub(super) expires_text: String,
     /// When it begins, if it says so, and that as it was written.
     begins: Option<(UnixMillis, String)>,
+    /// The one container that it is for, if it is one.
+    container: Option<String>,
+}
+
+/// What a shared access signature says of itself. Shows no secret (S20).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// When it begins; at once, if it does not say.
+    pub begins: Option<UnixMillis>,
+    /// When it ends; when its stored access policy says, if it does not.
+    pub ends: Option<UnixMillis>,
+    /// The container that it is for; the whole account, if it does not say.
+    pub container: Option<String>,
 }
 
 impl fmt::Debug for Sas {
@@ -42,7 +55,8 @@ impl Sas {
     pub(super) fn from_url(text: &str) -> Result<(Url, Self), AzureSettingsError> {
         const SETTING: &str = "the SAS URL";
         let mut url = parse_endpoint(text, SETTING)?;
-        let sas = Self::from_query(&url, SETTING)?;
+        let mut sas = Self::from_query(&url, SETTING)?;
+        sas.container = container_of(text);
         match value(&url, "sr").as_deref() {
             // A container's SAS comes with the container's URL; containers are appended when they are used.
             Some("c") => {
@@ -94,7 +108,16 @@ impl Sas {
         };
         let (expires, expires_text) = moment("se").unzip();
         let expires_text = expires_text.unwrap_or_default();
-        Ok(Self { expires, expires_text, begins: moment("st") })
+        Ok(Self { expires, expires_text, begins: moment("st"), container: None })
+    }
+
+    /// What it says of itself.
+    pub(super) fn described(&self) -> Signature {
+        Signature {
+            begins: self.begins.as_ref().map(|(begins, _)| *begins),
+            ends: self.expires,
+            container: self.container.clone(),
+        }
     }
 
     /// When it begins as it was written, if that is after `now`, by more than clocks may differ.

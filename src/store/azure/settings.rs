@@ -221,8 +221,10 @@ impl fmt::Debug for Access {
 impl Access {
     /// The account, by the host of its blob service and the path below that.
     pub(super) fn account(&self) -> (String, String) {
-        let host = self.endpoint.host_str().unwrap_or_default().to_owned();
-        (host, self.endpoint.path().to_owned())
+        let host = self.endpoint.host_str().unwrap_or_default();
+        // A port that is not the usual one tells emulators apart.
+        let port = self.endpoint.port().map(|port| format!(":{port}")).unwrap_or_default();
+        (format!("{host}{port}"), self.endpoint.path().to_owned())
     }
 
     /// When the signature ends, if there is one that says so.

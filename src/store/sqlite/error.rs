@@ -176,7 +176,10 @@ impl SqliteError {
             Self::Sqlite(error) => sqlite_remedy(error, path),
             Self::NoDescriptor(none) => Remedy::Descriptors(*none),
             Self::File(error) => match error.kind() {
-                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Remedy::Permit,
+                ErrorKind::PermissionDenied => Remedy::Permit,
+                ErrorKind::ReadOnlyFilesystem => change(format!(
+                    "the file system of {file} is read-only: mount a volume that can be written there, or name another file"
+                )),
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
                     change(format!("free space on the disk of {file}"))
                 }
