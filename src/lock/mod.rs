@@ -28,7 +28,9 @@ pub use lease_id::{LeaseFingerprint, LeaseId};
 pub use path::{Container, Layout, LockPath, Namespace, PathError, Prefix};
 pub use permit::{Permit, Permits, PermitsError};
 pub use record::{ETag, Fields, HOLDER_FIELD, Record};
-pub(crate) use record::{RECORD_FIELDS, generation_of, is_handed_on, sharing_of, token_of};
+pub(crate) use record::{
+    RECORD_FIELDS, generation_of, held_by_stranger, is_handed_on, sharing_of, token_of,
+};
 pub use sharing::{Priority, PriorityError, Reserved, ShareName, ShareNameError, Sharing};
 pub use timer::{MAX_TIMER_STATUS_BYTES, TimerPath};
 pub use token::FencingToken;

@@ -113,6 +113,14 @@ pub(crate) const RECORD_FIELDS: [&str; 21] = [
     RESERVED,
 ];
 
+/// What the fields say of who has the lock, where that is somebody who stores nothing: `holder` in words for people.
+pub(crate) fn held_by_stranger(fields: &mut Fields, holder: &str) {
+    const OF_LAST_HOLDER: [&str; 7] =
+        [HOST_TYPE, ACQUIRED, LABELS, SIDECAR, PRIORITY, YIELDS, SHARE];
+    fields.retain(|name, _| !OF_LAST_HOLDER.contains(&name.as_str()));
+    fields.insert(HOLDER_FIELD.to_owned(), encode(holder));
+}
+
 /// Encoded bytes of a sidecar's name that are stored.
 const MAX_SIDECAR: usize = 96;
 /// Encoded bytes of function and scope that are stored: Azure allows 8 KiB for all fields together.

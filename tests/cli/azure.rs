@@ -75,3 +75,48 @@ async fn s20_a_refused_key_is_told_without_it() {
         .await;
     assert_eq!(ran.code, 77, "{ran:?}");
 }
+
+/// Leases the blob of a lock without end, as `az storage blob lease acquire` does when it is given no duration.
+async fn lease_without_end(lock_path: &str) {
+    // An error says that it is there already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let signed = Azurite::shared().sas_url_for("rwdl");
+    let (account, query) = signed.split_once('?').unwrap();
+    let url = format!("{}/{lock_path}?comp=lease&{query}", account.trim_end_matches('/'));
+    let leasing = reqwest::Client::new()
+        .put(url)
+        .header("x-ms-version", "2021-12-02")
+        .header("x-ms-lease-action", "acquire")
+        .header("x-ms-lease-duration", "-1")
+        .header("content-length", "0");
+    let leased = leasing.send().await.unwrap();
+    assert_eq!(leased.status().as_u16(), 201, "{}", leased.text().await.unwrap());
+}
+
+#[tokio::test]
+async fn a_lease_without_end_of_a_stranger_says_so_and_how_to_break_it() {
+    let home = Home::new();
+    let container = ["--set", "paths.container=strangers", "--set", "admin.allow_break=true"];
+    let on = async |words: &[&str]| {
+        let (first, rest) = words.split_first().unwrap();
+        on_azurite(&home, &[&[*first][..], &container, rest].concat()).await
+    };
+    let run = ["run", "-f", "job", "--holder", "pod-a", "--label", "team=orders", "--", "true"];
+    assert_eq!(on(&run).await.code, 0);
+    let before = on(&["show", "-f", "job", "--output", "json"]).await.json();
+    lease_without_end(before["lock_path"].as_str().unwrap()).await;
+    let stranger =
+        "somebody else than Leasehold, with a lease without end, which `leasehold break`";
+    let shown = on(&["show", "-f", "job", "--output", "json"]).await.json();
+    assert!(shown["holder"].as_str().unwrap().starts_with(stranger), "{shown}");
+    assert_eq!(shown["fencing_token"], before["fencing_token"], "the newest grant is what it was");
+    assert!(shown["acquired_at"].is_null() && shown["labels"] == serde_json::json!({}), "{shown}");
+    let listed = on(&["ls", "-o", "wide"]).await;
+    let waited = on(&["run", "-f", "job", "--", "true"]).await;
+    assert_eq!((listed.code, waited.code), (0, 75), "{listed:?} {waited:?}");
+    assert!(listed.stdout.contains(stranger), "{listed:?}");
+    assert!(waited.stderr.contains(&format!("is held by {stranger}")), "{waited:?}");
+    let broken = on(&["break", "-f", "job", "--reason", "nobody needs it"]).await;
+    assert_eq!(broken.code, 0, "{broken:?}");
+    assert_eq!(on(&["run", "-f", "job", "--wait", "1m", "--", "true"]).await.code, 0);
+}

@@ -12,13 +12,14 @@ use azure_core::time::parse_rfc7231;
 
 use super::error::Failure;
 use super::namespace;
-use crate::lock::{ETag, Fields, LeaseId};
+use crate::lock::{ETag, Fields, LeaseId, held_by_stranger};
 use crate::store::{LeaseState, StoreTime, StoredLock};
 use crate::time::UnixMillis;
 
 const DATE: HeaderName = HeaderName::from_static("date");
 const ETAG: HeaderName = HeaderName::from_static("etag");
 const LAST_MODIFIED: HeaderName = HeaderName::from_static("last-modified");
+const LEASE_DURATION: HeaderName = HeaderName::from_static("x-ms-lease-duration");
 const LEASE_ID: HeaderName = HeaderName::from_static("x-ms-lease-id");
 const LEASE_STATE: HeaderName = HeaderName::from_static("x-ms-lease-state");
 const LEASE_TIME: HeaderName = HeaderName::from_static("x-ms-lease-time");
@@ -107,14 +108,24 @@ pub(super) fn stored_lock(headers: &Headers) -> Result<StoredLock, Failure> {
     }
     let written_at = headers.get_optional_str(&LAST_MODIFIED).and_then(http_date);
     let lease = headers.get_optional_str(&LEASE_STATE).and_then(lease_state);
+    let is_endless = headers.get_optional_str(&LEASE_DURATION) == Some("infinite");
     Ok(StoredLock {
         etag: etag(headers)?,
-        fields: fields(headers),
+        fields: if is_endless { of_stranger(fields(headers)) } else { fields(headers) },
         lease: lease.ok_or(Failure::Unbelievable("it has no lease state"))?,
         written_at: written_at
             .ok_or(Failure::Unbelievable("it does not say when it was written"))?,
         time: time(headers)?,
     })
+}
+
+/// The fields of a lock that somebody has leased without end. The service has a duration only of a blob that is leased, and no
+/// sidecar leases one without end: whoever is recorded as the holder is not the one that has it.
+pub(super) fn of_stranger(mut fields: Fields) -> Fields {
+    const STRANGER: &str = "somebody else than Leasehold, with a lease without end, which `leasehold break` or `az storage blob \
+        lease break` ends";
+    held_by_stranger(&mut fields, STRANGER);
+    fields
 }
 
 /// The blob's metadata.

@@ -2,8 +2,8 @@
 
 use azure_storage_blob::BlobContainerClient;
 use azure_storage_blob::models::{
-    BlobContainerClientListBlobsOptions, BlobItem, LeaseState as BlobLeaseState,
-    ListBlobsIncludeItem,
+    BlobContainerClientListBlobsOptions, BlobItem, LeaseDuration as BlobLeaseDuration,
+    LeaseState as BlobLeaseState, ListBlobsIncludeItem,
 };
 use futures_util::StreamExt as _;
 
@@ -97,12 +97,11 @@ fn lock(
     let properties = item.properties.ok_or_else(incomplete)?;
     let metadata = item.metadata.and_then(|metadata| metadata.values).unwrap_or_default();
     let seconds = properties.last_modified.ok_or_else(incomplete)?.unix_timestamp();
+    let fields = metadata.into_iter().map(|(name, value)| (answer::field_name(&name), value));
+    let is_endless = matches!(properties.lease_duration, Some(BlobLeaseDuration::Infinite));
     let stored = StoredLock {
         etag: quoted(properties.etag.ok_or_else(incomplete)?.as_ref()),
-        fields: metadata
-            .into_iter()
-            .map(|(name, value)| (answer::field_name(&name), value))
-            .collect(),
+        fields: if is_endless { answer::of_stranger(fields.collect()) } else { fields.collect() },
         lease: lease_state(properties.lease_state.ok_or_else(incomplete)?),
         written_at: UnixMillis(u64::try_from(seconds).unwrap_or_default().saturating_mul(1_000)),
         time,
