@@ -352,6 +352,32 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_is_the_same_whichever_process_it_is() {
+        for (holder, without) in [
+            ("pod-7d9c/4711", "pod-7d9c"),
+            ("pod-7d9c/4712", "pod-7d9c"),
+            ("team/pod-7d9c/1", "team/pod-7d9c"),
+            ("team/pod-7d9c", "team/pod-7d9c"),
+            ("pod-7d9c/", "pod-7d9c/"),
+            ("pod-7d9c/47x", "pod-7d9c/47x"),
+            ("pod-7d9c", "pod-7d9c"),
+            ("4711", "4711"),
+            ("/4711", ""),
+            ("", ""),
+        ] {
+            assert_eq!(without_process(holder), without, "{holder}");
+        }
+        let (mut state, path) = (State::default(), path(0));
+        for holder in ["pod-a/1", "pod-a/2", "pod-b/3"] {
+            state.note(refused(&path, holder), UnixMillis(1));
+        }
+        let kept: Vec<_> =
+            state.newest.values().map(|one| (one.holder.as_str(), one.times)).collect();
+        assert_eq!(kept.len(), 2, "{kept:?}");
+        assert_eq!((kept[0].1, kept[1]), (2, ("pod-b/3", 1)));
+    }
+
+    #[test]
     fn a_lock_keeps_its_own_when_others_are_busy_and_few_locks_do() {
         let (mut state, quiet) = (State::default(), path(0));
         state.note(News::of(HappeningKind::Granted, &quiet), UnixMillis(1));
