@@ -83,6 +83,44 @@ pub(crate) async fn run_across_a_restart(driver: &mut Driver, sidecar: &mut Side
     driver.unsubscribe("a").await;
 }
 
+/// T24: a function that never returns is told that its run is lost at the deadline, and from then on nothing is given to it.
+pub(crate) async fn function_that_hangs(driver: &mut Driver, sidecar: &mut Sidecar) {
+    let mut other = Driver::start(another(driver.language()), &sidecar.endpoint()).await;
+    let spec = json!({
+        "function": "hung", "every_ms": SHORTEST, "backoff_ms": 1_000, "run_timeout_ms": 1_000,
+    });
+    driver.tell("a", "every", spec.clone()).await;
+    let hung = driver.run("a").await;
+    other.tell("b", "runs", spec).await;
+    other.event("b", "subscribed").await;
+    let lost = driver.event("a", "lost").await;
+    // By the sidecar's word, or by its own clock.
+    let reasons = ["MAX_HOLD_REACHED", "EXPIRED"];
+    assert!(reasons.contains(&lost["reason"].as_str().unwrap()), "T12: {lost}");
+    let mut last = hung.at;
+    for _ in 0..3 {
+        let run = other.run("b").await;
+        assert!(run.at > last && run.attempt == 1, "T24: {run:?} after {last}");
+        assert_eq!(other.complete("b", "SUCCEEDED").await, "RECORDED", "T8");
+        last = run.at;
+    }
+    let shown = sidecar.schedule("hung");
+    let ended = shown["state"]["ended"].as_array().unwrap();
+    let of = |run: &Value| (run["outcome"].as_str().unwrap().to_owned(), run["attempt"].as_u64());
+    let outcomes: Vec<_> = ended.iter().map(of).collect();
+    let succeeded = ("succeeded".to_owned(), Some(1));
+    let (first, others) = outcomes.split_last().unwrap();
+    assert_eq!(*first, ("timed_out".to_owned(), Some(1)), "T12: {shown}");
+    assert!(others.iter().all(|run| *run == succeeded), "T24: {shown}");
+    other.unsubscribe("b").await;
+    // It returns, and its client says so: so it is given the next one.
+    driver.tell("a", "complete", json!({ "outcome": "SUCCEEDED" })).await;
+    let next = driver.run("a").await;
+    assert!(next.at > last && next.attempt == 1, "T24: {next:?} after {last}");
+    driver.tell("a", "complete", json!({ "outcome": "SUCCEEDED" })).await;
+    driver.unsubscribe("a").await;
+}
+
 pub(crate) async fn named_occurrence(driver: &mut Driver, _: &mut Sidecar) {
     let now = BootClock::new().wall().0 / 1_000;
     let first = driver.occurrence(now, None).await;

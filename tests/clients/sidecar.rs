@@ -86,6 +86,15 @@ impl Sidecar {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
+    /// A schedule, as the command line shows it.
+    pub(crate) fn schedule(&self, function: &str) -> Value {
+        let mut command = Command::new(BINARY);
+        command.args(["schedule", "show", "-f", function, "--endpoint", &self.endpoint()]);
+        let output = command.args(["--output", "json"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

@@ -61,6 +61,7 @@ macro_rules! for_each_scenario {
         $run!(schedules, run_again_after_a_failure);
         $run!(schedules, share_a_schedule);
         $run!(schedules, run_across_a_restart);
+        $run!(schedules, function_that_hangs);
         $run!(schedules, named_occurrence);
         $run!(scenarios, sidecar_gone_for_good);
     };
@@ -141,7 +142,7 @@ fn is_asked_for(scenario: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_s13_s14_s16_s21_to_s28_s33_s34_t2_t8_t11_hold_in_every_language() {
+async fn s4_s13_s14_s16_s21_to_s28_s33_s34_t2_t8_t11_t12_t24_hold_in_every_language() {
     let languages = crate::clients::languages();
     let running: Vec<_> = languages.iter().map(|language| tokio::spawn(all(language))).collect();
     let mut columns = Vec::new();

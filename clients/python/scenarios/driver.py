@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any, Final, cast
 
 from contend import contend
 from measure import measure, quick
-from schedules import occurrence, runs
+from schedules import every, occurrence, runs
 from words import (
     Command,
     emit,
@@ -71,7 +72,7 @@ class Driver:
         self._lines: Final = lines
         self._blocks: Final[dict[str, Block]] = {}
         self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
-        self._outcomes: Final[dict[str, asyncio.Queue[str]]] = {}
+        self._completing: Final[dict[str, Callable[[str], None]]] = {}
         self._commands: Final[dict[str, Callable[[Command], Coroutine[Any, Any, None]]]] = {
             "hold": self._hold,
             "progress": self._progress,
@@ -94,6 +95,7 @@ class Driver:
             "measure": self._measure,
             "contend": self._contend,
             "runs": self._runs,
+            "every": self._every,
             "occurrence": self._occurrence,
         }
 
@@ -103,8 +105,8 @@ class Driver:
         if what in ("release", "fail") and name in self._blocks:
             self._blocks[name].checkpoint = command.get("checkpoint")
             self._blocks[name].tell(what)
-        elif what == "complete" and name in self._outcomes:
-            self._outcomes[name].put_nowait(command["outcome"])
+        elif what == "complete" and name in self._completing:
+            self._completing[name](command["outcome"])
         elif what == "stop_leading" and name in self._tasks:
             self._tasks[name].cancel()
         elif what in ("cancel", "interrupt") and name in self._tasks:
@@ -114,8 +116,6 @@ class Driver:
         elif what not in self._commands:
             emit(command, "error", code="UNKNOWN_COMMAND", reason=None, message=f"cannot {what} {name}", fields=[])
         else:
-            if what == "runs":
-                self._outcomes[name] = asyncio.Queue()
             if what == "hold":
                 self._blocks[name] = Block()
             task = asyncio.get_running_loop().create_task(self._guarded(self._commands[what], command))
@@ -293,8 +293,15 @@ class Driver:
         emit(command, "measured", client_per_second=client, stub_per_second=stub)
 
     async def _runs(self, command: Command) -> None:
+        outcomes: asyncio.Queue[str] = asyncio.Queue()
+        self._completing[command["id"]] = outcomes.put_nowait
         told = TOLD | {leasehold.Subscribed: "subscribed"}
-        await runs(self._client, command, self._outcomes[command["id"]], told, partial(emit, command))
+        await runs(self._client, command, outcomes, told, partial(emit, command))
+
+    async def _every(self, command: Command) -> None:
+        returns: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._completing[command["id"]] = returns.put
+        await every(leasehold.Client(**client_options()), command, returns, partial(emit, command))
 
     async def _occurrence(self, command: Command) -> None:
         await occurrence(self._client, command, partial(emit, command))

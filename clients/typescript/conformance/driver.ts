@@ -8,7 +8,7 @@ import type { Client, Hold, HoldEvent, HoldOptions } from "leasehold-client";
 
 import { increment } from "../samples/increment.js";
 import { measure } from "./measure.js";
-import { occurrence, runs } from "./schedules.js";
+import { every, occurrence, runs } from "./schedules.js";
 import type { Command, Running } from "./talk.js";
 import { checkpointFields, connected, connectedBefore, holdRequest, lockName, nameOf, running } from "./talk.js";
 import { placeFields, say, sayEvent, sayFailure, sayGrant } from "./talk.js";
@@ -179,6 +179,7 @@ const COMMANDS: Record<string, (command: Command) => Promise<void> | void> = {
     await lead(command);
   },
   runs,
+  every,
   occurrence,
   complete: ({ id, outcome }) => {
     running.get(id)?.complete?.(outcome ?? "");

@@ -2,8 +2,8 @@
 
 import { once } from "node:events";
 
-import { OccurrenceOverError, OutcomeNotRecordedError, OutcomeResult } from "leasehold-client";
-import type { Outcome, ReleaseResult } from "leasehold-client";
+import { OccurrenceOverError, OutcomeNotRecordedError, OutcomeResult, lossReasonName } from "leasehold-client";
+import type { Outcome, ReleaseResult, Run, RunsOptions, ScheduleRequest } from "leasehold-client";
 
 import type { Command, Running } from "./talk.js";
 import { connected, nameOf, running, say, sayEvent, sayFailure } from "./talk.js";
@@ -20,35 +20,75 @@ function outcomeNamed(name: string): Outcome {
   return outcome;
 }
 
+function scheduleNamed({
+  function: name = "",
+  every_ms = 0,
+  backoff_ms = 0,
+  run_timeout_ms,
+}: Command): ScheduleRequest {
+  const timeout = run_timeout_ms === undefined ? {} : { runTimeoutMs: run_timeout_ms };
+  return { function: name, everyMs: every_ms, backoffMs: backoff_ms, ...timeout };
+}
+
+/** Says what happens. */
+function telling(id: string, signal: AbortSignal): RunsOptions {
+  return {
+    signal,
+    onEvent: ({ type }) => {
+      if (type === "subscribed") say(id, "subscribed");
+    },
+    onHoldEvent: (event) => {
+      sayEvent(id, event);
+    },
+  };
+}
+
+function sayRun(id: string, { scheduledAt, attempt, fencingToken: token }: Run): void {
+  say(id, "run", { at: scheduledAt.getTime() / 1_000, attempt, token });
+}
+
 /** Completes each run as it is told to, until it is cancelled. */
-export async function runs({ id, function: name = "", every_ms = 0, backoff_ms = 0 }: Command): Promise<void> {
+export async function runs(command: Command): Promise<void> {
+  const { id } = command;
   const abort = new AbortController();
   const entry: Running = { abort };
   running.set(id, entry);
   const cancelled = once(abort.signal, "abort");
   try {
-    const taking = (await connected()).runs(
-      { function: name, everyMs: every_ms, backoffMs: backoff_ms },
-      {
-        signal: abort.signal,
-        onEvent: ({ type }) => {
-          if (type === "subscribed") say(id, "subscribed");
-        },
-        onHoldEvent: (event) => {
-          sayEvent(id, event);
-        },
-      },
-    );
+    const taking = (await connected()).runs(scheduleNamed(command), telling(id, abort.signal));
     for await (const run of taking) {
       const told = new Promise<string>((resolve) => {
         entry.complete = resolve;
       });
-      say(id, "run", { at: run.scheduledAt.getTime() / 1_000, attempt: run.attempt, token: run.fencingToken });
+      sayRun(id, run);
       await Promise.race([told, cancelled]);
       if (abort.signal.aborted) break;
       const { result } = await run.complete({ outcome: outcomeNamed(await told) });
       say(id, "completed", { result: nameOf("COMPLETION_RESULT_", result) });
     }
+  } catch (error) {
+    sayFailure(id, error, abort);
+  }
+}
+
+/** Runs a function that hangs: whatever becomes of its run, it returns when it is told to, and not before. */
+export async function every(command: Command): Promise<void> {
+  const { id } = command;
+  const abort = new AbortController();
+  const entry: Running = { abort };
+  running.set(id, entry);
+  const hang = async (run: Run): Promise<void> => {
+    sayRun(id, run);
+    run.signal.addEventListener("abort", () => {
+      if (run.loss !== undefined) say(id, "lost", { reason: lossReasonName(run.loss.reason) });
+    });
+    await new Promise<string>((resolve) => {
+      entry.complete = resolve;
+    });
+  };
+  try {
+    await (await connected()).every(scheduleNamed(command), hang, telling(id, abort.signal));
+    say(id, "aborted");
   } catch (error) {
     sayFailure(id, error, abort);
   }

@@ -42,6 +42,7 @@ export interface Command {
   readonly file?: string;
   readonly every_ms?: number;
   readonly backoff_ms?: number;
+  readonly run_timeout_ms?: number;
   /** An occurrence in seconds since 1970, and how it, or a run, ended. */
   readonly at?: number;
   readonly outcome?: string | null;

@@ -48,6 +48,8 @@ func (d *driver) run(ctx context.Context, client *leasehold.Client, c command, o
 		return d.lead(ctx, client, c)
 	case "runs":
 		return d.runs(ctx, client, c, one)
+	case "every":
+		return d.every(ctx, client, c, one)
 	case "occurrence":
 		return d.occurrence(ctx, client, c)
 	default:

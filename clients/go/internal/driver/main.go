@@ -45,6 +45,7 @@ type command struct {
 	Prefix          string            `json:"prefix"`
 	Every           *int64            `json:"every_ms"`
 	Backoff         *int64            `json:"backoff_ms"`
+	RunTimeout      *int64            `json:"run_timeout_ms"`
 	// At is an occurrence in seconds since 1970, and Outcome how it, or a run, ended.
 	At      int64  `json:"at"`
 	Outcome string `json:"outcome"`

@@ -10,16 +10,7 @@ import (
 
 // runs takes part in a schedule until it is cancelled, and completes each run when it is told to.
 func (d *driver) runs(ctx context.Context, client *leasehold.Client, c command, one *running) error {
-	spec := leasehold.ScheduleSpec{
-		Key: c.key(), Every: duration(c.Every), Backoff: duration(c.Backoff),
-		OnEvent: func(event leasehold.ScheduleEvent) {
-			if _, isSubscribed := event.(leasehold.Subscribed); isSubscribed {
-				d.emit(c.ID, "subscribed", nil)
-			}
-		},
-		OnHoldEvent: func(event leasehold.Event) { d.happened(c.ID, event) },
-	}
-	runs, err := client.Runs(spec)
+	runs, err := client.Runs(d.schedule(c))
 	if err != nil {
 		return err
 	}
@@ -27,9 +18,7 @@ func (d *driver) runs(ctx context.Context, client *leasehold.Client, c command, 
 		if err != nil {
 			return err
 		}
-		d.emit(c.ID, "run", fields{
-			"at": run.ScheduledAt().Unix(), "attempt": run.Attempt(), "token": run.FencingToken(),
-		})
+		d.tellRun(c.ID, run)
 		select {
 		case <-run.Context().Done():
 			if loss := run.Loss(); loss != nil {
@@ -44,6 +33,41 @@ func (d *driver) runs(ctx context.Context, client *leasehold.Client, c command, 
 		}
 	}
 	return nil
+}
+
+// every runs a function that hangs: whatever becomes of its run, it returns when it is told to, and not before.
+func (d *driver) every(ctx context.Context, client *leasehold.Client, c command, one *running) error {
+	return client.Every(ctx, d.schedule(c), func(_ context.Context, run *leasehold.Run) error {
+		d.tellRun(c.ID, run)
+		stop := context.AfterFunc(run.Context(), func() {
+			var lost *leasehold.LostError
+			if errors.As(run.Loss(), &lost) {
+				d.emit(c.ID, "lost", fields{"reason": lost.Reason})
+			}
+		})
+		defer stop()
+		<-one.told
+		return nil
+	})
+}
+
+// schedule is the one that a command names, whose events are told.
+func (d *driver) schedule(c command) leasehold.ScheduleSpec {
+	return leasehold.ScheduleSpec{
+		Key: c.key(), Every: duration(c.Every), Backoff: duration(c.Backoff), RunTimeout: duration(c.RunTimeout),
+		OnEvent: func(event leasehold.ScheduleEvent) {
+			if _, isSubscribed := event.(leasehold.Subscribed); isSubscribed {
+				d.emit(c.ID, "subscribed", nil)
+			}
+		},
+		OnHoldEvent: func(event leasehold.Event) { d.happened(c.ID, event) },
+	}
+}
+
+func (d *driver) tellRun(id string, run *leasehold.Run) {
+	d.emit(id, "run", fields{
+		"at": run.ScheduledAt().Unix(), "attempt": run.Attempt(), "token": run.FencingToken(),
+	})
 }
 
 // occurrence holds a lock for a named occurrence, and releases it with the outcome, if there is one.

@@ -31,6 +31,7 @@ impl Driver {
             "measure" => return measure::measure(client, command).await,
             "lead" => return second::lead(client, command, words).await,
             "runs" => return schedules::runs(client, command, words).await,
+            "every" => return schedules::every(command, words).await,
             "occurrence" => return schedules::occurrence(client, command).await,
             "watch_locks" => return second::watch_locks(client, command, words).await,
             "server_info" => {

@@ -54,6 +54,7 @@ struct Command {
     checkpoint: Option<String>,
     every_ms: u64,
     backoff_ms: u64,
+    run_timeout_ms: Option<u64>,
     /// An occurrence in seconds since 1970.
     at: u64,
     /// How it, or a run, ended.

@@ -1,15 +1,18 @@
 //! Commands about schedules and occurrences.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold_client::{
-    Client, Completion, Error, Outcome, Run, RunOutcome, ScheduleEvent, ScheduleSpec, Subscription,
+    Client, Completion, Error, Outcome, Run, RunOutcome, RunTimeout, ScheduleEvent, ScheduleSpec,
+    Subscription,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
 
 use crate::commands::tell_events;
-use crate::{Command, Word, emit};
+use crate::{Command, Word, connect, emit};
 
 /// Takes part in a schedule until it is cancelled, and completes each run when it is told to.
 pub(crate) async fn runs(
@@ -18,12 +21,9 @@ pub(crate) async fn runs(
     mut words: UnboundedReceiver<Word>,
 ) -> Result<(), Error> {
     let id = command.id.as_str();
-    let spec = ScheduleSpec::every(Duration::from_millis(command.every_ms))
-        .with_attempts(3, Duration::from_millis(command.backoff_ms));
     let (sender, events) = unbounded_channel();
     tokio::spawn(tell_schedule(id.to_owned(), events));
-    let subscription = Subscription::new(command.key(), spec);
-    let mut runs = client.runs(subscription).events(sender).with_hold_events();
+    let mut runs = client.runs(subscription(command)).events(sender).with_hold_events();
     loop {
         let run = tokio::select! {
             _ = words.recv() => break,
@@ -48,6 +48,62 @@ pub(crate) async fn runs(
     }
     emit(id, "aborted", Value::Null);
     Ok(())
+}
+
+fn subscription(command: &Command) -> Subscription {
+    let spec = ScheduleSpec::every(Duration::from_millis(command.every_ms))
+        .with_attempts(3, Duration::from_millis(command.backoff_ms));
+    let timeout = command.run_timeout_ms.map(Duration::from_millis);
+    let timeout = timeout.map_or(RunTimeout::UntilNext, RunTimeout::After);
+    Subscription::new(command.key(), spec.with_run_timeout(timeout))
+}
+
+/// Runs work that hangs: whatever becomes of its run, it blocks until it is told to return.
+///
+/// A runtime of its own has a thread that it may block, as a program has whose work forgets to `.await`.
+pub(crate) async fn every(
+    command: &Command,
+    mut words: UnboundedReceiver<Word>,
+) -> Result<(), Error> {
+    let (returns, told) = std::sync::mpsc::channel();
+    let told = Mutex::new(told);
+    let (stops, stop) = oneshot::channel();
+    tokio::spawn(async move {
+        while let Some(Word::Complete(_)) = words.recv().await {
+            let _sent = returns.send(());
+        }
+        let _sent = stops.send(());
+    });
+    let id = command.id.as_str();
+    let (command, (ends, ended)) = (command.clone(), oneshot::channel());
+    std::thread::spawn(move || {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let done = runtime
+            .map_err(|_| Error::Protocol("there is no runtime"))
+            .and_then(|runtime| runtime.block_on(hang(&command, &told, stop)));
+        drop(ends.send(done));
+    });
+    ended.await.unwrap_or(Err(Error::Protocol("it panicked")))?;
+    emit(id, "aborted", Value::Null);
+    Ok(())
+}
+
+async fn hang(
+    command: &Command,
+    told: &Mutex<std::sync::mpsc::Receiver<()>>,
+    stop: oneshot::Receiver<()>,
+) -> Result<(), Error> {
+    let id = command.id.as_str();
+    let work = async |run: Arc<Run>| {
+        tell_run(id, &run);
+        let (id, lost) = (id.to_owned(), run.lost());
+        tokio::spawn(async move {
+            emit(&id, "lost", json!({ "reason": lost.await.reason.as_str() }));
+        });
+        told.lock().unwrap_or_else(PoisonError::into_inner).recv()
+    };
+    connect().await?.every_until(subscription(command), stop, work).await
 }
 
 fn tell_run(id: &str, run: &Run) {

@@ -30,6 +30,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BiConsumer;
 
 /**
  * Does what the standard input says, for scenarios that all clients share: a command a line, an
@@ -108,7 +109,8 @@ public final class Driver {
       case "info" -> background(id, hold::info);
       case "lead" -> lead(command);
       case "stop_leading" -> leaders.get(id).stop();
-      case "runs" -> runs(command);
+      case "runs" -> schedule(command, RunsCommand::run);
+      case "every" -> schedule(command, RunsCommand::hang);
       case "complete" -> schedules.get(id).complete(command.text("outcome"));
       case "occurrence" -> background(id, () -> OccurrenceCommand.run(client(), command, output));
       case "cancel" -> cancel(id);
@@ -163,10 +165,10 @@ public final class Driver {
     background(command.id(), () -> leader.run(client()));
   }
 
-  private void runs(Command command) {
+  private void schedule(Command command, BiConsumer<RunsCommand, LeaseholdClient> work) {
     RunsCommand runs = new RunsCommand(command, output);
     schedules.put(command.id(), runs);
-    background(command.id(), () -> runs.run(client()));
+    background(command.id(), () -> work.accept(runs, client()));
   }
 
   private void cancel(String id) {

@@ -11,7 +11,7 @@ import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 
-/** Takes part in a schedule, and completes each run when it is told to. */
+/** Takes part in a schedule, and completes each run, or ends it, when it is told to. */
 final class RunsCommand {
   private final Command command;
   private final Output output;
@@ -27,11 +27,7 @@ final class RunsCommand {
   void run(LeaseholdClient client) {
     start();
     String id = command.id();
-    ScheduleRequest request =
-        ScheduleRequest.of(command.text("function"))
-            .every(command.millis("every_ms").orElseThrow())
-            .backoff(command.millis("backoff_ms").orElseThrow());
-    try (Runs runs = client.runs(request, this::tell)) {
+    try (Runs runs = client.runs(request(), this::tell)) {
       while (true) {
         try (Run run = runs.next()) {
           complete(run);
@@ -44,15 +40,55 @@ final class RunsCommand {
     }
   }
 
-  private void complete(Run run) throws InterruptedException {
+  /** Runs a body that hangs: whatever becomes of its run, it ends when it is told to. */
+  void hang(LeaseholdClient client) {
+    start();
     String id = command.id();
+    try {
+      client.every(request(), this::tell, this::hang);
+    } catch (InterruptedException stopped) {
+      output.event(id, "aborted");
+    } catch (RuntimeException error) {
+      output.failure(id, error);
+    }
+  }
+
+  private void hang(Run run) {
+    tell(run);
+    run.lost()
+        .thenAccept(
+            loss -> output.event(command.id(), "lost", Map.of("reason", loss.reasonName())));
+    while (true) {
+      try {
+        outcomes.take();
+        return;
+      } catch (InterruptedException lost) {
+        // What hangs hears nothing.
+      }
+    }
+  }
+
+  private ScheduleRequest request() {
+    ScheduleRequest request =
+        ScheduleRequest.of(command.text("function"))
+            .every(command.millis("every_ms").orElseThrow())
+            .backoff(command.millis("backoff_ms").orElseThrow());
+    return command.millis("run_timeout_ms").map(request::runTimeout).orElse(request);
+  }
+
+  private void tell(Run run) {
     output.event(
-        id,
+        command.id(),
         "run",
         Map.of(
             "at", run.scheduledAt().getEpochSecond(),
             "attempt", run.attempt(),
             "token", run.fencingToken()));
+  }
+
+  private void complete(Run run) throws InterruptedException {
+    String id = command.id();
+    tell(run);
     String outcome = outcomes.take();
     Completion completion =
         switch (outcome) {
