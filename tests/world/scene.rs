@@ -30,6 +30,15 @@ impl Scene {
         }
     }
 
+    /// Whether everybody does all that they can in worlds with schedules. Mistakes that were planted before some of it was thought
+    /// of are found where they were.
+    pub(crate) fn is_whole(self) -> bool {
+        match self {
+            Self::Holds(_) => false,
+            Self::Schedules(bug) => bug.is_none_or(schedules::Bug::needs_all),
+        }
+    }
+
     /// What the environment says in a replay.
     pub(crate) fn variables(self) -> String {
         let bug = match self {

@@ -47,6 +47,12 @@ pub(crate) enum Bug {
     DeadlineDropped,
     /// Records are read many times (T17).
     AskedManyTimes,
+    /// It is not read that a schedule was removed (T25).
+    RemovalUnread,
+    /// The reset number of a plan is read once, and known for ever (T25).
+    ResetUnread,
+    /// A record from before a reset is taken for one from after it: what is remembered counts (T25).
+    ResetRemembered,
 }
 
 impl Bug {
@@ -62,7 +68,12 @@ impl Bug {
         }
     }
 
-    pub(crate) const ALL: [Self; 19] = [
+    /// Whether it takes what was not in the worlds when those before it were looked for.
+    pub(crate) const fn needs_all(self) -> bool {
+        matches!(self, Self::RemovalUnread | Self::ResetUnread | Self::ResetRemembered)
+    }
+
+    pub(crate) const ALL: [Self; 22] = [
         Self::PlanOverwritten,
         Self::PlanAssumed,
         Self::PlanReadOnce,
@@ -82,6 +93,9 @@ impl Bug {
         Self::WatermarkBeforeWork,
         Self::DeadlineDropped,
         Self::AskedManyTimes,
+        Self::RemovalUnread,
+        Self::ResetUnread,
+        Self::ResetRemembered,
     ];
 
     /// The rules that speak against it: it counts as found by these only.
@@ -104,6 +118,8 @@ impl Bug {
             Self::MissedTwice => &["T9:"],
             Self::DeadlineDropped => &["T12:"],
             Self::AskedManyTimes => &["S12:", "T17:"],
+            // What it was read as is written as well.
+            Self::RemovalUnread | Self::ResetUnread | Self::ResetRemembered => &["T25:", "T25,"],
         }
     }
 

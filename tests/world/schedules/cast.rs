@@ -9,11 +9,10 @@ use tokio::task::JoinHandle;
 use super::maintenance;
 use super::operators;
 use super::runner::Runner;
-use super::terms;
+use super::terms::{self, Terms};
 use crate::world::chance::About;
 use crate::world::client::Client;
 use crate::world::lease::State as LeaseState;
-use crate::world::scene::Scene;
 use crate::world::shared::World;
 use crate::world::sidecar::key;
 
@@ -31,9 +30,10 @@ impl Cast {
     pub(super) fn begin(world: &World, over: &watch::Receiver<bool>) -> Self {
         let plan = world.plan();
         let mut random = world.draw(About::Plan, 99);
+        let terms = Terms::of(world);
         let (may_change, maintains) = (random.chance(400), random.chance(500));
         let firsts: Vec<Definition> =
-            (0..plan.locks).map(|_| terms::definition(&mut random, plan.lease)).collect();
+            (0..plan.locks).map(|_| terms::definition(&mut random, &terms)).collect();
         let mut runners = Vec::new();
         for index in 0..plan.clients {
             // One in three is elsewhere; the others share a machine with a sidecar.
@@ -45,7 +45,7 @@ impl Cast {
             }
             let lock = index % plan.locks;
             let definition = if may_change && index >= plan.locks && random.chance(400) {
-                terms::definition(&mut random, plan.lease)
+                terms::definition(&mut random, &terms)
             } else {
                 firsts[lock].clone()
             };
@@ -54,7 +54,7 @@ impl Cast {
             let known = &mut state.schedules.seen(&path).definitions;
             known.insert(definition.hash(), definition.clone());
             drop(state);
-            let changes = may_change && world.scene() == Scene::Schedules(None);
+            let changes = may_change && world.scene().is_whole();
             let over = over.clone();
             let runner = Runner { client, lock, definition, is_new: true, changes, over };
             runners.push(tokio::spawn(runner.live()));

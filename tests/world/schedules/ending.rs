@@ -230,7 +230,7 @@ impl Runner {
         random: &mut SeededRandom,
     ) -> Option<Running> {
         let (client, world) = (&self.client, &self.client.world);
-        let Running { holding, stream, run, began } = running;
+        let Running { holding, stream, run, began, reports, .. } = running;
         let noticed_after = millis(random, 0, 15_000);
         tokio::spawn(async move {
             tokio::time::sleep(noticed_after).await;
@@ -252,7 +252,9 @@ impl Runner {
                     Ok(First::Run(resumed)) if resumed.told.run_id == run.told.run_id => {
                         let mut holding = client.holding(&to, None, &resumed.grant);
                         client.believe(&mut holding, &resumed.grant.validity, asked);
-                        return Some(Running { holding, stream, run: *resumed, began });
+                        let reported = world.now();
+                        let run = *resumed;
+                        return Some(Running { holding, stream, run, began, reported, reports });
                     }
                     Ok(First::Run(other)) => {
                         let id = &other.told.run_id;

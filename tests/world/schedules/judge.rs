@@ -9,6 +9,7 @@ use leasehold::schedule::{
 use leasehold::testing::Asked;
 use leasehold::timetable::UtcSecond;
 
+use super::anew::Interventions;
 use super::{plans, records};
 use crate::world::service::{Answer, Blob};
 use crate::world::shared::{State, World};
@@ -23,6 +24,7 @@ pub(crate) struct Judge {
     /// By the names of their locks' blobs.
     seen: BTreeMap<String, Seen>,
     counts: Counts,
+    streams: u64,
 }
 
 /// A run that was written.
@@ -31,6 +33,8 @@ pub(super) struct Written {
     pub(super) attempt: u32,
     pub(super) deadline: Option<UtcSecond>,
     pub(super) ended: Option<Outcome>,
+    /// The reset number that it was begun under (T25).
+    pub(super) reset: u64,
 }
 
 /// What was seen of one schedule.
@@ -51,11 +55,20 @@ pub(super) struct Seen {
     pub(super) plan: Option<Plan>,
     /// From when to when the stored plan was paused.
     pub(super) pauses: Vec<(UtcSecond, Option<UtcSecond>)>,
+    /// There were others, before it was reset or begun anew.
+    pub(super) was_paused: bool,
     /// Pauses and resumes that people asked for, and those that were stored.
     pub(super) asked: [u32; 2],
     pub(super) stored: [u32; 2],
     /// Runs by hand whose request was answered as stored.
     pub(super) by_hand: BTreeSet<String>,
+    /// Those that went with their schedule (T25).
+    pub(super) gone: BTreeSet<String>,
+    /// The occurrences that were due at once.
+    pub(super) firsts: BTreeSet<UtcSecond>,
+    pub(super) anew: Interventions,
+    /// The subscribers that each life of a sidecar has, as the world sees them.
+    pub(super) present: BTreeMap<(usize, u32), BTreeSet<u64>>,
     /// The lock or the plan was deleted: what was known may be known no more (T2).
     pub(super) was_lost: bool,
     /// Requests about the lock and its plan.
@@ -63,9 +76,16 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// The occurrence that is due at once (T25).
-    pub(super) fn first(&self) -> Option<UtcSecond> {
-        self.plan.as_ref().and_then(Plan::first)
+    /// Whether it was to be due at once (T25).
+    pub(super) fn is_first(&self, at: UtcSecond) -> bool {
+        self.firsts.contains(&at)
+    }
+
+    /// What was paused before may run now (T25); but a plan keeps its last pause.
+    pub(super) fn forget_pauses(&mut self, keeps_last: bool) {
+        let last = self.pauses.pop();
+        self.was_paused |= last.is_some();
+        self.pauses = last.into_iter().filter(|_| keeps_last).collect();
     }
 }
 
@@ -74,12 +94,23 @@ impl Judge {
         self.seen.entry(lock.to_owned()).or_default()
     }
 
+    /// A number for a stream.
+    pub(super) fn stream(&mut self) -> u64 {
+        self.streams += 1;
+        self.streams
+    }
+
     pub(super) fn count(&mut self, what: &str) {
         *self.counts.entry(format!("schedules: {what}")).or_default() += 1;
     }
 
     pub(crate) fn counts(&self) -> Counts {
         self.counts.clone()
+    }
+
+    /// The reset number of a lock's plan.
+    pub(super) fn plans_reset(&mut self, lock: &str) -> u64 {
+        self.seen(lock).plan.as_ref().map_or(0, Plan::reset)
     }
 
     /// A runner is about to say how its run ended.
@@ -133,7 +164,10 @@ pub(crate) fn arrived(
         let plan = Plan::from_text(&blob.content).map_err(|error| error.to_string());
         let (made, paths) = (blob.made, &mut state.schedules);
         match plan {
-            Ok(plan) => plans::written(world, paths.seen(&lock), (made, plan)),
+            Ok(plan) => {
+                let begins = begins(&blob.content);
+                plans::written(world, paths.seen(&lock), (made, plan, begins))
+            }
             Err(error) => Some(format!("T3: a plan that cannot be read is written: {error}")),
         }
     } else {
@@ -146,6 +180,12 @@ pub(crate) fn arrived(
         state.story.note(now, || format!("VIOLATION   {what}"));
         state.checks.fail(what, now);
     }
+}
+
+/// After what a plan's schedule begins.
+fn begins(plan: &str) -> UtcSecond {
+    let plan: serde_json::Value = serde_json::from_str(plan).unwrap();
+    plan["subscribed"].as_str().unwrap().parse().unwrap()
 }
 
 /// T3: what a schedule may take of a record.

@@ -2,6 +2,7 @@
 //! service, network and clocks as the worlds of holds. What is written is judged as the service takes it (`judge`,
 //! `records`, `plans`); what is told and answered, before it is on its way (`telling`).
 
+mod anew;
 mod bugs;
 mod cast;
 mod ending;
@@ -45,8 +46,11 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "schedules: ended TIMED_OUT",
     "schedules: changed by a deployment",
     "schedules: changed by PAUSE",
+    "schedules: changed by REMOVE",
+    "schedules: changed by RESET",
     "schedules: changed by RESUME",
     "schedules: changed by TRIGGER",
+    "schedules: began anew",
     "schedules: hung",
     "schedules: hung to the end",
     "schedules: hung, and spoke",
@@ -63,6 +67,8 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "schedules: told lost expired",
     "schedules: told lost lock_deleted",
     "schedules: told lost max_hold_reached",
+    "schedules: told lost no_progress",
+    "schedules: told removed",
     "schedules: told run at once",
 ];
 

@@ -139,6 +139,6 @@ impl Seen {
             };
             self.runs.keys().any(|(occasion, _)| is_it(occasion))
         };
-        self.by_hand.iter().find(|id| !is_run(id))
+        self.by_hand.iter().find(|id| !is_run(id) && !self.gone.contains(*id))
     }
 }

@@ -1,9 +1,11 @@
-//! What a write of a plan may change (T3, T16, T18).
+//! What a write of a plan may change (T3, T16, T18); `anew` has what removals and resets may (T25).
 
 use std::time::Duration;
 
 use leasehold::schedule::Plan;
+use leasehold::timetable::UtcSecond;
 
+use super::anew;
 use super::judge::{Seen, earliest, latest};
 use crate::world::shared::World;
 
@@ -11,16 +13,22 @@ use crate::world::shared::World;
 pub(super) fn written(
     world: &World,
     seen: &mut Seen,
-    (made, after): (Duration, Plan),
+    (made, after, begins): (Duration, Plan, UtcSecond),
 ) -> Option<String> {
+    seen.firsts.extend(after.first());
     if seen.plan_made != Some(made) {
         seen.was_lost |= seen.plan_made.is_some();
         // Whether it is paused is what this one says.
         seen.pauses.clear();
         seen.plan_made = Some(made);
         seen.plan = None;
+        seen.anew.begins.insert(after.reset(), begins);
+        seen.anew.at = world.now();
     }
     let before = seen.plan.replace(after.clone());
+    if let Some(before) = before.as_ref().filter(|before| anew::differ(before, &after)) {
+        return anew::intervened(world, seen, (before, &after), begins);
+    }
     let was_paused = before.as_ref().is_some_and(Plan::is_paused);
     if was_paused != after.is_paused() {
         seen.stored[usize::from(was_paused)] += 1;

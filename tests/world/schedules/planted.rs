@@ -35,6 +35,8 @@ pub(crate) struct PlantedSchedules {
     /// The schedule of each lock as it was read first.
     records: Mutex<BTreeMap<String, ScheduleRecord>>,
     plans: Mutex<BTreeMap<String, PlanRead>>,
+    /// The reset number of each plan as it was read first.
+    resets: Mutex<BTreeMap<String, serde_json::Value>>,
     /// The locks whose outcome has an unknown fate.
     unknown: Mutex<BTreeSet<String>>,
 }
@@ -74,6 +76,7 @@ impl PlantedSchedules {
             inner,
             records: Mutex::default(),
             plans: Mutex::default(),
+            resets: Mutex::default(),
             unknown: Mutex::default(),
         })
     }
@@ -150,6 +153,28 @@ impl PlantedSchedules {
         Write { fields, ..write }
     }
 
+    /// What a plan says that is read: [`Bug::RemovalUnread`], [`Bug::ResetUnread`].
+    fn misread(&self, path: &LockPath, text: &mut String) {
+        let field = match self.bug {
+            Bug::RemovalUnread => "removed",
+            Bug::ResetUnread => "reset",
+            _ => return,
+        };
+        let mut plan: serde_json::Value = serde_json::from_str(text).unwrap();
+        let first = match self.bug {
+            Bug::RemovalUnread => serde_json::Value::Null,
+            _ => {
+                let mut resets = self.resets.lock().unwrap();
+                resets.entry(path.to_string()).or_insert_with(|| plan[field].clone()).clone()
+            }
+        };
+        if plan[field] != first {
+            self.acts();
+            plan[field] = first;
+            *text = serde_json::to_string_pretty(&plan).unwrap();
+        }
+    }
+
     /// What is read instead.
     fn read(&self, path: &LockPath, fields: Fields) -> Fields {
         let Some(before) = schedule(&fields) else { return fields };
@@ -163,6 +188,10 @@ impl PlantedSchedules {
             Bug::UnknownIsSuperseded if self.unknown.lock().unwrap().remove(path.as_str()) => {
                 record.run = None;
                 record.ended.clear();
+            }
+            Bug::ResetRemembered => {
+                let mut state = self.world.state();
+                record.reset = state.schedules.plans_reset(path.as_str()).max(record.reset);
             }
             Bug::NextComputedHere if self.sidecar == 1 => {
                 if let Some(next) = &mut record.next {
@@ -316,6 +345,9 @@ impl LeaseStore for PlantedSchedules {
                 self.acts();
                 plan.text = text;
             }
+        }
+        if let Some(plan) = read.plan.as_mut() {
+            self.misread(path, &mut plan.text);
         }
         Ok(read)
     }

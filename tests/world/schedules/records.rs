@@ -8,6 +8,7 @@ use leasehold::schedule::{
 };
 use leasehold::timetable::UtcSecond;
 
+use super::anew;
 use super::judge::{Judge, RunKey, Seen, Written, earliest, latest};
 use super::terms::{ALL, LONGEST_GAP, MOST_ATTEMPTS};
 use crate::world::shared::World;
@@ -43,7 +44,8 @@ pub(super) fn written(
         (Some(before), None) => wrong = Some(format!("T19: {before:?} is gone")),
         (before, Some(after)) => {
             let context = Context { world, lock, definitions: &definitions };
-            wrong = context.written(seen, before.as_ref(), after);
+            wrong = anew::taken_in(seen, before.as_ref(), after)
+                .or_else(|| context.written(seen, before.as_ref(), after));
         }
         (None, None) => {}
     }
@@ -108,7 +110,9 @@ impl Context<'_> {
         }
         let known = before.and_then(|before| before.run.as_ref());
         if let Some(run) = after.run.as_ref().filter(|run| known != Some(run)) {
-            let wrong = self.began(seen, before, run).or_else(|| self.is_limited(after, run));
+            let wrong = anew::began(self.world, seen, after)
+                .or_else(|| self.began(seen, (before, after.reset), run))
+                .or_else(|| self.is_limited(after, run));
             if wrong.is_some() {
                 return wrong;
             }
@@ -117,11 +121,11 @@ impl Context<'_> {
         self.went_back(before, after).or_else(|| self.counted(seen, before, after))
     }
 
-    /// T21: nothing goes back while the lock stands.
+    /// T21: nothing goes back while the lock stands, but for a watermark by a reset (T25).
     fn went_back(&self, before: &ScheduleRecord, after: &ScheduleRecord) -> Option<String> {
         let figures = |it: &ScheduleRecord| (it.watermark, it.by_hand_done, it.missed);
         let (old, new) = (figures(before), figures(after));
-        let back = new.0 < old.0 || new.1 < old.1 || new.2 < old.2;
+        let back = new.0 < old.0 && before.reset == after.reset || new.1 < old.1 || new.2 < old.2;
         back.then(|| format!("T21: the record of {} goes back from {old:?} to {new:?}", self.lock))
     }
 
@@ -163,13 +167,19 @@ impl Context<'_> {
     }
 
     /// A run was written with its token.
-    fn began(&self, seen: &mut Seen, before: Option<&ScheduleRecord>, run: &Run) -> Option<String> {
+    fn began(
+        &self,
+        seen: &mut Seen,
+        (before, reset): (Option<&ScheduleRecord>, u64),
+        run: &Run,
+    ) -> Option<String> {
         let Run { occasion, attempt, token, deadline, .. } = run;
         let token = token.value();
         if let Some(by) = seen.is_final.get(occasion) {
             return Some(format!("T2: {occasion} is run again with {token}: it is final by {by}"));
         }
-        let same = seen.runs.iter().filter(|((it, _), _)| it == occasion);
+        let is_same = |it: &Occasion, run: &Written| it == occasion && run.reset == reset;
+        let same = seen.runs.iter().filter(|((it, _), run)| is_same(it, run));
         let (mut runs, mut last) = (0, None);
         for ((_, token), written) in same {
             (runs, last) = (runs + 1, Some((*token, *written)));
@@ -186,12 +196,16 @@ impl Context<'_> {
         if *attempt > MOST_ATTEMPTS || runs > MOST_ATTEMPTS as usize + MOST_RETURNS {
             return Some(format!("T11: {occasion} is tried too often: {run:?}, {runs} before"));
         }
-        let written = Written { attempt: *attempt, deadline: *deadline, ended: None };
+        let written = Written { attempt: *attempt, deadline: *deadline, ended: None, reset };
         seen.runs.insert((occasion.clone(), token), written);
         let Occasion::Scheduled(at) = occasion else { return None };
         self.is_due(seen, *at, *attempt).or_else(|| {
-            let passed = before.is_some_and(|before| *at <= before.watermark);
-            passed.then(|| format!("T5: {at} is run, and the watermark is past it: {before:?}"))
+            let (rule, watermark) = match before.filter(|before| before.reset == reset) {
+                Some(before) => ("T5", Some(before.watermark)),
+                None => ("T25, T5", seen.anew.begins.get(&reset).copied()),
+            };
+            let passed = watermark.is_some_and(|watermark| *at <= watermark);
+            passed.then(|| format!("{rule}: {at} is run, and {watermark:?} is past it: {before:?}"))
         })
     }
 
@@ -221,7 +235,7 @@ impl Context<'_> {
     fn is_due(&self, seen: &Seen, at: UtcSecond, attempt: u32) -> Option<String> {
         let definition = seen.plan.as_ref().map(Plan::definition);
         // T25: it is due at once, whatever the timetable says.
-        let is_first = seen.first() == Some(at);
+        let is_first = seen.is_first(at);
         let mut all = self.definitions.values();
         if !is_first && !all.any(|one| one.timetable().at_or_after(at) == Some(at)) {
             return Some(format!("T5: {at} is no occurrence of any definition"));
@@ -251,22 +265,37 @@ impl Context<'_> {
         before: &ScheduleRecord,
         after: &ScheduleRecord,
     ) -> Option<String> {
-        let (old, new) = (before.next?, after.next?);
-        if before.plan != after.plan {
-            return None;
-        }
         let definition = of_timetable(self.definitions, &after.plan.hash)?;
         let timetable = definition.timetable();
+        let is_anew = before.reset != after.reset;
+        let begins = seen.anew.begins.get(&after.reset).filter(|_| is_anew);
+        // T25: what was done before a reset counts no more; all of it begins where the reset says.
+        let (old, is_it) = match begins {
+            Some(begins) => {
+                let first = UtcSecond(begins.0 + 1);
+                let first = Some(first).filter(|first| seen.is_first(*first));
+                let is_it = seen.plan.as_ref().is_some_and(|plan| plan.since() == *begins);
+                (first.or_else(|| timetable.next(*begins)), is_it)
+            }
+            None => (before.next, before.plan == after.plan),
+        };
+        let (old, new) = (old?, after.next?);
+        if !is_it {
+            return None;
+        }
         let passed: BTreeSet<UtcSecond> = timetable
             .at_or_after(old)
             .into_iter()
             .flat_map(|first| std::iter::once(first).chain(timetable.occurrences_after(first)))
             .take_while(|at| *at < new)
-            .chain(seen.first().filter(|first| *first == old && old < new))
+            .chain(Some(old).filter(|old| seen.is_first(*old) && *old < new))
             .collect();
         let was_run = |at: &&UtcSecond| {
             let mut ends = seen.runs.iter().filter(|((it, _), _)| *it == Occasion::Scheduled(**at));
-            ends.any(|(_, run)| run.ended.is_some_and(|outcome| outcome != Outcome::Returned))
+            ends.any(|(_, run)| {
+                run.reset == after.reset
+                    && run.ended.is_some_and(|outcome| outcome != Outcome::Returned)
+            })
         };
         let run = passed.iter().filter(was_run).count() as u64;
         let (all, missed) = (passed.len() as u64, after.missed - before.missed);
@@ -275,11 +304,12 @@ impl Context<'_> {
                 "of {all} occurrences from {old} to {new} {run} were run, {missed} missed ({after:?})"
             )
         };
-        let may_skip = !seen.pauses.is_empty() || seen.was_lost;
+        let may_skip = seen.was_paused || !seen.pauses.is_empty() || seen.was_lost;
         // With the lock it was forgotten that one was tried before (T2): what was abandoned then is skipped once more.
         let may_repeat = seen.was_lost;
         if run + missed > all && !may_repeat || run + missed < all && !may_skip {
-            return Some(format!("T9: {}", told()));
+            let rule = if is_anew { "T25, T9" } else { "T9" };
+            return Some(format!("{rule}: {}", told()));
         }
         // Of those that differ in their policies alone any may be in force (T16).
         let is_all = self
@@ -290,7 +320,7 @@ impl Context<'_> {
         // What was only ever given back, and is not any more, is counted as missed.
         let returned = passed.iter().any(|at| {
             let occasion = Occasion::Scheduled(*at);
-            seen.runs.keys().any(|(it, _)| *it == occasion)
+            seen.runs.iter().any(|((it, _), run)| *it == occasion && run.reset == after.reset)
         });
         (ran_all && !returned).then(|| format!("T9, ALL: {}", told()))
     }

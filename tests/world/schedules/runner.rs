@@ -2,21 +2,22 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{ResumeRun, RunGrant, ScheduleEvent, SubscribeRequest};
+use leasehold::coordinator::{CallError, ResumeRun, RunGrant, ScheduleEvent, SubscribeRequest};
 use leasehold::lock::Labels;
 use leasehold::schedule::{Definition, RunId};
 use leasehold::testing::SeededRandom;
 use tokio::sync::watch;
 
 use super::stream::Stream;
-use super::terms;
+use super::terms::{self, Terms};
 use crate::world::chance::{About, millis};
 use crate::world::client::{Client, Holding};
 use crate::world::cost::Cause;
 use crate::world::resuming::is_to_come_again;
-use crate::world::scene::Scene;
 use crate::world::sidecar::{End, Sidecar, key};
 
+/// How long a schedule stays removed at the most, in milliseconds, before somebody begins it anew.
+const MOST_REMOVED: u64 = 200_000;
 /// Never, in a world.
 pub(super) const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 /// The longest time-out of a run that hangs: a day is left to those that do their work (T10).
@@ -46,12 +47,23 @@ pub(super) struct Running {
     pub(super) run: RunGrant,
     /// When it was told first.
     pub(super) began: Duration,
+    /// When it reported progress last, at the latest; and whether it does that.
+    pub(super) reported: Duration,
+    pub(super) reports: bool,
 }
 
 impl Running {
     pub(super) fn id(&self) -> &RunId {
         &self.run.told.run_id
     }
+}
+
+/// How a stream has ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// With the news that its schedule was removed.
+    Removed,
+    Otherwise,
 }
 
 /// How following a run has ended.
@@ -78,7 +90,8 @@ impl Runner {
             let begun = self.subscribe(&sidecar, None).await;
             self.is_new = false;
             if let Some(stream) = begun {
-                self.serve(sidecar, stream, &mut random).await;
+                let ended = self.serve(sidecar, stream, &mut random).await;
+                self.is_new = ended == Ended::Removed && self.begins_anew(&mut random).await;
             }
             tokio::time::sleep(millis(&mut random, 100, 5_000)).await;
             if self.changes && !self.is_calm() && random.chance(200) {
@@ -87,14 +100,25 @@ impl Runner {
         }
     }
 
+    /// T25: its schedule was removed. Whether it is started anew, and is no reconnect.
+    async fn begins_anew(&self, random: &mut SeededRandom) -> bool {
+        let waits = if self.is_calm() { Duration::ZERO } else { millis(random, 0, MOST_REMOVED) };
+        tokio::time::sleep(waits).await;
+        let is_new = self.is_calm() || random.chance(500);
+        if is_new {
+            self.client.world.state().schedules.count("began anew");
+        }
+        is_new
+    }
+
     /// Its deployment was changed: a policy, or its timetable as well (T16).
     fn comes_with_another(&mut self, random: &mut SeededRandom) {
         let world = &self.client.world;
-        let lease = world.plan().lease;
+        let terms = Terms::of(world);
         self.definition = if random.chance(700) {
-            terms::other_policies(random, lease, &self.definition)
+            terms::other_policies(random, &terms, &self.definition)
         } else {
-            terms::definition(random, lease)
+            terms::definition(random, &terms)
         };
         self.is_new = true;
         let path = world.sidecar(0).path(&key(self.lock)).to_string();
@@ -104,9 +128,8 @@ impl Runner {
         state.schedules.count("changed by a deployment");
     }
 
-    /// Whether it does what was not thought of when the planted mistakes were looked for: they are found where they were.
     pub(super) fn may_hang(&self) -> bool {
-        self.client.world.scene() == Scene::Schedules(None)
+        self.client.world.scene().is_whole()
     }
 
     fn is_over(&self) -> bool {
@@ -135,12 +158,19 @@ impl Runner {
         let cause = if request.resume.is_some() { Cause::Resume } else { Cause::Caller };
         sidecar.calls_for(&path, cause);
         let world = &self.client.world;
+        if request.is_new {
+            let hash = self.definition.hash();
+            let mut state = world.state();
+            let seen = state.schedules.seen(path.as_str());
+            // However long it is under way.
+            seen.anew.came.insert(hash, world.now());
+        }
         let work = async { Stream::begin(world, sidecar, request) };
         sidecar.call_surely(self.client.index, work).await?.ok()
     }
 
     /// Runs what it is given, until it leaves.
-    async fn serve(&self, sidecar: Sidecar, stream: Stream, random: &mut SeededRandom) {
+    async fn serve(&self, sidecar: Sidecar, stream: Stream, random: &mut SeededRandom) -> Ended {
         let (mut sidecar, mut stream) = (sidecar, stream);
         let asked = self.client.world.now();
         let stays = if self.is_calm() { FOR_EVER } else { millis(random, 1_000, 600_000) };
@@ -159,11 +189,16 @@ impl Runner {
                     self.client.is_late().await;
                     match self.run((sidecar, stream), *run, asked, random).await {
                         Some(goes_on) => (sidecar, stream) = goes_on,
-                        None => return,
+                        None => return Ended::Otherwise,
                     }
                 }
+                Some(ScheduleEvent::Failed(CallError::ScheduleRemoved { .. })) => {
+                    stream.end(self.how_seen(&sidecar));
+                    return Ended::Removed;
+                }
                 Some(ScheduleEvent::Failed(_)) | None => {
-                    return stream.end(self.how_seen(&sidecar));
+                    stream.end(self.how_seen(&sidecar));
+                    return Ended::Otherwise;
                 }
                 // What is told of a run that is over for its runner; the definition in force; that it waits.
                 Some(
@@ -196,7 +231,10 @@ impl Runner {
     ) -> Option<(Sidecar, Stream)> {
         let mut holding = self.client.holding(&sidecar, None, &run.grant);
         self.client.believe(&mut holding, &run.grant.validity, asked);
-        let mut running = Running { holding, stream, run, began: self.client.world.now() };
+        let began = self.client.world.now();
+        let is_watched = run.told.progress_timeout.is_some();
+        let reports = !is_watched || self.is_calm() || random.chance(700);
+        let mut running = Running { holding, stream, run, began, reported: began, reports };
         let most = if self.is_calm() || random.chance(600) { 3_000 } else { 60_000 };
         let mut span = millis(random, 0, most);
         let ends = running.run.told.timeout.is_some_and(|timeout| timeout <= MOST_HUNG);
@@ -231,8 +269,8 @@ impl Runner {
             let now = world.now();
             let holding = &mut running.holding;
             let Some(until) = client.believes(holding) else {
-                if !holding.fresh || !client.ask(holding, None).await {
-                    client.believes_no_more(holding);
+                if !holding.fresh || !self.asks(running).await {
+                    client.believes_no_more(&running.holding);
                     return Worked::Unsure;
                 }
                 continue;
@@ -296,8 +334,24 @@ impl Runner {
         }
     }
 
-    /// T12: what it is told of its validity ends at its deadline, with the time to stop and to write it.
+    /// Asks for its validity, which is a report of progress (S11); whether it may go on.
+    async fn asks(&self, running: &mut Running) -> bool {
+        let may = self.client.ask(&mut running.holding, None).await;
+        // It may have come, whether it was answered or not.
+        running.reported = self.client.world.now();
+        may
+    }
+
+    /// T12: what it is told of its validity ends at its deadline, with the time to stop and to write it. S11: and as long after
+    /// its last report as its schedule says.
     fn in_time(&self, running: &Running, until: Duration) {
+        if let Some(timeout) = running.run.told.progress_timeout {
+            let latest = running.reported + timeout + timeout / 100 + DEADLINE_SLACK;
+            if until > latest {
+                let what = format!("valid to {until:?}, past {latest:?}, and reports no progress");
+                self.client.world.fail(format!("S11: {:?} is {what}", running.id()));
+            }
+        }
         let Some(timeout) = running.run.told.timeout else { return };
         let beyond = running.run.told.stop_grace + WRITING;
         let latest = running.began + timeout + timeout / 100 + beyond + DEADLINE_SLACK;
@@ -310,10 +364,13 @@ impl Runner {
     async fn acts(&self, running: &mut Running, until: Duration) {
         let (client, world) = (&self.client, &self.client.world);
         let third = Duration::from_secs(world.plan().lease) / 3;
-        let holding = &mut running.holding;
         let soon = until.saturating_sub(world.now()) < third * 2;
-        if client.home != Some(holding.sidecar.index) && soon {
-            client.ask(holding, None).await;
+        let due = |timeout| world.now() >= running.reported + timeout / 3;
+        let is_due = running.run.told.progress_timeout.is_some_and(due) && running.reports;
+        let is_elsewhere = client.home != Some(running.holding.sidecar.index);
+        let holding = &running.holding;
+        if is_due || is_elsewhere && soon {
+            self.asks(running).await;
         } else if client.believes(holding).is_some() {
             world.state().checks.write(&holding.path, holding.token);
         }

@@ -24,10 +24,13 @@ impl Stream {
         request: SubscribeRequest,
     ) -> Result<Self, CallError> {
         let resumes = request.resume.as_ref().map(|resume| resume.run_id.clone());
+        let path = sidecar.path(&request.key).to_string();
         let stream = sidecar.coordinator.subscribe(request)?;
         let (events, told) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
-        let pump = Pump { world: world.clone(), sidecar: sidecar.clone(), resumes, events };
+        let number = world.state().schedules.stream();
+        let (world, sidecar) = (world.clone(), sidecar.clone());
+        let pump = Pump { world, sidecar, number, path, resumes, run: None, events };
         tokio::spawn(pump.run(stream, ended));
         Ok(Self { told, end: Some(end) })
     }
@@ -47,13 +50,34 @@ impl Stream {
 struct Pump {
     world: World,
     sidecar: Sidecar,
+    number: u64,
+    path: String,
     /// The run that this stream goes on with.
     resumes: Option<RunId>,
+    /// The run that it was told last.
+    run: Option<RunId>,
     events: mpsc::UnboundedSender<ScheduleEvent>,
 }
 
 impl Pump {
-    async fn run(self, mut stream: ScheduleStream, mut ended: oneshot::Receiver<End>) {
+    async fn run(mut self, stream: ScheduleStream, ended: oneshot::Receiver<End>) {
+        self.pump(stream, ended).await;
+        self.is_there(false);
+    }
+
+    /// Whether this sidecar has this subscriber.
+    fn is_there(&self, is_there: bool) {
+        let mut state = self.world.state();
+        let seen = state.schedules.seen(&self.path);
+        let there = seen.present.entry((self.sidecar.index, self.sidecar.life)).or_default();
+        if is_there {
+            there.insert(self.number);
+        } else {
+            there.remove(&self.number);
+        }
+    }
+
+    async fn pump(&mut self, mut stream: ScheduleStream, mut ended: oneshot::Receiver<End>) {
         loop {
             let event = tokio::select! {
                 biased;
@@ -67,7 +91,14 @@ impl Pump {
                 event = stream.next() => event,
             };
             let Some(event) = event else { return };
-            telling::told(&self.world, &self.sidecar, self.resumes.as_ref(), &event);
+            match &event {
+                ScheduleEvent::Standby(_) => self.is_there(true),
+                ScheduleEvent::Failed(_) => self.is_there(false),
+                ScheduleEvent::Run(run) => self.run = Some(run.told.run_id.clone()),
+                _ => {}
+            }
+            let runs = telling::Runs { resumes: self.resumes.as_ref(), last: self.run.as_ref() };
+            telling::told(&self.world, &self.sidecar, runs, &event);
             let _ = self.events.send(event);
         }
     }

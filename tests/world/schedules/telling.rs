@@ -1,19 +1,29 @@
 //! What runners are told and answered, held against what is stored (T2, T6, T8).
 
-use leasehold::coordinator::{CallError, Completed, Completion, RunGrant, ScheduleEvent};
+use std::time::Duration;
+
+use leasehold::coordinator::{
+    CallError, Completed, Completion, LossReason, RunGrant, ScheduleEvent,
+};
 use leasehold::schedule::{Occasion, Outcome, Report, RunId};
 
 use super::judge::RunKey;
+use crate::world::hand_over::TICK;
 use crate::world::shared::{State, World};
 use crate::world::sidecar::Sidecar;
 
+/// The runs of a stream.
+#[derive(Clone, Copy)]
+pub(super) struct Runs<'a> {
+    /// The one that it goes on with.
+    pub(super) resumes: Option<&'a RunId>,
+    /// The one that it was told last.
+    pub(super) last: Option<&'a RunId>,
+}
+
 /// A stream is told this, before it is on its way.
-pub(super) fn told(
-    world: &World,
-    sidecar: &Sidecar,
-    resumes: Option<&RunId>,
-    event: &ScheduleEvent,
-) {
+pub(super) fn told(world: &World, sidecar: &Sidecar, runs: Runs<'_>, event: &ScheduleEvent) {
+    let Runs { resumes, last } = runs;
     let now = world.now();
     let mut state = world.state();
     let state = &mut *state;
@@ -21,15 +31,30 @@ pub(super) fn told(
     state.story.note(now, || format!("  {}   tells a subscriber {text}", sidecar.index));
     let name = text.split(':').next().unwrap_or_default();
     state.schedules.count(&format!("told {name}"));
+    if let ScheduleEvent::Failed(CallError::ScheduleRemoved { .. }) = event {
+        state.schedules.count("told removed");
+    }
+    if let ScheduleEvent::Lost { reason: LossReason::NoProgress, .. } = event
+        && let Some(run_id) = last.or(resumes)
+        && let Some(what) = lost_without_progress(state, run_id, now)
+    {
+        state.story.note(now, || format!("VIOLATION   {what}"));
+        state.checks.fail(what, now);
+    }
     let ScheduleEvent::Run(run) = event else { return };
     let goes_on = resumes == Some(&run.told.run_id);
     if goes_on {
         state.schedules.count("resumed");
     }
     let id = &run.told.run_id;
-    let first = state.schedules.seen(id.path.as_str()).first();
-    if first.map(Occasion::Scheduled).as_ref() == Some(&id.occasion) {
+    if let Occasion::Scheduled(at) = id.occasion
+        && state.schedules.seen(id.path.as_str()).is_first(at)
+    {
         state.schedules.count("told run at once");
+    }
+    if let Some(timeout) = run.told.progress_timeout.filter(|_| !goes_on) {
+        let key = (id.path.clone(), id.token.value());
+        state.checks.progress.insert(key, (timeout, now));
     }
     let wrong = told_run(state, run, goes_on).or_else(|| {
         let path = &run.grant.path;
@@ -41,6 +66,15 @@ pub(super) fn told(
         state.story.note(now, || format!("VIOLATION   {what}"));
         state.checks.fail(what, now);
     }
+}
+
+/// S11: a run is lost so only if no report of progress came for as long as its schedule says.
+fn lost_without_progress(state: &State, id: &RunId, now: Duration) -> Option<String> {
+    let key = (id.path.clone(), id.token.value());
+    let progress = state.checks.progress.get(&key);
+    let is_early = progress
+        .is_none_or(|(timeout, reported)| now + TICK + *timeout / 100 < *reported + *timeout);
+    is_early.then(|| format!("S11: {id:?} is lost for want of progress: {progress:?}"))
 }
 
 fn told_run(state: &mut State, run: &RunGrant, goes_on: bool) -> Option<String> {
