@@ -37,6 +37,8 @@ BREAKAGES = [
     ("values.schema.json", '"hostType": {', '"hosttype": {', "test_every_value_is_described"),
     ("values.schema.json", '"additionalProperties": false', '"additionalProperties": true', "test_a_value_that_is_wrong"),
     ("templates/_helpers.tpl", '(list "--spread" $s.spread)', '(list "--grace" $s.spread)', "test_every_value_is_a_flag"),
+    ("templates/_helpers.tpl", '"--progress-timeout" $s', '"--timeout" $s', "test_every_value_is_a_flag"),
+    ("templates/_helpers.tpl", "$.Release.Revision $s.revision", "0 $s.revision", "test_the_command_is_started"),
     ("templates/_helpers.tpl", '"every" $s.expression', '"run"', "test_the_command_is_started"),
     ("templates/_sidecar.tpl", "if $v.admin.scheduleLabels", "if true", "test_t23_a_schedule_is_a_label"),
     ("templates/prometheus-rule.yaml", "max by (namespace, job)", "sum by (namespace, job)", "test_t23_gauges"),

@@ -157,7 +157,7 @@ async fn t25_what_lies_after_an_earlier_watermark_is_caught_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s11_t24_a_run_that_makes_no_progress_is_lost_and_another_replica_runs_it() {
+async fn t24_a_run_that_makes_no_progress_is_lost_and_another_replica_runs_it() {
     let account = Account::new();
     let (here, elsewhere) = (account.sidecar(), account.sidecar());
     let watched = || Spec {
