@@ -147,8 +147,8 @@ class LockRecord:
     resting_until: datetime | None
     """Until when nobody gets the lock because of `min_hold`; None if it does not rest."""
     written_at: datetime | None
-    """When the record was last written; None if the lock does not exist in the store yet, while this sidecar has it, and in
-    a watch of many locks."""
+    """When the record was last written; None if the lock does not exist in the store yet, while this sidecar has it,
+    and in a watch of many locks."""
     waiters_here: int
     """How many callers wait for the lock at this sidecar."""
     held_here: bool
