@@ -120,14 +120,17 @@ pub(crate) fn interrupted(
     wrong.then(|| format!("S15: {token} is left by {sidecar} without another renewal"))
 }
 
-/// S13, S15: what a client believes in is not released.
+/// S13, S15: what a client believes in is not released. A release that names an earlier version, as of a hold that has gone on
+/// elsewhere since, releases nothing (S16).
 pub(crate) fn releases(
     state: &State,
     sidecar: usize,
     (blob, id): (&str, &str),
+    condition: Option<&str>,
     now: Duration,
 ) -> Option<String> {
-    if !state.hand_overs.is_ending(sidecar) {
+    let is_stale = condition.is_some_and(|version| !state.service.has_version(blob, version));
+    if is_stale || !state.hand_overs.is_ending(sidecar) {
         return None;
     }
     let epoch = state.service.given(blob, id)?.token?;

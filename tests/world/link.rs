@@ -102,7 +102,8 @@ impl Link {
         let mut wrong = None;
         let is_release = asked.header("x-ms-lease-action") == Some("release");
         if is_release && let Some(id) = asked.header("x-ms-lease-id") {
-            wrong = hand_over::releases(state, self.sidecar, (name, id), now);
+            let condition = asked.header("if-match");
+            wrong = hand_over::releases(state, self.sidecar, (name, id), condition, now);
             state.service.release_asked(name, id);
         }
         let place = (self.sidecar, &**name);

@@ -118,6 +118,11 @@ impl Service {
         self.blobs.remove(name);
     }
 
+    /// Whether the blob is of that version now.
+    pub(crate) fn has_version(&self, blob: &str, version: &str) -> bool {
+        self.blobs.get(blob).is_some_and(|blob| etag(blob.version) == version)
+    }
+
     /// The lease that was given last under this id.
     pub(crate) fn given(&self, blob: &str, id: &str) -> Option<&Given> {
         self.leases.iter().rev().find(|given| given.blob == blob && given.id == id)
