@@ -272,8 +272,9 @@ impl Context<'_> {
         // T25: what was done before a reset counts no more; all of it begins where the reset says.
         let (old, is_it) = match begins {
             Some(begins) => {
-                let first = UtcSecond(begins.0 + 1);
-                let first = Some(first).filter(|first| seen.is_first(*first));
+                // What was due at once before the reset is not again.
+                let first = seen.plan.as_ref().and_then(Plan::first);
+                let first = first.filter(|first| first.0 == begins.0 + 1);
                 let is_it = seen.plan.as_ref().is_some_and(|plan| plan.since() == *begins);
                 (first.or_else(|| timetable.next(*begins)), is_it)
             }
