@@ -48,6 +48,8 @@ pub(crate) struct Counters {
     names: BTreeMap<String, String>,
     writing: BTreeMap<usize, Writing>,
     begun: BTreeMap<(usize, LeaseId), Instant>,
+    /// The newest generation of each lease that was told (S16).
+    generations: BTreeMap<LeaseId, u64>,
 }
 
 impl Counters {
@@ -150,7 +152,13 @@ impl Counters {
         is_excused: impl Fn(LeaseId) -> bool,
     ) -> Result<(), String> {
         let is_excused = is_excused(grant.lease_id);
-        self.ledger.granted((grant.token, true), grant.checkpoint.as_ref(), is_excused)?;
+        let newest = self.generations.entry(grant.lease_id).or_default();
+        *newest = grant.generation.max(*newest);
+        // S16: the answer to a resume that comes after the hold has gone on elsewhere tells its caller nothing any more.
+        let is_late = grant.generation < *newest;
+        if !is_late {
+            self.ledger.granted((grant.token, true), grant.checkpoint.as_ref(), is_excused)?;
+        }
         if grant.resumed {
             // It counts its seconds anew.
             self.begun.remove(&(sidecar, grant.lease_id));
