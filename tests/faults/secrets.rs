@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use leasehold::testing::Azurite;
 use leasehold_client::proto::{HoldLeaseRequest, hold_lease_response::Event};
-use leasehold_client::proto::{Resume, hold_lease_request::Start};
+use leasehold_client::proto::{Resume, SaveCheckpointRequest, hold_lease_request::Start};
 use rustix::process::Signal;
 
 use crate::faults::process::{Sidecar, event, patient, spec};
@@ -61,6 +61,10 @@ async fn live(environment: (&'static str, String)) -> (Texts, Vec<(&'static str,
     assert!(busy.granted().is_none());
     let client = sidecar.client().await;
     client.extend(held.lease_id.clone(), std::time::Duration::from_secs(60)).await.unwrap();
+    // Told in the log at its deepest level, whatever else the machine has time for.
+    let lease_id = held.lease_id.clone();
+    let save = SaveCheckpointRequest { lease_id, generation: 0, value: b"page 7".to_vec() };
+    sidecar.rpc().await.save_checkpoint(save).await.unwrap();
     client.release(held.lease_id.clone()).await.unwrap();
     let endpoint = listening(&sidecar.log(), "endpoints");
     let endpoint = endpoint.split(' ').find(|one| one.starts_with("http://")).unwrap();
