@@ -1,12 +1,15 @@
 //! Who runs what, and when.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::rig::{
     at, complete, minutely, news, next, run, run_within, spec, standby, subscribe, subscription,
 };
 use crate::coordinator::tests::rig::{
     Account, LEASE, MINUTE, SECOND, by_key, pass, request, settle,
 };
-use crate::coordinator::{Completion, HoldRequest, ScheduleEvent};
+use crate::coordinator::{Completion, HoldRequest, Observation, Observer, ScheduleEvent};
 use crate::schedule::{CatchUp, Occasion, Report, Spec};
 use crate::time::Clock as _;
 
@@ -147,13 +150,25 @@ async fn t9_all_runs_what_was_missed_oldest_first() {
     }
 }
 
+/// Counts starts that wait long in the queue.
+#[derive(Debug, Default)]
+struct Queued(AtomicUsize);
+
+impl Observer for Queued {
+    fn observe(&self, observation: &Observation) {
+        if let Observation::ScheduleStartQueued = observation {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn t13_a_crowd_that_is_due_together_is_started_fifty_a_second() {
     let account = Account::new();
-    let sidecar =
-        account.sidecar_with(std::sync::Arc::new(crate::coordinator::NoObserver), 1, |it| {
-            it.max_waiters = 10_000;
-        });
+    let queued = Arc::new(Queued::default());
+    let sidecar = account.sidecar_with(Arc::clone(&queued) as _, 1, |it| {
+        it.max_waiters = 10_000;
+    });
     let (sender, mut runs) = tokio::sync::mpsc::unbounded_channel();
     for number in 0..300 {
         let (sidecar, sender) = (sidecar.clone(), sender.clone());
@@ -178,6 +193,9 @@ async fn t13_a_crowd_that_is_due_together_is_started_fifty_a_second() {
         let (first, last) = (window.first().unwrap(), window.last().unwrap());
         assert!(*last - *first >= SECOND, "60 starts within {:?}", *last - *first);
     }
+    // Those of the first second are not late by the queue.
+    let queued = queued.0.load(Ordering::Relaxed);
+    assert!((150..300).contains(&queued), "what is asked for beyond is counted: {queued}");
 }
 
 #[tokio::test(start_paused = true)]
