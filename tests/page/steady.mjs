@@ -27,8 +27,10 @@ await page.getByText("live", { exact: true }).waitFor();
 for (const [view, filled] of [["locks", "#locks tr[data-path]"], ["schedules", "#schedules tr"], ["shares", "#shares tr"], ["events", "#events tr"]]) {
   const fresh = await sidecar(`fresh-${view}`);
   const window = await open(`${fresh.page}/#${view}`);
-  const text = await window.locator(`#note-${view} code`).innerText();
-  assert.ok(text.includes(fresh.endpoint), text);
+  // Where it is to be sent is known once the sidecar has said so.
+  const next = window.locator(`#note-${view} code`).filter({ hasText: fresh.endpoint });
+  await next.waitFor();
+  const text = await next.innerText();
   assert.equal(await window.locator(`#view-${view} table:visible`).count(), 0, "no heads over nothing");
   start("sh", "-c", text.replace(/^leasehold/, 'exec "$0"'), program);
   await window.locator(filled).first().waitFor();
