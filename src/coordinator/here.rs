@@ -9,7 +9,7 @@ use super::merged::scheduled;
 use super::registry::HoldEntry;
 use super::request::{Capacity, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState};
 use super::task::{Command, HoldCall, Task};
-use crate::hold::{Event, Handed, Holding, Known};
+use crate::hold::{CallerId, Event, Handed, Holding, Known};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, LockPath, Permit, Record};
 use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
@@ -183,12 +183,15 @@ impl Task {
 
     /// Who waits, for people: those that have waited for the longest.
     fn waiting_by_name(&self) -> Vec<String> {
-        let waiting = self.callers.iter().filter(|(_, caller)| caller.waits);
-        let mut waiting: Vec<_> =
-            waiting.map(|(id, caller)| (caller.arrived, *id, caller)).collect();
-        waiting.sort_unstable_by_key(|(arrived, id, _)| (*arrived, *id));
-        let names = waiting.into_iter().map(|(_, _, caller)| caller.terms.record.holder.clone());
-        names.take(NAMED).collect()
+        let by_arrival = |(id, caller): &(&CallerId, &Caller)| (caller.arrived, **id);
+        let mut waiting: Vec<_> = self.callers.iter().filter(|(_, caller)| caller.waits).collect();
+        // There may be thousands.
+        if waiting.len() > NAMED {
+            waiting.select_nth_unstable_by_key(NAMED, by_arrival);
+            waiting.truncate(NAMED);
+        }
+        waiting.sort_unstable_by_key(by_arrival);
+        waiting.into_iter().map(|(_, caller)| caller.terms.record.holder.clone()).collect()
     }
 
     fn scheduled(&self, permit: Permit) -> Option<Box<ScheduleRecord>> {
@@ -220,7 +223,8 @@ impl Task {
             record,
             written_at: None,
             waiters_here: self.pool.waiting(),
-            waiting_here: self.waiting_by_name(),
+            // It goes to each of them whenever one comes or is served.
+            waiting_here: Vec::new(),
             lease: holding.as_ref().and_then(lease),
             held_here: holding.is_some_and(|holding| holding.active),
             break_note: None,

@@ -262,7 +262,8 @@ pub struct LockRecord {
     pub written_at: Option<UnixMillis>,
     /// Callers of this sidecar that wait for it.
     pub waiters_here: usize,
-    /// The holders that the first of them want to be, for people, in the order of their arrival: at most 8.
+    /// The holders that the first of them want to be, for people, in the order of their arrival: at most 8. None where the record
+    /// is told to one of them.
     pub waiting_here: Vec<String>,
     /// Whether a caller of this sidecar holds it.
     pub held_here: bool,

@@ -21,6 +21,7 @@ async fn s10_the_lock_is_handed_on_in_the_order_of_arrival_with_growing_tokens()
             panic!("not told that it waits")
         };
         assert_eq!((told, record.held_here), (place, true));
+        assert_eq!(record.waiting_here, [""; 0], "thousands are not told of each other");
         streams.push(stream);
     }
     // One in the middle goes away.
