@@ -74,7 +74,6 @@ pub struct AzureStore {
     clients: RwLock<Arc<Clients>>,
     /// The host of the account's blob service, and the path below it where the account is not in the host's name.
     account: (String, String),
-    route: Route,
     network: Network,
     signature_end: watch::Sender<Option<UnixMillis>>,
     create_container: bool,
@@ -114,13 +113,12 @@ impl AzureStore {
     ) -> Result<Self, AzureSettingsError> {
         let access = Access::from_settings(settings, &clock, network)?;
         access.check_begun(clock.wall())?;
-        let (account, route) = (access.account(), Route::to(&access.endpoint));
+        let account = access.account();
         let signature_end = watch::Sender::new(access.signature_end());
         let clients = Clients::new(access, &settings.api_version, &clock, network)?;
         Ok(Self {
             clients: RwLock::new(Arc::new(clients)),
             account,
-            route,
             network: network.clone(),
             signature_end,
             create_container: settings.create_container,
@@ -138,7 +136,7 @@ impl AzureStore {
     /// The way to the account, as this process takes it.
     #[must_use]
     pub fn route(&self) -> Route {
-        self.route.clone()
+        Route::to(self.clients().admin.url())
     }
 
     /// What the shared access signature in use says of itself, if there is one.
