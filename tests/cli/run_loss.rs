@@ -63,15 +63,15 @@ async fn s21_a_command_is_dead_in_time_when_its_sidecar_hangs() {
     the_command_is_dead_before_the_next_one_has_the_lock(Signal::STOP).await;
 }
 
-#[tokio::test]
-async fn s16_a_command_goes_on_when_its_sidecar_comes_back() {
-    let mut sidecar = Sidecar::start(&[]).await;
+/// A sidecar with these settings goes away in this way while a command runs under its lock; the next one takes its place.
+async fn a_command_goes_on(settings: &[&str], goes_away: impl AsyncFnOnce(&mut Sidecar)) {
+    let mut sidecar = Sidecar::start(settings).await;
     let script = "echo ready > ready; while ! test -e go; do sleep 0.02; done; exit 6";
     let child = sidecar.home.command(&run(&SHORT, script)).spawn().unwrap();
     sidecar.home.file("ready").await;
-    sidecar.process.kill().await.unwrap();
+    goes_away(&mut sidecar).await;
     let home = std::mem::replace(&mut sidecar.home, Home::new());
-    let again = Sidecar::start_in(home, &[]).await;
+    let again = Sidecar::start_in(home, settings).await;
     crate::cli::rig::eventually("it is held here", || async {
         (again.lock("job").await["held_here"] == true).then_some(())
     })
@@ -81,25 +81,19 @@ async fn s16_a_command_goes_on_when_its_sidecar_comes_back() {
     assert_eq!((ended.code, ended.stderr.as_str()), (6, ""), "{ended:?}");
 }
 
+#[tokio::test]
+async fn s16_a_command_goes_on_when_its_sidecar_comes_back() {
+    a_command_goes_on(&[], async |sidecar| sidecar.process.kill().await.unwrap()).await;
+}
+
 /// As in a pod, whose kubelet starts a sidecar again that was told to end by itself: the job goes on, and costs no try.
 #[tokio::test]
 async fn s15_s16_a_command_goes_on_over_a_hand_over() {
-    let handing_over = ["drain.hand_over=true"];
-    let mut sidecar = Sidecar::start(&handing_over).await;
-    let script = "echo ready > ready; while ! test -e go; do sleep 0.02; done; exit 6";
-    let child = sidecar.home.command(&run(&SHORT, script)).spawn().unwrap();
-    sidecar.home.file("ready").await;
-    sidecar.signal(Signal::TERM);
-    assert!(sidecar.process.wait().await.unwrap().success());
-    let home = std::mem::replace(&mut sidecar.home, Home::new());
-    let again = Sidecar::start_in(home, &handing_over).await;
-    crate::cli::rig::eventually("it is held here", || async {
-        (again.lock("job").await["held_here"] == true).then_some(())
-    })
-    .await;
-    std::fs::write(again.home.path("go"), "\n").unwrap();
-    let ended = Ended::of_child(child).await;
-    assert_eq!((ended.code, ended.stderr.as_str()), (6, ""), "{ended:?}");
+    let ends = async |sidecar: &mut Sidecar| {
+        sidecar.signal(Signal::TERM);
+        assert!(sidecar.process.wait().await.unwrap().success());
+    };
+    a_command_goes_on(&["drain.hand_over=true"], ends).await;
 }
 
 #[tokio::test]

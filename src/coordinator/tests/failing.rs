@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::breaking::breaking_late;
 use super::rig::{
-    Account, LEASE, MINUTE, SECOND, granted, next, next_but_renewals, pass, path, request,
+    Account, LEASE, MINUTE, SECOND, Sidecar, granted, next, next_but_renewals, pass, path, request,
     settings, settle, waiting,
 };
 use super::sharing::listener;
@@ -27,6 +27,14 @@ use crate::store::{
 #[derive(Debug, Default)]
 struct Faulty(AtomicBool);
 
+impl Faulty {
+    /// A sidecar that it watches.
+    fn watching(account: &Account) -> (Sidecar, Arc<Self>) {
+        let faulty = Arc::new(Self::default());
+        (account.sidecar_with(Arc::clone(&faulty) as _, 1, |_| {}), faulty)
+    }
+}
+
 impl Observer for Faulty {
     fn observe(&self, observation: &Observation) {
         let renewal = matches!(observation, Observation::Renewal { .. });
@@ -37,8 +45,7 @@ impl Observer for Faulty {
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_the_task_of_one_lock_harms_no_other() {
     let account = Account::new();
-    let faulty = Arc::new(Faulty::default());
-    let sidecar = account.sidecar_with(Arc::clone(&faulty) as _, 1, |_| {});
+    let (sidecar, faulty) = Faulty::watching(&account);
     let (mut failing, first) = sidecar.hold(&request("failing")).await;
     let believed = account.now() + first.validity.valid_for;
     let mut waits = sidecar.coordinator.hold(&waiting("failing", 10 * MINUTE)).unwrap();
@@ -77,8 +84,7 @@ async fn a_panic_in_the_task_of_one_lock_harms_no_other() {
 #[tokio::test(start_paused = true)]
 async fn s17_a_break_that_was_under_way_when_a_task_panicked_is_remembered() {
     let account = Account::new();
-    let faulty = Arc::new(Faulty::default());
-    let sidecar = account.sidecar_with(Arc::clone(&faulty) as _, 1, |_| {});
+    let (sidecar, faulty) = Faulty::watching(&account);
     let (mut failing, first) = sidecar.hold(&request("nightly")).await;
     let (_under_way, _answer) = breaking_late(&sidecar, Some(first.token), BreakPeriod::Now);
     settle().await;
@@ -93,8 +99,7 @@ async fn s17_a_break_that_was_under_way_when_a_task_panicked_is_remembered() {
 #[tokio::test(start_paused = true)]
 async fn calls_that_are_on_their_way_to_a_task_that_panics_are_answered() {
     let account = Account::new();
-    let faulty = Arc::new(Faulty::default());
-    let sidecar = account.sidecar_with(Arc::clone(&faulty) as _, 1, |_| {});
+    let (sidecar, faulty) = Faulty::watching(&account);
     let (mut failing, grant) = sidecar.hold(&request("failing")).await;
     // The release waits for the store while the fault comes.
     sidecar.faults().go_down(std::time::Duration::MAX);
@@ -283,8 +288,7 @@ async fn a_request_that_hangs_delays_no_command() {
 #[tokio::test(start_paused = true)]
 async fn s34_a_lock_whose_task_panicked_counts_for_its_share_no_more() {
     let account = Account::new();
-    let faulty = Arc::new(Faulty::default());
-    let sidecar = account.sidecar_with(Arc::clone(&faulty) as _, 1, |_| {});
+    let (sidecar, faulty) = Faulty::watching(&account);
     let (mut failing, _) = sidecar.hold(&listener("failing", false)).await;
     pass(LEASE / 6).await;
     let (_sound, _) = sidecar.hold(&listener("sound", false)).await;
