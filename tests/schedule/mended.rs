@@ -252,19 +252,53 @@ fn t25_a_removed_schedule_begins_anew_with_the_next_new_subscription_only() {
     assert_eq!(rig.record().missed, 0);
 }
 
+/// A schedule whose first subscription wants a run at once, at 00:30:00.
+fn at_once(spec: Spec) -> Rig {
+    let definition = Definition::new(spec.clone()).unwrap();
+    let subscription = Subscription { definition: &definition, is_new: true, runs_at_once: true };
+    let mut rig = Rig::new(spec);
+    rig.plan = Plan::subscribed(None, &subscription, None, rig.now).write.unwrap();
+    rig
+}
+
 #[test]
 fn t25_first_now_runs_once_whoever_subscribes_later() {
-    let definition = Definition::new(spec("0 4 * * *")).unwrap();
-    let now = at("00:30:00");
-    let first = |current| {
-        let subscription =
-            Subscription { definition: &definition, is_new: true, runs_at_once: true };
-        Plan::subscribed(current, &subscription, None, now).write
-    };
-    let mut rig = Rig::new(spec("0 4 * * *"));
-    rig.plan = first(None).unwrap();
-    assert!(first(Some(&rig.plan)).is_none(), "it is ignored later");
-    assert_eq!(rig.catch_up(at("00:30:01")), [now]);
+    let mut rig = at_once(spec("0 4 * * *"));
+    let definition = rig.plan.definition();
+    let subscription = Subscription { definition, is_new: true, runs_at_once: true };
+    let later = Plan::subscribed(Some(&rig.plan), &subscription, None, rig.now).write;
+    assert!(later.is_none(), "it is ignored later");
+    assert_eq!(rig.catch_up(at("00:30:01")), [at("00:30:00")]);
     assert_eq!(rig.record().next, Some(at("04:00:00")));
     assert_eq!(rig.catch_up(at("04:00:01")), [at("04:00:00")]);
+}
+
+#[test]
+fn t9_t25_a_first_run_that_comes_too_late_is_missed_like_any_other() {
+    let all = |most| Spec { catch_up: CatchUp::All(most), ..spec("0 * * * *") };
+    let ran = |spec: Spec, now: &str| {
+        let mut rig = at_once(spec);
+        let ran = rig.catch_up(at(now));
+        let record = rig.record();
+        let is_old = |ended: &Ended| ended.occasion < scheduled("00:30:00");
+        assert!(!record.ended.iter().any(is_old), "nothing was there before: {record:?}");
+        (ran, record.missed)
+    };
+    let hours = |hours: &[&str]| hours.iter().map(|hour| at(hour)).collect::<Vec<_>>();
+    assert_eq!(ran(spec("0 * * * *"), "01:00:01"), (hours(&["01:00:00"]), 1));
+    assert_eq!(ran(spec("0 * * * *"), "02:00:01"), (hours(&["02:00:00"]), 2));
+    assert_eq!(ran(all(1), "02:00:01"), (hours(&["01:00:00", "02:00:00"]), 1));
+    assert_eq!(ran(all(2), "02:00:01"), (hours(&["00:30:00", "01:00:00", "02:00:00"]), 0));
+}
+
+#[test]
+fn t14_an_occurrence_that_newer_zone_data_moves_later_is_not_missed() {
+    let mut rig = Rig::with("0 4 * * *", |_| {});
+    rig.run_at("04:00:05");
+    let record = rig.record.as_mut().unwrap();
+    record.next = Some(days_later("03:00:00", 1));
+    assert_eq!(rig.catch_up(days_later("05:00:00", 1)), [days_later("04:00:00", 1)]);
+    assert_eq!(rig.record().missed, 0);
+    let is_skipped = |ended: &Ended| ended.outcome == Outcome::Skipped;
+    assert!(!rig.record().ended.iter().any(is_skipped), "{:?}", rig.record());
 }

@@ -49,8 +49,13 @@ pub(super) fn scheduled(record: &mut ScheduleRecord, view: &View<'_>) -> Step {
         return Step::Wait(record.next.map(|next| due_at(view, next)));
     };
     if first > next {
-        let last = view.plan.definition().timetable().previous(first).unwrap_or(next);
-        skip(record, view, next, last);
+        let before =
+            view.plan.definition().timetable().previous(first).filter(|last| *last >= next);
+        // T14: that newer zone data has moved it is no miss: it is the same occurrence.
+        let asked = view.plan.first().filter(|asked| *asked == next);
+        if let Some(last) = before.or(asked) {
+            skip(record, view, next, last);
+        }
         record.next = Some(first);
     }
     Step::Run(first)
@@ -121,20 +126,24 @@ fn paused_until(plan: &Plan, store_time: UtcSecond) -> UtcSecond {
     if plan.is_paused() { store_time } else { resumed }
 }
 
-/// How many occurrences of the plan's timetable lie after `after` and at or before `last`, but for those that fell due during
-/// a pause (T9, T18).
+/// How many occurrences of the plan lie after `after` and at or before `last`, but for those that fell due during a pause (T9,
+/// T18).
 pub(in crate::schedule) fn missed(
     plan: &Plan,
     after: UtcSecond,
     last: UtcSecond,
     store_time: UtcSecond,
 ) -> u64 {
+    let timetable = plan.definition().timetable();
+    // T25: the first one may be beside the timetable.
+    let asked = plan.first().filter(|first| timetable.at_or_before(*first) != Some(*first));
     let count = |after: UtcSecond, last: UtcSecond| {
         if last <= after {
             return 0;
         }
-        match plan.definition().timetable().count(after, last, MOST_COUNTED) {
-            Count::Exactly(count) | Count::AtLeast(count) => count,
+        let asked = u64::from(asked.is_some_and(|asked| after < asked && asked <= last));
+        match timetable.count(after, last, MOST_COUNTED) {
+            Count::Exactly(count) | Count::AtLeast(count) => count + asked,
         }
     };
     let until = paused_until(plan, store_time);
@@ -166,9 +175,13 @@ fn first_to_run(
         }
         CatchUp::All(_) if !is_current(record, view) => Some(newest),
         CatchUp::All(most) => {
+            let most = most as usize;
             let older = definition.timetable().occurrences_before(newest);
-            let older = older.take_while(|at| runs(*at)).take(most as usize);
-            Some(older.last().unwrap_or(newest))
+            let mut older: Vec<UtcSecond> = older.take_while(|at| runs(*at)).take(most).collect();
+            // T25: before all of the timetable.
+            older.extend(view.plan.first().filter(|asked| *asked == next && runs(*asked)));
+            older.truncate(most);
+            Some(older.last().copied().unwrap_or(newest))
         }
     }
 }
