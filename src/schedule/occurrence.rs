@@ -1,6 +1,8 @@
 //! Occurrences that callers with a scheduler of their own name at a plain hold: each is granted until an outcome of it is
 //! recorded, never after (T1, T2). The same record as a schedule's, without a plan.
 
+use std::time::Duration;
+
 use super::codec::writable;
 use super::machine::{MAX_RETURNED, Report};
 use super::plan::PlanVersion;
@@ -113,7 +115,8 @@ pub fn claim(
     }
     let attempt = failures.saturating_add(1);
     let started = writable(store_time);
-    record.run = Some(Run { occasion, attempt, token, started, deadline: None });
+    let (deadline, stop_grace) = (None, Duration::ZERO);
+    record.run = Some(Run { occasion, attempt, token, started, deadline, stop_grace });
     Claim::Granted { record: Box::new(record), attempt }
 }
 

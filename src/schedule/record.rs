@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::time::Duration;
 
 use super::PlanVersion;
 use super::codec::{read_instant, write_instant};
@@ -70,6 +71,8 @@ pub struct Run {
     pub started: UtcSecond,
     /// When it is to be over, if it has a deadline (T12).
     pub deadline: Option<UtcSecond>,
+    /// How long after that it may take to end: as it was when the run began, since its hold ends then (T12).
+    pub stop_grace: Duration,
 }
 
 /// What came before the next attempt (T11).
@@ -225,8 +228,9 @@ impl Occasion {
 
 impl Run {
     fn to_text(&self) -> String {
-        let Self { occasion, attempt, token, started, deadline } = self;
-        format!("{occasion}/{attempt}/{token}/{started}/{}", write_instant(*deadline))
+        let Self { occasion, attempt, token, started, deadline, stop_grace } = self;
+        let (deadline, stop_grace) = (write_instant(*deadline), stop_grace.as_secs());
+        format!("{occasion}/{attempt}/{token}/{started}/{deadline}/{stop_grace}")
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -237,6 +241,8 @@ impl Run {
             token: FencingToken::from_u64(parts.next()?.parse().ok()?)?,
             started: parts.next()?.parse().ok()?,
             deadline: read_instant(parts.next()?)?,
+            // Earlier versions did not write it.
+            stop_grace: Duration::from_secs(parts.next().unwrap_or("0").parse().ok()?),
         };
         Some(run)
     }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::lock::FencingToken;
 use crate::schedule::record::{Outcome, Run};
@@ -24,6 +26,7 @@ fn running(watermark: &str, next: &str) -> ScheduleRecord {
         token: token(),
         started: at(next),
         deadline: None,
+        stop_grace: Duration::ZERO,
     };
     let plan = PlanVersion { number: 3, hash: "hash".to_owned() };
     let base = taken_over(at(watermark), Some(at(next)));

@@ -1,5 +1,7 @@
 //! What is stored reads back, fits, and is refused when it is broken (T3, T8).
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use leasehold::lock::{
@@ -22,8 +24,15 @@ fn by_hand() -> Occasion {
 fn fullest() -> ScheduleRecord {
     let last = at("9999-12-30T00:00:00Z");
     let attempts = Attempts { failures: 100, returned: 10, withdrawn: 10, retry_at: Some(last) };
-    let (attempt, deadline) = (100, Some(last));
-    let run = Run { occasion: by_hand(), attempt, token: token(), started: last, deadline };
+    let attempt = 100;
+    let run = Run {
+        occasion: by_hand(),
+        attempt,
+        token: token(),
+        started: last,
+        deadline: Some(last),
+        stop_grace: Duration::from_secs(3_600),
+    };
     let ended =
         Ended { occasion: by_hand(), outcome: Outcome::FailedFinal, attempt, token: Some(token()) };
     ScheduleRecord {
@@ -222,7 +231,10 @@ proptest! {
         watermark in instants(), next in proptest::option::of(instants()), started in instants(),
         failures in 1_u32..100, retry_at in proptest::option::of(instants()), missed in 0_u64..9,
     ) {
-        let run = Run { occasion: Occasion::Scheduled(started), attempt: failures, token: token(), started, deadline: retry_at };
+        let run = Run {
+            occasion: Occasion::Scheduled(started), attempt: failures, token: token(), started, deadline: retry_at,
+            stop_grace: Duration::from_secs(missed),
+        };
         let ended = Ended { occasion: Occasion::Scheduled(watermark), outcome: Outcome::Skipped, attempt: 0, token: None };
         let attempts = Attempts { failures, returned: 0, withdrawn: 0, retry_at };
         let record = ScheduleRecord {

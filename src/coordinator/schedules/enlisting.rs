@@ -9,6 +9,8 @@ use super::subscriber::Subscriber;
 use super::task::Task;
 use crate::coordinator::error::CallError;
 use crate::coordinator::observe::Observation;
+use crate::coordinator::request::Target;
+use crate::coordinator::resume_token::Resumed;
 use crate::schedule::{Lease, Plan, Subscription, resumed, waited_for};
 
 /// Writers of one plan that get in each other's way at the most: subscribers of a rollout all come at once.
@@ -117,7 +119,8 @@ impl Task {
         let Some(subscriber) = self.subscribers.last() else { return Ok(()) };
         let (id, events, life) =
             (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
-        let path = self.coordinator.resumed(&hold)?.path;
+        let Resumed { target: Target { path, .. }, resume, .. } = self.shared.read_resume(&hold)?;
+        let progress_timeout = resume.terms.progress_timeout;
         if path != self.target.path || run_id.path != path {
             return Err(CallError::ResumeToken);
         }
@@ -128,7 +131,7 @@ impl Task {
         let ground = self.ground(&plan);
         let view = ground.view(seen.record.as_ref(), store_time.into(), Lease::Elsewhere);
         // Completed since, or repeated: its client has nothing to go on with.
-        let told = resumed(&view, &run_id).ok_or(CallError::Superseded);
+        let told = resumed(&view, &run_id, progress_timeout).ok_or(CallError::Superseded);
         self.learn(seen);
         let hold = self.coordinator.resume(&hold)?;
         let run = Run {

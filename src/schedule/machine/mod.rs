@@ -156,6 +156,7 @@ pub fn start(view: &View<'_>, token: FencingToken) -> Started {
                 token,
                 started: writable(view.store_time),
                 deadline: told.deadline,
+                stop_grace: told.stop_grace,
             };
             if matches!(run.occasion, Occasion::Scheduled(_)) {
                 record.started = Some(run.started);

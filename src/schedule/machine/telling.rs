@@ -78,10 +78,10 @@ pub(super) fn told(
     }
 }
 
-/// What a run is told again that goes on after its stream broke (S16): as it stands in the record. None if it does not
-/// stand there: it has an outcome, or was repeated.
+/// What a run is told again that goes on after its stream broke (S16): as it stands in the record, with the limits of its hold,
+/// whatever its schedule says by now. None if it does not stand there: it has an outcome, or was repeated.
 #[must_use]
-pub fn resumed(view: &View<'_>, id: &RunId) -> Option<Told> {
+pub fn resumed(view: &View<'_>, id: &RunId, progress_timeout: Option<Duration>) -> Option<Told> {
     let record = view.record?;
     let run = record.run.as_ref()?;
     if (&run.occasion, run.attempt, run.token) != (&id.occasion, id.attempt, id.token) {
@@ -105,8 +105,8 @@ pub fn resumed(view: &View<'_>, id: &RunId) -> Option<Told> {
         missed_count: record.missed_since,
         deadline: run.deadline,
         timeout: run.deadline.map(|deadline| span(run.started, deadline)),
-        stop_grace: definition.stop_grace(),
-        progress_timeout: definition.progress_timeout(),
+        stop_grace: run.stop_grace,
+        progress_timeout,
         next_at: definition.timetable().next(at.max(view.store_time)),
         previous: record.ended.first().cloned(),
     })

@@ -253,6 +253,11 @@ impl Runner {
                         let mut holding = client.holding(&to, None, &resumed.grant);
                         client.believe(&mut holding, &resumed.grant.validity, asked);
                         let reported = world.now();
+                        if limits(&resumed) != limits(&run) {
+                            let moved = (limits(&run), limits(&resumed));
+                            let id = &run.told.run_id;
+                            world.fail(format!("T12, S16: the limits of {id:?} moved: {moved:?}"));
+                        }
                         let run = *resumed;
                         return Some(Running { holding, stream, run, began, reported, reports });
                     }
@@ -276,6 +281,11 @@ impl Runner {
         self.maybe_late(&run.told.run_id, random).await;
         None
     }
+}
+
+/// How long a run may take, and for how long it may be silent: its hold has them from its beginning.
+fn limits(run: &RunGrant) -> [Option<Duration>; 3] {
+    [run.told.timeout, Some(run.told.stop_grace), run.told.progress_timeout]
 }
 
 /// What a stream that is to go on with a run brings first.

@@ -71,5 +71,6 @@ fn spec(random: &mut SeededRandom, terms: &Terms) -> Spec {
     // T24: some runs hang before their deadline.
     let is_watched = terms.watches && random.chance(300);
     let progress_timeout = is_watched.then(|| Duration::from_secs(10 + random.below(30)));
-    Spec { progress_timeout, ..drawn }
+    // A grace that changes with it: a run keeps the one that it began with (T12).
+    Spec { progress_timeout, stop_grace: progress_timeout, ..drawn }
 }

@@ -8,7 +8,7 @@ use super::rig::{
 };
 use crate::coordinator::tests::breaking::broken;
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
-use crate::coordinator::{BreakPeriod, HappeningKind, LossReason, ScheduleEvent};
+use crate::coordinator::{BreakPeriod, HappeningKind, LossReason, RunGrant, ScheduleEvent};
 use crate::schedule::{Outcome, Report, RunTimeout, Spec};
 
 #[tokio::test(start_paused = true)]
@@ -152,6 +152,31 @@ async fn s16_a_run_whose_stream_broke_goes_on_at_another_sidecar() {
     let recorded = news(&mut stream).await;
     assert!(matches!(recorded, ScheduleEvent::Recorded { .. }), "{recorded:?}");
     assert_eq!(run(&mut stream).await.told.scheduled_at, at(1_200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t12_s16_a_run_that_goes_on_keeps_the_limits_that_it_began_with() {
+    let account = Account::new();
+    let (first, second) = (account.sidecar(), account.sidecar());
+    let with = |stop_grace, progress_timeout| Spec {
+        stop_grace: Some(stop_grace),
+        progress_timeout: Some(progress_timeout),
+        ..spec("@every 600s")
+    };
+    let mut stream = subscribe(&first, with(20 * SECOND, MINUTE));
+    let granted = run(&mut stream).await;
+    stream.disconnected();
+    settle().await;
+    // A deployment that changes the policy comes meanwhile.
+    let _other = subscribe(&second, with(90 * SECOND, 5 * MINUTE));
+    settle().await;
+    let request = resume(with(20 * SECOND, MINUTE), &granted);
+    let mut stream = second.coordinator.subscribe(request).unwrap();
+    let resumed = run(&mut stream).await;
+    let deadline = |run: &RunGrant| run.deadline.clone().unwrap().at;
+    assert_eq!(deadline(&resumed), deadline(&granted));
+    let limits = |run: &RunGrant| (run.told.stop_grace, run.told.progress_timeout);
+    assert_eq!(limits(&resumed), (20 * SECOND, Some(MINUTE)));
 }
 
 #[tokio::test(start_paused = true)]
