@@ -66,6 +66,8 @@ pub(super) struct Seen {
     pub(super) gone: BTreeSet<String>,
     /// The occurrences that were due at once.
     pub(super) firsts: BTreeSet<UtcSecond>,
+    /// What was due last under timetables that were replaced, and how many were missed before it (T16).
+    pub(super) dues: BTreeSet<(UtcSecond, u64)>,
     pub(super) anew: Interventions,
     /// The subscribers that each life of a sidecar has, as the world sees them.
     pub(super) present: BTreeMap<(usize, u32), BTreeSet<u64>>,

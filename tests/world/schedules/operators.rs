@@ -115,8 +115,11 @@ async fn ask(world: &World, (place, lock): (usize, usize), change: &ScheduleChan
                 | ScheduleChange::Reset { .. } => {}
             }
         }
-        // What is no more is not paused either.
-        let is_gone = matches!(answer, Err(CallError::ScheduleRemoved { .. }));
+        // What is no more is not paused either, and its plan may have been deleted since.
+        let is_gone = matches!(
+            answer,
+            Err(CallError::ScheduleRemoved { .. } | CallError::NoSuchSchedule { .. })
+        );
         answer.is_ok() || is_gone && *change == ScheduleChange::Resume
     };
     sidecar.call_surely(OPERATOR, work).await.unwrap_or(false)

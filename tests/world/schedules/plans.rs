@@ -16,6 +16,7 @@ pub(super) fn written(
     (made, after, begins): (Duration, Plan, UtcSecond),
 ) -> Option<String> {
     seen.firsts.extend(after.first());
+    seen.dues.extend(after.due());
     if seen.plan_made != Some(made) {
         seen.was_lost |= seen.plan_made.is_some();
         // Whether it is paused is what this one says.

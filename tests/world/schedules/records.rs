@@ -284,6 +284,11 @@ impl Context<'_> {
         if !is_it {
             return None;
         }
+        if !is_anew && new < old {
+            // T16: another timetable came and went before anybody took it in.
+            let is_of_another = seen.dues.contains(&(new, after.missed - before.missed));
+            return (!is_of_another).then(|| format!("T5: {old} goes back to {new}: {after:?}"));
+        }
         let passed: BTreeSet<UtcSecond> = timetable
             .at_or_after(old)
             .into_iter()
