@@ -37,9 +37,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long calls in progress may take when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// Bytes that a client may send ahead of what is read, on a stream and on a connection: the least that HTTP/2 allows for
-/// the latter (S38).
+/// Bytes that a client may send ahead of what is read, on a stream: more than any request has. On a connection it is the least
+/// that HTTP/2 allows (S38).
 const WINDOW: u32 = 65_535;
+/// Bytes of a connection's window for each of its streams. HTTP/2's implementation closes a connection when small pieces that
+/// wait to be read cost more than half of its window, at up to 256 bytes each: a client may make all its calls at once.
+const WINDOW_OF_A_STREAM: u32 = 2 * 256;
+/// The most that HTTP/2 allows.
+const MOST_WINDOW: u32 = (1 << 31) - 1;
 /// Bytes of answers that are kept for a stream whose client does not read, beside the message that did not fit (S38).
 const UNREAD_BYTES: usize = 8 * 1024;
 
@@ -59,6 +64,13 @@ pub(super) struct Bounds {
     pub(super) unfinished: Arc<Budget>,
     /// Of all calls under way, and answers that are not read.
     pub(super) calls: Calls,
+}
+
+impl Bounds {
+    /// The window of a connection, in bytes.
+    fn window(&self) -> u32 {
+        self.streams.saturating_mul(WINDOW_OF_A_STREAM).clamp(WINDOW, MOST_WINDOW)
+    }
 }
 
 /// What serves connections, on one thread or several.
@@ -220,10 +232,12 @@ pub(super) async fn answer<S>(
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
-        .initial_connection_window_size(WINDOW)
+        .initial_connection_window_size(bounds.window())
         .initial_stream_window_size(WINDOW)
         .max_send_buf_size(UNREAD_BYTES)
         .max_concurrent_streams(bounds.streams)
+        // All of them may be given up while this thread is held up, without an end to the connection and its holds.
+        .max_pending_accept_reset_streams(usize::try_from(bounds.streams).ok())
         .max_header_list_size(bounds.header_list_bytes);
     if peer.origin != Origin::Socket {
         builder.keep_alive_interval(KEEP_ALIVE).keep_alive_timeout(KEEP_ALIVE_TIMEOUT);

@@ -320,3 +320,41 @@ async fn s38_a_release_goes_where_its_hold_is_and_needs_no_place_of_its_own() {
     assert_eq!(door.closed_for("unix", "full"), 0);
     assert_eq!(door.open_at("unix", "serving") + door.open_at("unix", "idle"), 1);
 }
+
+#[tokio::test]
+async fn s14_s38_a_connection_takes_all_the_calls_at_once_that_it_may_have() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    for streams in [Settings::default().streams_per_connection, 1_000] {
+        let door = Door::open(&sidecar, |set| set.streams_per_connection = streams).await;
+        let channel = channel_from(Ipv4Addr::LOCALHOST, door.address).await;
+        futures_util::future::join_all((0..streams).map(|_| serves(&channel))).await;
+        until("all of it is over", || door.open_at("tcp", "idle") == 1).await;
+        serves(&channel).await;
+    }
+}
+
+#[tokio::test]
+async fn s14_s38_a_connection_outlives_calls_that_are_given_up_all_at_once() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let door = Door::open(&sidecar, |_| {}).await;
+    let mut connection = from(Ipv4Addr::LOCALHOST, door.address).await;
+    // As it stands there when the sidecar was held up for a while: each call, and that it is given up.
+    let mut sent = PREFACE_AND_SETTINGS.to_vec();
+    let calls = (0..Settings::default().streams_per_connection).map(|number| 2 * number + 1);
+    for stream in calls.map(u32::to_be_bytes) {
+        sent.extend([&[0, 0, 6, 1, 4], &stream[..], &[0x83, 0x86, 0x84, 0x41, 1, b'a']].concat());
+        sent.extend([&[0, 0, 4, 3, 0], &stream[..], &[0, 0, 0, 8]].concat());
+    }
+    let ping = [&[0, 0, 8, 6, 0, 0, 0, 0, 0], &b"are you?"[..]].concat();
+    sent.extend(&ping);
+    connection.write_all(&sent).await.unwrap();
+    let mut came = Vec::new();
+    let answered = async {
+        while !came.windows(8).any(|bytes| bytes == b"are you?") {
+            assert_ne!(connection.read_buf(&mut came).await.unwrap(), 0, "closed: {came:?}");
+        }
+    };
+    tokio::time::timeout(BOUND, answered).await.unwrap();
+}
