@@ -1,5 +1,5 @@
-//! Compiles `proto/` without a system protoc: the server's stubs and the descriptor for reflection, which `src/grpc`
-//! includes, and the Rust client's stubs, which `tests/tidy` compares with the checked-in ones.
+//! Compiles `proto/` without a system protoc: the server's stubs and the descriptor for reflection, which
+//! `src/grpc` includes, and the Rust client's stubs, which `tests/tidy` compares with the checked-in ones.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ const SERVICES: [&str; 2] =
 /// A message, and those of its fields that `Debug` may show.
 type Shown = (&'static str, &'static [&'static str]);
 
-/// Messages that carry a lease id, a resume token or a checkpoint: their `Debug` is made here and hides it (S20).
+/// Messages that carry a lease id, a resume token or a checkpoint: their `Debug` is made here and hides it
+/// (S20).
 const SECRET: [Shown; 9] = [
     (
         "Grant",
@@ -41,7 +42,8 @@ const SECRET: [Shown; 9] = [
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     println!("cargo::rerun-if-changed=build.rs");
-    // Half a MiB of an idle sidecar's memory would be the table of its relocations otherwise. glibc knows it since 2.36.
+    // Half a MiB of an idle sidecar's memory would be the table of its relocations otherwise. glibc knows it
+    // since 2.36.
     let target = |part| std::env::var(format!("CARGO_CFG_TARGET_{part}")).unwrap_or_default();
     if (target("OS").as_str(), target("ENV").as_str()) == ("linux", "gnu") {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");

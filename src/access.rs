@@ -1,8 +1,8 @@
-//! Who may do what: the rules of `access`, as values, and what they allow; and by what it shows that a caller is behind a
-//! proxy, so that its address and the end of its connection are not its own.
+//! Who may do what: the rules of `access`, as values, and what they allow; and by what it shows that a caller
+//! is behind a proxy, so that its address and the end of its connection are not its own.
 //!
-//! Rules: S20 (a token is known by its digest). May import: lock. To add a right: a variant of [`Right`] and a row in its
-//! `ALL`; the calls that need it ask for it in `grpc/service.rs`.
+//! Rules: S20 (a token is known by its digest). May import: lock. To add a right: a variant of [`Right`] and
+//! a row in its `ALL`; the calls that need it ask for it in `grpc/service.rs`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ pub enum Right {
     Check,
     /// Break it (S17), where `admin.allow_break` allows that at all.
     Break,
-    /// Pause, resume and run its schedule by hand (T18), where `admin.allow_schedule_changes` allows that at all.
+    /// Pause, resume and run its schedule by hand (T18), where `admin.allow_schedule_changes` allows that at
+    /// all.
     Schedule,
 }
 
@@ -187,8 +188,8 @@ pub struct Locks<'a> {
 pub enum Host<'a> {
     /// The one with this host id.
     Id(&'a HostId),
-    /// The one with this host id, and with a host type that the request names and that is not the sidecar's. Names in the
-    /// layout `hashed` are made of it, so it is another deployment's lock.
+    /// The one with this host id, and with a host type that the request names and that is not the sidecar's.
+    /// Names in the layout `hashed` are made of it, so it is another deployment's lock.
     OfAnotherType(&'a HostId),
     /// One that its lock path does not show: only who may do it with every host id may do it.
     Hidden,
@@ -275,8 +276,8 @@ pub fn check<'a>(
     if of_host.any(covers) { Ok(()) } else { Err(Refusal::Function) }
 }
 
-/// Whether one of the caller's `rules` gives a right for some lock: for calls with a lease id or a resume token, which
-/// only the holder of the lock was told.
+/// Whether one of the caller's `rules` gives a right for some lock: for calls with a lease id or a resume
+/// token, which only the holder of the lock was told.
 ///
 /// # Errors
 /// What stands against it.
@@ -290,7 +291,8 @@ pub fn check_somewhere<'a>(
     if rules.any(|rule| rule.rights.contains(&right)) { Ok(()) } else { Err(Refusal::Right) }
 }
 
-/// Headers that only a proxy adds. `x-request-id` and trace headers are none of them: clients' own tracing sends those.
+/// Headers that only a proxy adds. `x-request-id` and trace headers are none of them: clients' own tracing
+/// sends those.
 const PROXY_HEADERS: [&str; 4] = [
     // RFC 7239.
     "forwarded",

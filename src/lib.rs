@@ -12,6 +12,7 @@
 //! | [`timetable`] | decides: when a schedule is due, without IO |
 //! | [`schedule`] | decides: what runs of a schedule, and when, without IO |
 //! | [`hold`] | decides: the state machine of one lock path, without IO |
+//! | [`sharing`] | decides: how the locks of a share are spread over sidecars, without IO |
 //! | [`pool`] | decides: which permit of a lock is tried next, and who waits, without IO |
 //! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
 //! | [`coordinator`] | runs the state machines on a store: queues, renewals, drain |
@@ -20,6 +21,7 @@
 //! | [`grpc`] | the gRPC server |
 //! | [`config`] | the settings |
 //! | [`telemetry`], [`admin`] | logs, metrics, health |
+//! | `testing` | clocks, randomness, faults and stores for tests; behind the feature `testing` |
 //! | [`cli`] | the program's commands, which connect the modules |
 //!
 //! The lock path of a job depends only on values:

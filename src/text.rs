@@ -1,5 +1,5 @@
-//! What people are shown of a text that somebody else wrote: cut where it is long, and never with characters that nobody
-//! sees.
+//! What people are shown of a text that somebody else wrote: cut where it is long, and never with characters
+//! that nobody sees.
 //!
 //! Rules: S19. May import: nothing. To add a script's invisible characters: a range in [`is_invisible`].
 
@@ -9,9 +9,9 @@ use std::fmt;
 /// Characters of a text that are repeated to people.
 const MOST: usize = 100;
 
-/// Whether a character is a control character, or one that is not seen: of no width, filling, or turning the direction of
-/// those after it (Unicode's `Default_Ignorable_Code_Point`, bidirectional controls, and separators of lines). Two names
-/// that differ only in these look the same.
+/// Whether a character is a control character, or one that is not seen: of no width, filling, or turning the
+/// direction of those after it (Unicode's `Default_Ignorable_Code_Point`, bidirectional controls, and
+/// separators of lines). Two names that differ only in these look the same.
 #[must_use]
 pub const fn is_invisible(character: char) -> bool {
     matches!(
@@ -57,8 +57,8 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     replaced(text, is_odd, |shown, _| shown.push(char::REPLACEMENT_CHARACTER))
 }
 
-/// A JSON document that is equal to `document`, and that a terminal may show: such characters stand in strings only, and
-/// there they can be escaped.
+/// A JSON document that is equal to `document`, and that a terminal may show: such characters stand in
+/// strings only, and there they can be escaped.
 #[must_use]
 pub fn printable_json(document: &str) -> Cow<'_, str> {
     let is_odd = |character| is_invisible(character) && !matches!(character, '\n' | '\t');

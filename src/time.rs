@@ -20,7 +20,8 @@ pub use suspicion::{SignSource, Suspicions};
 /// Moments more than 584 years after boot are one: the last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(
-    /// Nanoseconds since boot, plus one: a hold has a dozen of these, so they are small, and optional ones as well.
+    /// Nanoseconds since boot, plus one: a hold has a dozen of these, so they are small, and optional ones as
+    /// well.
     NonZeroU64,
 );
 
@@ -128,8 +129,9 @@ pub struct BootReading {
 /// Where the time comes from.
 ///
 /// # Contract
-/// `now` is raw: the very clock that clients on the same kernel compare with, and nothing is ever added to it (S3).
-/// Pauses that it did not count show as suspicions, which are no time: the store decides about each hold.
+/// `now` is raw: the very clock that clients on the same kernel compare with, and nothing is ever added to it
+/// (S3). Pauses that it did not count show as suspicions, which are no time: the store decides about each
+/// hold.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The present moment. Never goes back.
     fn now(&self) -> Instant;
@@ -149,9 +151,9 @@ pub trait Clock: Send + Sync + fmt::Debug {
         self.suspicions().observe_store_date(now, date);
     }
 
-    /// Looks at the wall clock too, and says how many pauses have come under suspicion so far. A driver of machines asks before
-    /// each event, and hands over a suspicion that is new to it before the event: the first event after a pause may be the very
-    /// one that would hand a lock on (S3).
+    /// Looks at the wall clock too, and says how many pauses have come under suspicion so far. A driver of
+    /// machines asks before each event, and hands over a suspicion that is new to it before the event: the
+    /// first event after a pause may be the very one that would hand a lock on (S3).
     fn suspected_pauses(&self) -> u64 {
         let mut suspicions = self.suspicions();
         // Read under the lock: readings taken out of order would look like steps.
@@ -181,15 +183,15 @@ impl BootClock {
     fn of(boot_id: String, shift: Option<Shift>) -> Self {
         let boot_id = match shift {
             Some(_) => boot_id,
-            // Nobody else's readings may be compared with these. A namespace's number would not do: the kernel gives it
-            // to the next one as soon as this one is gone.
+            // Nobody else's readings may be compared with these. A namespace's number would not do: the
+            // kernel gives it to the next one as soon as this one is gone.
             None => uuid::Uuid::new_v4().to_string(),
         };
         Self { boot_id, shift, suspicions: Mutex::default() }
     }
 
-    /// Whether the kernel tells how far this process's time namespace shifts the clock. Where it does not, no other
-    /// process reads it under the same boot id.
+    /// Whether the kernel tells how far this process's time namespace shifts the clock. Where it does not, no
+    /// other process reads it under the same boot id.
     #[must_use]
     pub const fn is_the_kernels(&self) -> bool {
         self.shift.is_some()
@@ -230,7 +232,8 @@ impl Clock for BootClock {
 
 fn read(clock: rustix::time::ClockId) -> Duration {
     let reading = rustix::time::clock_gettime(clock);
-    // Both fields are non-negative for these clocks; a negative one would read as zero, which only ends holds.
+    // Both fields are non-negative for these clocks; a negative one would read as zero, which only ends
+    // holds.
     let seconds = u64::try_from(reading.tv_sec).unwrap_or_default();
     let nanos = u32::try_from(reading.tv_nsec).unwrap_or_default();
     Duration::new(seconds, nanos)

@@ -1,4 +1,5 @@
-//! What waits: real processes, sockets, stores and clients of every language. One program, so that the library is linked once.
+//! What waits: real processes, sockets, stores and clients of every language. One program, so that the
+//! library is linked once.
 
 mod cli;
 mod clients;

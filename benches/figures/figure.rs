@@ -77,8 +77,8 @@ pub(crate) fn percentile(percent: usize, mut times: Vec<Duration>) -> f64 {
     times[times.len() * percent / 100].as_secs_f64()
 }
 
-/// Runs of what is compared, each with servers of its own: where the system puts their threads decides as much as what
-/// they do, and stays as it is for a run.
+/// Runs of what is compared, each with servers of its own: where the system puts their threads decides as
+/// much as what they do, and stays as it is for a run.
 const RUNS: usize = 9;
 
 /// The medians over several runs, number by number.

@@ -29,7 +29,8 @@ struct Case {
     processor: f64,
     /// MiB.
     resident: Option<f64>,
-    /// Calls under way on each connection while they are acquired: the faster, the more renewals are due together.
+    /// Calls under way on each connection while they are acquired: the faster, the more renewals are due
+    /// together.
     at_once: usize,
     /// Whether other callers come and go meanwhile.
     probed: bool,
@@ -144,7 +145,8 @@ async fn take(socket: &Path, case: &Case) {
 const IDLE: Duration = Duration::from_secs(15);
 /// One of them comes in each such time, whether or not those before it have gone.
 const PACE: Duration = Duration::from_millis(10);
-/// Locks that they take in turn: none comes again within the poll cap, after which a sidecar would stand back (S10).
+/// Locks that they take in turn: none comes again within the poll cap, after which a sidecar would stand back
+/// (S10).
 const OTHERS: usize = 1_000;
 
 /// The 99th percentiles of acquires and releases, in seconds.

@@ -1,4 +1,5 @@
-//! The memory of locks that nobody holds any more: many different ones, one after the other, through `leasehold serve`.
+//! The memory of locks that nobody holds any more: many different ones, one after the other, through
+//! `leasehold serve`.
 
 use crate::figure::Figures;
 use crate::process::{resident_mib, serve};

@@ -1,7 +1,8 @@
-//! Measures the figures of docs/performance.md and prints them as its table: `cargo bench`, or `make bench`. Names of
-//! groups choose some: `cargo bench -- calls holds`.
+//! Measures the figures of docs/performance.md and prints them as its table: `cargo bench`, or `make bench`.
+//! Names of groups choose some: `cargo bench -- calls holds`.
 //!
-//! Times are ratios against a baseline that is measured in the same run, in turns with what it is compared to.
+//! Times are ratios against a baseline that is measured in the same run, in turns with what it is compared
+//! to.
 
 #![expect(
     clippy::unwrap_used,

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The program that is measured: the one that `LEASEHOLD_PROGRAM` names, as `make bench` does with the static program of
-/// the packages and the image, else the one that was built for this bench.
+/// The program that is measured: the one that `LEASEHOLD_PROGRAM` names, as `make bench` does with the static
+/// program of the packages and the image, else the one that was built for this bench.
 pub(crate) fn program() -> PathBuf {
     let named = std::env::var_os("LEASEHOLD_PROGRAM").filter(|named| !named.is_empty());
     named.map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_leasehold")), PathBuf::from)
@@ -40,7 +40,8 @@ pub(crate) fn resident_mib(pid: u32) -> f64 {
 /// Processor time that it has had.
 pub(crate) fn processor_time(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    // After the name in brackets: the state is field 3, utime and stime are 14 and 15, in hundredths of a second.
+    // After the name in brackets: the state is field 3, utime and stime are 14 and 15, in hundredths of a
+    // second.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
     Duration::from_millis(ticks * 10)

@@ -1,4 +1,5 @@
-//! What a checkpoint costs: a save over the storage call that it is, and a grant that tells one over a grant that does not.
+//! What a checkpoint costs: a save over the storage call that it is, and a grant that tells one over a grant
+//! that does not.
 
 use std::time::Duration;
 

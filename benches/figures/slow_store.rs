@@ -1,5 +1,5 @@
-//! A store that takes its time, as one over a network does, and keeps nearly nothing: what it kept would be measured
-//! with the sidecar.
+//! A store that takes its time, as one over a network does, and keeps nearly nothing: what it kept would be
+//! measured with the sidecar.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

@@ -1,6 +1,7 @@
 //! What a second worker thread brings: a `leasehold serve` with one against one with two, in turns.
 //!
-//! The load is one thread of this program, so that on two cores a second worker has what that thread leaves of a core.
+//! The load is one thread of this program, so that on two cores a second worker has what that thread leaves
+//! of a core.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -1,8 +1,9 @@
-//! A small HTTP service that lets only the newest holder write: `cargo run --example protected_resource -- memory`,
-//! `… -- sql FILE`, or `… -- nothing`, which shows what a resource that does not look lets happen.
+//! A small HTTP service that lets only the newest holder write: `cargo run --example protected_resource --
+//! memory`, `… -- sql FILE`, or `… -- nothing`, which shows what a resource that does not look lets happen.
 //!
-//! `PUT /NAME` with the header `Fencing-Token` writes a document: 204, or 409 when a greater token has written it already.
-//! `GET /NAME` reads it. `GET /` tells how often writes were accepted, refused, and accepted though they came too late.
+//! `PUT /NAME` with the header `Fencing-Token` writes a document: 204, or 409 when a greater token has
+//! written it already. `GET /NAME` reads it. `GET /` tells how often writes were accepted, refused, and
+//! accepted though they came too late.
 #![expect(clippy::print_stdout, reason = "a sample shows where it listens")]
 
 use std::collections::HashMap;

@@ -12,9 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::lobby::{Closed, Descriptors, Listening, Lobby, Place, Sizes, Stage, Who};
 
-/// What connections of admin HTTP may be at each stage: those that say nothing; those whose request is on its way; those that
-/// are being answered; and streams of the page. Nobody signs in, so that only a stream is sure of its place: with all others,
-/// the oldest of the peer that has most goes.
+/// What connections of admin HTTP may be at each stage: those that say nothing; those whose request is on its
+/// way; those that are being answered; and streams of the page. Nobody signs in, so that only a stream is
+/// sure of its place: with all others, the oldest of the peer that has most goes.
 pub(super) const SIZES: Sizes = Sizes { silent: 1_024, greeting: 64, idle: 64, serving: 8 };
 /// How long a stream's reader may leave what was sent unacknowledged.
 const READER_TIMEOUT: Duration = Duration::from_secs(30);

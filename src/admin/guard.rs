@@ -99,9 +99,9 @@ impl Guard {
         None
     }
 
-    /// Whether a request with this Host header can come from a page of ours. A page from elsewhere whose name is made to
-    /// lead here (DNS rebinding) has its own name in it, so no name counts that is not known; an address has nobody else's
-    /// pages.
+    /// Whether a request with this Host header can come from a page of ours. A page from elsewhere whose name
+    /// is made to lead here (DNS rebinding) has its own name in it, so no name counts that is not known; an
+    /// address has nobody else's pages.
     fn knows(&self, host: &str) -> bool {
         if host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok() {
             return true;

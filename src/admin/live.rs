@@ -1,4 +1,5 @@
-//! The page's data as it changes, by server-sent events: locks, how long holds are valid, what happens, and the sidecar.
+//! The page's data as it changes, by server-sent events: locks, how long holds are valid, what happens, and
+//! the sidecar.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -127,7 +128,8 @@ impl Follower {
         }
     }
 
-    /// How the sidecar is, if that has changed; then when the store was listed, and which holds were renewed or are at risk.
+    /// How the sidecar is, if that has changed; then when the store was listed, and which holds were renewed
+    /// or are at risk.
     fn due(&mut self) -> Option<Event> {
         if !std::mem::take(&mut self.is_due) {
             return None;

@@ -1,9 +1,9 @@
 //! Health, metrics, and a page to look at, over HTTP, for whoever operates the sidecar.
 //!
-//! Rules: S18 (alive without its store, ready only with it), S15 (not ready while it shuts down), S20. May import:
-//! access, coordinator, lobby, telemetry, lock, schedule, time, timetable. To add a page: a line in `PAGES` and a route, in `probes` if
-//! every caller may have it, else in `page`. Nothing here changes anything: there is no page that ends the process, and
-//! there is no sign-in.
+//! Rules: S18 (alive without its store, ready only with it), S15 (not ready while it shuts down), S20. May
+//! import: access, coordinator, lobby, telemetry, lock, schedule, time, timetable. To add a page: a line in
+//! `PAGES` and a route, in `probes` if every caller may have it, else in `page`. Nothing here changes
+//! anything: there is no page that ends the process, and there is no sign-in.
 
 mod connection;
 mod guard;
@@ -105,8 +105,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Listens on `address`; with port 0, the system chooses one. Lets in no more connections than there are file descriptors
-    /// for, of those that the process may have; none without a limit.
+    /// Listens on `address`; with port 0, the system chooses one. Lets in no more connections than there are
+    /// file descriptors for, of those that the process may have; none without a limit.
     ///
     /// # Errors
     /// When the address cannot be listened on.
@@ -129,7 +129,8 @@ impl Admin {
         self.address
     }
 
-    /// Answers until `stop` is over, then ends what is under way within a second. Without a `look`, there is no page.
+    /// Answers until `stop` is over, then ends what is under way within a second. Without a `look`, there is
+    /// no page.
     pub async fn run(
         self,
         coordinator: Coordinator,

@@ -1,5 +1,5 @@
-//! The schedules as the page shows them. Each has a plan of its own in the store, so what was read is kept for some seconds
-//! for all who look.
+//! The schedules as the page shows them. Each has a plan of its own in the store, so what was read is kept
+//! for some seconds for all who look.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,8 @@ struct SchedulesView {
     schedules: Vec<ScheduleView>,
 }
 
-/// What was read last, as it is answered. One reader asks the store at a time, and the others have what it found.
+/// What was read last, as it is answered. One reader asks the store at a time, and the others have what it
+/// found.
 #[derive(Debug, Default)]
 pub(super) struct Schedules(Mutex<Option<(Instant, Arc<str>)>>);
 

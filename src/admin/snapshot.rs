@@ -181,7 +181,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// What is known next; at most [`BATCH`] of it. Nothing is missed where this is dropped before it is done.
+    /// What is known next; at most [`BATCH`] of it. Nothing is missed where this is dropped before it is
+    /// done.
     pub(super) async fn next(watch: &mut LocksWatch) -> Result<Self, CallError> {
         let mut batch = Self::default();
         batch.add(watch.next().await?);

@@ -1,4 +1,5 @@
-//! The JSON documents of the page's data; docs/page.md lists their fields. Those of a lock are named as `leasehold ls` names them.
+//! The JSON documents of the page's data; docs/page.md lists their fields. Those of a lock are named as
+//! `leasehold ls` names them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, UNIX_EPOCH};

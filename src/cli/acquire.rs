@@ -18,8 +18,8 @@ use super::shell;
 use super::spec::SpecArgs;
 use super::view::{BusyView, GrantView};
 
-/// Acquires a lock; the sidecar renews it until `release`, `--max-hold` (the sidecar's default: 10 min) or shutdown,
-/// whether or not anybody still works. Prefer `run` where a command can be given.
+/// Acquires a lock; the sidecar renews it until `release`, `--max-hold` (the sidecar's default: 10 min) or
+/// shutdown, whether or not anybody still works. Prefer `run` where a command can be given.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -79,7 +79,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
 /// How long a call waits before it says so: most are answered sooner.
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 
-/// Waits for `outcome`, and says what for, soon and then each minute: a script that only waits looks like one that hangs.
+/// Waits for `outcome`, and says what for, soon and then each minute: a script that only waits looks like one
+/// that hangs.
 async fn with_notes<T>(outcome: impl Future<Output = T>, client: &Client, key: &LockKey) -> T {
     let mut outcome = std::pin::pin!(outcome);
     let mut again = interval(TOLD_AGAIN);

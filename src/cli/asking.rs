@@ -42,8 +42,8 @@ pub(crate) async fn ask(
     }
 }
 
-/// What there is to say of a busy lock whose holder is of another host type than the caller: two deployments share a host id,
-/// perhaps by accident. Empty otherwise, and where the sidecar does not say what it is.
+/// What there is to say of a busy lock whose holder is of another host type than the caller: two deployments
+/// share a host id, perhaps by accident. Empty otherwise, and where the sidecar does not say what it is.
 pub(crate) async fn collision(client: &Client, key: &LockKey, record: &LockRecord) -> String {
     if record.host_type.is_empty() {
         return String::new();

@@ -15,8 +15,9 @@ use super::spec::SelectorArgs;
 use super::times::span;
 use super::view::LockView;
 
-/// Breaks the lease of a lock that somebody else holds. The lease is not renewed any more, and nobody is granted the lock
-/// before it has expired; the holder is told at its next renewal at the latest. The sidecar must allow it (admin.allow_break).
+/// Breaks the lease of a lock that somebody else holds. The lease is not renewed any more, and nobody is
+/// granted the lock before it has expired; the holder is told at its next renewal at the latest. The sidecar
+/// must allow it (admin.allow_break).
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -27,12 +28,12 @@ pub(super) struct Args {
     /// Who breaks it, shown to people. Default: the name of the sidecar's pod or host.
     #[arg(long, value_name = "TEXT")]
     by: Option<String>,
-    /// Break this grant only, by the token that `ls`, `show` or the status page has shown. Default: the one that this command
-    /// shows first. If another holder has the lock by then, nothing is broken.
+    /// Break this grant only, by the token that `ls`, `show` or the status page has shown. Default: the one
+    /// that this command shows first. If another holder has the lock by then, nothing is broken.
     #[arg(long, value_name = "TOKEN", value_parser = clap::value_parser!(u64).range(1..))]
     token: Option<u64>,
-    /// Make the lock available at once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration: only for a
-    /// holder that is known to be dead, or where resources check fencing tokens.
+    /// Make the lock available at once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease
+    /// duration: only for a holder that is known to be dead, or where resources check fencing tokens.
     #[arg(long)]
     now: bool,
     /// Do not ask before `--now`.
@@ -91,7 +92,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Shows who has the lock; the token of that grant. None if there is none, or the caller may not read the lock.
+/// Shows who has the lock; the token of that grant. None if there is none, or the caller may not read the
+/// lock.
 async fn shown(client: &Client, lock: &LockSelector) -> anyhow::Result<Option<u64>> {
     match client.get_lock(lock.clone()).await {
         Ok(record) => {

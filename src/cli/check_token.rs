@@ -8,7 +8,8 @@ use super::exit::Exit;
 use super::output::{self, OutputArgs};
 use super::spec::SelectorArgs;
 
-/// Compares a fencing token with the newest of its lock, for a protected resource that keeps no tokens of its own.
+/// Compares a fencing token with the newest of its lock, for a protected resource that keeps no tokens of its
+/// own.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

@@ -67,8 +67,8 @@ impl ConfigArgs {
 /// Where a sidecar is, and how to get in.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct EndpointArgs {
-    /// Where the sidecar is: unix:///path, http://host:port or https://host:port. Default: what LEASEHOLD_ENDPOINT
-    /// says, else http://127.0.0.1:50951.
+    /// Where the sidecar is: unix:///path, http://host:port or https://host:port. Default: what
+    /// LEASEHOLD_ENDPOINT says, else http://127.0.0.1:50951.
     #[arg(long, value_name = "URL", help_heading = SIDECAR)]
     endpoint: Option<String>,
     /// The certificate authorities to trust (PEM), for https.

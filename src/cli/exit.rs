@@ -180,7 +180,8 @@ fn of_refusal(refusal: &Refusal) -> Exit {
     let Some(reason) = &refusal.reason else { return of_code(refusal.code) };
     #[expect(clippy::wildcard_enum_match_arm, reason = "the API's reasons may grow")]
     match reason {
-        // What is not there was named wrongly; so was an occurrence that is still to come, or that a schedule grants.
+        // What is not there was named wrongly; so was an occurrence that is still to come, or that a schedule
+        // grants.
         Reason::InvalidField
         | Reason::UnknownLock
         | Reason::UnknownSchedule

@@ -1,4 +1,5 @@
-//! What the command line calls the fields of the API, for errors: nobody who gave `--lease-duration` knows `spec.lease_duration`.
+//! What the command line calls the fields of the API, for errors: nobody who gave `--lease-duration` knows
+//! `spec.lease_duration`.
 
 use std::error::Error as StdError;
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::exit::{Exit, MisconfiguredError};
 use super::output;
 
-/// Copies this program into a folder, as `leasehold`. For an init container that brings it into the container of another
-/// image, through a volume that both mount: the image of Leasehold has neither a shell nor cp.
+/// Copies this program into a folder, as `leasehold`. For an init container that brings it into the container
+/// of another image, through a volume that both mount: the image of Leasehold has neither a shell nor cp.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The folder. It must exist.

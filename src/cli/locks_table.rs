@@ -11,7 +11,8 @@ use super::sharing;
 use super::times::age;
 use crate::time::{BootClock, Clock as _, UnixMillis};
 
-/// The locks within `width` columns: what their paths have in common is said once, and the longest cells are cut.
+/// The locks within `width` columns: what their paths have in common is said once, and the longest cells are
+/// cut.
 pub(super) fn narrow(records: &[LockRecord], width: usize) -> String {
     if records.is_empty() {
         return "no locks".to_owned();

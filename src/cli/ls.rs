@@ -48,8 +48,8 @@ pub(super) struct Args {
     /// With --by-sidecar: the paths of its locks, too.
     #[arg(long, requires = "by_sidecar")]
     names: bool,
-    /// Keep running until interrupted: on a terminal, show the table as it changes; otherwise, print a line for each lock
-    /// (or sidecar) now and at each change.
+    /// Keep running until interrupted: on a terminal, show the table as it changes; otherwise, print a line
+    /// for each lock (or sidecar) now and at each change.
     #[arg(long)]
     watch: bool,
     #[command(flatten)]

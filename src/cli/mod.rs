@@ -1,9 +1,9 @@
 //! The command line: one file a command, each with `Args` and `run`.
 //!
-//! Rules: S13 (the validity ends before the release is sent), S15 (signals), S19 (bad input), S20 (no secret in the
-//! process list), S21. May import: everything. To add a command: a file here with `Args` and `run`, a line in
-//! [`Command`] and in each match below, `tests/cli/<command>.rs`, a section in docs/cli.md. Only `output.rs` prints,
-//! and only `exit.rs` knows exit codes.
+//! Rules: S13 (the validity ends before the release is sent), S15 (signals), S19 (bad input), S20 (no secret
+//! in the process list), S21. May import: everything. To add a command: a file here with `Args` and `run`, a
+//! line in [`Command`] and in each match below, `tests/cli/<command>.rs`, a section in docs/cli.md. Only
+//! `output.rs` prints, and only `exit.rs` knows exit codes.
 
 mod acquire;
 mod asking;

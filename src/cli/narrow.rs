@@ -1,4 +1,5 @@
-//! Tables within the width of a terminal: what lock paths have in common is said once, and the widest cells are cut.
+//! Tables within the width of a terminal: what lock paths have in common is said once, and the widest cells
+//! are cut.
 
 use std::io::IsTerminal as _;
 
@@ -23,8 +24,8 @@ pub(super) fn width() -> usize {
 /// The parts of a lock's own name at the most, which is shown whole: function, scope and mode.
 const PARTS: usize = 3;
 
-/// What the paths of these locks, each with its host id if that is known, begin with, up to a slash, and never further than a
-/// host id.
+/// What the paths of these locks, each with its host id if that is known, begin with, up to a slash, and
+/// never further than a host id.
 pub(super) fn common(locks: &[(&str, &str)]) -> String {
     let Some((first, host_id)) = locks.first() else { return String::new() };
     let host = format!("/{host_id}/");
@@ -42,8 +43,8 @@ pub(super) fn common(locks: &[(&str, &str)]) -> String {
     under.to_owned()
 }
 
-/// Cuts the widest column until the table has this width, or nothing can be cut any more: those of `first`, and only then the
-/// others. Whether anything was cut.
+/// Cuts the widest column until the table has this width, or nothing can be cut any more: those of `first`,
+/// and only then the others. Whether anything was cut.
 pub(super) fn fit(
     headings: &[&str],
     rows: &mut [Vec<String>],

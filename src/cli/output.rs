@@ -102,7 +102,8 @@ pub(crate) fn raw(bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says something beside the result. Never waits for who reads it: a lock may depend on what comes after (S21).
+/// Says something beside the result. Never waits for who reads it: a lock may depend on what comes after
+/// (S21).
 pub(crate) fn note(text: &str) {
     say(&format!("leasehold: {}\n", text::printable_lines(text)));
 }

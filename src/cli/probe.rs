@@ -16,11 +16,12 @@ pub(super) struct Args {
     /// How long to wait until it is ready; 0s asks once.
     #[arg(long, value_parser = duration, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
     wait: Duration,
-    /// The service to ask about: leasehold.v1.LeaseService, leasehold.v1.ScheduleService, or the whole server when empty.
+    /// The service to ask about: leasehold.v1.LeaseService, leasehold.v1.ScheduleService, or the whole server
+    /// when empty.
     #[arg(long, value_name = "NAME", default_value = "")]
     service: String,
-    /// Ask only whether it is alive: it answers, whether or not it can use its store. For liveness probes, which must not
-    /// restart holders because the store is away.
+    /// Ask only whether it is alive: it answers, whether or not it can use its store. For liveness probes,
+    /// which must not restart holders because the store is away.
     #[arg(long, conflicts_with = "service")]
     live: bool,
     #[command(flatten)]

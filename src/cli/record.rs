@@ -161,7 +161,8 @@ pub(crate) fn state(record: &LockRecord) -> &'static str {
     }
 }
 
-/// The same, and until when the sidecar that answers grants it to nobody though it may be available elsewhere.
+/// The same, and until when the sidecar that answers grants it to nobody though it may be available
+/// elsewhere.
 pub(super) fn state_text(record: &LockRecord) -> String {
     let kept = kept_text(record).map(|kept| format!(" ({kept})")).unwrap_or_default();
     format!("{}{kept}", state(record))

@@ -24,8 +24,8 @@ pub(super) struct Args {
 /// Which hold.
 #[derive(Debug, clap::Args)]
 pub(super) struct LeaseArgs {
-    /// The lease id, from `acquire`; `-` reads it from standard input. Default: the variable LEASEHOLD_LEASE_ID,
-    /// which the process list does not show.
+    /// The lease id, from `acquire`; `-` reads it from standard input. Default: the variable
+    /// LEASEHOLD_LEASE_ID, which the process list does not show.
     #[arg(value_name = "LEASE_ID")]
     lease_id: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! What is read again while the sidecar runs: the rules of `access`, and the credentials of the store. Certificates and token
-//! files have their own looks (`grpc`).
+//! What is read again while the sidecar runs: the rules of `access`, and the credentials of the store.
+//! Certificates and token files have their own looks (`grpc`).
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ impl Reload {
         }
     }
 
-    /// Uses what has changed. What cannot be used leaves what was there before in use: a file that is being written is right
-    /// again at a later look.
+    /// Uses what has changed. What cannot be used leaves what was there before in use: a file that is being
+    /// written is right again at a later look.
     async fn look(&mut self, loaded: Result<Config, ConfigError>) {
         let used = match loaded {
             Err(error) => Err(error.to_string()),

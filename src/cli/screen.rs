@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::text::printable_lines;
 
-/// What a terminal takes for the other screen, without a cursor and with lines that end at its edge, however wide their letters
-/// are; and for the one before.
+/// What a terminal takes for the other screen, without a cursor and with lines that end at its edge, however
+/// wide their letters are; and for the one before.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// For a terminal that does not say how large it is.

@@ -26,11 +26,12 @@ use crate::host_id::HostIdentity;
 use crate::telemetry::{self, ConnectionCounts, Measured, Metrics, Observers, Traces};
 use crate::time::Clock;
 
-/// Runs the sidecar until it is told to stop. Without any configuration it keeps locks in a file of this user, and
-/// listens on loopback.
+/// Runs the sidecar until it is told to stop. Without any configuration it keeps locks in a file of this
+/// user, and listens on loopback.
 ///
-/// SIGTERM or SIGINT: refuses new callers, tells holders, and waits for them up to drain.period; with drain.hand_over it
-/// renews each hold once more instead, and leaves it to be resumed at the replacement. A second one ends it at once.
+/// SIGTERM or SIGINT: refuses new callers, tells holders, and waits for them up to drain.period; with
+/// drain.hand_over it renews each hold once more instead, and leaves it to be resumed at the replacement. A
+/// second one ends it at once.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -38,8 +39,9 @@ pub(super) struct Args {
     /// Print every setting with its value and its source, secrets masked, and exit.
     #[arg(long)]
     print_config: bool,
-    /// Shut down, as at SIGTERM, when standard input is closed: for a process that starts a sidecar for itself, such as a
-    /// test. When that process dies the system closes its end of the pipe, and the sidecar ends too.
+    /// Shut down, as at SIGTERM, when standard input is closed: for a process that starts a sidecar for
+    /// itself, such as a test. When that process dies the system closes its end of the pipe, and the sidecar
+    /// ends too.
     #[arg(long)]
     exit_on_stdin_close: bool,
 }
@@ -110,7 +112,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Traces of holds, if a collector is named. It is not reached yet, and nothing waits for it; locks do without traces, too.
+/// Traces of holds, if a collector is named. It is not reached yet, and nothing waits for it; locks do
+/// without traces, too.
 fn traces(config: &Config, clock: &Arc<dyn Clock>, metrics: &Metrics) -> Option<Arc<Traces>> {
     for why in &config.traces_ignored {
         tracing::warn!(why, "a variable of OpenTelemetry cannot be used, and is ignored");
@@ -175,7 +178,8 @@ fn follow_connections(metrics: &Metrics, server: &Server, admin: Option<&Admin>)
 
 /// Resolves when standard input is closed, or cannot be read.
 ///
-/// A thread of its own reads it: one of the runtime's would be waited for at the end, and not every kind of file can be polled.
+/// A thread of its own reads it: one of the runtime's would be waited for at the end, and not every kind of
+/// file can be polled.
 fn stdin_closed() -> anyhow::Result<oneshot::Receiver<()>> {
     let (closed, receiver) = oneshot::channel();
     let read = move || {
@@ -188,7 +192,8 @@ fn stdin_closed() -> anyhow::Result<oneshot::Receiver<()>> {
     Ok(receiver)
 }
 
-/// Waits for a signal, or for the end of standard input if that is read, then shuts down (S15). The second signal is final.
+/// Waits for a signal, or for the end of standard input if that is read, then shuts down (S15). The second
+/// signal is final.
 async fn end(
     (signals, stdin): (&mut Signals, Option<oneshot::Receiver<()>>),
     coordinator: &Coordinator,
@@ -316,7 +321,8 @@ const fn exposed(exposure: Exposure) -> &'static str {
     }
 }
 
-/// The flags by which a person reaches the sidecar: the Unix socket where there is one and TCP needs credentials.
+/// The flags by which a person reaches the sidecar: the Unix socket where there is one and TCP needs
+/// credentials.
 fn flags_to_try(listen: &config::Listen, endpoints: &[String], rules: bool) -> Option<String> {
     let client_ca = listen.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     let token = listen.token_file.is_some() || (rules && !client_ca);
@@ -340,8 +346,8 @@ fn flags_to_try(listen: &config::Listen, endpoints: &[String], rules: bool) -> O
     Some(flags)
 }
 
-/// How many file descriptors this process may have, none without a limit, once it may have as many as the system allows:
-/// the first limit is small for programs that cannot cope with more.
+/// How many file descriptors this process may have, none without a limit, once it may have as many as the
+/// system allows: the first limit is small for programs that cannot cope with more.
 fn descriptors() -> Option<usize> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

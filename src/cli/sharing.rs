@@ -12,13 +12,13 @@ use super::times::moment;
 /// The place of a caller among others.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SharingArgs {
-    /// How important this caller is, 0 to 2147483647. One that has waited for a lease duration takes the lock over from a
-    /// holder of smaller priority that --yields: with a build number the newest version has the lock. Default: the
-    /// variable LEASEHOLD_PRIORITY, else 0.
+    /// How important this caller is, 0 to 2147483647. One that has waited for a lease duration takes the lock
+    /// over from a holder of smaller priority that --yields: with a build number the newest version has the
+    /// lock. Default: the variable LEASEHOLD_PRIORITY, else 0.
     #[arg(long, value_name = "NUMBER", value_parser = priority, allow_hyphen_values = true)]
     priority: Option<u32>,
-    /// Let a caller of greater priority take the lock over: the holder is told, and has until its lease expires to finish.
-    /// Default: the variable LEASEHOLD_YIELDS, else false.
+    /// Let a caller of greater priority take the lock over: the holder is told, and has until its lease
+    /// expires to finish. Default: the variable LEASEHOLD_YIELDS, else false.
     #[arg(
         long,
         value_name = "BOOL",
@@ -28,12 +28,12 @@ pub(crate) struct SharingArgs {
         action = ArgAction::Set
     )]
     yields: Option<bool>,
-    /// The group of locks that are spread over the sidecars that compete for them; empty for none. Default: the variable
-    /// LEASEHOLD_SHARE, else none.
+    /// The group of locks that are spread over the sidecars that compete for them; empty for none. Default:
+    /// the variable LEASEHOLD_SHARE, else none.
     #[arg(long, value_name = "NAME")]
     share: Option<String>,
-    /// While this caller waits, its sidecar may take a lock of the share from one that holds at least two more. Needs
-    /// --share and --yields. Default: the variable LEASEHOLD_REBALANCE, else false.
+    /// While this caller waits, its sidecar may take a lock of the share from one that holds at least two
+    /// more. Needs --share and --yields. Default: the variable LEASEHOLD_REBALANCE, else false.
     #[arg(
         long,
         value_name = "BOOL",

@@ -19,7 +19,8 @@ pub(crate) fn grant_text(grant: &Grant) -> String {
     )
 }
 
-/// Text that a shell takes for one word, whatever is in it: a lock path in layout `webjobs` can hold anything.
+/// Text that a shell takes for one word, whatever is in it: a lock path in layout `webjobs` can hold
+/// anything.
 fn shell_word(text: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./~:@%+,=".contains(char);
     if !text.is_empty() && text.chars().all(is_plain) {

@@ -93,7 +93,8 @@ impl KeyArgs {
 /// One lock: by its path, or by its name.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SelectorArgs {
-    /// What the lock is for, the same as --function; or, with a slash in it, its path as `leasehold ls` shows it.
+    /// What the lock is for, the same as --function; or, with a slash in it, its path as `leasehold ls` shows
+    /// it.
     #[arg(value_name = "FUNCTION|LOCK_PATH", conflicts_with = "function")]
     lock: Option<String>,
     #[command(flatten)]
@@ -127,12 +128,12 @@ pub(crate) struct SpecArgs {
     name: Option<String>,
     #[command(flatten)]
     key: KeyArgs,
-    /// How long to wait while the lock is busy, or `forever`; 0s is one try. The wait goes on while the sidecar
-    /// restarts or is unreachable.
+    /// How long to wait while the lock is busy, or `forever`; 0s is one try. The wait goes on while the
+    /// sidecar restarts or is unreachable.
     #[arg(long, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
     pub(crate) wait: Wait,
-    /// The duration of the lease in the store, 15s to 60s in whole seconds, which renewals restart. Default: the
-    /// sidecar's.
+    /// The duration of the lease in the store, 15s to 60s in whole seconds, which renewals restart. Default:
+    /// the sidecar's.
     #[arg(long, alias = "ttl", value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     lease_duration: Option<Duration>,
     /// How long the hold may last in total; then it is lost.

@@ -1,4 +1,5 @@
-//! How commands write times: moments in RFC 3339 and UTC, durations as flags take them, in their two greatest units.
+//! How commands write times: moments in RFC 3339 and UTC, durations as flags take them, in their two greatest
+//! units.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,5 @@
-//! What is said of a command line that cannot be parsed: as JSON where results are, and without commands that nobody gives.
+//! What is said of a command line that cannot be parsed: as JSON where results are, and without commands that
+//! nobody gives.
 
 use std::ffi::{OsStr, OsString};
 

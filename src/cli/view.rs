@@ -29,8 +29,8 @@ pub(crate) struct LockView {
     pub(super) key: Option<KeyView>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) acquired_at: Option<String>,
-    /// How long the lease in the store lasts, and when it was renewed last: only of a lock that is held through this
-    /// sidecar.
+    /// How long the lease in the store lasts, and when it was renewed last: only of a lock that is held
+    /// through this sidecar.
     lease_duration_seconds: Option<f64>,
     pub(super) renewed_at: Option<String>,
     pub(super) resting_until: Option<String>,
@@ -49,7 +49,8 @@ pub(crate) struct LockView {
     priority: u32,
     yields: bool,
     reserved: Option<ReservedView>,
-    /// Until when the sidecar that answers keeps it from all, since its former holder there may not know its end.
+    /// Until when the sidecar that answers keeps it from all, since its former holder there may not know its
+    /// end.
     kept_until: Option<String>,
 }
 

@@ -7,8 +7,8 @@ use super::record;
 use super::spec::SelectorArgs;
 use super::view::LockView;
 
-/// Shows one lock now and at each change, a line each, until it is interrupted. Changes made through other sidecars
-/// are seen some seconds late.
+/// Shows one lock now and at each change, a line each, until it is interrupted. Changes made through other
+/// sidecars are seen some seconds late.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

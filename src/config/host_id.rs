@@ -154,7 +154,8 @@ fn exec(values: &mut Values<'_>) -> Option<Provider> {
     Some(Provider::Exec(Exec::new(program.clone(), arguments.to_vec(), host_type)))
 }
 
-/// A setting for another provider would be ignored in silence, and locks would be somewhere else than expected.
+/// A setting for another provider would be ignored in silence, and locks would be somewhere else than
+/// expected.
 fn refuse_unread(values: &mut Values<'_>, name: Name) {
     let readers: [(&'static str, &[Name]); 8] = [
         (HOST_TYPE.setting.key, &[Name::HostType, Name::Static, Name::Exec]),

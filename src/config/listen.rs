@@ -21,7 +21,8 @@ pub struct Listen {
     pub tls: Option<Tls>,
     /// A file of bearer tokens, one a line: callers must show one. Default: none.
     pub token_file: Option<PathBuf>,
-    /// Whether strangers may come in on an address other than loopback, or tokens be sent there in plain text. Default: false.
+    /// Whether strangers may come in on an address other than loopback, or tokens be sent there in plain
+    /// text. Default: false.
     pub insecure: bool,
     /// Whether nothing is between callers and the TCP address, such as a proxy. Default: false.
     pub direct: bool,
@@ -37,7 +38,8 @@ pub enum Exposure {
 }
 
 impl Listen {
-    /// What strangers can do, with these rules of `access`; none where they can do nothing, or only on this machine.
+    /// What strangers can do, with these rules of `access`; none where they can do nothing, or only on this
+    /// machine.
     #[must_use]
     pub fn exposure(&self, access: &[Rule]) -> Option<Exposure> {
         self.tcp.filter(|address| !address.ip().is_loopback())?;
@@ -101,7 +103,8 @@ pub struct Limits {
     pub followed_bytes: usize,
     /// Bytes of all requests together that are not complete; they follow from `memory`.
     pub unfinished_bytes: usize,
-    /// Bytes of all calls under way and answers that are not read, which last for a moment; they follow from `memory`.
+    /// Bytes of all calls under way and answers that are not read, which last for a moment; they follow from
+    /// `memory`.
     pub unread_bytes: usize,
     /// Threads that serve callers. Default: 1.
     pub worker_threads: usize,

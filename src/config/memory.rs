@@ -1,5 +1,5 @@
-//! How much memory the sidecar may use, and what fits into it: the defaults of the limits come from here, so that callers
-//! cannot fill the container (S38).
+//! How much memory the sidecar may use, and what fits into it: the defaults of the limits come from here, so
+//! that callers cannot fill the container (S38).
 
 use std::path::Path;
 
@@ -40,14 +40,15 @@ pub(super) struct Budget {
     watchers: usize,
     /// Bytes of the records that are kept for watchers of many locks.
     followed: usize,
-    /// Bytes of requests that are not complete, and half of those of calls under way and answers that are not read.
+    /// Bytes of requests that are not complete, and half of those of calls under way and answers that are not
+    /// read.
     under_way: usize,
 }
 
 impl Budget {
-    /// Three tenths are for connections, three twentieths for calls under way. Of the rest, holds have half, with as many resumes
-    /// beside them, waiters three tenths, and watchers two, a quarter of it
-    /// for each by itself and three for the records of the locks that they follow.
+    /// Three tenths are for connections, three twentieths for calls under way. Of the rest, holds have half,
+    /// with as many resumes beside them, waiters three tenths, and watchers two, a quarter of it for each by
+    /// itself and three for the records of the locks that they follow.
     fn of(memory: Bytes) -> Self {
         let free = memory.0.saturating_sub(PROGRAM).max(MIB);
         let (connections, under_way) = (free * 3 / 10, free / 20);
@@ -103,7 +104,8 @@ pub(super) fn followed(memory: Bytes) -> usize {
     Budget::of(memory).followed
 }
 
-/// Bytes of all requests that are not complete; there are twice as many for calls under way and answers that are not read.
+/// Bytes of all requests that are not complete; there are twice as many for calls under way and answers that
+/// are not read.
 pub(super) fn under_way(memory: Bytes) -> usize {
     Budget::of(memory).under_way
 }

@@ -1,10 +1,11 @@
-//! What `--print-config` prints: every setting with its value and where that comes from, as a file of settings.
+//! What `--print-config` prints: every setting with its value and where that comes from, as a file of
+//! settings.
 
 use super::{Config, Origin, Shown};
 
 impl Config {
-    /// The configuration as TOML: defaults, secrets (S20) and what has no effect are comments, so that the rest can
-    /// be used as a file.
+    /// The configuration as TOML: defaults, secrets (S20) and what has no effect are comments, so that the
+    /// rest can be used as a file.
     #[must_use]
     pub fn print(&self) -> String {
         let mut text = String::new();

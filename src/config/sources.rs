@@ -20,7 +20,8 @@ pub struct Sources {
     pub file: Option<FileText>,
     /// The environment.
     pub variables: Vec<(OsString, OsString)>,
-    /// The flags, in the order in which they were given: a later one replaces an earlier one of the same setting.
+    /// The flags, in the order in which they were given: a later one replaces an earlier one of the same
+    /// setting.
     pub flags: Vec<Flag>,
     /// The machine's name.
     pub host_name: Option<String>,
@@ -241,7 +242,8 @@ impl Layers {
         }
     }
 
-    /// Walks the table of spans and the table of values side by side: one knows the lines, the other is easy to read.
+    /// Walks the table of spans and the table of values side by side: one knows the lines, the other is easy
+    /// to read.
     fn add_table(
         &mut self,
         section: &str,
@@ -306,8 +308,8 @@ fn is_section(key: &str) -> bool {
         .any(|setting| setting.key.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Variables that begin like ours and are read by clients and commands. A command that `run` or `every` has started may start
-/// another one of ours.
+/// Variables that begin like ours and are read by clients and commands. A command that `run` or `every` has
+/// started may start another one of ours.
 fn is_of_others(name: &str) -> bool {
     const OTHERS: &[&str] = &[
         FILE_VARIABLE,

@@ -105,8 +105,8 @@ fn of_exporter(context: &Context<'_>, name: &str) -> Option<String> {
     of_traces.or_else(|| context.variable(&format!("OTEL_EXPORTER_OTLP_{name}")))
 }
 
-/// The collector that a variable names. One without a scheme is asked by https, so that a key is not sent in the clear, unless
-/// another variable says that it may be.
+/// The collector that a variable names. One without a scheme is asked by https, so that a key is not sent in
+/// the clear, unless another variable says that it may be.
 fn collector(context: &Context<'_>) -> Option<String> {
     let named = of_exporter(context, "ENDPOINT")?;
     let insecure = of_exporter(context, "INSECURE");

@@ -58,8 +58,8 @@ impl Given {
         }
     }
 
-    /// The items of a list. A word is one in brackets, as in the file or in JSON, or is split at its commas. An empty word is
-    /// a mistake: a variable that nobody filled would take away what the file says.
+    /// The items of a list. A word is one in brackets, as in the file or in JSON, or is split at its commas.
+    /// An empty word is a mistake: a variable that nobody filled would take away what the file says.
     pub(super) fn items(&self) -> Result<Vec<Self>, String> {
         match self {
             Self::Word(text) if text.trim_start().starts_with('[') => {

@@ -65,7 +65,8 @@ impl<'a> Values<'a> {
         found
     }
 
-    /// A secret that is given itself, by a file, or by the name of a variable that has it; a mistake when it is not.
+    /// A secret that is given itself, by a file, or by the name of a variable that has it; a mistake when it
+    /// is not.
     pub(super) fn secret(&mut self, rows: &SecretRows, reason: &str) -> Option<Secret> {
         let direct = self.get(rows.itself);
         let file = self.get(rows.file);
@@ -145,7 +146,8 @@ impl<'a> Values<'a> {
         self.layers.given.contains_key(key)
     }
 
-    /// Whether a mistake has been noted that makes the value of this setting, or of one in this section, unknown.
+    /// Whether a mistake has been noted that makes the value of this setting, or of one in this section,
+    /// unknown.
     pub(super) fn is_mistaken(&self, key_or_section: &str) -> bool {
         self.layers.file_lost
             || self.layers.mistakes.iter().any(|mistake| {
@@ -166,8 +168,8 @@ impl<'a> Values<'a> {
             })
     }
 
-    /// Refuses settings that only another choice of `selector` reads. One that is weaker than the choice is passed
-    /// over: who overrides the choice need not take everything else back.
+    /// Refuses settings that only another choice of `selector` reads. One that is weaker than the choice is
+    /// passed over: who overrides the choice need not take everything else back.
     pub(super) fn refuse_unread(&mut self, selector: &Setting, unread: &[&'static str], why: &str) {
         let chosen = self.origin(selector.key).rank();
         for key in unread {

@@ -39,8 +39,8 @@ impl Coordinator {
         Ok(HoldStream { events, presence })
     }
 
-    /// One try for the lock at this path, as `record` says who asks, for something that is written and nobody's to hold; until it
-    /// is over.
+    /// One try for the lock at this path, as `record` says who asks, for something that is written and
+    /// nobody's to hold; until it is over.
     pub(super) async fn settle_at(
         &self,
         path: &LockPath,

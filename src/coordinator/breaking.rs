@@ -34,14 +34,16 @@ impl Coordinator {
     /// Breaks the lease of the grant that was named, or is read first, and of no other (S17).
     ///
     /// # Errors
-    /// When breaking is not enabled, the lock does not exist or has another holder, or the store cannot be asked.
+    /// When breaking is not enabled, the lock does not exist or has another holder, or the store cannot be
+    /// asked.
     pub async fn break_lock(&self, request: BreakRequest) -> Result<BreakResult, CallError> {
         if !self.shared.settings.allow_break {
             return Err(CallError::BreakNotEnabled);
         }
         let path = self.shared.select(&request.lock)?;
         let shared = Arc::clone(&self.shared);
-        // It goes on if its caller does not wait for it: whoever has the lock is told, and the note of a break that fails taken back.
+        // It goes on if its caller does not wait for it: whoever has the lock is told, and the note of a
+        // break that fails taken back.
         let breaking = tokio::spawn(async move {
             let mut under_way = UnderWay::begin(&shared, &path);
             shared.break_grant(path, request, &mut under_way.may_arrive).await
@@ -142,8 +144,8 @@ impl Shared {
         }
     }
 
-    /// The grant that stands in the record now, or was handed on from that one here and is not in it yet (S10). None if nobody
-    /// has the lock.
+    /// The grant that stands in the record now, or was handed on from that one here and is not in it yet
+    /// (S10). None if nobody has the lock.
     async fn standing(&self, path: &LockPath) -> Result<Option<Standing>, CallError> {
         let view = self.look(path).await;
         let stored = match self.asked(PATIENCE, self.store.read_record(path)).await {

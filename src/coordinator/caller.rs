@@ -126,10 +126,10 @@ impl Drop for Presence {
 
 /// A hold by stream, from its request to its end (S14).
 ///
-/// Dropping it before its last event says that the client released its hold. [`HoldStream::disconnected`] says that
-/// the client may not know that its stream ended. After its last event dropping it says nothing, since the stream's
-/// end is then the sidecar's doing and the client may not have read it yet (S13); [`HoldStream::closed_by_client`] says that it
-/// has.
+/// Dropping it before its last event says that the client released its hold. [`HoldStream::disconnected`]
+/// says that the client may not know that its stream ended. After its last event dropping it says nothing,
+/// since the stream's end is then the sidecar's doing and the client may not have read it yet (S13);
+/// [`HoldStream::closed_by_client`] says that it has.
 #[derive(Debug)]
 pub struct HoldStream {
     pub(super) events: Unread<HoldEvent>,
@@ -154,14 +154,14 @@ impl HoldStream {
         std::task::Poll::Ready(event)
     }
 
-    /// The client closed its side: it does not rely on its hold any more, so the lock need not wait for the end of the
-    /// validity that it was told (S13, S15).
+    /// The client closed its side: it does not rely on its hold any more, so the lock need not wait for the
+    /// end of the validity that it was told (S13, S15).
     pub fn closed_by_client(self) {
         self.presence.closed_by_client();
     }
 
-    /// The stream ended in a way that does not show that the client knows: the client may resume, and nobody else is
-    /// granted the lock before the validity that it was told last is over (S14).
+    /// The stream ended in a way that does not show that the client knows: the client may resume, and nobody
+    /// else is granted the lock before the validity that it was told last is over (S14).
     pub fn disconnected(self) {
         self.presence.disconnected();
     }

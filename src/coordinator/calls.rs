@@ -1,4 +1,5 @@
-//! Carries out the machine's `Send…` actions: each becomes a request that the lock's task polls, whose answer is an event.
+//! Carries out the machine's `Send…` actions: each becomes a request that the lock's task polls, whose answer
+//! is an event.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,13 +22,14 @@ use crate::time::Instant;
 /// The metadata field in which WebJobs and Azure Functions hosts look for who holds a lock.
 const FUNCTION_INSTANCE: &str = "FunctionInstance";
 
-/// How long a holder's loss waits for the note of the break to be read (S17). The holder's validity does not wait: at
-/// its end the hold is lost whatever was read (S4).
+/// How long a holder's loss waits for the note of the break to be read (S17). The holder's validity does not
+/// wait: at its end the hold is lost whatever was read (S4).
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Adds what `action` asks of the store to `requests`, if it asks for something; returns the action if it is not for the
-/// store. `path` is that of `permit`, whose machine gets the answer. A renewal of a lease whose validity ends at
-/// `valid_until` goes before those that are less urgent, unless its turn has come already (S7).
+/// Adds what `action` asks of the store to `requests`, if it asks for something; returns the action if it is
+/// not for the store. `path` is that of `permit`, whose machine gets the answer. A renewal of a lease whose
+/// validity ends at `valid_until` goes before those that are less urgent, unless its turn has come already
+/// (S7).
 #[expect(clippy::too_many_lines, reason = "an arm for each request, and the list of what is none")]
 pub(super) fn send(
     shared: &Arc<Shared>,
@@ -158,8 +160,9 @@ async fn acquire_and_read(
     Event::AcquireAnswered { request, answer, read }
 }
 
-/// Writes a record, and before it the status of a .NET timer where there is one (T22). `decides`: nothing is granted under the
-/// lease yet, so that whoever asked can decide again. Where the lease was broken, with the note of the break.
+/// Writes a record, and before it the status of a .NET timer where there is one (T22). `decides`: nothing is
+/// granted under the lease yet, so that whoever asked can decide again. Where the lease was broken, with the
+/// note of the break.
 async fn write_record(
     shared: &Shared,
     path: &LockPath,
@@ -223,7 +226,8 @@ async fn break_for(
 /// A renewal: which, and of what, for how long.
 type Renew = (Request, (LeaseId, Option<ETag>, Duration));
 
-/// Renews the lease of a hold, if it need not wait for its turn. A hold whose lease was broken looks for itself (S22).
+/// Renews the lease of a hold, if it need not wait for its turn. A hold whose lease was broken looks for
+/// itself (S22).
 async fn renew_in_turn(
     shared: &Shared,
     path: &LockPath,
@@ -254,8 +258,8 @@ async fn renew_now(
     Event::RenewAnswered { request, answer }.into()
 }
 
-/// Renews a lease under which nothing is held here: before all that is less urgent, since a client waits that has a hold
-/// (S16), or a caller for its grant.
+/// Renews a lease under which nothing is held here: before all that is less urgent, since a client waits that
+/// has a hold (S16), or a caller for its grant.
 async fn prove(
     shared: &Shared,
     path: &LockPath,
@@ -282,7 +286,8 @@ async fn look(
     let (read, note) = if note {
         let note = limited(timeout, shared.store.read_break_note(path));
         let (read, note) = tokio::join!(reading, note);
-        // Without its note a break counts as somebody else's: that is for the store to say, and not for its silence.
+        // Without its note a break counts as somebody else's: that is for the store to say, and not for its
+        // silence.
         (read, note.map_err(|error| failure(&error))?)
     } else {
         let read = reading.await;
@@ -344,8 +349,8 @@ impl Shared {
         fields
     }
 
-    /// Why a write met no lease of ours: stores do not say whether it was broken. The loss waits a moment for it, and for
-    /// the note of the break (S17).
+    /// Why a write met no lease of ours: stores do not say whether it was broken. The loss waits a moment for
+    /// it, and for the note of the break (S17).
     async fn why_gone(&self, path: &LockPath, lease_id: LeaseId) -> (Failure, Option<BreakNote>) {
         let reading = limited(NOTE_TIMEOUT, self.store.read_record(path));
         let (read, note) = tokio::join!(reading, self.break_note(path));
@@ -373,8 +378,8 @@ impl Shared {
         answer
     }
 
-    /// Waits for the request's turn while the store throttles, and sends it: both together within `timeout`. One whose
-    /// turn comes too late to be answered in time is not sent.
+    /// Waits for the request's turn while the store throttles, and sends it: both together within `timeout`.
+    /// One whose turn comes too late to be answered in time is not sent.
     async fn limited<T>(
         &self,
         urgency: Urgency,
@@ -385,7 +390,8 @@ impl Shared {
         let given_up = self.clock.now() + timeout;
         let paced = async {
             waiting.turn(timeout * 3 / 4).await?;
-            // S3, S13: a timer of the runtime stops while the machine sleeps, and the machine counts on it that nothing is sent later.
+            // S3, S13: a timer of the runtime stops while the machine sleeps, and the machine counts on it
+            // that nothing is sent later.
             if self.clock.now() >= given_up {
                 return Err(HeldBack::error(timeout));
             }

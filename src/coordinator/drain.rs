@@ -22,8 +22,8 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Coordinator {
-    /// Refuses new callers, tells every holder, keeps renewing, and returns when all have released their locks or
-    /// `period` is over and the rest have been told that they lost (S15).
+    /// Refuses new callers, tells every holder, keeps renewing, and returns when all have released their
+    /// locks or `period` is over and the rest have been told that they lost (S15).
     pub async fn drain(&self, period: Duration) {
         self.shut_down(period, Registry::start_draining, Command::DrainStarted);
         if self.idle_within(period).await {
@@ -34,9 +34,9 @@ impl Coordinator {
         self.idle_within(CLOSING).await;
     }
 
-    /// Refuses new callers, ends waits and watches, renews every hold once more, and ends its stream so that its client
-    /// resumes it at the replacement that follows (S15, S16): nobody is told draining or lost, and nothing is released.
-    /// Comes back when all that is done, or `period` is over.
+    /// Refuses new callers, ends waits and watches, renews every hold once more, and ends its stream so that
+    /// its client resumes it at the replacement that follows (S15, S16): nobody is told draining or lost, and
+    /// nothing is released. Comes back when all that is done, or `period` is over.
     pub async fn hand_over(&self, period: Duration) {
         self.shut_down(period, Registry::start_hand_over, Command::HandOverStarted);
         // The machines give up in time by themselves; what they have asked then may still be answered.
@@ -59,8 +59,8 @@ impl Coordinator {
         self.shared.happened(News::of_sidecar(HappeningKind::Draining));
     }
 
-    /// Keeps knowing whether the store can be used: by real requests where there are any, else by a check, at most
-    /// every 30 s while it is well. Runs until dropped.
+    /// Keeps knowing whether the store can be used: by real requests where there are any, else by a check, at
+    /// most every 30 s while it is well. Runs until dropped.
     pub async fn keep_checking(&self) {
         loop {
             if self.shared.readiness.is_stale(self.shared.clock.now()) {

@@ -1,4 +1,5 @@
-//! Where lease ids and the seeds of jitter come from: the system, or a seed, so that a simulated world replays.
+//! Where lease ids and the seeds of jitter come from: the system, or a seed, so that a simulated world
+//! replays.
 
 use std::fmt;
 
@@ -6,7 +7,8 @@ use uuid::Uuid;
 
 use crate::lock::LeaseId;
 
-/// A source of random bits. Whoever can predict them can take over other callers' locks, so only tests provide one.
+/// A source of random bits. Whoever can predict them can take over other callers' locks, so only tests
+/// provide one.
 pub trait Entropy: Send + Sync + fmt::Debug {
     /// Practically never the same twice (S6).
     fn bits(&self) -> u128;

@@ -1,4 +1,5 @@
-//! A fault inside one path's task, or in a request that it polls: it ends the holds of its path and harms no other.
+//! A fault inside one path's task, or in a request that it polls: it ends the holds of its path and harms no
+//! other.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -27,8 +28,8 @@ pub(super) async fn run(mut task: Box<Task>, mut commands: Commands) {
 }
 
 impl Task {
-    /// Leaves nothing behind. The lease is left to expire, since nobody renews it any more (S13). What may panic again
-    /// comes last.
+    /// Leaves nothing behind. The lease is left to expire, since nobody renews it any more (S13). What may
+    /// panic again comes last.
     fn give_up(mut self: Box<Self>, mut commands: Commands) {
         self.set_timer(None);
         let shared = std::sync::Arc::clone(&self.shared);

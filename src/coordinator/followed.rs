@@ -1,5 +1,5 @@
-//! What is known of locks that are followed, kept once for all who follow the same ones, and within a budget of bytes: whoever
-//! may read locks can follow many prefixes (S38).
+//! What is known of locks that are followed, kept once for all who follow the same ones, and within a budget
+//! of bytes: whoever may read locks can follow many prefixes (S38).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
-//! Many locks as they change: one listing of the store each poll cap for all who follow the same locks, and changes made
-//! here at once.
+//! Many locks as they change: one listing of the store each poll cap for all who follow the same locks, and
+//! changes made here at once.
 //!
-//! What is known is kept once for all followers. Each follower remembers how far it has read, so one that reads slowly
-//! holds up nobody, and finds the newest record of each lock when it comes back.
+//! What is known is kept once for all followers. Each follower remembers how far it has read, so one that
+//! reads slowly holds up nobody, and finds the newest record of each lock when it comes back.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -28,11 +28,11 @@ const PAGE: usize = 1_000;
 const BATCH: usize = 64;
 /// What it costs to remember that a follower was told of a lock.
 const TOLD: usize = 32;
-/// Locks that are read one by one after they were lost here, or because somebody breaks them elsewhere; when there are more, the
-/// next listing has the former, and the latter are without the note of their break.
+/// Locks that are read one by one after they were lost here, or because somebody breaks them elsewhere; when
+/// there are more, the next listing has the former, and the latter are without the note of their break.
 const READS: usize = 16;
-/// A follower hears this often that everything was told: one that hears nothing takes its connection for dead, and a
-/// proxy may close it. A little under the 30 s that callers are promised.
+/// A follower hears this often that everything was told: one that hears nothing takes its connection for
+/// dead, and a proxy may close it. A little under the 30 s that callers are promised.
 const REPEAT: Duration = Duration::from_secs(25);
 
 /// What happens to locks that are followed.
@@ -55,8 +55,9 @@ pub enum LocksEvent {
 pub type Filter = Box<dyn Fn(&LockRecord) -> bool + Send + Sync>;
 
 impl Coordinator {
-    /// Follows all locks under `under` for which `filter` holds: their records now, then what changes. Changes made by
-    /// this sidecar show at once, those of others when the store is next listed, every poll cap.
+    /// Follows all locks under `under` for which `filter` holds: their records now, then what changes.
+    /// Changes made by this sidecar show at once, those of others when the store is next listed, every poll
+    /// cap.
     ///
     /// # Errors
     /// When the prefix is not in this sidecar's namespace.
@@ -177,7 +178,8 @@ async fn break_note(
     shared.asked(PATIENCE, shared.store.read_break_note(path)).await.ok().flatten()
 }
 
-/// Takes in what has changed here. The store is asked only of locks that were lost or broken here, and of few of them.
+/// Takes in what has changed here. The store is asked only of locks that were lost or broken here, and of few
+/// of them.
 async fn take_in_changes(shared: &Shared, followed: &Followed) -> Result<(), CallError> {
     let mut reads = 0;
     for (path, released) in followed.take_changed() {
@@ -241,7 +243,8 @@ impl LocksWatch {
     /// The next event.
     ///
     /// # Errors
-    /// When the store cannot be listed, or there is no memory for so many locks (S38). The watch is over then; watch again.
+    /// When the store cannot be listed, or there is no memory for so many locks (S38). The watch is over
+    /// then; watch again.
     pub async fn next(&mut self) -> Result<LocksEvent, CallError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -269,8 +272,9 @@ impl LocksWatch {
         self.listed_at.and_then(|_| self.followed.state().listed_at)
     }
 
-    /// Takes along the next of what has changed since the last time, so that nothing is kept for whoever does not read; at the
-    /// end of it, that it is all. Answers whether it has found nothing, and must look at more.
+    /// Takes along the next of what has changed since the last time, so that nothing is kept for whoever does
+    /// not read; at the end of it, that it is all. Answers whether it has found nothing, and must look at
+    /// more.
     fn take_along(&mut self) -> Result<bool, CallError> {
         let state = self.followed.state();
         if let Some(failure) = state.failure.clone() {

@@ -24,7 +24,8 @@ pub(super) struct LocalView {
     pub(super) record: Option<Record>,
     pub(super) active: bool,
     pub(super) resting: bool,
-    /// Until when the lock is kept from callers here, by the wall clock, for a holder that may not know its end (S13).
+    /// Until when the lock is kept from callers here, by the wall clock, for a holder that may not know its
+    /// end (S13).
     pub(super) kept_until: Option<UnixMillis>,
     /// The lease was broken and runs out, with the note of that (S22).
     pub(super) revoked: Option<Option<BreakNote>>,
@@ -198,7 +199,8 @@ impl Task {
         self.known(permit).and_then(|known| scheduled(&known.fields()))
     }
 
-    /// Whether this grant's lease was broken through this sidecar, which knows it before the store has shown it.
+    /// Whether this grant's lease was broken through this sidecar, which knows it before the store has shown
+    /// it.
     fn is_broken_here(&self, permit: Permit, holding: &Holding) -> bool {
         let broken = self.aside.as_ref().and_then(|aside| aside.broken_here.get(&permit));
         broken == Some(&holding.token)

@@ -24,16 +24,16 @@ pub enum HoldEvent {
     Granted(Box<Grant>),
     /// The wait is over and somebody else holds the lock: the last event.
     Busy(Box<BusyAnswer>),
-    /// Nobody is granted the lock: what the caller brought has said so under the lease, which has gone back (T6). The last
-    /// event.
+    /// Nobody is granted the lock: what the caller brought has said so under the lease, which has gone back
+    /// (T6). The last event.
     Settled {
         /// Whether something was written; else there was nothing to write.
         written: bool,
     },
     /// The occurrence that the caller has named has a final outcome: the last event.
     AlreadyDone(Ended),
-    /// The occurrence that the caller has named is older than one that has a final outcome, and nothing was recorded for it:
-    /// the last event.
+    /// The occurrence that the caller has named is older than one that has a final outcome, and nothing was
+    /// recorded for it: the last event.
     Skipped {
         /// The newest occurrence that is final.
         watermark: UtcSecond,

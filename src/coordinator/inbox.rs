@@ -1,5 +1,5 @@
-//! The way to a lock's task. There is one for each lock, so it takes little while nothing is in it: channels keep a block of
-//! free places, or an entry that is none.
+//! The way to a lock's task. There is one for each lock, so it takes little while nothing is in it: channels
+//! keep a block of free places, or an entry that is none.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! What has happened at this sidecar lately, for people who look: the newest happenings of all, and the newest of each lock.
+//! What has happened at this sidecar lately, for people who look: the newest happenings of all, and the
+//! newest of each lock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::RandomState;
@@ -250,7 +251,8 @@ impl Happening {
     }
 }
 
-/// A holder's name without the process id at its end, which clients put there: what is tried each minute is another process each time.
+/// A holder's name without the process id at its end, which clients put there: what is tried each minute is
+/// another process each time.
 fn without_process(holder: &str) -> &str {
     let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
     holder.rsplit_once('/').filter(|(_, id)| is_id(id)).map_or(holder, |(host, _)| host)
@@ -277,14 +279,15 @@ impl Task {
 }
 
 impl Coordinator {
-    /// Keeps, from now on, what happens here: the newest [`NEWEST`] happenings, and the newest 16 of each of the 512 locks
-    /// of which something happened last.
+    /// Keeps, from now on, what happens here: the newest [`NEWEST`] happenings, and the newest 16 of each of
+    /// the 512 locks of which something happened last.
     pub fn keep_journal(&self) {
         let new = || Journal { state: Mutex::default(), newest: watch::Sender::new(0) };
         self.shared.journal.get_or_init(new);
     }
 
-    /// What has happened here after the happening with this number, the oldest first: at most the newest [`NEWEST`].
+    /// What has happened here after the happening with this number, the oldest first: at most the newest
+    /// [`NEWEST`].
     #[must_use]
     pub fn happenings(&self, after: u64) -> Vec<Arc<Happening>> {
         let Some(journal) = self.shared.journal.get() else { return Vec::new() };

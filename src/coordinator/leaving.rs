@@ -10,7 +10,8 @@ use crate::hold::CallerId;
 use crate::lock::FencingToken;
 
 impl Task {
-    /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was never here.
+    /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was
+    /// never here.
     pub(super) fn tell_moved(&mut self, id: CallerId) {
         let path = self.path_at(id);
         tracing::info!(lock = %path, "a hold continues at another sidecar");
@@ -18,7 +19,8 @@ impl Task {
         self.tell_gone(id, HoldEnd::ResumedElsewhere, &CallError::Superseded);
     }
 
-    /// The sidecar ends, and the hold does not: it goes on at the replacement, or its lease runs out (S15, S16).
+    /// The sidecar ends, and the hold does not: it goes on at the replacement, or its lease runs out (S15,
+    /// S16).
     pub(super) fn tell_interrupted(&mut self, id: CallerId) {
         let token = self.callers.get(&id).and_then(|caller| caller.token);
         let path = self.path_at(id);

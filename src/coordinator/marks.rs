@@ -5,8 +5,8 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use crate::lock::LockPath;
 
-/// The locks that were marked lately: of the last [`Marks::LEAST`] all are known. A mark is a part of a hash, so one lock in
-/// ten thousand may be taken for a marked one.
+/// The locks that were marked lately: of the last [`Marks::LEAST`] all are known. A mark is a part of a hash,
+/// so one lock in ten thousand may be taken for a marked one.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     hashes: RandomState,

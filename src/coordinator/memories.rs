@@ -1,5 +1,6 @@
-//! What is remembered of locks that nobody wants now, so that the next acquisition needs no read: of so many locks, and
-//! the least recently used is forgotten first. What somebody still relies on stays until its time is over.
+//! What is remembered of locks that nobody wants now, so that the next acquisition needs no read: of so many
+//! locks, and the least recently used is forgotten first. What somebody still relies on stays until its time
+//! is over.
 
 use std::hash::RandomState;
 use std::time::Duration;
@@ -26,7 +27,8 @@ pub(super) struct Memories {
 }
 
 impl Memories {
-    /// At most `limit` locks are remembered. `poll_cap` is how long others may need to find a lock that was released (S10).
+    /// At most `limit` locks are remembered. `poll_cap` is how long others may need to find a lock that was
+    /// released (S10).
     pub(super) fn new(limit: usize, poll_cap: Duration) -> Self {
         Self {
             limit,

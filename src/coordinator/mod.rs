@@ -1,8 +1,10 @@
-//! Makes machines run: one task a lock, with all of its permits and one timer, the registry of holds, limits, drain.
+//! Makes machines run: one task a lock, with all of its permits and one timer, the registry of holds, limits,
+//! drain.
 //!
-//! Rules: S3 (the clock is read after every wait), S6 (a request is never cut by its caller), S12 (one task a lock),
-//! S15 (drain), S16 (resume tokens), S18 (readiness), S34 and S35 (what is known of shares). May import: pool, hold, sharing, store, lock, time's Clock. To add a call: a
-//! method of [`Coordinator`] here or in the file of its subject; new behaviour goes into `hold` first.
+//! Rules: S3 (the clock is read after every wait), S6 (a request is never cut by its caller), S12 (one task a
+//! lock), S15 (drain), S16 (resume tokens), S18 (readiness), S34 and S35 (what is known of shares). May
+//! import: pool, hold, sharing, store, lock, time's Clock. To add a call: a method of [`Coordinator`] here or
+//! in the file of its subject; new behaviour goes into `hold` first.
 
 mod arriving;
 mod asking;
@@ -136,7 +138,8 @@ pub struct Settings {
     pub holder: String,
     /// This sidecar's name in records: no other process has the same (S34).
     pub sidecar: Arc<str>,
-    /// The number of holds at which further callers are refused; callers that already wait may still be granted a lock.
+    /// The number of holds at which further callers are refused; callers that already wait may still be
+    /// granted a lock.
     pub max_holds: usize,
     /// The greatest number of waiting callers.
     pub max_waiters: usize,
@@ -234,8 +237,8 @@ impl Coordinator {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Acquires the lock, or waits for it, for a caller that releases by its lease id. Without `max_hold`, the default
-    /// applies (S14). Dropping the future leaves the queue, or releases the lock.
+    /// Acquires the lock, or waits for it, for a caller that releases by its lease id. Without `max_hold`,
+    /// the default applies (S14). Dropping the future leaves the queue, or releases the lock.
     ///
     /// # Errors
     /// When it was neither granted nor busy.
@@ -264,7 +267,8 @@ impl Coordinator {
         Ok(HoldStream { events, presence })
     }
 
-    /// The lock that a resume token names, by the key that it carries: a caller may do with that what it may do with the key.
+    /// The lock that a resume token names, by the key that it carries: a caller may do with that what it may
+    /// do with the key.
     ///
     /// # Errors
     /// When the token is not one of ours.

@@ -32,8 +32,8 @@ impl Coordinator {
         self.shared.resolve(request)
     }
 
-    /// What follows the sidecar's namespace in a prefix of lock paths: a host id, or the beginning of one, and perhaps
-    /// the beginning of a lock's name.
+    /// What follows the sidecar's namespace in a prefix of lock paths: a host id, or the beginning of one,
+    /// and perhaps the beginning of a lock's name.
     ///
     /// # Errors
     /// When the prefix is not in the namespace.
@@ -98,8 +98,8 @@ impl Shared {
         }
     }
 
-    /// A prefix of paths, which must lie in this sidecar's namespace: its part in the container, and what follows the
-    /// namespace in it.
+    /// A prefix of paths, which must lie in this sidecar's namespace: its part in the container, and what
+    /// follows the namespace in it.
     pub(super) fn own_prefix<'prefix>(
         &self,
         prefix: &'prefix str,

@@ -1,4 +1,5 @@
-//! Holds whose callers name an occurrence of their own: granted until an outcome is recorded, never after (T1, T2).
+//! Holds whose callers name an occurrence of their own: granted until an outcome is recorded, never after
+//! (T1, T2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -181,7 +182,8 @@ impl Conclusion {
     }
 }
 
-/// What became of an outcome that was not even tried to be saved: an earlier release may have brought the same one.
+/// What became of an outcome that was not even tried to be saved: an earlier release may have brought the
+/// same one.
 const fn unsaved(released: &Released) -> OutcomeResult {
     match released {
         Released::AlreadyLost { .. } => OutcomeResult::NotRecorded,
@@ -193,8 +195,8 @@ const fn unsaved(released: &Released) -> OutcomeResult {
 }
 
 impl Coordinator {
-    /// As [`Coordinator::release_saving`]; how the hold's occurrence has ended is written before, in one write with the
-    /// checkpoint (T8).
+    /// As [`Coordinator::release_saving`]; how the hold's occurrence has ended is written before, in one
+    /// write with the checkpoint (T8).
     ///
     /// # Errors
     /// As [`Coordinator::release_saving`]; when the hold has no occurrence: then nothing is released.
@@ -251,7 +253,8 @@ impl Coordinator {
         answer.await.ok()
     }
 
-    /// Checks whether locks can have occurrences here: software that shares the layout `webjobs` drops the fields of others.
+    /// Checks whether locks can have occurrences here: software that shares the layout `webjobs` drops the
+    /// fields of others.
     pub(super) fn check_occurrences(&self) -> Result<(), CallError> {
         let layout = self.host().namespace.layout;
         if layout.keeps_checkpoints() { Ok(()) } else { Err(CallError::NoOccurrences) }

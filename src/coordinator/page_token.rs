@@ -1,5 +1,6 @@
-//! Page tokens: where a listing goes on. They are sealed, because that is the name of a lock, which may be one that the
-//! caller may not read; and because a caller that could make one would learn, place by place, where locks are.
+//! Page tokens: where a listing goes on. They are sealed, because that is the name of a lock, which may be
+//! one that the caller may not read; and because a caller that could make one would learn, place by place,
+//! where locks are.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! The permits of a lock, which one task serves: each has a path, and with it a memory and a record, of its own (S28).
+//! The permits of a lock, which one task serves: each has a path, and with it a memory and a record, of its
+//! own (S28).
 
 use super::observe::Observation;
 use super::task::Task;
@@ -60,7 +61,8 @@ impl Task {
         highest.next().map(|(_, token)| token)
     }
 
-    /// A permit that is known to be somebody's, for who waits for any of them: the lock's own if there is none.
+    /// A permit that is known to be somebody's, for who waits for any of them: the lock's own if there is
+    /// none.
     pub(super) fn shown(&self) -> Permit {
         let known =
             |permit: &Permit| self.holding(*permit).is_some() || self.known(*permit).is_some();

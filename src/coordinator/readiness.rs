@@ -1,4 +1,5 @@
-//! Whether the store can be used, by the evidence of real requests, and by a check where there are none (S18).
+//! Whether the store can be used, by the evidence of real requests, and by a check where there are none
+//! (S18).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -53,8 +54,8 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// A request ended like this. One connection that breaks is no outage: a store that has answered is not ready once
-    /// no request has succeeded for [`OUTAGE`], or at once when it answers that it refuses us.
+    /// A request ended like this. One connection that breaks is no outage: a store that has answered is not
+    /// ready once no request has succeeded for [`OUTAGE`], or at once when it answers that it refuses us.
     pub(super) fn note(&self, error: Option<&StoreError>, now: Instant) {
         let failure = error.filter(|error| makes_unusable(error));
         // To the end: of two threads that note, the later one sets the status that stays.
@@ -105,7 +106,8 @@ impl Readiness {
         });
     }
 
-    /// Whether the last check says nothing about now, or it is not yet known whether an outage has begun or is over.
+    /// Whether the last check says nothing about now, or it is not yet known whether an outage has begun or
+    /// is over.
     pub(super) fn is_stale(&self, now: Instant) -> bool {
         let (old, settling) = {
             let evidence = self.evidence();
@@ -130,8 +132,8 @@ impl Readiness {
     }
 }
 
-/// Whether a request that ended like this shows that the store cannot be used. A store that answers is there, whatever
-/// it answers; one that throttles works.
+/// Whether a request that ended like this shows that the store cannot be used. A store that answers is there,
+/// whatever it answers; one that throttles works.
 const fn makes_unusable(error: &StoreError) -> bool {
     match error {
         StoreError::Unavailable { .. }
@@ -155,8 +157,8 @@ const OUTAGE: Duration = Duration::from_secs(3);
 /// No request failed for this long: the outage is over, and not only interrupted.
 const CALM: Duration = Duration::from_secs(10);
 
-/// When the log says that the store cannot be used and that it can be used again: once an outage, however many requests
-/// fail in it, and not for each that fails among others that succeed.
+/// When the log says that the store cannot be used and that it can be used again: once an outage, however
+/// many requests fail in it, and not for each that fails among others that succeed.
 #[derive(Debug, Default)]
 struct OutageLog {
     failing_since: Option<Instant>,

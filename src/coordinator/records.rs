@@ -61,8 +61,8 @@ impl Coordinator {
         self.shared.record(&path).await
     }
 
-    /// As [`Coordinator::get`], with the checkpoint that the store has: a hold that has gone on elsewhere, or has ended and
-    /// does not know it, is no witness of what was saved since (S23).
+    /// As [`Coordinator::get`], with the checkpoint that the store has: a hold that has gone on elsewhere, or
+    /// has ended and does not know it, is no witness of what was saved since (S23).
     ///
     /// # Errors
     /// When the store cannot be asked.
@@ -85,8 +85,8 @@ impl Coordinator {
         Ok(LockRecord { checkpoint, ..record })
     }
 
-    /// A page of those locks in the store that are `visible`. Looks at a bounded number of the store's pages: where none
-    /// of their locks is visible, the page is empty and has a token.
+    /// A page of those locks in the store that are `visible`. Looks at a bounded number of the store's pages:
+    /// where none of their locks is visible, the page is empty and has a token.
     ///
     /// # Errors
     /// When the store cannot be asked, or the page token is not of this listing of this process.
@@ -129,8 +129,8 @@ impl Coordinator {
         Ok(RecordPage { records, next_page_token: next })
     }
 
-    /// Follows one lock: a record now, and one at each change that is noticed. Changes made by this sidecar show at
-    /// once, those of others when the store is next looked at, every poll cap.
+    /// Follows one lock: a record now, and one at each change that is noticed. Changes made by this sidecar
+    /// show at once, those of others when the store is next looked at, every poll cap.
     ///
     /// # Errors
     /// When the path cannot be made.
@@ -140,9 +140,9 @@ impl Coordinator {
         Ok(LockWatch { coordinator: self.clone(), path, changes, last: None })
     }
 
-    /// How a presented token compares with the lock's newest (S5). Hand-offs are not in the record (S10): those of this
-    /// sidecar are known while it remembers the lock, a token that another handed on since its last write is newer than
-    /// what is known here.
+    /// How a presented token compares with the lock's newest (S5). Hand-offs are not in the record (S10):
+    /// those of this sidecar are known while it remembers the lock, a token that another handed on since its
+    /// last write is newer than what is known here.
     ///
     /// # Errors
     /// When the store cannot be asked.
@@ -187,8 +187,8 @@ impl LockRecord {
         wanted.as_map().iter().all(|(key, value)| labels.get(key) == Some(value))
     }
 
-    /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same, whether
-    /// it is known from here or from the store.
+    /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same,
+    /// whether it is known from here or from the store.
     pub(super) fn shows_the_same(&self, other: &Self) -> bool {
         fn seen(lock: &LockRecord) -> impl PartialEq {
             let record = &lock.record;
@@ -296,8 +296,8 @@ impl Shared {
         record
     }
 
-    /// Whether a lock that somebody has may be another's than its record says: in the layout that is shared with
-    /// WebJobs, whose hosts leave no record.
+    /// Whether a lock that somebody has may be another's than its record says: in the layout that is shared
+    /// with WebJobs, whose hosts leave no record.
     pub(super) const fn holder_is_last_recorded(&self, held_here: bool) -> bool {
         self.settings.function_instance && !held_here
     }
@@ -330,7 +330,8 @@ pub(super) fn store_error(error: &StoreError) -> CallError {
 /// Pages of the store that one call for a page of locks looks at, at the most.
 const STORE_PAGES: usize = 10;
 
-/// How long a call about records waits for the store: less than clients wait for the call, so that they are told why it failed.
+/// How long a call about records waits for the store: less than clients wait for the call, so that they are
+/// told why it failed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// The same while the store is known not to answer: who looks then wants to know just that.
 const OUTAGE_PATIENCE: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
-//! Who is where: a lock's own path to its task, lease id to hold, what is remembered of locks that nobody wants now, and the
-//! limits.
+//! Who is where: a lock's own path to its task, lease id to hold, what is remembered of locks that nobody
+//! wants now, and the limits.
 
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -120,8 +120,9 @@ impl Registry {
         self.memories.take(path)
     }
 
-    /// Takes an idle task out, and remembers what it knows of each of its permits. Commands are sent under the registry's lock,
-    /// so none can come in after this. Answers how many other locks were forgotten for it.
+    /// Takes an idle task out, and remembers what it knows of each of its permits. Commands are sent under
+    /// the registry's lock, so none can come in after this. Answers how many other locks were forgotten for
+    /// it.
     pub(super) fn retire(
         &mut self,
         path: &LockPath,
@@ -164,7 +165,8 @@ impl Registry {
         generation.is_none_or(|generation| generation <= hold.generation).then_some(hold.ended)
     }
 
-    /// The holder of a hold that was lost here says by its generation that it knows (S13): its lock need not be kept for it.
+    /// The holder of a hold that was lost here says by its generation that it knows (S13): its lock need not
+    /// be kept for it.
     pub(super) fn loss_is_known(&self, lease_id: LeaseId, generation: Option<u64>) {
         if let Some(hold) = self.ended.get(&lease_id)
             && let Some((path, caller)) = hold.lost.as_deref()
@@ -180,8 +182,8 @@ impl Registry {
         self.holds.insert(lease_id, entry);
     }
 
-    /// `caller`'s hold is over. Nothing happens if the hold is another caller's by now, or was none here: a resume that is
-    /// refused says nothing of a hold that went on elsewhere or ended before (S16).
+    /// `caller`'s hold is over. Nothing happens if the hold is another caller's by now, or was none here: a
+    /// resume that is refused says nothing of a hold that went on elsewhere or ended before (S16).
     pub(super) fn end_hold(&mut self, lease_id: LeaseId, caller: CallerId, ended: Ended) {
         if let Some(entry) = self.holds.get(&lease_id).filter(|entry| entry.caller == caller) {
             let generation = entry.generation;
@@ -211,8 +213,8 @@ impl Registry {
         }
     }
 
-    /// Counts in a caller that goes on with a hold: it was let in once, so no limit of holds or waiters refuses it (S16).
-    /// Its own does: tokens can be forged, and a fleet of holds can come at once (S38).
+    /// Counts in a caller that goes on with a hold: it was let in once, so no limit of holds or waiters
+    /// refuses it (S16). Its own does: tokens can be forged, and a fleet of holds can come at once (S38).
     pub(super) fn admit_resume(&mut self, holds: usize, resumes: usize) -> Result<(), CallError> {
         if self.holds.len().max(self.waiters) >= holds.saturating_add(resumes) {
             return Err(CallError::TooManyResumes { limit: resumes });
@@ -274,7 +276,8 @@ impl Registry {
         self.collided.insert(path)
     }
 
-    /// Whether this is the first time that callers of this lock are seen to name different numbers of permits.
+    /// Whether this is the first time that callers of this lock are seen to name different numbers of
+    /// permits.
     pub(super) fn is_new_difference(&mut self, path: &LockPath) -> bool {
         self.differing.insert(path)
     }

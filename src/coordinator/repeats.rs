@@ -1,4 +1,5 @@
-//! Repeated unary calls: several callers may be told one grant (`request_id`), and it ends with the last of them.
+//! Repeated unary calls: several callers may be told one grant (`request_id`), and it ends with the last of
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,8 @@ pub(super) struct Repeatable(BTreeMap<CallerId, Entry>);
 #[derive(Debug)]
 struct Entry {
     grant: Box<Grant>,
-    /// Calls that were answered with the grant and may go away before they have the answer. Empty once one of them
-    /// has it: the outcome of the others then does not matter any more.
+    /// Calls that were answered with the grant and may go away before they have the answer. Empty once one of
+    /// them has it: the outcome of the others then does not matter any more.
     unconfirmed: Vec<CallerId>,
 }
 

@@ -65,8 +65,8 @@ pub struct HoldRequest {
     pub sharing: Sharing,
     /// Whether this sidecar may take a lock of the share from another one that has more (S35).
     pub rebalance: bool,
-    /// The occurrence that the caller is about to run, if it has a scheduler of its own: with one permit, and without
-    /// `min_hold` (T1, T2).
+    /// The occurrence that the caller is about to run, if it has a scheduler of its own: with one permit, and
+    /// without `min_hold` (T1, T2).
     pub occurrence: Option<Occurrence>,
     /// The trace that the caller is in.
     pub trace_context: Option<Box<TraceContext>>,
@@ -208,7 +208,8 @@ pub enum Outcome {
     },
     /// The occurrence that the caller has named has a final outcome.
     AlreadyDone(Ended),
-    /// The occurrence that the caller has named is older than one that has a final outcome, and nothing was recorded for it.
+    /// The occurrence that the caller has named is older than one that has a final outcome, and nothing was
+    /// recorded for it.
     Skipped {
         /// The newest occurrence that is final.
         watermark: UtcSecond,
@@ -262,17 +263,18 @@ pub struct LockRecord {
     pub written_at: Option<UnixMillis>,
     /// Callers of this sidecar that wait for it.
     pub waiters_here: usize,
-    /// The holders that the first of them want to be, for people, in the order of their arrival: at most 8. None where the record
-    /// is told to one of them.
+    /// The holders that the first of them want to be, for people, in the order of their arrival: at most 8.
+    /// None where the record is told to one of them.
     pub waiting_here: Vec<String>,
     /// Whether a caller of this sidecar holds it.
     pub held_here: bool,
     /// The latest break, if it concerns the grant that is stored.
     pub break_note: Option<BreakNote>,
-    /// Until when the lock is granted to nobody here, by the wall clock, because its former holder may not know that its hold is
-    /// over (S13).
+    /// Until when the lock is granted to nobody here, by the wall clock, because its former holder may not
+    /// know that its hold is over (S13).
     pub kept_until: Option<UnixMillis>,
-    /// Whether somebody who leaves no record may hold the lock now, so that the record's holder is only the last recorded.
+    /// Whether somebody who leaves no record may hold the lock now, so that the record's holder is only the
+    /// last recorded.
     pub holder_is_last_recorded: bool,
     /// The lease, if the lock is held through this sidecar.
     pub lease: Option<LeaseHere>,

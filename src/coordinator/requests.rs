@@ -1,5 +1,6 @@
-//! The requests to the store that are under way for one lock. Its task polls them itself: an answer then costs no task of
-//! its own, and no way through the inbox. None is ever awaited alone, so a slow one delays no command.
+//! The requests to the store that are under way for one lock. Its task polls them itself: an answer then
+//! costs no task of its own, and no way through the inbox. None is ever awaited alone, so a slow one delays
+//! no command.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -51,7 +52,8 @@ pub(super) enum Input {
 
 type Request = Pin<Box<dyn Future<Output = (Permit, Answer)> + Send>>;
 
-/// Requests under way, for which a lock that is held for hours keeps no memory. They are the lock's and not a caller's: one that goes away cuts none in the middle (S6).
+/// Requests under way, for which a lock that is held for hours keeps no memory. They are the lock's and not a
+/// caller's: one that goes away cuts none in the middle (S6).
 #[derive(Default)]
 pub(super) struct Requests(Option<Box<Queue>>);
 
@@ -62,11 +64,13 @@ struct Queue {
     passed_by: usize,
 }
 
-/// Commands that may go before an answer: callers on other threads that never stop must not keep it waiting (S7).
+/// Commands that may go before an answer: callers on other threads that never stop must not keep it waiting
+/// (S7).
 const PASSING: usize = 32;
 
 impl Requests {
-    /// Adds a request of this permit, which begins when it is polled. It is for the hold that is followed now, if one is.
+    /// Adds a request of this permit, which begins when it is polled. It is for the hold that is followed
+    /// now, if one is.
     pub(super) fn add(
         &mut self,
         permit: Permit,
@@ -83,8 +87,8 @@ impl Requests {
         self.0.is_none()
     }
 
-    /// The next command, or else the next answer. Commands go first, as what was told before an answer came was true before;
-    /// but not for ever.
+    /// The next command, or else the next answer. Commands go first, as what was told before an answer came
+    /// was true before; but not for ever.
     pub(super) async fn next_input(&mut self, commands: &mut Commands) -> Input {
         poll_fn(|context| self.poll_input(commands, context)).await
     }

@@ -24,8 +24,9 @@ use crate::timetable::UtcSecond;
 /// What a token of another version would have is not known here.
 const VERSION: u8 = 3;
 
-/// It names the storage lease, so whoever has it can take over the hold: as secret as the lease id (S20). It is not signed, so
-/// anybody can make one: the path is made again from the key, by which the caller's rights are checked (S16).
+/// It names the storage lease, so whoever has it can take over the hold: as secret as the lease id (S20). It
+/// is not signed, so anybody can make one: the path is made again from the key, by which the caller's rights
+/// are checked (S16).
 #[derive(Serialize, Deserialize)]
 struct Content {
     version: u8,
@@ -60,10 +61,10 @@ struct Claimed {
     attempt: u32,
 }
 
-/// When a bound ends: on the boot clock where that is the same, else by the store's clock, and never more than was left
-/// when the token was made. Not by a wall clock, which may be wrong (S3). Dates are whole seconds, and front ends differ by
-/// up to 3 s: of both readings the one that ends earlier counts, so each move to another machine may take up to 4 s from a
-/// bound, and none adds to it (S11).
+/// When a bound ends: on the boot clock where that is the same, else by the store's clock, and never more
+/// than was left when the token was made. Not by a wall clock, which may be wrong (S3). Dates are whole
+/// seconds, and front ends differ by up to 3 s: of both readings the one that ends earlier counts, so each
+/// move to another machine may take up to 4 s from a bound, and none adds to it (S11).
 #[derive(Clone, Serialize, Deserialize)]
 struct End {
     boot_id: String,

@@ -81,8 +81,8 @@ impl Saves {
 }
 
 impl Coordinator {
-    /// Releases a hold; answers when the store has it, or the lease can no longer be valid (S13). `generation` is the
-    /// newest that the caller was answered with, if it knows it (S16).
+    /// Releases a hold; answers when the store has it, or the lease can no longer be valid (S13).
+    /// `generation` is the newest that the caller was answered with, if it knows it (S16).
     ///
     /// # Errors
     /// When this sidecar never had a hold with the lease id, or forgot it.
@@ -94,10 +94,12 @@ impl Coordinator {
         self.release_saving(lease_id, generation, None).await.map(|(released, _)| released)
     }
 
-    /// As [`Coordinator::release`]; a checkpoint is saved before, and the hold is released whatever becomes of it (S26).
+    /// As [`Coordinator::release`]; a checkpoint is saved before, and the hold is released whatever becomes
+    /// of it (S26).
     ///
     /// # Errors
-    /// When this sidecar never had a hold with the lease id, or forgot it; when locks have no checkpoints here.
+    /// When this sidecar never had a hold with the lease id, or forgot it; when locks have no checkpoints
+    /// here.
     pub async fn release_saving(
         &self,
         lease_id: LeaseId,
@@ -113,8 +115,8 @@ impl Coordinator {
         Ok((released, saved))
     }
 
-    /// As [`Coordinator::release_saving`], with whatever else is to be written. What became of the save, if there was one: none
-    /// inside if nobody answered it.
+    /// As [`Coordinator::release_saving`], with whatever else is to be written. What became of the save, if
+    /// there was one: none inside if nobody answered it.
     pub(super) async fn release_with(
         &self,
         lease_id: LeaseId,
@@ -171,7 +173,8 @@ impl Coordinator {
     /// Replaces the lock's checkpoint; answers when the store has it (S24).
     ///
     /// # Errors
-    /// When the hold is over, was resumed since, or never was; when the store refuses, or the outcome stays unknown (S27).
+    /// When the hold is over, was resumed since, or never was; when the store refuses, or the outcome stays
+    /// unknown (S27).
     pub async fn save(
         &self,
         lease_id: LeaseId,

@@ -1,4 +1,5 @@
-//! The shares of which somebody here holds locks or waits for them (S34, S35): what machines are told of them, and their balance.
+//! The shares of which somebody here holds locks or waits for them (S34, S35): what machines are told of
+//! them, and their balance.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,7 +66,8 @@ impl Task {
         Some(name)
     }
 
-    /// After it: takes in what the machine does now, for the share that it was told of and the one that it names.
+    /// After it: takes in what the machine does now, for the share that it was told of and the one that it
+    /// names.
     pub(super) fn leave_share(&mut self, entered: Option<ShareName>) {
         let machine = self.pool.first();
         let named = machine.share().cloned();
@@ -98,7 +100,8 @@ impl Task {
         }
     }
 
-    /// The lease of another's hold is broken so that its lock moves here (S35). Told before the answer, which may be lost.
+    /// The lease of another's hold is broken so that its lock moves here (S35). Told before the answer, which
+    /// may be lost.
     pub(super) fn note_move(&self) {
         let Some(name) = self.pool.first().share() else { return };
         if let Some(known) = self.shared.shares.lock().get_mut(name) {
@@ -148,7 +151,8 @@ fn ends(shared: &Shared, name: &ShareName) -> bool {
     is_over
 }
 
-/// Lists the locks of the share: there may be some that nobody here waits for. What cannot be listed is looked at again next time.
+/// Lists the locks of the share: there may be some that nobody here waits for. What cannot be listed is
+/// looked at again next time.
 async fn list(shared: &Shared, name: &ShareName) {
     let host = &shared.settings.host;
     let (mut found, mut continuation) = (BTreeMap::new(), None);

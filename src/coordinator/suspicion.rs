@@ -9,8 +9,8 @@ use super::task::{Command, Task};
 use crate::time::Instant;
 
 impl Shared {
-    /// How many pauses have come under suspicion so far, by a look at the clocks beside ours. One that is new is told to the tasks
-    /// of all locks at once, so that every hold is renewed (S3).
+    /// How many pauses have come under suspicion so far, by a look at the clocks beside ours. One that is new
+    /// is told to the tasks of all locks at once, so that every hold is renewed (S3).
     pub(super) fn look_for_pauses(&self) -> u64 {
         let suspected = self.clock.suspected_pauses();
         if self.suspected.fetch_max(suspected, Ordering::Relaxed) < suspected {

@@ -102,7 +102,8 @@ pub(super) struct Aside {
     pub(super) occurrences: Occurrences,
     /// The note of each permit's latest break, until the loss that it is about is told (S17).
     pub(super) break_notes: BTreeMap<Permit, BreakNote>,
-    /// The token of each permit's grant whose lease was broken through this sidecar last: known before its holder is told.
+    /// The token of each permit's grant whose lease was broken through this sidecar last: known before its
+    /// holder is told.
     pub(super) broken_here: BTreeMap<Permit, FencingToken>,
 }
 
@@ -166,8 +167,8 @@ impl Task {
         });
     }
 
-    /// Takes the task out of the registry, unless something is to come yet: an answer to a request that is under way
-    /// may be a lease that nobody wants (S6).
+    /// Takes the task out of the registry, unless something is to come yet: an answer to a request that is
+    /// under way may be a lease that nobody wants (S6).
     fn retire(&self) -> bool {
         if !self.requests.is_empty() {
             return false;
@@ -280,8 +281,9 @@ impl Task {
         self.feed_at(Permit::FIRST, event);
     }
 
-    /// Tells the machines what happened at `permit`, and does what they answer. The clocks are looked at first: after a pause that
-    /// ours did not count, this may be the very event that would hand the lock on (S3).
+    /// Tells the machines what happened at `permit`, and does what they answer. The clocks are looked at
+    /// first: after a pause that ours did not count, this may be the very event that would hand the lock on
+    /// (S3).
     pub(super) fn feed_at(&mut self, permit: Permit, event: Event) {
         let suspected = self.shared.look_for_pauses();
         if std::mem::replace(&mut self.suspected, suspected) < suspected {
@@ -337,8 +339,8 @@ impl Task {
         }
     }
 
-    /// A lease was broken through this sidecar. Whose it was is known by the token that the record had: another's may
-    /// have been broken, and the lock acquired here since.
+    /// A lease was broken through this sidecar. Whose it was is known by the token that the record had:
+    /// another's may have been broken, and the lock acquired here since.
     fn broken(&mut self, permit: Permit, note: BreakNote) {
         let here = self.holding(permit).map(|holding| holding.token);
         if note.is_about(here) {

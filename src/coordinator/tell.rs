@@ -1,5 +1,5 @@
-//! Tells callers and the operator what the machine wants told: answers, events, one log line a grant, loss and
-//! release.
+//! Tells callers and the operator what the machine wants told: answers, events, one log line a grant, loss
+//! and release.
 
 use super::caller::Caller;
 use super::error::CallError;
@@ -16,7 +16,8 @@ use crate::lock::{FencingToken, LockPath, Permit};
 use crate::store::BreakNote;
 use crate::time::Instant;
 
-/// A line about a hold; at DEBUG for a run of a schedule, which has one at its start and one at its end (T23).
+/// A line about a hold; at DEBUG for a run of a schedule, which has one at its start and one at its end
+/// (T23).
 macro_rules! log_hold {
     ($is_run:expr, $($line:tt)+) => {
         if $is_run { tracing::debug!($($line)+) } else { tracing::info!($($line)+) }
@@ -280,7 +281,8 @@ impl Task {
         self.answer_releases(id, &Released::AlreadyLost { reason });
     }
 
-    /// To its client the hold is lost. Here it never was, and a client that means harm is not to count losses or fill the log.
+    /// To its client the hold is lost. Here it never was, and a client that means harm is not to count losses
+    /// or fill the log.
     fn tell_resume_refused(&mut self, id: CallerId, reason: LossReason, detail: String) {
         let Some(mut caller) = self.callers.remove(&id) else { return };
         let (path, now) = (self.path_of(caller.permit), self.shared.clock.now());
@@ -296,7 +298,8 @@ impl Task {
         self.answer_releases(id, &Released::AlreadyLost { reason });
     }
 
-    /// The note of the break that ended this caller's hold: one of its lease, and not of an earlier grant (S17).
+    /// The note of the break that ended this caller's hold: one of its lease, and not of an earlier grant
+    /// (S17).
     fn break_note_of(&mut self, caller: &Caller, reason: LossReason) -> Option<BreakNote> {
         if reason != LossReason::Broken {
             return None;

@@ -1,8 +1,8 @@
 //! When the tasks of locks want to be called next: one task sleeps for all of them (S3).
 //!
-//! A timer of the runtime stops while the machine sleeps, so it is never trusted for longer than a second: then the clock is
-//! read again, and everybody is called whose time has come. For a task a lock to do that by itself, a hundred thousand of
-//! them would wake up each second to find that nothing is due.
+//! A timer of the runtime stops while the machine sleeps, so it is never trusted for longer than a second:
+//! then the clock is read again, and everybody is called whose time has come. For a task a lock to do that by
+//! itself, a hundred thousand of them would wake up each second to find that nothing is due.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,8 +15,9 @@ use crate::time::{Clock, Instant};
 
 /// The longest sleep while a deadline is set (S3).
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// Tasks that are called before others that are ready get their turn: a crowd of renewals must not keep a call waiting.
-/// While more are due than were called, twice as many are called next: calls without end must not keep renewals waiting (S7).
+/// Tasks that are called before others that are ready get their turn: a crowd of renewals must not keep a
+/// call waiting. While more are due than were called, twice as many are called next: calls without end must
+/// not keep renewals waiting (S7).
 const AT_ONCE: usize = 32;
 
 /// Whom a timer calls. Cheap to clone; the clones are one.
@@ -297,7 +298,8 @@ mod tests {
         assert_eq!(rig.timers.queue().deadlines.len(), 9 * AT_ONCE);
     }
 
-    /// Between two rounds all others get a turn, which takes long while many call: as many come due again meanwhile.
+    /// Between two rounds all others get a turn, which takes long while many call: as many come due again
+    /// meanwhile.
     #[tokio::test(start_paused = true)]
     async fn s7_a_crowd_that_comes_faster_than_it_is_called_is_caught_up_with() {
         let rig = Rig::new();

@@ -1,5 +1,5 @@
-//! Lets each hold be followed from its request to its end, for whoever shows traces. Nothing here knows how they are shown.
-//! Where nobody follows, this costs a null pointer a caller.
+//! Lets each hold be followed from its request to its end, for whoever shows traces. Nothing here knows how
+//! they are shown. Where nobody follows, this costs a null pointer a caller.
 
 use std::fmt;
 use std::ops::Deref;
@@ -15,7 +15,8 @@ use crate::pool;
 use crate::store::Operation;
 use crate::time::Instant;
 
-/// The trace that a caller is in, as it said so by the headers of W3C Trace Context; nothing of them is checked yet.
+/// The trace that a caller is in, as it said so by the headers of W3C Trace Context; nothing of them is
+/// checked yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceContext {
     /// `traceparent`.
@@ -135,7 +136,8 @@ pub trait HoldTrace: Send + Sync + fmt::Debug {
     fn happened(&self, event: TraceEvent, at: Instant);
     /// A request to the store was made for it.
     fn requested(&self, request: &TracedRequest);
-    /// It has ended; what comes after that changes nothing. One that is dropped before is gone without an outcome.
+    /// It has ended; what comes after that changes nothing. One that is dropped before is gone without an
+    /// outcome.
     fn ended(&self, end: TraceEnd, at: Instant);
 }
 
@@ -143,7 +145,8 @@ pub trait HoldTrace: Send + Sync + fmt::Debug {
 #[derive(Clone, Debug)]
 pub struct TraceHandle(Arc<Followed>);
 
-/// One pointer to it is half as large as one to the trait: there may be a hundred thousand callers that nobody follows.
+/// One pointer to it is half as large as one to the trait: there may be a hundred thousand callers that
+/// nobody follows.
 #[derive(Debug)]
 struct Followed {
     trace: Box<dyn HoldTrace>,
@@ -255,7 +258,8 @@ impl Task {
         }
     }
 
-    /// A holder whose place another stream of its client has taken (S16); or a caller that waits, which is told elsewhere.
+    /// A holder whose place another stream of its client has taken (S16); or a caller that waits, which is
+    /// told elsewhere.
     pub(super) fn trace_resumed(&self, former: &Caller, by: CallerId) {
         let trace = self.callers.get(&by).and_then(|caller| caller.trace.as_ref());
         if let (Some(former), Some(trace), Some(_)) = (&former.trace, trace, former.granted) {

@@ -1,5 +1,5 @@
-//! Callers whose wait ends though nobody says anything about the lock: another has taken their place, or their own part has
-//! had them granted nothing (T6).
+//! Callers whose wait ends though nobody says anything about the lock: another has taken their place, or
+//! their own part has had them granted nothing (T6).
 
 use super::error::CallError;
 use super::hold_event::HoldEvent;

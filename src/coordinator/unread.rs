@@ -1,5 +1,6 @@
-//! What the client of a stream has not read yet. A newer event takes the place of what it makes out of date, so that a client
-//! that reads late finds what is true now, and what has filled its stream keeps no grant from it (S31).
+//! What the client of a stream has not read yet. A newer event takes the place of what it makes out of date,
+//! so that a client that reads late finds what is true now, and what has filled its stream keeps no grant
+//! from it (S31).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,7 +58,8 @@ impl<E> Clone for Teller<E> {
 }
 
 impl<E: Telling> Teller<E> {
-    /// Tells `event`. False if too much is unread; there is always room for the last one. Who has left says so itself.
+    /// Tells `event`. False if too much is unread; there is always room for the last one. Who has left says
+    /// so itself.
     pub(in crate::coordinator) fn tell(&self, event: E) -> bool {
         let mut queue = locked(&self.0.0);
         if queue.left {

@@ -38,7 +38,8 @@ impl Service {
         }
     }
 
-    /// Whether ScheduleService is served: where the locks are WebJobs' too, only if their hosts can share the store (T22).
+    /// Whether ScheduleService is served: where the locks are WebJobs' too, only if their hosts can share the
+    /// store (T22).
     pub(super) fn has_schedules(&self) -> bool {
         match self.namespace().layout {
             Layout::Readable | Layout::Hashed => true,

@@ -1,5 +1,5 @@
-//! Accepting: each connection waits in its place until its client has said what every client says first, and nothing is
-//! built for it before (S38).
+//! Accepting: each connection waits in its place until its client has said what every client says first, and
+//! nothing is built for it before (S38).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -163,8 +163,8 @@ enum Said {
 }
 
 impl First {
-    /// What has come on `socket`, which stays there to be read. An error of the kind `WouldBlock` says that it is not
-    /// enough.
+    /// What has come on `socket`, which stays there to be read. An error of the kind `WouldBlock` says that
+    /// it is not enough.
     fn look(self, socket: impl AsFd) -> io::Result<Said> {
         let mut bytes = [0; PREFACE.len()];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -186,7 +186,8 @@ pub(super) fn has_come(socket: impl AsFd) -> bool {
     !matches!(rustix::net::recv(socket, &mut [0; 1][..], flags), Err(rustix::io::Errno::AGAIN))
 }
 
-/// A connection whose client has not spoken yet. Done when it has, or when there is nothing to wait for any more.
+/// A connection whose client has not spoken yet. Done when it has, or when there is nothing to wait for any
+/// more.
 #[derive(Debug)]
 struct Silent<S> {
     /// None once it is done.

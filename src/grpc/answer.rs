@@ -199,7 +199,8 @@ pub(super) fn record_with_checkpoint(lock: LockRecord, namespace: &Namespace) ->
 pub(super) fn locks_event(event: LocksEvent, namespace: &Namespace) -> proto::WatchLocksResponse {
     use proto::watch_locks_response::Event;
     let event = match event {
-        // Of what changes here it is not known before the next listing: told now and then, it would look like a change.
+        // Of what changes here it is not known before the next listing: told now and then, it would look like
+        // a change.
         LocksEvent::Changed(lock) => {
             Event::Changed(record(LockRecord { written_at: None, ..*lock }, namespace))
         }

@@ -1,4 +1,5 @@
-//! Who sent a request, as far as the sidecar knows: what the rules of `access` are asked with, and what the log shows.
+//! Who sent a request, as far as the sidecar knows: what the rules of `access` are asked with, and what the
+//! log shows.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -121,8 +122,8 @@ impl Caller {
         }
     }
 
-    /// A request id that no caller of another identity can send: callers to whom rules apply need not trust each other.
-    /// The separator is a character that `convert.rs` refuses in what callers send.
+    /// A request id that no caller of another identity can send: callers to whom rules apply need not trust
+    /// each other. The separator is a character that `convert.rs` refuses in what callers send.
     pub(super) fn request_id(&self, sent: String) -> String {
         match self.limits {
             Some(_) if !sent.is_empty() => format!("{}\n{sent}", self.identity.digest()),

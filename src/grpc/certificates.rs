@@ -1,8 +1,8 @@
 //! The files of TLS: read at start, looked at again while the server runs, and replaced together.
 //!
-//! The whole `ServerConfig` is replaced, not only the certificate: so the authorities of clients are replaced with it,
-//! and no session that began under the former ones is resumed. Connections that are open keep what they began with, but
-//! for those of clients whose certificates were revoked since.
+//! The whole `ServerConfig` is replaced, not only the certificate: so the authorities of clients are replaced
+//! with it, and no session that began under the former ones is resumed. Connections that are open keep what
+//! they began with, but for those of clients whose certificates were revoked since.
 
 use std::fmt;
 use std::fs;
@@ -46,7 +46,8 @@ pub(super) struct Certificates {
 }
 
 struct Current {
-    /// The digest of the contents of all files: Kubernetes swaps symbolic links, so neither names nor times tell.
+    /// The digest of the contents of all files: Kubernetes swaps symbolic links, so neither names nor times
+    /// tell.
     version: [u8; 32],
     config: Arc<ServerConfig>,
     /// Checks the certificates of clients, where they show one.
@@ -118,7 +119,8 @@ impl Certificates {
         self.current().name.clone()
     }
 
-    /// When the certificate that is served expires: of its chain, the first that does. None if that cannot be read.
+    /// When the certificate that is served expires: of its chain, the first that does. None if that cannot be
+    /// read.
     pub(super) fn not_after(&self) -> watch::Receiver<Option<UnixMillis>> {
         self.not_after.subscribe()
     }
@@ -133,8 +135,8 @@ impl Certificates {
         }
     }
 
-    /// Uses the files if they have changed. If they cannot be used, the former ones stay in use: a file that is being
-    /// written, or a certificate without its key, is right again at a later look.
+    /// Uses the files if they have changed. If they cannot be used, the former ones stay in use: a file that
+    /// is being written, or a certificate without its key, is right again at a later look.
     fn look(&self) {
         let files = match Files::read(&self.settings) {
             Ok(files) if files.version == self.current().version => {
@@ -264,9 +266,9 @@ impl Loaded {
     }
 }
 
-/// What checks the certificates of clients: none where they need none. With lists of what was revoked, each authority in a
-/// client's chain must have one: of what no list is about, nobody knows whether it was revoked. A list that is out of date
-/// counts on, since its authority may only be late.
+/// What checks the certificates of clients: none where they need none. With lists of what was revoked, each
+/// authority in a client's chain must have one: of what no list is about, nobody knows whether it was
+/// revoked. A list that is out of date counts on, since its authority may only be late.
 fn clients(
     files: &Files,
     settings: &Tls,

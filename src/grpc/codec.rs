@@ -1,5 +1,5 @@
-//! Messages to bytes and back. What a caller sends that is no message is the caller's mistake, not ours (S19): the codec of
-//! `tonic-prost` says INTERNAL of it.
+//! Messages to bytes and back. What a caller sends that is no message is the caller's mistake, not ours
+//! (S19): the codec of `tonic-prost` says INTERNAL of it.
 
 use std::marker::PhantomData;
 
@@ -10,8 +10,8 @@ use tonic_prost::{ProstCodec, ProstEncoder};
 
 use super::status;
 
-/// Bytes that are kept for the next message of a stream. Most streams say little, and there are many of them: the usual
-/// 8 KiB for each direction would be most of what a waiting caller costs (S38).
+/// Bytes that are kept for the next message of a stream. Most streams say little, and there are many of them:
+/// the usual 8 KiB for each direction would be most of what a waiting caller costs (S38).
 const BUFFER_BYTES: usize = 512;
 /// Bytes of messages that are written together, at the most.
 const TOGETHER_BYTES: usize = 4 * 1024;

@@ -277,8 +277,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     }
 }
 
-/// Writing to a type with a `stream` is writing to that, after which `$wrote` sees what came of it. `$vectored` says whether
-/// its user is to write from several places at once, given that the stream can.
+/// Writing to a type with a `stream` is writing to that, after which `$wrote` sees what came of it.
+/// `$vectored` says whether its user is to write from several places at once, given that the stream can.
 macro_rules! write_through {
     ($Type:ident, $vectored:expr, $wrote:expr) => {
         impl<S: AsyncWrite + Unpin> AsyncWrite for $Type<S> {
@@ -326,8 +326,9 @@ macro_rules! write_through {
 }
 pub(super) use write_through;
 
-// Not vectored, so that HTTP/2 copies messages of up to 1 KiB, which most are, and writes each together with its headers and
-// trailers: else one of 256 bytes or more, such as a grant, takes two system calls, and wakes its client twice.
+// Not vectored, so that HTTP/2 copies messages of up to 1 KiB, which most are, and writes each together with
+// its headers and trailers: else one of 256 bytes or more, such as a grant, takes two system calls, and wakes
+// its client twice.
 write_through!(Connection, false, |connection, polled| {
     if let Poll::Ready(result) = polled {
         connection.note_end(result);

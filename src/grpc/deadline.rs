@@ -1,4 +1,5 @@
-//! The time that a caller gives its call (`grpc-timeout`): a call that is not answered by then is not worth answering.
+//! The time that a caller gives its call (`grpc-timeout`): a call that is not answered by then is not worth
+//! answering.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Who calls: by certificate or bearer token over TCP. Who may use the Unix socket was decided when the connection was
-//! accepted. What a caller may do then is decided in `permission.rs`.
+//! Who calls: by certificate or bearer token over TCP. Who may use the Unix socket was decided when the
+//! connection was accepted. What a caller may do then is decided in `permission.rs`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,8 @@ impl AccessRules {
         self.0.rules().iter().map(|known| known.rule.as_ref().clone()).collect()
     }
 
-    /// Asks `rules` for each call from now on. Calls and streams that are under way go on by those that let them in.
+    /// Asks `rules` for each call from now on. Calls and streams that are under way go on by those that let
+    /// them in.
     ///
     /// # Errors
     /// When a file of tokens cannot be used: then the former rules stay in force.

@@ -5,7 +5,8 @@ use tonic::metadata::{KeyRef, MetadataMap};
 use super::connection::{CloseReason, Ending, Origin, Peer};
 use crate::access;
 
-/// The kernel's boot id of the process that calls, sent with each call: a connection may carry the calls of many.
+/// The kernel's boot id of the process that calls, sent with each call: a connection may carry the calls of
+/// many.
 const BOOT_ID: &str = "leasehold-boot-id";
 
 /// A call's stream, as its connection and its headers show it.
@@ -26,8 +27,8 @@ enum Trust {
 }
 
 impl LifeLine {
-    /// The life line of a call by `peer` with these headers. `boot_id` is this kernel's, and `direct` what the operator
-    /// says of callers over TCP (`listen.direct`).
+    /// The life line of a call by `peer` with these headers. `boot_id` is this kernel's, and `direct` what
+    /// the operator says of callers over TCP (`listen.direct`).
     pub(super) fn new(peer: &Peer, headers: &MetadataMap, boot_id: &str, direct: bool) -> Self {
         Self {
             close_reason: peer.close_reason.clone(),
@@ -35,8 +36,8 @@ impl LifeLine {
         }
     }
 
-    /// Completes when the connection has ended, if its client is on this kernel: then it is gone, or has closed it. Not where
-    /// something may be in between.
+    /// Completes when the connection has ended, if its client is on this kernel: then it is gone, or has
+    /// closed it. Not where something may be in between.
     pub(super) async fn client_gone(&self) {
         if self.trust != Trust::Local {
             return std::future::pending().await;
@@ -47,8 +48,8 @@ impl LifeLine {
         }
     }
 
-    /// Whether a stream that ended was ended by its client: cancelled, or closed with its connection. Otherwise the
-    /// client may still rely on its hold.
+    /// Whether a stream that ended was ended by its client: cancelled, or closed with its connection.
+    /// Otherwise the client may still rely on its hold.
     pub(super) fn shows_that_the_client_released(&self) -> bool {
         match (self.trust, self.close_reason.ending()) {
             (Trust::Local, Ending::Cancelled | Ending::Closed | Ending::Reset)

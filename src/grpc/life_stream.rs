@@ -9,8 +9,8 @@ use super::life_line::LifeLine;
 use super::status;
 use crate::coordinator::{HoldEvent, HoldStream, ScheduleEvent, ScheduleStream};
 
-/// How often a stream that was dropped lets the task of its connection go first: that task may be about to find that
-/// the connection is gone.
+/// How often a stream that was dropped lets the task of its connection go first: that task may be about to
+/// find that the connection is gone.
 const TURNS: usize = 3;
 
 /// A stream of the coordinator's that holds a lock. Dropping it says that the client has ended it.
@@ -97,8 +97,8 @@ impl<S: Holding> LifeStream<S> {
         self.stream = None;
     }
 
-    /// The last event says that the hold is lost. Its client may not have read that yet; once its socket on this machine is
-    /// closed by its side, nobody is left that may not know (S13, S14).
+    /// The last event says that the hold is lost. Its client may not have read that yet; once its socket on
+    /// this machine is closed by its side, nobody is left that may not know (S13, S14).
     pub(super) fn finish_lost(&mut self) {
         let (Some(stream), Some(life_line)) = (self.stream.take(), self.life_line.clone()) else {
             return;
@@ -132,8 +132,8 @@ impl<S: Holding> Drop for LifeStream<S> {
     }
 }
 
-/// A stream that has ended, until its connection has said why. It cannot be asked any more where its thread ends first, as
-/// at a second signal (S15): what goes on elsewhere must not take that for a release (S13).
+/// A stream that has ended, until its connection has said why. It cannot be asked any more where its thread
+/// ends first, as at a second signal (S15): what goes on elsewhere must not take that for a release (S13).
 struct Unanswered<S: Holding>(Option<S>);
 
 impl<S: Holding> Drop for Unanswered<S> {

@@ -103,8 +103,8 @@ pub enum ListenError {
     },
 }
 
-/// Connections that the system keeps until they are accepted, if it allows so many. A client of a Unix socket is refused
-/// when there are more.
+/// Connections that the system keeps until they are accepted, if it allows so many. A client of a Unix socket
+/// is refused when there are more.
 const BACKLOG: i32 = 4_096;
 
 /// Listens on an address.
@@ -121,8 +121,8 @@ pub(super) async fn listen_on(address: SocketAddr) -> Result<TcpListener, Listen
     Ok(listener)
 }
 
-/// The place of a Unix socket, ours alone: the lock on a file beside it says that its process lives. When it is
-/// dropped, the socket is removed.
+/// The place of a Unix socket, ours alone: the lock on a file beside it says that its process lives. When it
+/// is dropped, the socket is removed.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
@@ -197,8 +197,8 @@ impl Drop for SocketFile {
 /// Who may open the socket: its user and its group.
 const SOCKET_MODE: u32 = 0o660;
 
-/// Opens the lock file, or makes it. It must be this user's alone: another who could open it could keep the sidecar from
-/// starting, and one who could put a link there would have it make a file elsewhere.
+/// Opens the lock file, or makes it. It must be this user's alone: another who could open it could keep the
+/// sidecar from starting, and one who could put a link there would have it make a file elsewhere.
 fn open_lock(path: PathBuf) -> Result<File, ListenError> {
     let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
     let opened = File::options()

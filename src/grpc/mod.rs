@@ -1,10 +1,11 @@
 //! The wire: what comes in over gRPC, and how connections are listened for. No decisions.
 //!
-//! Rules: S14 (what the end of a stream shows), S15, S19 (the only place that rejects input), S20. May import:
-//! coordinator, access, lobby, text, and the values of lock, schedule, time and timetable that it speaks in. To add an rpc: write it in
-//! `proto/leasehold/v1/lease_service.proto`, then a method in `service.rs`, its checks in `convert.rs` and `violations.rs`, the right that it
-//! needs in `permission.rs`, its answer in `answer.rs`; a new error gets its code and reason in `status.rs`. Those of
-//! ScheduleService have the same files in `schedule/`.
+//! Rules: S14 (what the end of a stream shows), S15, S19 (the only place that rejects input), S20. May
+//! import: coordinator, access, lobby, text, and the values of lock, schedule, time and timetable that it
+//! speaks in. To add an rpc: write it in `proto/leasehold/v1/lease_service.proto`, then a method in
+//! `service.rs`, its checks in `convert.rs` and `violations.rs`, the right that it needs in `permission.rs`,
+//! its answer in `answer.rs`; a new error gets its code and reason in `status.rs`. Those of ScheduleService
+//! have the same files in `schedule/`.
 
 mod about;
 mod accept;

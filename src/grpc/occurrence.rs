@@ -1,4 +1,5 @@
-//! Occurrences that callers name, from proto to domain values: in the spec of a hold, and at its release (T1, T2).
+//! Occurrences that callers name, from proto to domain values: in the spec of a hold, and at its release (T1,
+//! T2).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What is no gRPC is refused in the words of HTTP, as gRPC over HTTP/2 has it: a client that speaks only HTTP would take
-//! the status 200 of a gRPC error for a success.
+//! What is no gRPC is refused in the words of HTTP, as gRPC over HTTP/2 has it: a client that speaks only
+//! HTTP would take the status 200 of a gRPC error for a success.
 
 use axum::extract::Request;
 use axum::http::header::{ALLOW, CONTENT_TYPE};

@@ -53,8 +53,9 @@ impl Service {
         }
     }
 
-    /// Whether the caller may do this with the lock that it holds: only its holder was told the lease id or the resume
-    /// token that the call carries, so a right for any lock will do. A resume is checked further by [`Self::permit_resume`].
+    /// Whether the caller may do this with the lock that it holds: only its holder was told the lease id or
+    /// the resume token that the call carries, so a right for any lock will do. A resume is checked further
+    /// by [`Self::permit_resume`].
     pub(super) fn permit_holder(&self, caller: &Caller, right: Right) -> Result<(), Status> {
         let Some(limited) = caller.limits() else { return Ok(()) };
         let locks = Locks { host: Host::Hidden, function: Functions::Some };
@@ -62,8 +63,8 @@ impl Service {
             .map_err(|refusal| self.refused(caller, right, (refusal, locks)))
     }
 
-    /// Whether the caller may acquire the lock that a resume token names. The token is not signed, so anybody can make one; but its
-    /// path is made again from the key in it (S16).
+    /// Whether the caller may acquire the lock that a resume token names. The token is not signed, so anybody
+    /// can make one; but its path is made again from the key in it (S16).
     pub(super) fn permit_resume(
         &self,
         caller: &Caller,
@@ -77,8 +78,8 @@ impl Service {
         self.of_target(&target, |locks| self.permit(caller, Right::Acquire, locks))
     }
 
-    /// Whether the caller may acquire the lock of this path, with the key that a run id names beside it: without one, where the path
-    /// hides the function, only who may acquire every function of the host id.
+    /// Whether the caller may acquire the lock of this path, with the key that a run id names beside it:
+    /// without one, where the path hides the function, only who may acquire every function of the host id.
     pub(super) fn permit_run(
         &self,
         caller: &Caller,

@@ -1,5 +1,5 @@
-//! Server reflection. Its index of all messages and methods is built when somebody first asks for it, once for all
-//! listeners: in the memory of an idle sidecar it would be a tenth of what is not program.
+//! Server reflection. Its index of all messages and methods is built when somebody first asks for it, once
+//! for all listeners: in the memory of an idle sidecar it would be a tenth of what is not program.
 
 use std::convert::Infallible;
 use std::sync::OnceLock;

@@ -51,8 +51,8 @@ const SERVICES: [&str; 3] = ["", "leasehold.v1.LeaseService", "leasehold.v1.Sche
 
 /// Connections of a listener that have said nothing yet: each is a file descriptor, and less than 1 KB (S38).
 const SILENT: usize = 1_024;
-/// Connections of a listener that have made no call yet, at the least. There may be as many as of those that make calls, and
-/// as many handshakes: after a restart all clients come at once.
+/// Connections of a listener that have made no call yet, at the least. There may be as many as of those that
+/// make calls, and as many handshakes: after a restart all clients come at once.
 const STRANGERS: usize = 64;
 /// Connections of the listener for probes that ask, and what each may have under way.
 const PROBES: usize = 64;
@@ -103,7 +103,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The places of each listener for callers, and of the one for probes: no more than there are file descriptors for.
+    /// The places of each listener for callers, and of the one for probes: no more than there are file
+    /// descriptors for.
     fn sizes(&self) -> (Sizes, Sizes) {
         let (idle, serving) = (STRANGERS, self.connections);
         let wanted = Sizes { silent: SILENT, greeting: serving.max(idle), idle, serving };
@@ -133,8 +134,8 @@ pub struct TcpSettings {
     pub tls: Option<Tls>,
     /// A file of bearer tokens, one a line: every caller must show one.
     pub token_file: Option<PathBuf>,
-    /// Whether nothing is between callers and this address, so that a stream cancelled or closed over the network was
-    /// ended by its client (S14).
+    /// Whether nothing is between callers and this address, so that a stream cancelled or closed over the
+    /// network was ended by its client (S14).
     pub direct: bool,
     /// Who may do what; without rules, whoever is let in may do everything.
     pub access: Vec<Rule>,
@@ -226,7 +227,8 @@ impl Server {
         move || refusals.counts().to_vec()
     }
 
-    /// Where clients reach it, such as `http://127.0.0.1:50951` and `unix:///run/leasehold/leasehold.sock`: TCP first.
+    /// Where clients reach it, such as `http://127.0.0.1:50951` and `unix:///run/leasehold/leasehold.sock`:
+    /// TCP first.
     #[must_use]
     pub fn endpoints(&self) -> Vec<String> {
         let unix =
@@ -333,7 +335,8 @@ impl Server {
     }
 }
 
-/// Answers probes with these routes, if they have a socket of their own, apart from all that callers can take.
+/// Answers probes with these routes, if they have a socket of their own, apart from all that callers can
+/// take.
 async fn answer_probes(
     socket: Option<Socket>,
     routes: Routes,
@@ -369,8 +372,8 @@ impl Tcp {
 }
 
 impl Tcp {
-    /// A name that clients can connect to. An unspecified address is none: with TLS it is a name of the certificate, else
-    /// this machine itself.
+    /// A name that clients can connect to. An unspecified address is none: with TLS it is a name of the
+    /// certificate, else this machine itself.
     fn endpoint(&self) -> String {
         let scheme = if self.certificates.is_some() { "https" } else { "http" };
         if !self.address.ip().is_unspecified() {
@@ -381,8 +384,8 @@ impl Tcp {
     }
 }
 
-/// The whole service on a pipe inside this process, for somebody who needs no listener: through the same messages and
-/// the same rules.
+/// The whole service on a pipe inside this process, for somebody who needs no listener: through the same
+/// messages and the same rules.
 #[must_use]
 pub fn in_process(coordinator: Coordinator, limits: Limits) -> Channel {
     let open = pipes(coordinator, limits);

@@ -37,15 +37,17 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long calls in progress may take when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// Bytes that a client may send ahead of what is read, on a stream: more than any request has. On a connection it is the least
-/// that HTTP/2 allows (S38).
+/// Bytes that a client may send ahead of what is read, on a stream: more than any request has. On a
+/// connection it is the least that HTTP/2 allows (S38).
 const WINDOW: u32 = 65_535;
-/// Bytes of a connection's window for each of its streams. HTTP/2's implementation closes a connection when small pieces that
-/// wait to be read cost more than half of its window, at up to 256 bytes each: a client may make all its calls at once.
+/// Bytes of a connection's window for each of its streams. HTTP/2's implementation closes a connection when
+/// small pieces that wait to be read cost more than half of its window, at up to 256 bytes each: a client may
+/// make all its calls at once.
 const WINDOW_OF_A_STREAM: u32 = 2 * 256;
 /// The most that HTTP/2 allows.
 const MOST_WINDOW: u32 = (1 << 31) - 1;
-/// Bytes of answers that are kept for a stream whose client does not read, beside the message that did not fit (S38).
+/// Bytes of answers that are kept for a stream whose client does not read, beside the message that did not
+/// fit (S38).
 const UNREAD_BYTES: usize = 8 * 1024;
 
 /// A thread of the workers ended before the server.
@@ -154,7 +156,8 @@ pub(super) struct Service {
     pub(super) acceptor: Option<tls::Acceptor>,
 }
 
-/// Serves each connection in a task of its own until `stop`, and then the calls that are under way for a while.
+/// Serves each connection in a task of its own until `stop`, and then the calls that are under way for a
+/// while.
 pub(super) async fn serve<S>(
     connections: impl Stream<Item = io::Result<Connection<S>>>,
     service: Service,
@@ -219,7 +222,8 @@ impl Service {
     }
 }
 
-/// Answers the calls that come over a connection, until it ends or, once `stop` is over, those under way are answered.
+/// Answers the calls that come over a connection, until it ends or, once `stop` is over, those under way are
+/// answered.
 pub(super) async fn answer<S>(
     connection: Connection<S>,
     routes: Routes,
@@ -236,7 +240,8 @@ pub(super) async fn answer<S>(
         .initial_stream_window_size(WINDOW)
         .max_send_buf_size(UNREAD_BYTES)
         .max_concurrent_streams(bounds.streams)
-        // All of them may be given up while this thread is held up, without an end to the connection and its holds.
+        // All of them may be given up while this thread is held up, without an end to the connection and its
+        // holds.
         .max_pending_accept_reset_streams(usize::try_from(bounds.streams).ok())
         .max_header_list_size(bounds.header_list_bytes);
     if peer.origin != Origin::Socket {

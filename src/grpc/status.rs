@@ -1,5 +1,5 @@
-//! From our errors to gRPC statuses: an error has a reason, a reason has a code, and no match leaves one out. Clients
-//! decide by code and reason, never by text.
+//! From our errors to gRPC statuses: an error has a reason, a reason has a code, and no match leaves one out.
+//! Clients decide by code and reason, never by text.
 
 use std::collections::HashMap;
 use std::fmt;

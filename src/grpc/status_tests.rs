@@ -7,7 +7,8 @@ use crate::coordinator::LossReason;
 use crate::lock::PathError;
 use crate::timetable::UtcSecond;
 
-/// Reasons that this sidecar does not send: the one that says nothing, and the one of users who cannot even connect.
+/// Reasons that this sidecar does not send: the one that says nothing, and the one of users who cannot even
+/// connect.
 const NOT_SENT: [ErrorReason; 2] = [ErrorReason::Unspecified, ErrorReason::UserNotAllowed];
 /// Reasons of what is not built yet.
 const NOT_YET: [ErrorReason; 1] = [ErrorReason::CheckpointUnknown];

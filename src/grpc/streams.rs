@@ -16,8 +16,8 @@ use crate::coordinator::{
 };
 use crate::lock::Namespace;
 
-/// A watch of a lock that does not change hears its record again after this: one that hears nothing takes its connection
-/// for dead, and a proxy may close it. A little under the 30 s that callers are promised.
+/// A watch of a lock that does not change hears its record again after this: one that hears nothing takes its
+/// connection for dead, and a proxy may close it. A little under the 30 s that callers are promised.
 const REPEAT: Duration = Duration::from_secs(25);
 
 /// The events of a hold.

@@ -1,5 +1,5 @@
-//! Whom a certificate names, and until when: read for the rules of `access` and for a metric, never to trust it. Trust
-//! is decided by the handshake.
+//! Whom a certificate names, and until when: read for the rules of `access` and for a metric, never to trust
+//! it. Trust is decided by the handshake.
 
 use std::fmt;
 

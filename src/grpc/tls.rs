@@ -23,8 +23,8 @@ use crate::coordinator::{Coordinator, Seldom};
 use crate::lobby::{Closed, Seat, Stage};
 use crate::time::UnixMillis;
 
-/// Bytes after which a client must have come through its handshake: longer chains of certificates are not taken, of which a
-/// message would be kept in memory until it is whole (S38).
+/// Bytes after which a client must have come through its handshake: longer chains of certificates are not
+/// taken, of which a message would be kept in memory until it is whole (S38).
 const HANDSHAKE_BYTES: usize = 16 * 1024;
 /// How long a refused client may take to read why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -107,8 +107,8 @@ impl Acceptor {
     }
 }
 
-/// When a connection ends at the latest: its client's certificate has expired by then, or was revoked. Its client connects
-/// again, with its next certificate if it has one.
+/// When a connection ends at the latest: its client's certificate has expired by then, or was revoked. Its
+/// client connects again, with its next certificate if it has one.
 #[derive(Debug)]
 pub(super) struct Expiry {
     not_after: UnixMillis,
@@ -188,8 +188,8 @@ impl<S: AsyncRead + AsFd + Unpin> AsyncRead for Punctual<S> {
 
 write_through!(Punctual, true, |_, _| {});
 
-/// Closes so that the client reads the alert that says why it was refused: a connection that is closed while there is
-/// something unread is reset, and the alert is lost with it.
+/// Closes so that the client reads the alert that says why it was refused: a connection that is closed while
+/// there is something unread is reset, and the alert is lost with it.
 async fn hang_up<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     let closing = async {
         stream.shutdown().await?;
@@ -199,7 +199,8 @@ async fn hang_up<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     let _ = tokio::time::timeout(LAST_WORDS, closing).await;
 }
 
-/// Why a handshake failed, in words for whoever runs the sidecar; none where a client only went away, as probes do.
+/// Why a handshake failed, in words for whoever runs the sidecar; none where a client only went away, as
+/// probes do.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "of the many ways in which TLS fails, these have something to do about them"

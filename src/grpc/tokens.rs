@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 
-/// The tokens of a file, one a line, which is read again when it has changed. Only their digests are kept, and those
-/// are what is compared, so that the time that a comparison takes says nothing about a token (S20).
+/// The tokens of a file, one a line, which is read again when it has changed. Only their digests are kept,
+/// and those are what is compared, so that the time that a comparison takes says nothing about a token (S20).
 pub(super) struct Tokens {
     path: PathBuf,
     read: Mutex<Read>,

@@ -7,8 +7,8 @@ use crate::coordinator::TraceContext;
 /// Bytes of a header that are looked at, at the most; the standard needs 55 and 512.
 const MAX_HEADER: usize = 1_024;
 
-/// The headers of W3C Trace Context, if the caller sent them. Where an interceptor has added its own to those of the client, the
-/// last ones count: its span is the nearer one.
+/// The headers of W3C Trace Context, if the caller sent them. Where an interceptor has added its own to those
+/// of the client, the last ones count: its span is the nearer one.
 pub(super) fn context(metadata: &MetadataMap) -> Option<Box<TraceContext>> {
     let all = |name: &str| -> Option<Vec<&str>> {
         metadata.get_all(name).iter().map(|text| text.to_str().ok()).collect()

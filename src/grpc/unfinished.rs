@@ -1,4 +1,5 @@
-//! Requests that have begun and are not complete: one budget of bytes for all of them, and a time for each (S38).
+//! Requests that have begun and are not complete: one budget of bytes for all of them, and a time for each
+//! (S38).
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

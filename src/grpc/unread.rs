@@ -1,5 +1,6 @@
-//! Calls that are under way, and answers that their callers have not read: one budget of bytes for all of them (S38). Those
-//! that last, such as a hold or a wait, are counted until they are complete; then they have limits of their own.
+//! Calls that are under way, and answers that their callers have not read: one budget of bytes for all of
+//! them (S38). Those that last, such as a hold or a wait, are counted until they are complete; then they have
+//! limits of their own.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,8 +34,8 @@ const RELEASE: &str = "/leasehold.v1.LeaseService/ReleaseLease";
 /// Lasts as long as its connection, which needs one at the most.
 const HEALTH_WATCH: &str = "/grpc.health.v1.Health/Watch";
 
-/// Calls at once on a connection for which half of the budget is kept: whoever makes few is served when others have taken the
-/// rest.
+/// Calls at once on a connection for which half of the budget is kept: whoever makes few is served when
+/// others have taken the rest.
 const FEW: usize = 4;
 
 /// The budget, in two halves, and who hears of what it refuses.
@@ -69,7 +70,8 @@ pub(super) struct CallsHere {
     peer: Peer,
     /// Its share of the second half.
     few: Arc<Budget>,
-    /// What it costs anyhow covers one call of each of these kinds: a release is not refused, whatever others do.
+    /// What it costs anyhow covers one call of each of these kinds: a release is not refused, whatever others
+    /// do.
     release: Arc<Budget>,
     health: Arc<Budget>,
 }

@@ -22,8 +22,8 @@ const MAX_ATTEMPT_ID: usize = 64;
 
 pub(super) const NO_DURATION: &str = "is negative or not a valid duration";
 
-/// A duration of the wire; none if it is negative, or none that the wire allows. (The conversion of `prost_types` negates a
-/// negative one, which the least of all numbers does not bear.)
+/// A duration of the wire; none if it is negative, or none that the wire allows. (The conversion of
+/// `prost_types` negates a negative one, which the least of all numbers does not bear.)
 pub(super) fn span(duration: prost_types::Duration) -> Option<Duration> {
     let nanos = u32::try_from(duration.nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
     Some(Duration::new(u64::try_from(duration.seconds).ok()?, nanos))

@@ -1,5 +1,6 @@
-//! Several threads that serve callers. Each has a runtime of its own, and a connection stays on one of them with all of
-//! its calls: what one task of a connection notes before it wakes another is there when that one runs (S14).
+//! Several threads that serve callers. Each has a runtime of its own, and a connection stays on one of them
+//! with all of its calls: what one task of a connection notes before it wakes another is there when that one
+//! runs (S14).
 
 use std::io;
 use std::sync::Arc;

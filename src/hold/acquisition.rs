@@ -16,8 +16,8 @@ use super::{Change, Flight, Hold, Known, State};
 use crate::lock::{LeaseId, Record};
 use crate::time::Instant;
 
-/// Tries to get the lock from the store under one lease id, over all polls and repetitions, until it is had or
-/// given up (S6).
+/// Tries to get the lock from the store under one lease id, over all polls and repetitions, until it is had
+/// or given up (S6).
 #[derive(Clone, Debug)]
 pub(super) struct Retry {
     pub(super) lease_id: LeaseId,
@@ -44,8 +44,8 @@ pub(super) enum Attempt {
     Leased { lease: Leased, work: Work, flight: Flight },
 }
 
-/// Polls by the acquire alone between two that read the record instead. Only the record says that the lock is handed on,
-/// and then a poll at the cap would seldom meet the moment at which it is free (S10).
+/// Polls by the acquire alone between two that read the record instead. Only the record says that the lock is
+/// handed on, and then a poll at the cap would seldom meet the moment at which it is free (S10).
 const POLLS_UNREAD: u8 = 3;
 
 /// Tries in a row that may meet a changed record before the lock is polled as if it were another's.
@@ -63,7 +63,8 @@ impl Hold {
             Some(retry @ Retry { uncertain: Some(_), .. }) => {
                 return self.abandon(Some(retry), output);
             }
-            // Without a fresh lease id there is no acquisition yet; the driver supplies one before its next event.
+            // Without a fresh lease id there is no acquisition yet; the driver supplies one before its next
+            // event.
             Some(_) | None => match self.fresh.take() {
                 Some(lease_id) => {
                     self.polling = Polling::default();
@@ -79,7 +80,8 @@ impl Hold {
                 None => return,
             },
         };
-        // S6: what may have been done is repeated, whoever has fewer, until the store has answered one of them.
+        // S6: what may have been done is repeated, whoever has fewer, until the store has answered one of
+        // them.
         if retry.uncertain.is_none() || self.store_failure.is_none() {
             match self.share_turn(output.now) {
                 Turn::Acquire if retry.unread >= POLLS_UNREAD => {
@@ -243,8 +245,9 @@ impl Hold {
         }
     }
 
-    /// The holder's record could not be read. Beside an acquire that was refused that is no matter; but pools and shares read in
-    /// place of an acquire (S31, S34), and what the store does not answer is not busy (S18).
+    /// The holder's record could not be read. Beside an acquire that was refused that is no matter; but pools
+    /// and shares read in place of an acquire (S31, S34), and what the store does not answer is not busy
+    /// (S18).
     pub(super) fn holder_unread(&mut self, retry: Retry, failure: Failure, output: &mut Output) {
         let terms = self.waiters.front().map(|front| &front.terms);
         let in_place = terms.is_some_and(|terms| terms.is_pooled() || terms.share().is_some());
@@ -285,15 +288,16 @@ impl Hold {
         self.polling.next(&mut self.jitter, self.settings.poll_cap)
     }
 
-    /// Whether the holder's sidecar hands the lock on, as far as we know (S10). A mark ages: it may have been left by
-    /// callers that have gone.
+    /// Whether the holder's sidecar hands the lock on, as far as we know (S10). A mark ages: it may have been
+    /// left by callers that have gone.
     pub(crate) fn is_handed_on(&self, lease_duration: Duration, now: Instant) -> bool {
         let change = self.memory.change.as_ref();
         change.is_some_and(|change| now.saturating_since(change.at) < eager_span(lease_duration))
             && self.memory.known.as_ref().is_some_and(Known::is_handed_on)
     }
 
-    /// The record changed since we knew it: read it beside another acquire (S5). Where the lock was free, somebody had it since (S34).
+    /// The record changed since we knew it: read it beside another acquire (S5). Where the lock was free,
+    /// somebody had it since (S34).
     fn acquire_met_change(&mut self, mut retry: Retry, output: &mut Output) {
         self.memory.known = None;
         self.note_taken(output.now);

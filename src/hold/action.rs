@@ -136,13 +136,15 @@ pub enum Action {
         /// Who has its place now.
         by: CallerId,
     },
-    /// Tell whoever is still there that the hold went on at another sidecar: nothing of it is left here (S16).
+    /// Tell whoever is still there that the hold went on at another sidecar: nothing of it is left here
+    /// (S16).
     TellMoved {
         /// Whom.
         caller: CallerId,
     },
-    /// Tell a holder that this sidecar ends and its hold does not: the client resumes it at the replacement, within the
-    /// validity that it was told last (S15, S16). A release that the store has not answered is not told as done (S13).
+    /// Tell a holder that this sidecar ends and its hold does not: the client resumes it at the replacement,
+    /// within the validity that it was told last (S15, S16). A release that the store has not answered is not
+    /// told as done (S13).
     TellInterrupted {
         /// Whom.
         caller: CallerId,
@@ -211,8 +213,8 @@ pub enum Action {
         /// More for people.
         detail: String,
     },
-    /// Tell a client that the hold that it wants to go on with is not its own any more, or never was. To the client it is lost;
-    /// here it is no loss, because its resume token may be forged (S16).
+    /// Tell a client that the hold that it wants to go on with is not its own any more, or never was. To the
+    /// client it is lost; here it is no loss, because its resume token may be forged (S16).
     TellResumeRefused {
         /// Whom.
         caller: CallerId,
@@ -228,8 +230,8 @@ pub enum Action {
         /// Until when nobody gets the lock, because of `min_hold` (S11).
         resting_until: Option<Instant>,
     },
-    /// Answer a release that the store has not confirmed: the lease has run out by now, and it is not known whether the hold
-    /// lasted until it was released (S13).
+    /// Answer a release that the store has not confirmed: the lease has run out by now, and it is not known
+    /// whether the hold lasted until it was released (S13).
     TellNotConfirmed {
         /// Whom.
         caller: CallerId,
@@ -245,7 +247,8 @@ pub enum Action {
         /// The host type of who acquires.
         ours: String,
     },
-    /// Tell the operator that the store refuses to break leases with these credentials, so that priorities wait (S33).
+    /// Tell the operator that the store refuses to break leases with these credentials, so that priorities
+    /// wait (S33).
     ReportCannotBreak {
         /// What the store said.
         store_failure: StoreFailure,
@@ -338,7 +341,8 @@ pub struct Busy {
     pub retry_after: Duration,
     /// Nobody holds it: it rests because of `min_hold` (S11).
     pub resting: bool,
-    /// How many of the permits that the caller may have were found held; one for a plain lock, or none if it rests (S28).
+    /// How many of the permits that the caller may have were found held; one for a plain lock, or none if it
+    /// rests (S28).
     pub held_permits: u8,
     /// Why the caller's priority has not freed the lock, if it gave one (S33).
     pub priority: Option<PriorityStatus>,

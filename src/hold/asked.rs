@@ -28,7 +28,8 @@ impl Hold {
         }
     }
 
-    /// S13, S17: nobody waits for the former holder of a grant that an operator has ended at once. Its lease is gone.
+    /// S13, S17: nobody waits for the former holder of a grant that an operator has ended at once. Its lease
+    /// is gone.
     pub(super) fn freed(&mut self, token: FencingToken, now: Instant) {
         if let State::Held(held) = &self.state
             && held.phase == Phase::GracePeriod(GracePeriod::LeaseGone)

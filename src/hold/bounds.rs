@@ -33,7 +33,8 @@ impl Bounds {
         }
     }
 
-    /// Takes the bounds from the store's clock, which shows `time` now, where they end earlier by that (S3, S11).
+    /// Takes the bounds from the store's clock, which shows `time` now, where they end earlier by that (S3,
+    /// S11).
     pub(super) fn cut(&mut self, bounds: StoreBounds, time: UnixMillis, now: Instant) {
         let ends = |at: UnixMillis| now + at.saturating_since(time);
         if let Some(at) = bounds.max_hold_ends {

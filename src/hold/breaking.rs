@@ -1,12 +1,13 @@
 //! Breaks of the lock that are on their way from this sidecar (S17).
 //!
-//! A break goes by the record that was looked at. That stays as it is while the lock is handed on without the store (S10), and until
-//! the token of the next grant is written: a break that comes late would meet the lease of whoever has the lock by then. So nothing
-//! is handed on while one is under way, nor before a renewal has shown that none has met the lease; and a lease under which a
-//! token was written meanwhile is proved before anything is granted under it.
-//! A break whose outcome is not known may still be on its way after its sidecar has given it up. It fits no version that was written
-//! by a request sent since, so until then it counts as under way: a renewal proves nothing. What this machine has given up and its
-//! driver has not answered goes on with it, by newer versions of the record too (S33).
+//! A break goes by the record that was looked at. That stays as it is while the lock is handed on without the
+//! store (S10), and until the token of the next grant is written: a break that comes late would meet the
+//! lease of whoever has the lock by then. So nothing is handed on while one is under way, nor before a
+//! renewal has shown that none has met the lease; and a lease under which a token was written meanwhile is
+//! proved before anything is granted under it. A break whose outcome is not known may still be on its way
+//! after its sidecar has given it up. It fits no version that was written by a request sent since, so until
+//! then it counts as under way: a renewal proves nothing. What this machine has given up and its driver has
+//! not answered goes on with it, by newer versions of the record too (S33).
 
 use super::event::Request;
 use super::overruling::Overruling;
@@ -21,7 +22,8 @@ pub(super) struct Breaks {
     unanswered: u32,
     /// When the last one was over, whatever became of it.
     over_at: Option<Instant>,
-    /// The last request that was sent before one was given up that may yet arrive. None once the record was written since.
+    /// The last request that was sent before one was given up that may yet arrive. None once the record was
+    /// written since.
     late: Option<Request>,
 }
 
@@ -68,8 +70,8 @@ impl Hold {
         }
     }
 
-    /// A break for a waiting caller was not answered in its time. Who sends it may be at it for longer: a timer of the runtime stands
-    /// still while the computer sleeps.
+    /// A break for a waiting caller was not answered in its time. Who sends it may be at it for longer: a
+    /// timer of the runtime stands still while the computer sleeps.
     pub(super) fn break_unanswered(&mut self) {
         let breaks = &mut self.seldom.get_or_insert_default().breaks;
         breaks.unanswered = breaks.unanswered.saturating_add(1);
@@ -82,8 +84,8 @@ impl Hold {
         self.break_ended(may_arrive, now);
     }
 
-    /// The record was written by this request: what was given up before it was sent comes too late from now on, and what came before
-    /// is shown by the next renewal.
+    /// The record was written by this request: what was given up before it was sent comes too late from now
+    /// on, and what came before is shown by the next renewal.
     pub(super) fn record_written(&mut self, request: Request, now: Instant) {
         let Some(seldom) = &mut self.seldom else { return };
         if seldom.breaks.late.is_some_and(|last| request > last) {
@@ -97,7 +99,8 @@ impl Hold {
         self.seldom.as_ref().is_some_and(|seldom| seldom.breaks.under_way > 0)
     }
 
-    /// Whether a break from here may have met the lease that was acquired or renewed by a request of `sent`, or may yet.
+    /// Whether a break from here may have met the lease that was acquired or renewed by a request of `sent`,
+    /// or may yet.
     pub(super) fn may_be_broken_since(&self, sent: Instant) -> bool {
         let Some(breaks) = self.seldom.as_ref().map(|seldom| seldom.breaks) else { return false };
         self.is_being_broken()

@@ -67,7 +67,8 @@ impl Hold {
         }
     }
 
-    /// A lock that is left alone, for others who come first (S33, S34), is tried at once for a caller that need not leave it.
+    /// A lock that is left alone, for others who come first (S33, S34), is tried at once for a caller that
+    /// need not leave it.
     pub(super) fn wake_for_front(&mut self, now: Instant) {
         let Some(front) = self.waiters.front() else { return };
         let rest = self.memory.rest.as_ref().filter(|rest| !rest.concerns(front.terms.priority()));
@@ -99,7 +100,8 @@ impl Hold {
         }
     }
 
-    /// S12: one try is one answer of the store; where others wait or hold here, the answer to a caller of this priority is known.
+    /// S12: one try is one answer of the store; where others wait or hold here, the answer to a caller of
+    /// this priority is known.
     fn is_answer_known(&self, priority: Priority, now: Instant) -> bool {
         match &self.state {
             State::Held(_) | State::Resuming(_) => true,
@@ -117,7 +119,8 @@ impl Hold {
         }
     }
 
-    /// S12: one try that came while a lease went back, or before a resume, does not wait for the end of a rest or of that hold.
+    /// S12: one try that came while a lease went back, or before a resume, does not wait for the end of a
+    /// rest or of that hold.
     pub(super) fn refuse_known(&mut self, output: &mut Output) {
         // The front has the greatest priority: what it need not wait for is tried for all.
         if self.waiters.has_one_try() && self.is_answer_known(self.front_priority(), output.now) {

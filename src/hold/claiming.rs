@@ -1,5 +1,6 @@
-//! Clients that want to go on with a hold that this sidecar does not have (S16). A resume token is the client's word: until the
-//! record shows that it is of this very hold, nothing here waits for it, is held back or is counted as lost for its sake.
+//! Clients that want to go on with a hold that this sidecar does not have (S16). A resume token is the
+//! client's word: until the record shows that it is of this very hold, nothing here waits for it, is held
+//! back or is counted as lost for its sake.
 
 use super::action::{Action, LossReason};
 use super::bounds::Bounds;

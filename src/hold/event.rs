@@ -158,7 +158,8 @@ pub enum Event {
     },
     /// Other locks of the share were found free, or are had by fewer: those who wait look soon (S34).
     ShareStirred,
-    /// This sidecar has least of the share: whoever waits here takes the lock from its holder, if that yields to it (S35).
+    /// This sidecar has least of the share: whoever waits here takes the lock from its holder, if that yields
+    /// to it (S35).
     MoveAsked,
     /// An operator begins to break the lock through this sidecar: nothing is handed on meanwhile (S17).
     BreakBegun,
@@ -172,7 +173,8 @@ pub enum Event {
         /// Whether it ended at once; else it runs out (S22).
         ends_now: bool,
     },
-    /// An operator has ended this very grant at once, and took the risk that its former holder does not know (S13, S17).
+    /// An operator has ended this very grant at once, and took the risk that its former holder does not know
+    /// (S13, S17).
     LockFreed {
         /// The token of the grant.
         token: FencingToken,
@@ -186,7 +188,8 @@ pub enum Event {
     },
     /// The drain period is over (S15).
     DrainEnded,
-    /// The sidecar is shutting down, and a replacement follows at which clients resume their holds (S15, S16).
+    /// The sidecar is shutting down, and a replacement follows at which clients resume their holds (S15,
+    /// S16).
     HandOverStarted {
         /// When the sidecar ends at the latest.
         ends: Instant,
@@ -214,8 +217,8 @@ pub struct Terms {
     pub request_id: String,
     /// Whether this sidecar may take a lock of the share from another one that has more (S35).
     pub rebalance: bool,
-    /// Whether the hold can be resumed, also elsewhere: then only a release that carries its generation shows that nobody
-    /// believes in it any more (S13, S16).
+    /// Whether the hold can be resumed, also elsewhere: then only a release that carries its generation shows
+    /// that nobody believes in it any more (S13, S16).
     pub resumable: bool,
     /// What is stored with the lock, but for what the grant adds.
     pub record: Record,
@@ -226,8 +229,8 @@ pub struct Terms {
 /// What a caller brings beside its terms.
 #[derive(Clone, Debug, Default)]
 pub struct Brought {
-    /// What is written beside the token: then the hold is never handed on without the store (T6). Not for callers of a pool
-    /// (S28).
+    /// What is written beside the token: then the hold is never handed on without the store (T6). Not for
+    /// callers of a pool (S28).
     pub part: Option<Arc<dyn GrantPart>>,
     /// The lock as the caller read it just before, so that the acquire goes by its version.
     pub seen: Option<Stored>,
@@ -276,8 +279,8 @@ pub struct Resume {
     pub believed_until: Instant,
     /// When the lock was granted, by the store's clock.
     pub acquired_at: UnixMillis,
-    /// The bounds of the hold by the store's clock, where the boot clock that they were counted on is another's; never more
-    /// than `terms` says (S3, S11).
+    /// The bounds of the hold by the store's clock, where the boot clock that they were counted on is
+    /// another's; never more than `terms` says (S3, S11).
     pub bounds: Option<StoreBounds>,
 }
 

@@ -14,8 +14,8 @@ use crate::lock::FencingToken;
 use crate::time::Instant;
 
 impl Hold {
-    /// Grants the lock under a new lease to the caller at the front, which the record was written for; for `max_hold` at the
-    /// most, if its part says so, and else on its own terms (T12).
+    /// Grants the lock under a new lease to the caller at the front, which the record was written for; for
+    /// `max_hold` at the most, if its part says so, and else on its own terms (T12).
     pub(super) fn grant_new(
         &mut self,
         lease: Leased,
@@ -64,8 +64,8 @@ impl Hold {
         self.memory.known.as_ref().map_or(1, |known| known.generation().max(1))
     }
 
-    /// Goes on with a hold whose lease was renewed by a request sent at `renewed`, and whose record was just written
-    /// again (S16).
+    /// Goes on with a hold whose lease was renewed by a request sent at `renewed`, and whose record was just
+    /// written again (S16).
     pub(super) fn grant_resumed(
         &mut self,
         caller: CallerId,
@@ -81,8 +81,8 @@ impl Hold {
             token: resume.token,
             generation: self.generation_stored(),
             attempt: resume.attempt.into(),
-            // Renewals elsewhere carry If-Match on a version from before our write, so no validity that was told
-            // elsewhere outlives it by D.
+            // Renewals elsewhere carry If-Match on a version from before our write, so no validity that was
+            // told elsewhere outlives it by D.
             settled_at: Some(output.now + lease_duration),
             written_at: output.now,
             settling: None,

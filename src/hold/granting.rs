@@ -25,10 +25,11 @@ pub(super) struct Leased {
     /// What the store's clock showed, and when that was heard: it had surely passed by then.
     pub(super) time: UnixMillis,
     pub(super) heard: Instant,
-    /// When the last request after which it may last for D was answered, or will have been given up: it has surely run out D later.
+    /// When the last request after which it may last for D was answered, or will have been given up: it has
+    /// surely run out D later.
     pub(super) given_up: Instant,
-    /// Until the token was written under it, a break that was meant for the grant before may have met it: that one's holder yields,
-    /// or an operator breaks the lock through this sidecar.
+    /// Until the token was written under it, a break that was meant for the grant before may have met it:
+    /// that one's holder yields, or an operator breaks the lock through this sidecar.
     pub(super) may_be_broken: bool,
 }
 
@@ -39,8 +40,8 @@ pub(super) enum Work {
     Read { planned: Option<Plan> },
     /// The token must be stored.
     Write { plan: Plan, if_match: ETag, fields: Fields },
-    /// The token is stored. The lease is renewed, by a request of `sent`, because it may have been broken before that (S33), or have
-    /// run out in a pause (S3).
+    /// The token is stored. The lease is renewed, by a request of `sent`, because it may have been broken
+    /// before that (S33), or have run out in a pause (S3).
     Prove { plan: Plan, sent: Instant },
 }
 
@@ -288,7 +289,8 @@ impl Hold {
         self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
     }
 
-    /// The token was written: a break from here that was under way until then has met this lease, or comes too late for it (S17).
+    /// The token was written: a break from here that was under way until then has met this lease, or comes
+    /// too late for it (S17).
     fn token_written(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         let may_be_broken = lease.may_be_broken || self.may_be_broken_since(lease.sent);
         self.token_stored(Leased { may_be_broken, ..lease }, plan, output);
@@ -315,15 +317,16 @@ impl Hold {
             Some(front) if plan.is_for(front) && self.is_written_for(front) => {
                 self.serve_front(lease, plan, output);
             }
-            // The caller that the record was written for has gone, and the next one wants another rest, or has a part in what
-            // is written (T6).
+            // The caller that the record was written for has gone, and the next one wants another rest, or
+            // has a part in what is written (T6).
             Some(_) => self.record_had(lease, None, output),
             None if plan.min_hold.is_zero() => self.release_unused(lease, output),
             None => self.clear_rest(lease, plan, output),
         }
     }
 
-    /// Whether the record that was written says of its holder what `waiter` says of itself: others go by it (S33, S34).
+    /// Whether the record that was written says of its holder what `waiter` says of itself: others go by it
+    /// (S33, S34).
     fn is_written_for(&self, waiter: &Waiter) -> bool {
         let written = self.memory.known.as_ref().and_then(Known::sharing);
         written == waiter.terms.record.sharing

@@ -1,5 +1,5 @@
-//! A shutdown after which a replacement follows (S15): holds are renewed once more and left for their clients to resume
-//! there (S16). Nothing is released for it, and nobody is told draining or lost.
+//! A shutdown after which a replacement follows (S15): holds are renewed once more and left for their clients
+//! to resume there (S16). Nothing is released for it, and nobody is told draining or lost.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use super::saving::end_saves;
 use super::{Attempt, Hold, State};
 use crate::time::Instant;
 
-/// How long a hold that was renewed once more is still answered for. A client on another kernel may count the renewal
-/// only from a request of its own (S21), and sends one when it hears of it.
+/// How long a hold that was renewed once more is still answered for. A client on another kernel may count the
+/// renewal only from a request of its own (S21), and sends one when it hears of it.
 const ASKING: Duration = Duration::from_secs(1);
 
 /// How the sidecar ends.
@@ -70,7 +70,8 @@ impl Shutdown {
 }
 
 impl Hold {
-    /// Waits end; a hold is renewed once more; what is being acquired or released is settled, or left to run out (S13).
+    /// Waits end; a hold is renewed once more; what is being acquired or released is settled, or left to run
+    /// out (S13).
     pub(super) fn start_hand_over(&mut self, ends: Instant, output: &mut Output) {
         let until = ends.min(self.settled_by(output.now));
         self.shutdown = Shutdown::HandOver(Box::new(Limits { until, asked_until: None }));
@@ -98,7 +99,8 @@ impl Hold {
         }
     }
 
-    /// A sixth of the lease: then a holder that could not be renewed has half of its validity left to come back with.
+    /// A sixth of the lease: then a holder that could not be renewed has half of its validity left to come
+    /// back with.
     fn settled_by(&self, now: Instant) -> Instant {
         let lease_duration = match &self.state {
             State::Idle { retry: None, .. } | State::Resuming(_) => return now,
@@ -115,8 +117,8 @@ impl Hold {
         now + lease_duration / 6
     }
 
-    /// A renewal has succeeded during the hand-over, and its holder has a moment to ask what that gave it. The answer
-    /// to one that was cut off is old: another is asked for.
+    /// A renewal has succeeded during the hand-over, and its holder has a moment to ask what that gave it.
+    /// The answer to one that was cut off is old: another is asked for.
     pub(super) fn renewed_once_more(
         &mut self,
         mut held: Box<Held>,
@@ -167,7 +169,8 @@ impl Hold {
         }
     }
 
-    /// S13, S16: its client may go on with it elsewhere from now on, so nothing that is answered late releases it.
+    /// S13, S16: its client may go on with it elsewhere from now on, so nothing that is answered late
+    /// releases it.
     fn leave_to_replacement(&mut self, held: &Held, output: &mut Output) {
         end_saves(held.saving.as_deref(), output);
         tell_interrupted(held.may_be_told().then_some(held.caller), output);

@@ -15,8 +15,8 @@ use super::{Handed, Hold, Known, State};
 use crate::time::Instant;
 
 impl Hold {
-    /// A holder releases by a call (S13). Only one that carries the hold's generation can end it early while somebody may
-    /// believe in it elsewhere (S16).
+    /// A holder releases by a call (S13). Only one that carries the hold's generation can end it early while
+    /// somebody may believe in it elsewhere (S16).
     pub(super) fn release_asked(
         &mut self,
         caller: CallerId,
@@ -34,8 +34,8 @@ impl Hold {
                     None => self.end_hold(held, false, output),
                 }
             }
-            // The client gave its resume up before it was answered: it believes in nothing, but it may be that a repeat of
-            // that resume goes on elsewhere.
+            // The client gave its resume up before it was answered: it believes in nothing, but it may be
+            // that a repeat of that resume goes on elsewhere.
             State::Resuming(resuming)
                 if resuming.is_of(caller)
                     && generation.is_some_and(|newer| newer > resuming.resume.generation) =>
@@ -64,7 +64,8 @@ impl Hold {
     /// A holder's stream ended in a way that S14 trusts: it is gone, or it knows that its hold is over.
     pub(super) fn holder_left(&mut self, caller: CallerId, output: &mut Output) {
         match self.take_state(output.now) {
-            // S16: a resume that was given up may be repeated elsewhere. A release with the generation counts nevertheless.
+            // S16: a resume that was given up may be repeated elsewhere. A release with the generation counts
+            // nevertheless.
             State::Held(held)
                 if held.caller == caller
                     && held.is_unsettled(output.now)
@@ -83,8 +84,9 @@ impl Hold {
         }
     }
 
-    /// The holder believes no longer: the next one has the lock, or the store. What `released` it carried the generation;
-    /// else the hold may go on elsewhere, from a resume that nobody here knows of, and the store must say (S13, S16).
+    /// The holder believes no longer: the next one has the lock, or the store. What `released` it carried the
+    /// generation; else the hold may go on elsewhere, from a resume that nobody here knows of, and the store
+    /// must say (S13, S16).
     pub(super) fn end_hold(&mut self, mut held: Box<Held>, released: bool, output: &mut Output) {
         held.drop_recording();
         match held.phase {
@@ -122,8 +124,9 @@ impl Hold {
                     self.hand_on_or_give_back(*held, reply, output);
                 }
             },
-            // The holder knows; the lease is still ours and goes back. Who was silent may have resumed elsewhere
-            // and ended there, so only the store can say whether the lease is still to be handed on.
+            // The holder knows; the lease is still ours and goes back. Who was silent may have resumed
+            // elsewhere and ended there, so only the store can say whether the lease is still to be handed
+            // on.
             Phase::GracePeriod(GracePeriod::Silent) => {
                 let reply = Some(held.caller);
                 self.give_back(*held, reply, output);
@@ -140,8 +143,8 @@ impl Hold {
         }
     }
 
-    /// S16: a call carries a newer generation: the hold goes on elsewhere, and nothing of it is left here. The record has
-    /// been written over by then, so there is nothing to release either.
+    /// S16: a call carries a newer generation: the hold goes on elsewhere, and nothing of it is left here.
+    /// The record has been written over by then, so there is nothing to release either.
     pub(super) fn moved_on(&mut self, held: &Held, output: &mut Output) {
         end_saves(held.saving.as_deref(), output);
         self.late.forget(held.lease_id);
@@ -185,8 +188,9 @@ impl Hold {
         }
     }
 
-    /// Its holder was told the end, and may believe a little longer. The lock is then kept for who had it broken from the time at
-    /// which its lease goes back, and not from the end of that (S33); unless a write that is under way would cross with that one.
+    /// Its holder was told the end, and may believe a little longer. The lock is then kept for who had it
+    /// broken from the time at which its lease goes back, and not from the end of that (S33); unless a write
+    /// that is under way would cross with that one.
     fn fade(&mut self, mut held: Box<Held>, saving: Option<&Saving>, output: &mut Output) {
         if output.now >= held.believed_until {
             return self.end_unasked(*held, output);
@@ -256,9 +260,10 @@ impl Hold {
         }
     }
 
-    /// Ends a hold that its holder did not end. It may go on at another sidecar by now (S16), so it is not handed
-    /// on here. A release goes by the record's version, which a resume elsewhere has changed; but somebody may still
-    /// believe elsewhere in a hold that was resumed here a short while ago: its lease is left to run out.
+    /// Ends a hold that its holder did not end. It may go on at another sidecar by now (S16), so it is not
+    /// handed on here. A release goes by the record's version, which a resume elsewhere has changed; but
+    /// somebody may still believe elsewhere in a hold that was resumed here a short while ago: its lease is
+    /// left to run out.
     fn end_unasked(&mut self, held: Held, output: &mut Output) {
         if held.is_unsettled(output.now) {
             self.state = State::Idle { not_before: output.now, retry: None };
@@ -267,8 +272,8 @@ impl Hold {
         }
     }
 
-    /// Hands the lock to the caller at the front without asking the store, or gives it back (S10). Only for a hold
-    /// that its holder has ended.
+    /// Hands the lock to the caller at the front without asking the store, or gives it back (S10). Only for a
+    /// hold that its holder has ended.
     pub(super) fn hand_on_or_give_back(
         &mut self,
         mut held: Held,

@@ -27,10 +27,11 @@ pub(super) struct Held {
     pub(super) generation: u64,
     /// The try to resume that wrote the generation; empty for none.
     pub(super) attempt: Box<str>,
-    /// S16: until then somebody may still believe in the hold elsewhere; only a release that carries its generation
-    /// ends it early. None for a hold that was not resumed.
+    /// S16: until then somebody may still believe in the hold elsewhere; only a release that carries its
+    /// generation ends it early. None for a hold that was not resumed.
     pub(super) settled_at: Option<Instant>,
-    /// When a grant or a resume under this lease was written last: others poll eagerly for a while from then on (S10).
+    /// When a grant or a resume under this lease was written last: others poll eagerly for a while from then
+    /// on (S10).
     pub(super) written_at: Instant,
     /// The record is read to see whether a change of it was ours (S16).
     pub(super) settling: Option<Box<Flight>>,
@@ -78,7 +79,8 @@ pub struct Holding {
     pub terms: Arc<Terms>,
     /// Until when the lock rests, if its holder gave it back (S11).
     pub resting_until: Option<Instant>,
-    /// Until when the lock is kept for a holder that may not know its end, unless that says that it knows (S13, S14).
+    /// Until when the lock is kept for a holder that may not know its end, unless that says that it knows
+    /// (S13, S14).
     pub kept_until: Option<Instant>,
     /// Whether the holder has it: false while it rests or fades.
     pub active: bool,
@@ -100,8 +102,9 @@ pub struct Holding {
     pub renewed_at: UnixMillis,
 }
 
-/// The generation in a record beside that of a hold, if the record is this hold's. It may yet be of the grant before, from which
-/// the lock was handed on (S10); but where the former holder has resumed from that one, this hold is lost (S16).
+/// The generation in a record beside that of a hold, if the record is this hold's. It may yet be of the grant
+/// before, from which the lock was handed on (S10); but where the former holder has resumed from that one,
+/// this hold is lost (S16).
 pub(super) fn compare(
     (lease_id, token, generation): (LeaseId, FencingToken, u64),
     record: &Record,
@@ -128,7 +131,8 @@ impl Held {
         compare((self.lease_id, self.token, self.generation), record)
     }
 
-    /// The validity to tell now. What was told once is not taken back: nobody else gets the lock before (S13).
+    /// The validity to tell now. What was told once is not taken back: nobody else gets the lock before
+    /// (S13).
     pub(super) fn tell_validity(&mut self, now: Instant) -> Instant {
         let until = self.valid_until();
         self.told_until = self.told_until.max(until);
@@ -145,7 +149,8 @@ impl Held {
         }
     }
 
-    /// Whether somebody may still believe in this hold elsewhere, since it was resumed a short while ago (S16).
+    /// Whether somebody may still believe in this hold elsewhere, since it was resumed a short while ago
+    /// (S16).
     pub(super) fn is_unsettled(&self, now: Instant) -> bool {
         self.settled_at.is_some_and(|at| now < at)
     }
@@ -176,13 +181,15 @@ impl Held {
         waiter.terms.lease_duration == self.renewal.lease_duration() && waiter.terms.auto_renew
     }
 
-    /// Whether nothing is under way that may change what is known of the lease, and it lasts long enough for another caller.
+    /// Whether nothing is under way that may change what is known of the lease, and it lasts long enough for
+    /// another caller.
     pub(super) fn is_settled(&self, now: Instant) -> bool {
         !self.is_unsettled(now)
             && self.settling.is_none()
             && self.notice.is_none()
             && !self.is_saving()
-            // A renewal must have the time of a try before it is late: else who is granted the lock is told so at once (S9).
+            // A renewal must have the time of a try before it is late: else who is granted the lock is told
+            // so at once (S9).
             && !self.renewal.is_late(now + cut_off(self.renewal.lease_duration()))
             && self.bounds.rests_until(now).is_none()
     }

@@ -10,8 +10,8 @@ use crate::lock::{
 /// A record as it was at some moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The version, then names and values in turn, each ended by a NUL: one allocation instead of a dozen. A name of ours
-    /// is its place among them.
+    /// The version, then names and values in turn, each ended by a NUL: one allocation instead of a dozen. A
+    /// name of ours is its place among them.
     packed: Box<str>,
 }
 
@@ -57,7 +57,8 @@ impl Known {
     /// The fields that are ours.
     #[must_use]
     pub fn record(&self) -> Record {
-        // All names are asked for: to look through what is packed for each would take long, at every event of a share's lock.
+        // All names are asked for: to look through what is packed for each would take long, at every event of
+        // a share's lock.
         let fields: BTreeMap<&str, &str> = self.pairs().collect();
         Record::from_lookup(|name| fields.get(name).copied())
     }

@@ -38,7 +38,8 @@ impl LateRequests {
         self.0.push(Late { request, lease_id, if_match, lease_duration });
     }
 
-    /// The lease was granted to a holder, so whoever ends that hold ends the lease; or it is left to run out, or went on elsewhere.
+    /// The lease was granted to a holder, so whoever ends that hold ends the lease; or it is left to run out,
+    /// or went on elsewhere.
     pub(super) fn forget(&mut self, lease_id: LeaseId) {
         self.0.retain(|late| late.lease_id != lease_id);
         if self.0.is_empty() {
@@ -53,7 +54,8 @@ impl LateRequests {
 }
 
 impl Hold {
-    /// An acquire or a renewal was answered that nobody waits for any more: a lease that it has is given back.
+    /// An acquire or a renewal was answered that nobody waits for any more: a lease that it has is given
+    /// back.
     pub(super) fn late_answer(&mut self, request: Request, succeeded: bool, output: &mut Output) {
         let Some(late) = self.late.take(request) else {
             return;
@@ -69,7 +71,8 @@ impl Hold {
         if let State::Releasing(releasing) = &mut self.state
             && releasing.lease_id == late.lease_id
         {
-            // A renewal was done before the release that is under way; an acquire may have been done after it.
+            // A renewal was done before the release that is under way; an acquire may have been done after
+            // it.
             if late.if_match.is_some() {
                 return;
             }

@@ -8,30 +8,33 @@ use super::{Known, Tenure};
 use crate::lock::{ETag, FencingToken, Priority, Record};
 use crate::time::{Instant, UnixMillis};
 
-/// How long a lock that is forgotten is remembered for a break that may arrive yet (S17): longer than any network keeps a request.
+/// How long a lock that is forgotten is remembered for a break that may arrive yet (S17): longer than any
+/// network keeps a request.
 const BREAK_MAY_ARRIVE: Duration = Duration::from_secs(24 * 3_600);
 
-/// What outlives a machine: kept while nobody wants the lock, so that the next acquisition is cheap and its token
-/// is checked (S5).
+/// What outlives a machine: kept while nobody wants the lock, so that the next acquisition is cheap and its
+/// token is checked (S5).
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     /// The record as last read or written.
     pub known: Option<Known>,
     /// The greatest token seen or granted.
     pub highest: Option<FencingToken>,
-    /// When the next acquisition may begin: this sidecar stands back (S10), the lock rests (S11), or somebody may
-    /// still believe in a hold (S13).
+    /// When the next acquisition may begin: this sidecar stands back (S10), the lock rests (S11), or somebody
+    /// may still believe in a hold (S13).
     pub not_before: Option<Instant>,
     /// The rest that its record has promised, if it was seen (S11).
     pub rest: Option<Box<Rest>>,
-    /// When the record was last seen to be of another grant: how eagerly the lock is polled depends on it (S10).
+    /// When the record was last seen to be of another grant: how eagerly the lock is polled depends on it
+    /// (S10).
     pub change: Option<Box<Change>>,
     /// How long this sidecar has had the lock again and again (S10).
     pub tenure: Tenure,
     /// Until when this sidecar stands back, if it does: nobody has the lock then for all we know (S10).
     pub stands_back_until: Option<Instant>,
-    /// The newest grant by a hand-off, until the record tells of it or of a later one. A hold that lasts for less than a second is in
-    /// no record (S10): its lease is broken by its token nevertheless, and it is shown as the last.
+    /// The newest grant by a hand-off, until the record tells of it or of a later one. A hold that lasts for
+    /// less than a second is in no record (S10): its lease is broken by its token nevertheless, and it is
+    /// shown as the last.
     pub handed: Option<Box<Handed>>,
     /// A break from here was given up that may arrive yet, and the record was not written since (S17).
     pub may_break_arrive: bool,
@@ -81,9 +84,10 @@ impl Memory {
         !is_known && not_before.is_none() && !*may_break_arrive
     }
 
-    /// What must stay of a memory that is forgotten, and until when; none if nobody relies on it. The record, with its token
-    /// (S5) and a rest that it promises (S11), is in the store: the next acquisition reads it there. Only until when the
-    /// lock rests is not, as it was first seen here: a store whose clock was set back would promise it anew at each look.
+    /// What must stay of a memory that is forgotten, and until when; none if nobody relies on it. The record,
+    /// with its token (S5) and a rest that it promises (S11), is in the store: the next acquisition reads it
+    /// there. Only until when the lock rests is not, as it was first seen here: a store whose clock was set
+    /// back would promise it anew at each look.
     pub(crate) fn relied_on(self, poll_cap: Duration, now: Instant) -> Option<(Instant, Self)> {
         let rest = self.rest.as_ref().map(|rest| rest.until);
         let not_before = self.not_before.filter(|at| rest != Some(*at));
@@ -95,7 +99,8 @@ impl Memory {
     }
 }
 
-/// The grant that a record is of, and since when. A save writes the record too, and says nothing of who waits (S10).
+/// The grant that a record is of, and since when. A save writes the record too, and says nothing of who waits
+/// (S10).
 #[derive(Clone, Debug)]
 pub struct Change {
     pub(super) at: Instant,
@@ -115,11 +120,13 @@ impl Change {
     }
 }
 
-/// A rest that a record has promised, or a reservation, on our own clock (S11, S33): a wall clock that goes back makes no more of it.
+/// A rest that a record has promised, or a reservation, on our own clock (S11, S33): a wall clock that goes
+/// back makes no more of it.
 #[derive(Clone, Debug)]
 pub struct Rest {
     pub(super) etag: ETag,
-    /// When that version was first seen, and what the store's clock showed then: all that it promises counts from there.
+    /// When that version was first seen, and what the store's clock showed then: all that it promises counts
+    /// from there.
     pub(super) seen: (Instant, UnixMillis),
     pub(super) until: Instant,
     /// Only callers of a smaller priority are kept from it: it is reserved (S33). None: everybody is (S11).

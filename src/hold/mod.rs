@@ -1,9 +1,10 @@
 //! How a hold lives: the state machine of one lock path. It decides; it does nothing by itself.
 //!
-//! Rules: S1, S2, S4 to S17, S22 to S27, S33 to S36, and of schedules T6 to T8, T12. May import: lock, time's values. No IO, no async,
-//! no clock, no randomness of its own: what happens comes in as an [`Event`] with the time at which it is looked at, and what is to be done goes out as
-//! [`Action`]s. To add behaviour: a rule first, then an event or an action, then the file whose business it is, and
-//! a test that fails without it.
+//! Rules: S1, S2, S4 to S17, S22 to S27, S33 to S36, and of schedules T6 to T8, T12. May import: lock, time's
+//! values. No IO, no async, no clock, no randomness of its own: what happens comes in as an [`Event`] with
+//! the time at which it is looked at, and what is to be done goes out as [`Action`]s. To add behaviour: a
+//! rule first, then an event or an action, then the file whose business it is, and a test that fails without
+//! it.
 //!
 //! ```text
 //!                 caller arrives                token stored
@@ -109,15 +110,16 @@ use crate::time::Instant;
 /// The machine of one lock path.
 ///
 /// # Contract
-/// The driver, before each event, calls [`Hold::supply`] if [`Hold::needs_lease_id`]; then [`Hold::handle_event`], and carries
-/// out what it answers, in order; then waits for the next event or until [`Hold::poll_timeout`], whichever is first.
-/// It reads the clock again after every wait (S3), and answers every `Send…` at most once. A spurious
-/// [`Event::TimePassed`] does nothing. `now` never goes back.
+/// The driver, before each event, calls [`Hold::supply`] if [`Hold::needs_lease_id`]; then
+/// [`Hold::handle_event`], and carries out what it answers, in order; then waits for the next event or until
+/// [`Hold::poll_timeout`], whichever is first. It reads the clock again after every wait (S3), and answers
+/// every `Send…` at most once. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
 ///
 /// # Where its parts are
-/// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`, `proving`. While it is held: `held`, `renewing`,
-/// `asked`, `saving`, `notice`, `breaking`, `claiming`, `resuming`. Among others: `overruling`, `sharing`. Its end: `handing`, `releasing`, `late`. What callers write beside their
-/// tokens: `part`. The sidecar's end: `hand_over`. What is always true: `invariants`.
+/// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`, `proving`. While it is
+/// held: `held`, `renewing`, `asked`, `saving`, `notice`, `breaking`, `claiming`, `resuming`. Among others:
+/// `overruling`, `sharing`. Its end: `handing`, `releasing`, `late`. What callers write beside their tokens:
+/// `part`. The sidecar's end: `hand_over`. What is always true: `invariants`.
 #[derive(Clone, Debug)]
 pub struct Hold {
     settings: Arc<Settings>,
@@ -180,7 +182,8 @@ enum State {
 }
 
 impl Hold {
-    /// A machine for a path of which `memory` is known. Machines of one sidecar share their settings. `seed` spreads its requests in time.
+    /// A machine for a path of which `memory` is known. Machines of one sidecar share their settings. `seed`
+    /// spreads its requests in time.
     #[must_use]
     pub fn new(
         settings: impl Into<Arc<Settings>>,
@@ -228,8 +231,8 @@ impl Hold {
     /// Takes in what happened and answers what is to be done.
     pub fn handle_event(&mut self, event: Event, now: Instant) -> Vec<Action> {
         let mut output = Output::new(now);
-        // S4: what time has ended is over before what came in is looked at; but a release is as it was answered (S13), and what is
-        // due is not done before a suspicion is known (S3).
+        // S4: what time has ended is over before what came in is looked at; but a release is as it was
+        // answered (S13), and what is due is not done before a suspicion is known (S3).
         if !matches!(event, Event::ReleaseAnswered { .. } | Event::PauseSuspected) {
             self.advance(&mut output);
         }

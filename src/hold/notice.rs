@@ -71,8 +71,8 @@ impl Held {
             && now < self.renewal.valid_until()
     }
 
-    /// For whom the lock is kept once this hold is over, as is written while its lease runs out (S33): until shortly after the
-    /// release, or after the end of the lease where the hold goes on.
+    /// For whom the lock is kept once this hold is over, as is written while its lease runs out (S33): until
+    /// shortly after the release, or after the end of the lease where the hold goes on.
     pub(super) fn reservation(&self, poll_cap: Duration, now: Instant) -> Option<Box<Reserved>> {
         let priority = self.notice.as_ref()?.for_priority?;
         let lease_duration = self.renewal.lease_duration();
@@ -116,7 +116,8 @@ impl Hold {
                     Some(Box::new(Notice { met, told: None, look, missed: 0, for_priority: None }));
             }
         }
-        // Who has ended its hold is told nothing of it: its last save and its release are for the store to take.
+        // Who has ended its hold is told nothing of it: its last save and its release are for the store to
+        // take.
         let held = match held.phase {
             Phase::Active => self.watch_break(held, output),
             Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => Some(held),

@@ -1,5 +1,5 @@
-//! A waiting caller has the lock broken for it: one of greater priority, by a holder that yields (S33); or one whose sidecar has
-//! least of a share, by a holder of equal priority that yields (S35).
+//! A waiting caller has the lock broken for it: one of greater priority, by a holder that yields (S33); or
+//! one whose sidecar has least of a share, by a holder of equal priority that yields (S35).
 
 use std::time::Duration;
 
@@ -114,8 +114,9 @@ impl Hold {
         Some(holder.map(|sharing| *sharing).unwrap_or_default())
     }
 
-    /// The first caller that may overrule a holder that has said this, and whether that is a move (S35). Who is at the front of its
-    /// priority has waited longest of it; one of a greater priority may have come just now.
+    /// The first caller that may overrule a holder that has said this, and whether that is a move (S35). Who
+    /// is at the front of its priority has waited longest of it; one of a greater priority may have come just
+    /// now.
     fn overruler(&self, holder: &Sharing, now: Instant) -> Option<(&Waiter, bool)> {
         self.rivals_of(holder)
             .find_map(|waiter| Some((waiter, self.may_overrule(waiter, holder, now).ok()?)))
@@ -168,7 +169,8 @@ impl Hold {
         Some(paused.map_or(ripe, |(until, _)| until.max(ripe)))
     }
 
-    /// Begins to free the lock for a caller that may have that, or gives up on a request that is not answered.
+    /// Begins to free the lock for a caller that may have that, or gives up on a request that is not
+    /// answered.
     pub(super) fn overrule(&mut self, output: &mut Output) {
         if let Some(step) = self.overruling().and_then(|overruling| overruling.step) {
             if step.flight().is_over(output.now) {
@@ -232,7 +234,8 @@ impl Hold {
         let overruler = self.rival().and_then(|_| self.overruler(&holder, output.now));
         let overruler = overruler.filter(|_| !free);
         let Some((waiter, moves)) = overruler else {
-            // What there is to have is had by polling; and a holder that yields no more is not looked at without end.
+            // What there is to have is had by polling; and a holder that yields no more is not looked at
+            // without end.
             return self.pause(BETWEEN_LOOKS, PriorityStatus::WaitedTooShort, output.now);
         };
         let (priority, span) = (waiter.terms.priority(), waiter.terms.lease_duration * 2);
@@ -243,7 +246,8 @@ impl Hold {
             return self.wait_for_release(breaks, output.now);
         }
         if let Some((is_of_this, (_, at))) = noted {
-            // The lease of this very grant is not broken: its break is on its way yet, or was lost after the note.
+            // The lease of this very grant is not broken: its break is on its way yet, or was lost after the
+            // note.
             let span = if is_of_this { cut_off(span / 2) } else { span };
             if let Some(left) = left_of(span, at, target.time) {
                 self.overruling_mut().moves_until = None;
@@ -382,7 +386,8 @@ impl Hold {
     }
 }
 
-/// What is left of `span` since `then`; none if it is over. A clock that was set back makes no more of it than `span`.
+/// What is left of `span` since `then`; none if it is over. A clock that was set back makes no more of it
+/// than `span`.
 fn left_of(span: Duration, then: UnixMillis, now: UnixMillis) -> Option<Duration> {
     let left = if then > now {
         let ahead = then.saturating_since(now);

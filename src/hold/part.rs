@@ -1,4 +1,5 @@
-//! What a caller writes beside its token, and at the end of its hold (T6, T8). The machine knows fields, and not what they say.
+//! What a caller writes beside its token, and at the end of its hold (T6, T8). The machine knows fields, and
+//! not what they say.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,11 +12,12 @@ use super::{Hold, Known};
 use crate::lock::{FencingToken, Fields, Record};
 use crate::time::UnixMillis;
 
-/// What a caller writes beside its token, decided under the lease over the record as it is then (T6). Pure: the same answer
-/// for the same record, token and time.
+/// What a caller writes beside its token, decided under the lease over the record as it is then (T6). Pure:
+/// the same answer for the same record, token and time.
 pub trait GrantPart: fmt::Debug + Send + Sync {
-    /// What becomes of the caller. `fields` are all of the record's, ours and others'; `token` is the one that is written
-    /// beside what this answers; `store_time` is what the store's clock has surely reached (T7).
+    /// What becomes of the caller. `fields` are all of the record's, ours and others'; `token` is the one
+    /// that is written beside what this answers; `store_time` is what the store's clock has surely reached
+    /// (T7).
     fn at_grant(&self, fields: &Fields, token: FencingToken, store_time: UnixMillis) -> AtGrant;
 }
 
@@ -40,8 +42,8 @@ pub enum AtGrant {
 
 /// What is written during a hold or at its end, with a checkpoint or without (T8). Pure, as [`GrantPart`].
 pub trait SavePart: fmt::Debug + Send + Sync {
-    /// All fields to write over `fields`; none if nothing is to be written: it stands there already, or must not.
-    /// `token` is the hold's; `store_time` is what the store's clock has surely reached.
+    /// All fields to write over `fields`; none if nothing is to be written: it stands there already, or must
+    /// not. `token` is the hold's; `store_time` is what the store's clock has surely reached.
     fn at_save(
         &self,
         fields: &Fields,
@@ -60,8 +62,8 @@ pub(super) struct Decided {
 }
 
 impl Hold {
-    /// Asks the part of the caller at the front, if it has one, for the fields to write. None if the caller is turned away;
-    /// it was told then, and the lease goes back.
+    /// Asks the part of the caller at the front, if it has one, for the fields to write. None if the caller
+    /// is turned away; it was told then, and the lease goes back.
     pub(super) fn decide(
         &mut self,
         lease: &Leased,
@@ -86,8 +88,8 @@ impl Hold {
         }
     }
 
-    /// The caller at the front is granted nothing, and nothing is written for it; but a rest that was written under this very
-    /// lease, for a caller that has gone ungranted, does not stay (S11).
+    /// The caller at the front is granted nothing, and nothing is written for it; but a rest that was written
+    /// under this very lease, for a caller that has gone ungranted, does not stay (S11).
     fn turn_away(&mut self, lease: Leased, output: &mut Output) {
         let left = self.memory.known.as_ref().map(Known::record).filter(|record| {
             record.lease == Some(lease.lease_id.fingerprint()) && record.resting_until.is_some()
@@ -105,7 +107,8 @@ impl Hold {
         }
     }
 
-    /// The caller at the front is told that it is granted nothing, and the lease goes back. Who waits behind it acquires anew.
+    /// The caller at the front is told that it is granted nothing, and the lease goes back. Who waits behind
+    /// it acquires anew.
     fn settle_front(&mut self, lease: Leased, written: bool, output: &mut Output) {
         self.tell_settled(written, output);
         self.release_unused(lease, output);
@@ -122,9 +125,10 @@ impl Hold {
         }
     }
 
-    /// What a caller has read of the lock just before it came, taken in while nothing is under way here. Of two records the
-    /// one with the lower token is the older one. With equal tokens its holder may have written since we looked; if it was
-    /// the other way round, the acquire finds out by the version, and costs one request more (S5).
+    /// What a caller has read of the lock just before it came, taken in while nothing is under way here. Of
+    /// two records the one with the lower token is the older one. With equal tokens its holder may have
+    /// written since we looked; if it was the other way round, the acquire finds out by the version, and
+    /// costs one request more (S5).
     pub(super) fn take_seen(&mut self, caller: CallerId, output: &Output) {
         let waiter = self.waiters.first(|waiter| waiter.caller == caller);
         let Some(seen) = waiter.and_then(|waiter| waiter.terms.seen()) else { return };

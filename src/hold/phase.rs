@@ -7,8 +7,8 @@ use crate::time::Instant;
 pub(super) enum Phase {
     /// It has the lock.
     Active,
-    /// It has ended its hold, and its last checkpoint is being saved before that goes on (S26). What `released` it was a
-    /// call that carried the generation.
+    /// It has ended its hold, and its last checkpoint is being saved before that goes on (S26). What
+    /// `released` it was a call that carried the generation.
     LastSave { released: bool },
     /// It gave the lock back before `min_hold` was over (S11).
     Resting { until: Instant },

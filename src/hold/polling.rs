@@ -6,8 +6,8 @@ use super::jitter::Jitter;
 
 /// The shortest time between two polls, and the time between them where a lock is being handed on (S10, S12).
 const POLL_FLOOR: Duration = Duration::from_millis(250);
-/// The longest time between two polls where a lock is being handed on. It is spread a little, so that no two sidecars
-/// keep step and one of them is always the second; and it is less than a sidecar stands back (S10).
+/// The longest time between two polls where a lock is being handed on. It is spread a little, so that no two
+/// sidecars keep step and one of them is always the second; and it is less than a sidecar stands back (S10).
 const POLL_EAGER: Duration = Duration::from_millis(300);
 
 /// Decorrelated jitter up to the cap (S12).

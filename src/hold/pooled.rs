@@ -1,4 +1,5 @@
-//! What a pool needs to know of the machines of its permits (S28 to S32); the pool itself is a room of its own.
+//! What a pool needs to know of the machines of its permits (S28 to S32); the pool itself is a room of its
+//! own.
 
 use super::event::{CallerId, Terms};
 use super::waiters::Waiter;
@@ -29,19 +30,22 @@ impl Terms {
         self.record.permits.unwrap_or(Permits::ONE)
     }
 
-    /// Whether a pool asks for its caller: the pool keeps the pace of the tries, and each is to be one request (S31).
+    /// Whether a pool asks for its caller: the pool keeps the pace of the tries, and each is to be one
+    /// request (S31).
     pub(super) fn is_pooled(&self) -> bool {
         self.permits() > Permits::ONE
     }
 }
 
 impl Hold {
-    /// Enters a caller of a pool where a hold is about to end; nothing is done by it: what ends the hold hands it on (S30).
+    /// Enters a caller of a pool where a hold is about to end; nothing is done by it: what ends the hold
+    /// hands it on (S30).
     pub(crate) fn enter(&mut self, waiter: Waiter, now: Instant) {
         self.waiters.push(waiter, now);
     }
 
-    /// The lease id for the next acquisition, for the machine of another permit: another is supplied before the next event.
+    /// The lease id for the next acquisition, for the machine of another permit: another is supplied before
+    /// the next event.
     pub(crate) const fn lend(&mut self) -> Option<LeaseId> {
         self.fresh.take()
     }

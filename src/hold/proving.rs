@@ -1,10 +1,11 @@
 //! What shows that a lease is ours still, before anybody is granted something under it.
 //!
-//! After a suspected pause that our clock did not count it may have run out, and another may have the lock (S3): only a renewal that
-//! was sent since shows that it has not. And it may have been broken for the holder before (S33).
-//! A break for a waiting caller goes by the version of the record that it was looked at by. Between an acquire and the write of the
-//! new token that is still the record of the holder before: such a break is about that one, and meets the lease of this one, who
-//! may not yield. After the write no such break succeeds, so a renewal then shows that none has.
+//! After a suspected pause that our clock did not count it may have run out, and another may have the lock
+//! (S3): only a renewal that was sent since shows that it has not. And it may have been broken for the holder
+//! before (S33). A break for a waiting caller goes by the version of the record that it was looked at by.
+//! Between an acquire and the write of the new token that is still the record of the holder before: such a
+//! break is about that one, and meets the lease of this one, who may not yield. After the write no such break
+//! succeeds, so a renewal then shows that none has.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use super::{Flight, Hold, Known, State};
 use crate::time::{Instant, UnixMillis};
 
 impl Hold {
-    /// Another clock shows a pause that ours may not have counted: the store's answer decides about what was sent for before (S3).
+    /// Another clock shows a pause that ours may not have counted: the store's answer decides about what was
+    /// sent for before (S3).
     pub(super) fn suspect_pause(&mut self, now: Instant) {
         self.seldom.get_or_insert_default().suspected_at = Some(now);
         if let State::Held(held) = &mut self.state {
@@ -29,13 +31,14 @@ impl Hold {
         }
     }
 
-    /// Whether a pause was suspected since `sent`, when a lease was acquired or renewed: then nobody is granted anything under it
-    /// before it was renewed again (S3).
+    /// Whether a pause was suspected since `sent`, when a lease was acquired or renewed: then nobody is
+    /// granted anything under it before it was renewed again (S3).
     pub(super) fn is_unproven(&self, sent: Instant) -> bool {
         self.seldom.as_ref().and_then(|seldom| seldom.suspected_at).is_some_and(|at| sent < at)
     }
 
-    /// Whether the lease of a hold is ours beyond doubt, and for long enough to serve another caller under it.
+    /// Whether the lease of a hold is ours beyond doubt, and for long enough to serve another caller under
+    /// it.
     pub(super) fn is_sound(&self, held: &Held, now: Instant) -> bool {
         let sent = held.renewal.good_sent();
         !self.is_unproven(sent) && !self.may_be_broken_since(sent) && held.is_settled(now)
@@ -90,8 +93,9 @@ impl Hold {
         }
     }
 
-    /// Gives back a lease under which a token was written and nothing granted: a rest beside that token would keep everybody from
-    /// the lock, who asked for it too (S11). A lease that was broken still lets it be taken back.
+    /// Gives back a lease under which a token was written and nothing granted: a rest beside that token would
+    /// keep everybody from the lock, who asked for it too (S11). A lease that was broken still lets it be
+    /// taken back.
     fn release_ungranted(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         if plan.min_hold.is_zero() {
             self.release_unused(lease, output);
@@ -100,7 +104,8 @@ impl Hold {
         }
     }
 
-    /// A renewal that is not answered in time may come yet, after the lease has gone back: then it is released (S6).
+    /// A renewal that is not answered in time may come yet, after the lease has gone back: then it is
+    /// released (S6).
     pub(super) fn keep_late_proof(&mut self, attempt: &Attempt) {
         if let Attempt::Leased { lease, work: Work::Prove { .. }, flight } = attempt
             && let Flight::Sent { request, .. } = flight

@@ -79,7 +79,8 @@ impl Releasing {
     pub(super) fn held(held: &Held, released: Released, not_before: Option<Instant>) -> Self {
         let lease_duration = held.renewal.lease_duration();
         let unused = Self::unused(held.lease_id, lease_duration, held.renewal.given_up());
-        // A renewal that was sent elsewhere, or here, before a resume wrote the record may have come until then (S16).
+        // A renewal that was sent elsewhere, or here, before a resume wrote the record may have come until
+        // then (S16).
         let settled = held.settled_at.map(|at| at + margin(lease_duration));
         let over_at = unused.over_at.max(settled.unwrap_or(unused.over_at));
         Self { hold: Some(released), not_before, over_at, ..unused }
@@ -91,7 +92,8 @@ impl Releasing {
         Self { step: Step::RunOut, flight, ..self }
     }
 
-    /// A request that may have renewed the lease was answered, or given up, only now: later than was to be expected (S13).
+    /// A request that may have renewed the lease was answered, or given up, only now: later than was to be
+    /// expected (S13).
     pub(super) fn lasts_from(&mut self, now: Instant) {
         self.over_at = self.over_at.max(over_at(now, self.lease_duration));
     }
@@ -114,8 +116,8 @@ impl Releasing {
         late
     }
 
-    /// The generation in the record beside the hold's, if it is still the record of this lease and of its token: without
-    /// that it is this hold's no more (S5).
+    /// The generation in the record beside the hold's, if it is still the record of this lease and of its
+    /// token: without that it is this hold's no more (S5).
     fn compare(&self, stored: &Stored) -> Option<Ordering> {
         let hold = self.hold.as_ref()?;
         let record = Record::from_fields(&stored.fields);
@@ -232,7 +234,8 @@ impl Hold {
                 releasing.step = Step::Release;
                 self.send_back(releasing, output);
             }
-            // S16: it goes on elsewhere; a release that had been done would have kept the record from being written.
+            // S16: it goes on elsewhere; a release that had been done would have kept the record from being
+            // written.
             Ok(stored) if releasing.compare(&stored) == Some(Ordering::Greater) => {
                 self.leave_behind(&releasing, output);
                 self.released_or_not(&releasing, output);
@@ -301,9 +304,10 @@ impl Hold {
         self.not_confirmed(releasing, why, detail, output);
     }
 
-    /// The store says that the lease is not ours any more. Where it was asked before the lease can have run out by itself, the
-    /// hold had been lost before its holder released it, and nobody knew. Later that says nothing of a holder whose belief had
-    /// ended in time: the release has come too late to be confirmed (S13).
+    /// The store says that the lease is not ours any more. Where it was asked before the lease can have run
+    /// out by itself, the hold had been lost before its holder released it, and nobody knew. Later that says
+    /// nothing of a holder whose belief had ended in time: the release has come too late to be confirmed
+    /// (S13).
     fn lease_gone(
         &mut self,
         releasing: &Releasing,

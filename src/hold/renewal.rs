@@ -17,7 +17,8 @@ pub(super) struct Renewal {
     lease_duration: Duration,
     /// When the last request was sent that is known to have succeeded.
     good_sent: Instant,
-    /// When the last request that may have been done was answered, or will have been given up: nothing of it arrives later (S13).
+    /// When the last request that may have been done was answered, or will have been given up: nothing of it
+    /// arrives later (S13).
     given_up: Instant,
     due: Instant,
     /// Tries without an answer, oldest first. One that is cut off stays: its answer may yet come, and counts
@@ -29,7 +30,8 @@ pub(super) struct Renewal {
     /// Why the last try failed, if it did.
     cause: Option<Box<StoreFailure>>,
     at_risk: bool,
-    /// Since when a pause is suspected that the clock did not count: a renewal that is sent after that decides (S3).
+    /// Since when a pause is suspected that the clock did not count: a renewal that is sent after that
+    /// decides (S3).
     suspected_at: Option<Instant>,
 }
 
@@ -50,8 +52,8 @@ pub(super) struct Answered {
 }
 
 impl Renewal {
-    /// For a lease that was granted to a request sent at `good_sent`, the last one of which was `answered`: the first renewal comes
-    /// D/3 after it was sent, ± 10 %.
+    /// For a lease that was granted to a request sent at `good_sent`, the last one of which was `answered`:
+    /// the first renewal comes D/3 after it was sent, ± 10 %.
     pub(super) fn new(
         lease_duration: Duration,
         (good_sent, answered): (Instant, Instant),
@@ -109,8 +111,8 @@ impl Renewal {
         self.suspected_at = Some(now);
     }
 
-    /// The earliest moment at which something is to be done, the end of the validity aside. While it is `held_up`, no
-    /// renewal is sent.
+    /// The earliest moment at which something is to be done, the end of the validity aside. While it is
+    /// `held_up`, no renewal is sent.
     pub(super) fn poll_timeout(&self, held_up: bool) -> Instant {
         let next = match self.waiting_try() {
             Some(waiting) => Some(waiting.sent + cut_off(self.lease_duration)),
@@ -177,7 +179,8 @@ impl Renewal {
         }
     }
 
-    /// How much later than they were due renewals were sent that may yet be answered, or none has been sent until now.
+    /// How much later than they were due renewals were sent that may yet be answered, or none has been sent
+    /// until now.
     pub(super) fn lateness(&self, now: Instant) -> Duration {
         let idle = self.waiting_try().is_none() && !self.is_held_back;
         let overdue = if idle { now.saturating_since(self.due) } else { Duration::ZERO };
@@ -216,8 +219,8 @@ impl Renewal {
         std::mem::replace(&mut self.at_risk, false)
     }
 
-    /// A renewal failed in a way that leaves hope: try again after a while, D/30 at first, D/12 at the most, and sooner
-    /// when the end is near (S7).
+    /// A renewal failed in a way that leaves hope: try again after a while, D/30 at first, D/12 at the most,
+    /// and sooner when the end is near (S7).
     pub(super) fn failed(&mut self, failure: &Failure, now: Instant, jitter: &mut Jitter) {
         let cause = match failure {
             Failure::Unknown(store_failure)
@@ -245,8 +248,8 @@ impl Renewal {
         Some(self.cause.as_ref().map_or_else(late, |cause| (cause.kind, cause.message.clone())))
     }
 
-    /// Whether the holder is to be warned, or was: most of the lease has passed since the last good renewal, or a suspected pause
-    /// was not decided in time.
+    /// Whether the holder is to be warned, or was: most of the lease has passed since the last good renewal,
+    /// or a suspected pause was not decided in time.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.at_risk || now >= self.at_risk_from()
     }
@@ -277,8 +280,8 @@ impl Renewal {
     }
 }
 
-/// From the send of a good renewal to the next: D/3, ± 10 % each time anew, so that holds that were acquired together do
-/// not renew together for ever (S7).
+/// From the send of a good renewal to the next: D/3, ± 10 % each time anew, so that holds that were acquired
+/// together do not renew together for ever (S7).
 fn between(lease_duration: Duration, jitter: &mut Jitter) -> Duration {
     jitter.around(lease_duration / 3, 10)
 }

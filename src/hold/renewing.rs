@@ -18,8 +18,8 @@ use crate::time::{Instant, UnixMillis};
 const PROMPT: Duration = Duration::from_secs(2);
 
 impl Hold {
-    /// What was asked of the store beside the saves and is not answered in its time is given up: a renewal, and the read
-    /// after one. Saves wait for both (S26).
+    /// What was asked of the store beside the saves and is not answered in its time is given up: a renewal,
+    /// and the read after one. Saves wait for both (S26).
     pub(super) fn give_up_overdue(&mut self, held: &mut Held, output: &mut Output) {
         if let Some(missed) = held.renewal.cut_off_overdue(output.now, &mut self.jitter) {
             output.push(Action::ReportRenewal {
@@ -155,8 +155,8 @@ impl Hold {
         output.push(Action::SendRead { request, timeout });
     }
 
-    /// The record was read because a renewal met another version than ours. An unknown outcome needs no repeat: the
-    /// next renewal meets the change again.
+    /// The record was read because a renewal met another version than ours. An unknown outcome needs no
+    /// repeat: the next renewal meets the change again.
     pub(super) fn settle_answered(
         &mut self,
         mut held: Box<Held>,

@@ -1,4 +1,5 @@
-//! A lock that rests because of `min_hold`, or is kept for a greater priority, whatever became of the sidecar that said so (S11, S33).
+//! A lock that rests because of `min_hold`, or is kept for a greater priority, whatever became of the sidecar
+//! that said so (S11, S33).
 
 use std::time::Duration;
 
@@ -12,13 +13,14 @@ use crate::time::{Instant, UnixMillis};
 
 /// The longest `min_hold` there is: what a record without a span of its own is cut to.
 const LONGEST_REST: Duration = Duration::from_secs(24 * 3_600);
-/// The longest reservation that is ever written: a lease of 60 s that has just been renewed, its margin, a poll cap of 60 s, and 5 s.
+/// The longest reservation that is ever written: a lease of 60 s that has just been renewed, its margin, a
+/// poll cap of 60 s, and 5 s.
 const LONGEST_RESERVED: Duration = Duration::from_secs(130);
 
 impl Hold {
-    /// S11, S33: when a rest that the record has promised is over, or the lock is reserved no more for a greater priority, on
-    /// our own clock: by the store's clock, and never longer than was asked for from when this sidecar first sees it, because
-    /// that clock may have been set.
+    /// S11, S33: when a rest that the record has promised is over, or the lock is reserved no more for a
+    /// greater priority, on our own clock: by the store's clock, and never longer than was asked for from
+    /// when this sidecar first sees it, because that clock may have been set.
     pub(super) fn rest_promised(
         &mut self,
         time: UnixMillis,
@@ -59,8 +61,9 @@ impl Hold {
         self.memory.rest.as_deref().filter(|rest| now < rest.until).filter(is_known)
     }
 
-    /// A read at `time` has found the lock free. Whether it rests, or is kept for a greater priority, so that it need not be acquired
-    /// to find that out; else `retry` is to acquire it. What may have been acquired is acquired again all the same (S6).
+    /// A read at `time` has found the lock free. Whether it rests, or is kept for a greater priority, so that
+    /// it need not be acquired to find that out; else `retry` is to acquire it. What may have been acquired
+    /// is acquired again all the same (S6).
     pub(super) fn leave_to_rest(
         &mut self,
         retry: Retry,

@@ -31,8 +31,8 @@ pub(super) fn next_generation(fields: Fields, resume: &Resume, write: String) ->
 }
 
 impl Hold {
-    /// S16: the hold whose lease goes back from here went on elsewhere, and comes here again. Its release went by a version that
-    /// has been written over.
+    /// S16: the hold whose lease goes back from here went on elsewhere, and comes here again. Its release
+    /// went by a version that has been written over.
     pub(super) fn leave_behind(&mut self, releasing: &Releasing, output: &mut Output) {
         self.memory.known = None;
         if let Some(caller) = releasing.hold.as_ref().and_then(|hold| hold.caller) {
@@ -40,8 +40,8 @@ impl Hold {
         }
     }
 
-    /// The client released with the generation that it had before this resume: the resume may have been done by now, or a
-    /// repeat of it elsewhere, so the lease is left to run out (S16).
+    /// The client released with the generation that it had before this resume: the resume may have been done
+    /// by now, or a repeat of it elsewhere, so the lease is left to run out (S16).
     pub(super) fn give_up_resume(&mut self, resuming: &Resuming, output: &mut Output) {
         let lease_duration = resuming.resume.terms.lease_duration;
         let released = Released {
@@ -86,8 +86,8 @@ impl Releasing {
 }
 
 impl Resume {
-    /// Whether the record is still that of the client's hold (S16); why not. The hold may have been handed on to the client just
-    /// before, so that the record is yet of the grant that ended then (S10).
+    /// Whether the record is still that of the client's hold (S16); why not. The hold may have been handed on
+    /// to the client just before, so that the record is yet of the grant that ended then (S10).
     pub(super) fn check(&self, record: &Record) -> Result<(), &'static str> {
         let stored = record.token.filter(|_| record.lease == Some(self.lease_id.fingerprint()));
         if !stored.is_some_and(|token| token.epoch() == self.token.epoch() && token <= self.token) {

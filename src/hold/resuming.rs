@@ -1,4 +1,5 @@
-//! Going on with a hold that the record shows to be the client's (S16): renew its lease, write its record again.
+//! Going on with a hold that the record shows to be the client's (S16): renew its lease, write its record
+//! again.
 
 use std::sync::Arc;
 
@@ -38,8 +39,8 @@ enum Step {
     Renew { sent: Instant, if_match: ETag, fields: Fields },
     /// The record has changed since it was read.
     Read { renewed: Option<Instant> },
-    /// The record is written again with a greater generation: its new version shields the hold from whoever had it
-    /// before, because releases and renewals go by the version that the sender knows.
+    /// The record is written again with a greater generation: its new version shields the hold from whoever
+    /// had it before, because releases and renewals go by the version that the sender knows.
     Write { renewed: Instant, if_match: ETag, fields: Fields },
 }
 
@@ -86,7 +87,8 @@ impl Hold {
         true
     }
 
-    /// The record shows that the hold is the client's: it is taken up again, unless that is settled here meanwhile.
+    /// The record shows that the hold is the client's: it is taken up again, unless that is settled here
+    /// meanwhile.
     pub(super) fn take_up(&mut self, claim: Claim, stored: &Stored, output: &mut Output) {
         let Claim { caller, mut resume, mut bounds, .. } = claim;
         if self.is_answered(caller, &resume, output) {
@@ -116,8 +118,8 @@ impl Hold {
         self.send_resume(Box::new(resuming), output);
     }
 
-    /// Goes on with a hold that this sidecar still has: its record is known, and written with the next generation. Gives
-    /// the resume back if that is not so.
+    /// Goes on with a hold that this sidecar still has: its record is known, and written with the next
+    /// generation. Gives the resume back if that is not so.
     fn resume_here(
         &mut self,
         caller: CallerId,
@@ -322,7 +324,8 @@ impl Hold {
                 let detail = "the resume took longer than the validity that it renewed".to_owned();
                 self.resume_lost(&resuming, reason, detail, output);
             }
-            // S3: a pause was suspected since the lease was renewed: once more, from the generation that is stored now.
+            // S3: a pause was suspected since the lease was renewed: once more, from the generation that is
+            // stored now.
             Ok(etag) if self.is_unproven(renewed) => {
                 if let Step::Write { fields, .. } = resuming.step {
                     resuming.resume.generation = Record::from_fields(&fields).generation;
@@ -348,8 +351,8 @@ impl Hold {
         }
     }
 
-    /// The caller of a resume went away. It may be trying elsewhere and still believe in its hold: the lease is
-    /// left to run out.
+    /// The caller of a resume went away. It may be trying elsewhere and still believe in its hold: the lease
+    /// is left to run out.
     pub(super) fn resume_left(&mut self, caller: CallerId, output: &Output) -> bool {
         let lease_id = match &self.state {
             State::Resuming(resuming) if resuming.caller == caller => resuming.lease_id(),
@@ -363,7 +366,8 @@ impl Hold {
         true
     }
 
-    /// Its client may still believe, and go on elsewhere: nothing that is answered late releases the lease (S13, S16).
+    /// Its client may still believe, and go on elsewhere: nothing that is answered late releases the lease
+    /// (S13, S16).
     pub(super) fn leave_to_run_out(&mut self, lease_id: LeaseId, output: &Output) {
         self.late.forget(lease_id);
         self.state = State::Idle { not_before: output.now, retry: None };

@@ -52,8 +52,8 @@ impl Hold {
         self.overruling()?.eager.filter(|eager| now < eager.until)
     }
 
-    /// Whether the lock was broken for who waits here, and is to be had as soon as it is free. Not for those that are left once
-    /// that one has gone.
+    /// Whether the lock was broken for who waits here, and is to be had as soon as it is free. Not for those
+    /// that are left once that one has gone.
     pub(super) fn is_eager_after_break(&self, now: Instant) -> bool {
         self.eager(now).is_some_and(|eager| self.front_priority() >= eager.priority)
     }

@@ -1,4 +1,5 @@
-//! A holder's checkpoint, and what is written with it or without one, on its way to the store (S23 to S27, T8).
+//! A holder's checkpoint, and what is written with it or without one, on its way to the store (S23 to S27,
+//! T8).
 
 use std::time::Duration;
 
@@ -81,8 +82,8 @@ impl Saving {
         self.under_way.as_ref().is_some_and(|writing| matches!(writing.flight, Flight::Sent { .. }))
     }
 
-    /// Whether a write is under way that may have been done, or may yet be. One that met another version may have been
-    /// done all the same: the network has repeated it.
+    /// Whether a write is under way that may have been done, or may yet be. One that met another version may
+    /// have been done all the same: the network has repeated it.
     pub(super) fn may_be_done(&self) -> bool {
         self.under_way.as_ref().is_some_and(|writing| {
             let sent = matches!(writing.flight, Flight::Sent { .. });
@@ -108,7 +109,8 @@ impl Saving {
         Some(if last { begun_at } else { begun_at + BETWEEN_SAVES })
     }
 
-    /// Forgets a write that only brings the record up to the hold, and surely was not done: nobody waits for it.
+    /// Forgets a write that only brings the record up to the hold, and surely was not done: nobody waits for
+    /// it.
     fn drop_recording(&mut self) {
         if !self.may_be_done() {
             self.under_way.take_if(|writing| writing.only_records);
@@ -138,7 +140,8 @@ impl Saving {
     }
 }
 
-/// Answers everybody who waits for a save of a hold that is over here: what may have been done is unknown (S27).
+/// Answers everybody who waits for a save of a hold that is over here: what may have been done is unknown
+/// (S27).
 pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
     let Some(saving) = saving else { return };
     if let Some(writing) = &saving.under_way {
@@ -163,7 +166,8 @@ impl Held {
         self.saving.as_ref().is_some_and(|saving| saving.is_unsettled())
     }
 
-    /// Whether the hold of `caller` may yet write: also where its stream broke, or its release waits for a save.
+    /// Whether the hold of `caller` may yet write: also where its stream broke, or its release waits for a
+    /// save.
     fn may_save(&self, caller: CallerId) -> bool {
         let open = match self.phase {
             Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(GracePeriod::Silent) => {
@@ -184,7 +188,8 @@ impl Held {
         })
     }
 
-    /// When the record is to be written because it is of the grant before (S10). A hold that is over needs that no more.
+    /// When the record is to be written because it is of the grant before (S10). A hold that is over needs
+    /// that no more.
     pub(super) const fn records_at(&self) -> Option<Instant> {
         match self.phase {
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => self.record_at,
@@ -216,8 +221,8 @@ impl Held {
 }
 
 impl Hold {
-    /// A holder saves its checkpoint. Who carries an older generation does not know that it goes on here, and may release it
-    /// where it was: the save could come after the next grant (S16, S27).
+    /// A holder saves its checkpoint. Who carries an older generation does not know that it goes on here, and
+    /// may release it where it was: the save could come after the next grant (S16, S27).
     pub(super) fn save(
         &mut self,
         (caller, generation): (CallerId, Option<u64>),
@@ -389,7 +394,8 @@ impl Hold {
         }
     }
 
-    /// The lease runs out before the last save was settled: its outcome stays unknown, and the lease goes back.
+    /// The lease runs out before the last save was settled: its outcome stays unknown, and the lease goes
+    /// back.
     pub(super) fn give_up_last_save(&mut self, held: Box<Held>, output: &mut Output) {
         end_saves(held.saving.as_deref(), output);
         let reply = Some(held.caller);

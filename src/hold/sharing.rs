@@ -146,9 +146,10 @@ impl Hold {
         });
     }
 
-    /// Whether a free lock is left to others first: not for who tries once, nor where the lock is handed on (S10), nor where it was
-    /// left to them for long enough: nobody starves. How long a caller has waited for a lock that was held says nothing: listeners
-    /// wait for days. A lock that was broken for somebody here is for that caller.
+    /// Whether a free lock is left to others first: not for who tries once, nor where the lock is handed on
+    /// (S10), nor where it was left to them for long enough: nobody starves. How long a caller has waited for
+    /// a lock that was held says nothing: listeners wait for days. A lock that was broken for somebody here
+    /// is for that caller.
     fn is_patient(&self, now: Instant) -> bool {
         let Some(front) = self.waiters.front() else { return false };
         let duration = front.terms.lease_duration;
@@ -207,7 +208,8 @@ impl Hold {
         None
     }
 
-    /// Others of the share were found free: this one may be too. Or this one is free, and what is had here has changed.
+    /// Others of the share were found free: this one may be too. Or this one is free, and what is had here
+    /// has changed.
     pub(super) fn stir(&mut self, now: Instant) {
         let standing = self.seldom.as_ref().and_then(|seldom| seldom.sharing.standing);
         let soon = match (self.free_since(), standing) {

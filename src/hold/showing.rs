@@ -91,8 +91,8 @@ impl Hold {
         self.memory.known.as_ref()
     }
 
-    /// Until when the lease that is had here counts, if one is: a renewal that comes later is too late. An earlier end of
-    /// the hold makes none more urgent.
+    /// Until when the lease that is had here counts, if one is: a renewal that comes later is too late. An
+    /// earlier end of the hold makes none more urgent.
     #[must_use]
     pub fn lease_until(&self) -> Option<Instant> {
         match &self.state {

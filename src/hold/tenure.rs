@@ -31,8 +31,8 @@ pub struct Tenure {
 }
 
 impl Tenure {
-    /// The lock was acquired from the store, with its record at `etag`. It is the same tenure if nobody has written since
-    /// we released it, within the time in which others look for it.
+    /// The lock was acquired from the store, with its record at `etag`. It is the same tenure if nobody has
+    /// written since we released it, within the time in which others look for it.
     pub(super) fn acquired(&mut self, etag: &ETag, poll_cap: Duration, now: Instant) {
         let goes_on = self
             .left
@@ -51,8 +51,9 @@ impl Tenure {
         self.left = etag.map(|etag| (now, etag.clone()));
     }
 
-    /// Until when others may need that this tenure is remembered: while they look for the lock that was released here, but
-    /// no longer than it was ours. One that has been free for as long leaves them their turn by itself.
+    /// Until when others may need that this tenure is remembered: while they look for the lock that was
+    /// released here, but no longer than it was ours. One that has been free for as long leaves them their
+    /// turn by itself.
     pub(super) fn matters_until(&self, poll_cap: Duration) -> Option<Instant> {
         let (left, _) = self.left.as_ref()?;
         let lasted = self.since.map_or(poll_cap, |since| left.saturating_since(since));
@@ -64,7 +65,8 @@ impl Tenure {
         self.acquisitions > 1
     }
 
-    /// Others get their turn now. If nobody takes it, the lock is still acquired again and again, and marked so.
+    /// Others get their turn now. If nobody takes it, the lock is still acquired again and again, and marked
+    /// so.
     fn stand_back(&mut self, until: Instant) {
         self.since = None;
         if let Some((at, _)) = &mut self.left {
@@ -78,8 +80,8 @@ impl Tenure {
 }
 
 impl Hold {
-    /// When this sidecar may try again after it gives the lock back: others come first if it was handed on here, or
-    /// acquired again and again, for long enough.
+    /// When this sidecar may try again after it gives the lock back: others come first if it was handed on
+    /// here, or acquired again and again, for long enough.
     pub(super) fn stand_back(&mut self, held: &Held, now: Instant) -> Option<Instant> {
         let limit = self.hand_off_limit(held);
         if self.waiters.is_empty() {
@@ -96,7 +98,8 @@ impl Hold {
         }
         self.handing_since = None;
         let mut span = self.jitter.around(STAND_BACK, 20);
-        // Others may have stopped to poll eagerly: they need a chance all the same, at no more than a tenth of the time.
+        // Others may have stopped to poll eagerly: they need a chance all the same, at no more than a tenth
+        // of the time.
         let lapsed = now.saturating_since(held.written_at);
         if lapsed > eager_span(held.renewal.lease_duration()) {
             span = span.max((lasted / 10).min(self.settings.poll_cap * 6 / 5));

@@ -19,14 +19,15 @@ pub fn valid_until(sent: Instant, lease_duration: Duration) -> Instant {
     sent + lease_duration.saturating_sub(margin(lease_duration))
 }
 
-/// The moment at which a lease has certainly run out in the store, on a clock that is at most 1 % slow: the last request that may
-/// have acquired or renewed it was answered or given up at `given_up`, and arrives no later (S13).
+/// The moment at which a lease has certainly run out in the store, on a clock that is at most 1 % slow: the
+/// last request that may have acquired or renewed it was answered or given up at `given_up`, and arrives no
+/// later (S13).
 pub(super) fn over_at(given_up: Instant, lease_duration: Duration) -> Instant {
     given_up + lease_duration + margin(lease_duration)
 }
 
-/// How much longer a span lasts on a clock elsewhere that is 1 % slow: a client on another kernel counts by its own
-/// (S1, S21).
+/// How much longer a span lasts on a clock elsewhere that is 1 % slow: a client on another kernel counts by
+/// its own (S1, S21).
 pub(super) fn slowness(span: Duration) -> Duration {
     let millis = u64::try_from(span.as_millis().div_ceil(100)).unwrap_or(u64::MAX);
     Duration::from_millis(millis)

@@ -20,9 +20,9 @@ pub(crate) struct Waiter {
     deadline: Instant,
 }
 
-/// Whoever waits hears so again after this, and not before, whatever has changed: a queue that is told of each hand-off is
-/// served the more slowly the longer it is (S31). One that hears nothing takes its connection for dead, and a proxy may
-/// close it. A little under the 30 s that callers are promised.
+/// Whoever waits hears so again after this, and not before, whatever has changed: a queue that is told of
+/// each hand-off is served the more slowly the longer it is (S31). One that hears nothing takes its
+/// connection for dead, and a proxy may close it. A little under the 30 s that callers are promised.
 const REPEAT: Duration = Duration::from_secs(25);
 
 impl Waiter {
@@ -37,8 +37,9 @@ impl Waiter {
     }
 }
 
-/// Callers by their priority, and then in the order in which they came; the first is served first (S12, S33). Everything that an event needs is
-/// found in logarithmic time, and an empty queue has nothing allocated: most machines have nobody who waits.
+/// Callers by their priority, and then in the order in which they came; the first is served first (S12, S33).
+/// Everything that an event needs is found in logarithmic time, and an empty queue has nothing allocated:
+/// most machines have nobody who waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiters(Option<Box<Queue>>);
 
@@ -162,8 +163,8 @@ impl Waiters {
         repeat_at.is_some_and(|at| now >= at)
     }
 
-    /// All who wait, and their places; from now on they were told. Also those who came while it was not known whether they
-    /// would wait: they have.
+    /// All who wait, and their places; from now on they were told. Also those who came while it was not known
+    /// whether they would wait: they have.
     pub(crate) fn tell_again(&mut self, now: Instant) -> impl Iterator<Item = (CallerId, usize)> {
         if let Some(queue) = &mut self.0 {
             queue.repeat_at = Some(now + REPEAT);

@@ -86,8 +86,8 @@ impl HostIdProvider for Exec {
     }
 }
 
-/// Answers once, when both outputs have ended and the command has exited. It is not reaped here, so that its process
-/// id stays its own until it is killed or waited for.
+/// Answers once, when both outputs have ended and the command has exited. It is not reaped here, so that its
+/// process id stays its own until it is killed or waited for.
 fn watch(child: &mut Child) -> io::Result<mpsc::Receiver<Output>> {
     let (sender, receiver) = mpsc::channel();
     let pid = Pid::from_child(child);

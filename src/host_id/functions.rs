@@ -13,7 +13,8 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// The provider for a site's name (`WEBSITE_SITE_NAME`, with `-` and the slot's name unless it is production).
+    /// The provider for a site's name (`WEBSITE_SITE_NAME`, with `-` and the slot's name unless it is
+    /// production).
     #[must_use]
     pub fn new(site_name: impl Into<String>) -> Self {
         Self { site_name: site_name.into() }
@@ -21,8 +22,8 @@ impl Functions {
 }
 
 impl HostIdProvider for Functions {
-    /// Cut to 32 characters, lower case, trailing dashes removed. The host type is the whole name, so that cut names
-    /// that collide show.
+    /// Cut to 32 characters, lower case, trailing dashes removed. The host type is the whole name, so that
+    /// cut names that collide show.
     fn provide(&self) -> Result<HostIdentity, ProviderError> {
         let host_type = host_type_of("functions", &self.site_name)?;
         let kept: String = self.site_name.chars().take(KEPT).collect();

@@ -11,8 +11,8 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// The provider for the pod's namespace and the name of what owns it: the Deployment, StatefulSet or CronJob, and
-    /// never the ReplicaSet, whose name changes with each roll-out.
+    /// The provider for the pod's namespace and the name of what owns it: the Deployment, StatefulSet or
+    /// CronJob, and never the ReplicaSet, whose name changes with each roll-out.
     #[must_use]
     pub fn new(namespace: impl Into<String>, owner: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), owner: owner.into() }

@@ -1,8 +1,8 @@
 //! Where a host id comes from: the provider trait, and one file a provider.
 //!
-//! Rules: the paths design (equal host ids share locks, and nothing else does), S19 (a host id keeps its rule).
-//! May import: lock. To add a provider: a file here, an arm in [`Provider`] with its name and its settings in
-//! `config/host_id.rs`, vectors in its tests, an example in `docs/paths.md`.
+//! Rules: the paths design (equal host ids share locks, and nothing else does), S19 (a host id keeps its
+//! rule). May import: lock. To add a provider: a file here, an arm in [`Provider`] with its name and its
+//! settings in `config/host_id.rs`, vectors in its tests, an example in `docs/paths.md`.
 
 mod env;
 mod exec;
@@ -30,9 +30,9 @@ use crate::lock::{HostId, HostIdError, HostType, HostTypeError};
 /// Determines the host id of a deployment's locks.
 ///
 /// # Contract
-/// Every replica of a deployment gets the same host id, now and after a restart; deployments that may run side by
-/// side get different ones. So it depends on nothing that changes by itself: pod name, start time, library version.
-/// It is asked once, at start, and may take a few seconds.
+/// Every replica of a deployment gets the same host id, now and after a restart; deployments that may run
+/// side by side get different ones. So it depends on nothing that changes by itself: pod name, start time,
+/// library version. It is asked once, at start, and may take a few seconds.
 pub trait HostIdProvider: Send + Sync + fmt::Debug {
     /// The host id, and where it comes from.
     ///
@@ -178,8 +178,8 @@ impl Provider {
         }
     }
 
-    /// How a request's `host_type` becomes a host id: as WebJobs hosts do where that is the provider, else by the
-    /// algorithm of `host-type`.
+    /// How a request's `host_type` becomes a host id: as WebJobs hosts do where that is the provider, else by
+    /// the algorithm of `host-type`.
     #[must_use]
     pub const fn host_id_of(&self) -> fn(&HostType) -> HostId {
         match self {

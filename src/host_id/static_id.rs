@@ -11,8 +11,8 @@ pub struct StaticId {
 }
 
 impl StaticId {
-    /// The provider for `host_id`. Without a `host_type`, the host id stands for it, and two deployments that were
-    /// given the same one cannot be told apart.
+    /// The provider for `host_id`. Without a `host_type`, the host id stands for it, and two deployments that
+    /// were given the same one cannot be told apart.
     #[must_use]
     pub const fn new(host_id: HostId, host_type: Option<HostType>) -> Self {
         Self { host_id, host_type }

@@ -12,8 +12,8 @@ pub struct WebJobs {
 }
 
 impl WebJobs {
-    /// The provider for the text that the WebJobs host hashes: the full name of its assembly, unless its provider
-    /// uses something else.
+    /// The provider for the text that the WebJobs host hashes: the full name of its assembly, unless its
+    /// provider uses something else.
     #[must_use]
     pub const fn new(host_name: HostType) -> Self {
         Self { host_name }

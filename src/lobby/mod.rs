@@ -1,8 +1,8 @@
-//! The places of a listener's connections, in which each waits and learns that it has to go, and the limits by which calls are
-//! refused.
+//! The places of a listener's connections, in which each waits and learns that it has to go, and the limits
+//! by which calls are refused.
 //!
-//! Rules: S38. May import: coordinator (how often a line is logged), time. To add a reason for which connections are closed, or
-//! a limit: a variant, whose name is a label of metrics and in docs/operations.md.
+//! Rules: S38. May import: coordinator (how often a line is logged), time. To add a reason for which
+//! connections are closed, or a limit: a variant, whose name is a label of metrics and in docs/operations.md.
 
 mod limit;
 mod places;
@@ -26,7 +26,8 @@ pub(crate) use places::{NoPlace, Sizes, Stage};
 
 /// File descriptors for everything that is no connection of a client: the store, logs.
 const OTHER_DESCRIPTORS: usize = 256;
-/// After an accept failed for lack of a resource, such as file descriptors, the next is tried this much later.
+/// After an accept failed for lack of a resource, such as file descriptors, the next is tried this much
+/// later.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// What is listened on.
@@ -52,8 +53,8 @@ impl Listening {
     }
 }
 
-/// File descriptors for the connections of all clients, of those that the process may have: an eighth for admin HTTP, and the
-/// rest for callers.
+/// File descriptors for the connections of all clients, of those that the process may have: an eighth for
+/// admin HTTP, and the rest for callers.
 pub(crate) struct Descriptors {
     pub(crate) admin: usize,
     pub(crate) callers: usize,
@@ -205,8 +206,9 @@ impl Lobby {
         Place(seat.expect("a seat was made"))
     }
 
-    /// An accept has failed; for how long to wait before the next. A client that went away before it was accepted is its own
-    /// matter. Anything else lasts, and for lack of file descriptors one is given back, if it can be spared.
+    /// An accept has failed; for how long to wait before the next. A client that went away before it was
+    /// accepted is its own matter. Anything else lasts, and for lack of file descriptors one is given back,
+    /// if it can be spared.
     pub(crate) fn accept_failed(&self, error: &io::Error) -> Option<Duration> {
         use rustix::io::Errno;
         let errno = Errno::from_io_error(error);

@@ -1,5 +1,5 @@
-//! The places of one listener's connections: which stage each has reached, and which one goes when there are too many
-//! (S38). No clock, no socket.
+//! The places of one listener's connections: which stage each has reached, and which one goes when there are
+//! too many (S38). No clock, no socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -114,8 +114,8 @@ impl<H> Places<H> {
         Self { sizes, rooms: Stage::ALL.map(|_| Room::new()), next: 0 }
     }
 
-    /// Lets a connection in that has said nothing yet: `handle` makes what reaches it, of its number. The second is
-    /// whoever has to go for it.
+    /// Lets a connection in that has said nothing yet: `handle` makes what reaches it, of its number. The
+    /// second is whoever has to go for it.
     pub(crate) fn arrive(
         &mut self,
         neighbour: Neighbour,
@@ -213,8 +213,8 @@ impl<H> Room<H> {
         self.neighbours.entry(neighbour).or_default().insert(number);
     }
 
-    /// Takes out the oldest of the neighbour that has most; where several have as many, of the one whose oldest is
-    /// oldest.
+    /// Takes out the oldest of the neighbour that has most; where several have as many, of the one whose
+    /// oldest is oldest.
     fn put_out(&mut self) -> Option<H> {
         let most = self
             .neighbours

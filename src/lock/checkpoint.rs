@@ -13,11 +13,12 @@ use crate::time::UnixMillis;
 /// The greatest size of a checkpoint's value, in bytes (S23).
 pub const MAX_CHECKPOINT_BYTES: usize = 2_048;
 
-/// The record's field that has the checkpoint: version, token and time of the save, and the value, with dots in between.
+/// The record's field that has the checkpoint: version, token and time of the save, and the value, with dots
+/// in between.
 const FIELD: &str = "leasehold_checkpoint";
 
-/// The value of a checkpoint: at most [`MAX_CHECKPOINT_BYTES`], opaque. Its `Debug` shows the size only: what people
-/// save is nothing for logs.
+/// The value of a checkpoint: at most [`MAX_CHECKPOINT_BYTES`], opaque. Its `Debug` shows the size only: what
+/// people save is nothing for logs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CheckpointValue(Arc<[u8]>);
 

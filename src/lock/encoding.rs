@@ -18,8 +18,8 @@ pub fn encode(text: &str) -> String {
     encoded
 }
 
-/// The text that [`encode`] made `encoded` from; what is no valid escape or UTF-8 is kept as well as it can be,
-/// because a record written by somebody else must never stop a lock.
+/// The text that [`encode`] made `encoded` from; what is no valid escape or UTF-8 is kept as well as it can
+/// be, because a record written by somebody else must never stop a lock.
 pub(super) fn decode(encoded: &str) -> String {
     let mut bytes = Vec::with_capacity(encoded.len());
     let mut rest = encoded.as_bytes();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::text::{Quoted, invisible_in};
 
-/// The namespace of a deployment's locks: 1 to 32 lower-case letters, digits and single inner dashes, the rule of
-/// the WebJobs SDK, so that both can share a container.
+/// The namespace of a deployment's locks: 1 to 32 lower-case letters, digits and single inner dashes, the
+/// rule of the WebJobs SDK, so that both can share a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(
     /// Shared: each hold has its own.

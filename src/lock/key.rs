@@ -78,7 +78,8 @@ impl KeyError {
 }
 
 impl LockKey {
-    /// Checks function and scope: at most 1,024 bytes each, no control or invisible characters, not both empty.
+    /// Checks function and scope: at most 1,024 bytes each, no control or invisible characters, not both
+    /// empty.
     ///
     /// # Errors
     /// Names the field and the limit.

@@ -17,7 +17,8 @@ pub struct LeaseId(Uuid);
 pub type LeaseFingerprint = String;
 
 impl LeaseId {
-    /// The id with this value. It must come from the system's randomness, and be used for one acquisition only (S6).
+    /// The id with this value. It must come from the system's randomness, and be used for one acquisition
+    /// only (S6).
     #[must_use]
     pub const fn from_uuid(uuid: Uuid) -> Self {
         Self(uuid)

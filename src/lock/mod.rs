@@ -1,8 +1,8 @@
 //! What a lock is called. Values only: parse, order, display; no IO, no clock, no randomness.
 //!
-//! Rules: S5 (what a token is), S19 (limits of names), S33 and S34 (priorities and names of shares), S36, and the whole of the paths design: equal [`LockPath`]s
-//! exclude each other, and nothing else does.
-//! May import: std, uuid, sha2, base64. To add a layout: a variant of [`Layout`] and an arm in `path.rs`.
+//! Rules: S5 (what a token is), S19 (limits of names), S33 and S34 (priorities and names of shares), S36, and
+//! the whole of the paths design: equal [`LockPath`]s exclude each other, and nothing else does. May import:
+//! std, uuid, sha2, base64. To add a layout: a variant of [`Layout`] and an arm in `path.rs`.
 
 mod checkpoint;
 mod encoding;

@@ -10,8 +10,8 @@ use super::encoding::{cut, encode, hex};
 use super::{HostId, HostType, LockKey, LockMode};
 use crate::text::Quoted;
 
-/// Names one lock in the store: container, a slash, and the name inside the container. Two callers exclude each
-/// other if, and only if, their lock paths are equal.
+/// Names one lock in the store: container, a slash, and the name inside the container. Two callers exclude
+/// each other if, and only if, their lock paths are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockPath(
     /// Shared: a sidecar keeps each path in several places.
@@ -169,7 +169,8 @@ impl Prefix {
     /// Checks `text`; the empty text is the empty prefix.
     ///
     /// # Errors
-    /// When a segment is empty, `.`, `..`, ends in a dot or has other than `A-Z a-z 0-9 . _ -`, or it has over 200 bytes.
+    /// When a segment is empty, `.`, `..`, ends in a dot or has other than `A-Z a-z 0-9 . _ -`, or it has
+    /// over 200 bytes.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let good_segment = |segment: &str| {
             !segment.is_empty()
@@ -198,7 +199,8 @@ pub enum Layout {
     /// `{function}/{scope}/{mode}`, each part encoded: injective, and people can read it.
     #[default]
     Readable,
-    /// `{function}[.{scope}][.Listener]`, raw: shared with WebJobs and Azure Functions hosts, and not injective.
+    /// `{function}[.{scope}][.Listener]`, raw: shared with WebJobs and Azure Functions hosts, and not
+    /// injective.
     WebJobs,
     /// The SHA-256 of host type, function, scope and mode: nothing can be read from it.
     Hashed,
@@ -224,7 +226,8 @@ impl Layout {
         }
     }
 
-    /// Whether a lock can have several permits: where names are raw, a permit's could be another lock's (S28).
+    /// Whether a lock can have several permits: where names are raw, a permit's could be another lock's
+    /// (S28).
     #[must_use]
     pub const fn has_permits(self) -> bool {
         match self {

@@ -84,14 +84,16 @@ impl fmt::Display for Permit {
     }
 }
 
-/// Stands before the number of a permit: no lock name of the layouts that know permits ends in it and a number (S28).
+/// Stands before the number of a permit: no lock name of the layouts that know permits ends in it and a
+/// number (S28).
 const MARK: char = '~';
 /// The length of a name of the layout `hashed`.
 const HASHED_NAME: usize = 64;
 
 impl LockPath {
-    /// The path of a permit of the lock whose own path this is: the same for permit 0, else the path, `~` and the number. It is
-    /// no path below the lock's, which accounts with a hierarchical namespace would refuse (S28).
+    /// The path of a permit of the lock whose own path this is: the same for permit 0, else the path, `~` and
+    /// the number. It is no path below the lock's, which accounts with a hierarchical namespace would refuse
+    /// (S28).
     #[must_use]
     pub fn permit(&self, permit: Permit) -> Self {
         match permit {

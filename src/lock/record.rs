@@ -11,8 +11,8 @@ use super::{
 };
 use crate::time::UnixMillis;
 
-/// The fields that a store keeps with a lock: names are identifiers, values header-safe ASCII. Fields of others
-/// (WebJobs' `FunctionInstance`) are in it too, and are kept.
+/// The fields that a store keeps with a lock: names are identifiers, values header-safe ASCII. Fields of
+/// others (WebJobs' `FunctionInstance`) are in it too, and are kept.
 pub type Fields = BTreeMap<String, String>;
 
 /// The version of a lock's record in its store: changes with every write, compares for equality only.
@@ -54,13 +54,15 @@ pub struct Record {
     pub permits: Option<Permits>,
     /// Which sidecar acquired it (S34). Empty where nothing says so.
     pub sidecar: Arc<str>,
-    /// The holder's place among others; none where nothing says so: it neither yields nor has a share (S33, S34).
+    /// The holder's place among others; none where nothing says so: it neither yields nor has a share (S33,
+    /// S34).
     pub sharing: Option<Box<Sharing>>,
     /// For whom the lock is kept after a break (S33).
     pub reserved: Option<Box<Reserved>>,
     /// The holder's labels.
     pub labels: Labels,
-    /// A random name of the write that stored this: tells its writer whether a write of unknown outcome was done (S27).
+    /// A random name of the write that stored this: tells its writer whether a write of unknown outcome was
+    /// done (S27).
     pub write: String,
 }
 
@@ -87,8 +89,8 @@ const RESERVED: &str = "leasehold_reserved";
 const LABELS: &str = "leasehold_labels";
 const WRITE: &str = "leasehold_write";
 
-/// Every field that is about a grant: replaced as a whole at each grant. The checkpoint, the schedule's fields and those of
-/// others stay.
+/// Every field that is about a grant: replaced as a whole at each grant. The checkpoint, the schedule's
+/// fields and those of others stay.
 pub(crate) const RECORD_FIELDS: [&str; 21] = [
     TOKEN,
     HOLDER_FIELD,
@@ -113,7 +115,8 @@ pub(crate) const RECORD_FIELDS: [&str; 21] = [
     RESERVED,
 ];
 
-/// What the fields say of who has the lock, where that is somebody who stores nothing: `holder` in words for people.
+/// What the fields say of who has the lock, where that is somebody who stores nothing: `holder` in words for
+/// people.
 pub(crate) fn held_by_stranger(fields: &mut Fields, holder: &str) {
     const OF_LAST_HOLDER: [&str; 7] =
         [HOST_TYPE, ACQUIRED, LABELS, SIDECAR, PRIORITY, YIELDS, SHARE];
@@ -149,8 +152,8 @@ const SCHEDULE: &str = "leasehold_schedule_";
 /// Marks what was cut.
 const CUT: char = '~';
 
-/// Bytes that the names and values of all fields may have together: Azure allows 8,192, and some of its front ends count
-/// more than these.
+/// Bytes that the names and values of all fields may have together: Azure allows 8,192, and some of its front
+/// ends count more than these.
 const MAX_FIELDS: usize = 8_000;
 
 impl Record {
@@ -211,9 +214,10 @@ impl Record {
         }
     }
 
-    /// Writes this record over `fields`, keeping the checkpoint, the schedule's fields (T19) and those of others. Where they
-    /// do not fit together, the labels go first, and then long names are cut: a grant never fails for its size (T3). So
-    /// whoever changes a checkpoint or a schedule too does that to `fields` before.
+    /// Writes this record over `fields`, keeping the checkpoint, the schedule's fields (T19) and those of
+    /// others. Where they do not fit together, the labels go first, and then long names are cut: a grant
+    /// never fails for its size (T3). So whoever changes a checkpoint or a schedule too does that to `fields`
+    /// before.
     #[must_use]
     pub fn into_fields(self, mut fields: Fields) -> Fields {
         fields.retain(|name, _| !RECORD_FIELDS.contains(&name.as_str()));

@@ -109,7 +109,8 @@ fn t3_the_fullest_record_fits_with_a_schedule_and_the_fullest_checkpoint() {
     assert_eq!((record.token, record.attempt), (fullest().token, fullest().attempt));
 }
 
-/// The longest function and scope that a schedule's lock may have are whole, also beside much that is not ours.
+/// The longest function and scope that a schedule's lock may have are whole, also beside much that is not
+/// ours.
 #[test]
 fn t3_the_holder_is_cut_before_the_name_of_a_schedule() {
     let mut stored = fullest_checkpoint().into_fields(fullest_schedule(Fields::new()));

@@ -25,8 +25,8 @@ impl Namespace {
         HostId::parse(host_id).ok()
     }
 
-    /// The function in `path`, if it shows the whole of it; in the layout `webjobs`, where several keys have one name,
-    /// that name.
+    /// The function in `path`, if it shows the whole of it; in the layout `webjobs`, where several keys have
+    /// one name, that name.
     #[must_use]
     pub fn function_of(&self, path: &LockPath) -> Option<String> {
         let (_, lock_name) = self.name_of(path)?.split_once('/')?;
@@ -37,7 +37,8 @@ impl Namespace {
         }
     }
 
-    /// The key of `path`, if it shows the whole of it: in the layout `readable`, unless a part is too long for that.
+    /// The key of `path`, if it shows the whole of it: in the layout `readable`, unless a part is too long
+    /// for that.
     #[must_use]
     pub fn key_of(&self, path: &LockPath) -> Option<LockKey> {
         let lock_name = match self.layout {

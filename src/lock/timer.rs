@@ -32,7 +32,8 @@ impl std::fmt::Display for TimerPath {
 }
 
 impl Namespace {
-    /// Where the .NET timer whose listener lock this is keeps its status; none for other locks and in other layouts.
+    /// Where the .NET timer whose listener lock this is keeps its status; none for other locks and in other
+    /// layouts.
     #[must_use]
     pub fn timer_of(&self, path: &LockPath) -> Option<TimerPath> {
         match self.layout {

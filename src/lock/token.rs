@@ -29,8 +29,8 @@ impl FencingToken {
         }
     }
 
-    /// The token of a storage acquisition: its epoch is the greater of the stored one plus one and the store's
-    /// clock (S5). `None` when the epochs are used up, which a correct store clock never causes.
+    /// The token of a storage acquisition: its epoch is the greater of the stored one plus one and the
+    /// store's clock (S5). `None` when the epochs are used up, which a correct store clock never causes.
     #[must_use]
     pub fn after_acquisition(stored: Option<Self>, store_time: UnixMillis) -> Option<Self> {
         let next = stored.map_or(1, |token| token.epoch() + 1);
@@ -38,13 +38,15 @@ impl FencingToken {
         if epoch > MAX_EPOCH { None } else { Self::from_u64(epoch * HANDOFFS) }
     }
 
-    /// The epoch that the store's clock alone gives: milliseconds since 2020-01-01 UTC; 0 for a clock before that.
+    /// The epoch that the store's clock alone gives: milliseconds since 2020-01-01 UTC; 0 for a clock before
+    /// that.
     #[must_use]
     pub const fn epoch_at(store_time: UnixMillis) -> u64 {
         store_time.0.saturating_sub(EPOCHS_BEGIN)
     }
 
-    /// The token of the next holder under the same lease (S10); `None` when the hand-offs of this epoch are used up.
+    /// The token of the next holder under the same lease (S10); `None` when the hand-offs of this epoch are
+    /// used up.
     #[must_use]
     pub const fn after_hand_off(self) -> Option<Self> {
         if self.hand_offs() == HANDOFFS - 1 { None } else { Some(Self(self.0.saturating_add(1))) }

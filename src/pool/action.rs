@@ -10,15 +10,16 @@ use crate::lock::{Permit, Permits};
     reason = "it is the usual one by far, and as large as a machine's action"
 )]
 pub enum Action {
-    /// What the machine of a permit asks for. A request to the store is about the path of this permit, and its answer quotes
-    /// the permit; a caller that is told of a grant has this permit.
+    /// What the machine of a permit asks for. A request to the store is about the path of this permit, and
+    /// its answer quotes the permit; a caller that is told of a grant has this permit.
     At {
         /// Which permit.
         permit: Permit,
         /// What is to be done.
         action: hold::Action,
     },
-    /// Tell the operator that callers of this lock name different numbers of permits, as in a rolling upgrade (S29).
+    /// Tell the operator that callers of this lock name different numbers of permits, as in a rolling upgrade
+    /// (S29).
     ReportPermitsDiffer {
         /// What stands in a record of somebody who holds a permit, or what other callers here have named.
         others: Permits,

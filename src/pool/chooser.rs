@@ -72,7 +72,8 @@ impl Chooser {
         self.pause_until = now;
     }
 
-    /// The store has failed: it is left alone for as long as a single lock leaves it alone, or as it says (S8).
+    /// The store has failed: it is left alone for as long as a single lock leaves it alone, or as it says
+    /// (S8).
     pub(super) fn pause(&mut self, lease_duration: Duration, asked: Duration, now: Instant) {
         let least = self.jitter.between(lease_duration / 30, lease_duration / 12);
         self.pause_until = now + least.max(asked);
@@ -134,7 +135,8 @@ impl Chooser {
         }
     }
 
-    /// Chooses one of those that were not tried yet: those that were seen free first, then the rest in a circle (S30).
+    /// Chooses one of those that were not tried yet: those that were seen free first, then the rest in a
+    /// circle (S30).
     pub(super) fn untried(&self, candidates: &[Candidate], of: Permits) -> Option<Permit> {
         let untried: Vec<Candidate> = candidates
             .iter()

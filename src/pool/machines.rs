@@ -25,7 +25,8 @@ struct Beside {
     shutdown: Option<Shutdown>,
 }
 
-/// A machine, and the requests of it whose answers are to come: one of them may bring a lease that nobody wants (S6).
+/// A machine, and the requests of it whose answers are to come: one of them may bring a lease that nobody
+/// wants (S6).
 #[derive(Clone, Debug)]
 struct Machine {
     hold: Hold,

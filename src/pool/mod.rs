@@ -1,13 +1,15 @@
 //! A lock that up to N callers may hold at once: which permit is tried next, and who waits (S28 to S32).
 //!
-//! Each permit is a lock path of its own with a machine of its own ([`Hold`]), so a plain lock is a pool of one: its events
-//! go straight to the machine of permit 0, which has a queue of its own. Callers that name more permits wait in one queue here.
-//! The chooser enters the first of them that may have a permit into its machine, one at a time, as a caller that tries once; what
-//! it is told there is kept from it unless it is a grant.
+//! Each permit is a lock path of its own with a machine of its own ([`Hold`]), so a plain lock is a pool of
+//! one: its events go straight to the machine of permit 0, which has a queue of its own. Callers that name
+//! more permits wait in one queue here. The chooser enters the first of them that may have a permit into its
+//! machine, one at a time, as a caller that tries once; what it is told there is kept from it unless it is a
+//! grant.
 //!
-//! Rules: S28 to S32. May import: hold, lock, time's values. No IO, no async, no clock, no randomness of its own. Which permit
-//! comes next is in `chooser`; who waits, `queue`; how a try, a hand-off and a grant go, `serving`; the machines, `machines`.
-//! To add behaviour: as in `hold`; what one permit does by itself belongs there.
+//! Rules: S28 to S32. May import: hold, lock, time's values. No IO, no async, no clock, no randomness of its
+//! own. Which permit comes next is in `chooser`; who waits, `queue`; how a try, a hand-off and a grant go,
+//! `serving`; the machines, `machines`. To add behaviour: as in `hold`; what one permit does by itself
+//! belongs there.
 
 mod action;
 mod chooser;
@@ -33,9 +35,10 @@ use crate::time::Instant;
 /// The machine of all permits of one lock.
 ///
 /// # Contract
-/// As [`Hold`]'s, with the permit on each answer of the store and each action: the driver, before each event, calls
-/// [`Pool::supply`] while [`Pool::needs_lease_id`], and [`Pool::remember`] for what it knows of permits that are new; then
-/// [`Pool::handle_event`]; then it waits for the next event or until [`Pool::poll_timeout`].
+/// As [`Hold`]'s, with the permit on each answer of the store and each action: the driver, before each event,
+/// calls [`Pool::supply`] while [`Pool::needs_lease_id`], and [`Pool::remember`] for what it knows of permits
+/// that are new; then [`Pool::handle_event`]; then it waits for the next event or until
+/// [`Pool::poll_timeout`].
 #[derive(Clone, Debug)]
 pub struct Pool {
     machines: Machines,
@@ -71,7 +74,8 @@ impl Output {
 }
 
 impl Pool {
-    /// The pool of a lock; `memory` is what is known of its own path. `seed` spreads requests in time and over the permits.
+    /// The pool of a lock; `memory` is what is known of its own path. `seed` spreads requests in time and
+    /// over the permits.
     #[must_use]
     pub fn new(
         settings: impl Into<Arc<Settings>>,
@@ -105,8 +109,8 @@ impl Pool {
         self.machines.remember(permit, memory);
     }
 
-    /// Takes in what happened and answers what is to be done. `permit` is the one that an answer of the store, a resume or a
-    /// break is about; for any other event it does not matter.
+    /// Takes in what happened and answers what is to be done. `permit` is the one that an answer of the
+    /// store, a resume or a break is about; for any other event it does not matter.
     pub fn handle_event(&mut self, permit: Permit, event: Event, now: Instant) -> Vec<Action> {
         let mut output = Output { now, actions: Vec::new() };
         self.compare_stored(&event, &mut output);

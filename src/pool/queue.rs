@@ -52,8 +52,8 @@ impl Pool {
         })
     }
 
-    /// A repeated call that names one permit where its first named more, or the other way round, ends the wait of its first: one
-    /// waits here, the other in the machine of permit 0.
+    /// A repeated call that names one permit where its first named more, or the other way round, ends the
+    /// wait of its first: one waits here, the other in the machine of permit 0.
     fn supersede_other_kind(&mut self, caller: CallerId, terms: &Terms, output: &mut Output) {
         if terms.permits() == Permits::ONE {
             let shared = self.shared.as_ref();
@@ -76,7 +76,8 @@ impl Pool {
         self.leave_trial(former, output);
     }
 
-    /// Takes a caller out of the queue, and out of the machine that is asked for it (S32); whether it was there.
+    /// Takes a caller out of the queue, and out of the machine that is asked for it (S32); whether it was
+    /// there.
     pub(super) fn withdraw(&mut self, caller: CallerId, output: &mut Output) -> bool {
         let Some(shared) = &mut self.shared else { return false };
         let waited = shared.waiters.remove(caller);
@@ -114,8 +115,8 @@ impl Pool {
         }
     }
 
-    /// S31: one try at each permit is over for those of whose permits each was tried, or is held here; and it does not wait until
-    /// the store is asked again that has failed.
+    /// S31: one try at each permit is over for those of whose permits each was tried, or is held here; and it
+    /// does not wait until the store is asked again that has failed.
     pub(super) fn answer_one_tries(&mut self, output: &mut Output) {
         let now = output.now;
         let over = |pool: &Self| {
@@ -186,7 +187,8 @@ impl Pool {
         self.machines.get(permit).map_or(Readiness::Idle { from: None }, Hold::readiness)
     }
 
-    /// Who waits is told so once it is known, and again after long; never because a permit was handed on (S31).
+    /// Who waits is told so once it is known, and again after long; never because a permit was handed on
+    /// (S31).
     pub(super) fn tell_waiting(&mut self, output: &mut Output) {
         let Some(shared) = &mut self.shared else { return };
         if shared.waiters.is_repeat_due(output.now) {

@@ -52,7 +52,8 @@ impl Serving {
     }
 }
 
-/// A wait for who is entered where a permit is about to be released: it is withdrawn at once if it is not handed on.
+/// A wait for who is entered where a permit is about to be released: it is withdrawn at once if it is not
+/// handed on.
 const OFFER: Duration = Duration::from_secs(1);
 
 impl Pool {
@@ -66,7 +67,8 @@ impl Pool {
         self.tell_waiting(output);
     }
 
-    /// For each permit the first of those who wait that may have it: who named fewer keeps nobody from the others.
+    /// For each permit the first of those who wait that may have it: who named fewer keeps nobody from the
+    /// others.
     fn firsts(&self) -> Vec<(Permit, &Waiter)> {
         let mut firsts = Vec::new();
         let Some(shared) = &self.shared else { return firsts };
@@ -155,8 +157,8 @@ impl Pool {
         self.feed(permit, Event::CallerArrived { caller, terms }, output);
     }
 
-    /// Feeds what ends a hold here: the first caller whose permit this can be is entered before, so that it is handed the
-    /// permit without a request (S30), and withdrawn after if it was not.
+    /// Feeds what ends a hold here: the first caller whose permit this can be is entered before, so that it
+    /// is handed the permit without a request (S30), and withdrawn after if it was not.
     pub(super) fn feed_ending(&mut self, permit: Permit, event: Event, output: &mut Output) {
         let Some(waiter) = self.offer(permit, output.now) else {
             return self.feed(permit, event, output);
@@ -210,7 +212,8 @@ impl Pool {
         }
     }
 
-    /// Passes on what a machine tells, but for what concerns the pool's callers only as callers of that machine.
+    /// Passes on what a machine tells, but for what concerns the pool's callers only as callers of that
+    /// machine.
     fn tell(&mut self, permit: Permit, action: hold::Action, refused: bool, output: &mut Output) {
         if let hold::Action::TellGranted { caller, .. } = action
             && self.is_queued(caller)
@@ -274,8 +277,8 @@ impl Pool {
             Err((store_failure, refused)) => {
                 shared.chooser.failed(permit);
                 shared.serving.store_failure = Some(store_failure.clone());
-                // What the store refuses now it refuses for every permit and caller; a token that cannot be read or would not
-                // grow is this permit's own.
+                // What the store refuses now it refuses for every permit and caller; a token that cannot be
+                // read or would not grow is this permit's own.
                 match (refused, is_of_one_path(store_failure.kind)) {
                     (true, _) => self.fail_all(&store_failure, output),
                     (false, false) => {

@@ -14,7 +14,8 @@ pub(super) fn read_instant(text: &str) -> Option<Option<UtcSecond>> {
     if text == NONE { Some(None) } else { text.parse().ok().map(Some) }
 }
 
-/// The latest instant that can be written: what is beyond it is cut to it, so that a record can always be read.
+/// The latest instant that can be written: what is beyond it is cut to it, so that a record can always be
+/// read.
 pub(super) fn writable(at: UtcSecond) -> UtcSecond {
     at.clamp(UtcSecond::FIRST, UtcSecond::LAST)
 }

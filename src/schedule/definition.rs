@@ -44,8 +44,9 @@ pub enum Overlap {
 /// How long a run may take (T12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunTimeout {
-    /// Until the next due time, but at least one whole gap after its start. Under [`Overlap::Skip`] the greater of ten gaps and
-    /// a day: a job that overruns must be able to succeed, and one that hangs must not silence the schedule for ever (T10).
+    /// Until the next due time, but at least one whole gap after its start. Under [`Overlap::Skip`] the
+    /// greater of ten gaps and a day: a job that overruns must be able to succeed, and one that hangs must
+    /// not silence the schedule for ever (T10).
     #[default]
     NextDue,
     /// So long: 1 s to 366 days.
@@ -63,8 +64,8 @@ pub struct Spec {
     pub revision: u64,
     /// What becomes of what was missed.
     pub catch_up: CatchUp,
-    /// Nothing older is run: 1 min to 366 days. By default it reaches back over the last N + 1 occurrences under ALL:N, over the
-    /// last one else, and 25 h at least.
+    /// Nothing older is run: 1 min to 366 days. By default it reaches back over the last N + 1 occurrences
+    /// under ALL:N, over the last one else, and 25 h at least.
     pub catch_up_window: Option<Duration>,
     /// How late the newest is still taken for on time: 2 D + 10 s (the default, and the least) to 7 days.
     pub grace: Option<Duration>,
@@ -76,7 +77,8 @@ pub struct Spec {
     pub backoff: Option<Duration>,
     /// How long a run may take.
     pub run_timeout: RunTimeout,
-    /// How long a run that has reached its deadline may take to end: 0 s to 1 h, 10 s by default. Its hold ends then (T12).
+    /// How long a run that has reached its deadline may take to end: 0 s to 1 h, 10 s by default. Its hold
+    /// ends then (T12).
     pub stop_grace: Option<Duration>,
     /// How long a run may go without reporting progress, 1 s to 1 day; none by default (S11).
     pub progress_timeout: Option<Duration>,
@@ -84,8 +86,8 @@ pub struct Spec {
     pub spread: Duration,
     /// The most between two looks at a run elsewhere (T17): 1 s to 10 min.
     pub takeover_check: Option<Duration>,
-    /// How long the store keeps the lease of a holder that has gone, D: 15 to 60 s. By default each sidecar's own, which is no
-    /// part of the definition (T16).
+    /// How long the store keeps the lease of a holder that has gone, D: 15 to 60 s. By default each sidecar's
+    /// own, which is no part of the definition (T16).
     pub lease_duration: Option<Duration>,
 }
 
@@ -292,7 +294,8 @@ impl Definition {
         self.policies.catch_up_window_seconds.map(Duration::from_secs)
     }
 
-    /// The window where none is set, for a person: what the last occurrences may add to it depends on the timetable.
+    /// The window where none is set, for a person: what the last occurrences may add to it depends on the
+    /// timetable.
     #[must_use]
     pub const fn least_window() -> Duration {
         LEAST_WINDOW
@@ -390,7 +393,8 @@ impl Definition {
         serde_json::to_string(&self.stored()).unwrap_or_default()
     }
 
-    /// 32 hex digits of the SHA-256 of [`canonical`](Self::canonical): equal for equal definitions, on every machine.
+    /// 32 hex digits of the SHA-256 of [`canonical`](Self::canonical): equal for equal definitions, on every
+    /// machine.
     #[must_use]
     pub fn hash(&self) -> String {
         digest(&self.canonical())

@@ -5,7 +5,8 @@ use super::plan::PlanVersion;
 use super::record::ScheduleRecord;
 use crate::timetable::UtcSecond;
 
-/// What the plan's hash is in a record that was taken over, until somebody subscribes: the next instant is not known yet.
+/// What the plan's hash is in a record that was taken over, until somebody subscribes: the next instant is
+/// not known yet.
 pub(super) const TAKEN_OVER: &str = "import";
 
 /// Where another scheduler has stopped.
@@ -50,8 +51,8 @@ pub enum TakeOverError {
 }
 
 impl TakeOver {
-    /// The record to write, with a token, over `record`, which stands there; none if it says so already. `is_subscribed`: the
-    /// schedule has a plan.
+    /// The record to write, with a token, over `record`, which stands there; none if it says so already.
+    /// `is_subscribed`: the schedule has a plan.
     ///
     /// # Errors
     /// When there is a schedule that is not to be replaced, or cannot be.
@@ -98,8 +99,8 @@ pub(super) fn taken_over(done_up_to: UtcSecond, next: Option<UtcSecond>) -> Sche
     ScheduleRecord { next, ..ScheduleRecord::beginning(done_up_to, plan) }
 }
 
-/// Whether nobody has run or skipped anything since the record was taken over: its next instant is the first after its
-/// watermark, by whatever definition is in force.
+/// Whether nobody has run or skipped anything since the record was taken over: its next instant is the first
+/// after its watermark, by whatever definition is in force.
 pub(super) fn is_taken_over(record: &ScheduleRecord) -> bool {
     record.plan.hash == TAKEN_OVER
 }

@@ -3,7 +3,8 @@
 use super::definition::DefinitionError;
 use crate::lock::LockKey;
 
-/// Bytes that function and scope of a schedule may have together (T3): its record is fuller than that of a plain lock.
+/// Bytes that function and scope of a schedule may have together (T3): its record is fuller than that of a
+/// plain lock.
 pub const MAX_KEY_BYTES: usize = 256;
 
 /// Checks that the names of a schedule leave room for its record (T3).

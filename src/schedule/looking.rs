@@ -19,8 +19,8 @@ impl Share {
 
 /// How long to wait before the next look, when nothing is due for `wait` (none: ever) by the store's time.
 ///
-/// At the due time the last runner acquires at once; others wait 200 to 1,200 ms more, and then read. Within 10 min there is
-/// a look in any case, for a record or plan that changed elsewhere.
+/// At the due time the last runner acquires at once; others wait 200 to 1,200 ms more, and then read. Within
+/// 10 min there is a look in any case, for a record or plan that changed elsewhere.
 #[must_use]
 pub fn until_due(wait: Option<Duration>, is_last_runner: bool, share: Share) -> Duration {
     let (least, most) = OTHERS;
@@ -33,8 +33,8 @@ pub fn until_due(wait: Option<Duration>, is_last_runner: bool, share: Share) -> 
     }
 }
 
-/// How long to wait before the next look at a run elsewhere or a retry to come: D, 2 D, 4 D … at most 10 min, at most
-/// `takeover_check`. `looks` counts those that saw the same before this one, from 0.
+/// How long to wait before the next look at a run elsewhere or a retry to come: D, 2 D, 4 D … at most 10 min,
+/// at most `takeover_check`. `looks` counts those that saw the same before this one, from 0.
 #[must_use]
 pub fn after_busy(
     looks: u32,

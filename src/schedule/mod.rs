@@ -1,17 +1,18 @@
 //! What a schedule does next: one run of each occurrence, whichever replica.
 //!
-//! Rules: T1 to T13, T16 to T18, T20 to T22. May import: lock, time, timetable. Pure: no clock, no IO, no randomness; whoever
-//! calls gives the store's time and chooses the shares that spread requests. To add a policy: a field of [`Spec`], its check
-//! in `definition.rs`, and its effect in `machine/due.rs`.
+//! Rules: T1 to T13, T16 to T18, T20 to T22. May import: lock, time, timetable. Pure: no clock, no IO, no
+//! randomness; whoever calls gives the store's time and chooses the shares that spread requests. To add a
+//! policy: a field of [`Spec`], its check in `definition.rs`, and its effect in `machine/due.rs`.
 //!
-//! Two things are stored (T3). The [`Plan`] says what anybody may say at any time, and is written without the lease. The
-//! [`ScheduleRecord`] says what runs decided, and is written with the token under the lease. In which order to call what:
+//! Two things are stored (T3). The [`Plan`] says what anybody may say at any time, and is written without the
+//! lease. The [`ScheduleRecord`] says what runs decided, and is written with the token under the lease. In
+//! which order to call what:
 //!
 //! 1. a subscriber comes: [`Plan::subscribed`], and write the plan that it returns, if it returns one;
 //! 2. at each look: [`look`] over what was read. [`Decision::Wait`] says how long nothing can be due;
-//! 3. [`Decision::Run`] and [`Decision::Settle`]: acquire the lease with If-Match on the record that was looked at, then ask
-//!    [`start`], with the plan as it is now and the token of the acquisition. Write the record that it returns with the
-//!    token, in one write; only then grant the run (T6);
+//! 3. [`Decision::Run`] and [`Decision::Settle`]: acquire the lease with If-Match on the record that was
+//!    looked at, then ask [`start`], with the plan as it is now and the token of the acquisition. Write the
+//!    record that it returns with the token, in one write; only then grant the run (T6);
 //! 4. when the run ends, or somebody completes it later: [`report`], and write the record that it returns.
 
 mod codec;

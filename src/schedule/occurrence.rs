@@ -1,5 +1,5 @@
-//! Occurrences that callers with a scheduler of their own name at a plain hold: each is granted until an outcome of it is
-//! recorded, never after (T1, T2). The same record as a schedule's, without a plan.
+//! Occurrences that callers with a scheduler of their own name at a plain hold: each is granted until an
+//! outcome of it is recorded, never after (T1, T2). The same record as a schedule's, without a plan.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::record::{Attempts, Ended, Occasion, Outcome, Run, ScheduleRecord};
 use crate::lock::FencingToken;
 use crate::timetable::UtcSecond;
 
-/// By how many seconds a caller's clock may be ahead of the store's: who names a later occurrence is refused, so that a
-/// wrong clock cannot finish the future.
+/// By how many seconds a caller's clock may be ahead of the store's: who names a later occurrence is refused,
+/// so that a wrong clock cannot finish the future.
 const AHEAD: i64 = 5;
 
 /// What the plan's hash is in a record that has no plan, because its callers name the occurrences.
@@ -65,8 +65,8 @@ pub enum Concluded {
     NotThere,
 }
 
-/// Decides, under the lease, what becomes of a caller that names this occurrence. `token` is the one that it is granted
-/// with, if it is.
+/// Decides, under the lease, what becomes of a caller that names this occurrence. `token` is the one that it
+/// is granted with, if it is.
 #[must_use]
 pub fn claim(
     record: Option<&ScheduleRecord>,
@@ -120,7 +120,8 @@ pub fn claim(
     Claim::Granted { record: Box::new(record), attempt }
 }
 
-/// Takes in how the run that was granted with `token` has ended. Idempotent: the same outcome again is recorded.
+/// Takes in how the run that was granted with `token` has ended. Idempotent: the same outcome again is
+/// recorded.
 #[must_use]
 pub fn conclude(
     record: Option<&ScheduleRecord>,
@@ -166,7 +167,8 @@ pub fn is_of_occurrences(record: &ScheduleRecord) -> bool {
     record.plan.hash == NO_PLAN
 }
 
-/// What is left of such a record for a schedule that begins on the lock: what is final. It runs none of the others.
+/// What is left of such a record for a schedule that begins on the lock: what is final. It runs none of the
+/// others.
 pub(super) fn adopted(record: ScheduleRecord) -> ScheduleRecord {
     if !is_of_occurrences(&record) {
         return record;
@@ -181,7 +183,8 @@ fn first() -> ScheduleRecord {
     ScheduleRecord::beginning(UtcSecond::FIRST, plan)
 }
 
-/// How the occurrence ended, if that is final. A failure is, once a newer occurrence is: it is not tried again.
+/// How the occurrence ended, if that is final. A failure is, once a newer occurrence is: it is not tried
+/// again.
 fn final_of(record: &ScheduleRecord, at: UtcSecond) -> Option<Ended> {
     if at > record.watermark {
         return None;
@@ -202,7 +205,8 @@ fn final_of(record: &ScheduleRecord, at: UtcSecond) -> Option<Ended> {
     ended.cloned()
 }
 
-/// Keeps how the run ended, final or not, as its occurrence's only entry: many attempts do not push the others out.
+/// Keeps how the run ended, final or not, as its occurrence's only entry: many attempts do not push the
+/// others out.
 fn end(record: &mut ScheduleRecord, run: Run, outcome: Outcome) {
     let Run { occasion, attempt, token, .. } = run;
     let attempts = &mut record.attempts;

@@ -51,7 +51,8 @@ pub struct Intervention {
     pub caller: String,
 }
 
-/// A request for a run by hand. Done ones are kept while there is room, so that a repeat is told from a new one (T18).
+/// A request for a run by hand. Done ones are kept while there is room, so that a repeat is told from a new
+/// one (T18).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByHandRequest {
     /// Grows with each request: they run in this order.
@@ -206,11 +207,11 @@ pub struct Triggered {
 }
 
 impl Plan {
-    /// Takes in the definition of a subscriber: the higher revision wins; of two equal ones the later new subscriber's. One
-    /// that reconnects or resumes is not new. Revision 0 never replaces a positive one.
+    /// Takes in the definition of a subscriber: the higher revision wins; of two equal ones the later new
+    /// subscriber's. One that reconnects or resumes is not new. Revision 0 never replaces a positive one.
     ///
-    /// `current` and `record` are what stands in the store. A first subscription begins at the store's time (T5), and so does
-    /// the next new one of a schedule that was removed (T25).
+    /// `current` and `record` are what stands in the store. A first subscription begins at the store's time
+    /// (T5), and so does the next new one of a schedule that was removed (T25).
     #[must_use]
     pub fn subscribed(
         current: Option<&Self>,
@@ -343,7 +344,8 @@ impl Plan {
         Self { text, ..redefined }
     }
 
-    /// The newest instant that is due under this plan, as it is replaced, and how many are missed before it (T16).
+    /// The newest instant that is due under this plan, as it is replaced, and how many are missed before it
+    /// (T16).
     fn due_at_the_end(
         &self,
         record: Option<&ScheduleRecord>,
@@ -410,8 +412,8 @@ impl Plan {
         self.text.removed.is_none().then(|| self.changed(text))
     }
 
-    /// The plan of a schedule that begins anew after `watermark`, the store's time if none (T25). `revision`: the definition has
-    /// this one from then on.
+    /// The plan of a schedule that begins anew after `watermark`, the store's time if none (T25). `revision`:
+    /// the definition has this one from then on.
     #[must_use]
     pub fn reset_to(
         &self,
@@ -548,8 +550,8 @@ impl Plan {
         self.text.subscribed
     }
 
-    /// The newest that was due under the timetable before as this one came, which is final first; and how many before it are
-    /// missed (T16).
+    /// The newest that was due under the timetable before as this one came, which is final first; and how
+    /// many before it are missed (T16).
     #[must_use]
     pub fn due(&self) -> Option<(UtcSecond, u64)> {
         self.text.due.map(|due| (due, self.text.missed_before_due))

@@ -114,7 +114,8 @@ pub struct ScheduleRecord {
     pub plan: PlanVersion,
     /// The newest plan that was taken into account: who knows an older one reads it (T17).
     pub serial: u64,
-    /// How often the schedule was removed or reset: what was seen under a smaller number does not count (T25).
+    /// How often the schedule was removed or reset: what was seen under a smaller number does not count
+    /// (T25).
     pub reset: u64,
     /// When the last scheduled run was started: requests for runs by hand that are older go first (T18).
     pub started: Option<UtcSecond>,
@@ -294,8 +295,9 @@ impl ScheduleRecord {
         self.ended.truncate(MAX_ENDED);
     }
 
-    /// Writes the schedule's fields over those in `fields`, and keeps all others: at most [`MAX_RECORD_BYTES`], for which
-    /// the oldest of [`ended`](Self::ended) are left out. Names and values are as Azure's metadata allows them.
+    /// Writes the schedule's fields over those in `fields`, and keeps all others: at most
+    /// [`MAX_RECORD_BYTES`], for which the oldest of [`ended`](Self::ended) are left out. Names and values
+    /// are as Azure's metadata allows them.
     #[must_use]
     pub fn into_fields(self, mut fields: Fields) -> Fields {
         fields.retain(|name, _| !FIELDS.contains(&name.as_str()));

@@ -17,8 +17,8 @@ const FORM: &str = "1";
 /// Bytes of the check.
 const CHECK: usize = 6;
 
-/// Names one run: the lock path, the occasion, the attempt and the token. Its text is opaque to callers. Whether somebody may
-/// complete the run is decided by the access rules for its path: the id is no secret.
+/// Names one run: the lock path, the occasion, the attempt and the token. Its text is opaque to callers.
+/// Whether somebody may complete the run is decided by the access rules for its path: the id is no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunId {
     /// The lock.

@@ -10,8 +10,8 @@ use super::record::{Attempts, Ended, Occasion, ScheduleRecord};
 use super::timer_status::{NEVER, TimerStatus, TimerStatusError};
 use crate::timetable::UtcSecond;
 
-/// Our own field of the status: which run of ours ended last, as [`Ended`] is stored. .NET ignores it, and drops it when it
-/// writes; so where it stands, the status is as we wrote it.
+/// Our own field of the status: which run of ours ended last, as [`Ended`] is stored. .NET ignores it, and
+/// drops it when it writes; so where it stands, the status is as we wrote it.
 const ENDED: &str = "Leasehold";
 /// For an instant that never comes: later than any schedule has one, and a time in every zone.
 const NEVER_AGAIN: &str = "9999-12-29T00:00:00+00:00";
@@ -19,10 +19,11 @@ const NEVER_AGAIN: &str = "9999-12-29T00:00:00+00:00";
 /// By how many seconds the clock of a .NET host may be ahead of the store's.
 const AHEAD: i64 = 60;
 
-/// What the status blob of a timer says: a host of .NET and the sidecars write it in turns, each under the listener lock.
+/// What the status blob of a timer says: a host of .NET and the sidecars write it in turns, each under the
+/// listener lock.
 ///
-/// Of the blob and the lock's record the later one counts, whichever it is, so an old copy of one of them (metadata that was
-/// dropped, a .NET host that writes long after its lease) takes nothing back.
+/// Of the blob and the lock's record the later one counts, whichever it is, so an old copy of one of them
+/// (metadata that was dropped, a .NET host that writes long after its lease) takes nothing back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedStatus {
     /// As it stands there; empty if nothing does.
@@ -53,8 +54,8 @@ impl SharedStatus {
         Ok(Self { text: text.to_owned(), others, status, ended })
     }
 
-    /// Checks that what is done does not lie ahead of the store's time by more than clocks of hosts differ. What a sidecar has
-    /// once seen as done it never forgets (T21), so a wrong clock must not be taken in.
+    /// Checks that what is done does not lie ahead of the store's time by more than clocks of hosts differ.
+    /// What a sidecar has once seen as done it never forgets (T21), so a wrong clock must not be taken in.
     ///
     /// # Errors
     /// [`TimerStatusError::Ahead`].
@@ -71,8 +72,8 @@ impl SharedStatus {
         &self.text
     }
 
-    /// Up to when everything is done; none if the timer never ran. Nothing of the schedule lies between the newest instant
-    /// at or before it and it, so that it serves as the watermark.
+    /// Up to when everything is done; none if the timer never ran. Nothing of the schedule lies between the
+    /// newest instant at or before it and it, so that it serves as the watermark.
     #[must_use]
     pub fn done_up_to(&self) -> Option<UtcSecond> {
         self.status.as_ref().map(|status| status.done_up_to)
@@ -152,8 +153,8 @@ impl SharedStatus {
     }
 }
 
-/// As .NET writes an instant: with an offset in numbers, because a host of .NET takes `Z` for another kind of time, compares it
-/// wrongly with its own zone's, and then believes that the schedule was changed.
+/// As .NET writes an instant: with an offset in numbers, because a host of .NET takes `Z` for another kind of
+/// time, compares it wrongly with its own zone's, and then believes that the schedule was changed.
 fn iso(at: UtcSecond) -> String {
     let text = at.to_string();
     format!("{}+00:00", text.trim_end_matches('Z'))

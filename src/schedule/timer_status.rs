@@ -11,8 +11,8 @@ pub(super) const NEVER: &str = "0001-01-01T";
 /// A timer's status: what is kept in the blob `timers/{host id}/{timer}/status`, or in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimerStatus {
-    /// Up to when the timer's occurrences are done: when its last run began, or, if it has not run since its schedule was
-    /// changed, what its next occurrence was computed from. Whole seconds, cut.
+    /// Up to when the timer's occurrences are done: when its last run began, or, if it has not run since its
+    /// schedule was changed, what its next occurrence was computed from. Whole seconds, cut.
     pub done_up_to: UtcSecond,
     /// Its next occurrence, as it was computed then; none if it said none.
     pub next: Option<UtcSecond>,
@@ -90,8 +90,8 @@ pub enum TimerStatusError {
 }
 
 impl TimerStatus {
-    /// Reads a status. Fields that are not known are ignored. `zone` is where times without an offset are read: older versions
-    /// of the SDK wrote such.
+    /// Reads a status. Fields that are not known are ignored. `zone` is where times without an offset are
+    /// read: older versions of the SDK wrote such.
     ///
     /// # Errors
     /// Names the field that is wrong.

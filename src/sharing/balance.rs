@@ -35,8 +35,8 @@ impl Balance {
 }
 
 impl<K: Ord + Clone> Share<K> {
-    /// The lock that is to be moved here, if one is: this sidecar has least of all that are seen, and some other has at least two
-    /// more, from which one is chosen by `random`.
+    /// The lock that is to be moved here, if one is: this sidecar has least of all that are seen, and some
+    /// other has at least two more, from which one is chosen by `random`.
     pub fn next_move(&mut self, random: u64, now: Instant) -> Option<K> {
         if !self.balance.may_begin(now) {
             return None;

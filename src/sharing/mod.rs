@@ -1,9 +1,10 @@
-//! Which locks of a share who has, as far as one sidecar sees: for how long a free one is left to others (S34), and which one is
-//! taken from whom (S35).
+//! Which locks of a share who has, as far as one sidecar sees: for how long a free one is left to others
+//! (S34), and which one is taken from whom (S35).
 //!
-//! Rules: S34 to S36. May import: hold's values, lock, time's values. No IO, no async, no clock, no randomness of its own. There is
-//! no membership and no leader: what is known of others is what their records say. To add behaviour: a rule first, then the
-//! simulator in `tests/shares`, which drives this room and the machines of `hold` together.
+//! Rules: S34 to S36. May import: hold's values, lock, time's values. No IO, no async, no clock, no
+//! randomness of its own. There is no membership and no leader: what is known of others is what their records
+//! say. To add behaviour: a rule first, then the simulator in `tests/shares`, which drives this room and the
+//! machines of `hold` together.
 
 mod balance;
 #[cfg(test)]
@@ -17,19 +18,21 @@ use crate::hold::{ShareUse, Standing};
 use crate::lock::{FencingToken, Priority, Record, ShareName};
 use crate::time::Instant;
 
-/// What each lock that is held or being acquired here adds to the time for which a free one is left to others (S34).
+/// What each lock that is held or being acquired here adds to the time for which a free one is left to others
+/// (S34).
 const FOR_EACH: Duration = Duration::from_millis(500);
 /// The longest that this comes to.
 const LONGEST: Duration = Duration::from_secs(15);
-/// The longest time between two locks that are acquired here while others have some of the share: longer than another's
-/// start or a lost answer keeps it behind, so that who has fewer gets its turn.
+/// The longest time between two locks that are acquired here while others have some of the share: longer than
+/// another's start or a lost answer keeps it behind, so that who has fewer gets its turn.
 const LONGEST_STEP: Duration = Duration::from_secs(3);
 /// Poll caps for which a lock is left to others by who has its part of the whole.
 const HAS_ITS_PART: u32 = 3;
 /// A free lock wakes those who wait for others of its share, at most once in this time.
 const BETWEEN_STIRS: Duration = Duration::from_secs(1);
 
-/// The locks of a share that somebody here holds or waits for, and what is known of the others. `K` names a lock.
+/// The locks of a share that somebody here holds or waits for, and what is known of the others. `K` names a
+/// lock.
 #[derive(Clone, Debug)]
 pub struct Share<K> {
     name: ShareName,
@@ -43,8 +46,8 @@ pub struct Share<K> {
     begun_at: Option<Instant>,
     /// When a lock of the share was last had here that was not before.
     acquired_at: Option<Instant>,
-    /// Sidecars of which a lock was found free, and that were not seen to acquire any since: they stop, or have died, and what they
-    /// still have is about to become free.
+    /// Sidecars of which a lock was found free, and that were not seen to acquire any since: they stop, or
+    /// have died, and what they still have is about to become free.
     leaving: BTreeSet<Arc<str>>,
     balance: balance::Balance,
 }
@@ -61,7 +64,8 @@ struct Lock {
     rebalances: bool,
     /// The priority of who waits here for it.
     priority: Priority,
-    /// The grant of which its record was when it was found free: that record says nothing of who has it since (S36).
+    /// The grant of which its record was when it was found free: that record says nothing of who has it since
+    /// (S36).
     over: Option<u64>,
 }
 
@@ -126,8 +130,8 @@ impl<K: Ord + Clone> Share<K> {
         }
     }
 
-    /// What the machine of `key` is told before it looks at an event. Where it is told that it may acquire, it is taken to do so
-    /// until [`Share::note`] says otherwise.
+    /// What the machine of `key` is told before it looks at an event. Where it is told that it may acquire,
+    /// it is taken to do so until [`Share::note`] says otherwise.
     pub fn standing(&mut self, key: &K, poll_cap: Duration) -> Standing {
         let turn = self.acquiring.as_ref().is_none_or(|other| other == key);
         if turn {
@@ -140,9 +144,9 @@ impl<K: Ord + Clone> Share<K> {
         Standing { held, patience, not_before, turn }
     }
 
-    /// What the machine of `key` does after an event. The locks whose machines are to be stirred for it: all others that are waited
-    /// for here when one was found free; those that were found free when one was acquired here, or could not be; and with the first
-    /// that was acquired, those of which nothing is known.
+    /// What the machine of `key` does after an event. The locks whose machines are to be stirred for it: all
+    /// others that are waited for here when one was found free; those that were found free when one was
+    /// acquired here, or could not be; and with the first that was acquired, those of which nothing is known.
     pub fn note(&mut self, key: &K, used: ShareUse, wanted: Wanted, now: Instant) -> Vec<K> {
         if self.acquiring.as_ref() == Some(key) && used != ShareUse::Acquiring {
             self.acquiring = None;
@@ -266,12 +270,13 @@ impl<K: Ord + Clone> Share<K> {
         counts
     }
 
-    /// For how long a free lock must have stayed free before a sidecar that has `held` others acquires it (S34), and before when
-    /// it does not, however long that was.
+    /// For how long a free lock must have stayed free before a sidecar that has `held` others acquires it
+    /// (S34), and before when it does not, however long that was.
     ///
-    /// Others see that it is free up to a poll cap later. So whoever is not known to have fewest of all waits for that as well,
-    /// whoever knows of somebody with fewer once more, and whoever has its part of the whole again: else a sidecar that happens
-    /// to look early takes them all. Many that are free at once ripen at once, so there is a step between two as well.
+    /// Others see that it is free up to a poll cap later. So whoever is not known to have fewest of all waits
+    /// for that as well, whoever knows of somebody with fewer once more, and whoever has its part of the
+    /// whole again: else a sidecar that happens to look early takes them all. Many that are free at once
+    /// ripen at once, so there is a step between two as well.
     fn patience(&self, held: u32, poll_cap: Duration) -> (Duration, Option<Instant>) {
         if held == 0 {
             return (Duration::ZERO, None);
@@ -292,7 +297,8 @@ impl<K: Ord + Clone> Share<K> {
         // Where every other that is seen has more, half a second is enough, however many there are.
         let each = if least.is_some() && turns == 0 { FOR_EACH } else { FOR_EACH * held };
         let step = each.min(LONGEST_STEP);
-        // Who has its part leaves the rest to those who were kept from theirs, however long that has been free.
+        // Who has its part leaves the rest to those who were kept from theirs, however long that has been
+        // free.
         let step = if turns == HAS_ITS_PART { step + poll_cap * turns } else { step };
         let not_before = match least {
             Some(_) => self.acquired_at.map(|at| at + step),

@@ -1,4 +1,5 @@
-//! File descriptors that are missing: to open a file or a connection needs one, and a process may have only so many.
+//! File descriptors that are missing: to open a file or a connection needs one, and a process may have only
+//! so many.
 
 use std::error::Error;
 use std::fmt;

@@ -36,8 +36,9 @@ pub enum StoreError {
         /// What the operator can do.
         advice: String,
     },
-    /// The container or file was deleted and created again: leases died with it, whose holders may believe for as long as
-    /// a lease lasts. Nothing was asked of the store; an acquire is retried after the delay (S18).
+    /// The container or file was deleted and created again: leases died with it, whose holders may believe
+    /// for as long as a lease lasts. Nothing was asked of the store; an acquire is retried after the delay
+    /// (S18).
     #[error(
         "the {what} was deleted and created again, and its leases with it: no lock is granted there for another {}",
         whole_seconds(*retry_after)
@@ -48,7 +49,8 @@ pub enum StoreError {
         /// When to come again.
         retry_after: Duration,
     },
-    /// The store refuses the credentials. Refreshed and retried for a hold (S8), told to a caller that acquires.
+    /// The store refuses the credentials. Refreshed and retried for a hold (S8), told to a caller that
+    /// acquires.
     #[error("the store refuses to {operation} with these credentials: {advice}")]
     Denied {
         /// The operation that was refused, as a verb with its object.
@@ -68,7 +70,8 @@ pub enum StoreError {
         #[source]
         source: Source,
     },
-    /// The store has as many locks as it may: there is no place for another. Those that are there are not concerned.
+    /// The store has as many locks as it may: there is no place for another. Those that are there are not
+    /// concerned.
     #[error(
         "the store has {limit} locks and schedules, which is the limit (store.embedded.max_locks): raise it, or delete \
          locks that are not used any more (leasehold gc)"
@@ -87,8 +90,8 @@ pub enum StoreError {
         #[source]
         source: Source,
     },
-    /// This process or its machine has no file descriptor left, and this needed one: it was not asked of the store.
-    /// Retried (S8, S18).
+    /// This process or its machine has no file descriptor left, and this needed one: it was not asked of the
+    /// store. Retried (S8, S18).
     #[error("no file descriptor is left to {operation}: {advice}")]
     NoDescriptors {
         /// What needed one, as a verb with its object.
@@ -99,7 +102,8 @@ pub enum StoreError {
         #[source]
         source: Source,
     },
-    /// Trying again will not help: the store is misconfigured, damaged or full, or answers what no store of this kind may.
+    /// Trying again will not help: the store is misconfigured, damaged or full, or answers what no store of
+    /// this kind may.
     #[error("the store has failed: {advice}")]
     Fatal {
         /// What the operator can do.

@@ -8,8 +8,8 @@ use super::{
 use crate::lock::LeaseId;
 use crate::time::Instant;
 
-/// The lease that a lock has, or had last. Each operation answers the lease as it is afterwards and changes nothing
-/// by itself, so that a condition can still refuse it.
+/// The lease that a lock has, or had last. Each operation answers the lease as it is afterwards and changes
+/// nothing by itself, so that a condition can still refuse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
     /// Whose it is or was last; `None` when the lock was never leased or was given back.

@@ -1,9 +1,9 @@
 //! Where a lock is kept: the contract of every store, and the stores themselves.
 //!
-//! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores and
-//! containers), T3 and T21 (plans of schedules). May import: lock, time (an injected `Clock`); what is behind the feature
-//! `testing`, testing too. To add a backend: a file or folder here, an arm in `config`, one line in
-//! `tests/store_conformance`; what it cannot do is named in its `Deviations`.
+//! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores
+//! and containers), T3 and T21 (plans of schedules). May import: lock, time (an injected `Clock`); what is
+//! behind the feature `testing`, testing too. To add a backend: a file or folder here, an arm in `config`,
+//! one line in `tests/store_conformance`; what it cannot do is named in its `Deviations`.
 
 pub mod azure;
 #[cfg(feature = "testing")]
@@ -66,17 +66,19 @@ pub use timer::{StoredTimer, TimerRead, TimerWritten};
 /// | write record with B | LeaseLost | LeaseLost | LeaseLost | LeaseLost | LeaseLost |
 /// | time passes | available | expired | broken | broken | expired |
 ///
-/// - A lock that does not exist is made by acquire without `if_match`, is `Changed` to acquire with it, and `NotFound`
-///   to everything else, whether or not its container exists. It has no break note.
+/// - A lock that does not exist is made by acquire without `if_match`, is `Changed` to acquire with it, and
+///   `NotFound` to everything else, whether or not its container exists. It has no break note.
 /// - A store may give back names of fields in lower case, as HTTP does with names of headers.
-/// - Operations on the lease change neither the record nor its [`ETag`]; every write of the record changes the ETag.
-/// - Where `if_match` is given and is not the record's ETag, the operation is not done, unless it says otherwise. It answers
-///   [`StoreError::Changed`], or what it would have answered without the condition if that is no success either.
-/// - A lock may have a plan beside it, the text of its schedule (T3), also before the lock is there. Writing and deleting it
-///   needs no lease. It has an ETag of its own: no operation on the lock changes that, and none on the plan changes the
-///   lease, the record or its ETag. The text is kept byte for byte.
-/// - Only `delete` of the lock takes the plan along, and only after the lock (T21). If it is cut short between the two, the
-///   plan stays; so it does where the lock was not there.
+/// - Operations on the lease change neither the record nor its [`ETag`]; every write of the record changes
+///   the ETag.
+/// - Where `if_match` is given and is not the record's ETag, the operation is not done, unless it says
+///   otherwise. It answers [`StoreError::Changed`], or what it would have answered without the condition if
+///   that is no success either.
+/// - A lock may have a plan beside it, the text of its schedule (T3), also before the lock is there. Writing
+///   and deleting it needs no lease. It has an ETag of its own: no operation on the lock changes that, and
+///   none on the plan changes the lease, the record or its ETag. The text is kept byte for byte.
+/// - Only `delete` of the lock takes the plan along, and only after the lock (T21). If it is cut short
+///   between the two, the plan stays; so it does where the lock was not there.
 /// - An operation that answers `Unavailable { sent: true }` may have been done, or may be done later.
 /// - Nothing but `delete` ever deletes a lock, and nothing overwrites one that exists.
 /// - Each operation is one try: no retrying inside (S7). Dropping the future may or may not undo it.
@@ -88,8 +90,8 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// `Contended`, `Changed`, `ContainerMissing`, `Recreated`, `Full`, and the faults of the store.
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError>;
 
-    /// Restarts the lease's duration. Only this proves that a hold went on (S6). With `if_match`, only if the record still
-    /// has this ETag: a hold that was resumed elsewhere has another (S16).
+    /// Restarts the lease's duration. Only this proves that a hold went on (S6). With `if_match`, only if the
+    /// record still has this ETag: a hold that was resumed elsewhere has another (S16).
     ///
     /// # Errors
     /// `LeaseLost`, `Changed`, `NotFound`, and the faults of the store.
@@ -111,10 +113,11 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
         if_match: Option<ETag>,
     ) -> Result<(), StoreError>;
 
-    /// Ends the lease without knowing its id, in the way that the note says, and keeps the note for the holder to read
-    /// (S17, S22). Only while the grant stands that was looked at: the record still has this ETag, or names the token of the
-    /// note (S17, S33). The note is there before the lease is broken, and is taken back if it is not. A note of a break that
-    /// ended the same grant's lease at once is not made milder by a later one.
+    /// Ends the lease without knowing its id, in the way that the note says, and keeps the note for the
+    /// holder to read (S17, S22). Only while the grant stands that was looked at: the record still has this
+    /// ETag, or names the token of the note (S17, S33). The note is there before the lease is broken, and is
+    /// taken back if it is not. A note of a break that ended the same grant's lease at once is not made
+    /// milder by a later one.
     ///
     /// # Errors
     /// `NotHeld`, `NotFound`, `Changed`, and the faults of the store.
@@ -143,18 +146,20 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// The faults of the store.
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError>;
 
-    /// The plan of the lock's schedule, if there is one, and the store's time. A container that is missing has no plans.
+    /// The plan of the lock's schedule, if there is one, and the store's time. A container that is missing
+    /// has no plans.
     ///
     /// # Errors
     /// The faults of the store. `Fatal` for one that is no plan: it is too long, or no text.
     async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError>;
 
-    /// Writes the plan, of at most [`MAX_PLAN_BYTES`](crate::lock::MAX_PLAN_BYTES) bytes: with `if_match` in place of the one
-    /// that has this ETag, without it only if there is none yet. A missing container is made then as for a lock (S18).
+    /// Writes the plan, of at most [`MAX_PLAN_BYTES`](crate::lock::MAX_PLAN_BYTES) bytes: with `if_match` in
+    /// place of the one that has this ETag, without it only if there is none yet. A missing container is made
+    /// then as for a lock (S18).
     ///
     /// # Errors
-    /// `Changed`, also when the plan with this ETag is gone; `ContainerMissing`; `Fatal` for a text that is too long; and
-    /// the faults of the store.
+    /// `Changed`, also when the plan with this ETag is gone; `ContainerMissing`; `Fatal` for a text that is
+    /// too long; and the faults of the store.
     async fn write_plan(
         &self,
         path: &LockPath,
@@ -168,20 +173,22 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// `Changed`, also when it is gone; and the faults of the store.
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError>;
 
-    /// One page of the locks that have a plan, whether or not the lock itself is there, and whose names in the container begin
-    /// with `prefix`, in the order of their names. A name of more than 1,000 bytes may be left out.
+    /// One page of the locks that have a plan, whether or not the lock itself is there, and whose names in
+    /// the container begin with `prefix`, in the order of their names. A name of more than 1,000 bytes may be
+    /// left out.
     ///
     /// # Errors
     /// The faults of the store. A container that is missing has no plans.
     async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError>;
 
-    /// Whether hosts of .NET can share this store, so that it keeps the status of their timers (T22). In one that does not,
-    /// reading and writing a status is `Fatal`.
+    /// Whether hosts of .NET can share this store, so that it keeps the status of their timers (T22). In one
+    /// that does not, reading and writing a status is `Fatal`.
     fn has_timers(&self) -> bool {
         false
     }
 
-    /// The status of a .NET timer, if there is one, and the store's time. It belongs to no lock as far as the store knows.
+    /// The status of a .NET timer, if there is one, and the store's time. It belongs to no lock as far as the
+    /// store knows.
     ///
     /// # Errors
     /// The faults of the store. `Fatal` for one that is no text.
@@ -189,8 +196,9 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
         Err(timer::no_timers())
     }
 
-    /// Writes the status of a .NET timer, as [`write_plan`](LeaseStore::write_plan) does a plan: with `if_match` in place of the
-    /// one that has this ETag, without it only if there is none yet. Hosts of .NET write it without any condition.
+    /// Writes the status of a .NET timer, as [`write_plan`](LeaseStore::write_plan) does a plan: with
+    /// `if_match` in place of the one that has this ETag, without it only if there is none yet. Hosts of .NET
+    /// write it without any condition.
     ///
     /// # Errors
     /// As `write_plan`.
@@ -203,21 +211,22 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
         Err(timer::no_timers())
     }
 
-    /// One page of the locks whose names in the container begin with `prefix`, in the order of their names. Plans and notes
-    /// are none.
+    /// One page of the locks whose names in the container begin with `prefix`, in the order of their names.
+    /// Plans and notes are none.
     ///
     /// # Errors
     /// The faults of the store. A container that is missing has no locks.
     async fn list(&self, request: List) -> Result<Listing, StoreError>;
 
-    /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note and its plan.
+    /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note and
+    /// its plan.
     ///
     /// # Errors
     /// `Contended` when it is leased, `Changed`, `NotFound`, and the faults of the store.
     async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError>;
 
-    /// One cheap read that shows whether the store can be reached and lets us in (S18). A missing container that
-    /// may be made on first use is no error.
+    /// One cheap read that shows whether the store can be reached and lets us in (S18). A missing container
+    /// that may be made on first use is no error.
     ///
     /// # Errors
     /// Why the store cannot be used now.
@@ -231,7 +240,8 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// Whether an acquire without `if_match` answers with the lock too, so that nobody need read it at the same time.
+    /// Whether an acquire without `if_match` answers with the lock too, so that nobody need read it at the
+    /// same time.
     fn tells_record(&self) -> bool;
 
     /// A short name of the kind of store, for logs and metrics: `memory`, `sqlite`, `azure`.
@@ -255,8 +265,8 @@ pub const MIN_LEASE_DURATION: Duration = Duration::from_secs(15);
 /// The longest lease of the contract: Azure's.
 pub const MAX_LEASE_DURATION: Duration = Duration::from_secs(60);
 
-/// How long nothing is granted in a container or file that was deleted and created again: leases died with it, and their
-/// holders believe no longer than the longest lease (S18).
+/// How long nothing is granted in a container or file that was deleted and created again: leases died with
+/// it, and their holders believe no longer than the longest lease (S18).
 const GRACE_AFTER_LOSS: Duration = MAX_LEASE_DURATION;
 
 /// Asks for a lease.
@@ -279,7 +289,8 @@ pub struct Acquired {
     pub time: StoreTime,
     /// The lock was made by this acquire: it has no fields yet.
     pub created: bool,
-    /// The lock as it was before, or as it was made, from a store that tells it: [`LeaseStore::tells_record`].
+    /// The lock as it was before, or as it was made, from a store that tells it:
+    /// [`LeaseStore::tells_record`].
     pub found: Option<StoredLock>,
 }
 
@@ -325,7 +336,8 @@ pub struct BreakNote {
     pub by: String,
     /// The token of the record when it was broken: the note is for that grant and its hand-offs only.
     pub token: Option<FencingToken>,
-    /// When: by the breaker's wall clock, for people; by the store's clock where it was broken for a waiting caller.
+    /// When: by the breaker's wall clock, for people; by the store's clock where it was broken for a waiting
+    /// caller.
     pub at: UnixMillis,
     /// The priority of the waiting caller for which it was broken (S33, S35); none if an operator broke it.
     pub for_priority: Option<Priority>,
@@ -339,8 +351,8 @@ impl BreakNote {
             && self.token.map(FencingToken::epoch) == token.map(FencingToken::epoch)
     }
 
-    /// Whether the record with these fields is that of the grant which is broken: it may have been written since it was looked
-    /// at, by a save or a resume (S17, S33).
+    /// Whether the record with these fields is that of the grant which is broken: it may have been written
+    /// since it was looked at, by a save or a resume (S17, S33).
     pub(crate) fn is_of(&self, fields: &Fields) -> bool {
         self.token.is_some() && self.token == Record::from_fields(fields).token
     }

@@ -27,7 +27,8 @@ pub enum Operation {
     ReadTimer,
     /// [`LeaseStore::write_timer`](super::LeaseStore::write_timer)
     WriteTimer,
-    /// [`LeaseStore::list`](super::LeaseStore::list), and [`LeaseStore::list_plans`](super::LeaseStore::list_plans)
+    /// [`LeaseStore::list`](super::LeaseStore::list), and
+    /// [`LeaseStore::list_plans`](super::LeaseStore::list_plans)
     List,
     /// [`LeaseStore::delete`](super::LeaseStore::delete)
     Delete,

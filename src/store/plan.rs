@@ -39,7 +39,8 @@ pub struct PlanListing {
     pub continuation: Option<String>,
 }
 
-/// Refuses a text that is longer than any plan may be. Every store asks this first, so that all have the same limit.
+/// Refuses a text that is longer than any plan may be. Every store asks this first, so that all have the same
+/// limit.
 pub(super) fn check_plan(text: &str) -> Result<(), StoreError> {
     if text.len() <= MAX_PLAN_BYTES {
         return Ok(());

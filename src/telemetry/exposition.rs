@@ -10,8 +10,9 @@ pub enum Exposition {
 }
 
 impl Exposition {
-    /// The format that fits a request's `Accept` best: OpenMetrics where it is named and liked no less than `text/plain` (or
-    /// `text/html`, which browsers ask for). Who names nothing gets what every program reads.
+    /// The format that fits a request's `Accept` best: OpenMetrics where it is named and liked no less than
+    /// `text/plain` (or `text/html`, which browsers ask for). Who names nothing gets what every program
+    /// reads.
     #[must_use]
     pub fn for_accept(accept: &str) -> Self {
         let (mut open_metrics, mut text) = (None, None);
@@ -50,7 +51,8 @@ impl Exposition {
     }
 }
 
-/// The older format names a counter and an info with their suffix, has no type for an info, no units and no end.
+/// The older format names a counter and an info with their suffix, has no type for an info, no units and no
+/// end.
 fn prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     let mut help = "";

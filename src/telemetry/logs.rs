@@ -1,5 +1,5 @@
-//! Logs: to standard error, for people on a terminal and as JSON otherwise, never with the secrets that libraries
-//! would log (S20).
+//! Logs: to standard error, for people on a terminal and as JSON otherwise, never with the secrets that
+//! libraries would log (S20).
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
@@ -69,8 +69,8 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Sends the whole process's logs to standard error, panics included, and never waits for who reads it. Called once,
-/// first thing.
+/// Sends the whole process's logs to standard error, panics included, and never waits for who reads it.
+/// Called once, first thing.
 ///
 /// # Errors
 /// When the process has logs already.
@@ -120,8 +120,8 @@ fn colours() -> bool {
         && std::io::stderr().is_terminal()
 }
 
-/// Libraries that at `info` say each request that fails, which is a line a request in an outage, and below `info` log
-/// requests whole: lease ids, authorization headers, URLs with signatures.
+/// Libraries that at `info` say each request that fails, which is a line a request in an outage, and below
+/// `info` log requests whole: lease ids, authorization headers, URLs with signatures.
 const LIBRARIES: &[&str] = &[
     "azure_core",
     "azure_identity",
@@ -135,8 +135,8 @@ const LIBRARIES: &[&str] = &[
     "typespec_client_core",
 ];
 
-/// These libraries log from `warn` on; those that a user's filter names, as the filter says, but never below `info`
-/// (S20).
+/// These libraries log from `warn` on; those that a user's filter names, as the filter says, but never below
+/// `info` (S20).
 fn of_libraries(filter: &str) -> FilterFn<impl Fn(&Metadata<'_>) -> bool + use<>> {
     let named: Vec<&str> =
         LIBRARIES.iter().copied().filter(|library| is_named(filter, library)).collect();
@@ -152,8 +152,8 @@ fn of_libraries(filter: &str) -> FilterFn<impl Fn(&Metadata<'_>) -> bool + use<>
     })
 }
 
-/// Whether a directive of the filter is about this library: its target is the library's name, a module of it, or what
-/// the name begins with, as the filter matches targets.
+/// Whether a directive of the filter is about this library: its target is the library's name, a module of it,
+/// or what the name begins with, as the filter matches targets.
 fn is_named(filter: &str, library: &str) -> bool {
     let targets = filter.split(',').filter_map(|directive| directive.split(['=', '[']).next());
     targets.map(str::trim).any(|target| {
@@ -286,7 +286,8 @@ mod tests {
         assert_eq!(ended["seconds"], 15);
     }
 
-    /// What is logged while a service in Azure's words hangs up on 30 checks and answers 30 more, one a second.
+    /// What is logged while a service in Azure's words hangs up on 30 checks and answers 30 more, one a
+    /// second.
     fn logged_in_an_outage_of_azure(filter: &str) -> String {
         let date = ("date", "Fri, 15 Jan 2027 08:00:00 GMT");
         let headers = [("x-ms-request-id", "r-1"), date, ("x-ms-error-code", "BlobNotFound")];

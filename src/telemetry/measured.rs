@@ -16,8 +16,8 @@ use crate::store::{
 };
 use crate::time::{Clock, Instant};
 
-/// Passes everything on to a store, and tells the metrics how each request ended and how long it took; and whoever follows the
-/// hold that it was for.
+/// Passes everything on to a store, and tells the metrics how each request ended and how long it took; and
+/// whoever follows the hold that it was for.
 #[derive(Debug)]
 pub struct Measured {
     store: Arc<dyn LeaseStore>,

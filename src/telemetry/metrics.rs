@@ -1,8 +1,9 @@
 //! Every metric: its name, its meaning, and what moves it.
 //!
-//! Labels are texts of this program (`&'static str`), so that no caller's text can become one: neither a scope, nor a
-//! holder, nor a lock path (S20), and the number of series is bounded. The exception is asked for by the operator: with
-//! `admin.schedule_labels`, `schedules` labels two gauges by lock path, for as long as the schedule has subscribers here (T23).
+//! Labels are texts of this program (`&'static str`), so that no caller's text can become one: neither a
+//! scope, nor a holder, nor a lock path (S20), and the number of series is bounded. The exception is asked
+//! for by the operator: with `admin.schedule_labels`, `schedules` labels two gauges by lock path, for as long
+//! as the schedule has subscribers here (T23).
 
 mod gauges;
 mod schedules;
@@ -369,7 +370,8 @@ impl Metrics {
         Self::with_schedule_labels(clock, false)
     }
 
-    /// The same, and whether each schedule has series of its own: by the path of its lock, which callers choose.
+    /// The same, and whether each schedule has series of its own: by the path of its lock, which callers
+    /// choose.
     #[must_use]
     pub fn with_schedule_labels(clock: &dyn Clock, label_schedules: bool) -> Self {
         let families = Families::new();

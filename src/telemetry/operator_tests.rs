@@ -19,7 +19,8 @@ type Seen = (Vec<String>, Vec<&'static str>);
 const ALERTS: [&str; 3] =
     ["LeaseholdLockLost", "LeaseholdReleaseNotConfirmed", "LeaseholdJobCutShort"];
 
-/// Whether the chart's alert of this name fires: whether one of its series has grown, from the 0 that each begins with.
+/// Whether the chart's alert of this name fires: whether one of its series has grown, from the 0 that each
+/// begins with.
 fn fires(rig: &Rig, alert: &str) -> bool {
     let (_, rule) = RULES.split_once(&format!("- alert: {alert}\n")).unwrap();
     let expression = rule.lines().next().unwrap();

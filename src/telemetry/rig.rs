@@ -1,4 +1,5 @@
-//! A measured coordinator over a store in memory that can be made to fail, for the tests of what is shown of it.
+//! A measured coordinator over a store in memory that can be made to fail, for the tests of what is shown of
+//! it.
 
 use std::io;
 use std::sync::{Arc, Mutex, Once};
@@ -208,7 +209,8 @@ impl Captured {
     }
 }
 
-/// A callsite first used in another test's thread while a subscriber is made would stay shut for it; beside this one none is.
+/// A callsite first used in another test's thread while a subscriber is made would stay shut for it; beside
+/// this one none is.
 fn keep_callsites_open() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,5 +1,5 @@
-//! The way to standard error: a thread of its own writes, so that a reader that stalls or a disk that is full stops
-//! nobody. What does not fit into the queue is dropped and counted.
+//! The way to standard error: a thread of its own writes, so that a reader that stalls or a disk that is full
+//! stops nobody. What does not fit into the queue is dropped and counted.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,8 @@ use std::time::Duration;
 const MAX_PENDING_BYTES: usize = 1024 * 1024;
 /// Room that is kept between two batches.
 const KEPT_BYTES: usize = 16 * 1024;
-/// How long lines are gathered that come soon after others: a thread that wakes for each takes more time than the lines.
+/// How long lines are gathered that come soon after others: a thread that wakes for each takes more time than
+/// the lines.
 const GATHERED_FOR: Duration = Duration::from_millis(5);
 /// How long a standard error that cannot take anything now, and does not wait by itself, is left alone.
 const NAP: Duration = Duration::from_millis(10);
@@ -20,7 +21,8 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// The queue of the process; none where no thread could be started.
 static QUEUE: OnceLock<Option<LineQueue>> = OnceLock::new();
 
-/// Writes to standard error without ever waiting for whoever reads it. Each write is one line, or several whole ones.
+/// Writes to standard error without ever waiting for whoever reads it. Each write is one line, or several
+/// whole ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stderr;
 
@@ -41,7 +43,8 @@ impl Write for Stderr {
     }
 }
 
-/// Waits until standard error has everything that was written, for a second at most. For the end of the process.
+/// Waits until standard error has everything that was written, for a second at most. For the end of the
+/// process.
 pub fn flush() {
     if let Some(Some(queue)) = QUEUE.get() {
         queue.flush(LAST_LINES);

@@ -14,8 +14,8 @@ use sha2::Sha256;
 
 use crate::store::azure::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 
-/// A running Azurite on a free port of the loopback, with its data in memory. Ends when it is dropped, or when the
-/// process that started it ends in whatever way.
+/// A running Azurite on a free port of the loopback, with its data in memory. Ends when it is dropped, or
+/// when the process that started it ends in whatever way.
 #[derive(Debug)]
 pub struct Azurite {
     endpoint: String,
@@ -53,7 +53,8 @@ type Log = Arc<Mutex<Vec<String>>>;
 const LOG_LINES: usize = 200;
 /// A busy machine may take its time to start node.
 const START_BOUND: Duration = Duration::from_secs(60);
-/// Runs the script that is named next, and ends with the pipe to it: an emulator never outlives who started it.
+/// Runs the script that is named next, and ends with the pipe to it: an emulator never outlives who started
+/// it.
 const RUN_UNTIL_ORPHANED: &str = "process.stdin.resume().on('close', () => process.exit(0)); \
                                   require(process.argv[1])";
 const READY: &str = "successfully listens on ";

@@ -30,8 +30,8 @@ impl SimClock {
         Self::with_tokio(None)
     }
 
-    /// A clock that moves with tokio's, for `#[tokio::test(start_paused = true)]`, where timers and clock then
-    /// agree; what [`SimClock::advance`] adds, timers do not notice: a suspended machine.
+    /// A clock that moves with tokio's, for `#[tokio::test(start_paused = true)]`, where timers and clock
+    /// then agree; what [`SimClock::advance`] adds, timers do not notice: a suspended machine.
     ///
     /// # Panics
     /// Outside a tokio runtime with its time driver.

@@ -1,8 +1,8 @@
 //! Test support that somebody's own store or harness can use too: a clock to set, clocks that a file moves,
 //! randomness from a seed, and what stands in for Azure.
 //!
-//! Rules: S3 (all time is injected). May import: time, lock, store (as values), tokio's paused clock. To add: a
-//! file here; what one module alone needs belongs in that module's tests.
+//! Rules: S3 (all time is injected). May import: time, lock, store (as values), tokio's paused clock. To add:
+//! a file here; what one module alone needs belongs in that module's tests.
 
 mod azurite;
 mod clock;

@@ -1,7 +1,7 @@
 //! The process's clocks, moved by what a file says: for tests of the real binary.
 //!
-//! A preloaded library moves nothing, because the program asks the kernel itself. So the binary that `cargo test` makes
-//! has this clock; one that is built for use has it not.
+//! A preloaded library moves nothing, because the program asks the kernel itself. So the binary that `cargo
+//! test` makes has this clock; one that is built for use has it not.
 
 use std::path::PathBuf;
 use std::sync::MutexGuard;
@@ -11,15 +11,16 @@ use crate::time::{BootClock, BootReading, Clock, Instant, Suspicions, UnixMillis
 
 /// The machine's clocks, and how far a test has moved them.
 ///
-/// The file of [`MovedClock::VARIABLE`] has lines `name=value`, and is read anew for each reading of the clock, so that a
-/// test moves it under a process that runs:
+/// The file of [`MovedClock::VARIABLE`] has lines `name=value`, and is read anew for each reading of the
+/// clock, so that a test moves it under a process that runs:
 ///
 /// - `wall_ms`: what the wall clock shows more (or less) than the kernel's;
-/// - `boot_ms`: the same of the boot clock. A pause of 30 s that it did not count is a stopped process that goes on with
-///   30,000 less. It must not be made to run backwards while the process runs;
+/// - `boot_ms`: the same of the boot clock. A pause of 30 s that it did not count is a stopped process that
+///   goes on with 30,000 less. It must not be made to run backwards while the process runs;
 /// - `boot_id`: what is told instead of the kernel's boot id, as on another machine.
 ///
-/// What is left out is as the kernel says. Replace the file by renaming another one to it: it is read at any time.
+/// What is left out is as the kernel says. Replace the file by renaming another one to it: it is read at any
+/// time.
 #[derive(Debug)]
 pub struct MovedClock {
     kernel: BootClock,

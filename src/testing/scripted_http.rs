@@ -70,8 +70,8 @@ struct State {
     asked: Vec<Asked>,
 }
 
-/// The server, on a free port of the loopback; it ends with the runtime. A request that no reply is left for is not
-/// answered: its connection is closed.
+/// The server, on a free port of the loopback; it ends with the runtime. A request that no reply is left for
+/// is not answered: its connection is closed.
 #[derive(Debug)]
 pub struct ScriptedHttp {
     endpoint: String,

@@ -1,8 +1,9 @@
 //! What processes were told about locks, as a trace; and whether the rules allow it.
 //!
-//! A [`Monitor`] takes the events of one lock in the order of their times, on one clock that all processes share. It is
-//! the part of the model (`tests/model`) that clients can see, and knows the rules alone (S1, S4, S5, S13, S16, S17), not
-//! how they are kept. A process that was stopped may note late what it was told; the monitor allows for that.
+//! A [`Monitor`] takes the events of one lock in the order of their times, on one clock that all processes
+//! share. It is the part of the model (`tests/model`) that clients can see, and knows the rules alone (S1,
+//! S4, S5, S13, S16, S17), not how they are kept. A process that was stopped may note late what it was told;
+//! the monitor allows for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,8 +68,8 @@ pub enum Traced {
     },
     /// The process died; what it believed died with it.
     Died,
-    /// The store stopped to honour its lease: ended at once by an operator (S17), deleted, or an older copy. Who holds
-    /// now is excused from S1 and its token from S5.
+    /// The store stopped to honour its lease: ended at once by an operator (S17), deleted, or an older copy.
+    /// Who holds now is excused from S1 and its token from S5.
     LeaseVoided,
 }
 

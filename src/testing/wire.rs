@@ -6,7 +6,8 @@ use async_trait::async_trait;
 
 use super::Asked;
 
-/// Answers the requests of an adapter. A request that is dropped was given up by who asked, not by the network.
+/// Answers the requests of an adapter. A request that is dropped was given up by who asked, not by the
+/// network.
 #[async_trait]
 pub trait Wire: Send + Sync + fmt::Debug {
     /// Carries one request, and its answer back.

@@ -1,7 +1,7 @@
 //! The time namespace of this process: how far it shifts the boot clock (S3, S21).
 //!
-//! Processes in different time namespaces of one kernel read different boot clocks under the same boot id. So what a
-//! namespace adds is taken off every reading.
+//! Processes in different time namespaces of one kernel read different boot clocks under the same boot id. So
+//! what a namespace adds is taken off every reading.
 
 use std::fs;
 use std::io::ErrorKind;

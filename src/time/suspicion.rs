@@ -1,7 +1,7 @@
 //! Signs of a pause that the boot clock did not count (S3): what other clocks show beside it. Pure.
 //!
-//! A sign is a suspicion and not time. It asks for renewals, whose answers decide; once it is decided its source's deviation is the
-//! normal one, so that a wrong clock costs one round of renewals and not many.
+//! A sign is a suspicion and not time. It asks for renewals, whose answers decide; once it is decided its
+//! source's deviation is the normal one, so that a wrong clock costs one round of renewals and not many.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,7 +16,8 @@ const STORE_LEAD: i128 = 2_000;
 const HOUR: Duration = Duration::from_secs(3_600);
 /// Differences within it count as one, the largest, so that few are kept.
 const MINUTE: Duration = Duration::from_secs(60);
-/// The part of its age that is added to the newest difference, however old it is: 200 millionths, more than clocks drift.
+/// The part of its age that is added to the newest difference, however old it is: 200 millionths, more than
+/// clocks drift.
 const DRIFT: i128 = 5_000;
 /// Refutations within [`WINDOW`] after which a source is not heard for an hour.
 const REFUTATIONS: usize = 3;
@@ -64,8 +65,8 @@ struct Open {
     difference: i128,
 }
 
-/// The least that the store's clock was ahead of the boot clock, in milliseconds: the largest difference of each minute of the
-/// last hour that had any, the oldest first, and the newest whatever its age.
+/// The least that the store's clock was ahead of the boot clock, in milliseconds: the largest difference of
+/// each minute of the last hour that had any, the oldest first, and the newest whatever its age.
 #[derive(Clone, Debug, Default)]
 struct StoreDates(VecDeque<Largest>);
 
@@ -98,7 +99,8 @@ impl Suspicions {
     /// Takes in the date of a store's answer that came at `now`. It is cut to the second.
     pub fn observe_store_date(&mut self, now: Instant, date: UnixMillis) {
         self.end_overdue(now);
-        // The store read its clock before the answer came, and cut up to a second off: it is ahead by this at least.
+        // The store read its clock before the answer came, and cut up to a second off: it is ahead by this at
+        // least.
         let difference = i128::from(date.seconds()) * 1_000 - millis(now);
         let leads = |than: i128| difference > than.saturating_add(STORE_LEAD);
         if !self.dates.normal(now).is_some_and(leads) || !self.store_trust.is_heard(now) {
@@ -117,8 +119,8 @@ impl Suspicions {
         self.raised
     }
 
-    /// A renewal that was sent at `sent` has succeeded: the suspicions from before are refuted. The source, if it is not
-    /// heard any more after that.
+    /// A renewal that was sent at `sent` has succeeded: the suspicions from before are refuted. The source,
+    /// if it is not heard any more after that.
     pub fn refute(&mut self, sent: Instant, now: Instant) -> Option<SignSource> {
         let mut muted = None;
         while let Some(open) = self.open.front().copied().filter(|open| sent >= open.since) {
@@ -142,8 +144,9 @@ impl Suspicions {
         }
     }
 
-    /// A pause may follow on another before the first is decided, and a renewal that was sent between the two says nothing
-    /// of the second: each is asked about. No more are kept than the refutations that silence a source.
+    /// A pause may follow on another before the first is decided, and a renewal that was sent between the two
+    /// says nothing of the second: each is asked about. No more are kept than the refutations that silence a
+    /// source.
     fn raise(&mut self, sign: Open) {
         self.end_overdue(sign.since);
         let mut same = self.open.iter().enumerate().filter(|(_, open)| open.source == sign.source);
@@ -156,8 +159,8 @@ impl Suspicions {
         self.raised += 1;
     }
 
-    /// Where nobody holds, nothing is decided. After the longest lease it does not matter any more, and must neither be
-    /// suspected again and again nor hide what comes.
+    /// Where nobody holds, nothing is decided. After the longest lease it does not matter any more, and must
+    /// neither be suspected again and again nor hide what comes.
     fn end_overdue(&mut self, now: Instant) {
         let is_over = |open: &Open| now.saturating_since(open.since) >= WINDOW;
         while let Some(open) = self.open.front().copied().filter(is_over) {
@@ -175,8 +178,9 @@ impl Suspicions {
 }
 
 impl StoreDates {
-    /// The largest difference of the last hour. Clocks drift, so an older one says little, and a fast boot clock would hide a
-    /// later pause behind it; but without any the first answer after an idle hour would make itself the normal.
+    /// The largest difference of the last hour. Clocks drift, so an older one says little, and a fast boot
+    /// clock would hide a later pause behind it; but without any the first answer after an idle hour would
+    /// make itself the normal.
     fn normal(&mut self, now: Instant) -> Option<i128> {
         let newest = *self.0.back()?;
         let is_old = |one: &Largest| now.saturating_since(one.at) >= HOUR;
@@ -394,7 +398,8 @@ mod tests {
         assert!(signs.take_raised(), "after an hour it is heard again");
     }
 
-    /// A store's date beside a boot clock that is `ppm` millionths fast, and one front end of four that is 3 s ahead, or none.
+    /// A store's date beside a boot clock that is `ppm` millionths fast, and one front end of four that is 3
+    /// s ahead, or none.
     #[derive(Clone, Copy, Debug)]
     struct Drift {
         ppm: i64,

@@ -1,4 +1,5 @@
-//! `@every 14d from 2026-01-07T02:00`: days and weeks by the wall clock of the schedule's zone, counted from a date (T14).
+//! `@every 14d from 2026-01-07T02:00`: days and weeks by the wall clock of the schedule's zone, counted from
+//! a date (T14).
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;

@@ -86,7 +86,8 @@ fn check_slips(expression: &str, words: &[&str]) -> Result<(), TimetableError> {
     Ok(())
 }
 
-/// The duration that a TimeSpan of .NET is, `d.hh:mm:ss` or `hh:mm:ss`; none if it is none, or none that is allowed.
+/// The duration that a TimeSpan of .NET is, `d.hh:mm:ss` or `hh:mm:ss`; none if it is none, or none that is
+/// allowed.
 fn time_span(text: &str) -> Option<String> {
     let (days, time) = text.split_once('.').unwrap_or(("0", text));
     let parts: Vec<i64> = time.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;

@@ -45,9 +45,9 @@ pub enum IsoError {
 }
 
 impl UtcSecond {
-    /// Reads a date, `T`, a time, and `Z` or an offset; without an offset the clocks of `zone` count, if one is given. A
-    /// fraction of a second is cut. A local time that the zone's clocks show twice is the first of the two; one that they leave
-    /// out is taken as much later as they jump.
+    /// Reads a date, `T`, a time, and `Z` or an offset; without an offset the clocks of `zone` count, if one
+    /// is given. A fraction of a second is cut. A local time that the zone's clocks show twice is the first
+    /// of the two; one that they leave out is taken as much later as they jump.
     ///
     /// # Errors
     /// When it has another form, no offset and no zone, or no schedule has such an instant.

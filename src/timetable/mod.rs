@@ -1,11 +1,14 @@
-//! When a schedule is due: expressions, time zones, the next and the previous occurrence, and words for people.
+//! When a schedule is due: expressions, time zones, the next and the previous occurrence, and words for
+//! people.
 //!
-//! Rules: T1 (instants), T13 (spread), T14 (zones and daylight saving), T15 (expressions); for T9 it counts, bounded.
-//! May import: time. Pure: no clock is read, no zone of the system, no file. To add: a form of expression is read in
-//! `expression.rs` to the sets of `cron.rs`; what zones do to it is in `occurrences.rs` alone.
+//! Rules: T1 (instants), T13 (spread), T14 (zones and daylight saving), T15 (expressions); for T9 it counts,
+//! bounded. May import: time. Pure: no clock is read, no zone of the system, no file. To add: a form of
+//! expression is read in `expression.rs` to the sets of `cron.rs`; what zones do to it is in `occurrences.rs`
+//! alone.
 //!
-//! The parser and the matcher are our own, over bits: both dialects need errors that name the field, the steps as they
-//! were written, and one canonical text. The zone data and the calendar are jiff's, which is seen nowhere else.
+//! The parser and the matcher are our own, over bits: both dialects need errors that name the field, the
+//! steps as they were written, and one canonical text. The zone data and the calendar are jiff's, which is
+//! seen nowhere else.
 
 mod bits;
 mod cron;
@@ -50,8 +53,8 @@ const MAX_EVERY: i64 = 366 * 86_400;
 
 /// An expression in a time zone: when a schedule is due.
 ///
-/// Instants are from 1970-01-01 to 9999-12-30. Equal timetables have an equal [`canonical`](Self::canonical) text and
-/// [`zone`](Self::zone); that is all that is compared.
+/// Instants are from 1970-01-01 to 9999-12-30. Equal timetables have an equal [`canonical`](Self::canonical)
+/// text and [`zone`](Self::zone); that is all that is compared.
 #[derive(Clone, Debug)]
 pub struct Timetable {
     rhythm: Rhythm,
@@ -80,7 +83,8 @@ pub enum Count {
 /// What a jump of a zone's clock has to do with an occurrence (T14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockJump {
-    /// The clock jumps forward to this instant. The occurrence is also for all times of the expression in the gap.
+    /// The clock jumps forward to this instant. The occurrence is also for all times of the expression in the
+    /// gap.
     MadeUp,
     /// The clock shows this local time twice; this is the first time.
     FirstPass,
@@ -91,19 +95,21 @@ pub enum ClockJump {
 impl Timetable {
     /// Reads an expression (T15) and finds the zone (T14).
     ///
-    /// - Five fields, as Vixie cron: minute, hour, day of month, month, day of week (0 and 7 are Sunday). When neither
-    ///   field of days begins with `*`, one of the two is enough.
-    /// - Six fields, as NCRONTAB of WebJobs: second first, weekdays 0 to 6, `n/step`, both fields of days count.
+    /// - Five fields, as Vixie cron: minute, hour, day of month, month, day of week (0 and 7 are Sunday).
+    ///   When neither field of days begins with `*`, one of the two is enough.
+    /// - Six fields, as NCRONTAB of WebJobs: second first, weekdays 0 to 6, `n/step`, both fields of days
+    ///   count.
     /// - In both: names, ranges, lists, steps, `L`, `LW`, `15W` (day of month), `5L`, `5#3` (day of week).
     /// - `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`, `@annually`.
     /// - `@every 1m30s`: units w, d, h, m, s; counted from the Unix epoch in whatever zone.
-    /// - `@every 14d from 2026-01-07T02:00`: whole days and weeks by the zone's wall clock, from that local time on.
+    /// - `@every 14d from 2026-01-07T02:00`: whole days and weeks by the zone's wall clock, from that local
+    ///   time on.
     ///
     /// `zone` is a name of the IANA database in any case; the empty text is UTC.
     ///
     /// # Errors
-    /// Names the field, what was given and what is allowed. Also when it never fires, or more often than each 10 s on average
-    /// over any ten of the first 100 gaps from the beginning of 2024 on.
+    /// Names the field, what was given and what is allowed. Also when it never fires, or more often than each
+    /// 10 s on average over any ten of the first 100 gaps from the beginning of 2024 on.
     pub fn parse(expression: &str, zone: &str) -> Result<Self, TimetableError> {
         let expression::Read { rhythm, canonical, warning } = expression::parse(expression)?;
         if let Rhythm::Cron(cron) = &rhythm {
@@ -123,13 +129,15 @@ impl Timetable {
         Ok(Self { rhythm, zone, canonical, warning: None })
     }
 
-    /// The one text of all spellings of this expression. [`parse`](Self::parse) reads it to an equal timetable.
+    /// The one text of all spellings of this expression. [`parse`](Self::parse) reads it to an equal
+    /// timetable.
     #[must_use]
     pub fn canonical(&self) -> &str {
         &self.canonical
     }
 
-    /// What is said of it though it is allowed: that others read it otherwise (T15). None of a canonical text.
+    /// What is said of it though it is allowed: that others read it otherwise (T15). None of a canonical
+    /// text.
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
@@ -199,8 +207,8 @@ impl Timetable {
         std::iter::successors(self.previous(before), |last| self.previous(*last))
     }
 
-    /// How many occurrences there are after `after` and at or before `until`: counted up to `limit`, so that ten years
-    /// cost no time (T9).
+    /// How many occurrences there are after `after` and at or before `until`: counted up to `limit`, so that
+    /// ten years cost no time (T9).
     #[must_use]
     pub fn count(&self, after: UtcSecond, until: UtcSecond, limit: u64) -> Count {
         let counted = match &self.rhythm {
@@ -220,15 +228,15 @@ impl Timetable {
         if counted > limit { Count::AtLeast(limit) } else { Count::Exactly(counted) }
     }
 
-    /// The instant as the zone's clocks show it, with the offset: `2026-03-29T03:00:00+02:00`. In UTC for an instant
-    /// that no calendar has.
+    /// The instant as the zone's clocks show it, with the offset: `2026-03-29T03:00:00+02:00`. In UTC for an
+    /// instant that no calendar has.
     #[must_use]
     pub fn local_time(&self, at: UtcSecond) -> String {
         self.zone.local_time(at.0).unwrap_or_else(|| at.to_string())
     }
 
-    /// What a jump of the zone's clock has to do with `occurrence`, which must be one of this timetable; none on other
-    /// days. None for `@every` without a date, which no clock moves.
+    /// What a jump of the zone's clock has to do with `occurrence`, which must be one of this timetable; none
+    /// on other days. None for `@every` without a date, which no clock moves.
     #[must_use]
     pub fn clock_jump(&self, occurrence: UtcSecond) -> Option<ClockJump> {
         match &self.rhythm {
@@ -238,8 +246,9 @@ impl Timetable {
         }
     }
 
-    /// How long after `occurrence` a run starts, so that schedules of one second do not start together (T13): whole
-    /// seconds from 0 to `spread`, at most half the gap to the next, and always the same for one `name` and gap.
+    /// How long after `occurrence` a run starts, so that schedules of one second do not start together (T13):
+    /// whole seconds from 0 to `spread`, at most half the gap to the next, and always the same for one `name`
+    /// and gap.
     #[must_use]
     pub fn spread_offset(&self, name: &[u8], spread: Duration, occurrence: UtcSecond) -> Duration {
         let gap = self.next(occurrence).map(|next| next.seconds_since(occurrence));
@@ -256,7 +265,8 @@ impl PartialEq for Timetable {
 
 impl Eq for Timetable {}
 
-/// Refuses what never fires, and what fires too often (T15). Without a zone, so that the answer is the same in each.
+/// Refuses what never fires, and what fires too often (T15). Without a zone, so that the answer is the same
+/// in each.
 fn check_gaps(cron: &Cron, given: &str) -> Result<(), TimetableError> {
     /// 2024-01-01T00:00:00.
     const FROM: i64 = 1_704_067_200;

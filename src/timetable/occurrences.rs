@@ -1,8 +1,8 @@
 //! From times of no zone to instants: the gaps and the repeated hours of a zone (T14).
 //!
-//! A zone's clock is a sequence of [`Period`]s in which it is equally far ahead of UTC. In each of them the times that
-//! fit are instants. What is special happens where one begins: the clock jumped forward over a gap, or back, and
-//! shows a while again that it has shown before.
+//! A zone's clock is a sequence of [`Period`]s in which it is equally far ahead of UTC. In each of them the
+//! times that fit are instants. What is special happens where one begins: the clock jumped forward over a
+//! gap, or back, and shows a while again that it has shown before.
 
 use super::cron::DAY;
 use super::zone::{Period, Zone};

@@ -54,7 +54,8 @@ pub struct InstantError {
 impl FromStr for UtcSecond {
     type Err = InstantError;
 
-    /// Reads RFC 3339 with `Z` or an offset. A fraction of a second is refused: it would name another occurrence.
+    /// Reads RFC 3339 with `Z` or an offset. A fraction of a second is refused: it would name another
+    /// occurrence.
     fn from_str(text: &str) -> Result<Self, InstantError> {
         let whole = |timestamp: &Timestamp| timestamp.subsec_nanosecond() == 0;
         let timestamp = text.parse::<Timestamp>().ok().filter(whole);

@@ -62,8 +62,8 @@ impl Zone {
             return Period { start: None, end: None, offset, offset_before: offset };
         };
         let mut start = self.rules.preceding(after).next().map(|change| change.timestamp());
-        // Where the listed changes of a zone end and its rule begins, jiff 0.2.46 may tell one of the rule's that is
-        // older than the last listed one: so on from there.
+        // Where the listed changes of a zone end and its rule begins, jiff 0.2.46 may tell one of the rule's
+        // that is older than the last listed one: so on from there.
         let mut end = None;
         for change in self.rules.following(start.unwrap_or(Timestamp::MIN)) {
             if change.timestamp() >= after {
@@ -83,7 +83,8 @@ impl Zone {
         Some(self.rules.to_offset(timestamp).seconds().into())
     }
 
-    /// When this zone's clocks show `local`: the first time of two, and after a gap as much later as they jump.
+    /// When this zone's clocks show `local`: the first time of two, and after a gap as much later as they
+    /// jump.
     pub(super) fn instant_of(&self, local: DateTime) -> Option<i64> {
         let found = self.rules.to_ambiguous_timestamp(local).compatible().ok()?;
         Some(found.as_second())

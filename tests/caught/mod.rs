@@ -5,12 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 thread_local! {
-    /// What panicked first since this thread began to catch, and whether it does. Tasks catch what panics in them, so that only the
-    /// hook sees it.
+    /// What panicked first since this thread began to catch, and whether it does. Tasks catch what panics in
+    /// them, so that only the hook sees it.
     static CAUGHT: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
-/// The hook is the whole program's, whose other tests run meanwhile: it is set once, and leaves their panics alone.
+/// The hook is the whole program's, whose other tests run meanwhile: it is set once, and leaves their panics
+/// alone.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

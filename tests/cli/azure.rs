@@ -76,7 +76,8 @@ async fn s20_a_refused_key_is_told_without_it() {
     assert_eq!(ran.code, 77, "{ran:?}");
 }
 
-/// Leases the blob of a lock without end, as `az storage blob lease acquire` does when it is given no duration.
+/// Leases the blob of a lock without end, as `az storage blob lease acquire` does when it is given no
+/// duration.
 async fn lease_without_end(lock_path: &str) {
     // An error says that it is there already.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -6,7 +6,8 @@ fn second() -> u64 {
     UNIX_EPOCH.elapsed().unwrap().as_secs()
 }
 
-/// Makes all records of the store look as old as that, once the second of their tokens is over: until then they are kept (S5).
+/// Makes all records of the store look as old as that, once the second of their tokens is over: until then
+/// they are kept (S5).
 pub(crate) async fn age(home: &Home, days: i64) {
     let granted = second();
     eventually("the second of the grant is over", || async { (second() > granted).then_some(()) })

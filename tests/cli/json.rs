@@ -1,4 +1,5 @@
-//! The JSON documents of commands: their shapes are kept in `json_shapes.json`, and their fields are documented.
+//! The JSON documents of commands: their shapes are kept in `json_shapes.json`, and their fields are
+//! documented.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +12,8 @@ use crate::cli::rig::{Ended, GENEROUS, Home, Sidecar, eventually, signal_to};
 /// The shape of `bench` is compared where it runs.
 const ELSEWHERE: &str = "bench";
 
-/// A document with types instead of values, and arrays with each shape that occurs in them, once. Labels are free, so
-/// they have no shape.
+/// A document with types instead of values, and arrays with each shape that occurs in them, once. Labels are
+/// free, so they have no shape.
 fn shape(document: &Value) -> Value {
     match document {
         Value::Null => "null".into(),

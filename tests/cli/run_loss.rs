@@ -1,5 +1,5 @@
-//! What `run` does to its command when the lock is lost. A lease of 15 s is the shortest, so some of these take that
-//! long.
+//! What `run` does to its command when the lock is lost. A lease of 15 s is the shortest, so some of these
+//! take that long.
 
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
@@ -63,7 +63,8 @@ async fn s21_a_command_is_dead_in_time_when_its_sidecar_hangs() {
     the_command_is_dead_before_the_next_one_has_the_lock(Signal::STOP).await;
 }
 
-/// A sidecar with these settings goes away in this way while a command runs under its lock; the next one takes its place.
+/// A sidecar with these settings goes away in this way while a command runs under its lock; the next one
+/// takes its place.
 async fn a_command_goes_on(settings: &[&str], goes_away: impl AsyncFnOnce(&mut Sidecar)) {
     let mut sidecar = Sidecar::start(settings).await;
     let script = "echo ready > ready; while ! test -e go; do sleep 0.02; done; exit 6";
@@ -86,7 +87,8 @@ async fn s16_a_command_goes_on_when_its_sidecar_comes_back() {
     a_command_goes_on(&[], async |sidecar| sidecar.process.kill().await.unwrap()).await;
 }
 
-/// As in a pod, whose kubelet starts a sidecar again that was told to end by itself: the job goes on, and costs no try.
+/// As in a pod, whose kubelet starts a sidecar again that was told to end by itself: the job goes on, and
+/// costs no try.
 #[tokio::test]
 async fn s15_s16_a_command_goes_on_over_a_hand_over() {
     let ends = async |sidecar: &mut Sidecar| {

@@ -1,5 +1,5 @@
-//! A shared access signature without the permission `d`, before the emulator: there, writing is enough to break a lease,
-//! so a proxy refuses that as an account does.
+//! A shared access signature without the permission `d`, before the emulator: there, writing is enough to
+//! break a lease, so a proxy refuses that as an account does.
 
 use std::net::SocketAddr;
 

@@ -96,7 +96,8 @@ async fn ctrl_c_reaches_the_command_and_ctrl_z_does_not_suspend_it() {
 #[tokio::test]
 async fn ctrl_z_does_not_suspend_a_process_that_the_command_is_starting() {
     let home = Home::new();
-    // As vfork does: the kernel reports no stop of the child, and cannot stop the parent before the child has ended.
+    // As vfork does: the kernel reports no stop of the child, and cannot stop the parent before the child has
+    // ended.
     let program = "import ctypes, os, sys\n\
                    clone = {'x86_64': 56, 'aarch64': 220}[os.uname().machine]\n\
                    CLONE_VFORK, SIGCHLD = 0x4000, 17\n\

@@ -28,7 +28,8 @@ fn program(language: &str) -> (PathBuf, Command) {
     (program, command)
 }
 
-/// Lets a driver install and build what it needs, once: several that came at once would be in each other's way.
+/// Lets a driver install and build what it needs, once: several that came at once would be in each other's
+/// way.
 pub(crate) async fn prepare(language: &'static str) {
     static PREPARED: LazyLock<Mutex<BTreeSet<&str>>> = LazyLock::new(Mutex::default);
     let mut prepared = PREPARED.lock().await;
@@ -105,7 +106,8 @@ impl Driver {
         self.language
     }
 
-    /// Waits for the process to end by itself, its commands still open; its exit code, unless a signal ended it.
+    /// Waits for the process to end by itself, its commands still open; its exit code, unless a signal ended
+    /// it.
     pub(crate) async fn exit_code(&mut self) -> Option<i32> {
         let status = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         let Ok(status) = status else {

@@ -1,6 +1,7 @@
 //! One list of scenarios for the clients of all languages, each driven as a process against the real binary.
 //!
-//! `LEASEHOLD_TEST_CLIENTS=go,python` runs those only, `LEASEHOLD_TEST_SCENARIOS=watch,busy` those rows of the table only.
+//! `LEASEHOLD_TEST_CLIENTS=go,python` runs those only, `LEASEHOLD_TEST_SCENARIOS=watch,busy` those rows of
+//! the table only.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 

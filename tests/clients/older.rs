@@ -1,5 +1,5 @@
-//! A sidecar that is older than what is asked for (S37): a real one, behind a proxy that takes out of every message what
-//! the first version did not have, and tells that version.
+//! A sidecar that is older than what is asked for (S37): a real one, behind a proxy that takes out of every
+//! message what the first version did not have, and tells that version.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -74,7 +74,8 @@ pub(crate) async fn older_sidecar(driver: &mut Driver, sidecar: &mut Sidecar) {
 }
 
 impl Driver {
-    /// The command ends because the sidecar is too old, and the message of those that tell it has both versions.
+    /// The command ends because the sidecar is too old, and the message of those that tell it has both
+    /// versions.
     async fn is_refused_as_too_new(&mut self, id: &str) {
         let refused = self.event(id, "error").await;
         assert_eq!(refused["reason"], "UNSUPPORTED", "S37: {refused}");

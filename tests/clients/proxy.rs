@@ -36,8 +36,8 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// From now on every byte on the present connections is swallowed, in both directions. They stay open, also when
-    /// one side closes its own end: a lost network tells nobody. New connections are forwarded.
+    /// From now on every byte on the present connections is swallowed, in both directions. They stay open,
+    /// also when one side closes its own end: a lost network tells nobody. New connections are forwarded.
     pub(crate) fn silence(&self) {
         self.silences.send_modify(|silences| *silences += 1);
     }

@@ -1,4 +1,5 @@
-//! The samples `hold`, `contend`, `run` and `leader`, the same in each language, and the demonstration of checkpoints.
+//! The samples `hold`, `contend`, `run` and `leader`, the same in each language, and the demonstration of
+//! checkpoints.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -155,7 +156,8 @@ async fn a_leader_that_loses_its_lock_takes_it_again_in_every_language() {
     }
 }
 
-/// That the next one starts within two seconds is for those who look: here it may take as long as a busy machine needs.
+/// That the next one starts within two seconds is for those who look: here it may take as long as a busy
+/// machine needs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s22_s25_the_demonstration_of_checkpoints_is_as_it_says() {
     for language in ["go", "python"] {

@@ -152,13 +152,15 @@ pub(crate) async fn loss_by_break(driver: &mut Driver, _: &mut Sidecar) {
 }
 
 pub(crate) async fn release_says_already_lost(driver: &mut Driver, sidecar: &mut Sidecar) {
-    // By a call, and by leaving the language's scope form (`with`, `defer`, `using`, try-with-resources, a closure).
+    // By a call, and by leaving the language's scope form (`with`, `defer`, `using`, try-with-resources, a
+    // closure).
     for form in ["call", "scope"] {
         let function = format!("robbed-{form}");
         let command = json!({ "function": function, "lease_ms": LONG, "form": form });
         driver.tell(form, "hold", command).await;
         driver.event(form, "granted").await;
-        // Behind the sidecar's back its lease becomes another's, long before the next renewal would find that.
+        // Behind the sidecar's back its lease becomes another's, long before the next renewal would find
+        // that.
         let robbed = "UPDATE locks SET lease_id = randomblob(16)";
         assert_eq!(sidecar.change_store(robbed, &function), 1);
         driver.tell(form, "release", json!({})).await;
@@ -264,7 +266,8 @@ impl Driver {
     /// What a hold that is lost says of itself, if there is anybody left to ask.
     async fn validity_after_loss(&mut self, id: &str) -> bool {
         self.tell(id, "validity", json!({})).await;
-        // A driver that has let go of the hold says nothing, or that nothing is held; then another command answers.
+        // A driver that has let go of the hold says nothing, or that nothing is held; then another command
+        // answers.
         self.tell("after", "resolve", json!({ "function": "after" })).await;
         self.event("after", "resolved").await;
         self.told_valid(id)

@@ -1,4 +1,5 @@
-//! Scenarios of schedules: each occurrence is granted until one run of it is recorded, never after, never two at once (T2).
+//! Scenarios of schedules: each occurrence is granted until one run of it is recorded, never after, never two
+//! at once (T2).
 
 use leasehold::time::{BootClock, Clock as _};
 use serde_json::{Value, json};
@@ -83,7 +84,8 @@ pub(crate) async fn run_across_a_restart(driver: &mut Driver, sidecar: &mut Side
     driver.unsubscribe("a").await;
 }
 
-/// T24: a function that never returns is told that its run is lost at the deadline, and from then on nothing is given to it.
+/// T24: a function that never returns is told that its run is lost at the deadline, and from then on nothing
+/// is given to it.
 pub(crate) async fn function_that_hangs(driver: &mut Driver, sidecar: &mut Sidecar) {
     let mut other = Driver::start(another(driver.language()), &sidecar.endpoint()).await;
     let spec = json!({

@@ -7,7 +7,8 @@ use tokio::process::Command;
 
 use crate::clients::cargo::cargos_variables;
 
-/// How the tests are run, in the client's folder; they are those of the sidecar that test support starts, and the README's.
+/// How the tests are run, in the client's folder; they are those of the sidecar that test support starts, and
+/// the README's.
 fn words(language: &str) -> &'static [&'static str] {
     match language {
         "go" => &["go", "test", "-count=1", "./leaseholdtest", "./samples/loss"],

@@ -1,6 +1,6 @@
-//! Clocks that are wrong: wall clocks that step and swing, dates of the store that differ, and a machine that was
-//! started anew under an embedded store. None of them ends a hold or frees a lock (S3). Each test reads the clock that it
-//! moved back through the sidecar: one that did not move proves nothing.
+//! Clocks that are wrong: wall clocks that step and swing, dates of the store that differ, and a machine that
+//! was started anew under an embedded store. None of them ends a hold or frees a lock (S3). Each test reads
+//! the clock that it moved back through the sidecar: one that did not move proves nothing.
 
 use std::time::Duration;
 
@@ -110,8 +110,8 @@ async fn s3_a_wall_clock_that_steps_ends_no_hold_and_frees_no_lock() {
     assert!(next.fencing_token > token, "S5");
 }
 
-/// The machine is moved, and its wall clock set right: the release that was under way must not hand the lock on, which another
-/// sidecar has by then.
+/// The machine is moved, and its wall clock set right: the release that was under way must not hand the lock
+/// on, which another sidecar has by then.
 #[tokio::test]
 async fn s1_s3_a_release_after_a_pause_that_the_boot_clock_did_not_count_hands_nothing_on() {
     let stage = Stage::set("Moved").await;
@@ -146,7 +146,8 @@ async fn s1_s3_a_release_after_a_pause_that_the_boot_clock_did_not_count_hands_n
 #[tokio::test]
 async fn s13_a_wall_clock_that_steps_frees_no_lock_of_a_holder_that_was_told_it_has_it() {
     let stage = Stage::set("Silent").await;
-    // Never renewed, so that what is told with the grant is the last, and nothing else is asked of the holder.
+    // Never renewed, so that what is told with the grant is the last, and nothing else is asked of the
+    // holder.
     let silent = patient("nightly").without_renewal();
     let grant = stage.moved.granted(silent).await;
     stage.clocks.step_wall(&stage.moved, 10_000).await;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-/// Where the sidecars see the connections come from: an address that is not their own, since a connection from that one
-/// would be a local client's, whose end is trusted (S14).
+/// Where the sidecars see the connections come from: an address that is not their own, since a connection
+/// from that one would be a local client's, whose end is trusted (S14).
 const ELSEWHERE: &str = "127.0.0.2:0";
 
 struct State {

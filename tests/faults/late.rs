@@ -1,5 +1,5 @@
-//! Requests and answers that are under way for seconds while a lock changes hands: no hold that they are not about ends by
-//! them, and nothing is granted on what they say.
+//! Requests and answers that are under way for seconds while a lock changes hands: no hold that they are not
+//! about ends by them, and nothing is granted on what they say.
 
 use std::time::Duration;
 
@@ -175,7 +175,8 @@ async fn s10_s17_a_late_break_of_who_handed_the_lock_on_does_not_hit_whom_it_was
     is_renewed(&mut next).await;
 }
 
-/// A renewal shows that it has not come yet, and the record of a lock that is handed on stays the one that it goes by.
+/// A renewal shows that it has not come yet, and the record of a lock that is handed on stays the one that it
+/// goes by.
 #[tokio::test]
 async fn s17_a_break_that_was_given_up_does_not_hit_the_next_holder() {
     let stage = Stage::set("Given-Up-Break").await;
@@ -217,7 +218,8 @@ async fn s10_s16_who_handed_the_lock_on_does_not_resume_elsewhere() {
     is_renewed(&mut next).await;
 }
 
-/// The token is stored, and the sidecar paused before the answer comes, by a pause that its boot clock does not count.
+/// The token is stored, and the sidecar paused before the answer comes, by a pause that its boot clock does
+/// not count.
 #[tokio::test]
 async fn s1_s3_a_token_whose_answer_came_after_a_pause_is_not_granted_beside_another() {
     let clocks = Clocks::new();

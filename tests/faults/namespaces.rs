@@ -113,7 +113,8 @@ async fn s1_sidecars_in_different_time_namespaces_share_a_file_as_one_machine() 
     }
 }
 
-/// The sidecar falls silent, and the command of a client in another namespace is gone when the lock is granted again.
+/// The sidecar falls silent, and the command of a client in another namespace is gone when the lock is
+/// granted again.
 #[tokio::test]
 async fn s21_a_client_in_another_time_namespace_gives_up_in_time() {
     for shift in SHIFTS {

@@ -138,7 +138,8 @@ struct State {
     http: reqwest::Client,
     statistics: Statistics,
     dates: Dates,
-    /// Connections that came, and how many of the first of them are lost: what is asked over them is not answered.
+    /// Connections that came, and how many of the first of them are lost: what is asked over them is not
+    /// answered.
     connections: AtomicUsize,
     lost: AtomicUsize,
 }
@@ -226,7 +227,8 @@ impl Proxy {
         Parted(gate)
     }
 
-    /// Cuts the connection instead of the answer to the next request of this kind, which the service has done.
+    /// Cuts the connection instead of the answer to the next request of this kind, which the service has
+    /// done.
     pub(crate) fn cut_answer(&self, asked: Asked) {
         self.trap(asked, Trap::CutAnswer);
     }

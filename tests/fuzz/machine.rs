@@ -173,8 +173,8 @@ fn sent(action: &Action) -> Option<(u8, u64)> {
     }
 }
 
-/// What a record may have: nothing, a checkpoint, or something that cannot be read as one; a holder that yields, or a reservation,
-/// of this grant or of an earlier one.
+/// What a record may have: nothing, a checkpoint, or something that cannot be read as one; a holder that
+/// yields, or a reservation, of this grant or of an earlier one.
 fn fields(request: Request) -> Fields {
     let checkpoints =
         ["", "4096.4096.7.YQ", "18446744073709551615.4096.7.", "x.1.1.", "5.0.7.!", "9"];

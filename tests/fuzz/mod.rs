@@ -1,8 +1,8 @@
-//! Untrusted input: names, records, configuration, credentials, messages, the store's answers, and events in any
-//! order. Nothing panics, nothing hangs, and every refusal has a message.
+//! Untrusted input: names, records, configuration, credentials, messages, the store's answers, and events in
+//! any order. Nothing panics, nothing hangs, and every refusal has a message.
 //!
-//! `LEASEHOLD_TEST_FUZZ_CASES=N` says how many cases each target has. A case that fails is shrunk, printed, and kept beside its
-//! test, to be run first from then on.
+//! `LEASEHOLD_TEST_FUZZ_CASES=N` says how many cases each target has. A case that fails is shrunk, printed,
+//! and kept beside its test, to be run first from then on.
 
 #![expect(
     clippy::unwrap_used,

@@ -180,8 +180,8 @@ async fn files_that_are_no_certificates_are_told_at_the_start() {
     }
 }
 
-/// The certificate, its key and the authorities are replaced while the server runs, by those of others: each takes its turn
-/// until the new ones are used.
+/// The certificate, its key and the authorities are replaced while the server runs, by those of others: each
+/// takes its turn until the new ones are used.
 #[tokio::test]
 async fn files_that_are_replaced_are_used_for_new_connections_and_old_ones_go_on() {
     let account = Account::new();
@@ -285,8 +285,8 @@ async fn a_client_shows_its_certificate_at_each_connection() {
     }
 }
 
-/// A connection that outlives its client's certificate serves no call more, and what it held is not released by that:
-/// its client resumes with its next certificate.
+/// A connection that outlives its client's certificate serves no call more, and what it held is not released
+/// by that: its client resumes with its next certificate.
 #[tokio::test]
 async fn a_connection_ends_when_its_client_s_certificate_expires() {
     let account = Account::new();
@@ -342,7 +342,8 @@ fn revoking(issuer: &Issuer, serials: &[u64]) -> String {
     list.signed_by(issuer).unwrap().pem().unwrap()
 }
 
-/// A server that looks at its files often, its files, and the authorities of its own certificate and of clients'.
+/// A server that looks at its files often, its files, and the authorities of its own certificate and of
+/// clients'.
 struct Revoking {
     folder: tempfile::TempDir,
     servers: Issuer,
@@ -444,7 +445,8 @@ async fn a_client_that_is_refused_is_told_why() {
     for (shown, alert) in [(None, "CertificateRequired"), (Some(stranger), "UnknownCA")] {
         let config = client_config(&servers, shown, rustls::DEFAULT_VERSIONS);
         let mut stream = encrypted(&endpoint, &Arc::new(config)).await;
-        // The server has said why by then. A connection that it had closed would be reset by what comes first.
+        // The server has said why by then. A connection that it had closed would be reset by what comes
+        // first.
         stream.get_ref().0.peek(&mut [0]).await.unwrap();
         for _ in 0..3 {
             stream.write_all(&[0; 4_096]).await.expect("the server reads on");

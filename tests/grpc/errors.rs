@@ -345,7 +345,8 @@ async fn s5_a_lock_that_fell_back_to_an_older_copy_is_not_granted() {
     }
 }
 
-/// A text of nearly the size of the greatest message, of letters that take nine bytes each in a status' message.
+/// A text of nearly the size of the greatest message, of letters that take nine bytes each in a status'
+/// message.
 fn huge() -> String {
     "日".repeat(20_000)
 }
@@ -390,7 +391,8 @@ async fn refusals_of_huge_input(sidecar: &Sidecar) -> Vec<(&'static str, Status)
     refusals
 }
 
-/// A status travels in headers: its message percent-encoded, its details once more. Clients take 8 KiB of them.
+/// A status travels in headers: its message percent-encoded, its details once more. Clients take 8 KiB of
+/// them.
 #[tokio::test(start_paused = true)]
 async fn s19_no_refusal_repeats_much_of_what_was_sent() {
     let account = Account::new();

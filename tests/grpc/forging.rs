@@ -1,5 +1,5 @@
-//! Resume tokens and run ids are the client's word, and may be forged (S16): a caller can do no more with one than with the lock's
-//! key, and nobody else notices.
+//! Resume tokens and run ids are the client's word, and may be forged (S16): a caller can do no more with one
+//! than with the lock's key, and nobody else notices.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -137,7 +137,8 @@ async fn ten_thousand_streams_are_never_open_at_once_and_all_of_them_are_cleaned
         refused += count;
         kept.push(streams);
     }
-    // How many wait for a place in their connection instead is for the machine's load. Whoever comes to a full sidecar is refused.
+    // How many wait for a place in their connection instead is for the machine's load. Whoever comes to a
+    // full sidecar is refused.
     let mut late = LeaseServiceClient::new(connect(&running.endpoint).await);
     let full = async {
         while refused == 0 {

@@ -59,7 +59,8 @@ impl Proxy {
     }
 }
 
-/// One connection at a time, so that a second one that is served says that the server has seen the end of the first.
+/// One connection at a time, so that a second one that is served says that the server has seen the end of the
+/// first.
 async fn serve(sidecar: &Sidecar, tcp: TcpSettings) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {

@@ -1,4 +1,5 @@
-//! Listings by callers who may read some of the locks: what a page token gives away, and how far one call looks.
+//! Listings by callers who may read some of the locks: what a page token gives away, and how far one call
+//! looks.
 
 use leasehold::access::{HostIds, Right, Rule};
 use leasehold::lock::HostId;
@@ -104,7 +105,8 @@ async fn a_page_token_is_good_for_one_listing_of_one_sidecar_and_cannot_be_made(
     assert!(is_page_token(&refused), "of another sidecar: {refused:?}");
 }
 
-/// Who may read little does not page through what it may not read; and one call does not read a whole container.
+/// Who may read little does not page through what it may not read; and one call does not read a whole
+/// container.
 #[tokio::test]
 async fn one_call_passes_over_what_the_caller_may_not_read_up_to_a_bound() {
     let account = Account::new();

@@ -57,7 +57,8 @@ async fn an_empty_token_is_none() {
     assert_eq!(refused.code(), Code::Unauthenticated, "{refused:?}");
 }
 
-/// A request id that somebody else has used is no way to that caller's lease id, and takes no place in the queue.
+/// A request id that somebody else has used is no way to that caller's lease id, and takes no place in the
+/// queue.
 #[tokio::test]
 async fn a_request_id_is_its_caller_s_own() {
     let account = Account::new();
@@ -138,8 +139,8 @@ thread_local! {
     static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes what is logged on this thread, from now on. By one subscriber for all tests: events of which another thread has
-/// just asked whether anybody wants them are not seen by one of a single thread.
+/// Notes what is logged on this thread, from now on. By one subscriber for all tests: events of which another
+/// thread has just asked whether anybody wants them are not seen by one of a single thread.
 pub(crate) fn log() {
     struct Log;
     impl io::Write for Log {

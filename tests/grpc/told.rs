@@ -1,4 +1,5 @@
-//! What a holder and a client are told beside the lock: bounds, what was understood, the hold by its id, the sidecar.
+//! What a holder and a client are told beside the lock: bounds, what was understood, the hold by its id, the
+//! sidecar.
 
 use std::time::Duration;
 

@@ -50,7 +50,8 @@ async fn all_locks_of_the_host_are_told_and_what_changes() {
     let Event::Listed(_) = next(&mut stream).await else { panic!() };
 }
 
-/// A client that has to watch again, at another sidecar or the next one, compares what it is told with what it was told.
+/// A client that has to watch again, at another sidecar or the next one, compares what it is told with what
+/// it was told.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_was_let_go_is_told_alike_by_every_sidecar() {
     let account = Account::new();

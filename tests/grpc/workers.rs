@@ -90,7 +90,8 @@ async fn connections_are_dealt_evenly_to_threads_and_share_the_locks() {
     running.server.await.unwrap();
 }
 
-/// As by a second signal (S15): what goes on elsewhere hears of the end of a stream, and its client was told nothing.
+/// As by a second signal (S15): what goes on elsewhere hears of the end of a stream, and its client was told
+/// nothing.
 #[tokio::test]
 async fn s13_a_thread_that_ends_releases_no_lock_of_its_clients() {
     let account = Account::new();

@@ -228,7 +228,8 @@ impl Run<'_> {
         self.send_away(at, end == End::Release);
     }
 
-    /// S10, as far as S13 and S16 allow it: on the holder's own word with its generation, while its stream lives here.
+    /// S10, as far as S13 and S16 allow it: on the holder's own word with its generation, while its stream
+    /// lives here.
     fn may_hand_on(&self, at: usize, end: End) -> bool {
         let sidecar = self.world.sidecars[at];
         let phase = match sidecar.phase {

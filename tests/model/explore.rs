@@ -116,8 +116,8 @@ pub(crate) struct Explored {
     pub(crate) broken: Option<(String, Vec<Action>)>,
 }
 
-/// Explores everything that can happen; ends at the first property that is broken. Depth first: what waits to be explored
-/// takes little room then, however large the world is.
+/// Explores everything that can happen; ends at the first property that is broken. Depth first: what waits to
+/// be explored takes little room then, however large the world is.
 pub(crate) fn explore(rules: Rules, sought: Sought) -> Explored {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let lock = Lock { rules, sought, effects: Mutex::default() };
@@ -148,7 +148,8 @@ mod tests {
         variable("LONGER").map_or(0, |ticks| ticks.parse().unwrap())
     }
 
-    /// Whether this world is visited: the large ones when asked for with `LEASEHOLD_TEST_MODEL_LONGER=0`, or by name.
+    /// Whether this world is visited: the large ones when asked for with `LEASEHOLD_TEST_MODEL_LONGER=0`, or
+    /// by name.
     fn is_visited(name: &str) -> bool {
         match variable("WORLD") {
             Some(chosen) => chosen == name,

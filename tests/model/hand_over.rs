@@ -1,7 +1,8 @@
-//! A sidecar that is told to end and is followed by a replacement (S15). What this abstracts: a replacement is there as soon
-//! as its predecessor has ended, at the same address, and knows nothing; until then its predecessor is `ending`. One that runs
-//! beside the other is as the second sidecar is, at which a client may resume meanwhile. Time for the hand-over is over at any
-//! moment. A client notices the end of its stream at once, or acts later, as it always may. Those that wait come again.
+//! A sidecar that is told to end and is followed by a replacement (S15). What this abstracts: a replacement
+//! is there as soon as its predecessor has ended, at the same address, and knows nothing; until then its
+//! predecessor is `ending`. One that runs beside the other is as the second sidecar is, at which a client may
+//! resume meanwhile. Time for the hand-over is over at any moment. A client notices the end of its stream at
+//! once, or acts later, as it always may. Those that wait come again.
 
 use crate::model::rules::Mistake;
 use crate::model::run::Run;
@@ -61,7 +62,8 @@ impl Run<'_> {
         }
     }
 
-    /// The time for it is over. S6: a lease under which nobody was granted anything goes back, and nobody waits for that.
+    /// The time for it is over. S6: a lease under which nobody was granted anything goes back, and nobody
+    /// waits for that.
     pub(crate) fn left_at_last(&mut self, at: usize, arrives: bool) {
         let sidecar = self.world.sidecars[at];
         match sidecar.phase {

@@ -1,5 +1,5 @@
-//! One form for all situations that nothing can tell apart from then on: what no rule will look at again is forgotten, so
-//! that more of what differs is visited.
+//! One form for all situations that nothing can tell apart from then on: what no rule will look at again is
+//! forgotten, so that more of what differs is visited.
 
 use crate::model::state::{
     BreakStage, CallKind, Exchange, Lease, MOVER, Operation, Phase, Proof, Record, Reply, Request,
@@ -60,7 +60,8 @@ impl World {
         self.late.sort();
     }
 
-    /// Releases of a hold that no sidecar has, nor can take up any more. (To repeat one in vain would be a choice.)
+    /// Releases of a hold that no sidecar has, nor can take up any more. (To repeat one in vain would be a
+    /// choice.)
     fn forget_vain_calls(&mut self) {
         if self.budget.repeated > 0 {
             return;
@@ -79,7 +80,8 @@ impl World {
         });
     }
 
-    /// A late break of a version that stands no more. What its sidecar knows it would be told of no more, either.
+    /// A late break of a version that stands no more. What its sidecar knows it would be told of no more,
+    /// either.
     fn forget_vain_breaks(&mut self) {
         let version = self.store.record.version;
         self.breaking

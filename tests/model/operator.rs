@@ -1,12 +1,13 @@
-//! An operator who breaks the lock through a sidecar: the grant that was looked at, and no other (S17). What this abstracts: to
-//! look, to decide, and the note, are one step; there is one break at a time.
+//! An operator who breaks the lock through a sidecar: the grant that was looked at, and no other (S17). What
+//! this abstracts: to look, to decide, and the note, are one step; there is one break at a time.
 
 use crate::model::rules::Mistake;
 use crate::model::run::Run;
 use crate::model::state::{Breach, Break, BreakStage, Effect, LeaseState, Phase, Proof, Sidecar};
 
 impl Run<'_> {
-    /// The token that stands in the record, or was handed on from that one at the sidecar that looks, and is not in it yet (S10).
+    /// The token that stands in the record, or was handed on from that one at the sidecar that looks, and is
+    /// not in it yet (S10).
     fn standing(&self, through: usize) -> (u8, u8) {
         let (record, sidecar) = (self.world.store.record, self.world.sidecars[through]);
         let is_same = sidecar.lease == record.lease && sidecar.epoch == record.epoch;
@@ -90,8 +91,8 @@ impl Run<'_> {
         true
     }
 
-    /// Who believes in the lease is who was meant. In the first moments of a hold that was handed on, only its own sidecar can
-    /// know (S10).
+    /// Who believes in the lease is who was meant. In the first moments of a hold that was handed on, only
+    /// its own sidecar can know (S10).
     fn judge_break(&mut self, breaking: Break, lease: u8) {
         let epoch = self.world.store.record.epoch;
         for client in self.world.clients {

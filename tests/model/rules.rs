@@ -63,7 +63,8 @@ pub(crate) enum Mistake {
     HandsOnWhileBreaking,
     /// S17: a sidecar hands on after a break from it before a renewal has shown that none has met the lease.
     HandsOnUnproven,
-    /// S17: a break from there of unknown outcome is over once a renewal was answered, though it may come yet.
+    /// S17: a break from there of unknown outcome is over once a renewal was answered, though it may come
+    /// yet.
     UnknownBreakForgotten,
 }
 
@@ -138,8 +139,9 @@ impl Mistake {
     }
 }
 
-/// The mistakes that make two clients believe within their worlds; the others are found by what only the store sees, since
-/// nobody is left there to take the lock. (With two leases each, `SettledByGeneration` does so; that world is too large.)
+/// The mistakes that make two clients believe within their worlds; the others are found by what only the
+/// store sees, since nobody is left there to take the lock. (With two leases each, `SettledByGeneration` does
+/// so; that world is too large.)
 const TWO_BELIEVE: [Mistake; 6] = [
     Mistake::SilenceIsLeaving,
     Mistake::HandsOnLeft,
@@ -149,7 +151,8 @@ const TWO_BELIEVE: [Mistake; 6] = [
     Mistake::HandOverHandsOn,
 ];
 
-/// The worlds that are too large to be explored in full while the test command waits; mistakes are found in them.
+/// The worlds that are too large to be explored in full while the test command waits; mistakes are found in
+/// them.
 pub(crate) const LARGE: [&str; 5] = [
     "late breaks beside unknown outcomes",
     "breaks at once beside moves",
@@ -179,8 +182,8 @@ impl Rules {
     }
 }
 
-/// The worlds that are explored in full: each allows some kinds of faults together. `longer` makes each lease so many ticks
-/// longer.
+/// The worlds that are explored in full: each allows some kinds of faults together. `longer` makes each lease
+/// so many ticks longer.
 pub(crate) fn worlds(longer: Ticks) -> Vec<(&'static str, Rules)> {
     let none = Budget {
         unknown: 0,

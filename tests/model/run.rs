@@ -30,13 +30,15 @@ pub(crate) enum Action {
     /// A resume whose caller has gone is not gone on with.
     DropResume(usize),
     Crash(usize, bool),
-    /// The sidecar is told to end, and a replacement follows (S15); `arrives`: what a resume there has sent will.
+    /// The sidecar is told to end, and a replacement follows (S15); `arrives`: what a resume there has sent
+    /// will.
     HandOver(usize, bool),
     /// Its time is over: what is not settled is left as it is; `arrives`: what was sent will.
     LeftAtLast(usize, bool),
     /// A hold that was handed on is written to the record (S10).
     Record(usize),
-    /// An operator looks at the lock through a sidecar, and asks it to break the grant that stands: at once, or not (S17).
+    /// An operator looks at the lock through a sidecar, and asks it to break the grant that stands: at once,
+    /// or not (S17).
     Break(bool, usize),
     /// That reaches the store, and perhaps will once more.
     BreakArrives(bool),

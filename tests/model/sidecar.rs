@@ -326,7 +326,8 @@ impl Run<'_> {
         self.write_resume_over(at, record);
     }
 
-    /// Whether the record is still that of the client's hold: also where it was handed on to the client just before (S10).
+    /// Whether the record is still that of the client's hold: also where it was handed on to the client just
+    /// before (S10).
     fn is_of_claim(&mut self, at: usize, record: Record) -> bool {
         let sidecar = self.world.sidecars[at];
         let is_hold = record.lease == sidecar.lease && record.epoch == sidecar.epoch;
@@ -404,8 +405,8 @@ impl Run<'_> {
         }
     }
 
-    /// Nobody has learned anything of it: no answer comes in time, or the connection is gone. What was sent may arrive
-    /// all the same, late.
+    /// Nobody has learned anything of it: no answer comes in time, or the connection is gone. What was sent
+    /// may arrive all the same, late.
     pub(crate) fn give_up(&mut self, at: usize, arrives: bool) {
         let Some(exchange) = self.world.sidecars[at].exchange.take() else { return };
         if exchange.reply.is_none() && arrives {
@@ -433,8 +434,9 @@ impl Run<'_> {
         }
     }
 
-    /// A resume is given up without an answer. What this sidecar had of the hold itself, it keeps as a silent one; but not
-    /// once the next generation is on its way to the store: what that takes over may be believed in elsewhere, and runs out.
+    /// A resume is given up without an answer. What this sidecar had of the hold itself, it keeps as a silent
+    /// one; but not once the next generation is on its way to the store: what that takes over may be believed
+    /// in elsewhere, and runs out.
     pub(crate) fn drop_resume(&mut self, at: usize) {
         if self.world.mover.awaiting == Some(at) {
             self.world.mover.awaiting = None;

@@ -1,5 +1,6 @@
-//! What there is: one lock in the store, two sidecars, a client that moves, a client that waits at each sidecar, and what is
-//! on its way between them. All times are countdowns in ticks, so that equal situations are one state whenever they occur.
+//! What there is: one lock in the store, two sidecars, a client that moves, a client that waits at each
+//! sidecar, and what is on its way between them. All times are countdowns in ticks, so that equal situations
+//! are one state whenever they occur.
 
 /// A span in ticks.
 pub(crate) type Ticks = u8;
@@ -145,7 +146,8 @@ pub(crate) struct Sidecar {
     pub(crate) version: u8,
     pub(crate) epoch: u8,
     pub(crate) number: u8,
-    /// The number in the record of that version: below its own until a hold that was handed on is written (S10).
+    /// The number in the record of that version: below its own until a hold that was handed on is written
+    /// (S10).
     pub(crate) stored: u8,
     pub(crate) generation: u8,
     /// The resume attempt in the record of that version.
@@ -331,7 +333,8 @@ pub(crate) struct World {
     pub(crate) breach: Option<Breach>,
 }
 
-/// What a step did that others may know of: the tests that the model is not vacuous and the traces are made of these.
+/// What a step did that others may know of: the tests that the model is not vacuous and the traces are made
+/// of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
     /// By a storage acquisition, by hand-off, or by a resume that its caller heard.

@@ -1,5 +1,5 @@
-//! The model's own runs as traces: the monitor that judges the simulator and the storm must accept what the model
-//! allows, and reject what a mistake leads to.
+//! The model's own runs as traces: the monitor that judges the simulator and the storm must accept what the
+//! model allows, and reject what a mistake leads to.
 
 use leasehold::testing::{HAND_OFFS, SeededRandom, TraceEvent, Traced};
 
@@ -19,7 +19,8 @@ pub(crate) struct Walk<'a> {
     steps: u64,
     /// The token of each client's hold.
     tokens: [u64; 3],
-    /// Whose lease an operator had ended at once before they were granted the lock (S17): a trace cannot excuse that.
+    /// Whose lease an operator had ended at once before they were granted the lock (S17): a trace cannot
+    /// excuse that.
     left_out: [bool; 3],
     pub(crate) trace: Vec<TraceEvent>,
 }

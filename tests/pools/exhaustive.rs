@@ -1,6 +1,6 @@
-//! Every order in which a bounded set of things can happen to the real pools of two sidecars, with two permits and three
-//! callers: two at the one sidecar, one at the other. Requests and answers come in any order, an answer may be lost, a caller
-//! may leave; every caller releases when it likes.
+//! Every order in which a bounded set of things can happen to the real pools of two sidecars, with two
+//! permits and three callers: two at the one sidecar, one at the other. Requests and answers come in any
+//! order, an answer may be lost, a caller may leave; every caller releases when it likes.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,5 @@
-//! What meets in a pool: callers that name different numbers, repeated calls, rests, and a store that fails (S12, S28 to S32).
+//! What meets in a pool: callers that name different numbers, repeated calls, rests, and a store that fails
+//! (S12, S28 to S32).
 
 use leasehold::hold::{
     self, CallerId, Event, Failure, Memory, StoreFailure, StoreFailureKind, Terms,

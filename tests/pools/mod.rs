@@ -1,10 +1,11 @@
-//! The simulator of pools (S28 to S32): the real pools of some sidecars against the store's contract, with callers that name
-//! different numbers of permits, on a network that loses, delays and repeats. Everything comes from one seed. What one permit
-//! does by itself, clocks that disagree and resumes are the business of `tests/simulation`.
+//! The simulator of pools (S28 to S32): the real pools of some sidecars against the store's contract, with
+//! callers that name different numbers of permits, on a network that loses, delays and repeats. Everything
+//! comes from one seed. What one permit does by itself, clocks that disagree and resumes are the business of
+//! `tests/simulation`.
 //!
 //! - `LEASEHOLD_TEST_POOLS_SCHEDULES=N` says how many schedules the test runs.
-//! - `LEASEHOLD_TEST_POOLS_SEED=N` replays one and prints its timeline; with `LEASEHOLD_TEST_POOLS_BUG=DoubleGrant`, with a
-//!   planted bug.
+//! - `LEASEHOLD_TEST_POOLS_SEED=N` replays one and prints its timeline; with
+//!   `LEASEHOLD_TEST_POOLS_BUG=DoubleGrant`, with a planted bug.
 
 #![expect(
     clippy::unwrap_used,

@@ -71,8 +71,8 @@ impl World {
         }
     }
 
-    /// Whether this is the renewal of a hold that waits for its turn: the sidecar is told so, and then that its turn has come, when
-    /// the lease runs out at the latest (S7).
+    /// Whether this is the renewal of a hold that waits for its turn: the sidecar is told so, and then that
+    /// its turn has come, when the lease runs out at the latest (S7).
     pub(crate) fn waits_for_its_turn(
         &mut self,
         at: usize,

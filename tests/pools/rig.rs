@@ -1,4 +1,5 @@
-//! Pools beside one store, moved by hand: what they send waits until it is answered, and what they tell is looked at.
+//! Pools beside one store, moved by hand: what they send waits until it is answered, and what they tell is
+//! looked at.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

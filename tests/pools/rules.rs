@@ -264,8 +264,8 @@ fn s10_s31_no_sidecar_starves_at_a_pool() {
     }
 }
 
-/// How many grants there are in a minute in which each holder releases after 100 ms while 800 callers wait, and how often
-/// these are told that they wait.
+/// How many grants there are in a minute in which each holder releases after 100 ms while 800 callers wait,
+/// and how often these are told that they wait.
 fn hand_offs(permits: u32) -> (usize, usize) {
     let mut rig = Rig::new();
     for caller in 1..=800 {

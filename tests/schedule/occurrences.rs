@@ -1,5 +1,5 @@
-//! Callers with schedulers of their own in a simulated world: they name occurrences, die, come late and repeat themselves,
-//! with clocks that are wrong (T1, T2). The simulator must find each planted bug.
+//! Callers with schedulers of their own in a simulated world: they name occurrences, die, come late and
+//! repeat themselves, with clocks that are wrong (T1, T2). The simulator must find each planted bug.
 
 use std::collections::BTreeMap;
 

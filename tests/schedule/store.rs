@@ -1,4 +1,5 @@
-//! One record and one plan in memory: leases, conditional writes, and what must hold of everything that is written.
+//! One record and one plan in memory: leases, conditional writes, and what must hold of everything that is
+//! written.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -34,7 +34,8 @@ pub(crate) struct Broken {
     told: bool,
     /// Another had it when it was free.
     settled: bool,
-    /// The sidecars for which an exchange with the store about this lock was lost: that may outlast the reservation.
+    /// The sidecars for which an exchange with the store about this lock was lost: that may outlast the
+    /// reservation.
     missed: BTreeSet<usize>,
 }
 
@@ -155,8 +156,8 @@ impl World {
         }
     }
 
-    /// Whether an exchange was lost for who asked for the break, who was to release, or who has the lock now: that one may have
-    /// acquired it for somebody of sufficient priority, who has left meanwhile.
+    /// Whether an exchange was lost for who asked for the break, who was to release, or who has the lock now:
+    /// that one may have acquired it for somebody of sufficient priority, who has left meanwhile.
     fn was_missed(&self, broken: &Broken, number: usize) -> bool {
         let concerned = [Some(broken.by), broken.of, Some(number)];
         let mut sidecars = concerned.into_iter().flatten().map(|client| self.clients[client].at);
@@ -260,8 +261,8 @@ impl World {
         Ok(())
     }
 
-    /// Whether each lock of the share is waited for at a sidecar, or held, by callers who name the share alone: one without it may
-    /// stand before them.
+    /// Whether each lock of the share is waited for at a sidecar, or held, by callers who name the share
+    /// alone: one without it may stand before them.
     fn wants_all(&self, at: usize) -> bool {
         let wants = |client: &&Client| {
             client.at == at && matches!(client.stage, Stage::Waits { .. } | Stage::Holds { .. })

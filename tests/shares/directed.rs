@@ -1,4 +1,5 @@
-//! Worlds that are made for one rule each: priorities that take over (S33), and a share that is rebalanced (S35).
+//! Worlds that are made for one rule each: priorities that take over (S33), and a share that is rebalanced
+//! (S35).
 
 use std::time::Duration;
 
@@ -55,7 +56,8 @@ pub(crate) fn scale_out(seed: u64, locks: usize, bug: Option<Bug>) -> Shown {
     shown
 }
 
-/// S33: `low` sidecars wait for one lock that one of them holds, some holders of it busy for a while; one of great priority asks.
+/// S33: `low` sidecars wait for one lock that one of them holds, some holders of it busy for a while; one of
+/// great priority asks.
 pub(crate) fn take_over(seed: u64, low: usize, bug: Option<Bug>) -> Shown {
     let mut world = World::new(seed, bug);
     let lease = lease_duration(&mut world);
@@ -101,9 +103,9 @@ pub(crate) fn crash_loop(seed: u64, bug: Option<Bug>) -> World {
     world
 }
 
-/// S33, S35: callers of all kinds at two to five sidecars: priorities, some that do not yield, some that try once, that hold for a
-/// while and come again, beside listeners of a share that some want rebalanced; sidecars crash and drain, and others start; one
-/// may be an older build.
+/// S33, S35: callers of all kinds at two to five sidecars: priorities, some that do not yield, some that try
+/// once, that hold for a while and come again, beside listeners of a share that some want rebalanced;
+/// sidecars crash and drain, and others start; one may be an older build.
 pub(crate) fn mixed(seed: u64, bug: Option<Bug>) -> World {
     let mut world = World::new(seed, bug);
     let lease = lease_duration(&mut world);

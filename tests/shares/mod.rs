@@ -1,11 +1,12 @@
-//! The simulator of priorities and shares (S33 to S36): the real machines and the real shares of some sidecars against the
-//! store's contract, with callers that wait, hold, let go when they are asked to, and come again. Everything comes from one seed.
-//! What one lock does by itself is the business of `tests/simulation`.
+//! The simulator of priorities and shares (S33 to S36): the real machines and the real shares of some
+//! sidecars against the store's contract, with callers that wait, hold, let go when they are asked to, and
+//! come again. Everything comes from one seed. What one lock does by itself is the business of
+//! `tests/simulation`.
 //!
 //! - `LEASEHOLD_TEST_SHARES_SEEDS=N` says how many seeds each scenario has.
-//! - `LEASEHOLD_TEST_SHARES_SEED=N` replays one and prints its timeline, with `LEASEHOLD_TEST_SHARES_SCENARIO=Crash` that
-//!   scenario, with `LEASEHOLD_TEST_SHARES_LOCKS=N` so many locks (sidecars of low priority in TakeOver), and with
-//!   `LEASEHOLD_TEST_SHARES_BUG=NoPatience` a planted bug.
+//! - `LEASEHOLD_TEST_SHARES_SEED=N` replays one and prints its timeline, with
+//!   `LEASEHOLD_TEST_SHARES_SCENARIO=Crash` that scenario, with `LEASEHOLD_TEST_SHARES_LOCKS=N` so many locks
+//!   (sidecars of low priority in TakeOver), and with `LEASEHOLD_TEST_SHARES_BUG=NoPatience` a planted bug.
 
 #![expect(
     clippy::unwrap_used,
@@ -87,8 +88,8 @@ fn s34_locks_of_a_share_are_spread_evenly() {
     }
 }
 
-/// How long nobody has a lock that moves, in 99 of 100 moves of a calm rolling restart of three: it is found free within a poll
-/// cap, and the last of four is acquired two seconds later.
+/// How long nobody has a lock that moves, in 99 of 100 moves of a calm rolling restart of three: it is found
+/// free within a poll cap, and the last of four is acquired two seconds later.
 const MOVED: Duration = Duration::from_secs(7);
 
 #[test]

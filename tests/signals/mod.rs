@@ -4,8 +4,9 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Commands start with no signal ignored, also where these tests run under `nohup` or in the background of a script:
-/// exec leaves ignored signals ignored, and sets those with a handler to their default. So they are given one.
+/// Commands start with no signal ignored, also where these tests run under `nohup` or in the background of a
+/// script: exec leaves ignored signals ignored, and sets those with a handler to their default. So they are
+/// given one.
 pub(crate) fn undo_ignored() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,5 @@
-//! Locks that are broken: by the product with its note, through a sidecar or not, and by other tools (S17, S22).
+//! Locks that are broken: by the product with its note, through a sidecar or not, and by other tools (S17,
+//! S22).
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ const LATEST: u64 = 6_000;
 const FOREIGN: Duration = Duration::from_secs(5);
 
 impl World {
-    /// S17: a lock is broken by an operator who has looked at it, and whose request may be under way for long.
+    /// S17: a lock is broken by an operator who has looked at it, and whose request may be under way for
+    /// long.
     pub(crate) fn break_somehow(&mut self, what: Happening, index: usize) {
         let seen = self.storage.seen(self.now);
         let number = self.number();
@@ -66,7 +68,8 @@ impl World {
         }
     }
 
-    /// A break through a sidecar, which knows of that from when the lock is looked at; one that is paused asks nothing.
+    /// A break through a sidecar, which knows of that from when the lock is looked at; one that is paused
+    /// asks nothing.
     pub(crate) fn begin_break(&mut self, broken: Break, index: usize) -> Break {
         let sidecar = &self.sidecars[index];
         if sidecar.paused_until > self.now || self.storage.seen(self.now).is_none() {
@@ -79,7 +82,8 @@ impl World {
         Break { seen: self.standing(through), through, ..broken }
     }
 
-    /// The sidecar through which a break goes gives it up after a while, and is told nothing more of it; it is on its way yet.
+    /// The sidecar through which a break goes gives it up after a while, and is told nothing more of it; it
+    /// is on its way yet.
     pub(crate) fn give_up(&mut self, broken: &mut Break, after: Duration) {
         let Some((sidecar, life)) = broken.through else { return };
         broken.given_up = true;
@@ -88,7 +92,8 @@ impl World {
         self.after(after, Delivery::ToSidecar { sidecar, life, incoming });
     }
 
-    /// The grant that stands, for who asks through that sidecar: it was handed on there, or is in the record (S10).
+    /// The grant that stands, for who asks through that sidecar: it was handed on there, or is in the record
+    /// (S10).
     fn standing(&self, through: Option<(usize, u32)>) -> Option<Seen> {
         let seen = self.storage.seen(self.now)?;
         let sidecar = through.map(|(index, life)| (&self.sidecars[index], life));

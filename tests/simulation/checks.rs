@@ -211,7 +211,8 @@ impl Checks {
         self.polls[sidecar].reasons += u32::from(!answered);
     }
 
-    /// S3: no clock of this sidecar has counted a pause: what was promised under its leases and these is outside S1.
+    /// S3: no clock of this sidecar has counted a pause: what was promised under its leases and these is
+    /// outside S1.
     pub(crate) fn excuse(&mut self, sidecar: usize, mut leases: Vec<LeaseId>) {
         let own = self.proposed.iter().chain(&self.granted);
         leases.extend(own.filter(|(at, _)| *at == sidecar).map(|(_, lease)| *lease));
@@ -253,7 +254,8 @@ impl Checks {
         self.turns.restarted(sidecar);
     }
 
-    /// S4, on the sidecar's side: nobody is kept past the end of its validity by a machine that was just looked at.
+    /// S4, on the sidecar's side: nobody is kept past the end of its validity by a machine that was just
+    /// looked at.
     pub(crate) fn machine(&mut self, sidecar: usize, hold: &Hold, now: Instant) {
         if let Some(holding) = hold.holding()
             && holding.active
@@ -366,8 +368,8 @@ impl Checks {
         }
     }
 
-    /// S5: tokens grow in the order of their grants. Under a lease that was ended at once they may come too late, and
-    /// are refused then; but no token is given twice.
+    /// S5: tokens grow in the order of their grants. Under a lease that was ended at once they may come too
+    /// late, and are refused then; but no token is given twice.
     fn check_token(&mut self, token: u64, lease_id: LeaseId) {
         let highest = self.tokens.last().copied().unwrap_or_default();
         let late = token < highest && self.excuses(lease_id, token);

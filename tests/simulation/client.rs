@@ -198,7 +198,8 @@ impl World {
         client.until.is_some_and(|until| self.read_clock(client.machine) < until)
     }
 
-    /// Whether others may believe beside this one: its lease was ended at once (S17), or its sidecar stood still (S3).
+    /// Whether others may believe beside this one: its lease was ended at once (S17), or its sidecar stood
+    /// still (S3).
     pub(crate) fn is_excused(&self, index: usize) -> bool {
         let grant = self.clients[index].grant.as_ref();
         grant.is_some_and(|grant| self.checks.excuses(grant.lease_id, grant.token.value()))

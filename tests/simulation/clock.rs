@@ -7,8 +7,8 @@ use leasehold::time::{Instant, UnixMillis};
 /// Where every wall clock begins.
 pub(crate) const EPOCH: u64 = 1_800_000_000_000;
 
-/// The clocks of one machine: a boot clock that is off by an offset, and up to 0.5 % fast or slow (S1 allows two to
-/// differ by 1 %), and a wall clock that somebody sets.
+/// The clocks of one machine: a boot clock that is off by an offset, and up to 0.5 % fast or slow (S1 allows
+/// two to differ by 1 %), and a wall clock that somebody sets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) offset: Duration,

@@ -1,5 +1,5 @@
-//! How sidecars save the checkpoints to which every holder adds (S26): one at a time, at most one a second, and each is
-//! answered. What comes of the saves themselves is in `ledger.rs`.
+//! How sidecars save the checkpoints to which every holder adds (S26): one at a time, at most one a second,
+//! and each is answered. What comes of the saves themselves is in `ledger.rs`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -154,7 +154,8 @@ impl Counters {
         let is_excused = is_excused(grant.lease_id);
         let newest = self.generations.entry(grant.lease_id).or_default();
         *newest = grant.generation.max(*newest);
-        // S16: the answer to a resume that comes after the hold has gone on elsewhere tells its caller nothing any more.
+        // S16: the answer to a resume that comes after the hold has gone on elsewhere tells its caller
+        // nothing any more.
         let is_late = grant.generation < *newest;
         if !is_late {
             self.ledger.granted((grant.token, true), grant.checkpoint.as_ref(), is_excused)?;

@@ -1,7 +1,8 @@
-//! Every order in which a bounded set of things can happen to two sidecars and one lock, not only those that chance picks.
+//! Every order in which a bounded set of things can happen to two sidecars and one lock, not only those that
+//! chance picks.
 //!
-//! Time goes in steps, fine enough to fall before and after what a clock's reading matters for. Bounded are callers,
-//! duplicates, losses, freezes, false alarms of a clock, moves of clients, and the depth.
+//! Time goes in steps, fine enough to fall before and after what a clock's reading matters for. Bounded are
+//! callers, duplicates, losses, freezes, false alarms of a clock, moves of clients, and the depth.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -43,7 +44,8 @@ struct Sidecar {
     inbox: Vec<Arc<Event>>,
 }
 
-/// A client, and its belief in its hold, by a clock that all share here: what drifts is the simulator's business.
+/// A client, and its belief in its hold, by a clock that all share here: what drifts is the simulator's
+/// business.
 #[derive(Clone, Debug)]
 struct Client {
     /// The sidecar that it calls, and the one it left.
@@ -85,7 +87,8 @@ pub(crate) struct Explored {
 /// One thing that can happen next.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A request reaches the store, and its answer the sidecar's inbox; or its answer is lost; or it comes again later.
+    /// A request reaches the store, and its answer the sidecar's inbox; or its answer is lost; or it comes
+    /// again later.
     Store {
         request: usize,
         answer_lost: bool,

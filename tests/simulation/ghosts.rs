@@ -1,6 +1,7 @@
-//! What comes late of a holder that has released, though its lock was handed on meanwhile: its resume at another sidecar, by
-//! mistake or from a queue (S16), and an operator's break that was meant for it (S17). A hold that was handed on is in the record
-//! once it has lasted for a second (S10); what comes before that may meet the grant before, and ends the next hold.
+//! What comes late of a holder that has released, though its lock was handed on meanwhile: its resume at
+//! another sidecar, by mistake or from a queue (S16), and an operator's break that was meant for it (S17). A
+//! hold that was handed on is in the record once it has lasted for a second (S10); what comes before that may
+//! meet the grant before, and ends the next hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +86,8 @@ impl World {
         }
     }
 
-    /// S10, S16: what was granted last under a lease, and was written, is not written over with what was granted before.
+    /// S10, S16: what was granted last under a lease, and was written, is not written over with what was
+    /// granted before.
     pub(crate) fn check_written(
         &mut self,
         before: Option<leasehold::lock::FencingToken>,
@@ -104,7 +106,8 @@ impl World {
     }
 }
 
-/// How long after a hand-off the record may yet be of the grant before: a second, and what a write takes here.
+/// How long after a hand-off the record may yet be of the grant before: a second, and what a write takes
+/// here.
 const UNWRITTEN: Duration = Duration::from_millis(1_100);
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -142,8 +145,8 @@ fn keeps_it(world: &mut World, next: usize) -> Result<bool, String> {
     Ok(world.believes(next))
 }
 
-/// Who has released and resumes elsewhere later than a second after the hand-off is refused. Before that, the next hold is over
-/// within that second: for how long both had the lock.
+/// Who has released and resumes elsewhere later than a second after the hand-off is refused. Before that, the
+/// next hold is over within that second: for how long both had the lock.
 pub(crate) fn former_resumes(
     seed: u64,
     late: Duration,
@@ -174,7 +177,8 @@ pub(crate) fn former_resumes(
     }
 }
 
-/// An operator has seen the first holder, and its break comes later than a second after the hand-off: it breaks nothing (S17).
+/// An operator has seen the first holder, and its break comes later than a second after the hand-off: it
+/// breaks nothing (S17).
 pub(crate) fn late_break(seed: u64, late: Duration, bug: Option<Bug>) -> Result<(), String> {
     let Scene { mut world, seen, next, .. } = handed_on(seed, bug)?;
     world.run_for(late)?;
@@ -187,8 +191,8 @@ pub(crate) fn late_break(seed: u64, late: Duration, bug: Option<Bug>) -> Result<
     Ok(())
 }
 
-/// The same through the sidecar that has the lock, which knows of it from before the first holder releases: it breaks nothing,
-/// however early it comes, though the sidecar has given it up and has renewed since.
+/// The same through the sidecar that has the lock, which knows of it from before the first holder releases:
+/// it breaks nothing, however early it comes, though the sidecar has given it up and has renewed since.
 pub(crate) fn late_break_here(
     seed: u64,
     (late, given_up): (Duration, bool),

@@ -1,4 +1,5 @@
-//! A sidecar that ends and is followed by a replacement (S15): what it may tell and send then, and what is left to clients.
+//! A sidecar that ends and is followed by a replacement (S15): what it may tell and send then, and what is
+//! left to clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -48,8 +49,8 @@ impl HandOvers {
 }
 
 impl World {
-    /// S15: nobody is told draining or lost, and nobody is told to resume before its hold was renewed once more, as far as
-    /// the store answers.
+    /// S15: nobody is told draining or lost, and nobody is told to resume before its hold was renewed once
+    /// more, as far as the store answers.
     pub(crate) fn check_hand_over(&mut self, index: usize, action: &Action) {
         if let Action::TellGranted { grant, .. } = action
             && grant.resumed

@@ -12,7 +12,8 @@ use crate::simulation::network::LATEST;
 #[derive(Clone, Copy, Debug, Default)]
 struct Lease {
     duration: Duration,
-    /// Until when somebody had it at the least: a sidecar asked for it on behalf of somebody, or a client was promised it.
+    /// Until when somebody had it at the least: a sidecar asked for it on behalf of somebody, or a client was
+    /// promised it.
     had_until: Duration,
     /// When it runs out in the store.
     ends: Duration,
@@ -66,7 +67,8 @@ impl Idle {
         self.leases.entry(lease_id).or_default().handed_on = now;
     }
 
-    /// A request of `sent` reached the store and was done, or a write was not. Too long a time without a holder is wrong.
+    /// A request of `sent` reached the store and was done, or a write was not. Too long a time without a
+    /// holder is wrong.
     pub(crate) fn reached(
         &mut self,
         (action, event): (&Action, &Event),
@@ -115,8 +117,8 @@ impl Idle {
         }
     }
 
-    /// A lease has ended, or goes on, at `now`. Its last renewal was sent for somebody, was under way for so long at the most, and gave
-    /// it a duration (S6).
+    /// A lease has ended, or goes on, at `now`. Its last renewal was sent for somebody, was under way for so
+    /// long at the most, and gave it a duration (S6).
     pub(crate) fn judge(&mut self, lease_id: LeaseId, now: Duration) -> Result<(), String> {
         let Some(lease) = self.leases.get(&lease_id) else { return Ok(()) };
         let idle = lease.ends.min(now).saturating_sub(lease.had_until);

@@ -13,7 +13,8 @@ pub(crate) struct Here {
     pub(crate) boot: Instant,
 }
 
-/// When a bound ends: on the boot clock where that is the same, else by the store's clock, and never more than was left.
+/// When a bound ends: on the boot clock where that is the same, else by the store's clock, and never more
+/// than was left.
 #[derive(Clone, Copy, Debug)]
 struct End {
     machine: usize,
@@ -63,7 +64,8 @@ impl Kept {
         Self { max_hold: Some(End::new(ends, store_time, here)), ..self }
     }
 
-    /// The terms to go on with, and the bounds by the store's clock; `believed` is how long the client may still believe.
+    /// The terms to go on with, and the bounds by the store's clock; `believed` is how long the client may
+    /// still believe.
     pub(crate) fn terms(
         &self,
         terms: &Terms,

@@ -1,6 +1,6 @@
-//! Checkpoints to which every holder adds (S23 to S27): each value is the list of the saves that it came of, its own the
-//! last. So what was acknowledged and is not there any more is seen, and what comes too late. What stands here is true of
-//! any store and of any sidecar, so tests/world judges by it too.
+//! Checkpoints to which every holder adds (S23 to S27): each value is the list of the saves that it came of,
+//! its own the last. So what was acknowledged and is not there any more is seen, and what comes too late.
+//! What stands here is true of any store and of any sidecar, so tests/world judges by it too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,7 +95,8 @@ impl Ledger {
         checkpoint != self.newest
     }
 
-    /// Whether the network has repeated the write of a save: what its only answer says may be true of the second one.
+    /// Whether the network has repeated the write of a save: what its only answer says may be true of the
+    /// second one.
     fn was_repeated(&self, save: u32) -> bool {
         let tries = self.reached.range((save, String::new(), 0)..(save + 1, String::new(), 0));
         tries.map(|(_, times)| *times).max().is_some_and(|times| times > 1)
@@ -126,7 +127,8 @@ impl Ledger {
                 new.token
             ));
         }
-        // Two calls at once have no order: one that was under way when the other was answered may come after it.
+        // Two calls at once have no order: one that was under way when the other was answered may come after
+        // it.
         let before = self.acknowledged.len();
         self.acknowledged.retain(|other, since| log.contains(other) || save > *since);
         let overtaken = before - self.acknowledged.len();
@@ -139,8 +141,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Somebody has deleted the lock, or the store has gone back to an older copy: what is there counts. A lock that is made
-    /// again too soon promises nothing about the order of its tokens (S5).
+    /// Somebody has deleted the lock, or the store has gone back to an older copy: what is there counts. A
+    /// lock that is made again too soon promises nothing about the order of its tokens (S5).
     pub(crate) fn reset(&mut self, fields: Option<&Fields>, too_soon: bool) {
         let checkpoint = fields.and_then(checkpoint_of);
         if checkpoint != self.newest {
@@ -154,8 +156,8 @@ impl Ledger {
         }
     }
 
-    /// A grant is told; whether later ones must have greater tokens, and whether an operator let two believe, is known
-    /// (S5, S17).
+    /// A grant is told; whether later ones must have greater tokens, and whether an operator let two believe,
+    /// is known (S5, S17).
     pub(crate) fn granted(
         &mut self,
         (token, counts): (FencingToken, bool),
@@ -199,7 +201,8 @@ impl Ledger {
                 if stored && !self.gone.contains(&save) {
                     self.acknowledged.insert(save, self.last);
                 }
-                // One that came later, and whose client did not wait for this one, may have taken its place (S26).
+                // One that came later, and whose client did not wait for this one, may have taken its place
+                // (S26).
                 let own = self.saves.get(version);
                 let replaced = own.is_some_and(|own| self.came.get(own) > self.came.get(&save));
                 if !stored && !replaced {

@@ -1,4 +1,5 @@
-//! Long schedules without faults: how long somebody waits, what a waiter costs, and where tokens go (S5, S10, S12).
+//! Long schedules without faults: how long somebody waits, what a waiter costs, and where tokens go (S5, S10,
+//! S12).
 
 use std::time::Duration;
 
@@ -65,7 +66,8 @@ impl World {
     }
 }
 
-/// How long those wait who wait elsewhere while one caller takes the lock again and again (S10): the longest, in turns.
+/// How long those wait who wait elsewhere while one caller takes the lock again and again (S10): the longest,
+/// in turns.
 pub(crate) fn longest_wait(
     seed: u64,
     (holds, away): (Duration, Duration),
@@ -109,8 +111,8 @@ pub(crate) fn longest_wait(
 /// The most turns of others that a waiter waits, for each that waits with it.
 pub(crate) const MOST_TURNS: usize = 6;
 
-/// What a waiter elsewhere costs in an hour, in requests (S10, S12), while the holder saves each ten seconds; `others`
-/// come to the holder's sidecar and go.
+/// What a waiter elsewhere costs in an hour, in requests (S10, S12), while the holder saves each ten seconds;
+/// `others` come to the holder's sidecar and go.
 pub(crate) fn requests_an_hour(seed: u64, others: bool, bug: Option<Bug>) -> Result<u64, String> {
     let mut world = World::calm(seed, 2, bug);
     // The lock exists.
@@ -140,8 +142,8 @@ pub(crate) fn requests_an_hour(seed: u64, others: bool, bug: Option<Bug>) -> Res
 /// Polls at the cap of 5 s come each 2.6 s in the mean, with a read to four of them.
 pub(crate) const MOST_REQUESTS: u64 = 1_900;
 
-/// A lock that is taken many times a second for ten minutes, then deleted, then taken elsewhere and here: tokens grow,
-/// and nobody is refused (S5). How far they ran ahead of the store's clock at the most.
+/// A lock that is taken many times a second for ten minutes, then deleted, then taken elsewhere and here:
+/// tokens grow, and nobody is refused (S5). How far they ran ahead of the store's clock at the most.
 pub(crate) fn tokens_keep_up(seed: u64, bug: Option<Bug>) -> Result<Duration, String> {
     let mut world = World::calm(seed, 2, bug);
     let blink = Duration::from_millis(2);
@@ -165,8 +167,8 @@ pub(crate) fn tokens_keep_up(seed: u64, bug: Option<Bug>) -> Result<Duration, St
     Ok(ahead)
 }
 
-/// A machine stands still for longer than a lease lasts, and no clock of it counts that; then its wall clock is set, or
-/// it hears from the store. How long its holder still believes beside the next one (S3).
+/// A machine stands still for longer than a lease lasts, and no clock of it counts that; then its wall clock
+/// is set, or it hears from the store. How long its holder still believes beside the next one (S3).
 pub(crate) fn moved_machine(seed: u64, bug: Option<Bug>) -> Result<Duration, String> {
     let mut world = World::calm(seed, 2, bug);
     let held = world.looper(0, DAY, Loop { holds: DAY, away: None });
@@ -210,8 +212,9 @@ enum First {
     Answer(Duration),
 }
 
-/// A machine stands still for longer than a lease lasts, and its wall clock is set right before it goes on: whatever its sidecar is
-/// told first, nobody there is granted anything while another has the lock (S1, S3, S5).
+/// A machine stands still for longer than a lease lasts, and its wall clock is set right before it goes on:
+/// whatever its sidecar is told first, nobody there is granted anything while another has the lock (S1, S3,
+/// S5).
 fn first_after(seed: u64, first: First, bug: Option<Bug>) -> Result<(), String> {
     let mut world = World::calm(seed, 2, bug);
     let second = Duration::from_secs(1);

@@ -1,9 +1,10 @@
-//! The simulator: the real machines of some sidecars against the store's contract, with clients that act by their
-//! validity, on a network that loses, delays and repeats, with clocks that disagree and processes that freeze and die.
-//! Everything comes from one seed.
+//! The simulator: the real machines of some sidecars against the store's contract, with clients that act by
+//! their validity, on a network that loses, delays and repeats, with clocks that disagree and processes that
+//! freeze and die. Everything comes from one seed.
 //!
-//! What is the product's own here: the machines of `hold`, the records and tokens of `lock`, the memory store, and what
-//! makes suspicions of other clocks (`time::Suspicions`). What the world abstracts away, and where that is tested:
+//! What is the product's own here: the machines of `hold`, the records and tokens of `lock`, the memory
+//! store, and what makes suspicions of other clocks (`time::Suspicions`). What the world abstracts away, and
+//! where that is tested:
 //!
 //! | here | in truth | tested in |
 //! | --- | --- | --- |
@@ -15,13 +16,16 @@
 //! | who has the answer to a repeated call (`repeats.rs`) | `coordinator::repeats` | its own tests, `tests/world` |
 //! | clocks are numbers | CLOCK_BOOTTIME and what sets the wall clock | `tests/faults` |
 //!
-//! A pause that no clock counted is outside S1 for what was granted before another clock shows it; what is granted after that, to
-//! whatever event, is not. That it is found, and ends the validity, is a schedule of its own (`long.rs`).
+//! A pause that no clock counted is outside S1 for what was granted before another clock shows it; what is
+//! granted after that, to whatever event, is not. That it is found, and ends the validity, is a schedule of
+//! its own (`long.rs`).
 //!
-//! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_TEST_SIMULATION_SCHEDULES=N` says how many the test runs.
-//! - `LEASEHOLD_TEST_SIMULATION_SEED=N` replays one and prints its timeline; with `LEASEHOLD_TEST_SIMULATION_ONLY=…`, with these
-//!   faults only, as a failing run prints them; with `LEASEHOLD_TEST_SIMULATION_BUG=NoMargin`, with a planted bug. The search
-//!   for planted bugs tells the schedule that finds this one then; `LEASEHOLD_TEST_SIMULATION_FROM=N` says where it begins.
+//! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_TEST_SIMULATION_SCHEDULES=N` says how many the test
+//!   runs.
+//! - `LEASEHOLD_TEST_SIMULATION_SEED=N` replays one and prints its timeline; with
+//!   `LEASEHOLD_TEST_SIMULATION_ONLY=…`, with these faults only, as a failing run prints them; with
+//!   `LEASEHOLD_TEST_SIMULATION_BUG=NoMargin`, with a planted bug. The search for planted bugs tells the
+//!   schedule that finds this one then; `LEASEHOLD_TEST_SIMULATION_FROM=N` says where it begins.
 //! - `LEASEHOLD_TEST_SIMULATION_SURVEY=N` counts the ways in which the first N fail.
 //! - `LEASEHOLD_TEST_SIMULATION_STATES=N` says how far the exhaustive exploration goes.
 

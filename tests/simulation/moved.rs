@@ -1,5 +1,5 @@
-//! Leases of sidecars whose machines stood still without counting it: what was granted under them before that is outside S1 until
-//! it is noticed, and what is granted once a clock has shown it is not (S3).
+//! Leases of sidecars whose machines stood still without counting it: what was granted under them before that
+//! is outside S1 until it is noticed, and what is granted once a clock has shown it is not (S3).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,8 @@ use leasehold::lock::LeaseId;
 pub(crate) struct Moved {
     /// The tokens that were granted under each lease.
     granted: BTreeMap<LeaseId, BTreeSet<u64>>,
-    /// By the lease and the sidecar: those that were granted before a clock of the sidecar showed the pause, if one has.
+    /// By the lease and the sidecar: those that were granted before a clock of the sidecar showed the pause,
+    /// if one has.
     leases: BTreeMap<(LeaseId, usize), Option<BTreeSet<u64>>>,
 }
 

@@ -1,5 +1,5 @@
-//! Clients that move: they resume their hold at another sidecar, and their calls still arrive at the one they left,
-//! late or twice (S16).
+//! Clients that move: they resume their hold at another sidecar, and their calls still arrive at the one they
+//! left, late or twice (S16).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::simulation::world::World;
 
 /// How much earlier than agreed a hold may end: a clock is fast.
 const EARLY: Duration = Duration::from_millis(500);
-/// What each move may take from that: front ends of the store differ by 3 s, and their dates are cut to the second.
+/// What each move may take from that: front ends of the store differ by 3 s, and their dates are cut to the
+/// second.
 const EARLY_EACH_MOVE: Duration = Duration::from_secs(4);
 /// How much earlier than agreed a hold may end that went on elsewhere, beside what its moves take.
 const EARLY_ELSEWHERE: Duration = Duration::from_secs(2);
@@ -92,7 +93,8 @@ impl World {
         self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
     }
 
-    /// Its old stream is closed at a sidecar that it has left, some time later. Only a client that was answered does that (S16).
+    /// Its old stream is closed at a sidecar that it has left, some time later. Only a client that was
+    /// answered does that (S16).
     pub(crate) fn stray_cancel(&mut self, index: usize, random: &mut SeededRandom) {
         let former = &self.clients[index].former;
         if former.is_empty() {
@@ -229,5 +231,6 @@ impl World {
     }
 }
 
-/// How far a token may run ahead of the store's clock: a lock that is made again 5 s later gets a greater one.
+/// How far a token may run ahead of the store's clock: a lock that is made again 5 s later gets a greater
+/// one.
 const AHEAD: Duration = Duration::from_secs(5);

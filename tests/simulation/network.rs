@@ -108,7 +108,8 @@ impl World {
         }
     }
 
-    /// How long the answer to a renewal takes that comes after its time-out, and after the next one was sent (S2).
+    /// How long the answer to a renewal takes that comes after its time-out, and after the next one was sent
+    /// (S2).
     fn slowly(&mut self, event: &Event, whose: (usize, u64)) -> Option<Duration> {
         let is_renewal = matches!(event, Event::RenewAnswered { .. });
         let rate = if self.calm || !is_renewal { 0 } else { self.plan.crossing.slow_answers };

@@ -1,4 +1,5 @@
-//! Leases that were broken and run out: what their holders may be told, and what may be done under them (S22).
+//! Leases that were broken and run out: what their holders may be told, and what may be done under them
+//! (S22).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -83,8 +84,9 @@ impl Notices {
         }
     }
 
-    /// A look has met the break of a lease that another acquired since and has written nothing under, whoever broke that one: what
-    /// is seen is that one's end, and nobody is granted anything before the record shows it.
+    /// A look has met the break of a lease that another acquired since and has written nothing under, whoever
+    /// broke that one: what is seen is that one's end, and nobody is granted anything before the record shows
+    /// it.
     pub(crate) fn looked(&mut self, look: Look, event: &Event, newest: Option<LeaseId>) {
         let Event::LookAnswered { answer: Ok(seen), .. } = event else { return };
         let own = self.revoked.iter_mut().find(|((at, _), _)| *at == look.sidecar);
@@ -224,8 +226,8 @@ impl Notices {
     }
 }
 
-/// Whether the lease of this token had ended, and another's was broken before its own token was written: what is seen
-/// then is that one's end, and once its record is written a look shows that.
+/// Whether the lease of this token had ended, and another's was broken before its own token was written: what
+/// is seen then is that one's end, and once its record is written a look shows that.
 fn noted(
     run_out: &BTreeMap<LeaseId, BTreeSet<u64>>,
     lease_id: LeaseId,

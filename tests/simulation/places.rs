@@ -1,5 +1,5 @@
-//! Who waits at each sidecar (S12): first come, first served; a call that is repeated keeps its place; each is answered in
-//! time.
+//! Who waits at each sidecar (S12): first come, first served; a call that is repeated keeps its place; each
+//! is answered in time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};

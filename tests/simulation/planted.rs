@@ -1,4 +1,5 @@
-//! The mistakes that the checks must find: a check that finds none of these proves nothing. `machine.rs` makes them.
+//! The mistakes that the checks must find: a check that finds none of these proves nothing. `machine.rs`
+//! makes them.
 
 /// A mistake that somebody could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

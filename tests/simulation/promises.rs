@@ -1,5 +1,5 @@
-//! What a sidecar may tell, renew and end, judged by the rules alone: S2's arithmetic, S14's silence and S16's
-//! generations. Nothing here looks into a machine.
+//! What a sidecar may tell, renew and end, judged by the rules alone: S2's arithmetic, S14's silence and
+//! S16's generations. Nothing here looks into a machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,7 +49,8 @@ pub(crate) struct Promises {
     good: BTreeMap<(usize, LeaseId), Instant>,
     holds: BTreeMap<(usize, LeaseId), Had>,
     callers: BTreeMap<CallerId, (usize, LeaseId)>,
-    /// The generation of each hold in the store, counted here: one, and one more with each resume that was written.
+    /// The generation of each hold in the store, counted here: one, and one more with each resume that was
+    /// written.
     generations: BTreeMap<LeaseId, u64>,
     /// The resume that was written last (S16).
     attempts: BTreeMap<LeaseId, String>,
@@ -220,7 +221,8 @@ impl Promises {
         }
     }
 
-    /// S16: who has left is neither handed on nor ended, and a resumed hold ends early only by a release of its own.
+    /// S16: who has left is neither handed on nor ended, and a resumed hold ends early only by a release of
+    /// its own.
     fn may_end(&self, key: (usize, LeaseId), now: Duration, how: &str) -> Result<(), String> {
         let Some(had) = self.holds.get(&key) else { return Ok(()) };
         if had.left {
@@ -265,7 +267,8 @@ impl Promises {
         }
     }
 
-    /// S16: a resume of another generation than the record's is refused, unless it repeats the one that wrote it.
+    /// S16: a resume of another generation than the record's is refused, unless it repeats the one that wrote
+    /// it.
     fn written(&mut self, lease_id: LeaseId, attempt: &str) -> Result<(), String> {
         let Some((_, of)) = attempt.rsplit_once('-') else { return Ok(()) };
         let stored = self.generations.entry(lease_id).or_insert(1);

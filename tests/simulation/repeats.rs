@@ -1,5 +1,5 @@
-//! Unary calls that are repeated with their request id (S12): what their clients do, and what the coordinator does between
-//! them and the machine. A call that was repeated gives its place, or its grant, to the repeat.
+//! Unary calls that are repeated with their request id (S12): what their clients do, and what the coordinator
+//! does between them and the machine. A call that was repeated gives its place, or its grant, to the repeat.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ impl Calls {
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
     granted: BTreeMap<CallerId, Granted>,
-    /// By their holder: calls that were answered with the grant, and may go away before they have it. None once one has it.
+    /// By their holder: calls that were answered with the grant, and may go away before they have it. None
+    /// once one has it.
     unconfirmed: BTreeMap<CallerId, Vec<CallerId>>,
     pub(crate) counts: BTreeMap<&'static str, u64>,
 }

@@ -1,6 +1,7 @@
-//! Callers with priorities and of a share, for which their sidecars break the lock (S33, S34): in schedules of their own, so that
-//! the others stay what they were. Which of them a break is for, and when, is the business of `tests/shares`; here the network is
-//! bad, and holds rest, end by their bounds, and go on elsewhere.
+//! Callers with priorities and of a share, for which their sidecars break the lock (S33, S34): in schedules
+//! of their own, so that the others stay what they were. Which of them a break is for, and when, is the
+//! business of `tests/shares`; here the network is bad, and holds rest, end by their bounds, and go on
+//! elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -20,7 +20,8 @@ pub(crate) type Only = Option<BTreeSet<[u32; 3]>>;
 const ROUND_TRIPS: Duration = Duration::from_millis(200);
 /// The longest lease.
 const LONGEST_LEASE: Duration = Duration::from_secs(60);
-/// The longest `min_hold`: a rest, counted from when a sidecar sees it for the first time, if the store's clock went back (S11).
+/// The longest `min_hold`: a rest, counted from when a sidecar sees it for the first time, if the store's
+/// clock went back (S11).
 const LONGEST_REST: Duration = Duration::from_secs(20);
 /// The longest that anything else may keep a lock: a pause, a rest after `min_hold`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(90);

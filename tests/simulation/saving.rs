@@ -87,7 +87,8 @@ impl World {
         self.call(delay, (at, caller), Incoming::Together(vec![save, release]));
     }
 
-    /// A client is told that its lease runs out: some finish soon, some save too, some go on as long as they may.
+    /// A client is told that its lease runs out: some finish soon, some save too, some go on as long as they
+    /// may.
     pub(crate) fn hear_notice(&mut self, index: usize) {
         let client = &self.clients[index];
         let caller = client.caller;

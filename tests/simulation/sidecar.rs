@@ -85,7 +85,8 @@ impl World {
         self.read_clock(index) + self.sidecars[index].gained
     }
 
-    /// Whether a clock of the sidecar shows at this look that it stood still: what it grants from now on is judged (S1, S5).
+    /// Whether a clock of the sidecar shows at this look that it stood still: what it grants from now on is
+    /// judged (S1, S5).
     pub(crate) fn note_sign(&mut self, index: usize) {
         let sidecar = &self.sidecars[index];
         if sidecar.stood_still {
@@ -143,9 +144,10 @@ impl World {
         }
     }
 
-    /// A virtual machine is moved: all that runs on it stands still, and its boot clock does not count it. What was promised under
-    /// the leases of before is outside S1 then; that such a pause is noticed, and ends (S3), is checked apart. What is granted from
-    /// the first look on at which a clock shows it is not: with `set_right` that is the first event, since the wall clock is right.
+    /// A virtual machine is moved: all that runs on it stands still, and its boot clock does not count it.
+    /// What was promised under the leases of before is outside S1 then; that such a pause is noticed, and
+    /// ends (S3), is checked apart. What is granted from the first look on at which a clock shows it is not:
+    /// with `set_right` that is the first event, since the wall clock is right.
     pub(crate) fn move_machine(&mut self, index: usize, pause: Duration, set_right: bool) {
         let until = self.now + pause;
         let clock = &mut self.clocks[index];
@@ -160,8 +162,8 @@ impl World {
         for client in self.clients.iter_mut().filter(|client| client.machine == index) {
             client.paused_until = client.paused_until.max(until);
         }
-        // An answer that waited meanwhile is as old as the pause, also that of a resume: its lease was granted elsewhere, and
-        // its client may have gone on from here.
+        // An answer that waited meanwhile is as old as the pause, also that of a resume: its lease was
+        // granted elsewhere, and its client may have gone on from here.
         let resuming = self.clients.iter().filter(|client| {
             client.at == index || client.former.iter().any(|(at, _)| *at == index)
         });

@@ -219,7 +219,8 @@ impl Storage {
         Some(lease_id)
     }
 
-    /// Somebody cleans up, as `leasehold gc` does: not while the lock is leased, nor within 5 s of its latest grant (S5).
+    /// Somebody cleans up, as `leasehold gc` does: not while the lock is leased, nor within 5 s of its latest
+    /// grant (S5).
     pub(crate) fn delete(&mut self, now: Duration, newest_grant: Duration, truth: &mut Truth) {
         let (at, time) = self.times(now);
         let Ok(stored) = self.locks.read_record(&self.path, at, time) else { return };
@@ -234,9 +235,10 @@ impl Storage {
         self.newest_ends(Ended::Gone, truth);
     }
 
-    /// The account fails over to an older copy of the record (S5); the first time, the copy is made. Not while the lock
-    /// is leased, nor while a lease that was broken runs out: a store that goes back under a lease does not honour it. Nor soon
-    /// after a grant, as with a deletion: the store's date is cut to the second, and front ends differ.
+    /// The account fails over to an older copy of the record (S5); the first time, the copy is made. Not
+    /// while the lock is leased, nor while a lease that was broken runs out: a store that goes back under a
+    /// lease does not honour it. Nor soon after a grant, as with a deletion: the store's date is cut to the
+    /// second, and front ends differ.
     pub(crate) fn fall_back(&mut self, now: Duration, newest_grant: Duration, truth: &mut Truth) {
         let (at, time) = self.times(now);
         let stored = self.locks.read_record(&self.path, at, time);

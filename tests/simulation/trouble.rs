@@ -127,7 +127,8 @@ impl World {
         self.after(DRAIN + Duration::from_secs(1), Delivery::Restart(index));
     }
 
-    /// S15: the sidecar ends, and a replacement follows: as soon as everything is settled, or sooner, if somebody kills it.
+    /// S15: the sidecar ends, and a replacement follows: as soon as everything is settled, or sooner, if
+    /// somebody kills it.
     fn hand_over(&mut self, index: usize, lasts: Duration) {
         self.sidecars[index].ends = true;
         let ends = self.clocks[index].read(self.now + DRAIN);

@@ -121,8 +121,8 @@ impl Truth {
         self.releases.retain(|(at, _), _| *at != sidecar);
     }
 
-    /// S13: what the store refused at the first try had ended earlier, so it is no release; nor is one that the store has not
-    /// answered. A hand-off and a rest ask it for none.
+    /// S13: what the store refused at the first try had ended earlier, so it is no release; nor is one that
+    /// the store has not answered. A hand-off and a rest ask it for none.
     pub(crate) fn released(&self, sidecar: usize, caller: CallerId) -> Option<String> {
         let lease_id = self.leases.get(&caller)?;
         let place = (sidecar, *lease_id);

@@ -1,5 +1,5 @@
-//! Renewals that wait for their turn while the store throttles (S7): one budget of the sidecar holds them back, as
-//! `coordinator::pacing` has it. How much it lets through is tested there.
+//! Renewals that wait for their turn while the store throttles (S7): one budget of the sidecar holds them
+//! back, as `coordinator::pacing` has it. How much it lets through is tested there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -122,8 +122,8 @@ impl World {
         self.checks.judge(judged);
     }
 
-    /// Whether this is the renewal of a hold that is not sent before its turn comes. That may be at once, and is when the lease
-    /// runs out at the latest.
+    /// Whether this is the renewal of a hold that is not sent before its turn comes. That may be at once, and
+    /// is when the lease runs out at the latest.
     pub(crate) fn waits_for_its_turn(
         &mut self,
         index: usize,

@@ -1,5 +1,5 @@
-//! A few sidecars, the clients that call them, and one lock in a store. Everything between them is lost, late, repeated
-//! or refused as the seed says.
+//! A few sidecars, the clients that call them, and one lock in a store. Everything between them is lost,
+//! late, repeated or refused as the seed says.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

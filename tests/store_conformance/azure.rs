@@ -1,4 +1,5 @@
-//! The Azure store against Azurite, signed in by connection string; and against a real account, if one is named.
+//! The Azure store against Azurite, signed in by connection string; and against a real account, if one is
+//! named.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,8 +13,8 @@ use leasehold::testing::Azurite;
 use leasehold::time::BootClock;
 use uuid::Uuid;
 
-/// Names a storage account for a run against the real service, as a connection string: all cases then run there
-/// instead of in the emulator, each in a container of its own, which stays.
+/// Names a storage account for a run against the real service, as a connection string: all cases then run
+/// there instead of in the emulator, each in a container of its own, which stays.
 const REAL_ACCOUNT: &str = "LEASEHOLD_TEST_AZURE_CONNECTION_STRING";
 
 /// Its connection string, if one is named.
@@ -27,8 +28,8 @@ struct AzureBench {
     real: bool,
 }
 
-/// Azure's documented table has a conflict there. The store notices by the lease id in the answer, and does not take
-/// it for a success.
+/// Azure's documented table has a conflict there. The store notices by the lease id in the answer, and does
+/// not take it for a success.
 const ANY_ID: &str = "Azurite renews an expired lease under any id, and answers with the id it had";
 
 /// The harness makes one from the emulator's well-known key.

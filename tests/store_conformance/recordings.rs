@@ -1,6 +1,7 @@
-//! Answers of which there is no recording of the real service (`src/store/azure/lease_vectors.tsv` has those that there are).
-//! They are asked for here, of a real account if one is named and else of the emulator, and shown as rows for that table:
-//! `LEASEHOLD_TEST_AZURE_CONNECTION_STRING=… cargo test --test integration store_conformance::recordings -- --nocapture`.
+//! Answers of which there is no recording of the real service (`src/store/azure/lease_vectors.tsv` has those
+//! that there are). They are asked for here, of a real account if one is named and else of the emulator, and
+//! shown as rows for that table: `LEASEHOLD_TEST_AZURE_CONNECTION_STRING=… cargo test --test integration
+//! store_conformance::recordings -- --nocapture`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

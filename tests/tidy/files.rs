@@ -23,6 +23,30 @@ fn no_file_is_longer_than_people_read() {
     assert_none(&findings);
 }
 
+/// Columns of a comment: a text that is wider is hard to read.
+const COLUMNS: usize = 110;
+
+/// The lines of comments that are too wide. A row of a table cannot be broken.
+fn wide_comments(source: &Source) -> Vec<String> {
+    let is_wide = |line: &str| {
+        let text = line.trim_start();
+        let is_row = text.trim_start_matches(['/', '!', ' ']).starts_with('|');
+        text.starts_with("//") && !is_row && line.chars().count() > COLUMNS
+    };
+    let lines = (1..).zip(source.text.lines()).filter(|(_, line)| is_wide(line));
+    lines.map(|(number, _)| format!("{}:{number} is wider than {COLUMNS}", source.path)).collect()
+}
+
+#[test]
+fn comments_are_as_wide_as_people_read() {
+    let mut all = sources(&["src", "tests", "benches", "clients", "docs"], ".rs");
+    all.extend(sources(&[""], "build.rs"));
+    let is_generated = |source: &&Source| source.path.contains("/gen/");
+    let written = all.iter().filter(|source| !is_generated(source));
+    let findings: Vec<String> = written.flat_map(wide_comments).collect();
+    assert_none(&findings);
+}
+
 /// Names that say nothing of what is inside.
 const NAMELESS: [&str; 7] = ["util", "utils", "common", "helpers", "types", "manager", "misc"];
 
@@ -74,8 +98,9 @@ fn the_repository_speaks_of_the_project_alone() {
 }
 
 fn module_header(source: &Source) -> Option<String> {
-    let parts = ["//! ", "Rules:", "May import:", "To add"];
-    let head: Vec<&str> = source.text.lines().take_while(|line| line.starts_with("//!")).collect();
+    let parts = ["Rules:", "May import:", "To add"];
+    let head: Vec<&str> =
+        source.text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim).collect();
     let head = head.join(" ");
     let missing = parts.into_iter().find(|part| !head.contains(part))?;
     Some(format!("{}: the module's header lacks {missing:?}", source.path))
@@ -87,6 +112,23 @@ fn every_module_has_a_header() {
     let modules = modules.iter().filter(|source| source.path.split('/').count() == 3);
     let findings: Vec<String> = modules.filter_map(module_header).collect();
     assert_none(&findings);
+}
+
+/// The rooms that `src/lib.rs` declares and has no row for in its map.
+fn rooms_without_a_row(map: &str) -> Vec<String> {
+    let declared = |line: &str| {
+        let room = line.strip_prefix("pub mod ").or_else(|| line.strip_prefix("mod "))?;
+        Some(room.trim_end_matches(';').to_owned())
+    };
+    let rows: String = map.lines().filter(|line| line.starts_with("//! |")).collect();
+    let rooms = map.lines().filter_map(declared);
+    rooms.filter(|room| !rows.contains(&format!("`{room}`"))).collect()
+}
+
+#[test]
+fn the_map_has_every_room() {
+    let map = std::fs::read_to_string(root().join("src/lib.rs")).unwrap();
+    assert_none(&rooms_without_a_row(&map));
 }
 
 fn dead_links(source: &Source) -> Vec<String> {
@@ -115,9 +157,13 @@ fn these_checks_can_fail() {
     let source = |text: String| Source { path: "docs/x.md".to_owned(), text };
     assert!(too_long(&source("\n".repeat(MAX_LINES + 1))).is_some());
     assert!(too_long(&source("\n".repeat(MAX_LINES))).is_none());
+    let wide = format!("/// {0}\n/// | {0} |\nlet text = \"{0}\";\n", "word ".repeat(30));
+    assert_eq!(wide_comments(&source(wide)).len(), 1);
     assert!(is_nameless("src/util/mod.rs") && is_nameless("src/helpers.rs"));
     assert!(!is_nameless("src/utility.rs"));
     assert_eq!(strange_words(&source(concat!("// TO", "DO: later").to_owned())).len(), 1);
     assert!(module_header(&source("//! A module.".to_owned())).is_some());
+    let map = "//! | [`time`] | the clock |\npub mod time;\nmod lobby;\n";
+    assert_eq!(rooms_without_a_row(map), ["lobby"]);
     assert_eq!(dead_links(&source("[a](nowhere.md) [b](https://x.y) [c](#z)".to_owned())).len(), 1);
 }

@@ -1,4 +1,5 @@
-//! Pages: each of docs/ is in the site's list, and each link between documents leads to a heading that is there.
+//! Pages: each of docs/ is in the site's list, and each link between documents leads to a heading that is
+//! there.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};

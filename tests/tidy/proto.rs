@@ -1,4 +1,5 @@
-//! The API stays compatible with the image of it that is kept: `make lint` compares them, by the rules in proto/buf.yaml.
+//! The API stays compatible with the image of it that is kept: `make lint` compares them, by the rules in
+//! proto/buf.yaml.
 
 use std::path::Path;
 use std::process::Command;

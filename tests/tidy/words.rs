@@ -62,10 +62,12 @@ fn pages_are_in_words_that_readers_know() {
     assert_none(&findings);
 }
 
-/// How far from the first mention the explanation may be, in bytes: in the same paragraphs, or behind a block of code.
+/// How far from the first mention the explanation may be, in bytes: in the same paragraphs, or behind a block
+/// of code.
 const NEAR: usize = 1_000;
 
-/// Where a page first speaks of host ids or host types, it explains them, or leads to where they are explained.
+/// Where a page first speaks of host ids or host types, it explains them, or leads to where they are
+/// explained.
 fn unexplained(page: &Source) -> Option<String> {
     let text = page.text.to_lowercase().replace(['_', '-'], " ");
     let named = ["host id", "host type", "hosttype", "hostid"];

@@ -1,5 +1,5 @@
-//! The occurrences that croniter 7.0.0 finds. Each line of the file: zone, expression, first and last instant, and the
-//! occurrences after the first and up to the last; `croniter_vectors.py` writes it.
+//! The occurrences that croniter 7.0.0 finds. Each line of the file: zone, expression, first and last
+//! instant, and the occurrences after the first and up to the last; `croniter_vectors.py` writes it.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,15 @@ use crate::timetable::timetable;
 const TWICE: &str = "once in a repeated hour";
 /// croniter runs an interval once when only a part of its hour is repeated. Here it goes on (T14).
 const HALF: &str = "an interval goes on in a repeated part of an hour";
-/// croniter takes `31W` for the last day of shorter months. Here such a month has none (T15), as it has no `31`.
+/// croniter takes `31W` for the last day of shorter months. Here such a month has none (T15), as it has no
+/// `31`.
 const SHORT: &str = "a month without the day has no weekday nearest to it";
 
-/// Who finds more, what, and why they differ. A difference that is not in this table fails the test, and so does a row
-/// that is none.
+/// Who finds more, what, and why they differ. A difference that is not in this table fails the test, and so
+/// does a row that is none.
 ///
-/// Not comparable: croniter writes the last Friday `L5`, takes ranges that wrap around, has the second last of six
-/// fields, and refuses nothing for coming too often.
+/// Not comparable: croniter writes the last Friday `L5`, takes ranges that wrap around, has the second last
+/// of six fields, and refuses nothing for coming too often.
 #[rustfmt::skip]
 const DIFFERENCES: [(&str, &str, &str, &str, &str); 16] = [
     ("America/New_York", "30 1 * * *", "croniter", "2025-11-02T01:30:00-05:00", TWICE),

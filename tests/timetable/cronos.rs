@@ -1,5 +1,6 @@
-//! The published vectors of Cronos (HangfireIO/Cronos, `CronExpressionFacts.cs`): those of clocks that jump, and a choice
-//! of the others. Each line of the file: zone, expression, whether the instant itself counts, instant, what comes then.
+//! The published vectors of Cronos (HangfireIO/Cronos, `CronExpressionFacts.cs`): those of clocks that jump,
+//! and a choice of the others. Each line of the file: zone, expression, whether the instant itself counts,
+//! instant, what comes then.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +9,18 @@ use crate::timetable::{at, timetable};
 const NEW_YORK: &str = "America/New_York";
 const LORD_HOWE: &str = "Australia/Lord_Howe";
 
-/// A range in second, minute or hour makes an interval for Cronos, which runs in both passes of a repeated hour. Here it
-/// is a fixed time: the first pass only (T14).
+/// A range in second, minute or hour makes an interval for Cronos, which runs in both passes of a repeated
+/// hour. Here it is a fixed time: the first pass only (T14).
 const RANGE: &str = "a range is a fixed time";
-/// A time in a gap that comes in every hour (`30 *`) runs at the end of the gap in Cronos. Here it is skipped: the next
-/// hour has its own (T14).
+/// A time in a gap that comes in every hour (`30 *`) runs at the end of the gap in Cronos. Here it is
+/// skipped: the next hour has its own (T14).
 const EVERY_HOUR: &str = "every hour has its own";
 
-/// What comes here instead, and why. A difference that is not in this table fails the test, and so does a row that is
-/// none.
+/// What comes here instead, and why. A difference that is not in this table fails the test, and so does a row
+/// that is none.
 ///
-/// Not comparable: Cronos takes ranges that wrap around (`55-5`), `?`, and `n/step` in five fields as well, and wants
-/// both fields of days in five fields, too. Ranges of seconds are refused here (T15).
+/// Not comparable: Cronos takes ranges that wrap around (`55-5`), `?`, and `n/step` in five fields as well,
+/// and wants both fields of days in five fields, too. Ranges of seconds are refused here (T15).
 #[rustfmt::skip]
 const DIFFERENCES: [(&str, &str, &str, &str, &str); 10] = [
     (NEW_YORK, "0 30 * * 3 SUN#2", ">= 2016-03-13T01:59:00-05:00", "2016-03-13T03:30:00-04:00", EVERY_HOUR),

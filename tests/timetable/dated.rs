@@ -1,5 +1,5 @@
-//! Days and weeks counted from a date, as dateutil counts them (T14). Each line of the file: zone, days, the first local time, an
-//! instant, and the occurrences from it on; `dated_vectors.py` writes it.
+//! Days and weeks counted from a date, as dateutil counts them (T14). Each line of the file: zone, days, the
+//! first local time, an instant, and the occurrences from it on; `dated_vectors.py` writes it.
 
 use leasehold::timetable::UtcSecond;
 

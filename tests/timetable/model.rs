@@ -1,5 +1,6 @@
-//! The rules once more, as simple and slow as they can be: every half minute of some days is asked whether the
-//! schedule is due. The values of the fields come from the generator, so the parser is not believed either.
+//! The rules once more, as simple and slow as they can be: every half minute of some days is asked whether
+//! the schedule is due. The values of the fields come from the generator, so the parser is not believed
+//! either.
 
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};

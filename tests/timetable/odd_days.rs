@@ -4,8 +4,8 @@ use leasehold::timetable::UtcSecond;
 
 use crate::timetable::{at, local_times, timetable};
 
-/// How long before and after a jump is looked at: from 1 h 30 min before it; Santiago's and Apia's jumps are at
-/// midnight, and what is at 02:00 is to be seen.
+/// How long before and after a jump is looked at: from 1 h 30 min before it; Santiago's and Apia's jumps are
+/// at midnight, and what is at 02:00 is to be seen.
 fn around(zone: &str, jump: UtcSecond) -> [UtcSecond; 2] {
     let after = match zone {
         "America/Santiago" => 7_200,
@@ -15,8 +15,8 @@ fn around(zone: &str, jump: UtcSecond) -> [UtcSecond; 2] {
     [UtcSecond(jump.0 - 5_401), UtcSecond(jump.0 + after)]
 }
 
-/// Each line of the file: zone, the instant of the jump, expression, and what is due around it, checked line by line
-/// against T14: local times with their offsets.
+/// Each line of the file: zone, the instant of the jump, expression, and what is due around it, checked line
+/// by line against T14: local times with their offsets.
 #[test]
 fn t14_each_clock_that_jumps() {
     let mut rows = 0;

@@ -1,5 +1,5 @@
-//! Chance that belongs to what it decides: each choice is drawn from the seed and from what it is about, not from the
-//! choices before it. So a fault can be left out of a schedule, and the others stay.
+//! Chance that belongs to what it decides: each choice is drawn from the seed and from what it is about, not
+//! from the choices before it. So a fault can be left out of a schedule, and the others stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -43,7 +43,8 @@ pub(crate) struct Checks {
     pub(crate) generations: BTreeMap<Key, u64>,
     /// The end that a hold cannot have by `max_hold` before: by lock and token.
     pub(crate) bounds: BTreeMap<Key, Duration>,
-    /// How long a hold may go on without a report, and the last that was answered, or its grant: by lock and token.
+    /// How long a hold may go on without a report, and the last that was answered, or its grant: by lock and
+    /// token.
     pub(crate) progress: BTreeMap<Key, (Duration, Duration)>,
     /// The end of the validity that a hold's client was told by call: by lock and token.
     told_by_call: BTreeMap<Key, Duration>,
@@ -90,7 +91,8 @@ impl Checks {
         self.resumed.get(key).is_some_and(|newest| *newest > stream)
     }
 
-    /// S5: tokens grow in the order of their grants, unless the lock was made again at once, or broken at once.
+    /// S5: tokens grow in the order of their grants, unless the lock was made again at once, or broken at
+    /// once.
     pub(crate) fn granted(
         &mut self,
         path: &LockPath,
@@ -98,7 +100,8 @@ impl Checks {
         (now, made): (Duration, Option<Duration>),
     ) -> Option<String> {
         self.grants += 1;
-        // S17: until a sidecar notices that its lease was ended at once, by the next answer that it gets, two are granted it.
+        // S17: until a sidecar notices that its lease was ended at once, by the next answer that it gets, two
+        // are granted it.
         let excused = self.was_made_at_once(path, made) || self.is_excused(path, now);
         let (before, _) = self.newest.get(path).copied().unwrap_or_default();
         if token > before {
@@ -108,8 +111,8 @@ impl Checks {
             .then(|| format!("S5: token {token} of {path} is granted after {before}"))
     }
 
-    /// Whether this lock, which was made at `made`, had its greatest token granted just before that; a grant may be told
-    /// a little later than it was written.
+    /// Whether this lock, which was made at `made`, had its greatest token granted just before that; a grant
+    /// may be told a little later than it was written.
     pub(crate) fn was_made_at_once(&self, path: &LockPath, made: Option<Duration>) -> bool {
         let granted = self.newest.get(path).map(|(_, at)| *at);
         let near =

@@ -1,4 +1,5 @@
-//! A client: acquires locks by stream and by call, acts by its validity (S21), moves between sidecars, and sometimes says nothing.
+//! A client: acquires locks by stream and by call, acts by its validity (S21), moves between sidecars, and
+//! sometimes says nothing.
 
 use std::time::Duration;
 

@@ -7,27 +7,32 @@ use leasehold::testing::Asked;
 
 use crate::world::service::Answer;
 
-/// S12: nothing is polled for oftener than this, and nothing that failed is asked again so soon (S7: D/30 is 500 ms).
+/// S12: nothing is polled for oftener than this, and nothing that failed is asked again so soon (S7: D/30 is
+/// 500 ms).
 const FLOOR: Duration = Duration::from_millis(250);
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
-/// What a request calls for comes soon after its answer: within the longest that one is waited for (S7), and its way.
+/// What a request calls for comes soon after its answer: within the longest that one is waited for (S7), and
+/// its way.
 const SOON: Duration = Duration::from_secs(6);
 
-/// What calls for requests at once, without a pause before them. All others have [`FLOOR`] between them: polls (S12), the
-/// repeats of whatever failed (S7: from D/30 on) and renewals (S7: each D/3), of which a path does one at a time.
+/// What calls for requests at once, without a pause before them. All others have [`FLOOR`] between them:
+/// polls (S12), the repeats of whatever failed (S7: from D/30 on) and renewals (S7: each D/3), of which a
+/// path does one at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cause {
-    /// A caller came: it is tried for with its record read beside, and what is unknown is given back when it leaves (S6).
+    /// A caller came: it is tried for with its record read beside, and what is unknown is given back when it
+    /// leaves (S6).
     Caller,
-    /// A hold is to go on here (S16): renewed, read and written; and repeated each D/60, which may be less than the floor.
+    /// A hold is to go on here (S16): renewed, read and written; and repeated each D/60, which may be less
+    /// than the floor.
     Resume,
     /// Its checkpoint is saved (S24): one write.
     Save,
     /// An operator breaks it here (S17): its record is read twice.
     Break,
-    /// A lease was given: its record is read and written, for another caller once more (S5, S11); it goes back, after a
-    /// read if the record had changed (S13); the next one is asked for, with its record.
+    /// A lease was given: its record is read and written, for another caller once more (S5, S11); it goes
+    /// back, after a read if the record had changed (S13); the next one is asked for, with its record.
     Lease,
     /// It is not as it was known, or another's now: it is read, and asked for again (S5, S8).
     Changed,
@@ -65,8 +70,8 @@ impl Cause {
     }
 }
 
-/// The most acquires of one sidecar that meet another's lease, of a lock that nobody has written for long, within ten
-/// seconds (S10, S12). Of the polls of one that is handed on, at least 33, one in four is a read.
+/// The most acquires of one sidecar that meet another's lease, of a lock that nobody has written for long,
+/// within ten seconds (S10, S12). Of the polls of one that is handed on, at least 33, one in four is a read.
 const MOST_QUIET_POLLS: usize = 20;
 /// A record that says "handed on" is polled often for 5 s + D after it was last seen to change.
 const EAGER_BEYOND: Duration = Duration::from_secs(5);
@@ -174,8 +179,8 @@ impl Costs {
         self.seen.retain(|(of, _), _| *of != sidecar);
     }
 
-    /// A sidecar was answered with this version of a record. Where its requests are lost or late it may be that it does
-    /// not know what it was answered.
+    /// A sidecar was answered with this version of a record. Where its requests are lost or late it may be
+    /// that it does not know what it was answered.
     pub(crate) fn saw(
         &mut self,
         (sidecar, path): (usize, &str),
@@ -189,7 +194,8 @@ impl Costs {
         }
     }
 
-    /// A hold of this sidecar is over: what it knew of the record may count no more, and is looked at anew (S8, S16).
+    /// A hold of this sidecar is over: what it knew of the record may count no more, and is looked at anew
+    /// (S8, S16).
     pub(crate) fn forgets(&mut self, (sidecar, path): (usize, &str)) {
         if let Some(seen) = self.seen.get_mut(&(sidecar, path.to_owned())) {
             seen.0 = None;
@@ -211,7 +217,8 @@ impl Costs {
         }
         let (_, seen) = self.seen.get_mut(&key)?;
         if sent.len() == 1 {
-            // Nobody polled it here before: what was read of it until now was a look (T9), of which a machine knows nothing.
+            // Nobody polled it here before: what was read of it until now was a look (T9), of which a machine
+            // knows nothing.
             *seen = (*seen).max(now);
         }
         let quiet = *seen + lease + EAGER_BEYOND + TEN_SECONDS < now;

@@ -1,4 +1,5 @@
-//! A sidecar that ends and is followed by a replacement (S15): what it may tell and send then, and what is left to clients.
+//! A sidecar that ends and is followed by a replacement (S15): what it may tell and send then, and what is
+//! left to clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,8 +64,8 @@ impl HandOvers {
     }
 }
 
-/// The sidecar leaves its holds to its replacement, which comes as soon as it has ended, or a little later; or it is killed
-/// before.
+/// The sidecar leaves its holds to its replacement, which comes as soon as it has ended, or a little later;
+/// or it is killed before.
 pub(crate) fn begin(world: &World, place: usize, random: &mut SeededRandom) {
     let (sidecar, period) = (world.sidecar(place), millis(random, 0, 20_000));
     let down = if random.chance(500) { millis(random, 0, 6_000) } else { Duration::ZERO };
@@ -120,8 +121,8 @@ pub(crate) fn interrupted(
     wrong.then(|| format!("S15: {token} is left by {sidecar} without another renewal"))
 }
 
-/// S13, S15: what a client believes in is not released. A release that names an earlier version, as of a hold that has gone on
-/// elsewhere since, releases nothing (S16).
+/// S13, S15: what a client believes in is not released. A release that names an earlier version, as of a hold
+/// that has gone on elsewhere since, releases nothing (S16).
 pub(crate) fn releases(
     state: &State,
     sidecar: usize,

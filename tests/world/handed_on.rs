@@ -11,7 +11,8 @@ use crate::world::losses::lease_of;
 use crate::world::shared::{State, World};
 use crate::world::sidecar::{SECOND, Sidecar};
 
-/// The second after which a hold is written, the next turn of a record write, a renewal that goes before, and the way there.
+/// The second after which a hold is written, the next turn of a record write, a renewal that goes before, and
+/// the way there.
 const WRITTEN_AFTER: Duration = Duration::from_secs(5);
 
 /// The token in the record of this lock, if its lease is the one that `token` was granted under.

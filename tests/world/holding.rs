@@ -1,4 +1,5 @@
-//! What a client does with its hold: uses it, asks for its validity, extends it, goes on with it elsewhere, ends it.
+//! What a client does with its hold: uses it, asks for its validity, extends it, goes on with it elsewhere,
+//! ends it.
 
 use std::time::Duration;
 
@@ -162,7 +163,8 @@ impl Client {
         }
     }
 
-    /// Asks for its validity, or for another `max_hold`; false if it got no answer that says that it may go on.
+    /// Asks for its validity, or for another `max_hold`; false if it got no answer that says that it may go
+    /// on.
     pub(crate) async fn ask(&self, holding: &mut Holding, extend: Option<Duration>) -> bool {
         let asked = self.world.now();
         let sidecar = holding.sidecar.clone();

@@ -17,8 +17,9 @@ use crate::world::resuming::is_to_come_again;
 use crate::world::saves;
 use crate::world::shared::State;
 
-/// How long after the last request that was disturbed a waiter may be told of it: it is waited for (S7: 5 s), asked again
-/// after as long as a store that throttles says, or the poll cap, and waited for again, while the budget lets it out.
+/// How long after the last request that was disturbed a waiter may be told of it: it is waited for (S7: 5 s),
+/// asked again after as long as a store that throttles says, or the poll cap, and waited for again, while the
+/// budget lets it out.
 const MEMORY: Duration = Duration::from_secs(5 + 5 + 5 + 10);
 /// How long a request may be under way to its sidecar's knowledge (S7).
 pub(crate) const UNDER_WAY: Duration = Duration::from_secs(6);
@@ -171,7 +172,8 @@ fn told_released(state: &State, stream: Stream<'_>, token: u64) -> Option<String
     (!asked).then(|| format!("S13: {token} is told released, and nobody released it"))
 }
 
-/// A resume is refused. S13: it must wait while another lease of this sidecar's may still count, and may ask again.
+/// A resume is refused. S13: it must wait while another lease of this sidecar's may still count, and may ask
+/// again.
 fn resume_failed(
     state: &State,
     stream: Stream<'_>,
@@ -215,7 +217,8 @@ fn ended(
     now: Duration,
 ) -> Option<String> {
     let key = (stream.path.clone(), token);
-    // S16: it was to go on by a later stream, where its record is written, and its bounds are set; nobody listens here.
+    // S16: it was to go on by a later stream, where its record is written, and its bounds are set; nobody
+    // listens here.
     let left = state.checks.is_left(&key, stream.number);
     let known_there = match reason {
         LossReason::MaxHoldReached | LossReason::NoProgress | LossReason::Taken => true,
@@ -278,7 +281,8 @@ pub(crate) fn granted(
     if let Some(timeout) = stream.wants.progress {
         state.checks.progress.insert(key, (timeout, now));
     }
-    // A hand-off asks no store: its path learns with its next renewal that its lease went with the container (S10).
+    // A hand-off asks no store: its path learns with its next renewal that its lease went with the container
+    // (S10).
     let handed_on = FencingToken::from_u64(token).is_some_and(|token| token.hand_offs() > 0);
     let made = state.made_again[sidecar].filter(|_| !handed_on);
     let early = made.filter(|made| now < *made + MADE_AGAIN);
@@ -303,7 +307,8 @@ fn is_unavailable(error: &CallError) -> bool {
     matches!(error, CallError::StoreFailure(store_failure) if store_failure.kind == StoreFailureKind::Unavailable)
 }
 
-/// Whether its token was refused as soon as it was given: another is fetched a second later at the soonest (S8).
+/// Whether its token was refused as soon as it was given: another is fetched a second later at the soonest
+/// (S8).
 fn is_signed_in_vain(state: &State, sidecar: usize, now: Duration) -> bool {
     state.signed_in_vain[sidecar].is_some_and(|at| now < at + UNDER_WAY)
 }

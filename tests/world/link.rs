@@ -1,5 +1,5 @@
-//! A sidecar's way to the service: what the Azure adapter sends goes through here, and some of it is lost, late,
-//! repeated, refused or answered by something else.
+//! A sidecar's way to the service: what the Azure adapter sends goes through here, and some of it is lost,
+//! late, repeated, refused or answered by something else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -171,7 +171,8 @@ impl Link {
         tokio::join!(back, again);
     }
 
-    /// A front end refuses a request, which is as good as having had it: a copy that comes later is a repetition (S27).
+    /// A front end refuses a request, which is as good as having had it: a copy that comes later is a
+    /// repetition (S27).
     fn turned_away(&self, number: u64, asked: &Asked) {
         if asked.target.contains("comp=metadata") {
             self.world.state().service.saves.turned_away(&blob_name(asked), (asked, number));
@@ -211,7 +212,8 @@ impl Link {
             state.checks.fail(what, now);
         }
         let made = asked.target.contains("restype=container") && answer.status == 201;
-        // S18: it grants nothing for a minute after it has learned that the container went, whoever made it again.
+        // S18: it grants nothing for a minute after it has learned that the container went, whoever made it
+        // again.
         if state.deleted && (made || answer.code.starts_with("Container")) {
             state.gone[self.sidecar] = Some(now);
         }
@@ -309,8 +311,8 @@ impl Link {
         });
     }
 
-    /// What the sidecar was told while it waited for it. An odd answer may count or not; and whether it had `seen` the
-    /// container when it asked.
+    /// What the sidecar was told while it waited for it. An odd answer may count or not; and whether it had
+    /// `seen` the container when it asked.
     fn learned(&self, asked: &Asked, carried: &Carried, (counts, seen_before): (bool, bool)) {
         let Carried::Answer { status, headers, .. } = carried else { return };
         if !self.alive.load(Ordering::Relaxed) {

@@ -10,8 +10,8 @@ use crate::world::justice::{Stream, UNDER_WAY, was_disturbed};
 use crate::world::lease::{End, Given, State as LeaseState};
 use crate::world::shared::State;
 
-/// Dates are whole seconds, front ends differ by up to three (S3), and what a date's answer took to come, five at the most, is not
-/// known to who hears it: a bound by the store's clock may come so early.
+/// Dates are whole seconds, front ends differ by up to three (S3), and what a date's answer took to come,
+/// five at the most, is not known to who hears it: a bound by the store's clock may come so early.
 const DATES_DIFFER: Duration = Duration::from_secs(3 + 1 + 5);
 
 /// The lease under which this token was stored.
@@ -73,9 +73,9 @@ pub(crate) fn lost(
     }
 }
 
-/// S13: a first release is told as done only if the lease was still the hold's when it was asked for, as far as the
-/// store could be asked. A hand-off (S10) and a rest (S11) do not ask it, as the lease is kept: they go by the validity,
-/// which a deletion or a break at once ends before anybody here can know.
+/// S13: a first release is told as done only if the lease was still the hold's when it was asked for, as far
+/// as the store could be asked. A hand-off (S10) and a rest (S11) do not ask it, as the lease is kept: they
+/// go by the validity, which a deletion or a break at once ends before anybody here can know.
 pub(crate) fn released(
     state: &State,
     (sidecar, path): (usize, &LockPath),

@@ -1,18 +1,20 @@
-//! The second world: the real coordinator, its records, registry, resume tokens and repeats, over the real Azure
-//! adapter with its sign-in, over a service of the lease protocol that loses, delays, repeats and refuses. Everything
-//! runs in one process on tokio's paused clock and comes from one seed, to the byte.
+//! The second world: the real coordinator, its records, registry, resume tokens and repeats, over the real
+//! Azure adapter with its sign-in, over a service of the lease protocol that loses, delays, repeats and
+//! refuses. Everything runs in one process on tokio's paused clock and comes from one seed, to the byte.
 //!
 //! - `make simulate` runs 20,000 schedules; `LEASEHOLD_TEST_WORLD_SCHEDULES=N` says how many the test runs,
 //!   `LEASEHOLD_TEST_WORLD_FROM=N` from which seed, `LEASEHOLD_TEST_WORLD_WITHOUT=Policy,…` what is left out.
 //!   `LEASEHOLD_TEST_WORLD_WITH_SCHEDULES=N` is the same for worlds whose clients are runners (`schedules`).
 //!   With `LEASEHOLD_TEST_WORLD_GO_ON=1` it tells each seed that fails and goes on.
-//! - `LEASEHOLD_TEST_WORLD_SEED=N` replays one and prints its timeline; with `LEASEHOLD_TEST_WORLD_ONLY=…`, with these
-//!   faults only, as a failing run prints them; with `LEASEHOLD_TEST_WORLD_BUG=PolicyIsLoss`, with a planted bug.
+//! - `LEASEHOLD_TEST_WORLD_SEED=N` replays one and prints its timeline; with `LEASEHOLD_TEST_WORLD_ONLY=…`,
+//!   with these faults only, as a failing run prints them; with `LEASEHOLD_TEST_WORLD_BUG=PolicyIsLoss`, with
+//!   a planted bug.
 //!
-//! What it leaves out, and where that is tested: gRPC and its streams (tests/grpc, tests/faults), HTTP itself, TLS and
-//! the time-outs of the HTTP client (tests/faults, with Azurite behind a proxy), listings (tests/store_conformance),
-//! the order of callers in a queue and pauses of a whole sidecar (tests/simulation, tests/faults), the kernel's clocks
-//! (tests/faults). A crashed sidecar is one that is cut off for ever: its tasks run on, and nobody hears them.
+//! What it leaves out, and where that is tested: gRPC and its streams (tests/grpc, tests/faults), HTTP
+//! itself, TLS and the time-outs of the HTTP client (tests/faults, with Azurite behind a proxy), listings
+//! (tests/store_conformance), the order of callers in a queue and pauses of a whole sidecar
+//! (tests/simulation, tests/faults), the kernel's clocks (tests/faults). A crashed sidecar is one that is cut
+//! off for ever: its tasks run on, and nobody hears them.
 
 #![expect(
     clippy::unwrap_used,

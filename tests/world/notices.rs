@@ -21,8 +21,8 @@ fn epoch_of(token: u64) -> Option<u64> {
     FencingToken::from_u64(token).map(FencingToken::epoch)
 }
 
-/// A holder is told once that its lease was broken and runs out, and it keeps what it was told before. Somebody else's
-/// break is no notice.
+/// A holder is told once that its lease was broken and runs out, and it keeps what it was told before.
+/// Somebody else's break is no notice.
 pub(crate) fn revoked(
     state: &mut State,
     stream: Stream<'_>,

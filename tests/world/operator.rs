@@ -24,8 +24,8 @@ async fn wait_for(world: &World, mut what: impl FnMut(&shared::State, Duration) 
     }
 }
 
-/// Breaks a lock that somebody has, by letting it run out or at once, and says why; one that runs out is broken at once a little
-/// after its holder was told, at times (S22).
+/// Breaks a lock that somebody has, by letting it run out or at once, and says why; one that runs out is
+/// broken at once a little after its holder was told, at times (S22).
 pub(crate) async fn breaks(world: World, mut random: SeededRandom) {
     let number = |random: &mut SeededRandom, below: usize| {
         usize::try_from(random.below(below as u64)).unwrap()

@@ -26,9 +26,11 @@ pub(crate) struct Plan {
     pub(crate) clients: usize,
     pub(crate) locks: usize,
     pub(crate) weather: Weather,
-    /// How often something happens to a sidecar or the service: a thousandth for each ten seconds and each kind.
+    /// How often something happens to a sidecar or the service: a thousandth for each ten seconds and each
+    /// kind.
     pub(crate) troubles: u16,
-    /// How often a sidecar is told to end and a replacement follows, as in a rollout (S15): a thousandth for each ten seconds.
+    /// How often a sidecar is told to end and a replacement follows, as in a rollout (S15): a thousandth for
+    /// each ten seconds.
     pub(crate) hand_overs: u16,
     /// How clients fare, in thousandths of their chances to.
     pub(crate) client_faults: u16,
@@ -101,8 +103,8 @@ impl Plan {
         }
     }
 
-    /// The same for a world of schedules: their runners come and go for longer, and save nothing. Without a planted mistake,
-    /// which is looked for where it was found, some have one sidecar.
+    /// The same for a world of schedules: their runners come and go for longer, and save nothing. Without a
+    /// planted mistake, which is looked for where it was found, some have one sidecar.
     pub(crate) fn of_schedules(self, chance: &Chance, is_planted: bool) -> Self {
         let mut random = chance.of(About::Plan, 0, 5);
         let is_alone = !is_planted && chance.of(About::Plan, 0, 6).chance(150);

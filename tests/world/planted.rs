@@ -1,4 +1,5 @@
-//! Mistakes that the checks must find: in what stands between the coordinator and its store, in limits, in clients.
+//! Mistakes that the checks must find: in what stands between the coordinator and its store, in limits, in
+//! clients.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -115,7 +116,8 @@ impl Bug {
 }
 
 impl Bug {
-    /// Where the search for it begins: those that are rare are looked for near where they show, for the sake of time.
+    /// Where the search for it begins: those that are rare are looked for near where they show, for the sake
+    /// of time.
     pub(crate) const fn first_seed(self) -> u64 {
         match self {
             Self::PolicyIsLoss | Self::NoticeOfAnother => 40,

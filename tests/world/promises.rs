@@ -48,7 +48,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// A note is not read for longer than this, and was disturbed by what had happened a while before (S7, S17).
 const UNDER_WAY: Duration = Duration::from_secs(6);
 
-/// S11: a lock is granted to nobody before the rest of an earlier hold is over, whatever became of its sidecar.
+/// S11: a lock is granted to nobody before the rest of an earlier hold is over, whatever became of its
+/// sidecar.
 pub(crate) fn granted(
     state: &mut State,
     stream: Stream<'_>,
@@ -59,7 +60,8 @@ pub(crate) fn granted(
     let before = state.rests.remove(stream.path);
     let before = before.filter(|rest| made.is_some_and(|made| made < rest.until - rest.span));
     if !min_hold.is_zero() {
-        // The end of it is in the record, which is repeated as it was until it is stored: so it counts from then.
+        // The end of it is in the record, which is repeated as it was until it is stored: so it counts from
+        // then.
         let own = lease_of(state, stream.path, token)
             .and_then(|given| state.first_writes.get(&(given.blob.clone(), given.id.clone())));
         let until = own.copied().unwrap_or(now) + min_hold;

@@ -20,8 +20,8 @@ use crate::world::trouble;
 
 /// How long the clients may take to end what they began.
 const ENDING: Duration = Duration::from_secs(400);
-/// How long those who come when all is calm wait at the most: for a lease that somebody left behind, a container that
-/// was made again, a rest, a stand-back; and then for one another.
+/// How long those who come when all is calm wait at the most: for a lease that somebody left behind, a
+/// container that was made again, a rest, a stand-back; and then for one another.
 const CALM_WAIT: Duration = Duration::from_secs(60 + 60 + 10);
 const EACH: Duration = Duration::from_secs(12);
 

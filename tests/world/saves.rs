@@ -1,5 +1,5 @@
-//! What becomes of checkpoints (S23 to S27): the ledgers of the first simulator, one a lock, fed by what arrives at the
-//! service, by what its clients are granted, and by what their saves are answered with.
+//! What becomes of checkpoints (S23 to S27): the ledgers of the first simulator, one a lock, fed by what
+//! arrives at the service, by what its clients are granted, and by what their saves are answered with.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::world::justice::Stream;
 use crate::world::shared::State;
 use crate::world::story::Counts;
 
-/// Dates are whole seconds, front ends differ by up to three, and a grant is told later than it is written: the tokens of
-/// a lock that is deleted so soon after its last grant may not grow (S5).
+/// Dates are whole seconds, front ends differ by up to three, and a grant is told later than it is written:
+/// the tokens of a lock that is deleted so soon after its last grant may not grow (S5).
 const TOO_SOON: Duration = Duration::from_secs(5 + 3 + 5);
 /// A request whose course was not disturbed within this is known to its sidecar (S7).
 const SETTLED: Duration = Duration::from_secs(6);
@@ -90,7 +90,8 @@ pub(crate) fn granted(
     let made = state.service.blob(stream.path.as_str()).map(|blob| blob.made);
     let lock = state.service.saves.locks.entry(stream.path.to_string()).or_default();
     lock.granted = now;
-    // One of before the lock was deleted may be told after that: it says nothing of the order of those to come (S5).
+    // One of before the lock was deleted may be told after that: it says nothing of the order of those to
+    // come (S5).
     let counts = made.is_some_and(|made| made + TOO_SOON < now);
     lock.ledger.granted((grant.token, counts), grant.checkpoint.as_ref(), excused).err()
 }
@@ -121,8 +122,8 @@ pub(crate) fn answer_of_release(
     }
 }
 
-/// S26: who releases with a save, and is told that this hold is released, has it stored first, unless something stood
-/// against that.
+/// S26: who releases with a save, and is told that this hold is released, has it stored first, unless
+/// something stood against that.
 pub(crate) fn released(
     state: &State,
     sidecar: usize,

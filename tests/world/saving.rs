@@ -1,4 +1,5 @@
-//! How clients save checkpoints (S23 to S27): while they hold, at a sidecar that the hold has left, and with a release.
+//! How clients save checkpoints (S23 to S27): while they hold, at a sidecar that the hold has left, and with
+//! a release.
 
 use std::time::Duration;
 

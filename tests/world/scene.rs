@@ -30,8 +30,8 @@ impl Scene {
         }
     }
 
-    /// Whether everybody does all that they can in worlds with schedules. Mistakes that were planted before some of it was thought
-    /// of are found where they were.
+    /// Whether everybody does all that they can in worlds with schedules. Mistakes that were planted before
+    /// some of it was thought of are found where they were.
     pub(crate) fn is_whole(self) -> bool {
         match self {
             Self::Holds(_) => false,

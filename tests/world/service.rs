@@ -1,5 +1,6 @@
-//! The service: the part of Blob Storage that locks use, by Microsoft's table of lease operations (Lease Blob, REST
-//! reference), with its error codes. It knows no time but the one that it is given, and no fault but its own.
+//! The service: the part of Blob Storage that locks use, by Microsoft's table of lease operations (Lease
+//! Blob, REST reference), with its error codes. It knows no time but the one that it is given, and no fault
+//! but its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A sidecar: the real coordinator over the real Azure adapter, and what gRPC does between it and its clients.
+//! A sidecar: the real coordinator over the real Azure adapter, and what gRPC does between it and its
+//! clients.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -157,7 +157,8 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
     }
 }
 
-/// Whether a sidecar that is told to end does so at once: one that hands over, and one that drains and is to hand over.
+/// Whether a sidecar that is told to end does so at once: one that hands over, and one that drains and is to
+/// hand over.
 fn ends_at_once(world: &World, kind: Kind, place: usize) -> bool {
     let state = world.state();
     state.hand_overs.is_ending(place) || kind == Kind::HandOver && state.draining[place]

@@ -19,8 +19,8 @@ pub(super) struct Leasehold {
 pub(super) struct LeaseholdClient(Client);
 
 impl Leasehold {
-    /// Starts it with its data in `folder`, for as many locks as come, and otherwise with its defaults: with its page, its
-    /// metrics and its log.
+    /// Starts it with its data in `folder`, for as many locks as come, and otherwise with its defaults: with
+    /// its page, its metrics and its log.
     pub(super) async fn start(folder: &Path) -> Self {
         let database = folder.join("leasehold.db");
         let mut child = Command::new(program())

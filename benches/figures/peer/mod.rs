@@ -1,5 +1,5 @@
-//! Leasehold on the embedded store beside etcd, both with their data on a disk that is synced: locks and unlocks over
-//! TCP loopback by the same program, in turns.
+//! Leasehold on the embedded store beside etcd, both with their data on a disk that is synced: locks and
+//! unlocks over TCP loopback by the same program, in turns.
 
 mod etcd;
 mod leasehold;
@@ -53,7 +53,8 @@ fn say(what: &str, [ours, theirs]: [f64; 2]) {
 
 /// Ratios of Leasehold's figures to etcd's, and then pairs of what they are of.
 async fn compare(program: &Path) -> [f64; 14] {
-    // On the disk that the build is on: what a system keeps in memory for temporary files is synced for nothing.
+    // On the disk that the build is on: what a system keeps in memory for temporary files is synced for
+    // nothing.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let theirs = Etcd::start(program, folder.path()).await;
     let ours = Leasehold::start(folder.path()).await;

@@ -1,5 +1,6 @@
-//! Counts: goes on from the number that the last holder saved, adds one each second, and saves it. When the lock is broken
-//! or Ctrl-C is pressed, it saves the number with the release: `cargo run --example checkpoint -- [FUNCTION]`.
+//! Counts: goes on from the number that the last holder saved, adds one each second, and saves it. When the
+//! lock is broken or Ctrl-C is pressed, it saves the number with the release: `cargo run --example checkpoint
+//! -- [FUNCTION]`.
 #![expect(clippy::print_stdout, reason = "a sample shows what it does")]
 
 use std::time::Duration;

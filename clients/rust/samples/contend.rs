@@ -1,5 +1,5 @@
-//! Adds one to the number in a file many times, under a lock, among others that do the same:
-//! `cargo run --example contend -- FILE TIMES`. `FILE.token` keeps the newest fencing token; no increment may be lost.
+//! Adds one to the number in a file many times, under a lock, among others that do the same: `cargo run
+//! --example contend -- FILE TIMES`. `FILE.token` keeps the newest fencing token; no increment may be lost.
 
 use leasehold_client::{Client, LeaseSpec};
 

@@ -1,4 +1,5 @@
-//! Works for as long as it leads, and stands by otherwise, until Ctrl-C: `cargo run --example leader -- [FUNCTION]`.
+//! Works for as long as it leads, and stands by otherwise, until Ctrl-C: `cargo run --example leader --
+//! [FUNCTION]`.
 #![expect(clippy::print_stdout, reason = "a sample shows what it does")]
 
 use leasehold_client::{Client, Error, LeaseSpec};

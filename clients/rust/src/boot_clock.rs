@@ -1,12 +1,13 @@
-//! The clock that counts from boot and goes on counting while the machine sleeps (S3); the only file here that reads one.
+//! The clock that counts from boot and goes on counting while the machine sleeps (S3); the only file here
+//! that reads one.
 
 use std::fmt;
 use std::ops::Add;
 use std::path::Path;
 use std::time::Duration;
 
-/// A moment on this machine's boot clock (CLOCK_BOOTTIME, on macOS CLOCK_MONOTONIC, which counts sleep there): readings
-/// of it compare, whatever the wall clock does.
+/// A moment on this machine's boot clock (CLOCK_BOOTTIME, on macOS CLOCK_MONOTONIC, which counts sleep
+/// there): readings of it compare, whatever the wall clock does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootInstant(Duration);
 
@@ -69,8 +70,8 @@ pub(crate) trait Clock: Send + Sync + fmt::Debug {
     /// The present moment.
     fn now(&self) -> BootInstant;
 
-    /// Whose boot it counts from; empty where that is not known, as on macOS, or not all, as in a time namespace that
-    /// shifts the clock. No sidecar's clock is this one then.
+    /// Whose boot it counts from; empty where that is not known, as on macOS, or not all, as in a time
+    /// namespace that shifts the clock. No sidecar's clock is this one then.
     fn boot_id(&self) -> &str;
 }
 
@@ -90,8 +91,8 @@ impl BootClock {
     }
 }
 
-/// Whether a time namespace shifts the clock of this process, or may: processes of other namespaces then read another
-/// clock under the same boot id (S21).
+/// Whether a time namespace shifts the clock of this process, or may: processes of other namespaces then read
+/// another clock under the same boot id (S21).
 fn is_shifted(process: &Path) -> bool {
     let offsets = std::fs::read_to_string(process.join("timens_offsets"));
     let [ours, of_children] =

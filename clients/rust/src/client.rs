@@ -35,8 +35,8 @@ pub enum Outcome<T> {
     Busy(Box<Busy>),
     /// The occurrence that the caller has named has a final outcome, so nobody is granted it again.
     AlreadyDone(Box<EndedRun>),
-    /// The occurrence that the caller has named is older than one that has a final outcome, and nothing was recorded for it.
-    /// It is not granted.
+    /// The occurrence that the caller has named is older than one that has a final outcome, and nothing was
+    /// recorded for it. It is not granted.
     Skipped {
         /// The newest occurrence that has one.
         watermark: Option<SystemTime>,
@@ -81,8 +81,8 @@ impl<T> Outcome<T> {
 pub(crate) struct Settings {
     /// How long a release of a hold waits for its answer.
     pub(crate) release_timeout: Duration,
-    /// A lasting stream on which nothing was heard for so long is asked for anew: the sidecar says something at least
-    /// each 30 s.
+    /// A lasting stream on which nothing was heard for so long is asked for anew: the sidecar says something
+    /// at least each 30 s.
     pub(crate) silence: Duration,
 }
 
@@ -92,8 +92,8 @@ impl Default for Settings {
     }
 }
 
-/// Connections to a sidecar, as many as it takes. Cheap to clone; clones share the connections, which are made again
-/// when they break.
+/// Connections to a sidecar, as many as it takes. Cheap to clone; clones share the connections, which are
+/// made again when they break.
 ///
 /// The runtime that it was made in must live as long as any hold: the connections end with it.
 #[derive(Clone)]
@@ -140,8 +140,8 @@ impl Client {
         Self::connect(endpoint).await
     }
 
-    /// Uses connections that somebody else opens, such as pipes to a service inside this process. `open` is called for
-    /// each connection.
+    /// Uses connections that somebody else opens, such as pipes to a service inside this process. `open` is
+    /// called for each connection.
     #[must_use]
     pub fn over<F, O, S>(open: F) -> Self
     where
@@ -166,12 +166,12 @@ impl Client {
         Holding::new(self.clone(), spec)
     }
 
-    /// Takes the lock by a unary call: the sidecar renews it until [`release`](Self::release), `max_hold` or shutdown,
-    /// whether or not this process lives. Prefer [`hold`](Self::hold).
+    /// Takes the lock by a unary call: the sidecar renews it until [`release`](Self::release), `max_hold` or
+    /// shutdown, whether or not this process lives. Prefer [`hold`](Self::hold).
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`Reason::Unsupported`](crate::Reason::Unsupported) if the sidecar is too old for what is
-    /// asked; nothing stays held then.
+    /// [`Error::Refused`], with [`Reason::Unsupported`](crate::Reason::Unsupported) if the sidecar is too old
+    /// for what is asked; nothing stays held then.
     pub async fn acquire(&self, spec: LeaseSpec) -> Result<Outcome<Grant>, Error> {
         use proto::acquire_lease_response::Outcome as Wire;
         let wanted = Wanted::of(&spec);
@@ -265,7 +265,8 @@ impl Client {
     /// Ends the lease of a lock that somebody else has.
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`Reason::BreakNotEnabled`](crate::Reason::BreakNotEnabled) unless the operator enabled it.
+    /// [`Error::Refused`], with [`Reason::BreakNotEnabled`](crate::Reason::BreakNotEnabled) unless the
+    /// operator enabled it.
     pub async fn break_lock(&self, request: BreakLock) -> Result<Broken, Error> {
         let request = within(CALL_TIMEOUT, request.into_wire());
         let answer = self.answer(self.short().break_lock(request).await)?;
@@ -296,8 +297,8 @@ impl Client {
     /// What the standard gRPC health service says of `service`: empty for the whole server.
     ///
     /// # Errors
-    /// [`Error::Refused`], with `NOT_FOUND` for a service that is not known there, and `UNIMPLEMENTED` where there is no
-    /// health service.
+    /// [`Error::Refused`], with `NOT_FOUND` for a service that is not known there, and `UNIMPLEMENTED` where
+    /// there is no health service.
     pub async fn health(&self, service: &str) -> Result<Health, Error> {
         self.answer(crate::health::check(self.pool.short_channel(), service).await)
     }

@@ -64,7 +64,8 @@ impl ClientBuilder {
         Self { tls: Some(tls), ..self }
     }
 
-    /// The same, asked for each new connection, so that renewed certificates are taken up. Must not block for long.
+    /// The same, asked for each new connection, so that renewed certificates are taken up. Must not block for
+    /// long.
     pub fn tls_with(self, source: impl Fn() -> io::Result<Tls> + Send + Sync + 'static) -> Self {
         Self { tls_source: Some(Arc::new(source)), ..self }
     }
@@ -94,16 +95,16 @@ impl ClientBuilder {
         self
     }
 
-    /// Tests each connection by a ping so often, at least each 10 s; `None` never. One that is not answered within 10 s
-    /// closes the connection. Default: 30 s, and never where the endpoint is on this machine: a sidecar there takes a
-    /// closed connection for the end of its holder (S14).
+    /// Tests each connection by a ping so often, at least each 10 s; `None` never. One that is not answered
+    /// within 10 s closes the connection. Default: 30 s, and never where the endpoint is on this machine: a
+    /// sidecar there takes a closed connection for the end of its holder (S14).
     pub fn keep_alive(self, interval: impl Into<Option<Duration>>) -> Self {
         Self { keep_alive: interval.into().map_or(KeepAlive::Off, KeepAlive::Every), ..self }
     }
 
-    /// How long [`HoldGuard::release`](crate::HoldGuard::release), [`HoldGuard::run`](crate::HoldGuard::run) and a
-    /// dropped guard wait for the sidecar's answer; after that the lock is available when its lease expires. Default:
-    /// 10 s, because Kubernetes gives a pod 30 s to end.
+    /// How long [`HoldGuard::release`](crate::HoldGuard::release), [`HoldGuard::run`](crate::HoldGuard::run)
+    /// and a dropped guard wait for the sidecar's answer; after that the lock is available when its lease
+    /// expires. Default: 10 s, because Kubernetes gives a pod 30 s to end.
     pub fn release_timeout(mut self, timeout: Duration) -> Self {
         self.settings.release_timeout = timeout;
         self
@@ -123,8 +124,8 @@ impl ClientBuilder {
     /// Connects, and gives up after 5 s.
     ///
     /// # Errors
-    /// [`Error::Endpoint`] when the endpoint or what goes with it is invalid; [`Error::Unreachable`] when nobody
-    /// answers there; [`Error::Platform`] elsewhere than on Linux and macOS.
+    /// [`Error::Endpoint`] when the endpoint or what goes with it is invalid; [`Error::Unreachable`] when
+    /// nobody answers there; [`Error::Platform`] elsewhere than on Linux and macOS.
     pub async fn connect(self) -> Result<Client, Error> {
         platform::check(std::env::consts::OS)?;
         let pool = self.pool()?;

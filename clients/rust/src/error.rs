@@ -61,27 +61,28 @@ pub enum Error {
     /// The hold was lost: before the grant could be used, or before it was released.
     #[error("the lock was lost: {0}")]
     Lost(Loss),
-    /// Whether the lock was released is not known: the sidecar did not answer within the client's release timeout, or
-    /// the hold was being resumed. The lock is available when its lease expires, at the latest.
+    /// Whether the lock was released is not known: the sidecar did not answer within the client's release
+    /// timeout, or the hold was being resumed. The lock is available when its lease expires, at the latest.
     #[error("the release was not confirmed ({0}); the lock is available when its lease expires")]
     NotReleased(String),
-    /// The lock was released, and the checkpoint that came with the release was not saved: the earlier one stands.
+    /// The lock was released, and the checkpoint that came with the release was not saved: the earlier one
+    /// stands.
     #[error(
         "the lock was released, and its checkpoint was not saved, so the earlier one stands: {0}"
     )]
     CheckpointNotSaved(String),
-    /// The hold was over before the store had answered a save: the earlier checkpoint stands or this one, and the next
-    /// grant tells which (S27).
+    /// The hold was over before the store had answered a save: the earlier checkpoint stands or this one, and
+    /// the next grant tells which (S27).
     #[error(
         "it is not known whether the checkpoint was saved; the next grant tells which one stands: {0}"
     )]
     CheckpointUnknown(String),
-    /// The lock was released, and the outcome that came with the release was not recorded: who asks for the occurrence
-    /// again is granted it.
+    /// The lock was released, and the outcome that came with the release was not recorded: who asks for the
+    /// occurrence again is granted it.
     #[error("the lock was released, and the outcome of its occurrence was not recorded: {0}")]
     OutcomeNotRecorded(String),
-    /// The hold was over before the store had answered: who asks for the occurrence again is told whether the outcome was
-    /// recorded.
+    /// The hold was over before the store had answered: who asks for the occurrence again is told whether the
+    /// outcome was recorded.
     #[error("it is not known whether the outcome of the occurrence was recorded: {0}")]
     OutcomeUnknown(String),
     /// The occurrence that was waited for is done, or is skipped, so it will not be granted.
@@ -123,8 +124,8 @@ impl Error {
         }
     }
 
-    /// Whether trying again may help, because the sidecar is away, restarting or changing: nobody answers, or the code
-    /// is `UNAVAILABLE`.
+    /// Whether trying again may help, because the sidecar is away, restarting or changing: nobody answers, or
+    /// the code is `UNAVAILABLE`.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -146,7 +147,8 @@ impl Error {
         }
     }
 
-    /// Whether the call ended without the sidecar's answer, as where its connection broke: it may have been carried out.
+    /// Whether the call ended without the sidecar's answer, as where its connection broke: it may have been
+    /// carried out.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.refusal().is_some_and(|refusal| {
             let by_the_transport = matches!(

@@ -17,9 +17,9 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(90);
 const LONGEST_LEASE: Duration = Duration::from_secs(60);
 
 impl Client {
-    /// Releases a lock that [`acquire`](Self::acquire) took, and waits until the store has it, at most one lease
-    /// duration. Stop acting on the lock before calling this; may be repeated. Look at the result's outcome:
-    /// `AlreadyLost` says that somebody else may have had the lock before.
+    /// Releases a lock that [`acquire`](Self::acquire) took, and waits until the store has it, at most one
+    /// lease duration. Stop acting on the lock before calling this; may be repeated. Look at the result's
+    /// outcome: `AlreadyLost` says that somebody else may have had the lock before.
     ///
     /// # Errors
     /// [`Error::Refused`], with [`Reason::UnknownLease`] if the sidecar knows no such hold.
@@ -28,12 +28,13 @@ impl Client {
         Ok(ReleaseResult::from_wire(&result))
     }
 
-    /// The same, and saves a checkpoint before: at most 2,048 bytes. Where that fails the lock is released all the same
-    /// (S26).
+    /// The same, and saves a checkpoint before: at most 2,048 bytes. Where that fails the lock is released
+    /// all the same (S26).
     ///
     /// # Errors
-    /// As [`release`](Self::release). [`Error::CheckpointNotSaved`] and [`Error::CheckpointUnknown`]: the lock was
-    /// released. [`Error::Refused`] with [`Reason::InvalidField`] for too large a value: then nothing was done.
+    /// As [`release`](Self::release). [`Error::CheckpointNotSaved`] and [`Error::CheckpointUnknown`]: the
+    /// lock was released. [`Error::Refused`] with [`Reason::InvalidField`] for too large a value: then
+    /// nothing was done.
     pub async fn release_with_checkpoint(
         &self,
         lease_id: impl Into<String>,
@@ -50,7 +51,8 @@ impl Client {
     /// [`HoldGuard::release_with_outcome`](crate::HoldGuard::release_with_outcome).
     ///
     /// # Errors
-    /// As [`release`](Self::release). [`Error::OutcomeNotRecorded`] and [`Error::OutcomeUnknown`]: the lock was released.
+    /// As [`release`](Self::release). [`Error::OutcomeNotRecorded`] and [`Error::OutcomeUnknown`]: the lock
+    /// was released.
     pub async fn release_with_outcome(
         &self,
         lease_id: impl Into<String>,
@@ -115,8 +117,8 @@ impl Client {
     /// [`HoldGuard::save`](crate::HoldGuard::save).
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`Reason::HoldLost`] or [`Reason::HoldReleased`] if the hold is over, and with
-    /// [`Reason::InvalidField`] for too large a value; [`Error::CheckpointUnknown`].
+    /// [`Error::Refused`], with [`Reason::HoldLost`] or [`Reason::HoldReleased`] if the hold is over, and
+    /// with [`Reason::InvalidField`] for too large a value; [`Error::CheckpointUnknown`].
     pub async fn save_checkpoint(
         &self,
         lease_id: impl Into<String>,
@@ -128,8 +130,8 @@ impl Client {
         Ok(answer.version)
     }
 
-    /// The same for a hold by stream, of which this is the newest generation that was answered (S16), and which is valid
-    /// for so long.
+    /// The same for a hold by stream, of which this is the newest generation that was answered (S16), and
+    /// which is valid for so long.
     pub(crate) async fn save_hold(
         &self,
         lease_id: String,
@@ -175,7 +177,8 @@ impl Client {
         self.answer(self.short().extend_lease(within(CALL_TIMEOUT, request)).await)
     }
 
-    /// Says that the holder makes progress, and restarts `progress_timeout` (S11). Returns until when it may act.
+    /// Says that the holder makes progress, and restarts `progress_timeout` (S11). Returns until when it may
+    /// act.
     ///
     /// # Errors
     /// [`Error::Refused`], with [`Reason::HoldLost`] if the hold is lost.

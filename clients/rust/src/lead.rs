@@ -16,19 +16,20 @@ const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl Client {
-    /// Runs `work` for as long as this caller leads: takes the lock, waiting without end, runs `work` for one term, and
-    /// when the term ends by a loss, takes the lock again. The spec's `wait` is not used. Dropped, this drops `work`, and
-    /// releases in the background; see [`lead_until`](Self::lead_until).
+    /// Runs `work` for as long as this caller leads: takes the lock, waiting without end, runs `work` for one
+    /// term, and when the term ends by a loss, takes the lock again. The spec's `wait` is not used. Dropped,
+    /// this drops `work`, and releases in the background; see [`lead_until`](Self::lead_until).
     ///
-    /// When the lock is lost, `work` is dropped, which ends it at its next `.await`, and another term follows. What `work`
-    /// gives decides otherwise:
+    /// When the lock is lost, `work` is dropped, which ends it at its next `.await`, and another term
+    /// follows. What `work` gives decides otherwise:
     ///
-    /// - `Ok` in a term that was [revoked](HoldGuard::revoked): the lock is released, and another term follows;
+    /// - `Ok` in a term that was [revoked](HoldGuard::revoked): the lock is released, and another term
+    ///   follows;
     /// - any other `Ok`: the lock is released, and this gives the value;
     /// - `Err`: the lock is released, and this fails with it.
     ///
-    /// Where the sidecar or its store cannot be reached, or the sidecar is busy, the lock is asked for again, after a
-    /// pause of 0.1 s to 1 s that grows to 10 s.
+    /// Where the sidecar or its store cannot be reached, or the sidecar is busy, the lock is asked for again,
+    /// after a pause of 0.1 s to 1 s that grows to 10 s.
     ///
     /// ```no_run
     /// # use leasehold_client::{Client, Error, LeaseSpec};
@@ -48,8 +49,9 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// That of `work`. What [`hold`](Self::hold) gives, if trying again does not help: [`Error::Refused`] for an invalid
-    /// spec or a missing permission. [`Error::Lost`] and [`Error::NotReleased`] from the release of the last term.
+    /// That of `work`. What [`hold`](Self::hold) gives, if trying again does not help: [`Error::Refused`] for
+    /// an invalid spec or a missing permission. [`Error::Lost`] and [`Error::NotReleased`] from the release
+    /// of the last term.
     pub async fn lead<F, B, T, E>(&self, spec: LeaseSpec, work: F) -> Result<T, E>
     where
         F: FnMut(Arc<HoldGuard>) -> B,

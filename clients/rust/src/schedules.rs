@@ -14,8 +14,9 @@ impl Client {
     /// A schedule: its definition, and what is known of its runs.
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`Reason::UnknownSchedule`](crate::Reason::UnknownSchedule) if nobody ever subscribed to
-    /// it, and [`Reason::Unsupported`](crate::Reason::Unsupported) if the sidecar knows no schedules.
+    /// [`Error::Refused`], with [`Reason::UnknownSchedule`](crate::Reason::UnknownSchedule) if nobody ever
+    /// subscribed to it, and [`Reason::Unsupported`](crate::Reason::Unsupported) if the sidecar knows no
+    /// schedules.
     pub async fn get_schedule(&self, lock: impl Into<LockSelector>) -> Result<Schedule, Error> {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::GetScheduleRequest { lock });
@@ -39,7 +40,8 @@ impl Client {
     /// Checks a spec, and gives its next occurrences. Asks no store and changes nothing.
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`Reason::InvalidField`](crate::Reason::InvalidField) if the spec is not valid.
+    /// [`Error::Refused`], with [`Reason::InvalidField`](crate::Reason::InvalidField) if the spec is not
+    /// valid.
     pub async fn preview_schedule(
         &self,
         request: PreviewSchedule,
@@ -50,12 +52,13 @@ impl Client {
         Ok(SchedulePreview::from_wire(answer))
     }
 
-    /// Pauses a schedule: a run that goes on may finish, and what falls due is skipped. May be repeated (T18).
-    /// Gives the schedule as it is now; `None` if the caller may not read it.
+    /// Pauses a schedule: a run that goes on may finish, and what falls due is skipped. May be repeated
+    /// (T18). Gives the schedule as it is now; `None` if the caller may not read it.
     ///
     /// # Errors
     /// As [`get_schedule`](Self::get_schedule), and
-    /// [`Reason::ScheduleChangesNotEnabled`](crate::Reason::ScheduleChangesNotEnabled) unless the operator enabled it.
+    /// [`Reason::ScheduleChangesNotEnabled`](crate::Reason::ScheduleChangesNotEnabled) unless the operator
+    /// enabled it.
     pub async fn pause_schedule(
         &self,
         lock: impl Into<LockSelector>,
@@ -82,8 +85,8 @@ impl Client {
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
-    /// Asks for a run by hand. `request_id` is the caller's, 1 to 64 of A-Z a-z 0-9 . _ -: a repeated call with the same
-    /// one is one run.
+    /// Asks for a run by hand. `request_id` is the caller's, 1 to 64 of A-Z a-z 0-9 . _ -: a repeated call
+    /// with the same one is one run.
     ///
     /// # Errors
     /// As [`pause_schedule`](Self::pause_schedule), and
@@ -100,8 +103,8 @@ impl Client {
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
-    /// Removes a schedule: its subscribers are told, and a new subscription begins it anew. `reason` is kept; `force` also where
-    /// this sidecar has subscribers (T25).
+    /// Removes a schedule: its subscribers are told, and a new subscription begins it anew. `reason` is kept;
+    /// `force` also where this sidecar has subscribers (T25).
     ///
     /// # Errors
     /// As [`pause_schedule`](Self::pause_schedule), and
@@ -119,8 +122,8 @@ impl Client {
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
-    /// Lets a schedule begin anew, after `watermark` or, without one, after the store's time; its definition has `revision`
-    /// from then on, if one is given. `reason` is kept (T25).
+    /// Lets a schedule begin anew, after `watermark` or, without one, after the store's time; its definition
+    /// has `revision` from then on, if one is given. `reason` is kept (T25).
     ///
     /// # Errors
     /// As [`pause_schedule`](Self::pause_schedule).
@@ -140,8 +143,9 @@ impl Client {
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
-    /// Says how a run ended, by its id alone: for a process that wrote down the id of a run and was restarted. Else
-    /// [`Run::complete`](crate::Run::complete) is for that. May be repeated, at any sidecar (T8).
+    /// Says how a run ended, by its id alone: for a process that wrote down the id of a run and was
+    /// restarted. Else [`Run::complete`](crate::Run::complete) is for that. May be repeated, at any sidecar
+    /// (T8).
     ///
     /// # Errors
     /// [`Error::Refused`]; what is transient may be repeated.

@@ -71,8 +71,8 @@ impl Wanted {
 }
 
 impl Client {
-    /// Says it plainly where an error is that of a sidecar without `what`, which says only that it does not have the call.
-    /// One that has the call, and may not use it, says why.
+    /// Says it plainly where an error is that of a sidecar without `what`, which says only that it does not
+    /// have the call. One that has the call, and may not use it, says why.
     pub(crate) async fn knowing(&self, what: &str, error: Error) -> Error {
         if error.code() != Some(Code::Unimplemented) || error.reason().is_some() {
             return error;
@@ -83,8 +83,8 @@ impl Client {
         self.too_old(&message).await
     }
 
-    /// The error of a sidecar that is too old, with the versions; of an address that several sidecars share another one
-    /// may tell its own.
+    /// The error of a sidecar that is too old, with the versions; of an address that several sidecars share
+    /// another one may tell its own.
     pub(crate) async fn too_old(&self, what: &str) -> Error {
         let request = within(QUESTION_TIMEOUT, proto::GetServerInfoRequest {});
         let sidecar = match self.short().get_server_info(request).await {

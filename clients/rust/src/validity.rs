@@ -19,7 +19,8 @@ pub(crate) struct LocalValidity {
     told: Option<BootTime>,
     /// Whether the sidecar's boot clock is ours.
     same_kernel: bool,
-    /// When the sidecar last told of a validity that is noticeably longer, and cannot be counted before it is asked.
+    /// When the sidecar last told of a validity that is noticeably longer, and cannot be counted before it is
+    /// asked.
     longer_heard: Option<BootInstant>,
 }
 
@@ -52,9 +53,9 @@ impl LocalValidity {
         self.told.as_ref()
     }
 
-    /// When the sidecar should be asked next for the validity: at once when it has told of one that cannot be counted
-    /// here, which it does at each renewal, and else when half of this one is over. `None` where its words are enough,
-    /// because its boot clock is ours.
+    /// When the sidecar should be asked next for the validity: at once when it has told of one that cannot be
+    /// counted here, which it does at each renewal, and else when half of this one is over. `None` where its
+    /// words are enough, because its boot clock is ours.
     pub(crate) fn next_question(&self) -> Option<BootInstant> {
         let half = self.until.saturating_since(self.as_of) / 2;
         (!self.same_kernel).then(|| self.longer_heard.unwrap_or(self.as_of + half))
@@ -104,7 +105,8 @@ impl LocalDeadline {
         self.at
     }
 
-    /// Takes in a moment as [`LocalValidity::take_in`] takes in an end of validity. An absent one changes nothing.
+    /// Takes in a moment as [`LocalValidity::take_in`] takes in an end of validity. An absent one changes
+    /// nothing.
     pub(crate) fn take_in(
         &mut self,
         deadline: Option<&Deadline>,
@@ -136,8 +138,8 @@ fn read(
     {
         let until = BootInstant::from_boot(duration(told.since_boot.as_ref()));
         let made = BootInstant::from_boot(until.since_boot().saturating_sub(valid_for));
-        // A message made after it was read, or before it was asked for, was made by another clock after all: time
-        // namespaces shift the boot clock and keep the boot id.
+        // A message made after it was read, or before it was asked for, was made by another clock after all:
+        // time namespaces shift the boot clock and keep the boot id.
         if made <= now && sent.is_none_or(|sent| sent <= made) {
             return Some(Reading { until, as_of: made, same_kernel: true });
         }

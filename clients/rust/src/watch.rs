@@ -34,11 +34,12 @@ impl LockWatch {
         Ok(Self { client, lock, stream, lane, newest: None })
     }
 
-    /// The next record that differs from the one before; `None` when the sidecar has ended the watch for good.
+    /// The next record that differs from the one before; `None` when the sidecar has ended the watch for
+    /// good.
     ///
     /// # Errors
-    /// [`Error::Refused`] and [`Error::Unreachable`] when the store cannot be read, or the sidecar stays away: watch
-    /// again.
+    /// [`Error::Refused`] and [`Error::Unreachable`] when the store cannot be read, or the sidecar stays
+    /// away: watch again.
     pub async fn next(&mut self) -> Result<Option<LockRecord>, Error> {
         loop {
             let silence = self.client.settings.silence;

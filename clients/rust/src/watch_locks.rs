@@ -80,8 +80,8 @@ pub enum LocksEvent {
 
 /// Locks as they change; dropped, it stops.
 ///
-/// A watch whose connection breaks, or falls silent for 90 s, is opened again by itself for up to a minute. It tells then
-/// what has changed meanwhile, and what is gone since.
+/// A watch whose connection breaks, or falls silent for 90 s, is opened again by itself for up to a minute.
+/// It tells then what has changed meanwhile, and what is gone since.
 #[derive(Debug)]
 pub struct LocksWatch {
     client: Client,
@@ -105,8 +105,8 @@ impl LocksWatch {
     /// The next event; `None` when the sidecar has ended the watch for good.
     ///
     /// # Errors
-    /// [`Error::Refused`] and [`Error::Unreachable`] when the store cannot be listed, or the sidecar stays away: watch
-    /// again.
+    /// [`Error::Refused`] and [`Error::Unreachable`] when the store cannot be listed, or the sidecar stays
+    /// away: watch again.
     pub async fn next(&mut self) -> Result<Option<LocksEvent>, Error> {
         loop {
             if let Some(event) = self.ready.pop_front() {

@@ -21,9 +21,10 @@ use super::spec::duration;
 use super::times::span;
 use crate::time::{BootClock, Clock};
 
-/// Starts a sidecar of its own, lets many clients acquire and release locks through it for a while, by stream and by calls
-/// of their own, and reports whether a hold was lost, two clients held one lock, or the sidecar's memory, files or tasks
-/// grow. The configuration flags are the sidecar's; without any it keeps its locks in a temporary file.
+/// Starts a sidecar of its own, lets many clients acquire and release locks through it for a while, by stream
+/// and by calls of their own, and reports whether a hold was lost, two clients held one lock, or the
+/// sidecar's memory, files or tasks grow. The configuration flags are the sidecar's; without any it keeps its
+/// locks in a temporary file.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// How many clients there are.

@@ -135,8 +135,8 @@ const fn to_float(number: u64) -> f64 {
     number as f64
 }
 
-/// The slope of the straight line through the second half of the samples (least squares), in percent of their mean, an
-/// hour.
+/// The slope of the straight line through the second half of the samples (least squares), in percent of their
+/// mean, an hour.
 fn growth(samples: &[(Duration, Sample)]) -> f64 {
     let half = samples.get(samples.len() / 2..).unwrap_or_default();
     let points: Vec<(f64, f64)> =

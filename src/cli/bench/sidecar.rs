@@ -107,8 +107,8 @@ impl Sidecar {
         })
     }
 
-    /// Waits, for a while, until nothing is held or waited for and no more tasks and files are left than in `idle`; how it
-    /// is then.
+    /// Waits, for a while, until nothing is held or waited for and no more tasks and files are left than in
+    /// `idle`; how it is then.
     pub(super) async fn rest(&mut self, idle: &Sample) -> anyhow::Result<Sample> {
         let mut ticks = tokio::time::interval(LOOK);
         let resting = async {

@@ -19,9 +19,9 @@ use crate::cli::release::LEASE_ID_VARIABLE;
 use crate::cli::run::checkpoint::{LONGEST, check_size, read};
 use crate::cli::spec::KeyArgs;
 
-/// Replaces the checkpoint of a lock, such as `leasehold checkpoint set -f import --value 'page 7'`. Acquires the lock,
-/// saves, and releases it. Without a lock's name it saves under the hold of the variable LEASEHOLD_LEASE_ID, for the command of
-/// `run` and for scripts that use `acquire`.
+/// Replaces the checkpoint of a lock, such as `leasehold checkpoint set -f import --value 'page 7'`. Acquires
+/// the lock, saves, and releases it. Without a lock's name it saves under the hold of the variable
+/// LEASEHOLD_LEASE_ID, for the command of `run` and for scripts that use `acquire`.
 ///
 /// At most 2,048 bytes. Not for secrets: anybody who may read locks can read it.
 #[derive(Debug, clap::Args)]

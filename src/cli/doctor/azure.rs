@@ -35,7 +35,8 @@ pub(super) fn examine_signature(account: &AzureStore, now: UnixMillis, report: &
     }
 }
 
-/// Names the account and what is on the way to it: a message about a host that does not answer may be about its proxy.
+/// Names the account and what is on the way to it: a message about a host that does not answer may be about
+/// its proxy.
 pub(super) fn of_route(route: &Route) -> Finding {
     let Route { account, host, port, proxy } = route;
     let way = match proxy {

@@ -20,8 +20,9 @@ const MAX_HOLD: Duration = Duration::from_secs(60);
 const TWO_STORES: &str =
     "the sidecar and this command use different stores: give both the same store and container";
 
-/// Takes a lock through the sidecar, and tries to take the same lock in `store`, before its release and after. Tries again
-/// while the sidecar is away, for as long as `wait` says: its replacement may be on its way.
+/// Takes a lock through the sidecar, and tries to take the same lock in `store`, before its release and
+/// after. Tries again while the sidecar is away, for as long as `wait` says: its replacement may be on its
+/// way.
 pub(super) async fn examine(
     sidecar: &EndpointArgs,
     wait: Wait,

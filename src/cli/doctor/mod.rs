@@ -1,8 +1,8 @@
 //! `leasehold doctor`: what would keep a sidecar from working, and what to do about it.
 //!
-//! `report.rs` has the findings and how they are shown, `store.rs` the checks that hold for every store, `file.rs`
-//! those of the embedded one, `azure.rs` those of Azure's, `listen.rs` those of where callers come in, `exclusion.rs` the one
-//! that needs a sidecar.
+//! `report.rs` has the findings and how they are shown, `store.rs` the checks that hold for every store,
+//! `file.rs` those of the embedded one, `azure.rs` those of Azure's, `listen.rs` those of where callers come
+//! in, `exclusion.rs` the one that needs a sidecar.
 
 mod azure;
 mod exclusion;
@@ -21,14 +21,16 @@ use crate::config::{Config, Store};
 use crate::host_id::HostIdentity;
 use report::{Finding, Report};
 
-/// Checks configuration, host id, store, permissions, latency and clocks, and says what to do. It acquires, renews and
-/// deletes one lock of its own.
+/// Checks configuration, host id, store, permissions, latency and clocks, and says what to do. It acquires,
+/// renews and deletes one lock of its own.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Also acquire a lock through the sidecar, and check that the store refuses it to this process until it is released.
+    /// Also acquire a lock through the sidecar, and check that the store refuses it to this process until it
+    /// is released.
     #[arg(long)]
     exclusion: bool,
-    /// How long to try again while the sidecar is away, such as while it is being replaced; `forever` sets no limit.
+    /// How long to try again while the sidecar is away, such as while it is being replaced; `forever` sets no
+    /// limit.
     #[arg(
         long,
         value_name = "DURATION",

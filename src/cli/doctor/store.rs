@@ -13,7 +13,8 @@ use crate::store::{
 };
 use crate::time::{Clock, UnixMillis};
 
-/// An answer that takes longer is told with a warning: renewals are cut off after 2.5 s at the shortest lease (S7).
+/// An answer that takes longer is told with a warning: renewals are cut off after 2.5 s at the shortest lease
+/// (S7).
 const SLOW: Duration = Duration::from_secs(1);
 /// A try that takes longer is given up, as the sidecar does (S7).
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,8 +1,8 @@
 //! `leasehold every`: run a command on each occurrence of a schedule, in one replica.
 //!
-//! Rules: T2 (a run is repeated until its outcome was recorded), T11 (outcomes), T12 (deadline), T20. `spec.rs` has the
-//! flags of a schedule, `outcome.rs` what the end of a command means. The command is run as that of `run` is
-//! (`run/job.rs`).
+//! Rules: T2 (a run is repeated until its outcome was recorded), T11 (outcomes), T12 (deadline), T20.
+//! `spec.rs` has the flags of a schedule, `outcome.rs` what the end of a command means. The command is run as
+//! that of `run` is (`run/job.rs`).
 
 mod outcome;
 mod spec;
@@ -29,17 +29,17 @@ use super::times::{moment, span};
 use outcome::{Verdict, verdict};
 use spec::ScheduleArgs;
 
-/// Runs a command on each occurrence of a schedule, such as
-/// `leasehold every '30 2 * * *' --tz Europe/Copenhagen --function nightly -- ./job`. Start it in every replica: each
-/// occurrence runs in one of them. Goes on until SIGTERM or SIGINT, which are passed on to a command that runs.
+/// Runs a command on each occurrence of a schedule, such as `leasehold every '30 2 * * *' --tz
+/// Europe/Copenhagen --function nightly -- ./job`. Start it in every replica: each occurrence runs in one of
+/// them. Goes on until SIGTERM or SIGINT, which are passed on to a command that runs.
 ///
-/// Each occurrence is granted until one run of it is recorded, never after, and never two at once: a run whose process dies
-/// is repeated. The command ends with 0 when it has done its work, and with 75 when another replica is to do it. All
-/// else has failed, and is tried again (--retry).
+/// Each occurrence is granted until one run of it is recorded, never after, and never two at once: a run
+/// whose process dies is repeated. The command ends with 0 when it has done its work, and with 75 when
+/// another replica is to do it. All else has failed, and is tried again (--retry).
 ///
-/// The command finds what `run` tells it in its environment, and LEASEHOLD_SCHEDULED_AT (RFC 3339), LEASEHOLD_RUN_ID,
-/// LEASEHOLD_ATTEMPT, LEASEHOLD_MISSED, LEASEHOLD_LATENESS (in seconds), LEASEHOLD_DEADLINE (RFC 3339, if there is one) and
-/// LEASEHOLD_REQUEST_ID (of a run by hand).
+/// The command finds what `run` tells it in its environment, and LEASEHOLD_SCHEDULED_AT (RFC 3339),
+/// LEASEHOLD_RUN_ID, LEASEHOLD_ATTEMPT, LEASEHOLD_MISSED, LEASEHOLD_LATENESS (in seconds), LEASEHOLD_DEADLINE
+/// (RFC 3339, if there is one) and LEASEHOLD_REQUEST_ID (of a run by hand).
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -53,8 +53,8 @@ pub(super) struct Args {
     /// How long the command has between SIGTERM, which comes at its deadline, and SIGKILL. Default: 9s.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     kill_after: Option<Duration>,
-    /// A file for the lock's checkpoint, as with `run`. When the command ends with 0, what it has written there is saved
-    /// with the outcome.
+    /// A file for the lock's checkpoint, as with `run`. When the command ends with 0, what it has written
+    /// there is saved with the outcome.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]

@@ -16,7 +16,8 @@ pub(super) struct Verdict {
     pub(super) exit: Exit,
 }
 
-/// What is to be told of `run`, whose command ended so; `ending` is the signal that told this process to end, if one did.
+/// What is to be told of `run`, whose command ended so; `ending` is the signal that told this process to end,
+/// if one did.
 pub(super) fn verdict(
     done: &Done,
     run: &Run,

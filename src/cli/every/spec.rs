@@ -13,8 +13,8 @@ use crate::timetable;
 /// A schedule.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ScheduleArgs {
-    /// Five fields (minute, hour, day of month, month, day of week), six (second first), a nickname such as @daily, or
-    /// a duration such as 90s. In quotes: it is one argument.
+    /// Five fields (minute, hour, day of month, month, day of week), six (second first), a nickname such as
+    /// @daily, or a duration such as 90s. In quotes: it is one argument.
     #[arg(value_name = "EXPRESSION", allow_hyphen_values = true)]
     expression: Timing,
     #[command(flatten)]
@@ -22,18 +22,19 @@ pub(super) struct ScheduleArgs {
     /// The time zone, by its name in the IANA database, such as Europe/Copenhagen. Default: UTC.
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
-    /// Which missed occurrences run: `latest`, the newest; `none`, the newest and only if it is not late; `all:N`, the
-    /// newest and up to N before it, 1 to 100. Default: latest.
+    /// Which missed occurrences run: `latest`, the newest; `none`, the newest and only if it is not late;
+    /// `all:N`, the newest and up to N before it, 1 to 100. Default: latest.
     #[arg(long, value_name = "latest|none|all:N", value_parser = catch_up)]
     catch_up: Option<CatchUp>,
-    /// Occurrences older than this are never run: 1m to 366d. Default: as far back as --catch-up goes, and 25h at least.
+    /// Occurrences older than this are never run: 1m to 366d. Default: as far back as --catch-up goes, and
+    /// 25h at least.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     catch_up_window: Option<Duration>,
     /// How late an occurrence may start and still be on time. Default: twice the lease duration and 10s.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     grace: Option<Duration>,
-    /// When a schedule begins to run that nobody has subscribed to before: `next`, at its next occurrence; `now`, at once, in
-    /// one of the replicas. Default: next.
+    /// When a schedule begins to run that nobody has subscribed to before: `next`, at its next occurrence;
+    /// `now`, at once, in one of the replicas. Default: next.
     #[arg(long, value_enum, value_name = "WHEN")]
     first: Option<FirstFlag>,
     /// How occurrences that fall due during a run are handled. Default: follow.
@@ -50,21 +51,24 @@ pub(super) struct ScheduleArgs {
     /// The wait before the second attempt, which doubles with each further one: 1s to 10m. Default: 10s.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     backoff: Option<Duration>,
-    /// How long a run may take: 1s to 366d, or `none`. Default: until the next occurrence is due; with --overlap skip ten
-    /// times as long, and 24h at least.
+    /// How long a run may take: 1s to 366d, or `none`. Default: until the next occurrence is due; with
+    /// --overlap skip ten times as long, and 24h at least.
     #[arg(long, value_name = "DURATION", value_parser = timeout, allow_hyphen_values = true)]
     timeout: Option<RunTimeout>,
-    /// A run is lost if ReportProgress is not called for this long, so that a job that hangs ends before its deadline: 1s to 24h.
+    /// A run is lost if ReportProgress is not called for this long, so that a job that hangs ends before its
+    /// deadline: 1s to 24h.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     progress_timeout: Option<Duration>,
-    /// Start later, by an offset of this schedule that is at most this long, so that not all schedules start at once.
+    /// Start later, by an offset of this schedule that is at most this long, so that not all schedules start
+    /// at once.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     spread: Option<Duration>,
-    /// How often to check, at least, whether a run elsewhere was abandoned: 1s to 10m. Costs requests to the store.
+    /// How often to check, at least, whether a run elsewhere was abandoned: 1s to 10m. Costs requests to the
+    /// store.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     takeover_check: Option<Duration>,
-    /// Of two different definitions, the one with the higher revision is in force. Use the number of the release, for
-    /// example.
+    /// Of two different definitions, the one with the higher revision is in force. Use the number of the
+    /// release, for example.
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     revision: Option<u64>,
     /// The duration of the lease in the store, 15s to 60s in whole seconds. Default: 60s.
@@ -157,7 +161,8 @@ impl ScheduleArgs {
     /// The subscription. A command has `kill_after` to end after its deadline.
     ///
     /// # Errors
-    /// When no lock was named, or the expression or the zone is wrong: told at once, also where no sidecar answers yet.
+    /// When no lock was named, or the expression or the zone is wrong: told at once, also where no sidecar
+    /// answers yet.
     pub(super) fn subscription(
         self,
         kill_after: Option<Duration>,

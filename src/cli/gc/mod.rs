@@ -19,10 +19,10 @@ use crate::store::{LeaseStore, List, StoreError, StoredLock};
 
 pub(in crate::cli) use automatic::{keep_room, make_room};
 
-/// Deletes locks that nobody holds and whose record has not been written for a long time: for names that are not used
-/// again, such as one lock for each order. Works on the store itself. Fencing tokens continue to grow when such a lock
-/// is created again (S5). The lock of a schedule is deleted, with the schedule's plan, when the schedule has not run for
-/// two of its periods more (T21).
+/// Deletes locks that nobody holds and whose record has not been written for a long time: for names that are
+/// not used again, such as one lock for each order. Works on the store itself. Fencing tokens continue to
+/// grow when such a lock is created again (S5). The lock of a schedule is deleted, with the schedule's plan,
+/// when the schedule has not run for two of its periods more (T21).
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// How long a lock must have been idle, such as 30d: at least 1h.
@@ -146,7 +146,8 @@ pub(in crate::cli) fn every_lock(config: &Config) -> List {
     pages(config, whole_prefix(config))
 }
 
-/// Deletes what is idle, page by page. A lock that is taken meanwhile stays (its lease, or its new ETag, says so).
+/// Deletes what is idle, page by page. A lock that is taken meanwhile stays (its lease, or its new ETag, says
+/// so).
 async fn collect(
     store: &dyn LeaseStore,
     mut list: List,
@@ -178,9 +179,9 @@ async fn collect(
     }
 }
 
-/// Whether a lock is ours, nobody has it, and its record is old, by the store's clock. S5: a lock that is made again takes
-/// its first epoch from that clock, which must have overtaken the last one: a lock that was acquired more often than
-/// a thousand times a second is ahead of it.
+/// Whether a lock is ours, nobody has it, and its record is old, by the store's clock. S5: a lock that is
+/// made again takes its first epoch from that clock, which must have overtaken the last one: a lock that was
+/// acquired more often than a thousand times a second is ahead of it.
 fn is_idle(lock: &StoredLock, idle: Duration) -> bool {
     let record = Record::from_fields(&lock.fields);
     record.token.is_some_and(|token| token.epoch() < FencingToken::epoch_at(lock.time))
@@ -190,7 +191,8 @@ fn is_idle(lock: &StoredLock, idle: Duration) -> bool {
 }
 
 impl Which {
-    /// Where somebody goes on from is not deleted unless that is asked for (S23), nor what a schedule still needs (T21).
+    /// Where somebody goes on from is not deleted unless that is asked for (S23), nor what a schedule still
+    /// needs (T21).
     async fn judge(
         self,
         store: &dyn LeaseStore,

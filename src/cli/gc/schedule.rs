@@ -61,7 +61,8 @@ pub(super) async fn needs(
     Ok(reason)
 }
 
-/// The latest instant that shows that the schedule is used, and until when that counts; none without a schedule.
+/// The latest instant that shows that the schedule is used, and until when that counts; none without a
+/// schedule.
 fn needed_until(
     plan: Option<&Plan>,
     record: Option<&ScheduleRecord>,

@@ -144,7 +144,8 @@ async fn t21_what_cannot_be_read_is_kept_and_said() {
     }
 }
 
-/// A pause outlives the schedule's subscribers: without its plan the schedule would go on when they come back.
+/// A pause outlives the schedule's subscribers: without its plan the schedule would go on when they come
+/// back.
 #[tokio::test]
 async fn t18_a_schedule_that_is_paused_keeps_its_lock() {
     let bench = Bench::new();

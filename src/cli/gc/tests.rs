@@ -96,7 +96,8 @@ async fn a_lock_that_is_taken_meanwhile_stays() {
     assert_eq!(bench.names().await, ["locks/h/a"]);
 }
 
-/// A lock that changes hands more than a thousand times a second runs ahead of the clock, for as long as it did.
+/// A lock that changes hands more than a thousand times a second runs ahead of the clock, for as long as it
+/// did.
 #[tokio::test]
 async fn s5_a_lock_whose_epoch_is_ahead_of_the_clock_is_kept_until_the_clock_has_overtaken_it() {
     let bench = Bench::new();

@@ -1,6 +1,7 @@
 //! Help and manual pages: what both say beside the flags, from one table (`table.rs`).
 //!
-//! `-h` is short: a sentence for each flag, and examples. `--help` and the manual page have everything, in the same sections.
+//! `-h` is short: a sentence for each flag, and examples. `--help` and the manual page have everything, in
+//! the same sections.
 
 mod table;
 

@@ -1,4 +1,5 @@
-//! What help and manual pages say of each command beside its flags: exit codes, examples, and variables of its own.
+//! What help and manual pages say of each command beside its flags: exit codes, examples, and variables of
+//! its own.
 
 /// What is said of one command.
 #[derive(Debug)]

@@ -35,8 +35,8 @@ impl CheckpointFile {
         &self.path
     }
 
-    /// Writes the checkpoint as the last holder left it. Without one there is no file: a cursor that stands there is not
-    /// the lock's.
+    /// Writes the checkpoint as the last holder left it. Without one there is no file: a cursor that stands
+    /// there is not the lock's.
     ///
     /// # Errors
     /// When the file cannot be written.

@@ -106,7 +106,8 @@ impl Group {
         is_gone(test_kill_process_group(self.id))
     }
 
-    /// Waits for those that have left the group and lost their parent: they are our children now, and would stay as zombies.
+    /// Waits for those that have left the group and lost their parent: they are our children now, and would
+    /// stay as zombies.
     pub(super) fn reap_adopted(&self) {
         let known =
             [self.id.as_raw_nonzero().get(), i32::try_from(self.sentinel.id()).unwrap_or(0)];
@@ -135,8 +136,8 @@ impl Group {
         })
     }
 
-    /// Whether the command waits in vfork for a process that was stopped before its exec. The command itself cannot be
-    /// stopped meanwhile, and nobody is told of the stop of its child.
+    /// Whether the command waits in vfork for a process that was stopped before its exec. The command itself
+    /// cannot be stopped meanwhile, and nobody is told of the stop of its child.
     fn leader_starts_a_stopped_process(&self) -> bool {
         let id = self.id.as_raw_nonzero().get();
         let thread = format!("/proc/{id}/task/{id}");
@@ -179,8 +180,8 @@ fn process_state(id: i32) -> Option<char> {
     text.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
-/// Whether a group that answers a test like this has nobody left. One with processes that we may not signal, because
-/// they run as another user, is still there.
+/// Whether a group that answers a test like this has nobody left. One with processes that we may not signal,
+/// because they run as another user, is still there.
 fn is_gone(tested: rustix::io::Result<()>) -> bool {
     tested == Err(Errno::SRCH)
 }

@@ -98,8 +98,8 @@ impl Job<'_> {
     }
 }
 
-/// When the hold ends, in whole seconds since 1970, as `date +%s` counts; rounded down, so that who stops by it is not
-/// late.
+/// When the hold ends, in whole seconds since 1970, as `date +%s` counts; rounded down, so that who stops by
+/// it is not late.
 fn unix_seconds(ends: &Deadline) -> u64 {
     let clock = BootClock::new();
     let here = !ends.boot_id.is_empty() && ends.boot_id == clock.boot_id();
@@ -120,8 +120,8 @@ pub(in crate::cli) fn exit_of(status: ExitStatus) -> Exit {
     }
 }
 
-/// What the end of a command by itself says of its work (T11). `ending` is the signal that told this process to end, if one
-/// did; `final_exit_code` says that another try is no use.
+/// What the end of a command by itself says of its work (T11). `ending` is the signal that told this process
+/// to end, if one did; `final_exit_code` says that another try is no use.
 pub(in crate::cli) fn outcome_of(
     status: ExitStatus,
     ending: Option<i32>,

@@ -1,9 +1,9 @@
 //! `leasehold run`: acquire a lock, run a command while it is held, release it.
 //!
-//! The command runs in a process group of its own, which is dead before the validity ends (S21): `job.rs` runs it, here
-//! and for `every`; `plan.rs` says when it is told to stop and when it is killed, `supervise.rs` does it, `group.rs` has
-//! the processes, `exec.rs` and `sentinel.rs` are what is left should this process be killed itself, `terminal.rs` lends
-//! it the terminal.
+//! The command runs in a process group of its own, which is dead before the validity ends (S21): `job.rs`
+//! runs it, here and for `every`; `plan.rs` says when it is told to stop and when it is killed,
+//! `supervise.rs` does it, `group.rs` has the processes, `exec.rs` and `sentinel.rs` are what is left should
+//! this process be killed itself, `terminal.rs` lends it the terminal.
 
 pub(super) mod checkpoint;
 pub(super) mod exec;
@@ -51,20 +51,23 @@ pub(super) const SENTINEL: &str = "run-sentinel";
 /// `leasehold run nightly --wait 10m -- ./job`. The command is executed as it is given, without a
 /// shell, in a process group of its own; its input, output and errors pass straight through.
 ///
-/// When the lock is lost, or is about to be because it cannot be renewed, or the sidecar shuts down, the command's process group is
-/// sent SIGTERM, then SIGKILL, early enough to be dead before the lock can be anybody else's.
+/// When the lock is lost, or is about to be because it cannot be renewed, or the sidecar shuts down, the
+/// command's process group is sent SIGTERM, then SIGKILL, early enough to be dead before the lock can be
+/// anybody else's.
 ///
-/// The command finds LEASEHOLD_FENCING_TOKEN, LEASEHOLD_LOCK_PATH, LEASEHOLD_LEASE_ID and LEASEHOLD_PERMIT in its environment.
-/// With --max-hold it finds LEASEHOLD_HOLD_ENDS: when the hold ends, in seconds since 1970, as `date +%s` prints. With
-/// --checkpoint it finds LEASEHOLD_CHECKPOINT_FILE, with --occurrence LEASEHOLD_SCHEDULED_AT and LEASEHOLD_ATTEMPT.
+/// The command finds LEASEHOLD_FENCING_TOKEN, LEASEHOLD_LOCK_PATH, LEASEHOLD_LEASE_ID and LEASEHOLD_PERMIT in
+/// its environment. With --max-hold it finds LEASEHOLD_HOLD_ENDS: when the hold ends, in seconds since 1970,
+/// as `date +%s` prints. With --checkpoint it finds LEASEHOLD_CHECKPOINT_FILE, with --occurrence
+/// LEASEHOLD_SCHEDULED_AT and LEASEHOLD_ATTEMPT.
 ///
-/// With --occurrence the command's exit code is recorded as the outcome: 0 succeeded, 75 gives it to another place, anything
-/// else failed and is tried again when the occurrence is started again.
+/// With --occurrence the command's exit code is recorded as the outcome: 0 succeeded, 75 gives it to another
+/// place, anything else failed and is tried again when the occurrence is started again.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     spec: SpecArgs,
-    /// The exit code when the lock was not acquired within `--wait`, for commands that may exit with 75 themselves.
+    /// The exit code when the lock was not acquired within `--wait`, for commands that may exit with 75
+    /// themselves.
     #[arg(long, value_name = "CODE", default_value_t = Exit::Busy.code())]
     busy_exit_code: u8,
     /// The exit code when the lock was lost, for commands that may exit with 76 themselves.
@@ -73,13 +76,14 @@ pub(super) struct Args {
     /// Like --busy-exit-code, but nothing is printed. Use 0 for cron.
     #[arg(long, value_name = "CODE", conflicts_with = "busy_exit_code")]
     skip_exit_code: Option<u8>,
-    /// How long the command has between SIGTERM and SIGKILL; so much earlier than the lock is lost it is told to stop. Default: 5s,
-    /// or less with a short lease, and more where the lock allows. Never so long that it outlives the lock.
+    /// How long the command has between SIGTERM and SIGKILL; so much earlier than the lock is lost it is told
+    /// to stop. Default: 5s, or less with a short lease, and more where the lock allows. Never so long that
+    /// it outlives the lock.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     kill_after: Option<Duration>,
-    /// A file for the lock's checkpoint, at most 2,048 bytes. Before the command starts it gets the checkpoint as the last
-    /// holder left it, or is removed if there is none. When the command ends with 0, what it has written there is saved
-    /// with the release.
+    /// A file for the lock's checkpoint, at most 2,048 bytes. Before the command starts it gets the
+    /// checkpoint as the last holder left it, or is removed if there is none. When the command ends with 0,
+    /// what it has written there is saved with the release.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]
@@ -159,7 +163,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(if matches!(exit, Ok(Exit::Lost)) { Exit::Code(args.lost_exit_code) } else { exit? })
 }
 
-/// Waits for `outcome`, and says what for, at once and each minute: a job that only waits looks like one that hangs.
+/// Waits for `outcome`, and says what for, at once and each minute: a job that only waits looks like one that
+/// hangs.
 async fn with_notes<T>(
     outcome: impl Future<Output = T>,
     events: &mut UnboundedReceiver<HoldEvent>,
@@ -227,7 +232,8 @@ async fn hold_and_run(
     let done = match job.run(&guard, more, events, signals).await {
         Ok(done) => done,
         Err(error) => {
-            // The command did not run: whether the lock was lost meanwhile is of no concern. Elsewhere it may run.
+            // The command did not run: whether the lock was lost meanwhile is of no concern. Elsewhere it may
+            // run.
             let outcome = named.map(|_| RunOutcome::Returned);
             let _released = release(guard, None, outcome, RELEASE_TIMEOUT).await;
             return Err(error);
@@ -266,7 +272,8 @@ enum Released {
     Unknown,
 }
 
-/// Releases the lock, with a checkpoint and an outcome if there are any, and says so if that is not known to have worked.
+/// Releases the lock, with a checkpoint and an outcome if there are any, and says so if that is not known to
+/// have worked.
 async fn release(
     guard: HoldGuard,
     checkpoint: Option<Vec<u8>>,

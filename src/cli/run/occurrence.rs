@@ -1,4 +1,5 @@
-//! `run --occurrence`: a command that another scheduler starts, in several places, is run once for each occurrence (T1, T2).
+//! `run --occurrence`: a command that another scheduler starts, in several places, is run once for each
+//! occurrence (T1, T2).
 
 use std::ffi::OsString;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,15 +20,17 @@ const EARLIEST: UtcSecond = UtcSecond(1_577_836_800);
     clap::ArgGroup::new("at").args(["occurrence", "occurrence_from_job_name"]).multiple(false)
 ))]
 pub(super) struct OccurrenceArgs {
-    /// The occurrence that the command runs for, as the scheduler that starts it names it: RFC 3339 in whole seconds,
-    /// such as 2026-11-22T02:30:00Z. It runs until an outcome is recorded, wherever it is started, and never afterwards.
+    /// The occurrence that the command runs for, as the scheduler that starts it names it: RFC 3339 in whole
+    /// seconds, such as 2026-11-22T02:30:00Z. It runs until an outcome is recorded, wherever it is started,
+    /// and never afterwards.
     #[arg(long, value_name = "TIME")]
     occurrence: Option<UtcSecond>,
-    /// The occurrence, taken from the name of a Kubernetes Job that a CronJob created: the name ends with the minutes
-    /// since 1970.
+    /// The occurrence, taken from the name of a Kubernetes Job that a CronJob created: the name ends with the
+    /// minutes since 1970.
     #[arg(long, value_name = "NAME", value_parser = of_job)]
     occurrence_from_job_name: Option<UtcSecond>,
-    /// How often the occurrence may fail, or its holder die, before that is final, 1 to 100. Default: no limit.
+    /// How often the occurrence may fail, or its holder die, before that is final, 1 to 100. Default: no
+    /// limit.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=100), requires = "at")]
     max_attempts: Option<u32>,
     /// The exit code when the occurrence is done already, or a newer one is.
@@ -84,7 +87,8 @@ impl Named {
         vec![("LEASEHOLD_SCHEDULED_AT", at), ("LEASEHOLD_ATTEMPT", attempt)]
     }
 
-    /// What is recorded of a command that ended so; `ending` is the signal that told this process to end, if one did.
+    /// What is recorded of a command that ended so; `ending` is the signal that told this process to end, if
+    /// one did.
     pub(super) fn outcome(self, done: &Done, guard: &HoldGuard, ending: Option<i32>) -> RunOutcome {
         match done.ended {
             Ended::Command(_) if done.unreadable => RunOutcome::Failed,

@@ -33,8 +33,9 @@ pub(super) struct Plan {
 
 /// The least and the most time that is kept for a SIGKILL to have worked.
 const MARGIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
-/// What a command has between SIGTERM and SIGKILL at the end of a validity that no renewal has prolonged, unless the user says
-/// otherwise: so long, but no greater share of the validity, since an outage that ends before costs nothing.
+/// What a command has between SIGTERM and SIGKILL at the end of a validity that no renewal has prolonged,
+/// unless the user says otherwise: so long, but no greater share of the validity, since an outage that ends
+/// before costs nothing.
 const LEAD: Duration = Duration::from_secs(5);
 const LEAD_SHARE: u32 = 5;
 /// What a command has that may not be alone any more.

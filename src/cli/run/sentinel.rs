@@ -1,5 +1,5 @@
-//! The hidden command that outlives `run`: should `run` be killed, it kills the whole group of its command, of which
-//! the kernel kills only the first process.
+//! The hidden command that outlives `run`: should `run` be killed, it kills the whole group of its command,
+//! of which the kernel kills only the first process.
 
 use std::io::Read as _;
 

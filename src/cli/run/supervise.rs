@@ -32,7 +32,8 @@ pub(super) struct Terms {
     pub(super) kill_after: Option<Duration>,
     /// The priority of its caller.
     pub(super) priority: u32,
-    /// When it is told to stop, whatever happens to the lock: a run's deadline, before which its hold does not end (T12).
+    /// When it is told to stop, whatever happens to the lock: a run's deadline, before which its hold does
+    /// not end (T12).
     pub(super) deadline: Option<BootInstant>,
 }
 
@@ -83,7 +84,8 @@ pub(super) async fn supervise(
     };
     let mut children = tokio::signal::unix::signal(SignalKind::child()).ok();
     loop {
-        // Also without a signal: it may have been stopped before that was heard, or in a way that is not told.
+        // Also without a signal: it may have been stopped before that was heard, or in a way that is not
+        // told.
         watch.group.undo_stop();
         watch.group.reap_adopted();
         if let Some(ended) = watch.look() {
@@ -143,7 +145,8 @@ impl Watch<'_> {
         None
     }
 
-    /// When the command is told to stop, if nothing is heard before: at its deadline, where the hold lasts until then.
+    /// When the command is told to stop, if nothing is heard before: at its deadline, where the hold lasts
+    /// until then.
     fn stop_at(&self, valid_until: BootInstant) -> BootInstant {
         let at = self.plan.stop_at(valid_until);
         let ends = self.guard.max_hold_ends().is_some_and(|ends| ends <= valid_until);
@@ -192,7 +195,8 @@ impl Watch<'_> {
             HoldEvent::Lost(loss) => {
                 self.stop(Cause::Lost(loss.reason), &format!("the lock is lost: {loss}"));
             }
-            // Renewals show in the guard; a break of the stream matters only if it lasts, which the clock shows.
+            // Renewals show in the guard; a break of the stream matters only if it lasts, which the clock
+            // shows.
             HoldEvent::Waiting(_)
             | HoldEvent::Renewed { .. }
             | HoldEvent::AtRisk { .. }

@@ -14,8 +14,8 @@ pub(super) struct Foreground {
 }
 
 impl Foreground {
-    /// Puts `group` into the foreground, if standard input is a terminal and we are in its foreground, or were until it took
-    /// its place itself.
+    /// Puts `group` into the foreground, if standard input is a terminal and we are in its foreground, or
+    /// were until it took its place itself.
     pub(super) fn lend(group: Pid) -> Option<Self> {
         let terminal = stdin();
         let ours = group_of(None)?;
@@ -29,8 +29,8 @@ impl Foreground {
     }
 }
 
-/// Puts our own group into the foreground if `parent`'s has it: what a person types goes to the command from its first
-/// moment on, however long its parent takes to lend the terminal.
+/// Puts our own group into the foreground if `parent`'s has it: what a person types goes to the command from
+/// its first moment on, however long its parent takes to lend the terminal.
 pub(super) fn take_from(parent: Pid) {
     let terminal = stdin();
     let (foreground, group) = (tcgetpgrp(&terminal).ok(), group_of(Some(parent)));
@@ -39,7 +39,8 @@ pub(super) fn take_from(parent: Pid) {
     }
 }
 
-/// The group of this process or another one; none if that has gone, or its group is in another PID namespace, and has no id here.
+/// The group of this process or another one; none if that has gone, or its group is in another PID namespace,
+/// and has no id here.
 fn group_of(process: Option<Pid>) -> Option<Pid> {
     let process = process.map(|pid| nix::unistd::Pid::from_raw(pid.as_raw_nonzero().get()));
     Pid::from_raw(nix::unistd::getpgid(process).ok()?.as_raw())

@@ -1,4 +1,5 @@
-//! `leasehold schedule pause`, `resume`, `trigger`, `rm` and `reset`: what people say to a schedule (T18, T25).
+//! `leasehold schedule pause`, `resume`, `trigger`, `rm` and `reset`: what people say to a schedule (T18,
+//! T25).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,8 +14,8 @@ use crate::cli::output::{self, OutputArgs};
 use crate::cli::spec::SelectorArgs;
 use crate::timetable::UtcSecond;
 
-/// Changes one schedule, by the name or the path of its lock, if the sidecar's `admin.allow_schedule_changes` is set. May be
-/// repeated.
+/// Changes one schedule, by the name or the path of its lock, if the sidecar's `admin.allow_schedule_changes`
+/// is set. May be repeated.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -25,12 +26,12 @@ pub(super) struct Args {
     pub(super) output: OutputArgs,
 }
 
-/// Runs a schedule by hand, once, if the sidecar's `admin.allow_schedule_changes` is set. It starts at once where somebody
-/// subscribes at this sidecar, and elsewhere within 10 minutes.
+/// Runs a schedule by hand, once, if the sidecar's `admin.allow_schedule_changes` is set. It starts at once
+/// where somebody subscribes at this sidecar, and elsewhere within 10 minutes.
 #[derive(Debug, clap::Args)]
 pub(super) struct TriggerArgs {
-    /// The id of the run: a repeated command with the same id triggers only one run. 1 to 64 of A-Z a-z 0-9 . _ -. Default: a new one,
-    /// which is printed.
+    /// The id of the run: a repeated command with the same id triggers only one run. 1 to 64 of A-Z a-z 0-9 .
+    /// _ -. Default: a new one, which is printed.
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     #[command(flatten)]
@@ -41,8 +42,9 @@ pub(super) struct TriggerArgs {
     pub(super) output: OutputArgs,
 }
 
-/// Removes a schedule, if the sidecar's `admin.allow_schedule_changes` is set. Its subscribers are told within 10 minutes, and end;
-/// one that is started after that begins the schedule anew. What its runs have decided is deleted by `leasehold gc`.
+/// Removes a schedule, if the sidecar's `admin.allow_schedule_changes` is set. Its subscribers are told
+/// within 10 minutes, and end; one that is started after that begins the schedule anew. What its runs have
+/// decided is deleted by `leasehold gc`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RemoveArgs {
     /// Why: for its subscribers, the log and the next operator.
@@ -59,18 +61,19 @@ pub(super) struct RemoveArgs {
     pub(super) output: OutputArgs,
 }
 
-/// Lets a schedule begin anew, if the sidecar's `admin.allow_schedule_changes` is set: after a clock that was wrong, a store that
-/// was restored from a copy, or a deployment with a higher revision that was rolled back.
+/// Lets a schedule begin anew, if the sidecar's `admin.allow_schedule_changes` is set: after a clock that was
+/// wrong, a store that was restored from a copy, or a deployment with a higher revision that was rolled back.
 #[derive(Debug, clap::Args)]
 pub(super) struct ResetArgs {
     /// Why: for the log and the next operator.
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// After which instant it begins (RFC 3339): occurrences up to it are done, later ones are caught up. Default: now, by the
-    /// store's clock.
+    /// After which instant it begins (RFC 3339): occurrences up to it are done, later ones are caught up.
+    /// Default: now, by the store's clock.
     #[arg(long, value_name = "TIME", value_parser = time)]
     watermark: Option<SystemTime>,
-    /// The revision that its definition has from then on, so that a deployment with a lower one can replace it.
+    /// The revision that its definition has from then on, so that a deployment with a lower one can replace
+    /// it.
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     revision: Option<u64>,
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! `leasehold schedule import`: a schedule begins where a timer of WebJobs or Azure Functions has stopped (T22).
+//! `leasehold schedule import`: a schedule begins where a timer of WebJobs or Azure Functions has stopped
+//! (T22).
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -20,9 +21,9 @@ use crate::schedule::{MAX_STATUS_BYTES, TakeOver, TimerStatus, TimerStatusError}
 use crate::store::LeaseStore as _;
 use crate::timetable::{IsoError, LocalZone};
 
-/// Lets a schedule begin where a timer of WebJobs or Azure Functions has stopped: what was missed since the timer's last run
-/// counts as missed when somebody first subscribes. Works on the store itself. Stop the .NET host first, and start the
-/// replicas of the schedule afterwards.
+/// Lets a schedule begin where a timer of WebJobs or Azure Functions has stopped: what was missed since the
+/// timer's last run counts as missed when somebody first subscribes. Works on the store itself. Stop the .NET
+/// host first, and start the replicas of the schedule afterwards.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("source").required(true).args(["status", "timer"])))]
 pub(super) struct Args {
@@ -31,8 +32,8 @@ pub(super) struct Args {
     /// The file with the timer's status; - for standard input.
     #[arg(long, value_name = "FILE")]
     status: Option<PathBuf>,
-    /// Read the status of this timer from the storage account of --store azure: {namespace}.{class}.{method}, and
-    /// Host.Functions.{function} in Azure Functions.
+    /// Read the status of this timer from the storage account of --store azure: {namespace}.{class}.{method},
+    /// and Host.Functions.{function} in Azure Functions.
     #[arg(long, value_name = "NAME")]
     timer: Option<String>,
     /// The host id of the .NET app. Default: that of the configuration.

@@ -1,4 +1,5 @@
-//! `leasehold schedule`: schedules and their runs (T14, T15, T18, T22). `view.rs` has their JSON, `text.rs` what people see.
+//! `leasehold schedule`: schedules and their runs (T14, T15, T18, T22). `view.rs` has their JSON, `text.rs`
+//! what people see.
 
 mod act;
 mod import;

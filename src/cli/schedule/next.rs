@@ -12,11 +12,12 @@ use crate::cli::spec::{checked, duration};
 use crate::time::{BootClock, Clock as _};
 use crate::timetable::{ClockJump, Timetable, UtcSecond, zone_data_version};
 
-/// Prints the next occurrences of an expression with their local times, and what the expression means. Needs no sidecar.
+/// Prints the next occurrences of an expression with their local times, and what the expression means. Needs
+/// no sidecar.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Five fields (minute, hour, day of month, month, day of week), six (second first), a nickname such as @daily, or
-    /// `@every 90s`. In quotes: it is one argument.
+    /// Five fields (minute, hour, day of month, month, day of week), six (second first), a nickname such as
+    /// @daily, or `@every 90s`. In quotes: it is one argument.
     #[arg(
         value_name = "EXPRESSION",
         value_parser = text(),
@@ -28,7 +29,8 @@ pub(super) struct Args {
     /// What a shell makes of an expression without quotes.
     #[arg(hide = true, value_name = "WORD", value_parser = OsStringValueParser::new())]
     more: Vec<OsString>,
-    /// Instead of an expression: the distance between occurrences, 10s to 366d, counted from 1970-01-01T00:00:00Z.
+    /// Instead of an expression: the distance between occurrences, 10s to 366d, counted from
+    /// 1970-01-01T00:00:00Z.
     #[arg(long, value_name = "DURATION", value_parser = duration, allow_hyphen_values = true)]
     every: Option<Duration>,
     /// The time zone, by its name in the IANA database, such as Europe/Copenhagen.

@@ -188,7 +188,8 @@ const BY_ACCOUNT: &[Way] = &[
     Way::Cli,
 ];
 
-/// What the workload identity's webhook sets in a pod. Read for that way only: foreign variables choose nothing.
+/// What the workload identity's webhook sets in a pod. Read for that way only: foreign variables choose
+/// nothing.
 fn for_workload(context: &Context<'_>, variable: &str) -> Option<String> {
     let chosen = context.given(SIGN_IN.setting.key) == Some(Way::WorkloadIdentity.word());
     chosen.then(|| context.variable(variable)).flatten()

@@ -14,7 +14,8 @@ pub(super) struct SignIn {
     pub(super) credential: AzureCredential,
     /// Only where the credential does not name it.
     pub(super) account: Option<String>,
-    /// The URL of the account's blob service, without a slash at the end; only where the credential does not name it.
+    /// The URL of the account's blob service, without a slash at the end; only where the credential does not
+    /// name it.
     pub(super) endpoint: Option<String>,
 }
 

@@ -1,7 +1,9 @@
-//! The rate at which requests go out while the store throttles (S7). Pure: the time and the needs are arguments.
+//! The rate at which requests go out while the store throttles (S7). Pure: the time and the needs are
+//! arguments.
 //!
-//! Each second is judged by its answers: one in which the store throttled sets the rate to what was accepted, any other
-//! doubles it. What the leases need is a floor: a rate that starves them was measured when they asked for nothing.
+//! Each second is judged by its answers: one in which the store throttled sets the rate to what was accepted,
+//! any other doubles it. What the leases need is a floor: a rate that starves them was measured when they
+//! asked for nothing.
 
 use std::time::Duration;
 
@@ -10,15 +12,15 @@ use crate::time::Instant;
 
 /// Requests a second that find out whether a store that accepts nothing has changed its mind.
 const LEAST: f64 = 1.0;
-/// Requests a second at which a budget begins at the least: a sidecar that asks little is not what the store suffers
-/// from.
+/// Requests a second at which a budget begins at the least: a sidecar that asks little is not what the store
+/// suffers from.
 const LEAST_AT_FIRST: f64 = 10.0;
 /// Requests a second beyond which a budget holds nothing back: some times what an account takes.
 const MOST: f64 = 100_000.0;
 /// A second has throttled if more than one of so many answers was.
 const ONE_IN: u32 = 10;
-/// What the rate becomes then, as a share of what was accepted. More than is refused without notice, so that a rate
-/// that is steadily a little too high stays as it is and is not doubled each other second.
+/// What the rate becomes then, as a share of what was accepted. More than is refused without notice, so that
+/// a rate that is steadily a little too high stays as it is and is not doubled each other second.
 const ABOVE_ACCEPTED: f64 = 1.2;
 /// How much may go out at once after a pause, as a share of a second's requests; one request at the least.
 const BURST: f64 = 0.1;

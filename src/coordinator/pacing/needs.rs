@@ -1,5 +1,5 @@
-//! What the leases that this sidecar renews need of the store, so that no budget starves them (S7). Pure: the time is an
-//! argument, and the leases are told.
+//! What the leases that this sidecar renews need of the store, so that no budget starves them (S7). Pure: the
+//! time is an argument, and the leases are told.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,19 +19,20 @@ pub(in crate::coordinator) struct Lease {
 const SLOT: Duration = Duration::from_millis(250);
 /// Renewals of a lease in each D, in peace (S7).
 const IN_PEACE: u64 = 3;
-/// A lease has its try before so much of the validity that it has left is over: for one that is due after D/3, before
-/// 0.85 D. The rest is for a second try.
+/// A lease has its try before so much of the validity that it has left is over: for one that is due after
+/// D/3, before 0.85 D. The rest is for a second try.
 const TRIED_WITHIN: f64 = 0.8;
 /// The floor of a budget is at most so many times what the leases ask in peace.
 const MOST: f64 = 2.0;
 
-/// All leases that are renewed here, as counts: an update costs the same however many there are, and a question goes
-/// over the slots of one lease duration.
+/// All leases that are renewed here, as counts: an update costs the same however many there are, and a
+/// question goes over the slots of one lease duration.
 #[derive(Debug, Default)]
 pub(super) struct Needs {
     /// How many end in each slot.
     ends: BTreeMap<u64, u32>,
-    /// Millionths of a request a second that they ask in peace; whole, so that what is added and taken off is the same.
+    /// Millionths of a request a second that they ask in peace; whole, so that what is added and taken off is
+    /// the same.
     in_peace: u64,
 }
 

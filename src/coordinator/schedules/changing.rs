@@ -35,8 +35,8 @@ impl Coordinator {
         Ok(info)
     }
 
-    /// Pauses or resumes a schedule, asks for a run by hand (T18), removes or resets it (T25). The schedule as it is then.
-    /// `caller` is for the log, and for people.
+    /// Pauses or resumes a schedule, asks for a run by hand (T18), removes or resets it (T25). The schedule
+    /// as it is then. `caller` is for the log, and for people.
     ///
     /// # Errors
     /// When the operator does not allow it, there is no such schedule, or the store cannot be asked.

@@ -10,13 +10,14 @@ const RESOLUTION: Duration = Duration::from_secs(1);
 /// What else one answer may be behind another: clocks are read in whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(2);
 
-/// What the store's clock shows at the least: never more than the store itself would say, so that nothing is early.
+/// What the store's clock shows at the least: never more than the store itself would say, so that nothing is
+/// early.
 #[derive(Debug, Default)]
 pub(super) struct StoreClock(Mutex<Option<(Instant, UnixMillis)>>);
 
 impl StoreClock {
-    /// Takes in the time of an answer that came at `answered`. Of answers that agree but for the cut, the one that says most
-    /// is kept; one that does not agree shows that the store's clock was set.
+    /// Takes in the time of an answer that came at `answered`. Of answers that agree but for the cut, the one
+    /// that says most is kept; one that does not agree shows that the store's clock was set.
     pub(super) fn note(&self, time: UnixMillis, answered: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let expected = known.map(|(at, time)| time + answered.saturating_since(at));

@@ -135,7 +135,8 @@ impl Coordinator {
         Ok(Arc::new(ReportPart::new(ground, run_id.clone(), report)))
     }
 
-    /// T8: the run's own lease is over, or unknown here. Success under another one proves that nobody was granted since.
+    /// T8: the run's own lease is over, or unknown here. Success under another one proves that nobody was
+    /// granted since.
     async fn complete_late(
         &self,
         desk: &Desk,
@@ -207,7 +208,8 @@ impl Coordinator {
         part.plan().definition().lease_duration().unwrap_or(self.shared.settings.lease_duration)
     }
 
-    /// Records the outcome of a run that goes on, under its own lease, and leaves its hold as it is (T6, T12, T20).
+    /// Records the outcome of a run that goes on, under its own lease, and leaves its hold as it is (T6, T12,
+    /// T20).
     pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
         let Some(desk) = self.shared.schedules.desk(&run_id.path) else { return };
         let Ok(part) = self.report_part(&desk, run_id, report).await else { return };

@@ -1,4 +1,5 @@
-//! What is known here of one schedule: shared by its task, the holds of its runs, and the calls that complete them.
+//! What is known here of one schedule: shared by its task, the holds of its runs, and the calls that complete
+//! them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -61,7 +62,8 @@ impl Desk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The record is this now. What was final once is not forgotten (T21), unless the schedule was reset since (T25).
+    /// The record is this now. What was final once is not forgotten (T21), unless the schedule was reset
+    /// since (T25).
     pub(super) fn learn(&self, record: Option<ScheduleRecord>) {
         let mut known = self.known();
         if let Some(record) = &record {

@@ -32,7 +32,8 @@ impl Task {
         let id = subscriber.id;
         self.subscribers.push(subscriber);
         match resume {
-            // What it waits for is told first, also where something is due: it says how the spec was understood (S37).
+            // What it waits for is told first, also where something is due: it says how the spec was
+            // understood (S37).
             None => {
                 self.note_next();
                 self.tell_waiting();

@@ -23,7 +23,8 @@ pub struct ScheduleFigures {
     pub last_success: Option<UnixMillis>,
     /// It has been due for longer than its grace, and no run goes on.
     pub is_late: bool,
-    /// What ended last for good did not succeed. What a pause or a policy skipped, and what was given back, does not count.
+    /// What ended last for good did not succeed. What a pause or a policy skipped, and what was given back,
+    /// does not count.
     pub is_failing: bool,
     /// Two occurrences and a grace have passed since the last success, or since there was a schedule.
     pub is_silent: bool,

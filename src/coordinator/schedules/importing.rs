@@ -1,4 +1,5 @@
-//! How a schedule begins where another scheduler has stopped (T22): written under the lease, as everything that runs decide.
+//! How a schedule begins where another scheduler has stopped (T22): written under the lease, as everything
+//! that runs decide.
 
 use std::sync::Arc;
 

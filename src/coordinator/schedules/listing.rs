@@ -1,4 +1,5 @@
-//! Listings of schedules (T3): first those whose lock has a record, then those that nobody has run yet, which have only a plan.
+//! Listings of schedules (T3): first those whose lock has a record, then those that nobody has run yet, which
+//! have only a plan.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +20,8 @@ const AT_ONCE: usize = 8;
 const PLANS: &str = "plans:";
 
 impl Coordinator {
-    /// A page of those schedules that are `visible`; `page_size` is 1 to 1,000. Those that nobody has run yet come last. A page
-    /// may be empty and have a token.
+    /// A page of those schedules that are `visible`; `page_size` is 1 to 1,000. Those that nobody has run yet
+    /// come last. A page may be empty and have a token.
     ///
     /// # Errors
     /// When the store cannot be asked, or the page token is not of this listing of this process.
@@ -55,7 +56,8 @@ impl Coordinator {
         Ok(SchedulePage { schedules, next_page_token: rest.next_page_token })
     }
 
-    /// A page of those that have a plan, and no run in the record of their lock. Of `listed` that is known already.
+    /// A page of those that have a plan, and no run in the record of their lock. Of `listed` that is known
+    /// already.
     async fn list_plans(
         &self,
         (prefix, limit, continuation): (String, usize, Option<String>),

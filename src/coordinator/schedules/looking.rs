@@ -1,4 +1,5 @@
-//! When a schedule is looked at, and what comes of it: the requests between occurrences and at them (T7, T9, T17).
+//! When a schedule is looked at, and what comes of it: the requests between occurrences and at them (T7, T9,
+//! T17).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,8 +91,9 @@ impl Looking {
         (self.is_busy, self.busy_looks) = (false, 0);
     }
 
-    /// Somebody has come. What runs elsewhere is read at once, as it may be where that one has left: over what is known it would be
-    /// waited for anew, with each one that comes (T17). A start that has its place in the queue keeps it.
+    /// Somebody has come. What runs elsewhere is read at once, as it may be where that one has left: over
+    /// what is known it would be waited for anew, with each one that comes (T17). A start that has its place
+    /// in the queue keeps it.
     pub(super) const fn enlisted(&mut self, now: Instant) {
         match self.why {
             Why::Queued(_) => {}
@@ -140,7 +142,8 @@ impl Task {
             matches!(why, Why::Queued(since) if now.saturating_since(since) > LONG_IN_THE_QUEUE);
         match why {
             Why::Changed => {}
-            // Others had time to run it: an acquire for nothing would cost more than this read, and keep them out.
+            // Others had time to run it: an acquire for nothing would cost more than this read, and keep them
+            // out.
             Why::Queued(_) if queued_long => self.read_record().await?,
             Why::Queued(_) => self.read_plan().await?,
             Why::Idle => {
@@ -388,7 +391,8 @@ impl Task {
         self.look_at(now + delay, Why::Due);
     }
 
-    /// Those who do not read what they are told are let go: an attempt that nobody hears of would be lost (T6).
+    /// Those who do not read what they are told are let go: an attempt that nobody hears of would be lost
+    /// (T6).
     fn leave_those_behind(&mut self) {
         let behind = |it: &&Subscriber| !it.events.can_be_told();
         let behind: Vec<_> = self.subscribers.iter().filter(behind).map(|it| it.id).collect();

@@ -1,8 +1,9 @@
-//! Schedules (T1 to T22): one task a schedule with subscribers, which runs the pure machine of `schedule` over the holds.
+//! Schedules (T1 to T22): one task a schedule with subscribers, which runs the pure machine of `schedule`
+//! over the holds.
 //!
-//! The task (`task`, `looking`) decides when to look, and asks for a lease as any caller does; `parts` are what it writes
-//! beside the token; a run follows its hold in a task of its own (`run`). To add an event: a variant of [`ScheduleEvent`],
-//! and whoever sends it.
+//! The task (`task`, `looking`) decides when to look, and asks for a lease as any caller does; `parts` are
+//! what it writes beside the token; a run follows its hold in a task of its own (`run`). To add an event: a
+//! variant of [`ScheduleEvent`], and whoever sends it.
 
 mod changing;
 mod clock;
@@ -72,7 +73,8 @@ struct Entry {
     desk: Arc<Desk>,
 }
 
-/// While it lives, a call completes this run. The schedule's task waits for its end, so it hears of that in any case.
+/// While it lives, a call completes this run. The schedule's task waits for its end, so it hears of that in
+/// any case.
 #[derive(Debug)]
 struct Completing<'a> {
     schedules: &'a Schedules,

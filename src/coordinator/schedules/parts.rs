@@ -16,7 +16,8 @@ use crate::schedule::{
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
 
-/// How long before the end of its hold a run that has no outcome is recorded as timed out (T12): a store needs about so long.
+/// How long before the end of its hold a run that has no outcome is recorded as timed out (T12): a store
+/// needs about so long.
 pub(super) const FOR_THE_WRITE: Duration = Duration::from_secs(2);
 
 /// What both parts are decided over, beside the record.
@@ -33,8 +34,8 @@ pub(super) struct Ground {
     pub(super) lease_duration: Duration,
     /// See [`View::queued`].
     pub(super) queued: Duration,
-    /// What the store's clock had surely reached when this was put together (T7). Answers tell it in whole seconds; several of
-    /// them together tell more.
+    /// What the store's clock had surely reached when this was put together (T7). Answers tell it in whole
+    /// seconds; several of them together tell more.
     pub(super) store_time: UnixMillis,
     /// Of the .NET timer beside it (T22).
     pub(super) timer: Option<Arc<TimerDesk>>,

@@ -116,7 +116,8 @@ impl Shared {
         self.schedules.clock.note(time, self.clock.now());
     }
 
-    /// The store's time, as nearly as it is known, and never ahead of it (T7); the machine's own before the first answer.
+    /// The store's time, as nearly as it is known, and never ahead of it (T7); the machine's own before the
+    /// first answer.
     pub(super) fn store_time(&self) -> UnixMillis {
         let known = self.schedules.clock.now(self.clock.now());
         known.unwrap_or_else(|| self.clock.wall())

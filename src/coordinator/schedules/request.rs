@@ -21,7 +21,8 @@ pub struct SubscribeRequest {
     pub key: KeyRequest,
     /// The schedule.
     pub definition: Definition,
-    /// Whether the subscriber comes for the first time: one that reconnects does not replace a definition (T16).
+    /// Whether the subscriber comes for the first time: one that reconnects does not replace a definition
+    /// (T16).
     pub is_new: bool,
     /// Who, for people; the sidecar's default if none.
     pub holder: Option<String>,
@@ -112,8 +113,8 @@ impl ScheduleEvent {
 }
 
 impl Telling for ScheduleEvent {
-    /// What is true of a run now replaces what was; what has happened is told each time. Who does not read for long while it
-    /// waits is to be found behind, before it is given a run (T6).
+    /// What is true of a run now replaces what was; what has happened is told each time. Who does not read
+    /// for long while it waits is to be found behind, before it is given a run (T6).
     fn supersedes(&self, unread: &Self) -> bool {
         let is_so_now = matches!(
             self,
@@ -197,8 +198,8 @@ pub struct Completed {
 pub struct ScheduleInfo {
     /// Its lock.
     pub path: LockPath,
-    /// What anybody may say of it; why it cannot be read, for people, if it cannot. None for one that only has a record:
-    /// its plan was deleted.
+    /// What anybody may say of it; why it cannot be read, for people, if it cannot. None for one that only
+    /// has a record: its plan was deleted.
     pub plan: Option<Result<Box<Plan>, String>>,
     /// What its runs have decided; none before the first.
     pub state: Option<Box<ScheduleRecord>>,

@@ -24,7 +24,8 @@ use crate::hold::LossReason;
 use crate::lock::LockPath;
 use crate::schedule::{Report, RunId, Told};
 
-/// Before a drain ends, an unfinished run is recorded as returned (T20); a store needs about so long to write it.
+/// Before a drain ends, an unfinished run is recorded as returned (T20); a store needs about so long to write
+/// it.
 const BEFORE_THE_END: Duration = Duration::from_secs(2);
 
 /// How a try for a run, or the run, has ended.
@@ -69,7 +70,8 @@ pub(super) struct Run {
 enum Next {
     Event(Option<HoldEvent>),
     Life(Life),
-    /// The time has come to record this, since no call has said how the run ended: the drain, or the hold, is about to end.
+    /// The time has come to record this, since no call has said how the run ended: the drain, or the hold, is
+    /// about to end.
     Note(Report),
 }
 
@@ -129,7 +131,8 @@ impl Run {
         }
     }
 
-    /// Who goes on with a run is told that it does not go on here, and may try again, here or elsewhere (S16).
+    /// Who goes on with a run is told that it does not go on here, and may try again, here or elsewhere
+    /// (S16).
     fn failed(&self, error: CallError) -> RunEnd {
         match &self.begin {
             Begin::Start(_) => {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::time::Instant;
 
-/// Starts that may come together after a quiet time, so that a few schedules do not wait for each other: a tenth of a second's,
-/// and so many at least.
+/// Starts that may come together after a quiet time, so that a few schedules do not wait for each other: a
+/// tenth of a second's, and so many at least.
 const TOGETHER: u32 = 5;
 /// A start that waits longer is late by the queue alone, which is said (T13).
 const LONG: Duration = Duration::from_secs(1);

@@ -47,8 +47,8 @@ pub(super) struct Subscriber {
 
 /// A subscription by stream: the life line of the run that it has (S14, T20).
 ///
-/// Dropping it says that the client has ended it: a run is abandoned at once. [`ScheduleStream::disconnected`] says that the
-/// client may not know that its stream ended.
+/// Dropping it says that the client has ended it: a run is abandoned at once.
+/// [`ScheduleStream::disconnected`] says that the client may not know that its stream ended.
 #[derive(Debug)]
 pub struct ScheduleStream {
     events: Unread<ScheduleEvent>,
@@ -119,8 +119,8 @@ impl ScheduleStream {
         drop(self);
     }
 
-    /// The stream ended in a way that does not show that the client knows: it may resume its run, and nobody else is
-    /// granted the lock before the validity that it was told last is over (S14).
+    /// The stream ended in a way that does not show that the client knows: it may resume its run, and nobody
+    /// else is granted the lock before the validity that it was told last is over (S14).
     pub fn disconnected(self) {
         self.presence.life.send_replace(Life::Disconnected);
     }

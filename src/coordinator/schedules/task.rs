@@ -291,8 +291,9 @@ impl Task {
         }
     }
 
-    /// A run is over by a call: once that has said what became of the outcome, its subscriber is told and the next look
-    /// comes. A release that says nothing of an outcome is waited for as well: it has no call that completes it.
+    /// A run is over by a call: once that has said what became of the outcome, its subscriber is told and the
+    /// next look comes. A release that says nothing of an outcome is waited for as well: it has no call that
+    /// completes it.
     fn finish_released(&mut self) {
         let released = |it: &Running| Some((it.turn, it.subscriber, it.released.clone()?));
         let Some((turn, subscriber, run_id)) = self.running.iter().find_map(released) else {

@@ -1,22 +1,25 @@
 //! The watermark beside a .NET timer: the status blob that its hosts and the sidecars write in turns (T22).
 //!
-//! Both sides take the listener lock, so one at a time decides. A host of .NET holds it as long as it lives, and writes no
-//! record and no version that a condition could see: what it did shows in the status alone. What is written under our lease
-//! goes in this order, in [`Shared::write_status`]:
+//! Both sides take the listener lock, so one at a time decides. A host of .NET holds it as long as it lives,
+//! and writes no record and no version that a condition could see: what it did shows in the status alone.
+//! What is written under our lease goes in this order, in [`Shared::write_status`]:
 //!
-//! 1. **A start.** The status is written as it is, with If-Match on the version that was decided over; then the record with
-//!    the token and the run. If somebody wrote the status since, it is read and decided again. The write also makes a new
-//!    version, so that a sidecar that has lost the lease and wakes up meets another version than it knows.
-//! 2. **An outcome that is final.** First the status, then the record. A crash between the two leaves a status that is ahead of
-//!    its record: both sides take the occurrence for done, and the run's own outcome stands in the status, so that its
-//!    caller is answered RECORDED. The other order would leave a record that no host of .NET reads, and the occurrence would
-//!    be run again by one. Nothing is lost either: neither is written before the run has said that it is over.
-//! 3. **A status that is ahead** of what is to be written is left as it is, and one that is behind is brought forward:
-//!    of the two the later one counts everywhere ([`SharedStatus::over`]).
+//! 1. **A start.** The status is written as it is, with If-Match on the version that was decided over; then
+//!    the record with the token and the run. If somebody wrote the status since, it is read and decided
+//!    again. The write also makes a new version, so that a sidecar that has lost the lease and wakes up meets
+//!    another version than it knows.
+//! 2. **An outcome that is final.** First the status, then the record. A crash between the two leaves a
+//!    status that is ahead of its record: both sides take the occurrence for done, and the run's own outcome
+//!    stands in the status, so that its caller is answered RECORDED. The other order would leave a record
+//!    that no host of .NET reads, and the occurrence would be run again by one. Nothing is lost either:
+//!    neither is written before the run has said that it is over.
+//! 3. **A status that is ahead** of what is to be written is left as it is, and one that is behind is brought
+//!    forward: of the two the later one counts everywhere ([`SharedStatus::over`]).
 //!
-//! The condition holds only if the version was read while the lease was ours. The first is: what was known before the acquire
-//! is older than the lease; later ones are taken along from when the machine, which counts the validity, asked for the write. After a version was not met, the status is read anew, and a renewal after that read proves that
-//! the lease was ours at the read (S6).
+//! The condition holds only if the version was read while the lease was ours. The first is: what was known
+//! before the acquire is older than the lease; later ones are taken along from when the machine, which counts
+//! the validity, asked for the write. After a version was not met, the status is read anew, and a renewal
+//! after that read proves that the lease was ours at the read (S6).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -38,7 +41,8 @@ const TRIES: usize = 5;
 pub(super) struct TimerDesk {
     timer: TimerPath,
     known: Mutex<Option<Known>>,
-    /// What a part has decided to write, until the status says so. Other writes of the record leave the status alone.
+    /// What a part has decided to write, until the status says so. Other writes of the record leave the
+    /// status alone.
     decided: Mutex<Option<Decided>>,
 }
 
@@ -58,7 +62,8 @@ struct Known {
 
 /// The status as it was known when a machine asked for a write: while the lease was ours, or before.
 ///
-/// Whoever reads the status later without a lease learns a version that is no proof; so it is taken along from then.
+/// Whoever reads the status later without a lease learns a version that is no proof; so it is taken along
+/// from then.
 #[derive(Debug)]
 pub(in crate::coordinator) struct Status {
     desk: Arc<TimerDesk>,
@@ -125,7 +130,8 @@ impl Coordinator {
 }
 
 impl Shared {
-    /// What is known of the status of the .NET timer with this listener lock; none where there are no such timers.
+    /// What is known of the status of the .NET timer with this listener lock; none where there are no such
+    /// timers.
     pub(super) fn timer_desk(&self, path: &LockPath) -> Option<Arc<TimerDesk>> {
         let timer = self.settings.host.namespace.timer_of(path)?;
         self.store.has_timers().then(|| self.schedules.timer_desk(path, timer))
@@ -146,8 +152,8 @@ impl Shared {
         Ok(Some(desk))
     }
 
-    /// A first subscription makes the status, as a host of .NET does when it starts: what is due before the first run is
-    /// missed then, whoever is next. Needs no lease: it is written only where there is none.
+    /// A first subscription makes the status, as a host of .NET does when it starts: what is due before the
+    /// first run is missed then, whoever is next. Needs no lease: it is written only where there is none.
     pub(super) async fn make_status(
         &self,
         path: &LockPath,
@@ -167,8 +173,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes the status that goes before this write of the record; see the head of this file. `Changed` where it is to be
-    /// decided again: only if nothing has been granted under the lease yet (`decides`).
+    /// Writes the status that goes before this write of the record; see the head of this file. `Changed`
+    /// where it is to be decided again: only if nothing has been granted under the lease yet (`decides`).
     pub(in crate::coordinator) async fn write_status(
         &self,
         path: &LockPath,

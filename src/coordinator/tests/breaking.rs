@@ -408,7 +408,8 @@ async fn s1_s17_nothing_is_handed_on_here_once_it_may_be_broken() {
     assert!(second.token > elsewhere.token);
 }
 
-/// A break that meets the lock between its acquisition and the write of the new token goes by the record of the grant before.
+/// A break that meets the lock between its acquisition and the write of the new token goes by the record of
+/// the grant before.
 #[tokio::test(start_paused = true)]
 async fn s17_a_late_break_does_not_hit_who_is_about_to_be_granted_here() {
     for period in [BreakPeriod::Now, BreakPeriod::RunOut] {

@@ -1,7 +1,8 @@
-//! Many callers of several sidecars, by a seed: what they are told is checked, and at the end nothing is left.
+//! Many callers of several sidecars, by a seed: what they are told is checked, and at the end nothing is
+//! left.
 //!
-//! The seed repeats what callers and the network do. Lease ids and the jitter of requests are the system's own, so a
-//! seed that failed may have to be run more than once.
+//! The seed repeats what callers and the network do. Lease ids and the jitter of requests are the system's
+//! own, so a seed that failed may have to be run more than once.
 
 use std::time::Duration;
 
@@ -115,7 +116,8 @@ impl Client {
     async fn hold_by_stream(&mut self) {
         let (sidecar, mut request) = (self.sidecar(), self.request());
         if matches!(self.weather, Weather::Calm) {
-            // S16: a hold that was resumed and then lost may go on elsewhere, so its lease is left to run out.
+            // S16: a hold that was resumed and then lost may go on elsewhere, so its lease is left to run
+            // out.
             (request.max_hold, request.progress_timeout) = (None, None);
         }
         let mut stream = sidecar.coordinator.hold(&request).unwrap();

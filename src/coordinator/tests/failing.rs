@@ -80,7 +80,8 @@ async fn a_panic_in_the_task_of_one_lock_harms_no_other() {
     sidecar.assert_idle();
 }
 
-/// The break may arrive once the lock is another's: its lease is proved, once its token is written, before it is granted.
+/// The break may arrive once the lock is another's: its lease is proved, once its token is written, before it
+/// is granted.
 #[tokio::test(start_paused = true)]
 async fn s17_a_break_that_was_under_way_when_a_task_panicked_is_remembered() {
     let account = Account::new();
@@ -252,8 +253,8 @@ async fn s6_a_request_that_is_under_way_outlives_the_task_that_panics() {
     let failing = granted(&mut stream).await;
     pass(SECOND).await;
     let Outcome::Granted(released) = sidecar.acquire(two).await.unwrap() else { panic!() };
-    // The first renewal, 18 to 22 s after the grant, comes while the store has not answered the release, and before that
-    // is cut off after 5 s.
+    // The first renewal, 18 to 22 s after the grant, comes while the store has not answered the release, and
+    // before that is cut off after 5 s.
     pass(LEASE * 11 / 40).await;
     let caller = sidecar.clone();
     let (lease_id, generation) = (released.lease_id, Some(released.generation));

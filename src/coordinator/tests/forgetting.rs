@@ -1,4 +1,5 @@
-//! Locks that nobody uses are remembered up to a limit: what the others cost, and what outlives their being forgotten.
+//! Locks that nobody uses are remembered up to a limit: what the others cost, and what outlives their being
+//! forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! A machine is moved, and its boot clock does not count that: whatever its sidecar is told first afterwards must grant nothing,
-//! since another sidecar may have the lock by then (S1, S3, S5).
+//! A machine is moved, and its boot clock does not count that: whatever its sidecar is told first afterwards
+//! must grant nothing, since another sidecar may have the lock by then (S1, S3, S5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +76,8 @@ impl World {
         Record::from_fields(&stored.fields).token
     }
 
-    /// Nobody here is granted anything while the other has the lock, and whoever waits is once it has released it.
+    /// Nobody here is granted anything while the other has the lock, and whoever waits is once it has
+    /// released it.
     async fn assert_refused(&self, theirs: (HoldStream, Grant), mut here: Vec<HoldStream>) {
         for _ in 0..400 {
             pass(100 * MILLI).await;

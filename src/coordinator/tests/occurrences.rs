@@ -1,4 +1,5 @@
-//! Holds whose callers name an occurrence of their own: granted until an outcome is recorded, never after (T1, T2).
+//! Holds whose callers name an occurrence of their own: granted until an outcome is recorded, never after
+//! (T1, T2).
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What goes wrong around a priority: the holder changes while it is looked at, answers are lost, callers come and go (S33).
+//! What goes wrong around a priority: the holder changes while it is looked at, answers are lost, callers
+//! come and go (S33).
 
 use std::sync::Arc;
 use std::time::Duration;

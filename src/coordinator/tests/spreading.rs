@@ -1,8 +1,8 @@
-//! Whole deployments of listeners, by a seed: how evenly their locks are spread over sidecars, and who takes over from whom
-//! (S33 to S35).
+//! Whole deployments of listeners, by a seed: how evenly their locks are spread over sidecars, and who takes
+//! over from whom (S33 to S35).
 //!
-//! What this leaves out: a store that fails, which other worlds have; clocks of sidecars that differ. A seed repeats what
-//! the network and the listeners do, and the requests' jitter.
+//! What this leaves out: a store that fails, which other worlds have; clocks of sidecars that differ. A seed
+//! repeats what the network and the listeners do, and the requests' jitter.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -268,7 +268,8 @@ fn s34_locks_are_spread_after_a_rolling_restart() {
     }
 }
 
-/// Follows who has which lock, each ten seconds: no lock moves twice in ten minutes, and not more than one a minute.
+/// Follows who has which lock, each ten seconds: no lock moves twice in ten minutes, and not more than one a
+/// minute.
 async fn settles(world: &World, locks: usize, within: Duration) -> Result<(), String> {
     let mut holders = world.holders(locks).await;
     let mut moved: BTreeMap<usize, u32> = BTreeMap::new();

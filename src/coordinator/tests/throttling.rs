@@ -1,7 +1,8 @@
-//! What a store that throttles costs the holds of one sidecar: how many are told at risk, and how many are lost (S7, S9).
+//! What a store that throttles costs the holds of one sidecar: how many are told at risk, and how many are
+//! lost (S7, S9).
 //!
-//! Left out: the time that a request takes, connections, other sidecars at the same account, and the entropy of a real
-//! store, which refuses by its load and not by the second.
+//! Left out: the time that a request takes, connections, other sidecars at the same account, and the entropy
+//! of a real store, which refuses by its load and not by the second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -163,9 +164,10 @@ async fn all_are_throttled_for_a_while(sizes: impl Iterator<Item = Size>) {
     }
 }
 
-/// A store that takes half of what the holds need at the least: what each renewal buys is their validity, so that
-/// requests a second times validity is all that can live. Of holds that were acquired together, fewer can: what is accepted
-/// before the first of them is due is of no use to them, and by its second renewal the others have ended.
+/// A store that takes half of what the holds need at the least: what each renewal buys is their validity, so
+/// that requests a second times validity is all that can live. Of holds that were acquired together, fewer
+/// can: what is accepted before the first of them is due is of no use to them, and by its second renewal the
+/// others have ended.
 async fn half_of_what_they_need((holds, lease, span): Size) {
     let crowd = Crowd::acquire(holds, lease, span).await;
     let validity = valid_until(Instant::default(), lease) - Instant::default();
@@ -267,7 +269,8 @@ async fn s7_holds_that_were_acquired_together_do_not_renew_together_for_ever() {
     assert_eq!((crowd.lost(), crowd.warned()), (0, 0));
 }
 
-/// Tries for locks, 500 a second for so many seconds, as of jobs that come and go; the requests of each second.
+/// Tries for locks, 500 a second for so many seconds, as of jobs that come and go; the requests of each
+/// second.
 async fn tries(sidecar: &Sidecar, seconds: u64) -> Vec<u64> {
     let mut asked = Vec::new();
     for second in 0..seconds {

@@ -1,5 +1,5 @@
-//! Releases that the store does not confirm: they are told once the lease can no longer be valid, whenever the last renewal was
-//! really sent (S13).
+//! Releases that the store does not confirm: they are told once the lease can no longer be valid, whenever
+//! the last renewal was really sent (S13).
 
 use std::time::Duration;
 

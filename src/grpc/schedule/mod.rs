@@ -1,4 +1,5 @@
-//! ScheduleService: each rpc in through `convert` and `spec`, to the coordinator, out through `answer` and `events`.
+//! ScheduleService: each rpc in through `convert` and `spec`, to the coordinator, out through `answer` and
+//! `events`.
 
 mod answer;
 mod convert;
@@ -62,7 +63,8 @@ impl Service {
         self.permit_resume(caller, &resume.hold)
     }
 
-    /// The run id is not signed, and its path may hide the function: then the key beside it says which one that is.
+    /// The run id is not signed, and its path may hide the function: then the key beside it says which one
+    /// that is.
     fn permit_completion(
         &self,
         caller: &Caller,

@@ -1,5 +1,5 @@
-//! Run ids as callers have them: with the lock's key where its path hides the function, so that the caller's rights can be checked
-//! when it completes the run (S16, T8).
+//! Run ids as callers have them: with the lock's key where its path hides the function, so that the caller's
+//! rights can be checked when it completes the run (S16, T8).
 
 use std::fmt;
 

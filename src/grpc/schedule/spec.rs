@@ -145,7 +145,8 @@ fn span(
     wrong.take(&format!("spec.{field}"), read)
 }
 
-/// The definition, or what is wrong with each policy: one that is wrong is left to its default, and the rest asked again.
+/// The definition, or what is wrong with each policy: one that is wrong is left to its default, and the rest
+/// asked again.
 fn policies(wrong: &mut Violations, mut spec: Spec) -> Option<Definition> {
     let mut is_wrong = false;
     loop {

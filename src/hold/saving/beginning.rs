@@ -30,15 +30,17 @@ impl Save {
         self.value = value.or_else(|| self.value.take());
     }
 
-    /// What was written, to be written again over what stands there now: before whatever waits, whose value is newer.
+    /// What was written, to be written again over what stands there now: before whatever waits, whose value
+    /// is newer.
     pub(super) fn put_back(&mut self, mut askers: Vec<Asker>, value: Option<CheckpointValue>) {
         askers.append(&mut self.askers);
         self.askers = askers;
         self.value = self.value.take().or(value);
     }
 
-    /// Applies the parts to `fields`, one after the other. Who waits for the write, and who has nothing to write. Where a part
-    /// before has something, what a later one finds stands there only once that is stored (T8).
+    /// Applies the parts to `fields`, one after the other. Who waits for the write, and who has nothing to
+    /// write. Where a part before has something, what a later one finds stands there only once that is stored
+    /// (T8).
     fn apply(
         &self,
         fields: &mut Fields,
@@ -120,7 +122,8 @@ fn new_checkpoint(
     }
 }
 
-/// The record that is written with a save. What is stored may be of the holder from whom the lock was handed on (S10).
+/// The record that is written with a save. What is stored may be of the holder from whom the lock was handed
+/// on (S10).
 fn record_of(held: &Held, stored: Record, write: String) -> Record {
     Record {
         token: Some(held.token),

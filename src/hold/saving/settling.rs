@@ -54,7 +54,8 @@ impl Hold {
                 self.learn(stored, output.now);
                 self.write_again(held, output);
             }
-            // S16: it went on elsewhere, or another has the lock: what the record has of this save was done before.
+            // S16: it went on elsewhere, or another has the lock: what the record has of this save was done
+            // before.
             Some(Ordering::Greater) => {
                 Self::tell_found(&mut held, done, &stored, output);
                 self.moved_on(&held, output);
@@ -66,8 +67,8 @@ impl Hold {
         }
     }
 
-    /// S13: an earlier write of ours has come late, though it was refused then. This one can be done no more, as it names the
-    /// version before; it is repeated over what stands there.
+    /// S13: an earlier write of ours has come late, though it was refused then. This one can be done no more,
+    /// as it names the version before; it is repeated over what stands there.
     fn write_again(&mut self, mut held: Box<Held>, output: &mut Output) {
         let changed = StoreFailure::unanswered("save");
         let pause = self.backoff(&changed, held.renewal.lease_duration());
@@ -100,8 +101,8 @@ impl Hold {
                     .all(|(name, value)| stored.fields.get(name) == value.as_ref())
     }
 
-    /// Of a hold that is over, a save that the record shows was done. Another is known not to be, unless somebody has saved
-    /// since; of one without a checkpoint that cannot be known.
+    /// Of a hold that is over, a save that the record shows was done. Another is known not to be, unless
+    /// somebody has saved since; of one without a checkpoint that cannot be known.
     fn tell_found(held: &mut Held, done: bool, stored: &Stored, output: &mut Output) {
         if done {
             return Self::tell_done(held, output);

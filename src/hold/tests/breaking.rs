@@ -22,7 +22,8 @@ fn s17_what_a_break_may_have_met_is_not_handed_on_before_a_renewal() {
     }
 }
 
-/// A break that was given up may arrive for as long as the record is the one that it goes by: a renewal proves nothing.
+/// A break that was given up may arrive for as long as the record is the one that it goes by: a renewal
+/// proves nothing.
 #[test]
 fn s17_what_a_break_given_up_may_yet_meet_is_not_handed_on() {
     let mut rig = Rig::new();
@@ -38,7 +39,8 @@ fn s17_what_a_break_given_up_may_yet_meet_is_not_handed_on() {
     assert!(is_granted(&told, BOB), "by the store: {told:?}");
 }
 
-/// Once the record was written by a request that was sent since, the break fits no more; but it may have come before that.
+/// Once the record was written by a request that was sent since, the break fits no more; but it may have come
+/// before that.
 #[test]
 fn s17_a_save_since_and_a_renewal_after_it_show_that_no_break_has_met_the_lease() {
     for (saved, renewed) in [(true, false), (true, true), (false, true)] {
@@ -118,8 +120,8 @@ fn s33_a_break_for_a_waiting_caller_does_not_hit_the_next_holder_here() {
     assert_eq!((revoked(&told, CAT), loss(&told, CAT)), (None, None));
 }
 
-/// The timers of who sends it stand still while the computer sleeps: it may go on with a break that the machine has given up, by the
-/// version that a save has written since (S33).
+/// The timers of who sends it stand still while the computer sleeps: it may go on with a break that the
+/// machine has given up, by the version that a save has written since (S33).
 #[test]
 fn s33_a_break_that_was_given_up_is_under_way_until_it_is_answered() {
     for (answer, saved_since, handed_on) in [

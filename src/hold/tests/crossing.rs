@@ -6,7 +6,8 @@ use super::rig::{
 };
 use crate::hold::{Action, Event, LossReason, StoreBounds, Terms};
 
-/// A stream broke at its client, which goes on elsewhere before this sidecar has noticed; then a rest is over here.
+/// A stream broke at its client, which goes on elsewhere before this sidecar has noticed; then a rest is over
+/// here.
 #[test]
 fn s16_s11_a_hold_that_rests_is_handed_on_only_if_it_was_released_with_its_generation() {
     for end in 0..3 {

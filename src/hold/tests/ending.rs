@@ -64,7 +64,8 @@ fn s13_a_release_that_comes_after_the_lease_may_have_run_out_is_no_loss() {
         let (mut rig, mut other) = Rig::pair();
         let grant = rig.grant(ANN, terms());
         rig.pass(secs(6));
-        // A renewal that never arrives: this sidecar must wait for the end of the lease that it would have given.
+        // A renewal that never arrives: this sidecar must wait for the end of the lease that it would have
+        // given.
         rig.fail(outage());
         rig.release(ANN);
         let failure = || if unknown { outage() } else { throttled() };

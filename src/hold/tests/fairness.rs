@@ -135,7 +135,8 @@ fn s10_saves_do_not_keep_a_mark_young() {
     assert!(requests < 400, "{requests} requests in ten minutes");
 }
 
-/// Two holds in a row, so that this sidecar stands back after the second; what it does then is up to the caller.
+/// Two holds in a row, so that this sidecar stands back after the second; what it does then is up to the
+/// caller.
 fn loop_twice(first: Duration, second: Duration) -> Rig {
     let mut rig = Rig::new();
     for (caller, span) in [(ANN, first), (BOB, second)] {

@@ -1,4 +1,5 @@
-//! Resume tokens that anybody can make (S16): nothing is held back for one, unless the record is of its very lease.
+//! Resume tokens that anybody can make (S16): nothing is held back for one, unless the record is of its very
+//! lease.
 
 use uuid::Uuid;
 

@@ -1,4 +1,5 @@
-//! A shutdown after which a replacement follows (S15): holds are left for their clients to resume there (S16).
+//! A shutdown after which a replacement follows (S15): holds are left for their clients to resume there
+//! (S16).
 
 use super::rig::{
     ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, released, secs, store_failure,

@@ -51,7 +51,8 @@ pub(super) fn serves(rig: &mut Rig, action: Action) {
     rig.serve_one(&action);
 }
 
-/// The breaks that `new` asks for within `span`, and when: each is answered by `answer`, all else by the store.
+/// The breaks that `new` asks for within `span`, and when: each is answered by `answer`, all else by the
+/// store.
 pub(super) fn breaks(
     rigs: (&mut Rig, &mut Rig),
     span: Duration,

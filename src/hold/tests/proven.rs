@@ -1,4 +1,5 @@
-//! A lease that was renewed before its first grant: what comes of that renewal later, and where it meets another version (S33).
+//! A lease that was renewed before its first grant: what comes of that renewal later, and where it meets
+//! another version (S33).
 
 use super::proving::{is_renewal, of, written};
 use super::rig::{ANN, BOB, CAT, Rig, millis, not_confirmed, outage, secs, terms};

@@ -1,5 +1,5 @@
-//! One sidecar's machine beside a store, moved by hand: what it sends waits until it is answered or lost, and what
-//! it tells is looked at.
+//! One sidecar's machine beside a store, moved by hand: what it sends waits until it is answered or lost, and
+//! what it tells is looked at.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::collections::VecDeque;

@@ -388,7 +388,8 @@ fn s13_a_release_after_an_unsettled_save_is_not_told_as_a_loss() {
     let save = rig.request();
     rig.do_in_store(&save);
     rig.release_of(ANN, &grant);
-    // No answer comes until the validity is over; then the release meets the record that the save has changed.
+    // No answer comes until the validity is over; then the release meets the record that the save has
+    // changed.
     rig.pass(grant.valid_until - rig.at());
     assert_eq!(saved(&rig.told(), 1), Some(SaveOutcome::Unknown));
     let release = rig.sent.pop_back().unwrap();

@@ -100,7 +100,8 @@ fn s3_a_lease_from_before_a_suspicion_is_renewed_before_it_is_granted() {
     }
 }
 
-/// The write of a resume is answered after a suspicion: it is proved again, whoever has written beside it meanwhile.
+/// The write of a resume is answered after a suspicion: it is proved again, whoever has written beside it
+/// meanwhile.
 #[test]
 fn s3_s16_a_resume_is_proved_again_from_the_generation_that_it_has_written() {
     for touched in [false, true] {

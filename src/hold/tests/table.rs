@@ -1,4 +1,5 @@
-//! One lock of the store, after the table of the contract (storage.md): strict, and nothing more than tests need.
+//! One lock of the store, after the table of the contract (storage.md): strict, and nothing more than tests
+//! need.
 
 use std::time::Duration;
 

@@ -7,7 +7,8 @@ use crate::schedule::plan::Plan;
 use crate::schedule::record::{Attempts, Occasion, Outcome, ScheduleRecord};
 use crate::timetable::{Count, UtcSecond};
 
-/// Missed occurrences of one look that are counted: more count as so many, so that ten years down cost no time (T9).
+/// Missed occurrences of one look that are counted: more count as so many, so that ten years down cost no
+/// time (T9).
 const MOST_COUNTED: u64 = 10_000;
 
 /// What the scheduled part of a look comes to.
@@ -61,7 +62,8 @@ pub(super) fn scheduled(record: &mut ScheduleRecord, view: &View<'_>) -> Step {
     Step::Run(first)
 }
 
-/// The newest occurrence that is due, at least `next`; none if that is not. Of an old definition's, only `next` is known.
+/// The newest occurrence that is due, at least `next`; none if that is not. Of an old definition's, only
+/// `next` is known.
 pub(super) fn newest_due(
     record: &ScheduleRecord,
     view: &View<'_>,
@@ -126,8 +128,8 @@ fn paused_until(plan: &Plan, store_time: UtcSecond) -> UtcSecond {
     if plan.is_paused() { store_time } else { resumed }
 }
 
-/// How many occurrences of the plan lie after `after` and at or before `last`, but for those that fell due during a pause (T9,
-/// T18).
+/// How many occurrences of the plan lie after `after` and at or before `last`, but for those that fell due
+/// during a pause (T9, T18).
 pub(in crate::schedule) fn missed(
     plan: &Plan,
     after: UtcSecond,
@@ -206,8 +208,8 @@ pub(super) fn skip(
     skipped(record, view, last);
 }
 
-/// T18: whether the first request that waits goes before what is scheduled: it is older than the start of the last scheduled
-/// run. Else none would ever come, while runs overlap their period.
+/// T18: whether the first request that waits goes before what is scheduled: it is older than the start of the
+/// last scheduled run. Else none would ever come, while runs overlap their period.
 pub(super) fn is_by_hand_first(record: &ScheduleRecord, view: &View<'_>) -> bool {
     let request = view.plan.pending(record.by_hand_done);
     request.is_some_and(|request| record.started.is_some_and(|started| request.at < started))

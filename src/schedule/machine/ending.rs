@@ -11,7 +11,8 @@ use crate::timetable::UtcSecond;
 /// How often an occurrence may be given to another replica without that counting (T11).
 pub(in crate::schedule) const MAX_RETURNED: u32 = 10;
 
-/// The most that new zone data is taken to have moved an occurrence by: zones do not jump further, but for whole days.
+/// The most that new zone data is taken to have moved an occurrence by: zones do not jump further, but for
+/// whole days.
 const MOVED_BY: i64 = 3 * 3_600;
 
 /// How a run says that it ended.
@@ -27,7 +28,8 @@ pub enum Report {
     TimedOut,
     /// Another replica is to run it: not counted, at most 10 times (T11).
     Returned,
-    /// It was written and then not granted, so nobody has seen it: given back, after a wait, and not counted 10 times (T6).
+    /// It was written and then not granted, so nobody has seen it: given back, after a wait, and not counted
+    /// 10 times (T6).
     Withdrawn,
 }
 
@@ -43,11 +45,11 @@ pub enum Reported {
     },
     /// It was recorded before: a repeat, or a write whose answer was lost.
     Recorded,
-    /// The run stands there without an outcome, and its lease is over: acquire with If-Match on the version that was read,
-    /// and report again. Success proves that nobody was granted since.
+    /// The run stands there without an outcome, and its lease is over: acquire with If-Match on the version
+    /// that was read, and report again. Success proves that nobody was granted since.
     AcquireFirst,
-    /// The run stands there without an outcome, and the lock is held, by its own lease or by somebody who is about to start.
-    /// Read again, at most for D; then it is superseded.
+    /// The run stands there without an outcome, and the lock is held, by its own lease or by somebody who is
+    /// about to start. Read again, at most for D; then it is superseded.
     HeldElsewhere,
     /// Another outcome stands, or the run was or may be repeated.
     Superseded,
@@ -91,8 +93,8 @@ pub fn report(view: &View<'_>, id: &RunId, report: Report) -> Reported {
     Reported::Write { record: Box::new(record), retry_at }
 }
 
-/// Ends the run in the record, if there is one, which nobody has the lease of: as this sidecar was told (T8), else it was abandoned
-/// (T4). Says whether there was one.
+/// Ends the run in the record, if there is one, which nobody has the lease of: as this sidecar was told (T8),
+/// else it was abandoned (T4). Says whether there was one.
 pub(super) fn settle(record: &mut ScheduleRecord, view: &View<'_>) -> bool {
     let Some(run) = record.run.take() else { return false };
     match view.reported {
@@ -220,8 +222,8 @@ pub(super) fn finish(
     record.next = timetable.next(after);
 }
 
-/// After which instant the next one is: `at`, which is final. Where newer zone data has moved it to a little later, that is the
-/// same occurrence, and a daily job is not run twice.
+/// After which instant the next one is: `at`, which is final. Where newer zone data has moved it to a little
+/// later, that is the same occurrence, and a daily job is not run twice.
 fn beyond(view: &View<'_>, at: UtcSecond) -> UtcSecond {
     let timetable = view.plan.definition().timetable();
     if view.plan.first() == Some(at) || timetable.at_or_before(at) == Some(at) {
@@ -240,7 +242,8 @@ pub(super) fn skipped(record: &mut ScheduleRecord, view: &View<'_>, last: UtcSec
     finish(record, view, last, Outcome::Skipped);
 }
 
-/// T10, SKIP: what fell due during the run is skipped. What was due before is not: under ALL that is run first (T9).
+/// T10, SKIP: what fell due during the run is skipped. What was due before is not: under ALL that is run
+/// first (T9).
 fn skip_since(record: &mut ScheduleRecord, view: &View<'_>, started: UtcSecond) {
     let Some(next) = record.next.filter(|next| due_at(view, *next) > started) else { return };
     if let Some(last) = newest_due(record, view, next) {

@@ -28,8 +28,8 @@ pub struct View<'a> {
     pub path: &'a LockPath,
     /// The plan as it was read last.
     pub plan: &'a Plan,
-    /// The store's time when that was asked for: what falls due later is not started by it, since a pause may have been
-    /// answered before (T18).
+    /// The store's time when that was asked for: what falls due later is not started by it, since a pause may
+    /// have been answered before (T18).
     pub plan_at: UtcSecond,
     /// The schedule's part of the lock's record; none when there is none yet.
     pub record: Option<&'a ScheduleRecord>,
@@ -39,11 +39,13 @@ pub struct View<'a> {
     pub store_time: UtcSecond,
     /// Who has the lease.
     pub lease: Lease,
-    /// How long this sidecar's own queue of starts has kept it waiting: that does not count as late (T9, T13).
+    /// How long this sidecar's own queue of starts has kept it waiting: that does not count as late (T9,
+    /// T13).
     pub queued: Duration,
     /// D of this sidecar, for definitions that say none (T16).
     pub lease_duration: Duration,
-    /// How the run in the record has ended, where this sidecar was told, or saw it, and the store does not say so yet (T8).
+    /// How the run in the record has ended, where this sidecar was told, or saw it, and the store does not
+    /// say so yet (T8).
     pub reported: Option<Report>,
 }
 
@@ -77,10 +79,11 @@ pub struct Newest {
 pub struct Look {
     /// What to do.
     pub decision: Decision,
-    /// The record is older than what this sidecar has seen: say so loudly, and count it (T21). What is decided takes that
-    /// into account, and the next write repairs it.
+    /// The record is older than what this sidecar has seen: say so loudly, and count it (T21). What is
+    /// decided takes that into account, and the next write repairs it.
     pub went_back: bool,
-    /// The watermark is ahead of the store's time: with SQLite the wall clock went back (T7). Nothing runs until it is past.
+    /// The watermark is ahead of the store's time: with SQLite the wall clock went back (T7). Nothing runs
+    /// until it is past.
     pub is_ahead: bool,
     /// The instant that is waited for: the record's, or the plan's where that is newer (T5).
     pub next: Option<UtcSecond>,
@@ -89,12 +92,13 @@ pub struct Look {
 /// What to do after a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing is due before this instant of the store's time; none: ever. [`super::until_due`] says when to look.
+    /// Nothing is due before this instant of the store's time; none: ever. [`super::until_due`] says when to
+    /// look.
     Wait(Option<UtcSecond>),
     /// Something is to run or to settle, and the lock is held: look again after [`super::after_busy`].
     Busy,
-    /// A retry comes at this instant of the store's time: the last runner waits for it, the others look again after
-    /// [`super::after_busy`].
+    /// A retry comes at this instant of the store's time: the last runner waits for it, the others look again
+    /// after [`super::after_busy`].
     RetryLater(UtcSecond),
     /// Acquire the lease and [`start`] this.
     Run(Occasion),
@@ -114,7 +118,8 @@ pub enum Started {
     },
     /// Write the record; nothing runs now.
     Settle(Box<ScheduleRecord>),
-    /// Nothing is to be written: it is not due, was done meanwhile, or the lease is not here. Release the lease.
+    /// Nothing is to be written: it is not due, was done meanwhile, or the lease is not here. Release the
+    /// lease.
     Nothing,
 }
 
@@ -138,7 +143,8 @@ pub fn look(view: &View<'_>) -> Look {
     Look { decision, went_back, is_ahead, next }
 }
 
-/// Decides again under the lease, with the plan and the time as they are now, and makes the record to write with `token`.
+/// Decides again under the lease, with the plan and the time as they are now, and makes the record to write
+/// with `token`.
 #[must_use]
 pub fn start(view: &View<'_>, token: FencingToken) -> Started {
     let draft = Draft::new(view);
@@ -315,7 +321,8 @@ fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
     }
     let is_old = record.plan != version;
     if is_taken_over(record) {
-        // T22: what came due since the other scheduler stopped is missed, also what was due before the plan was written.
+        // T22: what came due since the other scheduler stopped is missed, also what was due before the plan
+        // was written.
         record.plan = plan.version();
         record.next = plan.definition().timetable().next(record.watermark);
         return;

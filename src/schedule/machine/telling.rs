@@ -78,8 +78,9 @@ pub(super) fn told(
     }
 }
 
-/// What a run is told again that goes on after its stream broke (S16): as it stands in the record, with the limits of its hold,
-/// whatever its schedule says by now. None if it does not stand there: it has an outcome, or was repeated.
+/// What a run is told again that goes on after its stream broke (S16): as it stands in the record, with the
+/// limits of its hold, whatever its schedule says by now. None if it does not stand there: it has an outcome,
+/// or was repeated.
 #[must_use]
 pub fn resumed(view: &View<'_>, id: &RunId, progress_timeout: Option<Duration>) -> Option<Told> {
     let record = view.record?;

@@ -46,8 +46,8 @@ pub(super) fn date(headers: &Headers) -> Option<StoreTime> {
     headers.get_optional_str(&DATE).and_then(http_date)
 }
 
-/// Whether the service itself answered, and not a proxy or a sign-in page on the way to it: all answers of the
-/// service have these.
+/// Whether the service itself answered, and not a proxy or a sign-in page on the way to it: all answers of
+/// the service have these.
 pub(super) fn is_the_services(headers: &Headers) -> bool {
     request_id(headers).is_some() && date(headers).is_some()
 }
@@ -119,8 +119,9 @@ pub(super) fn stored_lock(headers: &Headers) -> Result<StoredLock, Failure> {
     })
 }
 
-/// The fields of a lock that somebody has leased without end. The service has a duration only of a blob that is leased, and no
-/// sidecar leases one without end: whoever is recorded as the holder is not the one that has it.
+/// The fields of a lock that somebody has leased without end. The service has a duration only of a blob that
+/// is leased, and no sidecar leases one without end: whoever is recorded as the holder is not the one that
+/// has it.
 pub(super) fn of_stranger(mut fields: Fields) -> Fields {
     const STRANGER: &str = "somebody else than Leasehold, with a lease without end, which `leasehold break` or `az storage blob \
         lease break` ends";
@@ -137,7 +138,8 @@ pub(super) fn fields(headers: &Headers) -> Fields {
         .collect()
 }
 
-/// The name of WebJobs' field. HTTP brings all names in lower case, and its readers know this one only as it is here.
+/// The name of WebJobs' field. HTTP brings all names in lower case, and its readers know this one only as it
+/// is here.
 const FUNCTION_INSTANCE: &str = "FunctionInstance";
 
 /// A field's name as all readers of this store give it, whatever case the service kept.

@@ -218,8 +218,8 @@ async fn an_expired_sas_is_told_as_one() {
     );
 }
 
-/// The note is there before the break, and names this grant: it must not make a notice of a break by somebody else, whose
-/// period may be shorter.
+/// The note is there before the break, and names this grant: it must not make a notice of a break by somebody
+/// else, whose period may be shorter.
 #[tokio::test]
 async fn s22_a_break_that_is_refused_leaves_no_note_of_it() {
     let note = BreakNote {
@@ -304,7 +304,8 @@ async fn s18_a_container_that_was_never_seen_is_made_at_once() {
     assert_eq!(fake.asked().len(), 4);
 }
 
-/// The lock was made in it, and may have been leased by others since: that our own acquire was not answered says nothing.
+/// The lock was made in it, and may have been leased by others since: that our own acquire was not answered
+/// says nothing.
 #[tokio::test]
 async fn s18_a_container_in_which_a_lock_was_made_was_seen_though_the_acquire_was_not_answered() {
     let replies = vec![

@@ -29,8 +29,8 @@ pub(super) fn check_name(path: &LockPath) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The name of what is kept in `folder` for the lock `name`: the same below the folder, or its hash where that would be too
-/// long.
+/// The name of what is kept in `folder` for the lock `name`: the same below the folder, or its hash where
+/// that would be too long.
 pub(super) fn name_in(folder: &str, name: &str) -> String {
     let fits = folder.len() + name.len() <= MAX_NAME && name.split('/').count() < MAX_SEGMENTS;
     if fits {

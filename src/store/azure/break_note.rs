@@ -1,5 +1,5 @@
-//! Notes of breaks: blobs of their own beside the locks, since the metadata of a lock that is leased cannot be written
-//! without its lease id, which who breaks it does not know (S17).
+//! Notes of breaks: blobs of their own beside the locks, since the metadata of a lock that is leased cannot
+//! be written without its lease id, which who breaks it does not know (S17).
 
 use std::collections::HashMap;
 
@@ -28,8 +28,8 @@ const FOR_PRIORITY: &str = "for_priority";
 const MAX_REASON: usize = 5_000;
 const MAX_BY: usize = 2_000;
 
-/// Tries of a break that meets a record which its holder has just written: one that saves each second is to be broken over a
-/// slow store too (S33).
+/// Tries of a break that meets a record which its holder has just written: one that saves each second is to
+/// be broken over a slow store too (S33).
 const TRIES: usize = 4;
 
 /// What a note may be written over.
@@ -106,15 +106,18 @@ impl AzureStore {
         note: BreakNote,
         if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
-        // The note comes first, so that a holder that learns of the break finds it (S22). It says of the grant that it names only.
+        // The note comes first, so that a holder that learns of the break finds it (S22). It says of the
+        // grant that it names only.
         let period = note.period;
         let former = self.read_note(path).await?;
         let note = note.after(former.as_ref().map(|(former, _)| former));
-        // Of two callers that break at once one is told that it came second: else it would undo the note of the other's break.
+        // Of two callers that break at once one is told that it came second: else it would undo the note of
+        // the other's break.
         let over = former.as_ref().map_or(Over::None, |(_, version)| Over::Version(version));
         let ours = self.write_note(path, &note, over).await?;
         let (broken, sent) = self.break_grant(path, (&note, period), if_match).await;
-        // A note of a break that was not done would speak for a later one by somebody else. That of an earlier break stays.
+        // A note of a break that was not done would speak for a later one by somebody else. That of an
+        // earlier break stays.
         let former = former.map(|(former, _)| former);
         match (&broken, former) {
             (Err(StoreError::NotFound), _) => self.delete_note(path, None).await,
@@ -134,8 +137,8 @@ impl AzureStore {
         broken
     }
 
-    /// One read and the break at once, while the grant of the note stands; and whether the break was sent. What its holder
-    /// writes meanwhile, a save or a resume, has it read and tried again (S17, S33).
+    /// One read and the break at once, while the grant of the note stands; and whether the break was sent.
+    /// What its holder writes meanwhile, a save or a resume, has it read and tried again (S17, S33).
     async fn break_grant(
         &self,
         path: &LockPath,
@@ -234,8 +237,8 @@ impl AzureStore {
         written.await.map_err(|failure| self.error(Request::WriteNote, failure))
     }
 
-    /// Undoes the note of a break that failed, if it is still there: writes what stood there before, or the note without
-    /// its token, which is about nobody's grant. Best effort, like [`Self::delete_note`].
+    /// Undoes the note of a break that failed, if it is still there: writes what stood there before, or the
+    /// note without its token, which is about nobody's grant. Best effort, like [`Self::delete_note`].
     async fn write_back(&self, path: &LockPath, before: &BreakNote, ours: &ETag) {
         match self.write_note(path, before, Over::Version(ours)).await {
             Ok(_) | Err(StoreError::Changed) => {}
@@ -245,7 +248,8 @@ impl AzureStore {
         }
     }
 
-    /// Best effort: a note without its lock, or of a break that came to nothing, names a token that nobody has.
+    /// Best effort: a note without its lock, or of a break that came to nothing, names a token that nobody
+    /// has.
     pub(super) async fn delete_note(&self, path: &LockPath, version: Option<&ETag>) {
         let name = note_name(path.name());
         let options = BlobClientDeleteOptions {

@@ -28,7 +28,8 @@ use crate::time::Clock;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// S7: a try is cut off after 5 s at the latest.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many connections are kept for later requests, and for how long: each of them may be dead without a word (S7).
+/// How many connections are kept for later requests, and for how long: each of them may be dead without a
+/// word (S7).
 const IDLE: usize = 8;
 const IDLE_FOR: Duration = Duration::from_secs(20);
 /// A page of a thousand locks may take its time.
@@ -144,7 +145,8 @@ impl Builder {
     }
 }
 
-/// What the system trusts, read from its files: once, since connections are made anew just when there may be trouble.
+/// What the system trusts, read from its files: once, since connections are made anew just when there may be
+/// trouble.
 pub(super) fn trusted() -> Result<rustls::ClientConfig, AzureSettingsError> {
     // Without a provider rustls panics. That one is there already is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();

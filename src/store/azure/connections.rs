@@ -1,5 +1,5 @@
-//! Connections that a lost path has silently killed must not cost a hold (S7): few are kept idle, and not for long, and a
-//! request that was sent and not answered has those that come after it go over new ones.
+//! Connections that a lost path has silently killed must not cost a hold (S7): few are kept idle, and not for
+//! long, and a request that was sent and not answered has those that come after it go over new ones.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use azure_core::http::{AsyncRawResponse, HttpClient, Request};
 use super::client::{http_client, trusted};
 use super::settings::AzureSettingsError;
 
-/// A request that is given up before says nothing of its connection: its caller may have gone. So connections are
-/// renewed no more often than this, whatever callers do.
+/// A request that is given up before says nothing of its connection: its caller may have gone. So connections
+/// are renewed no more often than this, whatever callers do.
 const PROMPT: Duration = Duration::from_millis(400);
 
 /// Numbers the sets of connections.
@@ -20,8 +20,8 @@ const PROMPT: Duration = Duration::from_millis(400);
 struct Generation(u64);
 
 impl Generation {
-    /// A request over a connection of `sent_in` was not answered; whether that asks for new connections. Those that were
-    /// sent together ask once, however many there are.
+    /// A request over a connection of `sent_in` was not answered; whether that asks for new connections.
+    /// Those that were sent together ask once, however many there are.
     const fn unanswered(&mut self, sent_in: Self) -> bool {
         let asks = sent_in.0 == self.0;
         if asks {
@@ -31,8 +31,8 @@ impl Generation {
     }
 }
 
-/// An HTTP client that takes new connections when a request is not answered. The old ones end with the requests that are
-/// still under way over them.
+/// An HTTP client that takes new connections when a request is not answered. The old ones end with the
+/// requests that are still under way over them.
 #[derive(Debug)]
 pub(super) struct Connections {
     timeout: Duration,

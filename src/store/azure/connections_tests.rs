@@ -10,7 +10,8 @@ use super::*;
 use crate::store::LeaseStore as _;
 use crate::testing::SimClock;
 
-/// Silently lost: the connections that were there then take requests in, and answer none. New ones work at once.
+/// Silently lost: the connections that were there then take requests in, and answer none. New ones work at
+/// once.
 #[derive(Debug, Default)]
 struct Path {
     lost: AtomicBool,

@@ -8,8 +8,8 @@ use super::{AzureStore, denial};
 use crate::store::{GRACE_AFTER_LOSS, StoreError};
 use crate::time::Instant;
 
-/// The containers that were seen. A container takes its leases along when it is deleted, while their holders believe for
-/// as long as a lease lasts: so one that was there, and was gone, grants nothing for that long.
+/// The containers that were seen. A container takes its leases along when it is deleted, while their holders
+/// believe for as long as a lease lasts: so one that was there, and was gone, grants nothing for that long.
 #[derive(Debug, Default)]
 pub(super) struct Containers {
     seen: Mutex<BTreeMap<String, Seen>>,
@@ -35,8 +35,9 @@ impl Containers {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be called before a request is sent: only an answer to a request that was sent after the container had been
-    /// seen tells that it is gone. One that was sent before, and is answered late, tells that it was not there yet.
+    /// To be called before a request is sent: only an answer to a request that was sent after the container
+    /// had been seen tells that it is gone. One that was sent before, and is answered late, tells that it was
+    /// not there yet.
     pub(super) fn watch<'a>(&self, container: &'a str) -> Watch<'a> {
         Watch { container, seen_before: self.seen().contains_key(container) }
     }
@@ -70,7 +71,8 @@ impl Containers {
         self.seen().get(container).is_some_and(|seen| seen.is_gone)
     }
 
-    /// It was made again, if it had been seen: the wait runs from now, whatever other answers have shown meanwhile.
+    /// It was made again, if it had been seen: the wait runs from now, whatever other answers have shown
+    /// meanwhile.
     fn made(&self, watch: Watch<'_>, now: Instant) {
         if watch.seen_before
             && let Some(seen) = self.seen().get_mut(watch.container)
@@ -192,7 +194,8 @@ mod tests {
         assert!(containers.check("locks", made + Duration::from_secs(60)).is_ok());
     }
 
-    /// Sixteen first acquires at once: the container is made, and the last of them hears that it was not there.
+    /// Sixteen first acquires at once: the container is made, and the last of them hears that it was not
+    /// there.
     #[test]
     fn s18_a_late_answer_to_a_request_of_before_the_container_was_there_starts_no_wait() {
         let (containers, now) = (Containers::default(), Instant::from_boot(Duration::from_secs(9)));

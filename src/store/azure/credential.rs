@@ -1,5 +1,5 @@
-//! Tokens that are there when they are needed: fetched again in the background long before they end, so that a slow
-//! or hanging identity endpoint holds up no renewal while the token at hand counts.
+//! Tokens that are there when they are needed: fetched again in the background long before they end, so that
+//! a slow or hanging identity endpoint holds up no renewal while the token at hand counts.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -124,8 +124,8 @@ impl CachedCredential {
         }
     }
 
-    /// Has another token fetched than that in this value of the header `Authorization`, which the service answered
-    /// with this status, and waits for it. Whether there is another (S8).
+    /// Has another token fetched than that in this value of the header `Authorization`, which the service
+    /// answered with this status, and waits for it. Whether there is another (S8).
     pub(super) async fn renew(&self, authorization: &str, status: StatusCode) -> bool {
         let mut fetched = self.shared.fetched.subscribe();
         self.refuse(authorization, status);
@@ -143,8 +143,8 @@ impl CachedCredential {
         waited.await.unwrap_or(false)
     }
 
-    /// A token that counts for nothing (401) is handed out no more. One that counts, but lacks a right (403), may be
-    /// older than a right that was given since; it still serves where it has the rights.
+    /// A token that counts for nothing (401) is handed out no more. One that counts, but lacks a right (403),
+    /// may be older than a right that was given since; it still serves where it has the rights.
     fn refuse(&self, authorization: &str, status: StatusCode) {
         let now = self.shared.clock.now();
         let mut state = self.shared.state();

@@ -27,7 +27,8 @@ impl AzureStore {
         if matches!(deleted, Ok(()) | Err(StoreError::NotFound)) {
             self.delete_note(path, None).await;
         }
-        // T21: never before its lock, and only the one that was there then. Without the lock it may be about to be made.
+        // T21: never before its lock, and only the one that was there then. Without the lock it may be about
+        // to be made.
         if let (Ok(()), Some(etag)) = (&deleted, plan) {
             self.drop_plan(path, &etag).await;
         }

@@ -12,7 +12,8 @@ pub(super) struct Denial<'a> {
 /// The role that lets in all that a store does.
 pub(super) const ROLE: &str = "Storage Blob Data Contributor";
 
-/// The service refuses shared keys for clocks that differ by 15 minutes; a difference from here on is worth a word.
+/// The service refuses shared keys for clocks that differ by 15 minutes; a difference from here on is worth a
+/// word.
 const SKEW_MINUTES: u64 = 10;
 
 impl Denial<'_> {

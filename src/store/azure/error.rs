@@ -1,5 +1,5 @@
-//! From what the SDK and the service say to what the caller can do. No text of the SDK gets through: its errors can
-//! show a URL with the signature in it (S20).
+//! From what the SDK and the service say to what the caller can do. No text of the SDK gets through: its
+//! errors can show a URL with the signature in it (S20).
 
 use std::error::Error;
 use std::fmt;
@@ -335,8 +335,9 @@ impl Refusal {
         matches!(self.code.as_str(), "BlobNotFound" | "ContainerNotFound" | "ResourceNotFound")
     }
 
-    /// What a definite no means, by the service's name of it: only what is about leases, the lock or its container says
-    /// that a lease is lost (S8). Anything else says nothing about the lease, and is the operator's to mend.
+    /// What a definite no means, by the service's name of it: only what is about leases, the lock or its
+    /// container says that a lease is lost (S8). Anything else says nothing about the lease, and is the
+    /// operator's to mend.
     fn into_conflict(self, request: Request) -> StoreError {
         const TAKEN: StoreError = StoreError::LeaseLost { how: LeaseEnd::Taken };
         match (self.code.as_str(), request) {

@@ -29,8 +29,8 @@ const HELD: [&str; 6] =
     ["contended", "contended", "lease_lost", "lease_lost", "lease_lost", "contended"];
 const OTHER: [&str; 6] = ["fatal"; 6];
 
-/// The codes that Microsoft documents for Lease Blob, Set Blob Metadata, Get Blob Properties and Put Blob, and for
-/// every operation on blobs; one that nobody knows; and none.
+/// The codes that Microsoft documents for Lease Blob, Set Blob Metadata, Get Blob Properties and Put Blob,
+/// and for every operation on blobs; one that nobody knows; and none.
 #[rustfmt::skip]
 const DOCUMENTED: [Row; 71] = [
     // About leases, the lock and its container: final (S8).

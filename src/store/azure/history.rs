@@ -1,4 +1,5 @@
-//! What the account keeps of blobs that were written over or deleted. Locks need none of it, and it is paid for.
+//! What the account keeps of blobs that were written over or deleted. Locks need none of it, and it is paid
+//! for.
 
 use azure_core::http::RequestContent;
 use azure_core::http::headers::{HeaderName, Headers};

@@ -1,5 +1,6 @@
-//! Answers of the real service, as they were recorded: each row of `lease_vectors.tsv` is answered to the operation of ours
-//! that it concerns. What has no recording is asked of a real account by `tests/store_conformance/azure.rs`.
+//! Answers of the real service, as they were recorded: each row of `lease_vectors.tsv` is answered to the
+//! operation of ours that it concerns. What has no recording is asked of a real account by
+//! `tests/store_conformance/azure.rs`.
 
 use super::tests::{ID, OTHER, acquire, lease_id, path, service, store_on};
 use super::*;

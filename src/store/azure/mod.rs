@@ -1,9 +1,10 @@
-//! Locks in Azure Blob Storage: each is an empty block blob, its lease a blob lease, its record the blob's metadata.
+//! Locks in Azure Blob Storage: each is an empty block blob, its lease a blob lease, its record the blob's
+//! metadata.
 //!
-//! Rules: S3 (the service's dates go to the clock), S6 (proposed ids, If-Match), S7 (one try, exact status, own lease
-//! id), S8 (what is final), S18 (containers), S20 (no secret gets out). May import: lock, time (an injected `Clock`),
-//! the SDK; no type of the SDK leaves this folder. To add a sign-in: a variant of `AzureCredential`, an arm in
-//! `token_source.rs`.
+//! Rules: S3 (the service's dates go to the clock), S6 (proposed ids, If-Match), S7 (one try, exact status,
+//! own lease id), S8 (what is final), S18 (containers), S20 (no secret gets out). May import: lock, time (an
+//! injected `Clock`), the SDK; no type of the SDK leaves this folder. To add a sign-in: a variant of
+//! `AzureCredential`, an arm in `token_source.rs`.
 
 mod answer;
 mod beside;
@@ -66,13 +67,15 @@ pub use settings::{AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_A
 
 /// A storage account as a [`LeaseStore`].
 ///
-/// Its time is that of the service's `Date` headers, to the second, and every one of them is shown to the clock (S3).
-/// Names of fields come back in lower case, but for WebJobs' `FunctionInstance`. Must be used in a tokio runtime.
+/// Its time is that of the service's `Date` headers, to the second, and every one of them is shown to the
+/// clock (S3). Names of fields come back in lower case, but for WebJobs' `FunctionInstance`. Must be used in
+/// a tokio runtime.
 #[derive(Debug)]
 pub struct AzureStore {
     /// Replaced when other credentials are used.
     clients: RwLock<Arc<Clients>>,
-    /// The host of the account's blob service, and the path below it where the account is not in the host's name.
+    /// The host of the account's blob service, and the path below it where the account is not in the host's
+    /// name.
     account: (String, String),
     network: Network,
     signature_end: watch::Sender<Option<UnixMillis>>,
@@ -246,7 +249,8 @@ impl LeaseStore for AzureStore {
         let watch = self.containers.watch(path.container());
         let leased = self.lease(path, &request).await;
         let (etag, time) = self.answer(watch, Request::Acquire, leased)?;
-        // Somebody may have leased, written and given back the lock between the two: then it has a record (S5).
+        // Somebody may have leased, written and given back the lock between the two: then it has a record
+        // (S5).
         Ok(Acquired { created: made.as_ref() == Some(&etag), etag, time, found: None })
     }
 

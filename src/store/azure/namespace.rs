@@ -1,5 +1,6 @@
-//! Accounts with a hierarchical namespace (Data Lake Storage). They show each directory as an empty blob with a mark in its
-//! metadata, and tools leave blobs with the same mark in other accounts: it is no lock, no plan and no note.
+//! Accounts with a hierarchical namespace (Data Lake Storage). They show each directory as an empty blob with
+//! a mark in its metadata, and tools leave blobs with the same mark in other accounts: it is no lock, no plan
+//! and no note.
 
 use azure_core::http::headers::{HeaderName, Headers};
 

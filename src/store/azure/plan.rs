@@ -1,5 +1,6 @@
-//! The plans of schedules: blobs of their own beside the locks, since the record of a lock that is leased cannot be written
-//! without its lease id (T3). The blob's content is the plan's JSON, so that people can read it in a storage explorer.
+//! The plans of schedules: blobs of their own beside the locks, since the record of a lock that is leased
+//! cannot be written without its lease id (T3). The blob's content is the plan's JSON, so that people can
+//! read it in a storage explorer.
 
 use azure_core::http::RequestContent;
 use azure_core::http::headers::Headers;

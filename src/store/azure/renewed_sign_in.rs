@@ -16,8 +16,9 @@ impl AzureStore {
         self.signature_end.subscribe()
     }
 
-    /// Signs in by other credentials from now on, once the service has answered a look for `container` with them. Until then,
-    /// and when it refuses them, the former ones stay in use. Requests under way end as they began.
+    /// Signs in by other credentials from now on, once the service has answered a look for `container` with
+    /// them. Until then, and when it refuses them, the former ones stay in use. Requests under way end as
+    /// they began.
     ///
     /// # Errors
     /// When the settings cannot be used or are for another account (`Fatal`), and whatever the look came to.

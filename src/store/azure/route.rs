@@ -1,4 +1,5 @@
-//! The way to an account: its name, host and port, and the proxy that HTTP clients of this process use for it.
+//! The way to an account: its name, host and port, and the proxy that HTTP clients of this process use for
+//! it.
 
 use azure_core::http::Url;
 use hyper::Uri;

@@ -51,7 +51,8 @@ impl fmt::Debug for Sas {
 }
 
 impl Sas {
-    /// Reads a SAS URL of the blob service or of a container; the URL of the blob service with the SAS in its query.
+    /// Reads a SAS URL of the blob service or of a container; the URL of the blob service with the SAS in its
+    /// query.
     pub(super) fn from_url(text: &str) -> Result<(Url, Self), AzureSettingsError> {
         const SETTING: &str = "the SAS URL";
         let mut url = parse_endpoint(text, SETTING)?;

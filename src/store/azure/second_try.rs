@@ -12,16 +12,17 @@ use uuid::Uuid;
 use super::answer;
 use super::credential::CachedCredential;
 
-/// Sends a request that was refused with 401 or 403 once more: with a fresh token, or, where the credential cannot be
-/// renewed, after a moment. A refused request was not done, so that sending it again is safe.
+/// Sends a request that was refused with 401 or 403 once more: with a fresh token, or, where the credential
+/// cannot be renewed, after a moment. A refused request was not done, so that sending it again is safe.
 #[derive(Debug)]
 pub(super) struct SecondTryPolicy {
     /// Where tokens come from; `None` when requests are signed by a key or a SAS.
     tokens: Option<CachedCredential>,
 }
 
-/// How long is waited before the second try with the same credential: rights and keys reach the service's front ends
-/// one after the other. Well within the shortest try (S7: 2.5 s), and spread, since all callers may be refused at once.
+/// How long is waited before the second try with the same credential: rights and keys reach the service's
+/// front ends one after the other. Well within the shortest try (S7: 2.5 s), and spread, since all callers
+/// may be refused at once.
 const MOMENT: Duration = Duration::from_millis(200);
 
 impl SecondTryPolicy {
@@ -52,7 +53,8 @@ impl SecondTryPolicy {
 const LEASE_ID: HeaderName = HeaderName::from_static("x-ms-lease-id");
 const PROPOSED_LEASE_ID: HeaderName = HeaderName::from_static("x-ms-proposed-lease-id");
 
-/// What spreads second tries in time: the random bytes of the request's lease id, so that a simulated world replays.
+/// What spreads second tries in time: the random bytes of the request's lease id, so that a simulated world
+/// replays.
 fn spread(request: &Request) -> u8 {
     let headers = request.headers();
     let id = [&LEASE_ID, &PROPOSED_LEASE_ID]

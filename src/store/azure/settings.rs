@@ -24,11 +24,11 @@ pub const DEFAULT_API_VERSION: &str = "2025-11-05";
 pub struct AzureSettings {
     /// How to sign in.
     pub credential: AzureCredential,
-    /// The storage account's name. Needed for [`AzureCredential::AccountKey`], and for the sign-ins by Entra ID unless
-    /// `endpoint` is set. Not with a connection string or a SAS URL, which carry it.
+    /// The storage account's name. Needed for [`AzureCredential::AccountKey`], and for the sign-ins by Entra
+    /// ID unless `endpoint` is set. Not with a connection string or a SAS URL, which carry it.
     pub account: Option<String>,
-    /// The URL of the account's blob service, without container; by default `https://{account}.blob.core.windows.net`.
-    /// Not with a connection string or a SAS URL, which carry it.
+    /// The URL of the account's blob service, without container; by default
+    /// `https://{account}.blob.core.windows.net`. Not with a connection string or a SAS URL, which carry it.
     pub endpoint: Option<String>,
     /// Whether a missing container is created on first use (S18). Default: false.
     pub create_container: bool,
@@ -79,8 +79,8 @@ pub enum AzureCredential {
     AccountKey(Secret),
     /// The URL of the blob service or of the container, with a shared access signature in its query.
     SasUrl(Secret),
-    /// The identity that Kubernetes gives a pod. What is `None` comes from the variables that the platform sets:
-    /// `AZURE_TENANT_ID`, `AZURE_CLIENT_ID`, `AZURE_FEDERATED_TOKEN_FILE`.
+    /// The identity that Kubernetes gives a pod. What is `None` comes from the variables that the platform
+    /// sets: `AZURE_TENANT_ID`, `AZURE_CLIENT_ID`, `AZURE_FEDERATED_TOKEN_FILE`.
     WorkloadIdentity {
         /// The directory.
         tenant_id: Option<String>,
@@ -354,8 +354,8 @@ pub(super) fn checked_account(name: &str) -> Result<&str, AzureSettingsError> {
     }
 }
 
-/// Reads the URL of a blob service, and brings it into the form to which names are appended. The URL may have a
-/// secret in it, so that errors do not show it.
+/// Reads the URL of a blob service, and brings it into the form to which names are appended. The URL may have
+/// a secret in it, so that errors do not show it.
 pub(super) fn parse_endpoint(text: &str, setting: &'static str) -> Result<Url, AzureSettingsError> {
     let malformed = |problem: &str| AzureSettingsError::Malformed {
         setting,

@@ -122,8 +122,8 @@ fn string_to_sign(
     text
 }
 
-/// The order in which the service sorts names of headers: dashes count only between names that are equal without
-/// them, and underscores come before digits, digits before letters.
+/// The order in which the service sorts names of headers: dashes count only between names that are equal
+/// without them, and underscores come before digits, digits before letters.
 fn compare_names(left: &str, right: &str) -> Ordering {
     let weight = |name: &str| -> Vec<u8> {
         name.bytes()
@@ -134,8 +134,8 @@ fn compare_names(left: &str, right: &str) -> Ordering {
     weight(left).cmp(&weight(right)).then_with(|| left.cmp(right))
 }
 
-/// Signs each try. When the service refuses a signature for this machine's clock, the next try is signed by the
-/// service's clock.
+/// Signs each try. When the service refuses a signature for this machine's clock, the next try is signed by
+/// the service's clock.
 pub(super) struct SharedKeyPolicy {
     key: SharedKey,
     clock: Arc<dyn Clock>,

@@ -15,8 +15,8 @@ use crate::time::UnixMillis;
 
 /// A store under test, with a place of its own in it and a way to let time pass.
 pub trait Bench: Sized + Send + Sync {
-    /// A store in which nothing of this case is there yet. Cases run side by side: a backend that all of them share
-    /// gives each a container of its own.
+    /// A store in which nothing of this case is there yet. Cases run side by side: a backend that all of them
+    /// share gives each a container of its own.
     fn open(case: &'static str) -> impl Future<Output = Self> + Send;
 
     /// The store. May be asked from several tasks at once.
@@ -133,7 +133,8 @@ pub(super) async fn break_lease<B: Bench>(
     store.break_lease(path, note, seen.unwrap_or_else(|_| ETag("none".to_owned()))).await
 }
 
-/// Lets time pass until the lease of this lock has run out: as long as the shortest lease, and not much longer.
+/// Lets time pass until the lease of this lock has run out: as long as the shortest lease, and not much
+/// longer.
 pub(super) async fn run_out<B: Bench>(bench: &B, path: &LockPath) {
     let step = Duration::from_secs(1);
     let bound = MIN_LEASE_DURATION * 3;

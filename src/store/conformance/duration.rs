@@ -14,8 +14,9 @@ enum By {
     Renew,
 }
 
-/// Half a lease passes, it is restarted, more than the other half passes: it must be there still. Where real time
-/// passes, a slow machine may let the whole lease go by; the store's clock tells, and the round does not count.
+/// Half a lease passes, it is restarted, more than the other half passes: it must be there still. Where real
+/// time passes, a slow machine may let the whole lease go by; the store's clock tells, and the round does not
+/// count.
 async fn restarts<B: Bench>(bench: &B, by: By) {
     for round in 0..5 {
         let (path, a) = (lock(bench, &format!("host/restart-{round}/~/FUNCTION")), new_id());

@@ -1,9 +1,9 @@
 //! One suite of cases for every store: what [`LeaseStore`](super::LeaseStore) promises, tried out.
 //!
-//! A backend's tests implement [`Bench`] and say `leasehold::store_conformance!(MyBench);` in a module of their own:
-//! that makes one test a case. What a backend cannot do is named in its [`Deviations`], with the reason.
-//! To add a case: a function in the file it belongs to, and its name in the list below; the compiler finds a function
-//! that is not in the list.
+//! A backend's tests implement [`Bench`] and say `leasehold::store_conformance!(MyBench);` in a module of
+//! their own: that makes one test a case. What a backend cannot do is named in its [`Deviations`], with the
+//! reason. To add a case: a function in the file it belongs to, and its name in the list below; the compiler
+//! finds a function that is not in the list.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,8 +26,8 @@ mod timers;
 
 pub use bench::{Bench, Deviations};
 
-/// Makes a public function and, in `store_conformance!`, a test of every case. `$dollar` is a dollar sign, which a
-/// macro that defines a macro cannot write itself.
+/// Makes a public function and, in `store_conformance!`, a test of every case. `$dollar` is a dollar sign,
+/// which a macro that defines a macro cannot write itself.
 macro_rules! cases {
     ($dollar:tt $($group:ident { $($case:ident)+ })+) => {
         $($(

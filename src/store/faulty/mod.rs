@@ -59,9 +59,9 @@ pub enum Fault {
 
 /// Passes requests on to a store as a bad network and a bad day would.
 ///
-/// Requests run in tasks of their own: who drops the answer's future does not call the request back. Delays are
-/// tokio's timers, so with its clock paused they take no time; the same requests in the same order and the same seed
-/// meet the same faults.
+/// Requests run in tasks of their own: who drops the answer's future does not call the request back. Delays
+/// are tokio's timers, so with its clock paused they take no time; the same requests in the same order and
+/// the same seed meet the same faults.
 #[derive(Debug)]
 pub struct FaultyStore<S> {
     store: Arc<S>,
@@ -150,13 +150,14 @@ impl<S> FaultyStore<S> {
         self.state().down_until = Some(until);
     }
 
-    /// Goes down for good just before the next request of this kind, such as `write a record`: what came before it is done.
+    /// Goes down for good just before the next request of this kind, such as `write a record`: what came
+    /// before it is done.
     pub fn die_before(&self, operation: &'static str) {
         self.state().dies_before = Some(operation);
     }
 
-    /// From now on, requests of this kind wait before they are sent, until somebody notifies them: a sidecar that is paused
-    /// there. Those that come later wait no more then.
+    /// From now on, requests of this kind wait before they are sent, until somebody notifies them: a sidecar
+    /// that is paused there. Those that come later wait no more then.
     pub fn hold_before(&self, operation: &'static str) -> Arc<Notify> {
         let let_go = Arc::<Notify>::default();
         self.state().held = Some((operation, Arc::clone(&let_go)));
@@ -173,8 +174,8 @@ impl<S> FaultyStore<S> {
         self.state().throttles_next = requests;
     }
 
-    /// Loses the next request of this kind on its way: nothing is done. May be said of several: the second from when
-    /// the first is lost.
+    /// Loses the next request of this kind on its way: nothing is done. May be said of several: the second
+    /// from when the first is lost.
     pub fn lose_next(&self, operation: &'static str) {
         self.state().loses_next.push_back((operation, false));
     }
@@ -246,8 +247,8 @@ impl Accepted {
 }
 
 impl State {
-    /// Draws the same number of times whatever the plan, so that two plans of one seed differ in nothing else; counts
-    /// only what comes to bear.
+    /// Draws the same number of times whatever the plan, so that two plans of one seed differ in nothing
+    /// else; counts only what comes to bear.
     fn draw(&mut self) -> Fate {
         let plan = &self.plan;
         let random = &mut self.random;

@@ -132,7 +132,8 @@ impl MemoryLocks {
         Ok(())
     }
 
-    /// Ends the lease without knowing its id, and keeps the note: of the record with this ETag, or of the note's grant.
+    /// Ends the lease without knowing its id, and keeps the note: of the record with this ETag, or of the
+    /// note's grant.
     ///
     /// # Errors
     /// `NotHeld`, `NotFound`, `Changed`.
@@ -199,7 +200,8 @@ impl MemoryLocks {
         Listing { locks, continuation }
     }
 
-    /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note and its plan.
+    /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note and
+    /// its plan.
     ///
     /// # Errors
     /// `Contended`, `Changed`, `NotFound`.

@@ -1,7 +1,8 @@
 //! Locks in memory: the contract as it is written, for tests and the simulator.
 //!
-//! [`MemoryLocks`] is a plain value without IO and clock, so that a simulator can own it; [`MemoryStore`] is the same
-//! behind a mutex and an injected [`Clock`]. Both keep the contract of the module, with nothing of their own.
+//! [`MemoryLocks`] is a plain value without IO and clock, so that a simulator can own it; [`MemoryStore`] is
+//! the same behind a mutex and an injected [`Clock`]. Both keep the contract of the module, with nothing of
+//! their own.
 
 mod locks;
 mod outside;
@@ -47,7 +48,8 @@ impl MemoryStore {
 #[async_trait]
 impl LeaseStore for MemoryStore {
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
-        // The clock is read under the lock, so that the store's time never goes back from one operation to the next.
+        // The clock is read under the lock, so that the store's time never goes back from one operation to
+        // the next.
         let mut locks = self.locks();
         locks.acquire(path, &request, self.clock.now(), self.clock.wall())
     }

@@ -10,7 +10,8 @@ use crate::time::Instant;
 
 /// What happens to a store from outside, for tests and the simulator.
 impl MemoryLocks {
-    /// From now on containers must exist: acquire no longer makes them (S18). Those of the locks there are exist.
+    /// From now on containers must exist: acquire no longer makes them (S18). Those of the locks there are
+    /// exist.
     pub fn require_containers(&mut self) {
         let used = || self.locks.keys().map(|path| path.container().to_owned()).collect();
         self.containers.get_or_insert_with(used);
@@ -32,7 +33,8 @@ impl MemoryLocks {
         }
     }
 
-    /// Deletes a lock with its break note, leased or not. Its plan stays, as after a lifecycle rule that took the lock.
+    /// Deletes a lock with its break note, leased or not. Its plan stays, as after a lifecycle rule that took
+    /// the lock.
     pub fn delete_lock(&mut self, path: &LockPath) {
         self.locks.remove(path);
     }
@@ -52,8 +54,8 @@ impl MemoryLocks {
         Ok(())
     }
 
-    /// Replaces all fields as somebody does who names no lease: refused while the lock is leased, and ends what is
-    /// left of a lease that ran out or was broken.
+    /// Replaces all fields as somebody does who names no lease: refused while the lock is leased, and ends
+    /// what is left of a lease that ran out or was broken.
     ///
     /// # Errors
     /// `Contended`, `NotFound`.
@@ -74,8 +76,8 @@ impl MemoryLocks {
         self.locks.get(path).map(|lock| lock.record.clone())
     }
 
-    /// Puts an older record back, ETag and all, as an account that fails over to an older copy does (S5). The lease
-    /// stays as it is: see [`Self::forget_lease`]. A lock that is not there comes back without a lease.
+    /// Puts an older record back, ETag and all, as an account that fails over to an older copy does (S5). The
+    /// lease stays as it is: see [`Self::forget_lease`]. A lock that is not there comes back without a lease.
     pub fn rewind_record(&mut self, path: &LockPath, copy: RecordCopy) {
         let lease = self.locks.get(path).map(|lock| lock.lease);
         let note = self.read_break_note(path);

@@ -48,7 +48,8 @@ impl MemoryLocks {
         Ok(())
     }
 
-    /// One page of the locks that have a plan and whose names in the container begin with the prefix, in the order of their names.
+    /// One page of the locks that have a plan and whose names in the container begin with the prefix, in the
+    /// order of their names.
     #[must_use]
     pub fn list_plans(&self, request: &List) -> PlanListing {
         let (plans, continuation) = page(&self.plans, request);

@@ -21,7 +21,8 @@ async fn occupy(store: &Arc<SqliteStore>) -> mpsc::Sender<()> {
     free
 }
 
-/// The answers to what was asked of a busy thread, in the order of asking. All of it is in its queue before it is free.
+/// The answers to what was asked of a busy thread, in the order of asking. All of it is in its queue before
+/// it is free.
 async fn together<T: Send + 'static, F>(
     store: &Arc<SqliteStore>,
     asked: impl IntoIterator<Item = F>,

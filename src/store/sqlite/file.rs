@@ -37,7 +37,8 @@ impl Seen {
     }
 }
 
-/// The file, and what SQLite keeps beside it: its write-ahead log, and the log's index. A commit may be in the log only.
+/// The file, and what SQLite keeps beside it: its write-ahead log, and the log's index. A commit may be in
+/// the log only.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Files {
     pub(super) file: Option<Seen>,
@@ -53,12 +54,14 @@ impl Files {
         Ok(Self { file: look(file)?, log, index })
     }
 
-    /// Which files they are: to go on with others than those that were opened would be to hold locks that nobody sees.
+    /// Which files they are: to go on with others than those that were opened would be to hold locks that
+    /// nobody sees.
     pub(super) fn ids(&self) -> [Option<FileId>; 3] {
         [self.file, self.log, self.index].map(|seen| seen.map(|seen| seen.id))
     }
 
-    /// S1: SQLite takes an empty file for a new one, and throws its log away. The leases that are in it were granted.
+    /// S1: SQLite takes an empty file for a new one, and throws its log away. The leases that are in it were
+    /// granted.
     pub(super) fn check_not_emptied(&self) -> Result<(), SqliteError> {
         let is_empty = self.file.is_none_or(|file| file.bytes == 0);
         match self.log {
@@ -107,23 +110,24 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// How long an operation waits for another process's, which take milliseconds. S7 cuts a try off after 2.5 s at the
-/// shortest lease.
+/// How long an operation waits for another process's, which take milliseconds. S7 cuts a try off after 2.5 s
+/// at the shortest lease.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
 /// How long it waits before it looks again.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
-/// Pages kept in memory, in KiB: what a batch of callers with a lock each touches fits, so that none of it is written out
-/// and read again before the batch is done.
+/// Pages kept in memory, in KiB: what a batch of callers with a lock each touches fits, so that none of it is
+/// written out and read again before the batch is done.
 const CACHE_KIB: i64 = 1_024;
-/// Pages that the write-ahead log collects before they go into the file, which waits for the disk twice: under load some
-/// five times a second. The log takes some 8 MiB of disk.
+/// Pages that the write-ahead log collects before they go into the file, which waits for the disk twice:
+/// under load some five times a second. The log takes some 8 MiB of disk.
 const WRITE_AHEAD_PAGES: i64 = 2_000;
 /// The file is a multiple of this long, so that it is not cut where its last page in use ends.
 const CHUNK_BYTES: i32 = 256 * 1_024;
 
 /// Makes the file if it is not there.
 pub(super) fn make(file: &Path) -> Result<(), SqliteError> {
-    // Closing a file drops SQLite's locks of this process on it: so only one that was made just now is opened here.
+    // Closing a file drops SQLite's locks of this process on it: so only one that was made just now is opened
+    // here.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -131,8 +135,9 @@ pub(super) fn make(file: &Path) -> Result<(), SqliteError> {
     }
 }
 
-/// Waits for a moment for another process's turn to end, if it has not waited for so many already. SQLite's own waits
-/// grow to a tenth of a second: they seldom meet the moment between two transactions of a process that is busy.
+/// Waits for a moment for another process's turn to end, if it has not waited for so many already. SQLite's
+/// own waits grow to a tenth of a second: they seldom meet the moment between two transactions of a process
+/// that is busy.
 fn wait_for_turn(waited: i32) -> bool {
     let goes_on = u32::try_from(waited).is_ok_and(|waited| BUSY_PAUSE * waited < BUSY_WAIT);
     if goes_on {

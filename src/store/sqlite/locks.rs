@@ -99,13 +99,14 @@ impl<'a> Locks<'a> {
         Self { connection, moment, terms, first_sight: Cell::new(false), grown: Cell::new(0) }
     }
 
-    /// Whether a lease of another boot was met that has to be written down as seen: see [`Locks::see_leases`].
+    /// Whether a lease of another boot was met that has to be written down as seen: see
+    /// [`Locks::see_leases`].
     pub(super) const fn met_another_boot(&self) -> bool {
         self.first_sight.get()
     }
 
-    /// Writes down that every lease of another boot was seen now: it counts as running for its whole duration from now
-    /// on, whoever looks at it later (S1).
+    /// Writes down that every lease of another boot was seen now: it counts as running for its whole duration
+    /// from now on, whoever looks at it later (S1).
     pub(super) fn see_leases(&self) -> Result<(), SqliteError> {
         let sql = "UPDATE locks SET lease_until = :now + lease_ms * 1000000, lease_boot = :boot \
                    WHERE lease_id IS NOT NULL \
@@ -156,8 +157,9 @@ impl<'a> Locks<'a> {
         let until = Instant::from_boot(Duration::from_nanos(row.get("lease_until")?));
         let duration = Duration::from_millis(row.get("lease_ms")?);
         let latest = self.now() + duration;
-        // A kernel that hides its boot id leaves only this sign of a reboot: a lease that ends later than any can. One
-        // of before the reboot that could end so early has ended: more has passed since than the clock shows.
+        // A kernel that hides its boot id leaves only this sign of a reboot: a lease that ends later than any
+        // can. One of before the reboot that could end so early has ended: more has passed since than the
+        // clock shows.
         let of_this_boot =
             row.get::<_, String>("lease_boot")? == self.moment.boot_id && until <= latest;
         if !of_this_boot {
@@ -261,8 +263,8 @@ impl<'a> Locks<'a> {
         Ok(etag)
     }
 
-    /// An ETag that never was before: a number of the latest one could go back with a power failure, since making a lock
-    /// does not wait for the disk.
+    /// An ETag that never was before: a number of the latest one could go back with a power failure, since
+    /// making a lock does not wait for the disk.
     pub(super) fn new_etag(&self) -> Result<ETag, SqliteError> {
         let sql = "SELECT lower(hex(randomblob(8)))";
         Ok(ETag(self.prepare(sql)?.query_row([], |row| row.get(0))?))
@@ -340,8 +342,8 @@ impl<'a> Locks<'a> {
         Ok(Listing { locks, continuation })
     }
 
-    /// A page of these rows of a table that has a container and a name in each, in the order of their names, and where the
-    /// next page begins.
+    /// A page of these rows of a table that has a container and a name in each, in the order of their names,
+    /// and where the next page begins.
     pub(super) fn page<T>(
         &self,
         rows: &str,

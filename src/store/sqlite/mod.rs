@@ -1,15 +1,16 @@
 //! Locks in one SQLite file that all processes of a machine share: the embedded store.
 //!
-//! Rules: S1 and S3 (leases run on the kernel's boot clock, and over a reboot), S5 (records reach the disk before they
-//! count; what each write needs stands at `Durability`), S18 (a file that was deleted or cut, a disk that somebody else
-//! fills: `room.rs`).
-//! The file is for one kernel: on a disk that several machines mount, their locks would not exclude each other.
+//! Rules: S1 and S3 (leases run on the kernel's boot clock, and over a reboot), S5 (records reach the disk
+//! before they count; what each write needs stands at `Durability`), S18 (a file that was deleted or cut, a
+//! disk that somebody else fills: `room.rs`). The file is for one kernel: on a disk that several machines
+//! mount, their locks would not exclude each other.
 //!
 //! # Time
-//! A lease is kept as a raw reading of CLOCK_BOOTTIME and the boot id it was read under; all processes of a kernel read
-//! that clock alike, since what a time namespace adds is taken off. A lease of another boot counts as running for its whole duration from when this boot first sees
-//! it, because a caller on another machine may still believe: whoever looks first writes that down for all. The clock
-//! is read inside the transaction: a reading from before a wait for the file would be stale.
+//! A lease is kept as a raw reading of CLOCK_BOOTTIME and the boot id it was read under; all processes of a
+//! kernel read that clock alike, since what a time namespace adds is taken off. A lease of another boot
+//! counts as running for its whole duration from when this boot first sees it, because a caller on another
+//! machine may still believe: whoever looks first writes that down for all. The clock is read inside the
+//! transaction: a reading from before a wait for the file would be stale.
 
 mod batch;
 mod error;
@@ -61,27 +62,30 @@ enum Job {
 const LEASE: Access = Access::Write(Durability::Lease);
 const RECORD: Access = Access::Write(Durability::Record);
 
-/// How often the thread looks for what follows an acquire before it sleeps: that takes less time than to be woken up.
+/// How often the thread looks for what follows an acquire before it sleeps: that takes less time than to be
+/// woken up.
 const LOOKS: usize = 100;
 
 /// The thread's stack, which SQLite's parser needs most of; its default of 2 MiB is of no use.
 const STACK_BYTES: usize = 512 * 1_024;
 
 impl SqliteStore {
-    /// Opens the file, or makes it, readable for this user only, if it is not there. Its folder must be there.
+    /// Opens the file, or makes it, readable for this user only, if it is not there. Its folder must be
+    /// there.
     ///
     /// Blocks for as long as the disk takes, and for up to two seconds if another process is making the file.
     ///
     /// # Errors
-    /// `Denied` without the right to read and write the file and its folder; `Fatal` when it is no database of
-    /// Leasehold, was written by a newer version, is damaged or was cut, others may read or write it, or the disk is
-    /// full; `Unavailable` when another process keeps it locked. Each names the file and what to do, and nothing is ever deleted.
+    /// `Denied` without the right to read and write the file and its folder; `Fatal` when it is no database
+    /// of Leasehold, was written by a newer version, is damaged or was cut, others may read or write it, or
+    /// the disk is full; `Unavailable` when another process keeps it locked. Each names the file and what to
+    /// do, and nothing is ever deleted.
     pub fn open(file: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         Self::open_limited(file, clock, None)
     }
 
-    /// As [`SqliteStore::open`], for no more locks and plans together than `most`: what would be one more is refused
-    /// (`Full`).
+    /// As [`SqliteStore::open`], for no more locks and plans together than `most`: what would be one more is
+    /// refused (`Full`).
     ///
     /// # Errors
     /// As there.
@@ -155,7 +159,8 @@ fn work(mut session: Session, mut queue: mpsc::Receiver<Job>) {
     let mut jobs = Vec::new();
     let mut is_followed = false;
     while next_jobs(&mut queue, &mut jobs, is_followed) > 0 {
-        // With several callers there is always somebody whose operation comes, and what comes together costs less.
+        // With several callers there is always somebody whose operation comes, and what comes together costs
+        // less.
         is_followed = matches!(jobs[..], [Job::First(_)]);
         let mut operations = Vec::with_capacity(jobs.len());
         for job in jobs.drain(..) {

@@ -1,13 +1,14 @@
 //! Power failures: what is on the disk after one, and what the next boot makes of it.
 //!
 //! # What this abstracts
-//! The store's disk is modelled from copies of the two files that SQLite writes, taken after every operation. SQLite
-//! appends to the write-ahead log and syncs it when the connection says `synchronous = FULL`, which is read back from
-//! the connection after each operation, and not assumed. A failure leaves of the log what was synced, and of what was
-//! written since, sector by sector, either the old or the new. The database file is written by checkpoints only, which
-//! sync the log before and the file after, and begin the log anew with a synced head: so when the file has changed,
-//! all of the log was synced. Failures in the middle of an operation or a checkpoint are SQLite's own tests' business,
-//! and so is the folder's entry of a file, which SQLite syncs when it makes the log.
+//! The store's disk is modelled from copies of the two files that SQLite writes, taken after every operation.
+//! SQLite appends to the write-ahead log and syncs it when the connection says `synchronous = FULL`, which is
+//! read back from the connection after each operation, and not assumed. A failure leaves of the log what was
+//! synced, and of what was written since, sector by sector, either the old or the new. The database file is
+//! written by checkpoints only, which sync the log before and the file after, and begin the log anew with a
+//! synced head: so when the file has changed, all of the log was synced. Failures in the middle of an
+//! operation or a checkpoint are SQLite's own tests' business, and so is the folder's entry of a file, which
+//! SQLite syncs when it makes the log.
 
 use super::*;
 use crate::testing::SeededRandom;
@@ -56,7 +57,8 @@ impl Disk {
 /// What callers were told of a lock.
 #[derive(Clone, Debug, Default)]
 struct Told {
-    /// By which lease it was granted, the value that it was granted with, and until when its holder may believe.
+    /// By which lease it was granted, the value that it was granted with, and until when its holder may
+    /// believe.
     granted: Option<(u128, u64, Instant)>,
     /// The newest value that was answered.
     value: u64,
@@ -163,7 +165,8 @@ impl Run {
         self.fixture.clock.advance(Duration::from_secs(self.random.below(4)));
     }
 
-    /// The power fails and the machine starts again; what is wrong then. The holders elsewhere go on believing.
+    /// The power fails and the machine starts again; what is wrong then. The holders elsewhere go on
+    /// believing.
     async fn failed(&mut self) -> Result<(), String> {
         let clock = Arc::new(SimClock::new());
         let before = self.fixture.clock.now();

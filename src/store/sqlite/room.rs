@@ -1,10 +1,11 @@
 //! Room on the disk for what the file has, so that a disk that somebody else fills ends no hold (S18).
 //!
-//! Renewals, releases and grants of locks that are there need pages at most when records grow, and a little of the log.
-//! Both are taken from the disk beforehand: the log keeps the place it has (`file.rs`) and is begun anew when it cannot
-//! grow (`session.rs`), and the file has pages that nothing needs yet: [`RESERVE`], and one for each lock and plan. They
-//! are free pages of SQLite's, or rows of `filling`, of which one is deleted when the free pages run short. So only what
-//! makes a lock or a plan needs more of the disk, and is refused when there is none.
+//! Renewals, releases and grants of locks that are there need pages at most when records grow, and a little
+//! of the log. Both are taken from the disk beforehand: the log keeps the place it has (`file.rs`) and is
+//! begun anew when it cannot grow (`session.rs`), and the file has pages that nothing needs yet: [`RESERVE`],
+//! and one for each lock and plan. They are free pages of SQLite's, or rows of `filling`, of which one is
+//! deleted when the free pages run short. So only what makes a lock or a plan needs more of the disk, and is
+//! refused when there is none.
 //!
 //! On file systems that write elsewhere what is written again (btrfs, ZFS), nothing can be taken beforehand.
 
@@ -20,8 +21,8 @@ const RESERVE: i64 = 256;
 const AHEAD: i64 = 128;
 /// A transaction begins with as many free pages, or a row of the filling is deleted.
 const FREE: i64 = 32;
-/// Pages of a row of the filling: what is read, and made free, at once. Rows that took all free pages would grow with the
-/// number of locks, and with them what is written for the next lock.
+/// Pages of a row of the filling: what is read, and made free, at once. Rows that took all free pages would
+/// grow with the number of locks, and with them what is written for the next lock.
 const ROW: i64 = 64;
 /// The log has at least this place on the disk; a filling as long is written through it otherwise.
 const LOG_BYTES: u64 = 512 * 1_024;
@@ -71,8 +72,8 @@ impl Locks<'_> {
         Ok(())
     }
 
-    /// Makes the file longer, if pages are missing. A filling takes the free pages first, so it is so much larger; then a
-    /// row of it is free again.
+    /// Makes the file longer, if pages are missing. A filling takes the free pages first, so it is so much
+    /// larger; then a row of it is free again.
     fn grow(&self, missing: i64) -> Result<(), SqliteError> {
         if missing <= 0 {
             return Ok(());
@@ -92,8 +93,8 @@ impl Locks<'_> {
         self.free_pages()
     }
 
-    /// SQLite writes to the end of each block, so that it is there. Within a transaction that writes: two that did this
-    /// at once could write over what the other has put there.
+    /// SQLite writes to the end of each block, so that it is there. Within a transaction that writes: two
+    /// that did this at once could write over what the other has put there.
     fn take_from_the_disk(&self, pages: i64) -> Result<(), SqliteError> {
         let mut bytes = (self.pragma("page_count")? + pages) * self.pragma("page_size")?;
         self.connection

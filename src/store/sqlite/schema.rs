@@ -6,8 +6,9 @@ use super::error::SqliteError;
 
 /// Marks a database as one of Leasehold's: "LHLD".
 const APPLICATION_ID: i64 = 0x4c48_4c44;
-/// The version of the tables below. A change that a program of the version before could not live with raises it, and adds
-/// the step from that version. A table more is none: a program that does not know it can be started again on this file.
+/// The version of the tables below. A change that a program of the version before could not live with raises
+/// it, and adds the step from that version. A table more is none: a program that does not know it can be
+/// started again on this file.
 const VERSION: i64 = 1;
 
 /// `store` has one row: the database's own random id.
@@ -120,8 +121,8 @@ fn whose(connection: &Connection) -> Result<Whose, SqliteError> {
     }
 }
 
-/// Turns the write-ahead log on, where the file system can do that: readers and a writer then do not wait for each
-/// other. Where it cannot, SQLite's rollback journal does as well.
+/// Turns the write-ahead log on, where the file system can do that: readers and a writer then do not wait for
+/// each other. Where it cannot, SQLite's rollback journal does as well.
 fn write_ahead(connection: &Connection) -> Result<bool, SqliteError> {
     const TRIES: usize = 20;
     let mut tries = 0;
@@ -133,7 +134,8 @@ fn write_ahead(connection: &Connection) -> Result<bool, SqliteError> {
                 let mode: String = mode;
                 return Ok(mode == "wal");
             }
-            // Two processes that do this at once are told "busy" without a wait: waiting for a turn to write is one.
+            // Two processes that do this at once are told "busy" without a wait: waiting for a turn to write
+            // is one.
             Err(error)
                 if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && tries < TRIES =>
             {

@@ -33,11 +33,13 @@ struct Opened {
     bytes: u64,
     /// Whether commits reach the disk before they are answered.
     synced: bool,
-    /// Only with a write-ahead log does a commit that was not synced endanger nothing but itself and what follows it.
+    /// Only with a write-ahead log does a commit that was not synced endanger nothing but itself and what
+    /// follows it.
     write_ahead: bool,
 }
 
-/// What a database is known by: its files, and its own id, since a new file may be given the place of a deleted one.
+/// What a database is known by: its files, and its own id, since a new file may be given the place of a
+/// deleted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     ids: [Option<FileId>; 3],
@@ -126,7 +128,8 @@ impl Session {
         Ok(())
     }
 
-    /// Nothing is done with what is left of the file, and what it says is not believed when it is whole again.
+    /// Nothing is done with what is left of the file, and what it says is not believed when it is whole
+    /// again.
     fn found_cut(&mut self) {
         self.cut = true;
         if let Some(opened) = self.opened.take() {
@@ -160,9 +163,9 @@ impl Session {
 
     /// Does `operation` in one transaction.
     ///
-    /// What meets leases of another boot is done again after they were written down as seen, so that whatever it is
-    /// answered, and whoever looks next, their time has begun to run. What finds the disk full is done again after the
-    /// log was begun anew.
+    /// What meets leases of another boot is done again after they were written down as seen, so that whatever
+    /// it is answered, and whoever looks next, their time has begun to run. What finds the disk full is done
+    /// again after the log was begun anew.
     pub(super) fn run<T>(
         &mut self,
         access: Access,
@@ -216,8 +219,8 @@ impl Session {
         Ok(Attempt::Done(answer))
     }
 
-    /// Moves what is in the log into the file, which has the room, so that the log is written from its beginning again
-    /// and needs no more of the disk than it has.
+    /// Moves what is in the log into the file, which has the room, so that the log is written from its
+    /// beginning again and needs no more of the disk than it has.
     fn begin_log_anew(&mut self) -> Result<(), SqliteError> {
         let opened = self.opened.as_ref().ok_or(SqliteError::NotOpen)?;
         let busy: i64 =
@@ -225,8 +228,8 @@ impl Session {
         if busy == 0 { Ok(()) } else { Err(SqliteError::LogInUse) }
     }
 
-    /// After a failure of the file the next operation begins with a fresh look at it. Not on a full disk, nor when there are
-    /// no file descriptors: what it gives up, another may take.
+    /// After a failure of the file the next operation begins with a fresh look at it. Not on a full disk, nor
+    /// when there are no file descriptors: what it gives up, another may take.
     fn close_after<T>(&mut self, answer: &Result<T, SqliteError>) {
         let is_over = |error: &SqliteError| {
             error.is_of_the_file()

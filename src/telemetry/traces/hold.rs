@@ -12,13 +12,14 @@ use crate::coordinator::{
 use crate::store::Operation;
 use crate::time::{Instant, UnixMillis};
 
-/// Requests that went as expected and have spans of their own; later ones of the hold are counted only. A hold may last for
-/// days, with a renewal every few seconds.
+/// Requests that went as expected and have spans of their own; later ones of the hold are counted only. A
+/// hold may last for days, with a renewal every few seconds.
 const MAX_REQUESTS: u64 = 200;
 /// Events and links that a hold keeps until its end.
 const MAX_EVENTS: usize = 64;
 const MAX_LINKS: usize = 16;
-/// The collector's flag that `flags` says whether a parent or a linked span is of another process, and that it is.
+/// The collector's flag that `flags` says whether a parent or a linked span is of another process, and that
+/// it is.
 const REMOTE: u32 = 0x300;
 /// The same, and that it is not.
 const LOCAL: u32 = 0x100;
@@ -282,7 +283,8 @@ const fn outcome(end: TraceEnd) -> &'static str {
     }
 }
 
-/// What an operator looks for: holds that were lost, and calls that failed. Somebody else's hold is no failure.
+/// What an operator looks for: holds that were lost, and calls that failed. Somebody else's hold is no
+/// failure.
 const fn failure(end: TraceEnd) -> Option<&'static str> {
     match end {
         TraceEnd::Ended(HoldEnd::Lost(reason)) => Some(reason.as_str()),

@@ -1,9 +1,10 @@
 //! Traces of holds, sent to a collector by OTLP over gRPC; off unless a collector is named.
 //!
-//! Rules: S20 (no lease id, resume token, checkpoint or label's value in any span). Nothing of the sidecar waits for the
-//! collector: spans go into a bounded queue, and one that finds it full is dropped and counted. May import: coordinator,
-//! store, lock, time's Clock. To record more of a hold: a method of the coordinator's `HoldTrace`, and what it makes of it in
-//! `hold.rs`; docs/operations.md lists every span and attribute.
+//! Rules: S20 (no lease id, resume token, checkpoint or label's value in any span). Nothing of the sidecar
+//! waits for the collector: spans go into a bounded queue, and one that finds it full is dropped and counted.
+//! May import: coordinator, store, lock, time's Clock. To record more of a hold: a method of the
+//! coordinator's `HoldTrace`, and what it makes of it in `hold.rs`; docs/operations.md lists every span and
+//! attribute.
 //!
 //! | file | what it does |
 //! | --- | --- |
@@ -66,8 +67,8 @@ pub struct TracesError {
 }
 
 impl Traces {
-    /// Records from now on, and sends what is recorded from a task of the current runtime. The collector is not asked for anything
-    /// before there is something to send.
+    /// Records from now on, and sends what is recorded from a task of the current runtime. The collector is
+    /// not asked for anything before there is something to send.
     ///
     /// # Errors
     /// When the settings name no collector that could be reached.
@@ -146,7 +147,8 @@ impl Recorder {
         }
     }
 
-    /// The id of a new span. The system's randomness does not fail after the start; a collector leaves a span out whose id is zero.
+    /// The id of a new span. The system's randomness does not fail after the start; a collector leaves a span
+    /// out whose id is zero.
     fn span_id(&self) -> [u8; 8] {
         self.random().unwrap_or_default()
     }

@@ -46,7 +46,8 @@ impl Sampler {
     }
 }
 
-/// By the last eight bytes of the id, as OpenTelemetry's own libraries do it: whoever has the same ratio decides alike.
+/// By the last eight bytes of the id, as OpenTelemetry's own libraries do it: whoever has the same ratio
+/// decides alike.
 fn is_within(ratio: f64, trace: [u8; 16]) -> bool {
     /// The number of values of 63 bits.
     const VALUES: f64 = (1_u64 << 63) as f64;

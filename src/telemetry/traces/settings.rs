@@ -18,7 +18,8 @@ pub struct TraceSettings {
     pub headers: Vec<(String, String)>,
     /// How long one request may take.
     pub timeout: Duration,
-    /// The certificate authorities that a collector by `https` is trusted by, as PEM; else those of the system.
+    /// The certificate authorities that a collector by `https` is trusted by, as PEM; else those of the
+    /// system.
     pub ca: Option<Vec<u8>>,
     /// `service.name` of the resource.
     pub service_name: String,
@@ -119,7 +120,8 @@ impl Ratio {
     }
 }
 
-/// Reads `key=value,key=value`, as OpenTelemetry's variables have headers and attributes: values are percent-encoded.
+/// Reads `key=value,key=value`, as OpenTelemetry's variables have headers and attributes: values are
+/// percent-encoded.
 ///
 /// # Errors
 /// What is wrong with it, for people; without the text, which may be a secret.

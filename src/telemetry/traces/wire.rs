@@ -1,5 +1,5 @@
-//! The messages of OTLP that are sent, as opentelemetry-proto 1 defines them; a receiver built from that project's own types
-//! reads them in tests/cli.
+//! The messages of OTLP that are sent, as opentelemetry-proto 1 defines them; a receiver built from that
+//! project's own types reads them in tests/cli.
 
 /// What the collector is sent.
 #[derive(Clone, PartialEq, prost::Message)]

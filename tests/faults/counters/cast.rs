@@ -59,7 +59,8 @@ impl Handle {
         what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Kills it and all that belongs to it; false if there is none that goes on. That it died of it shows in `Client::end`.
+    /// Kills it and all that belongs to it; false if there is none that goes on. That it died of it shows in
+    /// `Client::end`.
     pub(super) fn kill(&self) -> bool {
         self.with(|process| {
             let pid = process.pid.filter(|_| !process.is_stopped && process.killed_at.is_none());
@@ -205,7 +206,8 @@ impl Client {
         self.unread.clear();
     }
 
-    /// Waits for the end of the process, which a storm killed, and proves that it died of that: when that was.
+    /// Waits for the end of the process, which a storm killed, and proves that it died of that: when that
+    /// was.
     pub(super) async fn killed(mut self) -> u64 {
         let killed_at = self.handle.with(|process| {
             process.pid = None;

@@ -25,8 +25,8 @@ pub(super) enum Passing {
     ClientStopped(usize),
     /// Nothing is done to it, so that a notice comes with its next renewal.
     SidecarSpared(usize),
-    /// A job that stands between its read and its save, until others have counted on: the lock, and how often it had been
-    /// counted.
+    /// A job that stands between its read and its save, until others have counted on: the lock, and how often
+    /// it had been counted.
     Late(usize, String, u64),
 }
 
@@ -142,7 +142,8 @@ impl Storm {
         is_calm
     }
 
-    /// A holder that has read and not yet saved stands still, and its sidecar dies, until others have the lock.
+    /// A holder that has read and not yet saved stands still, and its sidecar dies, until others have the
+    /// lock.
     async fn make_late(&mut self) -> bool {
         let working = |seat: &usize| matches!(self.stage(*seat), Stage::Working(_));
         let Some(seat) = (0..self.seats.len()).find(working) else { return false };
@@ -318,7 +319,8 @@ impl Storm {
         }
     }
 
-    /// Faults until so many processes were killed, and longer while it was too gentle to prove anything; then all pass.
+    /// Faults until so many processes were killed, and longer while it was too gentle to prove anything; then
+    /// all pass.
     pub(super) async fn rage(&mut self, kills: u64) {
         let mut clock = tokio::time::interval(TICK);
         let (mut next, mut late_due, mut enough) = (0, LATE_AGAIN, None);

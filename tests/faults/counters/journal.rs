@@ -1,10 +1,12 @@
-//! What was read, saved and answered, noted outside of the clients, and the proof from it that no save was lost.
+//! What was read, saved and answered, noted outside of the clients, and the proof from it that no save was
+//! lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold::testing::{TraceEvent, Traced};
 
-/// A counter as it is stored in a checkpoint: the number, and which increment wrote it. Zero, by nobody, if none is.
+/// A counter as it is stored in a checkpoint: the number, and which increment wrote it. Zero, by nobody, if
+/// none is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counter {
     pub(super) count: u64,
@@ -121,8 +123,8 @@ impl Journal {
     }
 }
 
-/// S23 to S27: whatever speaks against it that each acknowledged increment stands, none that was told as not stored does,
-/// and versions follow. The last read of each lock is the final one.
+/// S23 to S27: whatever speaks against it that each acknowledged increment stands, none that was told as not
+/// stored does, and versions follow. The last read of each lock is the final one.
 pub(super) fn problems(reads: &[Read], saves: &[Save]) -> Vec<String> {
     let locks: BTreeSet<&str> = reads.iter().map(|read| read.lock.as_str()).collect();
     let mut problems = Vec::new();

@@ -1,12 +1,14 @@
-//! A storm of counters: jobs in every language count through the checkpoints of locks while their sidecars and they
-//! themselves are killed, stopped and cut off, and locks are broken. A journal outside of them says afterwards whether each
-//! acknowledged save stands (S23 to S27), and the model whether no two held a lock, or a permit, at once (S1, S28).
+//! A storm of counters: jobs in every language count through the checkpoints of locks while their sidecars
+//! and they themselves are killed, stopped and cut off, and locks are broken. A journal outside of them says
+//! afterwards whether each acknowledged save stands (S23 to S27), and the model whether no two held a lock,
+//! or a permit, at once (S1, S28).
 //!
-//! The control: at each turn the same job adds one to a counter of the same lock that takes every write. That one must lose
-//! some, or the storm was too gentle to prove anything.
+//! The control: at each turn the same job adds one to a counter of the same lock that takes every write. That
+//! one must lose some, or the storm was too gentle to prove anything.
 //!
-//! `LEASEHOLD_TEST_COUNTERS_KILLS` makes it longer; `LEASEHOLD_TEST_STORM_SEED` repeats its choices (what processes make of them is
-//! never twice the same); `LEASEHOLD_TEST_CLIENTS` names the languages, all if none are.
+//! `LEASEHOLD_TEST_COUNTERS_KILLS` makes it longer; `LEASEHOLD_TEST_STORM_SEED` repeats its choices (what
+//! processes make of them is never twice the same); `LEASEHOLD_TEST_CLIENTS` names the languages, all if none
+//! are.
 
 mod cast;
 mod faults;
@@ -43,7 +45,8 @@ const REMOTE: usize = 2;
 const SIDECARS: usize = LOCAL + REMOTE;
 /// Each lock with its number of permits.
 const LOCKS: [(&str, u32); 4] = [("orders", 1), ("cursor", 1), (BROKEN_AT_ONCE, 1), (POOL, 2)];
-/// The lock whose lease an operator ends at once: two holders are possible then (S17), and saves still must not be lost.
+/// The lock whose lease an operator ends at once: two holders are possible then (S17), and saves still must
+/// not be lost.
 const BROKEN_AT_ONCE: &str = "invoices";
 /// The lock that two may hold at once (S28); each permit has a counter of its own.
 const POOL: &str = "workers";
@@ -233,7 +236,8 @@ async fn storm(seed: u64, kills: u64) {
             assert_eq!(journal::beyond(&traced, permits), [""; 0]);
             match lock {
                 BROKEN_AT_ONCE => {}
-                // Each permit is a lock of its own, and a second one is granted only while the first is taken.
+                // Each permit is a lock of its own, and a second one is granted only while the first is
+                // taken.
                 POOL => assert_eq!(accepts(&traced), Ok(()), "{lock}"),
                 _ => assert!(traces::check(&traced) > 0, "{lock} was never granted"),
             }

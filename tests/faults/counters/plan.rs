@@ -26,8 +26,8 @@ pub(super) enum Fault {
     MakeLate,
 }
 
-/// What is done first in every run, one after the other, each as soon as it can act. Notices come with renewals, so breaks come
-/// before most kills.
+/// What is done first in every run, one after the other, each as soon as it can act. Notices come with
+/// renewals, so breaks come before most kills.
 pub(super) const FIRST: [Fault; 13] = [
     Fault::MakeLate,
     Fault::Break,

@@ -1,5 +1,6 @@
-//! What a job does, in whatever language: it acquires a lock, reads the counter of the grant's checkpoint, adds one, saves
-//! it, and releases, sometimes with one more. The journal is kept here, and not by the client.
+//! What a job does, in whatever language: it acquires a lock, reads the counter of the grant's checkpoint,
+//! adds one, saves it, and releases, sometimes with one more. The journal is kept here, and not by the
+//! client.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

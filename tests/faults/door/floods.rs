@@ -1,5 +1,5 @@
-//! Crowds at each listener: probes and callers from elsewhere are answered meanwhile, early connections stay, and a hold goes
-//! on to its release.
+//! Crowds at each listener: probes and callers from elsewhere are answered meanwhile, early connections stay,
+//! and a hold goes on to its release.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

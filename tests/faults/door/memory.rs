@@ -1,4 +1,5 @@
-//! Callers that ask for all the memory there is: the sidecar stays within its limit, and says what it refuses.
+//! Callers that ask for all the memory there is: the sidecar stays within its limit, and says what it
+//! refuses.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -165,8 +166,8 @@ async fn says(sidecar: &Sidecar, limit: &str, refused: usize) {
     println!("{limit}: {refused} were refused, {counted} are counted");
 }
 
-/// A sidecar that may use so much, in bytes, and has answered: what the first calls build is no part of what each further one
-/// costs.
+/// A sidecar that may use so much, in bytes, and has answered: what the first calls build is no part of what
+/// each further one costs.
 async fn of_little_memory() -> (Sidecar, u64, Way) {
     of_little_memory_by(|_| None).await
 }
@@ -218,8 +219,8 @@ async fn s38_connections_cost_little_until_they_speak() {
     within(&sidecar, "connections with a call", used.len(), before, limit);
 }
 
-/// What others meet while callers fill what there is for calls: callers may be refused, by the name of the limit; probes are
-/// not.
+/// What others meet while callers fill what there is for calls: callers may be refused, by the name of the
+/// limit; probes are not.
 async fn others_are_answered(sidecar: &Sidecar) {
     for _ in 0..20 {
         if let Err(error) = ask_anew(&sidecar.tcp(1)).await {

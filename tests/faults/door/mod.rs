@@ -1,6 +1,6 @@
-//! The real binary under callers that say nothing, say half, or ask for all there is (S38): others are served, and its
-//! memory stays within its limit. `LEASEHOLD_TEST_DOOR_SECONDS=120` is the long form, and `LEASEHOLD_TEST_PROGRAM` names
-//! another program than the tests' own, such as the released one.
+//! The real binary under callers that say nothing, say half, or ask for all there is (S38): others are
+//! served, and its memory stays within its limit. `LEASEHOLD_TEST_DOOR_SECONDS=120` is the long form, and
+//! `LEASEHOLD_TEST_PROGRAM` names another program than the tests' own, such as the released one.
 
 mod crowd;
 mod descriptors;

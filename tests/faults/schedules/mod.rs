@@ -1,8 +1,10 @@
-//! Schedules of real processes: each occurrence is recorded once, and its effect made once, whatever dies meanwhile.
+//! Schedules of real processes: each occurrence is recorded once, and its effect made once, whatever dies
+//! meanwhile.
 //!
-//! `LEASEHOLD_TEST_SCHEDULES_MINUTES` makes it longer, with 20 schedules instead of 5; `LEASEHOLD_TEST_STORM_SEED` repeats its
-//! choices. As in the storm, every fault proves that it acted. The negative control is the same jobs by clocks under the lock
-//! alone: it repeats occurrences, which shows that the checks see it.
+//! `LEASEHOLD_TEST_SCHEDULES_MINUTES` makes it longer, with 20 schedules instead of 5;
+//! `LEASEHOLD_TEST_STORM_SEED` repeats its choices. As in the storm, every fault proves that it acted. The
+//! negative control is the same jobs by clocks under the lock alone: it repeats occurrences, which shows that
+//! the checks see it.
 
 mod cast;
 mod quiet;
@@ -46,7 +48,8 @@ fn timers(minutes: u64) -> Vec<Timer> {
     (0..LONG).map(|index| of(index, (10 + index * 50 / (LONG - 1), 5 + index % 5 * 10))).collect()
 }
 
-/// The sidecars, each with a wall clock of its own and the same way to the store, and a replica of each schedule at each.
+/// The sidecars, each with a wall clock of its own and the same way to the store, and a replica of each
+/// schedule at each.
 struct Stage {
     random: SeededRandom,
     statistics: Statistics,

@@ -1,5 +1,5 @@
-//! What users of schedulers report, and trials found here as well, played again with real processes at the storage emulator:
-//! occurrences that are lost, repeated or withheld.
+//! What users of schedulers report, and trials found here as well, played again with real processes at the
+//! storage emulator: occurrences that are lost, repeated or withheld.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,5 +1,5 @@
-//! Who takes part where reports about schedules are played again: `leasehold every` with a shell script, and a client that
-//! does what no client does.
+//! Who takes part where reports about schedules are played again: `leasehold every` with a shell script, and
+//! a client that does what no client does.
 
 use std::fs::File;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! The ends of runs that users of schedulers report about, with real processes at the storage emulator: deadlines, hung clients,
-//! and answers that are lost.
+//! The ends of runs that users of schedulers report about, with real processes at the storage emulator:
+//! deadlines, hung clients, and answers that are lost.
 
 use leasehold_client::Completion;
 use leasehold_client::proto::ScheduleSpec;

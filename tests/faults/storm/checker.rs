@@ -1,5 +1,5 @@
-//! Proves from the workers' logs that nothing went wrong: all times are of one boot clock. The head of `worker.rs` says
-//! what the lines mean.
+//! Proves from the workers' logs that nothing went wrong: all times are of one boot clock. The head of
+//! `worker.rs` says what the lines mean.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -57,8 +57,8 @@ pub(crate) fn read(text: &str) -> Vec<Line> {
     whole.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Each hold from its first look to the end of what was promised: not to the last look, since the holder may act until
-/// the end of what it was told whether or not it looks again.
+/// Each hold from its first look to the end of what was promised: not to the last look, since the holder may
+/// act until the end of what it was told whether or not it looks again.
 pub(crate) fn promises(logs: &Logs) -> Vec<Promise> {
     let mut all = Vec::new();
     for (worker, lines) in logs {
@@ -101,7 +101,8 @@ impl Promise {
     }
 }
 
-/// S1 and S5: no two are promised one lock for one moment, and who is promised it later has the greater token.
+/// S1 and S5: no two are promised one lock for one moment, and who is promised it later has the greater
+/// token.
 pub(crate) fn overlaps(promises: &[Promise]) -> Vec<String> {
     let mut by_lock: BTreeMap<&str, Vec<&Promise>> = BTreeMap::new();
     for promise in promises {
@@ -156,7 +157,8 @@ pub(crate) fn granted_twice(logs: &Logs) -> Vec<String> {
         .collect()
 }
 
-/// S13: who was told RELEASED had the lock until it asked: nobody was granted it in between, whatever the holder believed.
+/// S13: who was told RELEASED had the lock until it asked: nobody was granted it in between, whatever the
+/// holder believed.
 pub(crate) fn false_releases(logs: &Logs) -> Vec<String> {
     let mut grants: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
     for line in logs.values().flatten().filter(|line| line.event == "granted" && !line.resumed) {
@@ -187,8 +189,8 @@ pub(crate) fn false_releases(logs: &Logs) -> Vec<String> {
     problems
 }
 
-/// S4 and S21: who lost a lock knew by the end of what it had last been told, but for the time in which it was stopped
-/// and `slack` for a busy machine. `stops` are the spans in which each worker was.
+/// S4 and S21: who lost a lock knew by the end of what it had last been told, but for the time in which it
+/// was stopped and `slack` for a busy machine. `stops` are the spans in which each worker was.
 pub(crate) fn late_losses(
     logs: &Logs,
     stops: &BTreeMap<String, Vec<(u64, u64)>>,

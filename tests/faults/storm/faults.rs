@@ -125,8 +125,8 @@ impl Storm {
         }
     }
 
-    /// As when a virtual machine stands still: a sidecar and its jobs, past their leases, in the midst of work;
-    /// nothing else fails meanwhile, so that others take their locks.
+    /// As when a virtual machine stands still: a sidecar and its jobs, past their leases, in the midst of
+    /// work; nothing else fails meanwhile, so that others take their locks.
     async fn stop_machine(&mut self) -> bool {
         if (0..SIDECARS).any(|sidecar| self.is_sidecar_stopped(sidecar)) {
             return false;
@@ -150,8 +150,8 @@ impl Storm {
         true
     }
 
-    /// A holder that hears nothing, while its sidecar's wall clock says that its lease is long over: nobody else gets the
-    /// lock before what the holder was told is over (S3, S13).
+    /// A holder that hears nothing, while its sidecar's wall clock says that its lease is long over: nobody
+    /// else gets the lock before what the holder was told is over (S3, S13).
     async fn stop_holder_and_step_clock(&mut self) -> bool {
         let is_chosen = |worker: &usize| {
             let chosen = &self.workers[*worker];
@@ -317,7 +317,8 @@ impl Storm {
         }
     }
 
-    /// Faults for that long, one a second or so, and longer while it was too gentle to prove anything; then all of them pass.
+    /// Faults for that long, one a second or so, and longer while it was too gentle to prove anything; then
+    /// all of them pass.
     pub(super) async fn rage(&mut self, ticks: u64, resources: &[Resource]) {
         let mut clock = tokio::time::interval(TICK);
         let mut next = 50;

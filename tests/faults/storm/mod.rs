@@ -1,13 +1,14 @@
-//! A storm: several sidecars and many jobs on one storage account, while everything that can fail does. Afterwards a
-//! checker proves from the jobs' logs that nothing went wrong.
+//! A storm: several sidecars and many jobs on one storage account, while everything that can fail does.
+//! Afterwards a checker proves from the jobs' logs that nothing went wrong.
 //!
 //! `LEASEHOLD_TEST_STORM_COUNT` runs several, one after another, each with the seed after the one before;
-//! `LEASEHOLD_TEST_STORM_MINUTES` makes it longer; `LEASEHOLD_TEST_STORM_SEED` repeats its choices (what processes make of them is
-//! never twice the same). `LEASEHOLD_TEST_STORM_LOGS` names a folder that keeps the jobs' logs, in the format that `worker.rs` describes.
+//! `LEASEHOLD_TEST_STORM_MINUTES` makes it longer; `LEASEHOLD_TEST_STORM_SEED` repeats its choices (what
+//! processes make of them is never twice the same). `LEASEHOLD_TEST_STORM_LOGS` names a folder that keeps the
+//! jobs' logs, in the format that `worker.rs` describes.
 //!
-//! Every fault proves that it acted: a stop by the state of the process's threads, a kill by how the process ended, a cut by
-//! what the proxy and the gates counted, a stepped clock by a grant that shows it. A fault that has not acted yet goes on;
-//! one that never does fails the run.
+//! Every fault proves that it acted: a stop by the state of the process's threads, a kill by how the process
+//! ended, a cut by what the proxy and the gates counted, a stepped clock by a grant that shows it. A fault
+//! that has not acted yet goes on; one that never does fails the run.
 
 mod cast;
 mod checker;

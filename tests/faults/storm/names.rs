@@ -1,5 +1,5 @@
-//! The storage's name, which a storm can lose: the sidecars find it by a resolver of the test's own before that of the C
-//! library, which fails as one does whose servers do not answer.
+//! The storage's name, which a storm can lose: the sidecars find it by a resolver of the test's own before
+//! that of the C library, which fails as one does whose servers do not answer.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use leasehold::testing::{TraceEvent, Traced, accepts};
 use serde_json::Value;
 
-/// Everything that the workers' logs say about their locks. `killed` ends what the process before it believed.
+/// Everything that the workers' logs say about their locks. `killed` ends what the process before it
+/// believed.
 pub(crate) fn traces(logs: &BTreeMap<String, String>) -> Vec<TraceEvent> {
     let mut all = Vec::new();
     for (worker, text) in logs {
@@ -84,7 +85,8 @@ fn repeated(trace: &[TraceEvent]) -> Vec<TraceEvent> {
 
 fn of_line(line: &Value) -> Option<Traced> {
     let token = line["token"].as_u64()?;
-    // The validity is exclusive, and rounded down: a monitor that is told less can only be stricter about renewals.
+    // The validity is exclusive, and rounded down: a monitor that is told less can only be stricter about
+    // renewals.
     let valid_until = line["until"].as_u64().unwrap_or_default() / 1_000;
     Some(match line["event"].as_str()? {
         "granted" => Traced::Granted {

@@ -1,13 +1,14 @@
-//! A job of the storm: acquires locks, writes to resources with its token while its hold is valid, and logs its validity
-//! when, on the boot clock that all processes of the machine share.
+//! A job of the storm: acquires locks, writes to resources with its token while its hold is valid, and logs
+//! its validity when, on the boot clock that all processes of the machine share.
 //!
 //! # The log
-//! One JSON object a line, in the order in which things happened to this process. This is the format that the checker
-//! beside this file and the model (`tests/model`) read: keep it as it is.
+//! One JSON object a line, in the order in which things happened to this process. This is the format that the
+//! checker beside this file and the model (`tests/model`) read: keep it as it is.
 //!
-//! Every line has `at` (nanoseconds on CLOCK_BOOTTIME, read when the line was written) and `event`. Lines about a hold have
-//! `lock` (its name) and `token` (its fencing token); `until` is the end of the validity that the holder has then, in the
-//! unit of `at`. The client library counts it as S21 says, on the same kernel or elsewhere.
+//! Every line has `at` (nanoseconds on CLOCK_BOOTTIME, read when the line was written) and `event`. Lines
+//! about a hold have `lock` (its name) and `token` (its fencing token); `until` is the end of the validity
+//! that the holder has then, in the unit of `at`. The client library counts it as S21 says, on the same
+//! kernel or elsewhere.
 //!
 //! | event | besides | meaning |
 //! | --- | --- | --- |
@@ -221,8 +222,8 @@ impl Worker {
         }
     }
 
-    /// Sends the write with its token to each resource, whether or not the lock was lost meanwhile: that is for them to
-    /// say.
+    /// Sends the write with its token to each resource, whether or not the lock was lost meanwhile: that is
+    /// for them to say.
     async fn write(&mut self, lock: &str, token: u64) -> Result<(), Problem> {
         for resource in self.resources.clone() {
             let request = self

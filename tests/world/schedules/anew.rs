@@ -12,7 +12,8 @@ use crate::world::link::LATEST;
 use crate::world::shared::World;
 use crate::world::trouble::SLOWEST;
 
-/// A start may have read the plan so long before it is written, and a subscription may take so long to write its own.
+/// A start may have read the plan so long before it is written, and a subscription may take so long to write
+/// its own.
 const UNDER_WAY: Duration = Duration::from_secs(LATEST.as_secs() + SLOWEST.as_secs());
 
 /// A reset that somebody has asked for.
@@ -101,7 +102,8 @@ fn is_reset(
     is_begin && after.definition().revision() == revision && after.version() == before.version()
 }
 
-/// A record is written that has taken in another reset: it begins where the plan says. None if it has taken in none.
+/// A record is written that has taken in another reset: it begins where the plan says. None if it has taken
+/// in none.
 pub(super) fn taken_in(
     seen: &mut Seen,
     before: Option<&ScheduleRecord>,

@@ -1,12 +1,14 @@
-//! The mistakes that the checks of schedules must find: of the coordinator and the adapter, planted between them.
+//! The mistakes that the checks of schedules must find: of the coordinator and the adapter, planted between
+//! them.
 
 /// A mistake.
 ///
-/// Of the mistakes that the machine itself can make (a definition taken in while an occurrence is due, a grace shorter than
-/// D, the order of what is decided) none can be planted here: `tests/schedule` has them. A caller with a clock that is ahead
-/// (`LeaseSpec.occurrence_at`) is none of a schedule's subscribers. A record cannot be written without a lease: the store's
-/// trait asks for one. A renewal that is never sent ends runs early and in order: no rule of schedules is broken by it, and
-/// the worlds of holds judge it (`justice`).
+/// Of the mistakes that the machine itself can make (a definition taken in while an occurrence is due, a
+/// grace shorter than D, the order of what is decided) none can be planted here: `tests/schedule` has them. A
+/// caller with a clock that is ahead (`LeaseSpec.occurrence_at`) is none of a schedule's subscribers. A
+/// record cannot be written without a lease: the store's trait asks for one. A renewal that is never sent
+/// ends runs early and in order: no rule of schedules is broken by it, and the worlds of holds judge it
+/// (`justice`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
     /// A plan that has changed is written over (T3).
@@ -56,7 +58,8 @@ pub(crate) enum Bug {
 }
 
 impl Bug {
-    /// Where the search for it begins: those that are rare are looked for near where they show, for the sake of time.
+    /// Where the search for it begins: those that are rare are looked for near where they show, for the sake
+    /// of time.
     pub(crate) const fn first_seed(self) -> u64 {
         match self {
             Self::PlanOverwritten => 11,

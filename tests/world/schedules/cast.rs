@@ -16,9 +16,11 @@ use crate::world::lease::State as LeaseState;
 use crate::world::shared::World;
 use crate::world::sidecar::key;
 
-/// The longest that somebody who is told to go takes: the longest pause, and the longest wait for a late completion.
+/// The longest that somebody who is told to go takes: the longest pause, and the longest wait for a late
+/// completion.
 const GOING: Duration = Duration::from_secs(600);
-/// A lease goes back within this once everybody has gone, with what is on its way; none is kept between runs (T19).
+/// A lease goes back within this once everybody has gone, with what is on its way; none is kept between runs
+/// (T19).
 const UNDER_WAY: Duration = Duration::from_secs(100);
 
 /// Everybody.

@@ -1,4 +1,5 @@
-//! Runners whose function does not return when their run is lost: their streams stay, and they say nothing (T24).
+//! Runners whose function does not return when their run is lost: their streams stay, and they say nothing
+//! (T24).
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ enum Woken {
 }
 
 impl Runner {
-    /// Hangs, and then says how its run ended, here or elsewhere, or goes; where it waits for the next run, if it does.
+    /// Hangs, and then says how its run ended, here or elsewhere, or goes; where it waits for the next run,
+    /// if it does.
     pub(super) async fn hangs(
         &self,
         (sidecar, mut stream): (Sidecar, Stream),

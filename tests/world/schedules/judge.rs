@@ -1,4 +1,5 @@
-//! What is seen of schedules: each write of a record and of a plan, as the service takes it, and what runners have said.
+//! What is seen of schedules: each write of a record and of a plan, as the service takes it, and what runners
+//! have said.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,6 +1,7 @@
-//! Worlds with schedules: runners that subscribe at real coordinators, run occurrences and say how they ended, on the same
-//! service, network and clocks as the worlds of holds. What is written is judged as the service takes it (`judge`,
-//! `records`, `plans`); what is told and answered, before it is on its way (`telling`).
+//! Worlds with schedules: runners that subscribe at real coordinators, run occurrences and say how they
+//! ended, on the same service, network and clocks as the worlds of holds. What is written is judged as the
+//! service takes it (`judge`, `records`, `plans`); what is told and answered, before it is on its way
+//! (`telling`).
 
 mod anew;
 mod bugs;

@@ -1,4 +1,5 @@
-//! Once nothing stands against schedules they go on: each occurrence is run, on time, with few requests (T9, T17).
+//! Once nothing stands against schedules they go on: each occurrence is run, on time, with few requests (T9,
+//! T17).
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ const RESTORED: Duration = Duration::from_secs(1_500);
 const KEPT: Duration = Duration::from_secs(150);
 /// How often somebody who has tried long may still come with a definition.
 const MOST_CHANGES: u32 = 6;
-/// How late an occurrence may be recorded then: its spread, the wait of others than the last runner, the run itself.
+/// How late an occurrence may be recorded then: its spread, the wait of others than the last runner, the run
+/// itself.
 const LATE: i64 = 15;
 /// Requests for an occurrence then: of its runner; and of each other sidecar, which looks up to three times.
 const MOST_REQUESTS: (u64, u64) = (10, 6);
@@ -50,7 +52,8 @@ pub(super) async fn kept(world: &World) {
     }
 }
 
-/// Looks for a while; false if a definition has come into force meanwhile: what is due then is the business of none (T16).
+/// Looks for a while; false if a definition has come into force meanwhile: what is due then is the business
+/// of none (T16).
 async fn are_kept(world: &World) -> bool {
     let begun = latest(world);
     let before: Vec<_> =

@@ -208,8 +208,8 @@ impl PlantedSchedules {
     }
 }
 
-/// [`Bug::ConditionDropped`]: the request as it arrives, if its condition would have been refused. So each copy counts that the
-/// network makes of it.
+/// [`Bug::ConditionDropped`]: the request as it arrives, if its condition would have been refused. So each
+/// copy counts that the network makes of it.
 pub(crate) fn without_condition(
     scene: Scene,
     state: &mut State,

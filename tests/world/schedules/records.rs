@@ -311,7 +311,8 @@ impl Context<'_> {
             )
         };
         let may_skip = seen.was_paused || !seen.pauses.is_empty() || seen.was_lost;
-        // With the lock it was forgotten that one was tried before (T2): what was abandoned then is skipped once more.
+        // With the lock it was forgotten that one was tried before (T2): what was abandoned then is skipped
+        // once more.
         let may_repeat = seen.was_lost;
         if run + missed > all && !may_repeat || run + missed < all && !may_skip {
             let rule = if is_anew { "T25, T9" } else { "T9" };

@@ -1,4 +1,5 @@
-//! A runner: subscribes, runs what it is given while it may believe in it (S21), and ends in one way or another.
+//! A runner: subscribes, runs what it is given while it may believe in it (S21), and ends in one way or
+//! another.
 
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ const MOST_REMOVED: u64 = 200_000;
 pub(super) const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 /// The longest time-out of a run that hangs: a day is left to those that do their work (T10).
 const MOST_HUNG: Duration = Duration::from_secs(150);
-/// What a deadline may be later than its time-out from the start: an answer on its way, a clock that is a hundredth slow,
-/// and dates that differ where the hold has moved (S16).
+/// What a deadline may be later than its time-out from the start: an answer on its way, a clock that is a
+/// hundredth slow, and dates that differ where the hold has moved (S16).
 const DEADLINE_SLACK: Duration = Duration::from_secs(20);
 /// How long its hold lasts past the time to stop (T12).
 const WRITING: Duration = Duration::from_secs(2);
@@ -342,8 +343,8 @@ impl Runner {
         may
     }
 
-    /// T12: what it is told of its validity ends at its deadline, with the time to stop and to write it. S11: and as long after
-    /// its last report as its schedule says.
+    /// T12: what it is told of its validity ends at its deadline, with the time to stop and to write it. S11:
+    /// and as long after its last report as its schedule says.
     fn in_time(&self, running: &Running, until: Duration) {
         if let Some(timeout) = running.run.told.progress_timeout {
             let latest = running.reported + timeout + timeout / 100 + DEADLINE_SLACK;

@@ -1,5 +1,5 @@
-//! A subscriber's stream: what is told is shown to the judge before it is on its way, and nothing comes from a sidecar that
-//! is dead.
+//! A subscriber's stream: what is told is shown to the judge before it is on its way, and nothing comes from
+//! a sidecar that is dead.
 
 use leasehold::coordinator::{CallError, ScheduleEvent, ScheduleStream, SubscribeRequest};
 use leasehold::schedule::RunId;

@@ -1,5 +1,5 @@
-//! What the scenarios drive that all clients share: JSON lines on stdin are commands, JSON lines on stdout are events.
-//! It uses the public interface of the client, and the generated stub to compare it with.
+//! What the scenarios drive that all clients share: JSON lines on stdin are commands, JSON lines on stdout
+//! are events. It uses the public interface of the client, and the generated stub to compare it with.
 
 mod commands;
 mod measure;

@@ -1,4 +1,5 @@
-//! The task that keeps a hold true: it reads the stream, watches the clock, and resumes when the sidecar was away.
+//! The task that keeps a hold true: it reads the stream, watches the clock, and resumes when the sidecar was
+//! away.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,8 +38,8 @@ pub(super) struct Driver<L> {
     pub(super) events: Events,
 }
 
-/// S13: whoever had the hold has let go of what the lock protects, and knows that it is lost. The lock need not be kept for
-/// it. Not where a resume may have made a newer generation (S16); and no answer is needed.
+/// S13: whoever had the hold has let go of what the lock protects, and knows that it is lost. The lock need
+/// not be kept for it. Not where a resume may have made a newer generation (S16); and no answer is needed.
 async fn say_known(client: &Client, state: &HoldState, lease_id: String) {
     if let Some(generation) = state.settled() {
         let saying = client.release_hold(lease_id, generation, None, None);
@@ -115,7 +116,8 @@ impl<L: Line> Driver<L> {
     /// Reads the stream, and resumes when it breaks, until the hold is lost.
     async fn keep(&mut self) {
         while self.state.is_valid() {
-            // One that has fallen silent is kept until the resume is answered: its end would end the hold (S14).
+            // One that has fallen silent is kept until the resume is answered: its end would end the hold
+            // (S14).
             let broke = match self.line.next(self.client.settings.silence).await {
                 Ok(event) => {
                     if let Some(loss) = self.take_in(event) {
@@ -186,8 +188,8 @@ impl<L: Line> Driver<L> {
         goes_on.then(|| self.state.valid_until())
     }
 
-    /// S16. Tries until it has worked; the caller ends it with the validity. A try is never cut short while the hold
-    /// is valid, because the sidecar would read that as its end (S14).
+    /// S16. Tries until it has worked; the caller ends it with the validity. A try is never cut short while
+    /// the hold is valid, because the sidecar would read that as its end (S14).
     async fn resume(&mut self) -> Result<(), Loss> {
         let mut pause = FIRST_PAUSE;
         // The same for every try, so that one whose answer was lost can be repeated.
@@ -279,8 +281,8 @@ async fn watch_clock(state: &HoldState) {
     }
 }
 
-/// S21: a client elsewhere asks for its validity when the sidecar has renewed it, and from time to time. Completes when
-/// it is told that the hold is over.
+/// S21: a client elsewhere asks for its validity when the sidecar has renewed it, and from time to time.
+/// Completes when it is told that the hold is over.
 async fn ask_regularly(client: &Client, lease_id: &str, state: &HoldState, events: &Events) {
     loop {
         let now = state.now();
@@ -335,7 +337,8 @@ fn final_refusal(status: &Status) -> Option<Loss> {
     Some(told_lost(&error).unwrap_or_else(|| Loss::new(LossReason::Unknown, detail)))
 }
 
-/// Drops a task's streams and connection only after the hold has ended here (S13), also where the runtime drops the task.
+/// Drops a task's streams and connection only after the hold has ended here (S13), also where the runtime
+/// drops the task.
 struct EndsHoldFirst<F> {
     state: Arc<HoldState>,
     task: Pin<Box<F>>,

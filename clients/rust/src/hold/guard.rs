@@ -21,12 +21,12 @@ use crate::reason::Reason;
 /// How often a release looks whether a resume was answered.
 pub(super) const ANSWER_POLL: Duration = Duration::from_millis(20);
 
-/// A lock that is held. [`run`](Self::run) runs code while it is; [`release`](Self::release) releases it. Dropped, it is
-/// released in the background, and only an event tells the outcome.
+/// A lock that is held. [`run`](Self::run) runs code while it is; [`release`](Self::release) releases it.
+/// Dropped, it is released in the background, and only an event tells the outcome.
 ///
-/// What it says is right also after the process, or the machine, was stopped and goes on: each question reads the boot
-/// clock. Between the question and the deed the process may be stopped again, so let protected resources check
-/// [`fencing_token`](Self::fencing_token).
+/// What it says is right also after the process, or the machine, was stopped and goes on: each question reads
+/// the boot clock. Between the question and the deed the process may be stopped again, so let protected
+/// resources check [`fencing_token`](Self::fencing_token).
 #[derive(Debug)]
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct HoldGuard {
@@ -47,8 +47,8 @@ impl HoldGuard {
         Self { client, grant, state, _stream: stream }
     }
 
-    /// Greater than every token granted for this lock before: send it with each write, and let the resource refuse
-    /// smaller ones than it has seen (S5).
+    /// Greater than every token granted for this lock before: send it with each write, and let the resource
+    /// refuse smaller ones than it has seen (S5).
     #[must_use]
     pub const fn fencing_token(&self) -> u64 {
         self.grant.fencing_token
@@ -66,14 +66,15 @@ impl HoldGuard {
         &self.grant.lease_id
     }
 
-    /// Which permit of the lock is held: 0 unless several were asked for ([`LeaseSpec::permits`](crate::LeaseSpec)).
+    /// Which permit of the lock is held: 0 unless several were asked for
+    /// ([`LeaseSpec::permits`](crate::LeaseSpec)).
     #[must_use]
     pub const fn permit(&self) -> u32 {
         self.grant.permit
     }
 
-    /// When `max_hold` ends on this machine's boot clock, and the hold is lost unless it is extended before. `None` if
-    /// there is no limit.
+    /// When `max_hold` ends on this machine's boot clock, and the hold is lost unless it is extended before.
+    /// `None` if there is no limit.
     #[must_use]
     pub fn max_hold_ends(&self) -> Option<BootInstant> {
         self.state.max_hold_ends()
@@ -85,8 +86,8 @@ impl HoldGuard {
         &self.grant
     }
 
-    /// The end of validity on this machine's boot clock, unless renewed. Past it the hold is lost, whether or not
-    /// anything said so.
+    /// The end of validity on this machine's boot clock, unless renewed. Past it the hold is lost, whether or
+    /// not anything said so.
     #[must_use]
     pub fn valid_until(&self) -> BootInstant {
         self.state.valid_until()
@@ -104,8 +105,8 @@ impl HoldGuard {
         self.state.is_valid()
     }
 
-    /// Completes when the hold is lost: at the end of its validity at the latest, or a second after that where the
-    /// machine slept. Never, if the holder ends it first.
+    /// Completes when the hold is lost: at the end of its validity at the latest, or a second after that
+    /// where the machine slept. Never, if the holder ends it first.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
         let state = Arc::clone(&self.state);
         async move {
@@ -174,8 +175,8 @@ impl HoldGuard {
         self.heard(validity, sent)
     }
 
-    /// The generation to release: where a resume is under way, the one that it is answered with (S16), if that comes
-    /// while the lease can still be this hold's.
+    /// The generation to release: where a resume is under way, the one that it is answered with (S16), if
+    /// that comes while the lease can still be this hold's.
     async fn releasable(&self) -> Result<u64, Error> {
         let until = self.state.valid_until();
         loop {
@@ -191,8 +192,8 @@ impl HoldGuard {
         }
     }
 
-    /// Ends the hold here, and waits for the generation to say it with (S13, S16): where no sidecar has answered a
-    /// resume while the lease could be this hold's, the newest that was answered.
+    /// Ends the hold here, and waits for the generation to say it with (S13, S16): where no sidecar has
+    /// answered a resume while the lease could be this hold's, the newest that was answered.
     pub(crate) async fn end_and_settle(&self) -> u64 {
         self.state.end();
         self.releasable().await.unwrap_or_else(|_over| self.state.generation())
@@ -224,13 +225,14 @@ impl HoldGuard {
         error
     }
 
-    /// Runs `body` while the lock is held, then releases it. `body` is dropped, which ends it at its next `.await`, when
-    /// the lock is lost. Dropped itself, this drops `body` and then releases in the background.
+    /// Runs `body` while the lock is held, then releases it. `body` is dropped, which ends it at its next
+    /// `.await`, when the lock is lost. Dropped itself, this drops `body` and then releases in the
+    /// background.
     ///
     /// # Errors
-    /// [`Error::Lost`]: the lock was lost while `body` ran, or the release found that it had been lost before: somebody
-    /// else may have had the lock meanwhile. [`Error::NotReleased`] and [`Error::Refused`] as
-    /// [`release`](Self::release). What `body` gave is dropped then.
+    /// [`Error::Lost`]: the lock was lost while `body` ran, or the release found that it was lost before, so
+    /// that another holder may have had it meanwhile. [`Error::NotReleased`] and [`Error::Refused`] as
+    /// [`release`](Self::release). The result of `body` is dropped then.
     pub async fn run<F, B>(self, body: F) -> Result<B::Output, Error>
     where
         F: FnOnce(Arc<Self>) -> B,
@@ -247,23 +249,24 @@ impl HoldGuard {
         Ok(output)
     }
 
-    /// Releases the lock and waits until the store has it, for the client's release timeout at most. The guard is not
-    /// valid from the first moment of this call on (S13), so stop acting before.
+    /// Releases the lock and waits until the store has it, for the client's release timeout at most. The
+    /// guard is not valid from the first moment of this call on (S13), so stop acting before.
     ///
     /// # Errors
-    /// [`Error::Lost`]: the hold was lost before, so somebody else may have had the lock. [`Error::NotReleased`] and
-    /// [`Error::Refused`]: whether the lock was released is not known; it is available when its lease expires.
+    /// [`Error::Lost`]: the hold was lost before, so somebody else may have had the lock.
+    /// [`Error::NotReleased`] and [`Error::Refused`]: whether the lock was released is not known; it is
+    /// available when its lease expires.
     pub async fn release(self) -> Result<ReleaseResult, Error> {
         self.end_and_release(None, None).await
     }
 
-    /// The same, and saves a checkpoint before: at most 2,048 bytes. Where that fails the lock is released all the same
-    /// (S26).
+    /// The same, and saves a checkpoint before: at most 2,048 bytes. Where that fails the lock is released
+    /// all the same (S26).
     ///
     /// # Errors
-    /// As [`release`](Self::release). [`Error::CheckpointNotSaved`] and [`Error::CheckpointUnknown`]: the lock was
-    /// released. [`Error::Refused`] with [`Reason::InvalidField`] for too large a value: then the lock is released in the
-    /// background, as by a guard that is dropped.
+    /// As [`release`](Self::release). [`Error::CheckpointNotSaved`] and [`Error::CheckpointUnknown`]: the
+    /// lock was released. [`Error::Refused`] with [`Reason::InvalidField`] for too large a value: then the
+    /// lock is released in the background, as by a guard that is dropped.
     pub async fn release_with_checkpoint(
         self,
         value: impl AsRef<[u8]>,
@@ -274,9 +277,9 @@ impl HoldGuard {
     }
 
     /// The same, and says how the occurrence has ended that the spec names
-    /// ([`LeaseSpec::occurrence_at`](crate::LeaseSpec)): `Succeeded` and `FailedFinal` make it final, after `Failed` and
-    /// `Returned` the next caller with it is granted it. A checkpoint is saved in the same write, if one is given: at most
-    /// 2,048 bytes.
+    /// ([`LeaseSpec::occurrence_at`](crate::LeaseSpec)): `Succeeded` and `FailedFinal` make it final, after
+    /// `Failed` and `Returned` the next caller with it is granted it. A checkpoint is saved in the same
+    /// write, if one is given: at most 2,048 bytes.
     ///
     /// # Errors
     /// As [`release_with_checkpoint`](Self::release_with_checkpoint); [`Error::OutcomeNotRecorded`] and

@@ -16,8 +16,8 @@ use crate::transport::Lane;
 
 /// The life line of a hold (S14).
 pub(crate) trait Line: Sized + Send + Sync + 'static {
-    /// The next event; an error when the stream broke, or nothing was heard for so long. The caller may stop waiting at
-    /// any moment and wait again.
+    /// The next event; an error when the stream broke, or nothing was heard for so long. The caller may stop
+    /// waiting at any moment and wait again.
     fn next(&mut self, silence: Duration) -> impl Future<Output = Result<Event, Status>> + Send;
 
     /// Asks on a new stream that the hold goes on (S16).
@@ -27,7 +27,8 @@ pub(crate) trait Line: Sized + Send + Sync + 'static {
         resume: Resume,
     ) -> impl Future<Output = Result<Self, Status>> + Send;
 
-    /// Says that the hold of this lease id and generation has ended, because its guard was dropped; what is told of that.
+    /// Says that the hold of this lease id and generation has ended, because its guard was dropped; what is
+    /// told of that.
     fn end(&self, client: &Client, hold: (String, u64)) -> impl Future<Output = HoldEvent> + Send;
 
     /// Whether the sidecar is told by a release that the holder knows of its loss (S13).

@@ -1,10 +1,12 @@
 //! A hold as its holder has it: a guard, and a task that keeps it true.
 //!
-//! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the hold ends here before the release
-//! is sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act), S22 (notice), S23 to S27 (checkpoint), S37 (what was understood).
+//! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the hold ends here before the
+//! release is sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act), S22
+//! (notice), S23 to S27 (checkpoint), S37 (what was understood).
 //!
-//! [`HoldGuard`] is in `guard.rs`; `open.rs` asks for the lock, `line.rs` is the stream, `driver.rs` the task, `state.rs` what both know,
-//! `waiting.rs` waits without end, `notice.rs` tells of a break, `saving.rs` saves checkpoints.
+//! [`HoldGuard`] is in `guard.rs`; `open.rs` asks for the lock, `line.rs` is the stream, `driver.rs` the
+//! task, `state.rs` what both know, `waiting.rs` waits without end, `notice.rs` tells of a break, `saving.rs`
+//! saves checkpoints.
 
 mod driver;
 #[cfg(test)]
@@ -51,9 +53,9 @@ pub(crate) use state::HoldState;
 
 /// A hold being asked for: await it.
 ///
-/// Dropped before it is granted, it leaves the queue, and a grant on its way is released. A wait survives a restart of
-/// the sidecar and a connection that broke: the lock is asked for again while the spec's `wait` lasts, at the end of the
-/// queue.
+/// Dropped before it is granted, it leaves the queue, and a grant on its way is released. A wait survives a
+/// restart of the sidecar and a connection that broke: the lock is asked for again while the spec's `wait`
+/// lasts, at the end of the queue.
 #[derive(Debug)]
 #[must_use = "nothing is asked for until this is awaited"]
 pub struct Holding {
@@ -128,8 +130,8 @@ pub enum HoldEvent {
     Lost(Loss),
     /// The guard was dropped, and the lock was released in the background. Nothing comes after this.
     Released(ReleaseOutcome),
-    /// The guard was dropped, and the release was not confirmed: the lock is available when its lease expires. Nothing
-    /// comes after this.
+    /// The guard was dropped, and the release was not confirmed: the lock is available when its lease
+    /// expires. Nothing comes after this.
     NotReleased {
         /// What happened, for people.
         detail: String,

@@ -10,8 +10,8 @@ use crate::boot_clock::BootInstant;
 use crate::messages::{BreakNote, LossReason};
 use crate::proto;
 
-/// The lock was broken, and its lease expires: the holder holds the lock until the deadline, and has until then to
-/// finish and release, which frees the lock at once. Then the hold is lost ([`LossReason::Broken`]).
+/// The lock was broken, and its lease expires: the holder holds the lock until the deadline, and has until
+/// then to finish and release, which frees the lock at once. Then the hold is lost ([`LossReason::Broken`]).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Notice {
@@ -35,7 +35,8 @@ impl Notice {
 }
 
 impl Notice {
-    /// The priority of the waiting caller that takes over. `None` if an operator broke the lock, or if that is not known.
+    /// The priority of the waiting caller that takes over. `None` if an operator broke the lock, or if that
+    /// is not known.
     #[must_use]
     pub fn for_priority(&self) -> Option<u32> {
         self.break_note.as_ref()?.for_priority
@@ -60,8 +61,8 @@ impl HoldGuard {
         self.state().notice()
     }
 
-    /// Completes when the lock was broken and the hold ends with its validity: finish and release. Gentler than
-    /// [`lost`](Self::lost), which comes at the deadline. Never, if the lock is not broken.
+    /// Completes when the lock was broken and the hold ends with its validity: finish and release. Gentler
+    /// than [`lost`](Self::lost), which comes at the deadline. Never, if the lock is not broken.
     pub fn revoked(&self) -> impl Future<Output = Notice> + Send + use<> {
         let state: Arc<HoldState> = Arc::clone(self.state());
         async move {

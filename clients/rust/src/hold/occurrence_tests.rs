@@ -1,4 +1,5 @@
-//! Occurrences that the caller names: what is asked, what is answered, and what is told at the end (T1, T2, S37).
+//! Occurrences that the caller names: what is asked, what is answered, and what is told at the end (T1, T2,
+//! S37).
 
 use std::future::IntoFuture as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -27,8 +27,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(crate) type Events = Option<UnboundedSender<HoldEvent>>;
 
-/// Asks for the lock until the spec's wait is over. A sidecar that was never heard of is an error at once, unless
-/// `was_answered` says that it was before.
+/// Asks for the lock until the spec's wait is over. A sidecar that was never heard of is an error at once,
+/// unless `was_answered` says that it was before.
 pub(super) async fn open(
     client: Client,
     mut spec: LeaseSpec,
@@ -162,8 +162,8 @@ pub(crate) fn guard(
     HoldGuard::new(client, Grant::from_wire(grant), state, stream_end)
 }
 
-/// S21: elsewhere than on the sidecar's kernel the grant's validity counts from before the request, and a wait may have
-/// used it up. Then it is asked for anew.
+/// S21: elsewhere than on the sidecar's kernel the grant's validity counts from before the request, and a
+/// wait may have used it up. Then it is asked for anew.
 async fn ask_first(
     client: &Client,
     grant: &proto::Grant,

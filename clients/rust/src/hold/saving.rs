@@ -7,25 +7,26 @@ use crate::error::Error;
 use crate::messages::{Checkpoint, check_size};
 
 impl HoldGuard {
-    /// The lock's checkpoint: as the last holder left it, or as this hold has saved it since. `None` if there is none.
+    /// The lock's checkpoint: as the last holder left it, or as this hold has saved it since. `None` if there
+    /// is none.
     #[must_use]
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         self.state().checkpoint().newest()
     }
 
-    /// Replaces the lock's checkpoint, and gives its version: at most 2,048 bytes, not for secrets. For JSON give
-    /// `serde_json::to_vec(&value)?`. Comes back when the store has the value; a holder whose lease is gone cannot save
-    /// (S24). At most one save a second reaches the store: one that waits is replaced by a newer one, and has its outcome
-    /// (S26). Saves at the same time have no order.
+    /// Replaces the lock's checkpoint, and gives its version: at most 2,048 bytes, not for secrets. For JSON
+    /// give `serde_json::to_vec(&value)?`. Comes back when the store has the value; a holder whose lease is
+    /// gone cannot save (S24). At most one save a second reaches the store: one that waits is replaced by a
+    /// newer one, and has its outcome (S26). Saves at the same time have no order.
     ///
     /// While the hold is being resumed, this waits for that.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the hold is lost. [`Error::CheckpointUnknown`] if its validity ended before the store answered,
-    /// or the connection broke before the sidecar did.
-    /// [`Error::Refused`], with [`Reason::InvalidField`](crate::Reason::InvalidField) for too large a value, and
-    /// with [`Reason::HoldReleased`](crate::Reason::HoldReleased) if the hold was released. After any other refusal the
-    /// store may have the value, and the save can be repeated as long as the hold is valid.
+    /// [`Error::Lost`] if the hold is lost. [`Error::CheckpointUnknown`] if its validity ended before the
+    /// store answered, or the connection broke before the sidecar did. [`Error::Refused`], with
+    /// [`Reason::InvalidField`](crate::Reason::InvalidField) for too large a value, and with
+    /// [`Reason::HoldReleased`](crate::Reason::HoldReleased) if the hold was released. After any other
+    /// refusal the store may have the value, and the save can be repeated as long as the hold is valid.
     pub async fn save(&self, value: impl AsRef<[u8]>) -> Result<u64, Error> {
         let value = value.as_ref().to_vec();
         check_size("value", &value)?;

@@ -53,15 +53,16 @@ struct Line {
 pub(super) enum ToRelease {
     /// End this generation.
     Generation(u64),
-    /// Wait: a resume is unanswered, and a sidecar that has not noticed the break would hand the lock on while another
-    /// takes the hold up (S16).
+    /// Wait: a resume is unanswered, and a sidecar that has not noticed the break would hand the lock on
+    /// while another takes the hold up (S16).
     NotYet,
     /// Nothing: the hold cannot be resumed.
     Lost(Loss),
 }
 
 impl HoldState {
-    /// The hold of `grant`, in answer to a request sent at `sent`, which told until when it is valid and may last.
+    /// The hold of `grant`, in answer to a request sent at `sent`, which told until when it is valid and may
+    /// last.
     pub(super) fn granted(
         clock: Arc<dyn Clock>,
         grant: &Grant,
@@ -122,7 +123,8 @@ impl HoldState {
         ToRelease::Generation(line.generation)
     }
 
-    /// A resume is about to be sent: its token. None once the hold is released: it is not to be taken up again.
+    /// A resume is about to be sent: its token. None once the hold is released: it is not to be taken up
+    /// again.
     pub(super) fn begin_resume(&self) -> Option<String> {
         let mut line = self.line();
         line.resuming |= !line.released;
@@ -163,7 +165,8 @@ impl HoldState {
         self.kept().validity.until()
     }
 
-    /// The time left; zero if the hold is over. Being past validity is being lost, whoever finds out first (S21).
+    /// The time left; zero if the hold is over. Being past validity is being lost, whoever finds out first
+    /// (S21).
     pub(super) fn remaining(&self) -> Duration {
         let mut kept = self.kept();
         self.remaining_of(&mut kept)

@@ -6,12 +6,12 @@ use crate::error::Error;
 use crate::messages::RunOutcome;
 
 impl Holding {
-    /// Waits without end, whatever the spec's `wait` says, also through restarts of the sidecar. After each the caller
-    /// goes to the end of the sidecar's queue.
+    /// Waits without end, whatever the spec's `wait` says, also through restarts of the sidecar. After each
+    /// the caller goes to the end of the sidecar's queue.
     ///
     /// # Errors
-    /// As awaiting it; a busy lock is none. A sidecar that cannot be reached at the start is one, and one that does not
-    /// know how to wait without end ([`Reason::Unsupported`](crate::Reason::Unsupported)).
+    /// As awaiting it; a busy lock is none. A sidecar that cannot be reached at the start is one, and one
+    /// that does not know how to wait without end ([`Reason::Unsupported`](crate::Reason::Unsupported)).
     /// [`Error::OccurrenceOver`] if the spec names an occurrence that is not granted any more.
     pub async fn until_granted(self) -> Result<HoldGuard, Error> {
         match self.until_answered().await? {
@@ -26,8 +26,8 @@ impl Holding {
         }
     }
 
-    /// As [`until_granted`](Self::until_granted), also for a spec that names an occurrence: the answer may be that it is
-    /// done, or skipped. It is never [`Outcome::Busy`].
+    /// As [`until_granted`](Self::until_granted), also for a spec that names an occurrence: the answer may be
+    /// that it is done, or skipped. It is never [`Outcome::Busy`].
     ///
     /// # Errors
     /// As [`until_granted`](Self::until_granted), but for an occurrence that is over.

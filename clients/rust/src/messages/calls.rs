@@ -112,7 +112,8 @@ impl LockPage {
 pub enum TokenStatus {
     /// It is the newest.
     Current,
-    /// Somebody has had the lock since: refuse. Also what a status is taken for that this version does not know.
+    /// Somebody has had the lock since: refuse. Also what a status is taken for that this version does not
+    /// know.
     Stale,
     /// It is newer than any that is known: refuse.
     Unknown,
@@ -174,9 +175,9 @@ pub struct BreakLock {
     pub mode: BreakMode,
     /// Who breaks it. Default: the name of the sidecar's pod or host.
     pub broken_by: String,
-    /// The token of the grant to break, as [`LockRecord::fencing_token`] has shown it. Give it always: if that grant is over by
-    /// then, the call is refused with [`Reason::OtherHolder`](crate::Reason) and harms nobody. Default: the grant that the
-    /// sidecar reads first.
+    /// The token of the grant to break, as [`LockRecord::fencing_token`] has shown it. Give it always: if
+    /// that grant is over by then, the call is refused with [`Reason::OtherHolder`](crate::Reason) and harms
+    /// nobody. Default: the grant that the sidecar reads first.
     pub fencing_token: Option<u64>,
 }
 

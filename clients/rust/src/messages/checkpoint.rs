@@ -11,14 +11,15 @@ use crate::proto;
 /// The greatest size of a checkpoint in bytes (S23).
 const MAX_CHECKPOINT: usize = 2_048;
 
-/// A small value stored with a lock: where the next holder goes on from. Only the current holder changes it. Anybody who
-/// may read locks can read it: not for secrets.
+/// A small value stored with a lock: where the next holder goes on from. Only the current holder changes it.
+/// Anybody who may read locks can read it: not for secrets.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checkpoint {
     /// The value, at most 2,048 bytes. May be empty, which is not the same as no checkpoint.
     pub value: Vec<u8>,
-    /// Grows with each save of the lock's checkpoint, also when the lock was deleted and made again: 1 to 2^53 - 1.
+    /// Grows with each save of the lock's checkpoint, also when the lock was deleted and made again: 1 to
+    /// 2^53 - 1.
     pub version: u64,
     /// The fencing token of the holder that saved it.
     pub fencing_token: u64,

@@ -11,8 +11,8 @@ use crate::proto;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grant {
-    /// Names this hold in [`Client::release`](crate::Client::release) and other calls. Who knows it can end the hold,
-    /// so do not log it.
+    /// Names this hold in [`Client::release`](crate::Client::release) and other calls. Who knows it can end
+    /// the hold, so do not log it.
     pub lease_id: String,
     /// The path of the lock that was granted.
     pub lock_path: String,
@@ -30,12 +30,14 @@ pub struct Grant {
     pub generation: u64,
     /// When `max_hold` ends: the hold is lost then unless it is extended before. `None` if there is no limit.
     pub max_hold_ends: Option<Deadline>,
-    /// Which permit of the lock is granted, from 0: the lock's own path. See [`LeaseSpec::permits`](crate::LeaseSpec).
+    /// Which permit of the lock is granted, from 0: the lock's own path. See
+    /// [`LeaseSpec::permits`](crate::LeaseSpec).
     pub permit: u32,
     /// The lock's checkpoint as the last holder left it. `None` if there is none.
     pub checkpoint: Option<Checkpoint>,
-    /// Which attempt at [`LeaseSpec::occurrence_at`](crate::LeaseSpec) this is, from 1: greater than 1 says that an earlier
-    /// holder failed, or died without an outcome, so the work may have been done in part. 0 without an occurrence.
+    /// Which attempt at [`LeaseSpec::occurrence_at`](crate::LeaseSpec) this is, from 1: greater than 1 says
+    /// that an earlier holder failed, or died without an outcome, so the work may have been done in part. 0
+    /// without an occurrence.
     pub attempt: u32,
 }
 
@@ -79,8 +81,8 @@ pub struct Validity {
     pub boot_id: String,
     /// The end of validity on that clock.
     pub valid_until: BootInstant,
-    /// The time left when the answer was made. Elsewhere than on that kernel, count it from BEFORE the call was made
-    /// that was answered.
+    /// The time left when the answer was made. Elsewhere than on that kernel, count it from BEFORE the call
+    /// was made that was answered.
     pub valid_for: Duration,
 }
 
@@ -99,12 +101,13 @@ impl Validity {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadline {
-    /// The kernel whose boot clock `at` is a reading of. Compare only where it is not empty and this machine's own.
+    /// The kernel whose boot clock `at` is a reading of. Compare only where it is not empty and this
+    /// machine's own.
     pub boot_id: String,
     /// The moment on that clock.
     pub at: BootInstant,
-    /// The duration from when the answer was made. Elsewhere than on that kernel, count it from BEFORE the call was
-    /// made that was answered.
+    /// The duration from when the answer was made. Elsewhere than on that kernel, count it from BEFORE the
+    /// call was made that was answered.
     pub after: Duration,
 }
 
@@ -132,8 +135,9 @@ pub struct Busy {
     /// How many of the permits were found held, as far as the sidecar knows. See
     /// [`LeaseSpec::permits`](crate::LeaseSpec).
     pub held_permits: u32,
-    /// Why the caller's [`LeaseSpec::priority`](crate::LeaseSpec) did not free the lock. `None` for a caller that gave
-    /// none, where nothing is known of the holder, and for what this version of the client does not know.
+    /// Why the caller's [`LeaseSpec::priority`](crate::LeaseSpec) did not free the lock. `None` for a caller
+    /// that gave none, where nothing is known of the holder, and for what this version of the client does not
+    /// know.
     pub priority_status: Option<PriorityStatus>,
 }
 
@@ -304,8 +308,8 @@ pub enum ReleaseOutcome {
     AlreadyReleased,
     /// The hold is over, and the lock rests because of `min_hold`.
     Resting,
-    /// The store did not confirm the release before the lease expired. The lock is available, and it is not known whether
-    /// the hold lasted until its release.
+    /// The store did not confirm the release before the lease expired. The lock is available, and it is not
+    /// known whether the hold lasted until its release.
     NotConfirmed,
 }
 

@@ -13,16 +13,16 @@ pub enum LockMode {
     Listener,
 }
 
-/// The name of a lock. With the host id it gives the lock path; two callers exclude each other exactly when their lock
-/// paths are equal.
+/// The name of a lock. With the host id it gives the lock path; two callers exclude each other exactly when
+/// their lock paths are equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LockKey {
-    /// What the lock is for: a job, a function, a resource. At most 1,024 bytes, no invisible characters. May be empty
-    /// if `scope` is not.
+    /// What the lock is for: a job, a function, a resource. At most 1,024 bytes, no invisible characters. May
+    /// be empty if `scope` is not.
     pub function: String,
-    /// The part that splits a function's lock: a tenant, an order, a shard. At most 1,024 bytes. May be empty if
-    /// `function` is not.
+    /// The part that splits a function's lock: a tenant, an order, a shard. At most 1,024 bytes. May be empty
+    /// if `function` is not.
     pub scope: String,
     /// Default: function.
     pub mode: LockMode,
@@ -94,7 +94,8 @@ pub enum LockSelector {
     Key(LockKey),
     /// By its path: container, slash, name in the container.
     Path(String),
-    /// One permit of a lock whose holders ask for several ([`LeaseSpec::permits`](crate::LeaseSpec)): 0 to 31.
+    /// One permit of a lock whose holders ask for several ([`LeaseSpec::permits`](crate::LeaseSpec)): 0 to
+    /// 31.
     Permit(LockKey, u32),
 }
 

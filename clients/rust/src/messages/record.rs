@@ -43,8 +43,8 @@ impl LockState {
     }
 }
 
-/// A lock as the store and the sidecar know it. For people and schedulers: it may be out of date when it arrives, and
-/// excludes nobody.
+/// A lock as the store and the sidecar know it. For people and schedulers: it may be out of date when it
+/// arrives, and excludes nobody.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LockRecord {
@@ -68,8 +68,8 @@ pub struct LockRecord {
     pub acquired_at: Option<SystemTime>,
     /// Until when nobody gets the lock because of `min_hold`, by the store's clock.
     pub resting_until: Option<SystemTime>,
-    /// When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet, while
-    /// this sidecar has it, and in a watch of many locks.
+    /// When the record was last written, by the store's clock. Absent if the lock does not exist in the store
+    /// yet, while this sidecar has it, and in a watch of many locks.
     pub written_at: Option<SystemTime>,
     /// How many callers wait for the lock at this sidecar.
     pub waiters_here: u32,
@@ -77,7 +77,8 @@ pub struct LockRecord {
     pub held_here: bool,
     /// The newest break of the lock. `None` if it was never broken.
     pub break_note: Option<BreakNote>,
-    /// Whether `holder` is only who was recorded last, and somebody who leaves no record may have the lock now.
+    /// Whether `holder` is only who was recorded last, and somebody who leaves no record may have the lock
+    /// now.
     pub holder_is_last_recorded: bool,
     /// The duration of the lease that the holder asked for, if the lock is held through this sidecar.
     pub lease_duration: Option<Duration>,
@@ -88,15 +89,16 @@ pub struct LockRecord {
     pub permits: u32,
     /// Which permit this is: 0 for the lock's own path.
     pub permit: u32,
-    /// The version of the lock's checkpoint. `None` if there is none. [`Client::get_checkpoint`](crate::Client) reads
-    /// the checkpoint itself.
+    /// The version of the lock's checkpoint. `None` if there is none.
+    /// [`Client::get_checkpoint`](crate::Client) reads the checkpoint itself.
     pub checkpoint_version: Option<u64>,
     /// The size of the checkpoint's value in bytes.
     pub checkpoint_size: Option<u32>,
-    /// What the runs of the lock's schedule have decided, or of the occurrences that its callers named. `None` if it has
-    /// neither. Of the latter `next_at`, `retry_at` and `missed` say nothing.
+    /// What the runs of the lock's schedule have decided, or of the occurrences that its callers named.
+    /// `None` if it has neither. Of the latter `next_at`, `retry_at` and `missed` say nothing.
     pub schedule: Option<ScheduleState>,
-    /// Which sidecar acquired the lock: its name and a number of the process. Empty if the record does not say.
+    /// Which sidecar acquired the lock: its name and a number of the process. Empty if the record does not
+    /// say.
     pub sidecar: String,
     /// The group of like locks that the holder named. Empty for none.
     pub share: String,
@@ -106,12 +108,14 @@ pub struct LockRecord {
     pub yields: bool,
     /// For whom the lock is kept after a break. `None` if it is for nobody in particular.
     pub reserved: Option<Reservation>,
-    /// Until when the sidecar that answers grants the lock to nobody, by its wall clock, because the lock's former holder there may
-    /// not know that its hold is over (S13). `None` if it is not kept for such a holder.
+    /// Until when the sidecar that answers grants the lock to nobody, by its wall clock, because the lock's
+    /// former holder there may not know that its hold is over (S13). `None` if it is not kept for such a
+    /// holder.
     pub kept_until: Option<SystemTime>,
 }
 
-/// A lock that a caller of greater priority had broken is kept for it for a short while after the release (S33).
+/// A lock that a caller of greater priority had broken is kept for it for a short while after the release
+/// (S33).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reservation {
@@ -141,8 +145,8 @@ pub struct BreakNote {
     pub fencing_token: Option<u64>,
     /// How the lease was broken. `None` if the note does not say.
     pub mode: Option<BreakMode>,
-    /// The priority of the waiting caller for which it was broken: a newer version takes over, say. `None` if an operator
-    /// broke it. The holder's own priority, if it was broken to spread the locks of a share.
+    /// The priority of the waiting caller for which it was broken: a newer version takes over, say. `None` if
+    /// an operator broke it. The holder's own priority, if it was broken to spread the locks of a share.
     pub for_priority: Option<u32>,
 }
 

@@ -10,11 +10,12 @@ use crate::proto;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RunKind {
-    /// An occurrence of the schedule. Also what a kind is taken for that this version of the client does not know.
+    /// An occurrence of the schedule. Also what a kind is taken for that this version of the client does not
+    /// know.
     #[default]
     Scheduled,
-    /// Somebody asked for it ([`Client::trigger_schedule`](crate::Client::trigger_schedule)). It does not move the
-    /// schedule on.
+    /// Somebody asked for it ([`Client::trigger_schedule`](crate::Client::trigger_schedule)). It does not
+    /// move the schedule on.
     Manual,
 }
 
@@ -194,8 +195,8 @@ impl Completion {
         Self::new(Said::Succeeded, String::new())
     }
 
-    /// It did not, and is tried again if attempts are left. `detail` is for the sidecar's log: what is longer than 512
-    /// bytes is cut. Not for secrets.
+    /// It did not, and is tried again if attempts are left. `detail` is for the sidecar's log: what is longer
+    /// than 512 bytes is cut. Not for secrets.
     #[must_use]
     pub fn failed(detail: impl Into<String>) -> Self {
         Self::new(Said::Failed, cut(detail.into()))

@@ -142,7 +142,8 @@ pub struct Schedule {
     pub paused: bool,
     /// The request ids of runs by hand that wait, in their order.
     pub waiting_request_ids: Vec<String>,
-    /// The occurrence that is waited for: due, running or still to come, also before the first run. `None` if there is none.
+    /// The occurrence that is waited for: due, running or still to come, also before the first run. `None` if
+    /// there is none.
     pub next_at: Option<SystemTime>,
     /// What its runs have decided. `None` if there was none yet.
     pub state: Option<ScheduleState>,

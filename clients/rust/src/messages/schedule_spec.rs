@@ -11,8 +11,8 @@ use crate::proto;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Timetable {
-    /// An expression: five fields as cron has them, six with seconds first, a nickname such as `@daily`, or `@every 90s`.
-    /// At most 256 bytes (T15).
+    /// An expression: five fields as cron has them, six with seconds first, a nickname such as `@daily`, or
+    /// `@every 90s`. At most 256 bytes (T15).
     Cron(String),
     /// The same span again and again, counted from the Unix epoch: 10 s to 366 days.
     Every(Duration),
@@ -55,8 +55,8 @@ pub enum RunTimeout {
     Unlimited,
 }
 
-/// When a schedule is due, and how its runs are handled. Durations are whole seconds. The sidecar refuses values out of
-/// their range and names the field (S19).
+/// When a schedule is due, and how its runs are handled. Durations are whole seconds. The sidecar refuses
+/// values out of their range and names the field (S19).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleSpec {
@@ -64,16 +64,16 @@ pub struct ScheduleSpec {
     pub timetable: Timetable,
     /// The IANA name of the time zone whose clocks the expression is about. Default: empty, UTC.
     pub time_zone: String,
-    /// Which of two different definitions is in force: the one with the higher revision. Default: 0, which never replaces
-    /// a positive one (T16).
+    /// Which of two different definitions is in force: the one with the higher revision. Default: 0, which
+    /// never replaces a positive one (T16).
     pub revision: u64,
     /// What becomes of missed occurrences. Default: latest.
     pub catch_up: CatchUp,
-    /// Occurrences older than this are never run: 1 min to 366 days. Default: it reaches back over as many occurrences as
-    /// `catch_up` may run, and 25 h at least.
+    /// Occurrences older than this are never run: 1 min to 366 days. Default: it reaches back over as many
+    /// occurrences as `catch_up` may run, and 25 h at least.
     pub catch_up_window: Option<Duration>,
-    /// How late the newest occurrence still counts as on time: at least twice the lease duration and 10 s more, which is
-    /// the default; at most 7 days.
+    /// How late the newest occurrence still counts as on time: at least twice the lease duration and 10 s
+    /// more, which is the default; at most 7 days.
     pub grace: Option<Duration>,
     /// What becomes of occurrences that fall due during a run. Default: follow.
     pub overlap: Overlap,
@@ -87,11 +87,11 @@ pub struct ScheduleSpec {
     pub stop_grace: Option<Duration>,
     /// A run is lost unless it reports progress at least this often: 1 s to 24 h. Default: none (S11).
     pub progress_timeout: Option<Duration>,
-    /// Each schedule starts later by an offset of its own, up to this: at most 24 h, and half the gap to the next
-    /// occurrence. Default: zero (T13).
+    /// Each schedule starts later by an offset of its own, up to this: at most 24 h, and half the gap to the
+    /// next occurrence. Default: zero (T13).
     pub spread: Option<Duration>,
-    /// The longest time after which a sidecar looks whether a run elsewhere was abandoned: 1 s to 10 min. Default: the
-    /// time doubles from the lease duration up to 10 min (T17).
+    /// The longest time after which a sidecar looks whether a run elsewhere was abandoned: 1 s to 10 min.
+    /// Default: the time doubles from the lease duration up to 10 min (T17).
     pub takeover_check: Option<Duration>,
     /// The duration of the lease in the store: 15 s to 60 s. Default: the sidecar's.
     pub lease_duration: Option<Duration>,
@@ -300,8 +300,8 @@ pub struct Subscription {
     pub holder: String,
     /// Pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
     pub labels: BTreeMap<String, String>,
-    /// Whether a schedule that nobody has subscribed to before runs at once, once for all replicas, and not first at its next
-    /// occurrence (T25).
+    /// Whether a schedule that nobody has subscribed to before runs at once, once for all replicas, and not
+    /// first at its next occurrence (T25).
     pub first_now: bool,
 }
 

@@ -7,7 +7,8 @@ use super::holder::holder_or_this;
 use super::{LockKey, wire_duration};
 use crate::proto;
 
-/// The terms on which a lock is asked for. The sidecar refuses values out of their range and names the field (S19).
+/// The terms on which a lock is asked for. The sidecar refuses values out of their range and names the field
+/// (S19).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseSpec {
@@ -15,11 +16,11 @@ pub struct LeaseSpec {
     pub key: LockKey,
     /// How long to wait while the lock is busy: at most 24 h. Default: zero, one try.
     pub wait: Duration,
-    /// Waits for as long as the call lasts, whatever `wait` says: for [`Client::hold`](crate::Client::hold) only.
-    /// Default: false.
+    /// Waits for as long as the call lasts, whatever `wait` says: for [`Client::hold`](crate::Client::hold)
+    /// only. Default: false.
     pub wait_without_end: bool,
-    /// The duration of the lease in the store, which renewals restart: whole seconds, 15 s to 60 s. Default: the
-    /// sidecar's, 60 s.
+    /// The duration of the lease in the store, which renewals restart: whole seconds, 15 s to 60 s. Default:
+    /// the sidecar's, 60 s.
     pub lease_duration: Option<Duration>,
     /// How long the hold may last in all. Default: without bound for a hold, 10 min for
     /// [`Client::acquire`](crate::Client::acquire).
@@ -30,38 +31,42 @@ pub struct LeaseSpec {
     pub progress_timeout: Option<Duration>,
     /// Whether the sidecar renews the lease. Default: true.
     pub auto_renew: bool,
-    /// Makes [`Client::acquire`](crate::Client::acquire) repeatable: at most 128 bytes. Default: empty, every call is
-    /// a new one.
+    /// Makes [`Client::acquire`](crate::Client::acquire) repeatable: at most 128 bytes. Default: empty, every
+    /// call is a new one.
     pub request_id: String,
     /// Who is asking, for people to read: at most 256 bytes. Default: this pod or host, and the process id.
     pub holder: String,
     /// Pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
     pub labels: BTreeMap<String, String>,
-    /// How many callers may hold the lock at the same time: 1 to 32. Give the same number everywhere: while callers give
-    /// different ones, the greatest of them limits. Each permit has fencing tokens and a checkpoint of its own. More than
-    /// 1 needs a sidecar with the feature `permits` ([`Client::server_info`](crate::Client::server_info)). Default: 1.
+    /// How many callers may hold the lock at the same time: 1 to 32. Give the same number everywhere: while
+    /// callers give different ones, the greatest of them limits. Each permit has fencing tokens and a
+    /// checkpoint of its own. More than 1 needs a sidecar with the feature `permits`
+    /// ([`Client::server_info`](crate::Client::server_info)). Default: 1.
     pub permits: u32,
-    /// How important this caller is: 0 to 2^31 - 1. Callers are served by priority, then in the order of their arrival. One
-    /// that has waited for a lease duration breaks a holder of smaller priority that `yields`. A number that grows with
-    /// each version makes the newest version take over. Not with `permits` above 1. Default: 0. (S33)
+    /// How important this caller is: 0 to 2^31 - 1. Callers are served by priority, then in the order of
+    /// their arrival. One that has waited for a lease duration breaks a holder of smaller priority that
+    /// `yields`. A number that grows with each version makes the newest version take over. Not with `permits`
+    /// above 1. Default: 0. (S33)
     pub priority: u32,
-    /// Whether this caller, once it holds the lock, may be broken by one of greater priority, or by one of equal priority
-    /// that rebalances: [`HoldGuard::revoked`](crate::HoldGuard::revoked) tells it. Not with `permits` above 1. Default:
-    /// false. (S33, S35)
+    /// Whether this caller, once it holds the lock, may be broken by one of greater priority, or by one of
+    /// equal priority that rebalances: [`HoldGuard::revoked`](crate::HoldGuard::revoked) tells it. Not with
+    /// `permits` above 1. Default: false. (S33, S35)
     pub yields: bool,
-    /// A group of like locks, such as all listeners of a deployment, that its sidecars spread among themselves: at most
-    /// 256 bytes. Not with `permits` above 1. Default: empty, none. (S34)
+    /// A group of like locks, such as all listeners of a deployment, that its sidecars spread among
+    /// themselves: at most 256 bytes. Not with `permits` above 1. Default: empty, none. (S34)
     pub share: String,
-    /// Whether the sidecar, while this caller waits, may take a lock of the share from one that holds at least two more, if
-    /// its holder yields and has equal priority. Only with `share` and `yields`. Default: false. (S35)
+    /// Whether the sidecar, while this caller waits, may take a lock of the share from one that holds at
+    /// least two more, if its holder yields and has equal priority. Only with `share` and `yields`. Default:
+    /// false. (S35)
     pub rebalance: bool,
-    /// The occurrence that the caller is about to run, for callers with a scheduler of their own: whole seconds, at most 5 s
-    /// after the store's time. It is granted until an outcome of it is recorded
+    /// The occurrence that the caller is about to run, for callers with a scheduler of their own: whole
+    /// seconds, at most 5 s after the store's time. It is granted until an outcome of it is recorded
     /// ([`HoldGuard::release_with_outcome`](crate::HoldGuard::release_with_outcome)), never after
-    /// ([`Outcome::AlreadyDone`](crate::Outcome::AlreadyDone)). Not with `permits` above 1, nor with `min_hold`, nor on a
-    /// lock that has a schedule. Default: none.
+    /// ([`Outcome::AlreadyDone`](crate::Outcome::AlreadyDone)). Not with `permits` above 1, nor with
+    /// `min_hold`, nor on a lock that has a schedule. Default: none.
     pub occurrence_at: Option<SystemTime>,
-    /// How often the occurrence may fail or be abandoned before that is final: 1 to 100. Default: 0, no limit.
+    /// How often the occurrence may fail or be abandoned before that is final: 1 to 100. Default: 0, no
+    /// limit.
     pub occurrence_max_attempts: u32,
 }
 
@@ -91,7 +96,8 @@ impl From<LockKey> for LeaseSpec {
 }
 
 impl LeaseSpec {
-    /// Asks for the lock of `function`, or of its part `scope` if that is not empty; one try, everything else by default.
+    /// Asks for the lock of `function`, or of its part `scope` if that is not empty; one try, everything else
+    /// by default.
     #[must_use]
     pub fn new(function: impl Into<String>, scope: impl Into<String>) -> Self {
         LockKey::new(function, scope).into()
@@ -133,7 +139,8 @@ impl LeaseSpec {
         Self { auto_renew: false, ..self }
     }
 
-    /// Makes an acquire repeatable: a call with the id of an earlier one gives the same grant while that hold lives.
+    /// Makes an acquire repeatable: a call with the id of an earlier one gives the same grant while that hold
+    /// lives.
     #[must_use]
     pub fn with_request_id(self, request_id: impl Into<String>) -> Self {
         Self { request_id: request_id.into(), ..self }
@@ -158,7 +165,8 @@ impl LeaseSpec {
         Self { permits, ..self }
     }
 
-    /// Goes before callers of smaller priority, and takes the lock over from a holder of smaller priority that yields.
+    /// Goes before callers of smaller priority, and takes the lock over from a holder of smaller priority
+    /// that yields.
     #[must_use]
     pub fn with_priority(self, priority: u32) -> Self {
         Self { priority, ..self }

@@ -12,16 +12,17 @@ use crate::lead::{Pacing, Timer, passes};
 use crate::messages::{Completion, Subscription};
 
 impl Client {
-    /// Takes part in a schedule, and runs `work` on each occurrence that falls to this caller. Goes on until it fails or is
-    /// dropped; see [`every_until`](Self::every_until).
+    /// Takes part in a schedule, and runs `work` on each occurrence that falls to this caller. Goes on until
+    /// it fails or is dropped; see [`every_until`](Self::every_until).
     ///
-    /// What `work` gives is the run's outcome: `Ok(())` has succeeded, `Ok` with a [`Completion`] is that, and `Err` has
-    /// failed, with its text as the detail. `work` is dropped, which ends it at its next `.await`, when the run is lost, and
-    /// is returned, or its deadline comes, and has failed. When the lock is broken, or the sidecar shuts down, it goes on: let it look at
-    /// [`Run::revoked`] if it can finish early.
+    /// What `work` gives is the run's outcome: `Ok(())` has succeeded, `Ok` with a [`Completion`] is that,
+    /// and `Err` has failed, with its text as the detail. `work` is dropped, which ends it at its next
+    /// `.await`, when the run is lost, and is returned, or its deadline comes, and has failed. When the lock
+    /// is broken, or the sidecar shuts down, it goes on: let it look at [`Run::revoked`] if it can finish
+    /// early.
     ///
-    /// Each occurrence is granted until one run of it is recorded, never after, and never two at once. So a run whose
-    /// process dies is repeated: key its effect on [`Run::scheduled_at`], or let the resource check
+    /// Each occurrence is granted until one run of it is recorded, never after, and never two at once. So a
+    /// run whose process dies is repeated: key its effect on [`Run::scheduled_at`], or let the resource check
     /// [`Run::fencing_token`] (T2).
     ///
     /// ```no_run
@@ -34,7 +35,8 @@ impl Client {
     /// # }
     /// ```
     ///
-    /// Where the sidecar or its store cannot be reached, this asks again, after a pause of 0.1 s to 1 s that grows to 10 s.
+    /// Where the sidecar or its store cannot be reached, this asks again, after a pause of 0.1 s to 1 s that
+    /// grows to 10 s.
     ///
     /// # Errors
     /// What [`Runs::next`] and [`Run::complete`] give, if trying again does not help.
@@ -48,8 +50,8 @@ impl Client {
         self.every_until(subscription, std::future::pending::<()>(), work).await
     }
 
-    /// The same until `stop` completes. Then `work` is dropped, its run is returned for another replica to run, and this
-    /// gives `Ok`.
+    /// The same until `stop` completes. Then `work` is dropped, its run is returned for another replica to
+    /// run, and this gives `Ok`.
     ///
     /// # Errors
     /// As [`every`](Self::every).

@@ -146,7 +146,8 @@ impl Line for RunLine {
         })
     }
 
-    /// Another replica is to run what was dropped here, unless a panic dropped it: that would panic there too.
+    /// Another replica is to run what was dropped here, unless a panic dropped it: that would panic there
+    /// too.
     async fn end(&self, client: &Client, hold: (String, u64)) -> HoldEvent {
         let completion = if *self.stages.borrow() == Stage::Panicked {
             Completion::failed("the run panicked")
@@ -185,9 +186,9 @@ impl Line for RunLine {
         }
     }
 
-    /// The stream goes on to the next run only if the sidecar, too, knows that this one is over: else it would go on
-    /// renewing a hold that nobody believes in. At a deadline it says so a moment later than the clock here, and a stream
-    /// that ended meanwhile would be a run that was abandoned (T12).
+    /// The stream goes on to the next run only if the sidecar, too, knows that this one is over: else it
+    /// would go on renewing a hold that nobody believes in. At a deadline it says so a moment later than the
+    /// clock here, and a stream that ended meanwhile would be a run that was abandoned (T12).
     async fn hand_back(mut self) {
         let is_open = !self.is_broken && *self.stages.borrow() == Stage::Open;
         if is_open && !self.is_over {

@@ -1,10 +1,10 @@
 //! Taking part in a schedule: a stream of the runs that fall to this caller.
 //!
-//! Rules: T2 (a run may be repeated until its outcome is recorded), T8 (completion), T16 (a reconnected subscriber
-//! replaces no definition), S13, S14, S16 (a run is a hold, on a stream that outlives it), S37.
+//! Rules: T2 (a run may be repeated until its outcome is recorded), T8 (completion), T16 (a reconnected
+//! subscriber replaces no definition), S13, S14, S16 (a run is a hold, on a stream that outlives it), S37.
 //!
-//! [`Runs`] subscribes, `run.rs` is one run, `line.rs` its hold's life line on the stream, `every.rs` runs a closure on
-//! each.
+//! [`Runs`] subscribes, `run.rs` is one run, `line.rs` its hold's life line on the stream, `every.rs` runs a
+//! closure on each.
 
 mod every;
 #[cfg(test)]
@@ -36,8 +36,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl Client {
-    /// Takes part in a schedule, beginning with the first [`next`](Runs::next): a stream of the runs that fall to this
-    /// caller. [`every`](Self::every) runs a closure on each.
+    /// Takes part in a schedule, beginning with the first [`next`](Runs::next): a stream of the runs that
+    /// fall to this caller. [`every`](Self::every) runs a closure on each.
     ///
     /// ```no_run
     /// # use leasehold_client::{Client, Error, LockKey, ScheduleSpec, Subscription};
@@ -91,10 +91,11 @@ pub enum ScheduleEvent {
     },
 }
 
-/// The runs of a schedule that fall to this caller. Dropped, it takes no part any more; a run that goes on may finish.
+/// The runs of a schedule that fall to this caller. Dropped, it takes no part any more; a run that goes on
+/// may finish.
 ///
-/// Ask for the next run soon after one has ended: a run that was granted and that nobody asks for goes on until its
-/// deadline.
+/// Ask for the next run soon after one has ended: a run that was granted and that nobody asks for goes on
+/// until its deadline.
 #[derive(Debug)]
 pub struct Runs {
     client: Client,
@@ -193,13 +194,15 @@ impl Runs {
         self.standby.as_ref()
     }
 
-    /// The next run, as long as that takes; waits for the end of the one before. Where the sidecar restarts or the
-    /// connection breaks, this subscribes again. May be dropped and called again: nothing is missed by that.
+    /// The next run, as long as that takes; waits for the end of the one before. Where the sidecar restarts
+    /// or the connection breaks, this subscribes again. May be dropped and called again: nothing is missed by
+    /// that.
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`Reason::Unsupported`](crate::Reason::Unsupported) if the sidecar is older than
-    /// schedules, and [`Reason::InvalidField`](crate::Reason::InvalidField) for a spec that is not valid. One that cannot
-    /// be reached is an error only before it was heard of. Calling this again subscribes again.
+    /// [`Error::Refused`], with [`Reason::Unsupported`](crate::Reason::Unsupported) if the sidecar is older
+    /// than schedules, and [`Reason::InvalidField`](crate::Reason::InvalidField) for a spec that is not
+    /// valid. One that cannot be reached is an error only before it was heard of. Calling this again
+    /// subscribes again.
     pub async fn next(&mut self) -> Result<Run, Error> {
         loop {
             if let Some(run) = self.take_up().await? {
@@ -306,7 +309,8 @@ impl Runs {
         Ok(())
     }
 
-    /// Gives out a run that has come, if it can still be run. One that is not has its place taken by another replica.
+    /// Gives out a run that has come, if it can still be run. One that is not has its place taken by another
+    /// replica.
     async fn take_up(&mut self) -> Result<Option<Run>, Error> {
         let (Some(wire), Place::Here(here)) = (self.granted.as_deref(), &self.place) else {
             return Ok(None);

@@ -41,12 +41,12 @@ pub(super) async fn give_back(client: &Client, run: &proto::Run) {
     let _answer = tokio::time::timeout(client.settings.release_timeout, completing).await;
 }
 
-/// An occurrence to be run now, and the hold of the schedule's lock while it is. Say how it ended: until that was recorded
-/// it may be granted again (T2). Dropped without that, it is returned, for another replica to run; dropped by a panic,
-/// it has failed.
+/// An occurrence to be run now, and the hold of the schedule's lock while it is. Say how it ended: until that
+/// was recorded it may be granted again (T2). Dropped without that, it is returned, for another replica to
+/// run; dropped by a panic, it has failed.
 ///
-/// What it says of its validity is right also after the process, or the machine, was stopped and goes on. To have an
-/// effect once, key it on [`scheduled_at`](Self::scheduled_at), or let the resource check
+/// What it says of its validity is right also after the process, or the machine, was stopped and goes on. To
+/// have an effect once, key it on [`scheduled_at`](Self::scheduled_at), or let the resource check
 /// [`fencing_token`](Self::fencing_token).
 #[must_use = "a run that is dropped is returned for another replica to run"]
 pub struct Run {
@@ -99,8 +99,8 @@ impl Run {
         Ok(Self { client: client.clone(), hold, wire, scheduled_at, stop_span, stage, events })
     }
 
-    /// The occurrence: the nominal instant, whatever the lateness and the spread (T1). Of a run by hand when it was
-    /// started, by the store's clock.
+    /// The occurrence: the nominal instant, whatever the lateness and the spread (T1). Of a run by hand when
+    /// it was started, by the store's clock.
     #[must_use]
     pub const fn scheduled_at(&self) -> SystemTime {
         self.scheduled_at
@@ -124,7 +124,8 @@ impl Run {
         Some(self.wire.request_id.as_str()).filter(|id| !id.is_empty())
     }
 
-    /// Names this run in [`Client::complete_run`], also after a restart of this process. Who knows it can end the run.
+    /// Names this run in [`Client::complete_run`], also after a restart of this process. Who knows it can end
+    /// the run.
     #[must_use]
     pub fn run_id(&self) -> &str {
         &self.wire.run_id
@@ -154,8 +155,8 @@ impl Run {
         self.wire.missed_count
     }
 
-    /// When the run is to be over, on this machine's boot clock: stop the work then, and say how it ended. Its hold lasts a
-    /// little longer, for that (T12). `None` if it has no deadline.
+    /// When the run is to be over, on this machine's boot clock: stop the work then, and say how it ended.
+    /// Its hold lasts a little longer, for that (T12). `None` if it has no deadline.
     #[must_use]
     pub fn deadline(&self) -> Option<BootInstant> {
         let ends = self.hold.max_hold_ends()?;
@@ -192,7 +193,8 @@ impl Run {
         self.wire.previous.clone().map(EndedRun::from_wire)
     }
 
-    /// Greater than the token of every run before: send it with each write, and let the resource refuse smaller ones (S5).
+    /// Greater than the token of every run before: send it with each write, and let the resource refuse
+    /// smaller ones (S5).
     #[must_use]
     pub const fn fencing_token(&self) -> u64 {
         self.hold.fencing_token()
@@ -204,19 +206,20 @@ impl Run {
         self.hold.is_valid()
     }
 
-    /// Completes when the run is lost: stop at once, and say how it ended nevertheless: before that, its sidecar gives this
-    /// caller no other run (T24). Never, if it is completed first.
+    /// Completes when the run is lost: stop at once, and say how it ended nevertheless: before that, its
+    /// sidecar gives this caller no other run (T24). Never, if it is completed first.
     pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
         self.hold.lost()
     }
 
-    /// Completes when the lock was broken and the run's hold ends with its validity: finish or return it. Gentler than
-    /// [`lost`](Self::lost).
+    /// Completes when the lock was broken and the run's hold ends with its validity: finish or return it.
+    /// Gentler than [`lost`](Self::lost).
     pub fn revoked(&self) -> impl Future<Output = Notice> + Send + use<> {
         self.hold.revoked()
     }
 
-    /// The lock's checkpoint: as the last run left it, or as this one has saved it since. `None` if there is none.
+    /// The lock's checkpoint: as the last run left it, or as this one has saved it since. `None` if there is
+    /// none.
     #[must_use]
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         self.hold.checkpoint()
@@ -242,9 +245,10 @@ impl Run {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Says how the run ended, and waits until the store has it. The run is not valid from the first moment of this
-    /// call on (S13), so stop acting before. Asks again, without end, while the sidecar or its store is away: drop this to
-    /// give up. Also the outcome of a run that was lost may still count: see [`Completed::result`].
+    /// Says how the run ended, and waits until the store has it. The run is not valid from the first moment
+    /// of this call on (S13), so stop acting before. Asks again, without end, while the sidecar or its store
+    /// is away: drop this to give up. Also the outcome of a run that was lost may still count: see
+    /// [`Completed::result`].
     ///
     /// # Errors
     /// [`Error::Refused`] when asking again does not help.

@@ -1,4 +1,5 @@
-//! Test support: a sidecar of its own for a test, with its locks in memory, which can be made to lose, break and delay holds.
+//! Test support: a sidecar of its own for a test, with its locks in memory, which can be made to lose, break
+//! and delay holds.
 //!
 //! With the feature `testing`, on Unix:
 //!
@@ -92,8 +93,9 @@ pub struct SidecarBuilder {
 }
 
 impl SidecarBuilder {
-    /// Gives the sidecar a setting, as `leasehold serve --set` does. It replaces what the sidecar would have: its store is the
-    /// memory, its leases last for 15 s where a caller names no duration, and locks may be broken.
+    /// Gives the sidecar a setting, as `leasehold serve --set` does. It replaces what the sidecar would have:
+    /// its store is the memory, its leases last for 15 s where a caller names no duration, and locks may be
+    /// broken.
     #[must_use]
     pub fn setting(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((key.into(), value.into()));
@@ -223,7 +225,8 @@ impl Sidecar {
         }
     }
 
-    /// Stops the sidecar's process until what this gives is dropped, so that grants, renewals and answers are late.
+    /// Stops the sidecar's process until what this gives is dropped, so that grants, renewals and answers are
+    /// late.
     ///
     /// A hold is not told of it: its client finds by its own clock that its validity is over.
     ///

@@ -33,8 +33,8 @@ read -r _
 kill -CONT "$1" 2>/dev/null
 "#;
 
-/// A `leasehold serve` in a folder of its own. It ends with this process, however that ends: the system closes this end of
-/// its standard input.
+/// A `leasehold serve` in a folder of its own. It ends with this process, however that ends: the system
+/// closes this end of its standard input.
 #[derive(Debug)]
 pub(super) struct Process {
     folder: TempDir,

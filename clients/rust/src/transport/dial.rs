@@ -136,8 +136,8 @@ fn keep_alive_by_tcp(_: &TcpStream, _: Duration) -> io::Result<()> {
 struct Refusal(Arc<Mutex<Option<String>>>);
 
 impl Refusal {
-    /// With TLS 1.3 a client takes itself to be connected before the server has looked at its certificate: the refusal
-    /// is read as an alert instead of the first answer.
+    /// With TLS 1.3 a client takes itself to be connected before the server has looked at its certificate:
+    /// the refusal is read as an alert instead of the first answer.
     fn ended(&self, error: &io::Error) {
         use rustls::AlertDescription as Alert;
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());

@@ -74,7 +74,8 @@ impl KeepAlive {
     pub(crate) fn interval(self, address: &Address) -> Result<Option<Duration>, String> {
         match self {
             Self::Off => Ok(None),
-            // S21: an unanswered ping would close the connection, which a local sidecar reads as the holder being gone.
+            // S21: an unanswered ping would close the connection, which a local sidecar reads as the holder
+            // being gone.
             Self::ByLocality => Ok((!address.is_local()).then_some(KEEP_ALIVE)),
             Self::Every(interval) if interval < KEEP_ALIVE_LEAST => {
                 Err(format!("its keep-alive interval is {interval:?}; at least 10 s are allowed"))

@@ -39,8 +39,8 @@ pub trait Interceptor: Send + Sync {
 /// Where the bearer token comes from, asked for each call.
 pub(crate) type TokenSource = Arc<dyn Fn() -> io::Result<String> + Send + Sync>;
 
-/// Adds to each call whose it is: the bearer token, and the kernel of this process, so that a sidecar on the same one
-/// knows that a stream's end is this process's doing (S14).
+/// Adds to each call whose it is: the bearer token, and the kernel of this process, so that a sidecar on the
+/// same one knows that a stream's end is this process's doing (S14).
 #[derive(Clone)]
 pub(crate) struct Headers {
     token: Option<TokenSource>,

@@ -1,7 +1,7 @@
 //! Connections to a sidecar, and what goes with each call.
 //!
-//! Rules: S14 (a local stream's end is the holder's end, so nothing here ends one), S20, S21 (no keep-alive on a local
-//! connection).
+//! Rules: S14 (a local stream's end is the holder's end, so nothing here ends one), S20, S21 (no keep-alive
+//! on a local connection).
 
 mod dial;
 mod endpoint;

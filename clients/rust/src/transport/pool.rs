@@ -15,15 +15,15 @@ use crate::proto::schedule_service_client::ScheduleServiceClient;
 pub(crate) type Rpc = LeaseServiceClient<InterceptedService<Channel, Headers>>;
 pub(crate) type Schedules = ScheduleServiceClient<InterceptedService<Channel, Headers>>;
 
-/// Holds and watches a connection carries: fewer than a sidecar allows (limits.streams_per_connection, 256), because a
-/// resume has its old stream and its new one for a moment.
+/// Holds and watches a connection carries: fewer than a sidecar allows (limits.streams_per_connection, 256),
+/// because a resume has its old stream and its new one for a moment.
 const STREAMS: usize = 200;
 /// A ping that is not answered in this time closes the connection.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connections, made when they are needed: one for each 200 holds, of which the first carries short calls too, and others
-/// for watches, which nobody may be reading. So a release goes where its hold is: it needs no place of its own at a
-/// sidecar that has none left (S38).
+/// Connections, made when they are needed: one for each 200 holds, of which the first carries short calls
+/// too, and others for watches, which nobody may be reading. So a release goes where its hold is: it needs no
+/// place of its own at a sidecar that has none left (S38).
 #[derive(Debug)]
 pub(crate) struct Pool {
     dial: Dial,

@@ -194,7 +194,8 @@ async fn t22_a_status_that_changed_since_it_was_read_is_read_and_decided_again()
     let mut stream = subscribe(&sidecar, spec("@every 300s"));
     let first = run(&mut stream).await;
     complete(&sidecar, &first, Report::Succeeded).await;
-    // The last runner reads nothing before it starts. A host whose clock is ahead was faster, and leaves no version.
+    // The last runner reads nothing before it starts. A host whose clock is ahead was faster, and leaves no
+    // version.
     pass(295 * SECOND).await;
     assert!(dotnet.lock().await);
     dotnet.write(&local(at(600), ""), at(900), at(600));

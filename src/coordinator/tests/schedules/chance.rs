@@ -1,8 +1,9 @@
-//! Worlds by a seed: sidecars that die, drain and are cut off, runners that do as they like, operators that get in between;
-//! what runners are told is judged, and once the trouble is over every schedule goes on.
+//! Worlds by a seed: sidecars that die, drain and are cut off, runners that do as they like, operators that
+//! get in between; what runners are told is judged, and once the trouble is over every schedule goes on.
 //!
-//! The seed repeats what runners, operators and the network do. Lease ids and jitter are the system's own, so a seed that
-//! failed may have to be run more than once. `LEASEHOLD_CHANCE=first..last` runs other seeds than the few of each build.
+//! The seed repeats what runners, operators and the network do. Lease ids and jitter are the system's own, so
+//! a seed that failed may have to be run more than once. `LEASEHOLD_CHANCE=first..last` runs other seeds than
+//! the few of each build.
 
 mod judge;
 mod runner;

@@ -21,7 +21,8 @@ const HOLDS: usize = 20;
 const LEASE: Duration = Duration::from_secs(15);
 /// What a job takes.
 const WORK: Duration = Duration::from_secs(2);
-/// The shortest grace that there is (T9), of which the queue of T13 is no part: 50 starts a second take longer.
+/// The shortest grace that there is (T9), of which the queue of T13 is no part: 50 starts a second take
+/// longer.
 const GRACE: Duration = Duration::from_secs(2 * 15 + 10);
 
 /// When all of them are due.
@@ -126,7 +127,8 @@ async fn t9_t13_thousands_due_in_one_second_run_once_each_and_none_is_missed() {
         "{SCHEDULES} schedules: p99 {p99:?}, last {:?}, {asked} requests",
         lateness[SCHEDULES - 1]
     );
-    // The runner's five; what each looks at when it is due, after the queue, and while it runs elsewhere; and renewals.
+    // The runner's five; what each looks at when it is due, after the queue, and while it runs elsewhere; and
+    // renewals.
     let most = SCHEDULES * (5 + 3 * REPLICAS);
     assert!(asked <= u64::try_from(most).unwrap(), "{asked} requests, of at most {most}");
     assert!(troubles.try_recv().is_err(), "a renewal was late");

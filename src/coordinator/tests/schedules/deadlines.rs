@@ -1,4 +1,5 @@
-//! What the last moments of a run are worth: its deadline, a report that is on its way, a start whose answer is lost (T6, T8, T12).
+//! What the last moments of a run are worth: its deadline, a report that is on its way, a start whose answer
+//! is lost (T6, T8, T12).
 
 use std::time::Duration;
 

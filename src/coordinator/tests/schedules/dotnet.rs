@@ -1,5 +1,5 @@
-//! A host of .NET, as its WebJobs SDK acts: it takes the listener lock, reads the status of its timer, runs, and writes the
-//! status without any condition (T22).
+//! A host of .NET, as its WebJobs SDK acts: it takes the listener lock, reads the status of its timer, runs,
+//! and writes the status without any condition (T22).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

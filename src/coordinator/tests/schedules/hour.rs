@@ -1,6 +1,8 @@
-//! Hundreds of schedules of 10 to 30 s at three sidecars: each occurrence is run once, and soon (T9, T13, T17, T19).
+//! Hundreds of schedules of 10 to 30 s at three sidecars: each occurrence is run once, and soon (T9, T13,
+//! T17, T19).
 //!
-//! `LEASEHOLD_TEST_HOUR_MINUTES=60` runs the hour of the nightly goal instead of the few minutes of each build.
+//! `LEASEHOLD_TEST_HOUR_MINUTES=60` runs the hour of the nightly goal instead of the few minutes of each
+//! build.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

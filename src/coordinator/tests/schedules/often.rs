@@ -1,4 +1,5 @@
-//! Schedules of half a minute and less: nothing is kept between their runs, so nothing stands in the way of the next (T19).
+//! Schedules of half a minute and less: nothing is kept between their runs, so nothing stands in the way of
+//! the next (T19).
 
 use std::time::Duration;
 

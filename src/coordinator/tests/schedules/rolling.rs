@@ -1,4 +1,5 @@
-//! Versions that follow each other: a definition that changes while the old one runs, and a holder that knows no schedules.
+//! Versions that follow each other: a definition that changes while the old one runs, and a holder that knows
+//! no schedules.
 
 use super::rig::{at, complete, news, run, run_within, spec, standby, subscribe};
 use crate::coordinator::ScheduleEvent;

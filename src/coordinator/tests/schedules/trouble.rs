@@ -1,4 +1,5 @@
-//! What once went wrong: requests without a pause, attempts that nobody saw, outcomes said too early, runs forgotten.
+//! What once went wrong: requests without a pause, attempts that nobody saw, outcomes said too early, runs
+//! forgotten.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The tests of one machine again, through a pool: a plain lock is a pool of one, and behaves as it does without (S28).
+//! The tests of one machine again, through a pool: a plain lock is a pool of one, and behaves as it does
+//! without (S28).
 
 #[path = "../acquiring.rs"]
 mod acquiring;

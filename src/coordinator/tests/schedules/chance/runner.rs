@@ -244,7 +244,8 @@ impl Runner {
         }
     }
 
-    /// It was cut off from its sidecar: it goes on at another one, or says later what it has done, or nothing.
+    /// It was cut off from its sidecar: it goes on at another one, or says later what it has done, or
+    /// nothing.
     async fn come_back(&mut self, run: &RunGrant, belief: &Belief) -> Option<ScheduleStream> {
         if self.random.chance(500) {
             pass(self.random.span(10 * SECOND)).await;
