@@ -72,10 +72,10 @@ impl Task {
                 continue;
             };
             let reason = LossReason::Expired;
-            // S13: nobody here gets the lock before its holder cannot believe in it any more.
-            let believed = registry.hold(caller.lease_id).map(|entry| entry.valid_until);
             let memory = memories.entry(caller.permit).or_default();
-            memory.not_before = memory.not_before.max(believed);
+            if let Some(entry) = registry.hold(caller.lease_id) {
+                memory.believe(entry.valid_until);
+            }
             registry.end_hold(caller.lease_id, caller.id, Ended::Lost(reason));
             registry.changed(&self.path.permit(caller.permit));
             let lost = HoldEvent::Lost { reason, detail: DETAIL.to_owned(), break_note: None };

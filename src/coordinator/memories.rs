@@ -126,13 +126,15 @@ mod tests {
     fn s13_what_somebody_relies_on_goes_when_its_time_is_over() {
         let mut memories = Memories::new(0, Duration::ZERO);
         for millis in 0..10_000 {
-            let memory = Memory { not_before: Some(at(millis + 100)), ..Memory::default() };
+            let mut memory = Memory::default();
+            memory.believe(at(millis + 100));
             memories.put(path(millis), memory, at(millis));
             assert!(memories.relied_on.len() <= 205, "{} at {millis}", memories.relied_on.len());
         }
         for millis in 9_900..10_000 {
-            let memory = memories.take(&path(millis));
-            assert_eq!(memory.not_before, Some(at(millis + 100)), "{millis}");
+            let mut expected = Memory::default();
+            expected.believe(at(millis + 100));
+            assert_eq!(memories.take(&path(millis)).idle, expected.idle, "{millis}");
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::action::Action;
 use super::event::{Failure, LeaseGranted, Request, StoreFailure, StoreFailureKind, Stored};
 use super::granting::{Leased, Work};
+use super::idle::{Idle, Wait};
 use super::output::Output;
 use super::polling::Polling;
 use super::releasing::Releasing;
@@ -90,9 +91,7 @@ impl Hold {
                 Turn::Acquire => {}
                 Turn::Read => return self.read_holder(retry, output),
                 Turn::Wait(delay) => {
-                    let not_before = output.now + delay;
-                    self.state = State::Idle { not_before, retry: Some(Box::new(retry)) };
-                    return;
+                    return self.idle(retry, delay, Wait::Poll, output.now);
                 }
             }
         }
@@ -123,7 +122,7 @@ impl Hold {
 
     /// What may have been acquired is given back before anything else is done (S6).
     pub(super) fn abandon(&mut self, retry: Option<Retry>, output: &mut Output) {
-        self.state = State::Idle { not_before: output.now, retry: None };
+        self.state = State::ready(output.now);
         if let Some(Retry { lease_id, duration, uncertain: Some(given_up), .. }) = retry {
             self.release(Releasing::unused(lease_id, duration, given_up), output);
         }
@@ -278,8 +277,14 @@ impl Hold {
         self.pool_polls = retry.unread;
         self.store_failure = None;
         let delay = self.poll_delay(retry.duration, output.now);
-        self.state = State::Idle { not_before: output.now + delay, retry: Some(Box::new(retry)) };
+        self.idle(retry, delay, Wait::Poll, output.now);
         self.tell_taken(output);
+    }
+
+    /// The next try comes after `delay`.
+    pub(super) fn idle(&mut self, retry: Retry, delay: Duration, why: Wait, now: Instant) {
+        let idle = Idle { until: now + delay, why };
+        self.state = State::Idle { idle, retry: Some(Box::new(retry)) };
     }
 
     pub(super) fn poll_delay(&mut self, lease_duration: Duration, now: Instant) -> Duration {
@@ -319,7 +324,7 @@ impl Hold {
         let delay = self.backoff(&store_failure, retry.duration);
         self.fail_one_tries(&store_failure, output);
         self.store_failure = Some(Box::new(store_failure));
-        self.state = State::Idle { not_before: output.now + delay, retry: Some(Box::new(retry)) };
+        self.idle(retry, delay, Wait::Backoff, output.now);
     }
 
     /// How long to wait before a request is repeated whose outcome is unknown.

@@ -35,7 +35,7 @@ impl Hold {
             && held.phase == Phase::GracePeriod(GracePeriod::LeaseGone)
             && held.token == token
         {
-            self.state = State::Idle { not_before: now, retry: None };
+            self.state = State::ready(now);
         }
     }
 

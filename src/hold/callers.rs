@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::action::{Action, Busy};
 use super::event::{CallerId, StoreFailure, StoreFailureKind, Terms};
+use super::idle::Wait;
 use super::output::Output;
 use super::releasing::Step;
-use super::tenure::LONGEST_STAND_BACK;
 use super::waiters::Waiter;
 use super::{Hold, State};
 use crate::lock::Priority;
@@ -67,32 +67,6 @@ impl Hold {
         }
     }
 
-    /// A lock that is left alone, for others who come first (S33, S34), is tried at once for a caller that
-    /// need not leave it.
-    pub(super) fn wake_for_front(&mut self, now: Instant) {
-        let Some(front) = self.waiters.front() else { return };
-        let rest = self.memory.rest.as_ref().filter(|rest| !rest.concerns(front.terms.priority()));
-        let reserved_until = rest.map(|rest| rest.until);
-        let free = self.free_since().is_some() && self.waiters.has_one_try();
-        if let State::Idle { not_before, .. } = &mut self.state
-            && (free || reserved_until == Some(*not_before))
-        {
-            *not_before = now.min(*not_before);
-        }
-    }
-
-    /// S12: one try does not wait for long until others have had their turn.
-    fn try_once_soon(&mut self, now: Instant) {
-        let latest = now + LONGEST_STAND_BACK;
-        if let State::Idle { not_before, .. } = &mut self.state
-            && self.memory.stands_back_until == Some(*not_before)
-            && *not_before > latest
-        {
-            *not_before = latest;
-            self.memory.stands_back_until = Some(latest);
-        }
-    }
-
     /// Those who came while a try was under way are told once it is known that they wait.
     fn tell_untold(&mut self, output: &mut Output) {
         while let Some((caller, place)) = self.waiters.tell_next() {
@@ -106,12 +80,12 @@ impl Hold {
         match &self.state {
             State::Held(_) | State::Resuming(_) => true,
             // A sidecar that stands back knows of nobody who has the lock (S10).
-            State::Idle { not_before, .. } => {
-                let open = self.memory.rest.as_ref().filter(|rest| !rest.concerns(priority));
-                now < *not_before
-                    && self.memory.stands_back_until != Some(*not_before)
+            State::Idle { idle, .. } => {
+                let rest = self.memory.rest.as_ref().filter(|_| idle.why.is_rest());
+                now < idle.until
+                    && idle.why != Wait::StandBack
                     && self.free_since().is_none()
-                    && open.is_none_or(|rest| rest.until != *not_before)
+                    && rest.is_none_or(|rest| rest.concerns(priority))
             }
             // Nothing is asked before the lease has run out.
             State::Releasing(releasing) => releasing.step == Step::RunOut,

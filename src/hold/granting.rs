@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::acquisition::{Attempt, unexpected};
 use super::action::Action;
 use super::event::{Failure, LeaseGranted, Request, StoreFailure, StoreFailureKind, Stored};
+use super::idle::{Idle, Wait};
 use super::output::Output;
 use super::part::Decided;
 use super::releasing::Releasing;
@@ -402,8 +403,8 @@ impl Hold {
             Failure::Taken | Failure::Broken | Failure::Deleted => {
                 // S6: the lease is gone, so its id is never used again.
                 self.memory.known = None;
-                let not_before = output.now + self.poll_delay(lease.duration, output.now);
-                self.state = State::Idle { not_before, retry: None };
+                let until = output.now + self.poll_delay(lease.duration, output.now);
+                self.state = State::Idle { idle: Idle { until, why: Wait::Poll }, retry: None };
                 return self.tell_taken(output);
             }
             Failure::Refused(store_failure) => {

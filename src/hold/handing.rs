@@ -137,7 +137,7 @@ impl Hold {
             }
             // The lease is another's, and nobody believes in it any more.
             Phase::GracePeriod(GracePeriod::LeaseGone) => {
-                self.state = State::Idle { not_before: output.now, retry: None };
+                self.state = State::ready(output.now);
             }
             Phase::Resting { until } => self.keep_resting(held, until, output),
         }
@@ -149,7 +149,7 @@ impl Hold {
         end_saves(held.saving.as_deref(), output);
         self.late.forget(held.lease_id);
         self.memory.known = None;
-        self.state = State::Idle { not_before: output.now, retry: None };
+        self.state = State::ready(output.now);
         if held.may_be_told() {
             output.push(Action::TellMoved { caller: held.caller });
         }
@@ -233,7 +233,7 @@ impl Hold {
             held.phase = Phase::GracePeriod(GracePeriod::LeaseGone);
             self.state = State::Held(held);
         } else {
-            self.state = State::Idle { not_before: output.now, retry: None };
+            self.state = State::ready(output.now);
         }
     }
 
@@ -255,7 +255,7 @@ impl Hold {
             }
             GracePeriod::Told => self.end_unasked(*held, output),
             GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone => {
-                self.state = State::Idle { not_before: output.now, retry: None };
+                self.state = State::ready(output.now);
             }
         }
     }
@@ -266,7 +266,7 @@ impl Hold {
     /// left to run out.
     fn end_unasked(&mut self, held: Held, output: &mut Output) {
         if held.is_unsettled(output.now) {
-            self.state = State::Idle { not_before: output.now, retry: None };
+            self.state = State::ready(output.now);
         } else {
             self.give_back(held, None, output);
         }
@@ -363,8 +363,8 @@ impl Hold {
             self.late.keep(request, held.lease_id, released.if_match.clone(), lease_duration);
         }
         self.memory.tenure.released(released.if_match.as_ref(), output.now);
-        let not_before = self.stand_back(&held, output.now);
-        self.release(Releasing::held(&held, released, not_before), output);
+        let then = self.stand_back(&held, output.now);
+        self.release(Releasing::held(&held, released, then), output);
     }
 
     fn released_hold(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::Terms;
+use super::idle::{Idle, Wait};
 use super::{Known, Tenure};
 use crate::lock::{ETag, FencingToken, Priority, Record};
 use crate::time::{Instant, UnixMillis};
@@ -20,9 +21,9 @@ pub struct Memory {
     pub known: Option<Known>,
     /// The greatest token seen or granted.
     pub highest: Option<FencingToken>,
-    /// When the next acquisition may begin: this sidecar stands back (S10), the lock rests (S11), or somebody
-    /// may still believe in a hold (S13).
-    pub not_before: Option<Instant>,
+    /// Until when the lock is left alone, and why: this sidecar stands back (S10), the lock rests (S11), or a
+    /// client may still believe in a hold (S13).
+    pub idle: Option<Idle>,
     /// The rest that its record has promised, if it was seen (S11).
     pub rest: Option<Box<Rest>>,
     /// When the record was last seen to be of another grant: how eagerly the lock is polled depends on it
@@ -30,8 +31,6 @@ pub struct Memory {
     pub change: Option<Box<Change>>,
     /// How long this sidecar has had the lock again and again (S10).
     pub tenure: Tenure,
-    /// Until when this sidecar stands back, if it does: nobody has the lock then for all we know (S10).
-    pub stands_back_until: Option<Instant>,
     /// The newest grant by a hand-off, until the record tells of it or of a later one. A hold that lasts for
     /// less than a second is in no record (S10): its lease is broken by its token nevertheless, and it is
     /// shown as the last.
@@ -79,9 +78,9 @@ impl Memory {
 
     /// Whether nothing is known of the lock.
     pub(crate) const fn is_empty(&self) -> bool {
-        let Self { known, highest, not_before, rest, may_break_arrive, .. } = self;
+        let Self { known, highest, idle, rest, may_break_arrive, .. } = self;
         let is_known = known.is_some() || highest.is_some() || rest.is_some();
-        !is_known && not_before.is_none() && !*may_break_arrive
+        !is_known && idle.is_none() && !*may_break_arrive
     }
 
     /// What must stay of a memory that is forgotten, and until when; none if nobody relies on it. The record,
@@ -90,12 +89,20 @@ impl Memory {
     /// back would promise it anew at each look.
     pub(crate) fn relied_on(self, poll_cap: Duration, now: Instant) -> Option<(Instant, Self)> {
         let rest = self.rest.as_ref().map(|rest| rest.until);
-        let not_before = self.not_before.filter(|at| rest != Some(*at));
-        let until = not_before.max(rest).max(self.tenure.matters_until(poll_cap));
+        let idle = self.idle.filter(|idle| !idle.why.is_rest());
+        let until = idle.map(|idle| idle.until).max(rest);
+        let until = until.max(self.tenure.matters_until(poll_cap));
         // S17: nothing says when a break that was given up cannot arrive any more.
         let break_may_arrive = self.may_break_arrive.then(|| now + BREAK_MAY_ARRIVE);
         let until = until.max(break_may_arrive).filter(|until| now < *until)?;
-        Some((until, Self { known: None, change: None, handed: None, not_before, ..self }))
+        Some((until, Self { known: None, change: None, handed: None, idle, ..self }))
+    }
+
+    /// S13: nobody here gets the lock before `until`, when a client cannot believe in its hold any more.
+    pub(crate) fn believe(&mut self, until: Instant) {
+        if self.idle.is_none_or(|idle| idle.until < until) {
+            self.idle = Some(Idle { until, why: Wait::Believed });
+        }
     }
 }
 

@@ -35,6 +35,7 @@ mod granting;
 mod hand_over;
 mod handing;
 mod held;
+mod idle;
 mod invariants;
 mod jitter;
 mod known;
@@ -77,6 +78,7 @@ pub use event::{
     SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
 };
 pub use held::Holding;
+pub use idle::{Idle, Wait};
 pub use known::Known;
 pub use memory::{Change, Handed, Memory, Rest};
 pub use part::{AtGrant, GrantPart, SavePart};
@@ -116,7 +118,7 @@ use crate::time::Instant;
 /// every `Send…` at most once. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
 ///
 /// # Where its parts are
-/// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`, `proving`. While it is
+/// A caller's way to a lease: `callers`, `idle`, `acquisition`, `polling`, then `granting`, `proving`. While it is
 /// held: `held`, `renewing`, `asked`, `saving`, `notice`, `breaking`, `claiming`, `resuming`. Among others:
 /// `overruling`, `sharing`. Its end: `handing`, `releasing`, `late`. What callers write beside their tokens:
 /// `part`. The sidecar's end: `hand_over`. What is always true: `invariants`.
@@ -169,8 +171,8 @@ pub struct Settings {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// No request is under way and no lease is had; with waiters, the next try comes at `not_before`.
-    Idle { not_before: Instant, retry: Option<Box<Retry>> },
+    /// No request is under way and no lease is had; with waiters, the next try comes when `idle` is over.
+    Idle { idle: Idle, retry: Option<Box<Retry>> },
     /// A lease is being acquired, or its token stored.
     Acquiring(Box<Attempt>),
     /// Somebody here has the lock.
@@ -191,14 +193,15 @@ impl Hold {
         seed: u64,
         now: Instant,
     ) -> Self {
-        let not_before = memory.not_before.take().map_or(now, |at| at.max(now));
+        let idle = memory.idle.take().filter(|idle| now < idle.until);
+        let idle = idle.unwrap_or_else(|| Idle::ready(now));
         let breaks = Breaks::of(&mut memory);
         let seldom = (!breaks.is_none()).then(|| Box::new(Seldom { breaks, ..Seldom::default() }));
         Self {
             settings: settings.into(),
             jitter: Jitter::new(seed),
             memory,
-            state: State::Idle { not_before, retry: None },
+            state: State::Idle { idle, retry: None },
             waiters: Waiters::default(),
             polling: Polling::default(),
             fresh: None,
@@ -247,9 +250,9 @@ impl Hold {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let state = match &self.state {
-            State::Idle { not_before, .. } => {
+            State::Idle { idle, .. } => {
                 let polls = !self.waiters.is_empty() && !self.is_overruling();
-                polls.then_some(*not_before)
+                polls.then_some(idle.until)
             }
             State::Acquiring(attempt) => Some(attempt.poll_timeout()),
             State::Held(held) => Some(held.poll_timeout()),
@@ -275,13 +278,13 @@ impl Hold {
     /// What is to be kept of an idle machine.
     #[must_use]
     pub fn into_memory(self) -> Memory {
-        let not_before = match self.state {
-            State::Idle { not_before, .. } => Some(not_before),
+        let idle = match self.state {
+            State::Idle { idle, .. } => Some(idle),
             State::Acquiring(_) | State::Held(_) | State::Releasing(_) | State::Resuming(_) => None,
         };
         let may_break_arrive =
             self.seldom.as_ref().is_some_and(|seldom| seldom.breaks.may_arrive());
-        Memory { not_before, may_break_arrive, ..self.memory }
+        Memory { idle, may_break_arrive, ..self.memory }
     }
 
     /// Does what is due.
@@ -292,11 +295,11 @@ impl Hold {
         self.advance_claims(output);
         self.overrule(output);
         match self.take_state(output.now) {
-            State::Idle { not_before, retry } => {
-                if !self.waiters.is_empty() && output.now >= not_before && !self.is_overruling() {
+            State::Idle { idle, retry } => {
+                if !self.waiters.is_empty() && output.now >= idle.until && !self.is_overruling() {
                     self.try_acquire(retry.map(|retry| *retry), output);
                 } else {
-                    self.state = State::Idle { not_before, retry };
+                    self.state = State::Idle { idle, retry };
                 }
             }
             State::Acquiring(attempt) => self.advance_acquiring(*attempt, output),
@@ -383,7 +386,7 @@ impl Hold {
 
     /// Takes the state out, to put another in its place.
     const fn take_state(&mut self, now: Instant) -> State {
-        std::mem::replace(&mut self.state, State::Idle { not_before: now, retry: None })
+        std::mem::replace(&mut self.state, State::ready(now))
     }
 
     const fn next_request(&mut self) -> Request {

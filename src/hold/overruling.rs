@@ -354,13 +354,6 @@ impl Hold {
         }
     }
 
-    /// What the lock is now is asked at once.
-    fn poll_now(&mut self, now: Instant) {
-        if let State::Idle { not_before, retry: Some(_) } = &mut self.state {
-            *not_before = now.min(*not_before);
-        }
-    }
-
     /// The share's balance wants the lock here (S35).
     pub(super) fn move_asked(&mut self, now: Instant) {
         if self.waiters.front().is_some_and(|front| front.terms.rebalance) {

@@ -2,6 +2,7 @@
 //! own.
 
 use super::event::{CallerId, Terms};
+use super::idle::Wait;
 use super::waiters::Waiter;
 use super::{Hold, State};
 use crate::lock::{LeaseId, Permits};
@@ -59,9 +60,9 @@ impl Hold {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         match &self.state {
-            State::Idle { not_before, .. } => {
-                let stands_back = self.memory.stands_back_until == Some(*not_before);
-                Readiness::Idle { from: stands_back.then_some(*not_before) }
+            State::Idle { idle, .. } => {
+                let stands_back = idle.why == Wait::StandBack;
+                Readiness::Idle { from: stands_back.then_some(idle.until) }
             }
             State::Acquiring(_) => Readiness::Acquiring,
             State::Held(_) | State::Resuming(_) => Readiness::InUse,

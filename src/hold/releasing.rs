@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::action::{Action, LossReason, NotConfirmed};
 use super::event::{CallerId, Failure, Request, StoreFailure, Stored};
 use super::held::{Held, compare};
+use super::idle::Idle;
 use super::output::Output;
 use super::validity::{cut_off, margin, over_at};
 use super::{Flight, Hold, State};
@@ -21,8 +22,8 @@ pub(super) struct Releasing {
     pub(super) lease_duration: Duration,
     /// When the lease has run out by itself.
     pub(super) over_at: Instant,
-    /// When the next acquisition may begin.
-    pub(super) not_before: Option<Instant>,
+    /// What the machine waits for then, if it does.
+    pub(super) then: Option<Idle>,
     pub(super) step: Step,
     pub(super) flight: Flight,
     /// When the last release was sent: every answer that counts is one to that.
@@ -66,7 +67,7 @@ impl Releasing {
             hold: None,
             lease_duration,
             over_at: over_at(given_up, lease_duration),
-            not_before: None,
+            then: None,
             step: Step::Release,
             flight: Flight::Waiting { at: given_up },
             asked_at: given_up,
@@ -76,14 +77,14 @@ impl Releasing {
     }
 
     /// The way back of a hold's lease.
-    pub(super) fn held(held: &Held, released: Released, not_before: Option<Instant>) -> Self {
+    pub(super) fn held(held: &Held, released: Released, then: Option<Idle>) -> Self {
         let lease_duration = held.renewal.lease_duration();
         let unused = Self::unused(held.lease_id, lease_duration, held.renewal.given_up());
         // A renewal that was sent elsewhere, or here, before a resume wrote the record may have come until
         // then (S16).
         let settled = held.settled_at.map(|at| at + margin(lease_duration));
         let over_at = unused.over_at.max(settled.unwrap_or(unused.over_at));
-        Self { hold: Some(released), not_before, over_at, ..unused }
+        Self { hold: Some(released), then, over_at, ..unused }
     }
 
     /// The lease is left to run out; who asked for its release is told then (S13, S16).
@@ -345,8 +346,8 @@ impl Hold {
 
     fn released_or_not(&mut self, releasing: &Releasing, output: &Output) {
         self.store_failure = None;
-        let not_before = releasing.not_before.unwrap_or(output.now);
-        self.state = State::Idle { not_before, retry: None };
+        let idle = releasing.then.unwrap_or_else(|| Idle::ready(output.now));
+        self.state = State::Idle { idle, retry: None };
         // One that need not rest may have come meanwhile (S33).
         self.wake_for_front(output.now);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::acquisition::Retry;
 use super::granting::{Leased, Plan, Work};
+use super::idle::{Idle, Wait};
 use super::output::Output;
 use super::releasing::Releasing;
 use super::{Hold, Known, Rest, State};
@@ -82,7 +83,8 @@ impl Hold {
             return Some(retry);
         };
         self.store_failure = None;
-        self.state = State::Idle { not_before: free_at, retry: Some(Box::new(retry)) };
+        let idle = self.rests(free_at);
+        self.state = State::Idle { idle, retry: Some(Box::new(retry)) };
         self.tell_taken(output);
         None
     }
@@ -91,7 +93,14 @@ impl Hold {
     pub(super) fn rest_until(&mut self, lease: Leased, free_at: Instant, output: &mut Output) {
         self.tell_taken(output);
         let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.given_up);
-        self.release(Releasing { not_before: Some(free_at), ..releasing }, output);
+        let then = Some(self.rests(free_at));
+        self.release(Releasing { then, ..releasing }, output);
+    }
+
+    /// The lock rests, or is reserved, until then, as its record was seen to promise.
+    fn rests(&self, until: Instant) -> Idle {
+        let is_reserved = self.memory.rest.as_ref().is_some_and(|rest| rest.below.is_some());
+        Idle { until, why: if is_reserved { Wait::Reserved } else { Wait::MinHold } }
     }
 
     /// Takes back a rest that was stored for a caller that has gone ungranted.

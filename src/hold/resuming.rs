@@ -10,6 +10,7 @@ use super::callers::shutting_down;
 use super::claiming::{Claim, refuse};
 use super::event::{CallerId, Failure, Request, Resume, StoreFailure, StoreFailureKind, Stored};
 use super::held::{BROKEN, DELETED, GracePeriod, Phase, StoreClock};
+use super::idle::{Idle, Wait};
 use super::output::Output;
 use super::releasing::TAKEN;
 use super::resume::next_generation;
@@ -370,7 +371,7 @@ impl Hold {
     /// (S13, S16).
     pub(super) fn leave_to_run_out(&mut self, lease_id: LeaseId, output: &Output) {
         self.late.forget(lease_id);
-        self.state = State::Idle { not_before: output.now, retry: None };
+        self.state = State::ready(output.now);
     }
 
     /// S15: the client may go on with its hold at another sidecar, so it is not lost.
@@ -414,7 +415,7 @@ impl Hold {
     fn resume_refused(&mut self, resuming: &Resuming, detail: &'static str, output: &mut Output) {
         refuse(resuming.caller, LossReason::Taken, detail, output);
         self.late.forget(resuming.lease_id());
-        self.state = State::Idle { not_before: output.now, retry: None };
+        self.state = State::ready(output.now);
     }
 
     /// The resume did not succeed; the client may believe until its validity ends (S13).
@@ -427,8 +428,8 @@ impl Hold {
     ) {
         output.push(Action::TellLost { caller: resuming.caller, reason, detail });
         self.late.forget(resuming.lease_id());
-        let not_before = resuming.believed_until.max(output.now);
-        self.state = State::Idle { not_before, retry: None };
+        let until = resuming.believed_until.max(output.now);
+        self.state = State::Idle { idle: Idle { until, why: Wait::Believed }, retry: None };
     }
 }
 

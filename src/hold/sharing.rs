@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::acquisition::{Attempt, Retry};
+use super::idle::Wait;
 use super::output::Output;
 use super::{Hold, Known, State};
 use crate::lock::{Priority, Record, ShareName};
@@ -201,9 +202,8 @@ impl Hold {
             *self.seldom.get_or_insert_default().sharing.free_since.get_or_insert(output.now);
         let left = standing.ripe_at(since).saturating_since(output.now);
         let delay = left.min(self.poll_delay(retry.duration, output.now));
-        let not_before = output.now + delay;
         self.store_failure = None;
-        self.state = State::Idle { not_before, retry: Some(Box::new(retry)) };
+        self.idle(retry, delay, Wait::Poll, output.now);
         self.tell_taken(output);
         None
     }
@@ -217,12 +217,6 @@ impl Hold {
             (Some(_), None) => return,
             (None, _) => now + self.jitter.between(Duration::ZERO, STIRRED),
         };
-        if let State::Idle { not_before, retry: Some(_) } = &mut self.state
-            && self.store_failure.is_none()
-            && self.memory.stands_back_until != Some(*not_before)
-            && self.memory.rest.as_ref().is_none_or(|rest| rest.until != *not_before)
-        {
-            *not_before = soon.min(*not_before);
-        }
+        self.poll_soon(soon);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Hold;
 use super::held::Held;
+use super::idle::{Idle, Wait};
 use crate::lock::ETag;
 use crate::time::Instant;
 
@@ -82,7 +83,7 @@ impl Tenure {
 impl Hold {
     /// When this sidecar may try again after it gives the lock back: others come first if it was handed on
     /// here, or acquired again and again, for long enough.
-    pub(super) fn stand_back(&mut self, held: &Held, now: Instant) -> Option<Instant> {
+    pub(super) fn stand_back(&mut self, held: &Held, now: Instant) -> Option<Idle> {
         let limit = self.hand_off_limit(held);
         if self.waiters.is_empty() {
             self.handing_since = None;
@@ -106,8 +107,7 @@ impl Hold {
         }
         let until = now + span;
         self.memory.tenure.stand_back(until);
-        self.memory.stands_back_until = Some(until);
-        Some(until)
+        Some(Idle { until, why: Wait::StandBack })
     }
 
     /// S10: others must have their turn after the configured span, at most D/2.

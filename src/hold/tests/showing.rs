@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::rig::{ANN, BOB, CAT, Rig, loss, millis, one_try, secs, terms};
 use super::table::Table;
-use crate::hold::{Action, Event, Hold, LossReason, Memory, Settings, State, Terms};
+use crate::hold::{Action, Event, Hold, Idle, LossReason, Memory, Settings, State, Terms, Wait};
 use crate::lock::Record;
 use crate::time::Instant;
 
@@ -55,7 +55,8 @@ fn a_machine_with_something_to_do_is_not_idle() {
     rig.release(ANN);
     rig.serve();
     // It stands back, so that nothing is under way.
-    rig.hold.state = State::Idle { not_before: rig.at() + secs(5), retry: None };
+    let idle = Idle { until: rig.at() + secs(5), why: Wait::StandBack };
+    rig.hold.state = State::Idle { idle, retry: None };
     rig.arrive(CAT, terms());
     assert!(!rig.hold.is_idle(), "somebody waits, though nothing is tried yet");
 }
@@ -75,15 +76,15 @@ fn s5_s10_s11_what_a_machine_knows_outlives_it() {
     let at = Instant::from_boot(now);
     let memory = hold.into_memory();
     assert_eq!(memory.highest, Some(grant.token));
-    let not_before = memory.not_before.expect("the lock rests");
-    assert!(not_before > at + secs(15) && not_before <= at + secs(21), "{not_before:?}");
+    let Some(Idle { until, why: Wait::MinHold }) = memory.idle else { panic!("{memory:?}") };
+    assert!(until > at + secs(15) && until <= at + secs(21), "{until:?}");
     let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
     let mut again = Hold::new(settings, memory, 3, at);
     again.supply(grant.lease_id);
     let told =
         again.handle_event(Event::CallerArrived { caller: CAT, terms: Arc::new(terms()) }, at);
     assert!(matches!(told[..], [Action::TellWaiting { caller: CAT, place: 1 }]), "{told:?}");
-    assert_eq!(again.poll_timeout(), Some(not_before));
+    assert_eq!(again.poll_timeout(), Some(until));
 }
 
 #[test]
