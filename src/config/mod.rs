@@ -14,7 +14,6 @@
 //! | `value.rs` | the types of values: how each is read, written and described |
 //! | `values.rs` | the merged values, as sections read them: defaults, secrets, files that settings name |
 //! | `error.rs` | mistakes, and what may have been meant |
-//! | `print.rs` | what `--print-config` prints |
 //! | `store.rs`, `azure/`, `paths.rs`, `host_id.rs`, `listen.rs`, `memory.rs`, `access.rs`, `locks.rs`, `operation.rs`, `telemetry.rs` | the sections |
 
 mod access;
@@ -26,7 +25,6 @@ mod locks;
 mod memory;
 mod operation;
 mod paths;
-mod print;
 mod setting;
 mod sources;
 mod store;
@@ -138,6 +136,36 @@ impl Config {
     #[must_use]
     pub fn shown(&self) -> &[Shown] {
         &self.shown
+    }
+
+    /// The configuration as TOML: defaults, secrets (S20) and what has no effect are comments, so that the
+    /// rest can be used as a file.
+    #[must_use]
+    pub fn print(&self) -> String {
+        let mut text = String::new();
+        let mut section = "";
+        for shown in &self.shown {
+            let first = shown.key.split('.').next().unwrap_or_default();
+            if !section.is_empty() && first != section {
+                text.push('\n');
+            }
+            section = first;
+            text.push_str(&line(shown));
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A setting as a line of TOML.
+fn line(shown: &Shown) -> String {
+    let Shown { key, value, secret, origin, passed_over } = shown;
+    match value {
+        None => format!("# {key} is not set"),
+        Some(_) if *secret => format!("# {key} is set, and secret  # {origin}"),
+        Some(value) if *passed_over => format!("# {key} = {value}  # {origin}, without effect"),
+        Some(value) if *origin == Origin::Default => format!("# {key} = {value}  # default"),
+        Some(value) => format!("{key} = {value}  # {origin}"),
     }
 }
 

@@ -7,7 +7,6 @@
 //! in the file of its subject; new behaviour goes into `hold` first.
 
 mod arriving;
-mod asking;
 mod breaking;
 mod budget;
 mod caller;
@@ -16,20 +15,20 @@ mod decided;
 mod drain;
 mod entropy;
 mod error;
-mod extending;
 mod failing;
 mod few;
 mod followed;
 mod following;
 mod here;
 mod hold_event;
+mod holder_calls;
 mod inbox;
 mod journal;
-mod leaving;
 mod marks;
 mod memories;
 mod merged;
 mod names;
+mod notify;
 mod observe;
 mod occurrences;
 mod pacing;
@@ -39,7 +38,6 @@ mod readiness;
 mod records;
 mod registry;
 mod repeats;
-mod reporting;
 mod request;
 mod requests;
 mod resume_token;
@@ -49,12 +47,10 @@ mod seldom;
 mod shares;
 mod suspicion;
 mod task;
-mod tell;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod trace;
-mod turned_away;
 mod unread;
 
 use std::sync::atomic::{AtomicU64, Ordering};

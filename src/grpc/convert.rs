@@ -6,13 +6,14 @@ use tonic::Status;
 
 use super::occurrence::occurrence;
 use super::proto;
-use super::sharing::sharing;
 use super::violations::Violations;
 use crate::coordinator::{
     BreakPeriod, BreakRequest, HoldRequest, KeyRequest, ListRequest, LockSelector,
     MAX_LEASE_DURATION, MIN_LEASE_DURATION, ResumeRequest, Under,
 };
-use crate::lock::{CheckpointValue, FencingToken, Labels, LeaseId, ShareName};
+use crate::lock::{
+    CheckpointValue, FencingToken, Labels, LeaseId, Permits, Priority, ShareName, Sharing,
+};
 
 /// What of the settings the service needs itself: the limits of requests, and what it says of the sidecar.
 #[derive(Clone, Copy, Debug)]
@@ -255,4 +256,28 @@ pub(super) fn break_lock(
         by: (!request.broken_by.is_empty()).then_some(request.broken_by),
         caller,
     }))
+}
+
+/// What a spec says of its caller's place among others (S28, S33 to S35).
+fn sharing(wrong: &mut Violations, spec: &proto::LeaseSpec, permits: Permits) -> Sharing {
+    let priority = wrong.take("spec.priority", Priority::new(spec.priority)).unwrap_or_default();
+    let share = wrong.share("spec.share", &spec.share);
+    if permits > Permits::ONE {
+        let asked = [
+            ("spec.priority", spec.priority > 0),
+            ("spec.yields", spec.yields),
+            ("spec.share", !spec.share.is_empty()),
+        ];
+        for (field, _) in asked.into_iter().filter(|(_, is_set)| *is_set) {
+            wrong.add(field, "is for locks of one permit; here permits is greater than 1");
+        }
+    }
+    if spec.rebalance && !spec.yields {
+        let problem = "needs yields: a caller that takes locks from others must also yield its own";
+        wrong.add("spec.rebalance", problem);
+    }
+    if spec.rebalance && spec.share.is_empty() {
+        wrong.add("spec.rebalance", "needs share: the group of locks that is spread");
+    }
+    Sharing { priority, yields: spec.yields, share }
 }

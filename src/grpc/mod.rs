@@ -31,7 +31,6 @@ mod schedule;
 mod server;
 mod service;
 mod serving;
-mod sharing;
 mod status;
 mod streams;
 mod subject;

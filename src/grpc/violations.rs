@@ -12,6 +12,7 @@ use crate::coordinator::{
 };
 use crate::lock::{
     HostId, HostType, KeyError, Labels, LeaseId, LockKey, LockMode, LockPath, Permit, Permits,
+    ShareName,
 };
 use crate::text::invisible_in;
 use crate::time::BootReading;
@@ -246,5 +247,10 @@ impl Violations {
                 path.map(LockSelector::Path)
             }
         }
+    }
+
+    /// The name of a share; none for an empty one.
+    pub(super) fn share(&mut self, field: &str, name: &str) -> Option<ShareName> {
+        if name.is_empty() { None } else { self.take(field, ShareName::new(name)) }
     }
 }

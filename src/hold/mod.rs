@@ -36,7 +36,6 @@ mod hand_over;
 mod handing;
 mod held;
 mod idle;
-mod invariants;
 mod jitter;
 mod known;
 mod late;
@@ -97,7 +96,7 @@ use breaking::Breaks;
 use claiming::Claims;
 use flight::Flight;
 use hand_over::Shutdown;
-use held::Held;
+use held::{GracePeriod, Held, Phase};
 use late::LateRequests;
 use output::Output;
 use overruling::Overruling;
@@ -118,10 +117,10 @@ use crate::time::Instant;
 /// every `Send…` at most once. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
 ///
 /// # Where its parts are
-/// A caller's way to a lease: `callers`, `idle`, `acquisition`, `polling`, then `granting`, `proving`. While it is
-/// held: `held`, `renewing`, `asked`, `saving`, `notice`, `breaking`, `claiming`, `resuming`. Among others:
-/// `overruling`, `sharing`. Its end: `handing`, `releasing`, `late`. What callers write beside their tokens:
-/// `part`. The sidecar's end: `hand_over`. What is always true: `invariants`.
+/// A caller's way to a lease: `callers`, `idle`, `acquisition`, `polling`, then `granting`, `proving`. While
+/// it is held: `held`, `renewing`, `asked`, `saving`, `notice`, `breaking`, `claiming`, `resuming`. Among
+/// others: `overruling`, `sharing`. Its end: `handing`, `releasing`, `late`. What callers write beside their
+/// tokens: `part`. The sidecar's end: `hand_over`.
 #[derive(Clone, Debug)]
 pub struct Hold {
     settings: Arc<Settings>,
@@ -392,5 +391,35 @@ impl Hold {
     const fn next_request(&mut self) -> Request {
         self.requests += 1;
         Request(self.requests)
+    }
+
+    /// What is true after every event; checked in builds with debug assertions.
+    fn check(&self) {
+        debug_assert!(
+            !self.shutdown.is_under_way() || self.waiters.is_empty(),
+            "S15: nobody waits in a drain"
+        );
+        match &self.state {
+            State::Idle { retry, .. } => debug_assert!(
+                retry.is_none() || !self.waiters.is_empty(),
+                "S6: an attempt that nobody waits for is given up"
+            ),
+            State::Held(held) => {
+                debug_assert!(
+                    self.memory.highest >= Some(held.token),
+                    "S5: a token was granted and not noted"
+                );
+                debug_assert!(
+                    held.believed_until >= held.valid_until() || held.phase != Phase::Active,
+                    "S13: a holder is told all of its validity"
+                );
+                debug_assert!(
+                    self.memory.known.is_some()
+                        || held.phase == Phase::GracePeriod(GracePeriod::LeaseGone),
+                    "S16: without the record's version a release could end a hold that went on elsewhere"
+                );
+            }
+            State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {}
+        }
     }
 }

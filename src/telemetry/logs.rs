@@ -334,8 +334,7 @@ mod tests {
         let (_, rest) = document.split_once("| logged |").expect("the table of log lines");
         let rows = rest.split("\n\n").next().unwrap().lines().skip(2);
         let sources = concat!(
-            include_str!("../coordinator/tell.rs"),
-            include_str!("../coordinator/reporting.rs"),
+            include_str!("../coordinator/notify.rs"),
             include_str!("../coordinator/schedules/completing.rs"),
             include_str!("../coordinator/schedules/run.rs"),
             include_str!("../coordinator/schedules/task.rs"),

@@ -23,6 +23,33 @@ fn no_file_is_longer_than_people_read() {
     assert_none(&findings);
 }
 
+/// What a file has to have at the least to be one, and not a piece of another.
+const A_THOUGHT: usize = 60;
+
+/// A short file that defines nothing and only goes on with what another file defines.
+fn only_continues(source: &Source) -> Option<String> {
+    let lines = source.text.lines().count();
+    let goes_on = source.text.lines().any(|line| line.starts_with("impl"));
+    // Not indented: what an `impl` has is no definition of the file.
+    let defines = |line: &str| {
+        let public = line.strip_prefix("pub").map(str::trim_start);
+        let restricted = public.and_then(|rest| rest.strip_prefix('(')?.split_once(") "));
+        let line = restricted.map(|(_, rest)| rest).or(public).unwrap_or(line);
+        ["struct ", "enum ", "trait ", "type ", "fn ", "async fn ", "const fn ", "macro_rules!"]
+            .iter()
+            .any(|word| line.starts_with(word))
+    };
+    let is_piece = lines < A_THOUGHT && goes_on && !source.text.lines().any(defines);
+    (is_piece && !source.path.ends_with("/mod.rs"))
+        .then(|| format!("{} only continues another file's `impl`", source.path))
+}
+
+#[test]
+fn no_file_is_a_piece_of_another() {
+    let all = sources(&["src", "clients/rust/src"], ".rs");
+    assert_none(&all.iter().filter_map(only_continues).collect::<Vec<_>>());
+}
+
 /// Columns of a comment: a text that is wider is hard to read.
 const COLUMNS: usize = 110;
 
@@ -157,6 +184,10 @@ fn these_checks_can_fail() {
     let source = |text: String| Source { path: "docs/x.md".to_owned(), text };
     assert!(too_long(&source("\n".repeat(MAX_LINES + 1))).is_some());
     assert!(too_long(&source("\n".repeat(MAX_LINES))).is_none());
+    let piece = |text: &str| only_continues(&source(text.to_owned()));
+    assert!(piece("impl Hold {\n    fn check(&self) {}\n}\n").is_some());
+    assert!(piece("pub(super) struct Idle;\n\nimpl Idle {}\n").is_none());
+    assert!(piece("impl Hold {}\n\nfn line() {}\n").is_none());
     let wide = format!("/// {0}\n/// | {0} |\nlet text = \"{0}\";\n", "word ".repeat(30));
     assert_eq!(wide_comments(&source(wide)).len(), 1);
     assert!(is_nameless("src/util/mod.rs") && is_nameless("src/helpers.rs"));

@@ -15,7 +15,6 @@ mod connection_string;
 mod connections;
 mod containers;
 mod credential;
-mod deletion;
 mod denial;
 mod error;
 mod history;
@@ -39,8 +38,8 @@ use async_trait::async_trait;
 use azure_core::http::RequestContent;
 use azure_storage_blob::BlobClient;
 use azure_storage_blob::models::{
-    BlobClientAcquireLeaseOptions, BlobClientReleaseLeaseOptions, BlobClientRenewLeaseOptions,
-    BlobClientSetMetadataOptions, BlockBlobClientUploadOptions,
+    BlobClientAcquireLeaseOptions, BlobClientDeleteOptions, BlobClientReleaseLeaseOptions,
+    BlobClientRenewLeaseOptions, BlobClientSetMetadataOptions, BlockBlobClientUploadOptions,
 };
 use tokio::sync::watch;
 
@@ -382,7 +381,29 @@ impl LeaseStore for AzureStore {
     }
 
     async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        self.remove(path, &if_match).await
+        let plan = self.find_plan(path).await?;
+        let options = BlobClientDeleteOptions {
+            if_match: Some(answer::condition(&if_match)),
+            ..BlobClientDeleteOptions::default()
+        };
+        let deleted = self.blob(path).delete(Some(options)).await;
+        let mut deleted = deleted.map(drop).map_err(|failure| self.error(Request::Delete, failure));
+        // A condition on a blob that is not there may fail as a condition.
+        if matches!(deleted, Err(StoreError::Changed))
+            && matches!(self.read_record(path).await, Err(StoreError::NotFound))
+        {
+            deleted = Err(StoreError::NotFound);
+        }
+        // When the lock is gone already, an earlier delete may have been cut short.
+        if matches!(deleted, Ok(()) | Err(StoreError::NotFound)) {
+            self.delete_note(path, None).await;
+        }
+        // T21: never before its lock, and only the one that was there then. Without the lock it may be about
+        // to be made.
+        if let (Ok(()), Some(etag)) = (&deleted, plan) {
+            self.drop_plan(path, &etag).await;
+        }
+        deleted
     }
 
     /// Reads a blob that is never there: the answer tells whether its container is.

@@ -4,10 +4,9 @@
 //! the same behind a mutex and an injected [`Clock`]. Both keep the contract of the module, with nothing of
 //! their own.
 
+mod documents;
 mod locks;
 mod outside;
-mod plans;
-mod timers;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,18 +1,23 @@
-//! Tells callers and the operator what the machine wants told: answers, events, one log line a grant, loss
-//! and release.
+//! Tells callers what becomes of their calls and holds, and the operator what the machine reports: answers,
+//! events, observations, one log line a grant, loss and release.
+
+use std::time::Duration;
 
 use super::caller::Caller;
 use super::error::CallError;
 use super::hold_event::HoldEvent;
 use super::journal::{HappeningKind, News};
-use super::observe::{AcquireResult, HoldEnd, Observation};
+use super::observe::{AcquireResult, HoldEnd, Observation, RenewalFailure};
+use super::occurrences::settled_event;
 use super::registry::{Ended, HoldEntry};
-use super::request::{BusyAnswer, Extended, Grant, LockState, Outcome, Released};
+use super::request::{BusyAnswer, Extended, Grant, LockRecord, LockState, Outcome, Released};
 use super::task::Task;
 use super::trace::TraceEnd;
 use super::{calls, resume_token};
-use crate::hold::{Action, Busy, CallerId, Granted, Known, LossReason, NotConfirmed, StoreFailure};
-use crate::lock::{FencingToken, LockPath, Permit};
+use crate::hold::{
+    Action, Busy, CallerId, Failure, Granted, Known, LossReason, NotConfirmed, StoreFailure,
+};
+use crate::lock::{FencingToken, LockPath, Permit, Priority};
 use crate::store::BreakNote;
 use crate::time::Instant;
 
@@ -423,5 +428,170 @@ impl Task {
         if let Some(caller) = self.callers.get(&id) {
             caller.sink.event(event);
         }
+    }
+
+    /// Another call has taken the place of one that waited.
+    fn tell_superseded(&mut self, id: CallerId, by: CallerId) {
+        let Some(mut caller) = self.callers.remove(&id) else { return };
+        self.shared.registry().supersede(caller.lease_id, id, by);
+        self.trace_resumed(&caller, by);
+        self.end_wait(&mut caller, AcquireResult::Left);
+        caller.sink.event(HoldEvent::Failed(CallError::Superseded));
+        caller.sink.answer(Err(CallError::Superseded));
+    }
+
+    /// A caller's own part of the grant had it granted nothing (T6).
+    fn tell_settled(&mut self, id: CallerId, written: bool) {
+        let path = self.path_at(id);
+        let answer = self.settled_answer(id, written);
+        let Some(mut caller) = self.callers.remove(&id) else { return };
+        tracing::debug!(lock = %path, written, "settled: granted to nobody");
+        self.shared.registry().forget_hold(caller.lease_id, id);
+        self.end_wait(&mut caller, AcquireResult::Settled);
+        caller.sink.event(settled_event(answer.clone()));
+        caller.sink.answer(answer);
+        self.shared.registry().changed(&path);
+    }
+
+    /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was
+    /// never here.
+    fn tell_moved(&mut self, id: CallerId) {
+        let path = self.path_at(id);
+        tracing::info!(lock = %path, "a hold continues at another sidecar");
+        self.happened(News::of(HappeningKind::ResumedElsewhere, &path));
+        self.tell_gone(id, HoldEnd::ResumedElsewhere, &CallError::Superseded);
+    }
+
+    /// The sidecar ends, and the hold does not: it goes on at the replacement, or its lease runs out (S15,
+    /// S16).
+    fn tell_interrupted(&mut self, id: CallerId) {
+        let token = self.callers.get(&id).and_then(|caller| caller.token);
+        let path = self.path_at(id);
+        self.happened(News::of(HappeningKind::HandedOver, &path).to("", token));
+        let token = token.map(FencingToken::value);
+        tracing::info!(lock = %path, token, "left to the replacement");
+        self.tell_gone(id, HoldEnd::HandedOver, &CallError::handed_over());
+    }
+
+    /// Nothing of a hold is left here, though it may not be over.
+    fn tell_gone(&mut self, id: CallerId, end: HoldEnd, why: &CallError) {
+        self.forget_grant(id);
+        if let Some(aside) = &mut self.aside {
+            aside.releases.retain(|(caller, _)| *caller != id);
+        }
+        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let now = self.shared.clock.now();
+        let held = caller.granted.map(|at| now.saturating_since(at));
+        self.shared.observer.observe(&Observation::HoldEnded { end, held });
+        self.shared.trace_end(caller.trace.as_ref(), TraceEnd::Ended(end));
+        {
+            let mut registry = self.shared.registry();
+            registry.forget_hold(caller.lease_id, id);
+            if std::mem::take(&mut caller.waits) {
+                registry.waiter_gone();
+            }
+            registry.changed(&self.path.permit(caller.permit));
+        }
+        caller.sink.event(HoldEvent::Failed(why.clone()));
+        caller.sink.answer(Err(why.clone()));
+    }
+}
+
+/// What the machine reports to the operator.
+impl Task {
+    pub(super) fn report_collision(&self, path: &LockPath, stored: &str, ours: &str) {
+        self.shared.observer.observe(&Observation::HostTypeCollision);
+        if self.shared.registry().is_new_collision(path) {
+            let detail = format!("{stored} and {ours} share this lock path");
+            self.happened(News::of(HappeningKind::Collision, path).saying(detail));
+            tracing::warn!(
+                lock = %path, stored_host_type = stored, our_host_type = ours,
+                "two host types share this lock path: give them different host ids, if they are not to exclude each other"
+            );
+        }
+    }
+
+    pub(super) fn report_token(
+        &self,
+        path: &LockPath,
+        seen: FencingToken,
+        next: Option<FencingToken>,
+    ) {
+        let next = next.map(FencingToken::value);
+        tracing::error!(lock = %path, seen = seen.value(), next, "fencing token would not grow: no grant");
+        self.shared.observer.observe(&Observation::TokenNotGrowing);
+        self.happened(News::of(HappeningKind::TokenNotGrowing, path).to("", Some(seen)));
+    }
+
+    pub(super) fn report_renewal(
+        &self,
+        path: &LockPath,
+        latency: Option<Duration>,
+        lateness: Duration,
+        failure: Option<&Failure>,
+    ) {
+        let failure = failure.map(RenewalFailure::from);
+        if let Some(cause) = failure {
+            tracing::debug!(lock = %path, cause = cause.as_str(), "renewal failed");
+        }
+        self.weigh_suspicion(failure, latency);
+        self.shared.observer.observe(&Observation::Renewal { failure, latency, lateness });
+    }
+
+    pub(super) fn report_at_risk(&self, path: &LockPath, detail: &str) {
+        tracing::warn!(lock = %path, %detail, "hold at risk: renewals fail");
+        self.happened(News::of(HappeningKind::AtRisk, path).saying(detail));
+        self.shared.observer.observe(&Observation::AtRisk);
+    }
+
+    /// S33: the store refuses to break leases.
+    pub(super) fn report_cannot_break(&self, path: &LockPath, failure: &StoreFailure) {
+        tracing::warn!(
+            lock = %path, cause = %failure.message,
+            "the store refuses to break leases: callers of greater priority wait until the lock is released"
+        );
+    }
+
+    /// S33, S35: the lock was broken for a caller that waits here.
+    pub(super) fn report_overruled(&self, path: &LockPath, priority: Priority, moves: bool) {
+        tracing::info!(lock = %path, %priority, moves, "lock broken for a waiting caller");
+        self.shared.observer.observe(&Observation::Overruled { moves });
+        let detail = if moves {
+            "to balance its share".to_owned()
+        } else {
+            format!("for a caller of priority {priority}")
+        };
+        self.happened(News::of(HappeningKind::Overruled, path).saying(detail));
+    }
+
+    /// A caller was told that somebody else has the lock.
+    pub(super) fn happened_refusal(&self, caller: &Caller, busy: &LockRecord) {
+        if self.shared.keeps_journal() {
+            let detail = match busy.record.holder.as_str() {
+                "" => "somebody has it".to_owned(),
+                holder => format!("{holder} has it"),
+            };
+            let news = News::of(HappeningKind::Refused, &busy.path).saying(detail);
+            self.happened(news.to(&caller.terms.record.holder, None));
+        }
+    }
+
+    pub(super) fn happened_loss(
+        &self,
+        path: &LockPath,
+        caller: &Caller,
+        reason: LossReason,
+        detail: &str,
+    ) {
+        if self.shared.keeps_journal() {
+            let detail = format!("{}: {detail}", reason.as_str());
+            let news = News::of(HappeningKind::Lost, path).saying(detail);
+            self.happened(news.to(&caller.terms.record.holder, caller.token));
+        }
+    }
+
+    pub(super) fn happened_revocation(&self, path: &LockPath, caller: &Caller, reason: String) {
+        let news = News::of(HappeningKind::Revoked, path).saying(reason);
+        self.happened(news.to(&caller.terms.record.holder, caller.token));
     }
 }

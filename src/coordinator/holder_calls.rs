@@ -1,15 +1,46 @@
 //! What a holder asks of its hold, and the validity that it is answered with (S11, S16, S21).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::Coordinator;
 use super::caller::Caller;
 use super::error::CallError;
 use super::request::{Extended, Validity};
 use super::resume_token;
-use super::task::{HoldCall, Task};
+use super::task::{Command, HoldCall, Task};
 use crate::hold::{CallerId, Event, StoreFailure, StoreFailureKind};
 use crate::lock::LeaseId;
 use crate::time::Instant;
+
+impl Coordinator {
+    /// Sets a new `max_hold`, counted from now (S11).
+    ///
+    /// # Errors
+    /// When the hold is over, or never was.
+    pub async fn extend(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+        max_hold: Duration,
+    ) -> Result<Extended, CallError> {
+        let call = HoldCall { lease_id, generation };
+        self.ask(call, |reply| Command::Extend(call, max_hold, reply)).await
+    }
+
+    /// Resets the progress timeout (S11); answers with the validity (S21).
+    ///
+    /// # Errors
+    /// When the hold is over, or never was.
+    pub async fn report_progress(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+    ) -> Result<Validity, CallError> {
+        let call = HoldCall { lease_id, generation };
+        self.ask(call, |reply| Command::ReportProgress(call, reply)).await
+    }
+}
 
 impl Task {
     /// Asks something of a hold; its validity then.
