@@ -131,7 +131,8 @@ impl Hold {
     pub(super) fn acquire_answered(
         &mut self,
         request: Request,
-        (answer, read): (Result<LeaseGranted, Failure>, Option<Result<Stored, Failure>>),
+        answer: Result<LeaseGranted, Failure>,
+        read: Option<Result<Stored, Failure>>,
         output: &mut Output,
     ) {
         let (mut retry, sent) = match self.take_state(output.now) {

@@ -13,6 +13,17 @@ use super::{Hold, Known, State};
 use crate::lock::FencingToken;
 use crate::time::Instant;
 
+/// A hold that its client goes on with (S16).
+#[derive(Debug)]
+pub(super) struct Resumed {
+    pub(super) caller: CallerId,
+    pub(super) resume: Resume,
+    pub(super) bounds: Bounds,
+    pub(super) store_clock: StoreClock,
+    /// When the renewal of its lease was sent.
+    pub(super) renewed: Instant,
+}
+
 impl Hold {
     /// Grants the lock under a new lease to the caller at the front, which the record was written for; for
     /// `max_hold` at the most, if its part says so, and else on its own terms (T12).
@@ -35,7 +46,7 @@ impl Hold {
         self.note_had();
         let held = Held {
             lease_id: lease.lease_id,
-            renewal: Renewal::new(lease.duration, (lease.good_sent, output.now), &mut self.jitter),
+            renewal: Renewal::new(lease.duration, lease.good_sent, output.now, &mut self.jitter),
             token,
             generation: self.generation_stored(),
             attempt: Box::default(),
@@ -64,20 +75,14 @@ impl Hold {
         self.memory.known.as_ref().map_or(1, |known| known.generation().max(1))
     }
 
-    /// Goes on with a hold whose lease was renewed by a request sent at `renewed`, and whose record was just
-    /// written again (S16).
-    pub(super) fn grant_resumed(
-        &mut self,
-        caller: CallerId,
-        (resume, bounds, store_clock): (Resume, Bounds, StoreClock),
-        renewed: Instant,
-        output: &mut Output,
-    ) {
+    /// Goes on with a hold whose lease was renewed, and whose record was just written again (S16).
+    pub(super) fn grant_resumed(&mut self, resumed: Resumed, output: &mut Output) {
+        let Resumed { caller, resume, bounds, store_clock, renewed } = resumed;
         self.memory.handed = None;
         let lease_duration = resume.terms.lease_duration;
         let held = Held {
             lease_id: resume.lease_id,
-            renewal: Renewal::new(lease_duration, (renewed, output.now), &mut self.jitter),
+            renewal: Renewal::new(lease_duration, renewed, output.now, &mut self.jitter),
             token: resume.token,
             generation: self.generation_stored(),
             attempt: resume.attempt.into(),

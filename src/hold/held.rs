@@ -106,7 +106,9 @@ pub struct Holding {
 /// before, from which the lock was handed on (S10); but where the former holder has resumed from that one,
 /// this hold is lost (S16).
 pub(super) fn compare(
-    (lease_id, token, generation): (LeaseId, FencingToken, u64),
+    lease_id: LeaseId,
+    token: FencingToken,
+    generation: u64,
     record: &Record,
 ) -> Option<Ordering> {
     let stored = record.token.filter(|_| record.lease == Some(lease_id.fingerprint()))?;
@@ -128,7 +130,7 @@ impl Held {
 
     /// The generation in the record beside the hold's, if it is still the record of this hold (S5, S16).
     pub(super) fn compare(&self, record: &Record) -> Option<Ordering> {
-        compare((self.lease_id, self.token, self.generation), record)
+        compare(self.lease_id, self.token, self.generation, record)
     }
 
     /// The validity to tell now. What was told once is not taken back: nobody else gets the lock before

@@ -327,7 +327,7 @@ impl Hold {
                 if self.has_moved(caller, generation, output) {
                     output.push(Action::TellSaved { id: save.id, outcome: SaveOutcome::Ended });
                 } else {
-                    self.save((caller, generation), save, output);
+                    self.save(caller, generation, save, output);
                 }
             }
             Event::ExtendAsked { caller, generation, max_hold } => {
@@ -345,7 +345,7 @@ impl Hold {
             }
             Event::ResumeAsked { caller, resume } => self.resume(caller, *resume, output),
             Event::AcquireAnswered { request, answer, read } => {
-                self.acquire_answered(request, (answer, read), output);
+                self.acquire_answered(request, answer, read, output);
             }
             Event::ReadAnswered { request, answer } if self.claims_by(request) => {
                 self.claims_answered(request, answer, output);

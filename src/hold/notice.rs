@@ -164,7 +164,7 @@ impl Hold {
                     && held.notice.as_ref().is_some_and(|notice| notice.expects(request)) =>
             {
                 match answer {
-                    Ok(look) => self.looked(held, (request, look), output),
+                    Ok(look) => self.looked(held, request, look, output),
                     Err(failure) => self.look_failed(held, &failure, output),
                 }
             }
@@ -176,12 +176,7 @@ impl Hold {
         }
     }
 
-    fn looked(
-        &mut self,
-        mut held: Box<Held>,
-        (request, look): (Request, Look),
-        output: &mut Output,
-    ) {
+    fn looked(&mut self, mut held: Box<Held>, request: Request, look: Look, output: &mut Output) {
         let record = Record::from_fields(&look.stored.fields);
         match held.compare(&record) {
             Some(Ordering::Equal) => {}

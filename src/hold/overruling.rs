@@ -28,7 +28,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// What is done so that the lock becomes free for the caller at the front.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overruling {
-    step: Option<Step>,
+    step: Option<BreakStep>,
     /// Nothing is done before that, and why.
     pub(super) paused: Option<(Instant, PriorityStatus)>,
     /// The grant whose lease was last seen to be broken, or was broken for a caller here.
@@ -41,7 +41,7 @@ pub(super) struct Overruling {
 
 /// What is asked of the store.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum BreakStep {
     /// How the lock is, and when it was broken last.
     Look(Flight),
     Break(Flight, Broken),
@@ -60,11 +60,11 @@ struct Broken {
 impl Overruling {
     /// Whether a break is under way.
     pub(super) const fn is_breaking(&self) -> bool {
-        matches!(self.step, Some(Step::Break(..)))
+        matches!(self.step, Some(BreakStep::Break(..)))
     }
 }
 
-impl Step {
+impl BreakStep {
     const fn flight(&self) -> Flight {
         match self {
             Self::Look(flight) | Self::Break(flight, _) => *flight,
@@ -174,7 +174,7 @@ impl Hold {
     pub(super) fn overrule(&mut self, output: &mut Output) {
         if let Some(step) = self.overruling().and_then(|overruling| overruling.step) {
             if step.flight().is_over(output.now) {
-                if matches!(step, Step::Break(..)) {
+                if matches!(step, BreakStep::Break(..)) {
                     self.break_unanswered();
                 }
                 let failure = Failure::Unknown(StoreFailure::unanswered("break"));
@@ -191,13 +191,13 @@ impl Hold {
         let request = self.next_request();
         output.push(Action::SendLook { request, note: true, timeout });
         let flight = Flight::Sent { request, until: output.now + timeout };
-        self.overruling_mut().step = Some(Step::Look(flight));
+        self.overruling_mut().step = Some(BreakStep::Look(flight));
     }
 
     /// Whether the answer to this look is for the caller at the front.
     pub(super) fn overrules_by(&self, request: Request) -> bool {
         let step = self.overruling().and_then(|overruling| overruling.step);
-        matches!(step, Some(Step::Look(flight)) if flight.is(request))
+        matches!(step, Some(BreakStep::Look(flight)) if flight.is(request))
     }
 
     /// How the lock is, as seen just before a break.
@@ -274,7 +274,7 @@ impl Hold {
             timeout,
         });
         let flight = Flight::Sent { request, until: output.now + timeout };
-        self.overruling_mut().step = Some(Step::Break(flight, breaks));
+        self.overruling_mut().step = Some(BreakStep::Break(flight, breaks));
     }
 
     /// The store answered the break.
@@ -286,8 +286,8 @@ impl Hold {
     ) {
         let may_arrive = matches!(answer, Err(Failure::Unknown(_)));
         let breaks = match self.overruling().and_then(|overruling| overruling.step) {
-            Some(Step::Break(flight, breaks)) if flight.is(request) => breaks,
-            Some(Step::Look(_) | Step::Break(..)) | None => {
+            Some(BreakStep::Break(flight, breaks)) if flight.is(request) => breaks,
+            Some(BreakStep::Look(_) | BreakStep::Break(..)) | None => {
                 return self.break_answered_late(may_arrive, output.now);
             }
         };

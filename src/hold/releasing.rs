@@ -122,7 +122,7 @@ impl Releasing {
     fn compare(&self, stored: &Stored) -> Option<Ordering> {
         let hold = self.hold.as_ref()?;
         let record = Record::from_fields(&stored.fields);
-        compare((self.lease_id, hold.token, hold.generation), &record)
+        compare(self.lease_id, hold.token, hold.generation, &record)
     }
 }
 

@@ -56,7 +56,8 @@ impl Renewal {
     /// the first renewal comes D/3 after it was sent, ± 10 %.
     pub(super) fn new(
         lease_duration: Duration,
-        (good_sent, answered): (Instant, Instant),
+        good_sent: Instant,
+        answered: Instant,
         jitter: &mut Jitter,
     ) -> Self {
         Self {

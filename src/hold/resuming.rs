@@ -9,6 +9,7 @@ use super::bounds::Bounds;
 use super::callers::shutting_down;
 use super::claiming::{Claim, refuse};
 use super::event::{CallerId, Failure, Request, Resume, StoreFailure, StoreFailureKind, Stored};
+use super::grant::Resumed;
 use super::held::{BROKEN, DELETED, GracePeriod, Phase, StoreClock};
 use super::idle::{Idle, Wait};
 use super::output::Output;
@@ -25,7 +26,7 @@ use crate::time::{Instant, UnixMillis};
 pub(super) struct Resuming {
     pub(super) caller: CallerId,
     pub(super) resume: Resume,
-    step: Step,
+    step: ResumeStep,
     pub(super) flight: Flight,
     /// The bounds of the hold: where this sidecar had it, newer than what the resume token says (S11).
     pub(super) bounds: Bounds,
@@ -35,7 +36,7 @@ pub(super) struct Resuming {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ResumeStep {
     /// By the version that was read: nobody has gone on with the hold, or been granted the lock, since.
     Renew { sent: Instant, if_match: ETag, fields: Fields },
     /// The record has changed since it was read.
@@ -110,7 +111,7 @@ impl Hold {
             bounds.cut(store_bounds, stored.time, output.now);
         }
         let (if_match, fields) = (stored.etag.clone(), stored.fields.clone());
-        let step = Step::Renew { sent: output.now, if_match, fields };
+        let step = ResumeStep::Renew { sent: output.now, if_match, fields };
         let flight = Flight::Waiting { at: output.now };
         let believed_until = resume.believed_until;
         let store_clock = StoreClock { heard: output.now, time: stored.time };
@@ -156,7 +157,7 @@ impl Hold {
         };
         resume.terms = Arc::clone(&held.terms);
         resume.acquired_at = held.acquired_at;
-        let step = Step::Write {
+        let step = ResumeStep::Write {
             renewed: held.renewal.good_sent(),
             if_match: known.etag(),
             fields: next_generation(known.fields(), &resume, self.jitter.name()),
@@ -206,13 +207,13 @@ impl Hold {
         let lease_id = resuming.lease_id();
         let timeout = cut_off(resuming.resume.terms.lease_duration);
         output.push(match &mut resuming.step {
-            Step::Renew { sent, if_match, .. } => {
+            ResumeStep::Renew { sent, if_match, .. } => {
                 *sent = output.now;
                 let if_match = Some(if_match.clone());
                 Action::SendRenew { request, lease_id, if_match, timeout }
             }
-            Step::Read { .. } => Action::SendRead { request, timeout },
-            Step::Write { if_match, fields, .. } => Action::SendWrite {
+            ResumeStep::Read { .. } => Action::SendRead { request, timeout },
+            ResumeStep::Write { if_match, fields, .. } => Action::SendWrite {
                 request,
                 lease_id,
                 if_match: if_match.clone(),
@@ -247,23 +248,27 @@ impl Hold {
         output: &mut Output,
     ) {
         match resuming.step {
-            Step::Renew { sent, if_match, fields } if resuming.flight.is(request) => match answer {
-                Ok(time) => {
-                    resuming.store_clock = StoreClock { heard: output.now, time };
-                    let fields = next_generation(fields, &resuming.resume, self.jitter.name());
-                    resuming.step = Step::Write { renewed: sent, if_match, fields };
-                    self.send_resume(resuming, output);
+            ResumeStep::Renew { sent, if_match, fields } if resuming.flight.is(request) => {
+                match answer {
+                    Ok(time) => {
+                        resuming.store_clock = StoreClock { heard: output.now, time };
+                        let fields = next_generation(fields, &resuming.resume, self.jitter.name());
+                        resuming.step = ResumeStep::Write { renewed: sent, if_match, fields };
+                        self.send_resume(resuming, output);
+                    }
+                    Err(Failure::Changed) => {
+                        resuming.step = ResumeStep::Read { renewed: None };
+                        self.send_resume(resuming, output);
+                    }
+                    Err(failure) => {
+                        resuming.step = ResumeStep::Renew { sent, if_match, fields };
+                        self.resume_failed(resuming, failure, output);
+                    }
                 }
-                Err(Failure::Changed) => {
-                    resuming.step = Step::Read { renewed: None };
-                    self.send_resume(resuming, output);
-                }
-                Err(failure) => {
-                    resuming.step = Step::Renew { sent, if_match, fields };
-                    self.resume_failed(resuming, failure, output);
-                }
-            },
-            step @ (Step::Renew { .. } | Step::Read { .. } | Step::Write { .. }) => {
+            }
+            step @ (ResumeStep::Renew { .. }
+            | ResumeStep::Read { .. }
+            | ResumeStep::Write { .. }) => {
                 resuming.step = step;
                 self.state = State::Resuming(resuming);
                 self.late_answer(request, answer.is_ok(), output);
@@ -279,8 +284,8 @@ impl Hold {
         output: &mut Output,
     ) {
         let renewed = match resuming.step {
-            Step::Read { renewed } if resuming.flight.is(request) => renewed,
-            Step::Renew { .. } | Step::Read { .. } | Step::Write { .. } => {
+            ResumeStep::Read { renewed } if resuming.flight.is(request) => renewed,
+            ResumeStep::Renew { .. } | ResumeStep::Read { .. } | ResumeStep::Write { .. } => {
                 self.state = State::Resuming(resuming);
                 return;
             }
@@ -294,9 +299,9 @@ impl Hold {
                 resuming.step = match renewed {
                     Some(renewed) => {
                         let fields = next_generation(fields, &resuming.resume, self.jitter.name());
-                        Step::Write { renewed, if_match, fields }
+                        ResumeStep::Write { renewed, if_match, fields }
                     }
-                    None => Step::Renew { sent: output.now, if_match, fields },
+                    None => ResumeStep::Renew { sent: output.now, if_match, fields },
                 };
                 self.send_resume(resuming, output);
             }
@@ -312,8 +317,8 @@ impl Hold {
         output: &mut Output,
     ) {
         let renewed = match resuming.step {
-            Step::Write { renewed, .. } if resuming.flight.is(request) => renewed,
-            Step::Renew { .. } | Step::Read { .. } | Step::Write { .. } => {
+            ResumeStep::Write { renewed, .. } if resuming.flight.is(request) => renewed,
+            ResumeStep::Renew { .. } | ResumeStep::Read { .. } | ResumeStep::Write { .. } => {
                 self.state = State::Resuming(resuming);
                 return;
             }
@@ -328,24 +333,25 @@ impl Hold {
             // S3: a pause was suspected since the lease was renewed: once more, from the generation that is
             // stored now.
             Ok(etag) if self.is_unproven(renewed) => {
-                if let Step::Write { fields, .. } = resuming.step {
+                if let ResumeStep::Write { fields, .. } = resuming.step {
                     resuming.resume.generation = Record::from_fields(&fields).generation;
-                    resuming.step = Step::Renew { sent: output.now, if_match: etag, fields };
+                    resuming.step = ResumeStep::Renew { sent: output.now, if_match: etag, fields };
                 }
                 self.send_resume(resuming, output);
             }
             Ok(etag) => {
                 let Resuming { caller, mut resume, step, bounds, store_clock, .. } = *resuming;
-                if let Step::Write { fields, .. } = step {
+                if let ResumeStep::Write { fields, .. } = step {
                     resume.remember(Record::from_fields(&fields));
                     self.memory.known = Some(Known::new(&etag, &fields));
                     self.record_written(request, output.now);
                 }
                 self.memory.highest = self.memory.highest.max(Some(resume.token));
-                self.grant_resumed(caller, (resume, bounds, store_clock), renewed, output);
+                let resumed = Resumed { caller, resume, bounds, store_clock, renewed };
+                self.grant_resumed(resumed, output);
             }
             Err(Failure::Changed) => {
-                resuming.step = Step::Read { renewed: Some(renewed) };
+                resuming.step = ResumeStep::Read { renewed: Some(renewed) };
                 self.send_resume(resuming, output);
             }
             Err(failure) => self.resume_failed(resuming, failure, output),

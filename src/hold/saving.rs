@@ -56,7 +56,7 @@ struct Writing {
     write: String,
     if_match: ETag,
     fields: Fields,
-    step: Step,
+    step: SaveStep,
     flight: Flight,
     /// A try may have been done, or may yet be.
     uncertain: bool,
@@ -65,7 +65,7 @@ struct Writing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum SaveStep {
     Write,
     /// The record is read to see whether the write was done.
     Settle,
@@ -87,7 +87,7 @@ impl Saving {
     pub(super) fn may_be_done(&self) -> bool {
         self.under_way.as_ref().is_some_and(|writing| {
             let sent = matches!(writing.flight, Flight::Sent { .. });
-            sent || writing.uncertain || writing.step == Step::Settle
+            sent || writing.uncertain || writing.step == SaveStep::Settle
         })
     }
 
@@ -225,7 +225,8 @@ impl Hold {
     /// may release it where it was: the save could come after the next grant (S16, S27).
     pub(super) fn save(
         &mut self,
-        (caller, generation): (CallerId, Option<u64>),
+        caller: CallerId,
+        generation: Option<u64>,
         save: SaveAsked,
         output: &mut Output,
     ) {
@@ -254,7 +255,7 @@ impl Hold {
                 return;
             }
             if matches!(writing.flight, Flight::Sent { .. }) {
-                writing.uncertain |= writing.step == Step::Write;
+                writing.uncertain |= writing.step == SaveStep::Write;
                 let unanswered = StoreFailure::unanswered("save");
                 let at = output.now + self.backoff(&unanswered, held.renewal.lease_duration());
                 writing.flight = Flight::Waiting { at };
@@ -287,7 +288,7 @@ impl Hold {
         let lease_duration = held.renewal.lease_duration();
         let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
         let expected =
-            |writing: &&mut Writing| writing.step == Step::Write && writing.flight.is(request);
+            |writing: &&mut Writing| writing.step == SaveStep::Write && writing.flight.is(request);
         let Some(writing) = under_way.filter(expected) else {
             self.state = State::Held(held);
             return;
@@ -300,7 +301,7 @@ impl Hold {
             }
             // Ours, whose answer was lost, or another's: the record says which (S27).
             Err(Failure::Changed) => {
-                writing.step = Step::Settle;
+                writing.step = SaveStep::Settle;
                 writing.flight = Flight::Waiting { at: output.now };
             }
             Err(failure @ (Failure::Taken | Failure::Broken | Failure::Deleted)) => {
@@ -411,14 +412,14 @@ impl Writing {
         timeout: Duration,
     ) -> Action {
         match self.step {
-            Step::Write => Action::SendWrite {
+            SaveStep::Write => Action::SendWrite {
                 request,
                 lease_id,
                 if_match: self.if_match.clone(),
                 fields: self.fields.clone(),
                 timeout,
             },
-            Step::Settle => Action::SendRead { request, timeout },
+            SaveStep::Settle => Action::SendRead { request, timeout },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Save, Step, Writing, tell_saved};
+use super::{Save, SaveStep, Writing, tell_saved};
 use crate::hold::action::SaveOutcome;
 use crate::hold::event::SaveId;
 use crate::hold::held::Held;
@@ -95,7 +95,7 @@ impl Hold {
             write,
             if_match,
             fields,
-            step: Step::Write,
+            step: SaveStep::Write,
             flight: Flight::Sent { request, until: output.now + timeout },
             uncertain: false,
             only_records,

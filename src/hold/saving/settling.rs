@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::Step;
+use super::SaveStep;
 use crate::hold::action::LossReason;
 use crate::hold::event::{Failure, Request, StoreFailure, Stored};
 use crate::hold::held::{DELETED, Held};
@@ -17,7 +17,7 @@ impl Hold {
         held.saving
             .as_ref()
             .and_then(|saving| saving.under_way.as_ref())
-            .is_some_and(|writing| writing.step == Step::Settle && writing.flight.is(request))
+            .is_some_and(|writing| writing.step == SaveStep::Settle && writing.flight.is(request))
     }
 
     /// The record was read because a save met another version than ours (S27).
@@ -114,7 +114,7 @@ impl Hold {
             && let Some(checkpoint) = &writing.checkpoint
             && version.is_none_or(|version| version < checkpoint.version)
         {
-            writing.step = Step::Write;
+            writing.step = SaveStep::Write;
             writing.flight = Flight::Waiting { at: output.now };
             writing.uncertain = false;
         }
