@@ -8,7 +8,9 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 
 use super::view::moment;
-use crate::coordinator::{CallError, Coordinator, HappeningKind, RunOutcome, ScheduleInfo, Under};
+use crate::coordinator::{
+    CallError, Coordinator, HappeningKind, RunOutcome, ScheduleInfo, ScheduleListRequest, Under,
+};
 use crate::lock::FencingToken;
 use crate::schedule::{Ended, Occasion, Plan, Run, is_of_occurrences, waited_for};
 use crate::time::{Instant, UnixMillis};
@@ -92,7 +94,8 @@ impl Schedules {
         let (mut schedules, mut next) = (Vec::new(), None);
         loop {
             let under = Under::Prefix(namespace.all_prefix());
-            let page = coordinator.list_schedules((under, PAGE, next), |_| true).await?;
+            let request = ScheduleListRequest { under, page_size: PAGE, page_token: next };
+            let page = coordinator.list_schedules(request, |_| true).await?;
             schedules.extend(page.schedules.iter().map(|info| view(info, coordinator)));
             next = page.next_page_token;
             if next.is_none() {

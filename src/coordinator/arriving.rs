@@ -8,7 +8,7 @@ use super::caller::{Caller, HoldStream, Presence, Sink};
 use super::error::CallError;
 use super::hold_event::HoldEvent;
 use super::occurrences::Named;
-use super::request::HoldRequest;
+use super::request::{HoldRequest, Target};
 use super::task::Command;
 use super::trace::{Asked, TraceEnd, TraceHandle};
 use super::unread::unread;
@@ -25,6 +25,17 @@ pub(super) enum Settling {
     TurnedAway,
     /// Somebody else has the lock.
     Busy,
+}
+
+/// A caller that comes to a lock.
+struct Arrival<'a> {
+    path: &'a LockPath,
+    host_id: HostId,
+    terms: Terms,
+    sink: Sink,
+    trace: Option<TraceHandle>,
+    /// The occurrence that it asks for (T17).
+    named: Option<Arc<Named>>,
 }
 
 impl Coordinator {
@@ -63,7 +74,9 @@ impl Coordinator {
             brought: Some(Box::new(brought)),
         };
         let host_id = self.shared.settings.host.host_id.clone();
-        let presence = self.come((path, host_id), terms, (Sink::Stream(sender), None), None)?;
+        let sink = Sink::Stream(sender);
+        let arrival = Arrival { path, host_id, terms, sink, trace: None, named: None };
+        let presence = self.come(arrival)?;
         let mut hold = HoldStream { events, presence };
         while let Some(event) = hold.next().await {
             match event {
@@ -143,16 +156,12 @@ impl Coordinator {
             resumes: false,
             context: request.trace_context.as_deref(),
         });
-        self.come((&target.path, target.host_id), terms, (sink, trace), named)
+        let Target { path, host_id, .. } = target;
+        self.come(Arrival { path: &path, host_id, terms, sink, trace, named })
     }
 
-    fn come(
-        &self,
-        (path, host_id): (&LockPath, HostId),
-        terms: Terms,
-        (sink, trace): (Sink, Option<TraceHandle>),
-        named: Option<Arc<Named>>,
-    ) -> Result<Presence, CallError> {
+    fn come(&self, arrival: Arrival<'_>) -> Result<Presence, CallError> {
+        let Arrival { path, host_id, terms, sink, trace, named } = arrival;
         let caller = Caller {
             id: self.shared.next_caller(),
             lease_id: self.shared.entropy.lease_id(),

@@ -26,24 +26,34 @@ const FUNCTION_INSTANCE: &str = "FunctionInstance";
 /// wait: at its end the hold is lost whatever was read (S4).
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Adds what `action` asks of the store to `requests`, if it asks for something; returns the action if it is
-/// not for the store. `path` is that of `permit`, whose machine gets the answer. A renewal of a lease whose
-/// validity ends at `valid_until` goes before those that are less urgent, unless its turn has come already
-/// (S7).
+/// The machine that asks the store for something, and gets the answer.
+pub(super) struct Requester {
+    /// The path of its permit.
+    pub(super) path: LockPath,
+    pub(super) permit: Permit,
+    /// The end of the validity under its lease: a renewal goes before what is less urgent (S7).
+    pub(super) valid_until: Option<Instant>,
+    /// The turn of its renewal has come already.
+    pub(super) has_turn: bool,
+}
+
+/// Adds what `action` asks of the store to `requests`, if it asks for something; returns the action if it is not for the
+/// store.
 #[expect(clippy::too_many_lines, reason = "an arm for each request, and the list of what is none")]
 pub(super) fn send(
     shared: &Arc<Shared>,
-    path: &LockPath,
-    (requests, permit): (&mut Requests, Permit),
-    (valid_until, has_turn): (Option<Instant>, bool),
+    requests: &mut Requests,
+    requester: Requester,
     action: Action,
 ) -> Option<Action> {
-    let (shared, path) = (Arc::clone(shared), path.clone());
+    let shared = Arc::clone(shared);
+    let Requester { path, permit, valid_until, has_turn } = requester;
     match action {
         Action::SendAcquire { request, lease_id, duration, if_match, read, timeout } => {
-            let acquire = (Acquire { lease_id, duration, if_match }, read);
+            let acquire = Acquire { lease_id, duration, if_match };
             requests.add(permit, async move {
-                acquire_and_read(&shared, &path, request, acquire, timeout).await.into()
+                let (answer, read) = acquire_and_read(&shared, &path, acquire, read, timeout).await;
+                Event::AcquireAnswered { request, answer, read }.into()
             });
         }
         Action::SendRead { request, timeout } => requests.add(permit, async move {
@@ -55,14 +65,14 @@ pub(super) fn send(
         Action::SendWrite { request, lease_id, if_match, fields, timeout } => {
             let (fields, if_match) = (shared.with_function_instance(fields), Some(if_match));
             let write = Write { lease_id, if_match, fields };
-            let beside = (shared.schedules.status(&path), valid_until.is_none());
+            let status = shared.schedules.status(&path, valid_until.is_none());
             requests.add(permit, async move {
-                let (answer, note) = write_record(&shared, &path, write, beside, timeout).await;
+                let (answer, note) = write_record(&shared, &path, write, status, timeout).await;
                 Answer { note, ..Event::WriteAnswered { request, answer }.into() }
             });
         }
         Action::SendRenew { request, lease_id, if_match, timeout } => {
-            let renew = (request, (lease_id, if_match, timeout));
+            let renew = Renew { request, lease_id, if_match, timeout };
             requests.add(permit, async move {
                 match valid_until {
                     Some(_) if has_turn => renew_now(&shared, &path, renew).await,
@@ -74,7 +84,7 @@ pub(super) fn send(
         Action::SendLook { request, note, timeout } => requests.add(permit, async move {
             // S22: without an answer a hold is lost.
             let urgency = valid_until.map_or(Urgency::Lease, Urgency::Renewal);
-            let (answer, note) = match look(&shared, &path, note, (urgency, timeout)).await {
+            let (answer, note) = match look(&shared, &path, note, urgency, timeout).await {
                 Ok((look, note)) => (Ok(look), note),
                 Err(failure) => (Err(failure), None),
             };
@@ -82,13 +92,13 @@ pub(super) fn send(
         }),
         Action::SendBreak { request, if_match, rival, timeout } => {
             requests.add(permit, async move {
-                let answer = break_for(&shared, &path, *rival, (if_match, timeout)).await;
+                let answer = break_for(&shared, &path, *rival, if_match, timeout).await;
                 Event::BreakAnswered { request, answer }.into()
             });
         }
         Action::SendRelease { request, lease_id, if_match, timeout } => {
             requests.add(permit, async move {
-                let answer = release(&shared, &path, (lease_id, if_match), timeout).await;
+                let answer = release(&shared, &path, lease_id, if_match, timeout).await;
                 Event::ReleaseAnswered { request, answer }.into()
             });
         }
@@ -125,10 +135,10 @@ pub(super) fn send(
 async fn acquire_and_read(
     shared: &Shared,
     path: &LockPath,
-    request: Request,
-    (acquire, read): (Acquire, bool),
+    acquire: Acquire,
+    read: bool,
     timeout: Duration,
-) -> Event {
+) -> (Result<LeaseGranted, Failure>, Option<Result<Stored, Failure>>) {
     let begun = shared.clock.now();
     let acquiring = shared.limited(Urgency::Poll, timeout, shared.store.acquire(path, acquire));
     let (answer, read) = if read && shared.store.tells_record() {
@@ -157,7 +167,7 @@ async fn acquire_and_read(
         time: acquired.time,
         created: acquired.created,
     });
-    Event::AcquireAnswered { request, answer, read }
+    (answer, read)
 }
 
 /// Writes a record, and before it the status of a .NET timer where there is one (T22). `decides`: nothing is
@@ -167,12 +177,12 @@ async fn write_record(
     shared: &Shared,
     path: &LockPath,
     write: Write,
-    (status, decides): (Option<Status>, bool),
+    status: Option<Status>,
     timeout: Duration,
 ) -> (Result<ETag, Failure>, Option<BreakNote>) {
     let lease_id = write.lease_id;
     let writing = async {
-        shared.write_status(path, &write, status, decides).await?;
+        shared.write_status(path, &write, status).await?;
         shared.store.write_record(path, write).await
     };
     let answer = shared.limited(Urgency::Lease, timeout, writing).await;
@@ -198,7 +208,8 @@ async fn read(
 async fn release(
     shared: &Shared,
     path: &LockPath,
-    (lease_id, if_match): (LeaseId, Option<ETag>),
+    lease_id: LeaseId,
+    if_match: Option<ETag>,
     timeout: Duration,
 ) -> Result<(), Failure> {
     let releasing = shared.store.release(path, lease_id, if_match);
@@ -209,9 +220,11 @@ async fn release(
 async fn break_for(
     shared: &Shared,
     path: &LockPath,
-    Rival { token, priority, holder, moves, at }: Rival,
-    (if_match, timeout): (ETag, Duration),
+    rival: Rival,
+    if_match: ETag,
+    timeout: Duration,
 ) -> Result<(), Failure> {
+    let Rival { token, priority, holder, moves, at } = rival;
     let reason = match moves {
         true => "its sidecar has most of the share, and another has least".to_owned(),
         false => format!("a caller of priority {priority} waits, and the holder yields"),
@@ -223,8 +236,13 @@ async fn break_for(
     shared.answer(gone(answer)).map(drop)
 }
 
-/// A renewal: which, and of what, for how long.
-type Renew = (Request, (LeaseId, Option<ETag>, Duration));
+/// A renewal that the machine asks for.
+struct Renew {
+    request: Request,
+    lease_id: LeaseId,
+    if_match: Option<ETag>,
+    timeout: Duration,
+}
 
 /// Renews the lease of a hold, if it need not wait for its turn. A hold whose lease was broken looks for
 /// itself (S22).
@@ -244,27 +262,21 @@ async fn renew_in_turn(
         let _ = waiting.turn(left).await;
         Event::RenewTurnCame.into()
     };
-    let (request, _) = renew;
+    let request = renew.request;
     Answer { next: Some(Box::pin(turn)), ..Event::RenewHeldBack { request }.into() }
 }
 
-async fn renew_now(
-    shared: &Shared,
-    path: &LockPath,
-    (request, (lease_id, if_match, timeout)): Renew,
-) -> Answer {
+async fn renew_now(shared: &Shared, path: &LockPath, renew: Renew) -> Answer {
+    let Renew { request, lease_id, if_match, timeout } = renew;
     let answer = limited(timeout, shared.store.renew(path, lease_id, if_match)).await;
     let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
     Event::RenewAnswered { request, answer }.into()
 }
 
-/// Renews a lease under which nothing is held here: before all that is less urgent, since a client waits that
-/// has a hold (S16), or a caller for its grant.
-async fn prove(
-    shared: &Shared,
-    path: &LockPath,
-    (request, (lease_id, if_match, timeout)): Renew,
-) -> Answer {
+/// Renews a lease under which nothing is held here: before all that is less urgent, since a client waits that has a hold
+/// (S16), or a caller for its grant.
+async fn prove(shared: &Shared, path: &LockPath, renew: Renew) -> Answer {
+    let Renew { request, lease_id, if_match, timeout } = renew;
     let renewing = shared.store.renew(path, lease_id, if_match);
     let answer = shared.limited(Urgency::Renewal(shared.clock.now()), timeout, renewing).await;
     let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
@@ -280,7 +292,8 @@ async fn look(
     shared: &Shared,
     path: &LockPath,
     note: bool,
-    (urgency, timeout): (Urgency, Duration),
+    urgency: Urgency,
+    timeout: Duration,
 ) -> Result<(Look, Option<BreakNote>), Failure> {
     let reading = shared.limited(urgency, timeout, shared.store.read_record(path));
     let (read, note) = if note {

@@ -82,8 +82,8 @@ pub use request::{
 pub use saves::{CheckpointOutcome, Saved};
 pub use schedules::{
     CompleteRequest, Completed, Completion, ImportError, ImportRequest, Imported, ResumeRun,
-    RunGrant, ScheduleChange, ScheduleEvent, ScheduleFigures, ScheduleInfo, SchedulePage,
-    ScheduleStream, Standby, SubscribeRequest,
+    RunGrant, ScheduleChange, ScheduleEvent, ScheduleFigures, ScheduleInfo, ScheduleListRequest,
+    SchedulePage, ScheduleStream, Standby, SubscribeRequest,
 };
 pub use seldom::Seldom;
 

@@ -121,7 +121,7 @@ impl Task {
     fn tell_granted(&mut self, permit: Permit, id: CallerId, granted: &Granted) {
         let now = self.shared.clock.now();
         let Some(lease_id) = self.callers.get(&id).map(|caller| caller.lease_id) else { return };
-        self.trace_grant((id, lease_id), permit, granted);
+        self.trace_grant(id, lease_id, permit, granted);
         // A hold that was resumed is another caller's now.
         self.callers.retain(|other, caller| *other == id || caller.lease_id != lease_id);
         let named = self.named(id).cloned();

@@ -175,7 +175,7 @@ impl Shared {
         let named = permit == Permit::FIRST || namespace.layout.has_permits();
         let target = self.target_of(&content).filter(|_| named).ok_or(CallError::ResumeToken)?;
         let clock = self.clock.as_ref();
-        checked(content, (target, permit), request, clock).ok_or(CallError::ResumeToken)
+        checked(content, target, permit, request, clock).ok_or(CallError::ResumeToken)
     }
 
     /// The lock that the token names by its key.
@@ -192,7 +192,8 @@ impl Shared {
 
 fn checked(
     content: Content,
-    (target, permit): (Target, Permit),
+    target: Target,
+    permit: Permit,
     request: &ResumeRequest,
     clock: &dyn Clock,
 ) -> Option<Resumed> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::caller::Caller;
+use super::calls::Requester;
 use super::error::CallError;
 use super::few::Few;
 use super::here::LocalView;
@@ -314,9 +315,8 @@ impl Task {
             }
             let valid_until = self.pool.machine(permit).and_then(Hold::lease_until);
             let (path, trace) = (self.path_of(permit), self.served(permit));
-            let requests = (&mut self.requests, permit);
-            let send =
-                || calls::send(&self.shared, &path, requests, (valid_until, has_turn), action);
+            let requester = Requester { path, permit, valid_until, has_turn };
+            let send = || calls::send(&self.shared, &mut self.requests, requester, action);
             if let Some(action) = requesting(trace, send) {
                 self.tell(permit, action);
             }

@@ -218,7 +218,8 @@ impl Task {
     /// A grant, with the hold that it goes on with (S16).
     pub(super) fn trace_grant(
         &self,
-        (id, lease_id): (CallerId, LeaseId),
+        id: CallerId,
+        lease_id: LeaseId,
         permit: Permit,
         granted: &Granted,
     ) {

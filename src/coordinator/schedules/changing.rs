@@ -82,7 +82,7 @@ impl Coordinator {
                     | ScheduleChange::Reset { .. } => Err(CallError::removed(&path, removed)),
                 };
             }
-            let changed = changed(&plan, (&change, caller), record.as_ref(), store_time)?;
+            let changed = changed(&plan, &change, caller, record.as_ref(), store_time)?;
             let Some(changed) = changed else {
                 return self.schedule(&LockSelector::Path(path)).await;
             };
@@ -122,7 +122,8 @@ impl Coordinator {
 /// The plan to write; none if it says so already.
 fn changed(
     plan: &Plan,
-    (change, caller): (&ScheduleChange, &str),
+    change: &ScheduleChange,
+    caller: &str,
     record: Option<&ScheduleRecord>,
     store_time: UtcSecond,
 ) -> Result<Option<Plan>, CallError> {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use futures_util::StreamExt as _;
 
-use super::request::{ScheduleInfo, SchedulePage};
+use super::request::{ScheduleInfo, ScheduleListRequest, SchedulePage};
 use crate::coordinator::Coordinator;
 use crate::coordinator::error::CallError;
-use crate::coordinator::records::{ListRequest, PATIENCE, Under, store_error};
+use crate::coordinator::records::{ListRequest, PATIENCE, store_error};
 use crate::coordinator::request::LockRecord;
 use crate::lock::{Labels, LockPath};
 use crate::schedule::{Plan, is_of_occurrences};
@@ -27,15 +27,19 @@ impl Coordinator {
     /// When the store cannot be asked, or the page token is not of this listing of this process.
     pub async fn list_schedules(
         &self,
-        (under, page_size, page_token): (Under, usize, Option<String>),
+        request: ScheduleListRequest,
         visible: impl Fn(&LockRecord) -> bool + Send + Sync,
     ) -> Result<SchedulePage, CallError> {
+        let ScheduleListRequest { under, page_size, page_token } = request;
         let prefix = self.shared.prefix(&under)?;
+        let container = self.shared.settings.host.namespace.container.clone();
+        let plans =
+            |limit, continuation| List { container, prefix: prefix.clone(), continuation, limit };
         let of_plans = format!("{PLANS}{prefix}");
         let place = page_token.as_ref().and_then(|token| self.shared.pages.open(&of_plans, token));
         if let Some(place) = place {
             let place = Some(place).filter(|place| !place.is_empty());
-            return self.list_plans((prefix, page_size, place), &BTreeSet::new(), visible).await;
+            return self.list_plans(plans(page_size, place), &BTreeSet::new(), visible).await;
         }
         let (states, labels) = (Vec::new(), Labels::default());
         let request = ListRequest { under, states, labels, share: None, page_size, page_token };
@@ -51,7 +55,7 @@ impl Coordinator {
             let next = self.shared.pages.seal(&of_plans, "");
             return Ok(SchedulePage { schedules, next_page_token: Some(next) });
         }
-        let rest = self.list_plans((prefix, room, None), &listed, visible).await?;
+        let rest = self.list_plans(plans(room, None), &listed, visible).await?;
         schedules.extend(rest.schedules);
         Ok(SchedulePage { schedules, next_page_token: rest.next_page_token })
     }
@@ -60,12 +64,11 @@ impl Coordinator {
     /// already.
     async fn list_plans(
         &self,
-        (prefix, limit, continuation): (String, usize, Option<String>),
+        list: List,
         listed: &BTreeSet<LockPath>,
         visible: impl Fn(&LockRecord) -> bool + Send + Sync,
     ) -> Result<SchedulePage, CallError> {
-        let container = self.shared.settings.host.namespace.container.clone();
-        let list = List { container, prefix: prefix.clone(), continuation, limit };
+        let token_of = format!("{PLANS}{}", list.prefix);
         let page = self.shared.asked(PATIENCE, self.shared.store.list_plans(list)).await;
         let page = page.map_err(|error| store_error(&error))?;
         let mut unlisted = page.paths;
@@ -78,8 +81,7 @@ impl Coordinator {
         let next = page.continuation;
         Ok(SchedulePage {
             schedules: self.infos(records).await?,
-            next_page_token: next
-                .map(|next| self.shared.pages.seal(&format!("{PLANS}{prefix}"), &next)),
+            next_page_token: next.map(|next| self.shared.pages.seal(&token_of, &next)),
         })
     }
 

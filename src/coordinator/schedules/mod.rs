@@ -33,7 +33,7 @@ pub use figures::ScheduleFigures;
 pub use importing::{ImportError, ImportRequest, Imported};
 pub use request::{
     CompleteRequest, Completed, Completion, ResumeRun, RunGrant, ScheduleChange, ScheduleEvent,
-    ScheduleInfo, SchedulePage, Standby, SubscribeRequest,
+    ScheduleInfo, ScheduleListRequest, SchedulePage, Standby, SubscribeRequest,
 };
 pub use subscriber::ScheduleStream;
 pub(super) use timer::Status;
@@ -47,7 +47,7 @@ use crate::time::Clock;
 use clock::StoreClock;
 use desk::Desk;
 use starts::Starts;
-use subscriber::{SubscriberId, subscription};
+use subscriber::{SubscriberId, SubscriberTerms, subscription};
 use task::{Bell, Message, Task};
 use timer::TimerDesk;
 
@@ -194,8 +194,8 @@ impl Coordinator {
         if entry.task.is_closed() {
             *entry = self.start_task(&key, &target);
         }
-        let (subscriber, stream) =
-            subscription(id, (definition, runs_at_once), (holder, labels), entry.task.clone());
+        let terms = SubscriberTerms { definition, holder, labels, runs_at_once };
+        let (subscriber, stream) = subscription(id, terms, entry.task.clone());
         // It was just seen to be open, and retires only under this lock.
         let _ = entry.task.send(Message::Subscribe(Box::new(subscriber), is_new, resume));
         Ok(stream)

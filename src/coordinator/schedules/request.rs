@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::coordinator::error::CallError;
+use crate::coordinator::records::Under;
 use crate::coordinator::request::{
     Deadline, Grant, KeyRequest, LockRecord, ResumeRequest, Validity,
 };
@@ -207,6 +208,17 @@ pub struct ScheduleInfo {
     pub record: LockRecord,
     /// How many streams subscribe to it at this sidecar.
     pub subscribers_here: usize,
+}
+
+/// Asks for a page of schedules.
+#[derive(Clone, Debug)]
+pub struct ScheduleListRequest {
+    /// Where.
+    pub under: Under,
+    /// Schedules a page has at the most, 1 to 1,000.
+    pub page_size: usize,
+    /// Where the page before ended.
+    pub page_token: Option<String>,
 }
 
 /// A page of schedules.

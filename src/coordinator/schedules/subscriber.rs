@@ -77,13 +77,22 @@ impl Drop for Presence {
     }
 }
 
+/// What a subscriber brings along.
+pub(super) struct SubscriberTerms {
+    pub(super) definition: Definition,
+    pub(super) holder: Option<String>,
+    pub(super) labels: Labels,
+    /// Whether a schedule that begins with the subscriber runs at once (T25).
+    pub(super) runs_at_once: bool,
+}
+
 /// Both ends of a subscription.
 pub(super) fn subscription(
     id: SubscriberId,
-    (definition, runs_at_once): (Definition, bool),
-    (holder, labels): (Option<String>, Labels),
+    terms: SubscriberTerms,
     task: mpsc::UnboundedSender<Message>,
 ) -> (Subscriber, ScheduleStream) {
+    let SubscriberTerms { definition, holder, labels, runs_at_once } = terms;
     let (events, stream) = unread();
     let (life, seen) = watch::channel(Life::Open);
     let told_definition = definition.hash();

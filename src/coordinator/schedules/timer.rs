@@ -69,6 +69,8 @@ pub(in crate::coordinator) struct Status {
     desk: Arc<TimerDesk>,
     known: Option<Known>,
     decided: Option<Decided>,
+    /// Nothing is granted under the lease yet, so that whoever asked can decide again.
+    decides: bool,
 }
 
 impl TimerDesk {
@@ -113,11 +115,11 @@ impl Schedules {
     }
 
     /// What is known now, for a write of the record: none where no schedule is under way.
-    pub(in crate::coordinator) fn status(&self, path: &LockPath) -> Option<Status> {
+    pub(in crate::coordinator) fn status(&self, path: &LockPath, decides: bool) -> Option<Status> {
         let desks = self.timer_desks.lock().unwrap_or_else(PoisonError::into_inner);
         let desk = desks.get(path).and_then(Weak::upgrade)?;
         let (known, decided) = (desk.known(), desk.decided().clone());
-        Some(Status { desk, known, decided })
+        Some(Status { desk, known, decided, decides })
     }
 }
 
@@ -180,9 +182,9 @@ impl Shared {
         path: &LockPath,
         write: &Write,
         status: Option<Status>,
-        decides: bool,
     ) -> Result<(), StoreError> {
-        let Some(Status { desk, mut known, decided: expected }) = status else { return Ok(()) };
+        let Some(status) = status else { return Ok(()) };
+        let Status { desk, mut known, decided: expected, decides } = status;
         // What cannot be read was not written by a schedule here.
         let Ok(Some(record)) = ScheduleRecord::from_fields(&write.fields) else { return Ok(()) };
         let decided = decided(&record);

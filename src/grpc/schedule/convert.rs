@@ -5,7 +5,8 @@ use tonic::Status;
 use super::run_name::RunKey;
 use super::spec;
 use crate::coordinator::{
-    CompleteRequest, KeyRequest, LockSelector, ResumeRun, ScheduleChange, SubscribeRequest, Under,
+    CompleteRequest, KeyRequest, LockSelector, ResumeRun, ScheduleChange, ScheduleListRequest,
+    SubscribeRequest, Under,
 };
 use crate::grpc::convert::{MAX_HOLDER, MAX_PAGE_TOKEN, generation};
 use crate::grpc::proto;
@@ -212,10 +213,7 @@ fn instant(wrong: &mut Violations, field: &str, at: prost_types::Timestamp) -> O
     wrong.take(field, at.ok_or("is not a valid time; the years 1 to 9999 are allowed"))
 }
 
-/// A ListSchedules request: where, how many, and where the page before ended.
-pub(super) fn list(
-    request: proto::ListSchedulesRequest,
-) -> Result<(Under, usize, Option<String>), Status> {
+pub(super) fn list(request: proto::ListSchedulesRequest) -> Result<ScheduleListRequest, Status> {
     use proto::list_schedules_request::Under as Wire;
     let mut wrong = Violations::default();
     let under = match request.under {
@@ -229,7 +227,7 @@ pub(super) fn list(
         size => usize::try_from(size.min(MAX_PAGE_SIZE)).unwrap_or(DEFAULT_PAGE_SIZE),
     };
     let page_token = (!request.page_token.is_empty()).then_some(request.page_token);
-    wrong.finish(Some((under, page_size, page_token)))
+    wrong.finish(Some(ScheduleListRequest { under, page_size, page_token }))
 }
 
 /// What is to be previewed.

@@ -150,7 +150,7 @@ impl ScheduleService for Service {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
         let request = convert::list(request.into_inner())?;
-        self.permit_list(&caller, &request.0)?;
+        self.permit_list(&caller, &request.under)?;
         let visible = |record: &LockRecord| self.may_see(&caller, record);
         let page = answered(self.coordinator.list_schedules(request, visible).await)?;
         let schedules = page.schedules.into_iter();

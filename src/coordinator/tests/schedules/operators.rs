@@ -7,7 +7,8 @@ use crate::coordinator::tests::rig::{
     Account, MINUTE, SECOND, Sidecar, by_key, key, pass, request, settle,
 };
 use crate::coordinator::{
-    CallError, LockRecord, NoObserver, ScheduleChange, ScheduleEvent, SubscribeRequest, Under,
+    CallError, LockRecord, NoObserver, ScheduleChange, ScheduleEvent, ScheduleListRequest,
+    SubscribeRequest, Under,
 };
 use crate::schedule::{Occasion, Report};
 use crate::store::{LeaseStore, Operation};
@@ -108,7 +109,8 @@ async fn t3_a_schedule_can_be_seen() {
     let plan = info.plan.unwrap().unwrap();
     assert_eq!(plan.definition().timetable().canonical(), "@every 1m");
     assert_eq!(info.state.unwrap().next, Some(at(120)));
-    let page = sidecar.coordinator.list_schedules((Under::OwnHostId, 10, None), |_| true).await;
+    let request = ScheduleListRequest { under: Under::OwnHostId, page_size: 10, page_token: None };
+    let page = sidecar.coordinator.list_schedules(request, |_| true).await;
     let page = page.unwrap();
     assert_eq!(page.schedules.len(), 1);
     assert!(page.next_page_token.is_none());
@@ -118,7 +120,7 @@ async fn t3_a_schedule_can_be_seen() {
 async fn listed(sidecar: &Sidecar, page_size: usize) -> Vec<String> {
     let (mut functions, mut token) = (Vec::new(), None);
     loop {
-        let request = (Under::OwnHostId, page_size, token);
+        let request = ScheduleListRequest { under: Under::OwnHostId, page_size, page_token: token };
         let visible = |record: &LockRecord| !record.path.as_str().contains("hidden");
         let page = sidecar.coordinator.list_schedules(request, visible).await.unwrap();
         assert!(page.schedules.len() <= page_size, "{page:?}");
@@ -166,11 +168,13 @@ async fn t3_a_token_of_another_listing_is_refused() {
         sidecar.coordinator.subscribe(request).unwrap()
     });
     settle().await;
-    let page = sidecar.coordinator.list_schedules((Under::OwnHostId, 1, None), |_| true).await;
-    let token = page.unwrap().next_page_token;
-    assert!(token.is_some());
-    let elsewhere = Under::Prefix("leasehold/locks/".to_owned());
-    let refused = sidecar.coordinator.list_schedules((elsewhere, 1, token), |_| true).await;
+    let request = ScheduleListRequest { under: Under::OwnHostId, page_size: 1, page_token: None };
+    let page = sidecar.coordinator.list_schedules(request.clone(), |_| true).await;
+    let page_token = page.unwrap().next_page_token;
+    assert!(page_token.is_some());
+    let under = Under::Prefix("leasehold/locks/".to_owned());
+    let elsewhere = ScheduleListRequest { under, page_token, ..request };
+    let refused = sidecar.coordinator.list_schedules(elsewhere, |_| true).await;
     assert!(matches!(refused, Err(CallError::PageToken)), "{refused:?}");
 }
 
