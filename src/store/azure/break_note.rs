@@ -115,9 +115,8 @@ impl AzureStore {
         // the other's break.
         let over = former.as_ref().map_or(Over::None, |(_, version)| Over::Version(version));
         let ours = self.write_note(path, &note, over).await?;
-        let (broken, sent) = self.break_grant(path, (&note, period), if_match).await;
-        // A note of a break that was not done would speak for a later one by somebody else. That of an
-        // earlier break stays.
+        let (broken, sent) = self.break_grant(path, &note, period, if_match).await;
+        // A note of a break that was not done would speak for a later one by somebody else. That of an earlier break stays.
         let former = former.map(|(former, _)| former);
         match (&broken, former) {
             (Err(StoreError::NotFound), _) => self.delete_note(path, None).await,
@@ -142,7 +141,8 @@ impl AzureStore {
     async fn break_grant(
         &self,
         path: &LockPath,
-        (note, period): (&BreakNote, BreakPeriod),
+        note: &BreakNote,
+        period: BreakPeriod,
         if_match: ETag,
     ) -> (Result<LeaseBroken, StoreError>, bool) {
         for _ in 0..TRIES {
@@ -350,8 +350,13 @@ mod tests {
         (method.to_owned(), if_match.map(str::to_owned), if_none_match.map(str::to_owned))
     }
 
-    const NONE: (u16, &str) = (404, "BlobNotFound");
-    const CHANGED: (u16, &str) = (412, "ConditionNotMet");
+    fn not_found() -> Reply {
+        refusal(404, "BlobNotFound")
+    }
+
+    fn changed() -> Reply {
+        refusal(412, "ConditionNotMet")
+    }
 
     /// The lock with this version of its record, which names this token.
     fn lock(etag: &str, token: &str) -> Reply {
@@ -373,27 +378,23 @@ mod tests {
         Reply::new(201, &[("x-ms-request-id", "r"), date, ("etag", "\"0x2\"")])
     }
 
-    fn refused((status, code): (u16, &str)) -> Reply {
-        refusal(status, code)
-    }
-
     #[tokio::test]
     async fn s22_of_two_that_break_at_once_none_undoes_the_note_of_the_other() {
         // Another has written its note in between: nothing is broken.
         for (former, condition) in [
-            (refused(NONE), is("PUT", None, Some("*"))),
+            (not_found(), is("PUT", None, Some("*"))),
             (service(200, &[]), is("PUT", Some("\"0x1\""), None)),
         ] {
-            let (broken, asked) = conditions(vec![former, refused(CHANGED)]).await;
+            let (broken, asked) = conditions(vec![former, changed()]).await;
             assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
             assert_eq!(asked[1..], [condition]);
         }
-        let replies = vec![refused(NONE), refusal(409, "BlobAlreadyExists")];
+        let replies = vec![not_found(), refusal(409, "BlobAlreadyExists")];
         let (broken, asked) = conditions(replies).await;
         assert!(matches!(broken, Err(StoreError::Changed)) && asked.len() == 2, "{broken:?}");
         // Or after it: what is undone is this one's own.
         let other = lock("\"0xb\"", "69632");
-        let replies = vec![refused(NONE), note_written(), other, refused(CHANGED)];
+        let replies = vec![not_found(), note_written(), other, changed()];
         let (broken, asked) = conditions(replies).await;
         assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
         assert_eq!(asked[3..], [is("DELETE", Some("\"0x2\""), None)]);
@@ -404,9 +405,9 @@ mod tests {
         let (ours, other) = (lock("\"0x9\"", "65537"), lock("\"0xb\"", "69632"));
         // The lock has changed hands while the note was written, or while the break was under way.
         let soon = vec![other.clone(), service(202, &[])];
-        let late = vec![ours, refused(CHANGED), other, service(202, &[])];
+        let late = vec![ours, changed(), other, service(202, &[])];
         for (replies, breaks) in [(soon, vec![]), (late, vec![is("PUT", Some("\"0x9\""), None)])] {
-            let replies = [vec![refused(NONE), note_written()], replies].concat();
+            let replies = [vec![not_found(), note_written()], replies].concat();
             let (broken, asked) = conditions(replies).await;
             assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
             let writes: Vec<_> = asked[2..].iter().filter(|asked| asked.0 != "HEAD").collect();
@@ -419,10 +420,10 @@ mod tests {
     async fn s33_a_holder_that_has_just_saved_is_broken_by_its_new_version() {
         let broken = service(202, &[("x-ms-lease-time", "30")]);
         let replies = vec![
-            refused(NONE),
+            not_found(),
             note_written(),
             lock("\"0x9\"", "65537"),
-            refused(CHANGED),
+            changed(),
             lock("\"0xa\"", "65537"),
             broken,
         ];
@@ -432,8 +433,8 @@ mod tests {
         assert_eq!([&asked[3], &asked[5]], breaks.each_ref());
         assert_eq!(asked.len(), 6, "the note stays: {asked:?}");
         // Not without end.
-        let changes = (0..TRIES).flat_map(|_| [lock("\"0x9\"", "65537"), refused(CHANGED)]);
-        let replies: Vec<_> = [refused(NONE), note_written()]
+        let changes = (0..TRIES).flat_map(|_| [lock("\"0x9\"", "65537"), changed()]);
+        let replies: Vec<_> = [not_found(), note_written()]
             .into_iter()
             .chain(changes)
             .chain([service(202, &[])])

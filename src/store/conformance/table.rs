@@ -92,11 +92,17 @@ impl Operation {
     }
 }
 
+/// A row under a condition.
+#[derive(Clone, Copy)]
+struct Trial {
+    row: &'static Row,
+    condition: Condition,
+}
+
 /// Every row under every condition that its operation takes.
-fn trials() -> impl Iterator<Item = (&'static Row, Condition)> {
-    let under =
-        |row: &'static Row| Condition::ALL.into_iter().map(move |condition| (row, condition));
-    TABLE.iter().flat_map(under).filter(|(row, condition)| row.operation.takes(*condition))
+fn trials() -> impl Iterator<Item = Trial> {
+    let under = |row| Condition::ALL.into_iter().map(move |condition| Trial { row, condition });
+    TABLE.iter().flat_map(under).filter(|trial| trial.row.operation.takes(trial.condition))
 }
 
 impl Row {
@@ -132,7 +138,7 @@ impl Prepared {
 
 async fn prepare<B: Bench>(
     bench: &B,
-    (row, condition): (&Row, Condition),
+    Trial { row, condition }: Trial,
     request: fn(LeaseId) -> Acquire,
 ) -> Prepared {
     let path = lock(bench, &format!("host/table/~/{:?}-{condition:?}", row.operation));
@@ -146,7 +152,8 @@ async fn prepare<B: Bench>(
 async fn carry_out(
     store: &dyn LeaseStore,
     operation: Operation,
-    (path, a): (&LockPath, LeaseId),
+    path: &LockPath,
+    a: LeaseId,
     if_match: Option<ETag>,
 ) -> Result<(), StoreError> {
     let b = new_id();
@@ -191,14 +198,14 @@ fn agrees(answer: &Result<(), StoreError>, cell: Cell) -> bool {
 async fn check_cell<B: Bench>(
     bench: &B,
     before: LeaseState,
-    (row, condition): (&Row, Condition),
+    Trial { row, condition }: Trial,
     lock: Prepared,
 ) {
     let operation = row.operation;
     let trial = format!("{operation:?} on {before:?}, {condition:?} a condition");
     assert_eq!(state(bench, &lock.path).await, before, "prepared for {trial}");
     let if_match = lock.if_match(condition);
-    let answer = carry_out(&*bench.store(), operation, (&lock.path, lock.a), if_match).await;
+    let answer = carry_out(&*bench.store(), operation, &lock.path, lock.a, if_match).await;
     let deviation = bench.deviations().renews_expired_under_any_id;
     // A store that looks for its lease id in the answer sees that this one cannot be right.
     let unseen = matches!(answer, Ok(()) | Err(StoreError::Unavailable { .. }));
@@ -281,13 +288,13 @@ pub(super) async fn s8_a_lock_that_is_not_there_is_not_found<B: Bench>(bench: &B
     acquire(bench, &lock(bench, "host/neighbour/~/FUNCTION"), longest(a)).await;
     let path = lock(bench, "host/nobody/~/FUNCTION");
     for operation in [RenewA, ReleaseA, WriteA] {
-        let answer = carry_out(&*store, operation, (&path, a), None).await;
+        let answer = carry_out(&*store, operation, &path, a, None).await;
         assert!(matches!(answer, Err(StoreError::NotFound)), "{operation:?}: {answer:?}");
     }
     assert!(matches!(store.read_record(&path).await, Err(StoreError::NotFound)));
     let etag = read(bench, &lock(bench, "host/neighbour/~/FUNCTION")).await.etag;
     for operation in [RenewA, ReleaseA, BreakRunOut, BreakNow, WriteA] {
-        let answer = carry_out(&*store, operation, (&path, a), Some(etag.clone())).await;
+        let answer = carry_out(&*store, operation, &path, a, Some(etag.clone())).await;
         let refused = matches!(answer, Err(StoreError::NotFound | StoreError::Changed));
         assert!(refused, "{operation:?}: {answer:?}");
     }
