@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use super::occurrence::occurrence;
+use super::occurrence::{check_beside_occurrence, occurrence};
 use super::proto;
 use super::violations::Violations;
 use crate::coordinator::{
@@ -53,16 +53,16 @@ pub(super) fn hold_request(
     let permits = wrong.permits(spec.permits);
     let sharing = sharing(&mut wrong, &spec, permits);
     let key = wrong.key("spec.key", spec.key);
-    let leases = (MIN_LEASE_DURATION, MAX_LEASE_DURATION);
+    let leases = MIN_LEASE_DURATION..=MAX_LEASE_DURATION;
     let lease_duration = wrong.duration("spec.lease_duration", spec.lease_duration, leases);
     if lease_duration.is_some_and(|duration| duration.subsec_nanos() != 0) {
         wrong.add("spec.lease_duration", "must be whole seconds, 15 to 60");
     }
-    let wait = wrong.wait((spec.wait, spec.wait_without_end), limits, unary);
+    let wait = wrong.wait(spec.wait, spec.wait_without_end, limits, unary);
     let longest = if unary { limits.max_hold_ceiling } else { Duration::MAX / 4 };
     let shortest = Duration::from_nanos(1);
-    let max_hold = wrong.duration("spec.max_hold", spec.max_hold, (shortest, longest));
-    let min_hold = wrong.duration("spec.min_hold", spec.min_hold, (Duration::ZERO, DAY));
+    let max_hold = wrong.duration("spec.max_hold", spec.max_hold, shortest..=longest);
+    let min_hold = wrong.duration("spec.min_hold", spec.min_hold, Duration::ZERO..=DAY);
     let bound = max_hold.or_else(|| unary.then_some(limits.max_hold_default));
     if let (Some(min), Some(max)) = (min_hold, bound)
         && min > max
@@ -72,13 +72,15 @@ pub(super) fn hold_request(
             format!("is longer than max_hold, which is {}", humantime::format_duration(max)),
         );
     }
-    let progress = (Duration::from_secs(1), DAY);
+    let progress = Duration::from_secs(1)..=DAY;
     let progress_timeout = wrong.duration("spec.progress_timeout", spec.progress_timeout, progress);
     wrong.text("spec.request_id", &spec.request_id, MAX_REQUEST_ID);
     wrong.text("spec.holder", &spec.holder, MAX_HOLDER);
     let labels = wrong.labels("spec.labels", spec.labels);
-    let named = (spec.occurrence_at, spec.occurrence_max_attempts);
-    let occurrence = occurrence(&mut wrong, named, (key.as_ref(), permits, min_hold));
+    if spec.occurrence_at.is_some() {
+        check_beside_occurrence(&mut wrong, key.as_ref(), permits, min_hold);
+    }
+    let occurrence = occurrence(&mut wrong, spec.occurrence_at, spec.occurrence_max_attempts);
     let request = key.map(|key| HoldRequest {
         key,
         lease_duration,
@@ -155,7 +157,7 @@ pub(super) fn extend(
     if request.max_hold.is_none() {
         wrong.add("max_hold", "is required");
     }
-    let range = (Duration::from_nanos(1), limits.max_hold_ceiling);
+    let range = Duration::from_nanos(1)..=limits.max_hold_ceiling;
     let max_hold = wrong.duration("max_hold", request.max_hold, range);
     wrong.finish(lease_id.zip(max_hold))
 }

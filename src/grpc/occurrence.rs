@@ -16,18 +16,13 @@ use crate::timetable::UtcSecond;
 /// The greatest `occurrence_max_attempts`.
 const MAX_ATTEMPTS: u32 = 100;
 
-/// The occurrence in a spec; with what it cannot go together.
-pub(super) fn occurrence(
+/// What in a spec cannot go together with an occurrence.
+pub(super) fn check_beside_occurrence(
     wrong: &mut Violations,
-    (at, max_attempts): (Option<prost_types::Timestamp>, u32),
-    (key, permits, min_hold): (Option<&KeyRequest>, Permits, Option<Duration>),
-) -> Option<Occurrence> {
-    let Some(at) = at else {
-        if max_attempts > 0 {
-            wrong.add("spec.occurrence_max_attempts", "is allowed only with occurrence_at");
-        }
-        return None;
-    };
+    key: Option<&KeyRequest>,
+    permits: Permits,
+    min_hold: Option<Duration>,
+) {
     if let Some(key) = key {
         wrong.take("spec.key.function", check_key(&key.key));
     }
@@ -38,6 +33,20 @@ pub(super) fn occurrence(
         let problem = "cannot be combined with occurrence_at: an occurrence that is done is not run again anyway";
         wrong.add("spec.min_hold", problem);
     }
+}
+
+/// The occurrence in a spec.
+pub(super) fn occurrence(
+    wrong: &mut Violations,
+    at: Option<prost_types::Timestamp>,
+    max_attempts: u32,
+) -> Option<Occurrence> {
+    let Some(at) = at else {
+        if max_attempts > 0 {
+            wrong.add("spec.occurrence_max_attempts", "is allowed only with occurrence_at");
+        }
+        return None;
+    };
     if max_attempts > MAX_ATTEMPTS {
         let problem =
             format!("is {max_attempts}; 0 for no limit, or 1 to {MAX_ATTEMPTS}, is allowed");

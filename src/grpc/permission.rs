@@ -60,7 +60,7 @@ impl Service {
         let Some(limited) = caller.limits() else { return Ok(()) };
         let locks = Locks { host: Host::Hidden, function: Functions::Some };
         access::check_somewhere(limited.rules(), right)
-            .map_err(|refusal| self.refused(caller, right, (refusal, locks)))
+            .map_err(|refusal| self.refused(caller, right, refusal, locks))
     }
 
     /// Whether the caller may acquire the lock that a resume token names. The token is not signed, so anybody
@@ -166,15 +166,10 @@ impl Service {
     fn permit(&self, caller: &Caller, right: Right, locks: Locks<'_>) -> Result<(), Status> {
         let Some(limited) = caller.limits() else { return Ok(()) };
         access::check(limited.rules(), right, locks, self.own())
-            .map_err(|refusal| self.refused(caller, right, (refusal, locks)))
+            .map_err(|refusal| self.refused(caller, right, refusal, locks))
     }
 
-    fn refused(
-        &self,
-        caller: &Caller,
-        right: Right,
-        (refusal, locks): (Refusal, Locks<'_>),
-    ) -> Status {
+    fn refused(&self, caller: &Caller, right: Right, refusal: Refusal, locks: Locks<'_>) -> Status {
         let (shown, host_id) = (caller.to_string(), locks.host.as_str());
         let function = match locks.function {
             Functions::One(function) => function,

@@ -1,6 +1,7 @@
 //! The checks of single fields, which name what is wrong with each (S19).
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tonic::Status;
@@ -69,28 +70,22 @@ impl Violations {
         &mut self,
         field: &str,
         duration: Option<prost_types::Duration>,
-        range: (Duration, Duration),
+        range: RangeInclusive<Duration>,
     ) -> Option<Duration> {
         let duration = duration?;
-        let (least, most) = range;
-        let shown = |duration| humantime::format_duration(duration);
+        let allowed = || {
+            let [least, most] = [*range.start(), *range.end()].map(humantime::format_duration);
+            format!("{least} to {most} is allowed")
+        };
         match span(duration) {
-            Some(duration) if duration >= least && duration <= most => Some(duration),
+            Some(duration) if range.contains(&duration) => Some(duration),
             Some(duration) => {
-                let problem = format!(
-                    "is {}; {} to {} is allowed",
-                    shown(duration),
-                    shown(least),
-                    shown(most)
-                );
-                self.add(field, problem);
+                let given = humantime::format_duration(duration);
+                self.add(field, format!("is {given}; {}", allowed()));
                 None
             }
             None => {
-                self.add(
-                    field,
-                    format!("{NO_DURATION}; {} to {} is allowed", shown(least), shown(most)),
-                );
+                self.add(field, format!("{NO_DURATION}; {}", allowed()));
                 None
             }
         }
@@ -110,7 +105,7 @@ impl Violations {
         self.text("resume.attempt_id", &resume.attempt_id, MAX_ATTEMPT_ID);
         let told = resume.told_valid_until.map(|told| {
             self.text("resume.told_valid_until.boot_id", &told.boot_id, 64);
-            let range = (Duration::ZERO, Duration::MAX / 4);
+            let range = Duration::ZERO..=Duration::MAX / 4;
             let since_boot =
                 self.duration("resume.told_valid_until.since_boot", told.since_boot, range);
             BootReading { boot_id: told.boot_id, since_boot: since_boot.unwrap_or_default() }
@@ -155,12 +150,13 @@ impl Violations {
     /// How long to wait: for so long, or without end.
     pub(super) fn wait(
         &mut self,
-        (given, without_end): (Option<prost_types::Duration>, bool),
+        given: Option<prost_types::Duration>,
+        without_end: bool,
         limits: &Limits,
         unary: bool,
     ) -> Duration {
         let field = "spec.wait_without_end";
-        let wait = self.duration("spec.wait", given, (Duration::ZERO, limits.wait_ceiling));
+        let wait = self.duration("spec.wait", given, Duration::ZERO..=limits.wait_ceiling);
         if !without_end {
             return wait.unwrap_or_default();
         }

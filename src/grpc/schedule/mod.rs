@@ -71,8 +71,8 @@ impl Service {
         path: &LockPath,
         key: Option<&RunKey>,
     ) -> Result<(), Status> {
-        let place = (self.namespace(), &self.coordinator.host().host_type);
-        let target = key.map(|key| key.target(path, place));
+        let own = &self.coordinator.host().host_type;
+        let target = key.map(|key| key.target(path, self.namespace(), own));
         if matches!(target, Some(None)) {
             let problem = "names another lock than its key".to_owned();
             return Err(status::of_violations(&[("run_id", problem)]));

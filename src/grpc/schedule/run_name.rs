@@ -54,7 +54,8 @@ impl RunKey {
     pub(super) fn target(
         &self,
         path: &LockPath,
-        (namespace, own): (&Namespace, &HostType),
+        namespace: &Namespace,
+        own: &HostType,
     ) -> Option<Target> {
         let modes = [LockMode::Function, LockMode::Listener];
         let mode = modes.into_iter().find(|mode| mode.as_str() == self.mode)?;
@@ -108,10 +109,9 @@ mod tests {
             let (id, found) = RunKey::split(&text);
             assert_eq!((id, RunKey::read(found.unwrap())), ("id", Some(key.clone())));
             let own_type = HostType::parse("Another").unwrap();
-            let place = (&namespace, &own_type);
-            let made = key.target(&own.path, place).unwrap();
+            let made = key.target(&own.path, &namespace, &own_type).unwrap();
             assert_eq!((made.path, made.key), (own.path, own.key));
-            assert!(key.target(&other.path, place).is_none());
+            assert!(key.target(&other.path, &namespace, &own_type).is_none());
         }
         let namespace = namespace(Layout::Readable);
         assert_eq!(
