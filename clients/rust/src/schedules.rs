@@ -154,7 +154,7 @@ impl Client {
         run_id: impl Into<String>,
         completion: Completion,
     ) -> Result<Completed, Error> {
-        self.complete(completion.into_wire((String::new(), 0), run_id.into())).await
+        self.complete(completion.into_wire(String::new(), 0, run_id.into())).await
     }
 
     pub(crate) async fn complete(

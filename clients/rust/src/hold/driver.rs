@@ -98,7 +98,7 @@ impl<L: Line> Driver<L> {
         }
         let outcome = match self.state.to_release() {
             ToRelease::Generation(generation) => {
-                let ending = self.line.end(&self.client, (self.lease_id.clone(), generation));
+                let ending = self.line.end(&self.client, self.lease_id.clone(), generation);
                 let timeout = self.client.settings.release_timeout;
                 tokio::time::timeout(timeout, ending).await.unwrap_or_else(|_elapsed| {
                     let detail = "the sidecar has not answered in time".to_owned();

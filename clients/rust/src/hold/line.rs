@@ -27,9 +27,13 @@ pub(crate) trait Line: Sized + Send + Sync + 'static {
         resume: Resume,
     ) -> impl Future<Output = Result<Self, Status>> + Send;
 
-    /// Says that the hold of this lease id and generation has ended, because its guard was dropped; what is
-    /// told of that.
-    fn end(&self, client: &Client, hold: (String, u64)) -> impl Future<Output = HoldEvent> + Send;
+    /// Says that the hold of this lease id and generation has ended, because its guard was dropped; what is told of that.
+    fn end(
+        &self,
+        client: &Client,
+        lease_id: String,
+        generation: u64,
+    ) -> impl Future<Output = HoldEvent> + Send;
 
     /// Whether the sidecar is told by a release that the holder knows of its loss (S13).
     fn says_known(&self) -> bool;
@@ -114,7 +118,7 @@ impl Line for HoldStream {
     }
 
     /// Over a network the end of the stream releases nothing (S14), so a call says it first.
-    async fn end(&self, client: &Client, (lease_id, generation): (String, u64)) -> HoldEvent {
+    async fn end(&self, client: &Client, lease_id: String, generation: u64) -> HoldEvent {
         match client.release_hold(lease_id, generation, None, None).await {
             Ok(result) => already_lost(&result).map_or_else(
                 || HoldEvent::Released(ReleaseResult::from_wire(&result).outcome),

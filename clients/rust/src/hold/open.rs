@@ -130,8 +130,9 @@ pub(crate) async fn believe(
     grant: &proto::Grant,
     sent: BootInstant,
 ) -> Result<HoldState, Error> {
-    let told = (grant.validity.as_ref(), grant.max_hold_ends.as_ref());
-    let state = HoldState::granted(Arc::clone(&client.clock), grant, told, sent);
+    let (validity, max_hold_ends) = (grant.validity.as_ref(), grant.max_hold_ends.as_ref());
+    let clock = Arc::clone(&client.clock);
+    let state = HoldState::granted(clock, grant, validity, max_hold_ends, sent);
     let state = ask_first(client, grant, state).await?;
     if !state.is_valid() {
         let late = Loss::new(LossReason::Expired, "the grant came too late");
@@ -177,8 +178,9 @@ async fn ask_first(
         return Ok(state);
     }
     let held = client.ask_hold(grant.lease_id.clone(), grant.generation).await?;
-    let told = (held.validity.as_ref(), held.max_hold_ends.as_ref());
-    Ok(HoldState::granted(Arc::clone(&client.clock), grant, told, asked))
+    let (validity, max_hold_ends) = (held.validity.as_ref(), held.max_hold_ends.as_ref());
+    let clock = Arc::clone(&client.clock);
+    Ok(HoldState::granted(clock, grant, validity, max_hold_ends, asked))
 }
 
 pub(super) fn tell(events: &Events, event: HoldEvent) {

@@ -66,7 +66,8 @@ impl HoldState {
     pub(super) fn granted(
         clock: Arc<dyn Clock>,
         grant: &Grant,
-        (validity, max_hold_ends): (Option<&Validity>, Option<&Deadline>),
+        validity: Option<&Validity>,
+        max_hold_ends: Option<&Deadline>,
         sent: BootInstant,
     ) -> Self {
         let (mut local, mut max_hold) = (LocalValidity::none(), LocalDeadline::default());

@@ -238,7 +238,8 @@ impl Completion {
     /// For the run of this id, of which this hold is the newest.
     pub(crate) fn into_wire(
         self,
-        (lease_id, generation): (String, u64),
+        lease_id: String,
+        generation: u64,
         run_id: String,
     ) -> proto::CompleteRunRequest {
         let outcome = match self.said {
@@ -359,10 +360,13 @@ mod tests {
     #[test]
     fn a_long_detail_is_cut_between_characters() {
         let detail = "ü".repeat(400);
-        let request = Completion::failed(detail).into_wire((String::new(), 0), String::new());
+        let request = Completion::failed(detail).into_wire(String::new(), 0, String::new());
         assert_eq!(request.detail.len(), 512);
-        let request = Completion::failed(format!("x{}", "ü".repeat(400)))
-            .into_wire((String::new(), 0), String::new());
+        let request = Completion::failed(format!("x{}", "ü".repeat(400))).into_wire(
+            String::new(),
+            0,
+            String::new(),
+        );
         assert_eq!(request.detail.len(), 511);
     }
 }

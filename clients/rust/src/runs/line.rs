@@ -146,15 +146,15 @@ impl Line for RunLine {
         })
     }
 
-    /// Another replica is to run what was dropped here, unless a panic dropped it: that would panic there
-    /// too.
-    async fn end(&self, client: &Client, hold: (String, u64)) -> HoldEvent {
+    /// Another replica is to run what was dropped here, unless a panic dropped it: that would panic there too.
+    async fn end(&self, client: &Client, lease_id: String, generation: u64) -> HoldEvent {
         let completion = if *self.stages.borrow() == Stage::Panicked {
             Completion::failed("the run panicked")
         } else {
             Completion::returned()
         };
-        let completing = client.complete(completion.into_wire(hold, self.run_id.clone()));
+        let completing =
+            client.complete(completion.into_wire(lease_id, generation, self.run_id.clone()));
         match completing.await {
             Ok(completed) => {
                 self.stages.send_replace(Stage::Completed);

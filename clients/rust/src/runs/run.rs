@@ -36,8 +36,9 @@ pub(super) async fn believe(
 /// Another replica is to run what could not be begun here; said once, and else its lease expires.
 pub(super) async fn give_back(client: &Client, run: &proto::Run) {
     let grant = run.grant.clone().unwrap_or_default();
-    let hold = (grant.lease_id, grant.generation);
-    let completing = client.complete(Completion::returned().into_wire(hold, run.run_id.clone()));
+    let (lease_id, generation) = (grant.lease_id, grant.generation);
+    let request = Completion::returned().into_wire(lease_id, generation, run.run_id.clone());
+    let completing = client.complete(request);
     let _answer = tokio::time::timeout(client.settings.release_timeout, completing).await;
 }
 
@@ -283,8 +284,8 @@ impl Run {
     /// The same, for those who share it.
     pub(super) async fn finish(&self, completion: Completion) -> Result<Completed, Error> {
         let generation = self.hold.end_and_settle().await;
-        let hold = (self.hold.lease_id().to_owned(), generation);
-        let request = completion.into_wire(hold, self.wire.run_id.clone());
+        let lease_id = self.hold.lease_id().to_owned();
+        let request = completion.into_wire(lease_id, generation, self.wire.run_id.clone());
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.client.complete(request.clone()).await {
