@@ -29,7 +29,8 @@ impl Reload {
     pub(super) fn new(
         args: ConfigArgs,
         config: &Config,
-        (rules, account): (Option<AccessRules>, Option<Arc<AzureStore>>),
+        rules: Option<AccessRules>,
+        account: Option<Arc<AzureStore>>,
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let (config, clock) = (config.clone(), Arc::clone(clock));

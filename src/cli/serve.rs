@@ -69,7 +69,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
     let descriptors = descriptors();
     let server = bind(&config, descriptors, &metrics).await?;
-    let reload = Reload::new(args.config, &config, (server.access(), account), &clock);
+    let reload = Reload::new(args.config, &config, server.access(), account, &clock);
     let admin = match config.admin.listen {
         Some(address) => Some(Admin::bind(address, descriptors).await?),
         None => None,
@@ -98,7 +98,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             admin.run(coordinator.clone(), metrics, look, stop).await;
         }
     };
-    let ending = end((&mut signals, stdin), &coordinator, &config, (stop, stop_admin));
+    let ending = end(&mut signals, stdin, &coordinator, &config, [stop, stop_admin]);
     tokio::select! {
         exit = ending => return Ok(exit),
         served = both(serving, administration) => served.context("the server broke")?,
@@ -195,10 +195,11 @@ fn stdin_closed() -> anyhow::Result<oneshot::Receiver<()>> {
 /// Waits for a signal, or for the end of standard input if that is read, then shuts down (S15). The second
 /// signal is final.
 async fn end(
-    (signals, stdin): (&mut Signals, Option<oneshot::Receiver<()>>),
+    signals: &mut Signals,
+    stdin: Option<oneshot::Receiver<()>>,
     coordinator: &Coordinator,
     config: &Config,
-    (stop, stop_admin): (CancellationToken, CancellationToken),
+    servers: [CancellationToken; 2],
 ) -> Exit {
     let closed = async {
         match stdin {
@@ -232,8 +233,9 @@ async fn end(
             Exit::by_signal(number)
         }
         () = end => {
-            stop.cancel();
-            stop_admin.cancel();
+            for server in servers {
+                server.cancel();
+            }
             tracing::info!("shut down");
             // The servers end what they are answering, and with them this command.
             std::future::pending().await

@@ -157,17 +157,18 @@ pub(super) fn read(values: &mut Values<'_>, holder: Option<&str>) -> Option<Trac
     }
     let mut ignored = Vec::new();
     let Some(collector) = values.get(&ENDPOINT) else {
-        ignore_wrong(values, (&ENDPOINT, "OTEL_EXPORTER_OTLP_ENDPOINT"), &mut ignored);
+        ignore_wrong(values, &ENDPOINT, "OTEL_EXPORTER_OTLP_ENDPOINT", &mut ignored);
         return Some(Traces { settings: None, ignored });
     };
-    let settings = Some(settings_of(values, (collector, holder), &mut ignored)?);
+    let settings = Some(settings_of(values, collector, holder, &mut ignored)?);
     Some(Traces { settings, ignored })
 }
 
 /// Says that a variable is passed over, if it is. S20: not what is in it, which may be a password.
 fn ignore_wrong<T: Value>(
     values: &Values<'_>,
-    (key, variable): (&Key<T>, &str),
+    key: &Key<T>,
+    variable: &str,
     ignored: &mut Vec<String>,
 ) {
     if !values.is_mistaken(key.setting.key)
@@ -180,7 +181,8 @@ fn ignore_wrong<T: Value>(
 /// What was read: a mistake if a setting cannot be, nothing if a variable cannot be.
 fn read_or_ignore<T>(
     values: &mut Values<'_>,
-    (key, variable): (&'static str, &str),
+    key: &'static str,
+    variable: &str,
     read: Result<T, String>,
     ignored: &mut Vec<String>,
 ) -> Option<T> {
@@ -203,24 +205,26 @@ fn authorities(values: &Values<'_>, path: &Path) -> Result<Vec<u8>, String> {
 
 fn settings_of(
     values: &mut Values<'_>,
-    (collector, holder): (Collector, Option<&str>),
+    collector: Collector,
+    holder: Option<&str>,
     ignored: &mut Vec<String>,
 ) -> Option<TraceSettings> {
     let headers = values.get(&HEADERS).and_then(|headers| {
-        let names = (HEADERS.setting.key, "OTEL_EXPORTER_OTLP_HEADERS");
-        read_or_ignore(values, names, parse_headers(headers.expose()), ignored)
+        let variable = "OTEL_EXPORTER_OTLP_HEADERS";
+        let read = parse_headers(headers.expose());
+        read_or_ignore(values, HEADERS.setting.key, variable, read, ignored)
     });
     let of_resource = "OTEL_RESOURCE_ATTRIBUTES";
-    ignore_wrong(values, (&RESOURCE_ATTRIBUTES, of_resource), ignored);
+    ignore_wrong(values, &RESOURCE_ATTRIBUTES, of_resource, ignored);
     let resource = values.get(&RESOURCE_ATTRIBUTES).and_then(|text| {
-        let names = (RESOURCE_ATTRIBUTES.setting.key, of_resource);
-        read_or_ignore(values, names, parse_pairs(&text), ignored)
+        let key = RESOURCE_ATTRIBUTES.setting.key;
+        read_or_ignore(values, key, of_resource, parse_pairs(&text), ignored)
     });
     let ca_file = values.get(&CA_FILE).filter(|_| collector.is_encrypted());
     let ca = ca_file.and_then(|path| {
-        let names = (CA_FILE.setting.key, "OTEL_EXPORTER_OTLP_CERTIFICATE");
+        let variable = "OTEL_EXPORTER_OTLP_CERTIFICATE";
         let read = authorities(values, &path);
-        read_or_ignore(values, names, read, ignored)
+        read_or_ignore(values, CA_FILE.setting.key, variable, read, ignored)
     });
     Some(TraceSettings {
         collector,

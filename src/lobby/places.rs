@@ -101,10 +101,18 @@ pub(crate) struct Places<H> {
     next: Number,
 }
 
+/// A connection that has a place.
+#[derive(Debug)]
+struct Member<H> {
+    neighbour: Neighbour,
+    /// What reaches it.
+    handle: H,
+}
+
 /// The places of one stage.
 #[derive(Debug)]
 struct Room<H> {
-    members: BTreeMap<Number, (Neighbour, H)>,
+    members: BTreeMap<Number, Member<H>>,
     /// The same connections, by neighbour.
     neighbours: BTreeMap<Neighbour, BTreeSet<Number>>,
 }
@@ -124,7 +132,7 @@ impl<H> Places<H> {
         let number = self.next;
         self.next += 1;
         let handle = handle(number);
-        self.enter(Stage::Silent, number, (neighbour, handle))
+        self.enter(Stage::Silent, number, Member { neighbour, handle })
     }
 
     /// Moves a connection on, if it has not come further already. Says whoever has to go for it.
@@ -179,7 +187,7 @@ impl<H> Places<H> {
     }
 
     /// Takes one in, and somebody out if there were too many.
-    fn enter(&mut self, stage: Stage, number: Number, member: (Neighbour, H)) -> Option<H> {
+    fn enter(&mut self, stage: Stage, number: Number, member: Member<H>) -> Option<H> {
         let is_full = self.count(stage) >= self.size(stage);
         let room = self.room(stage);
         let out = is_full.then(|| room.put_out()).flatten();
@@ -208,9 +216,9 @@ impl<H> Room<H> {
         Self { members: BTreeMap::new(), neighbours: BTreeMap::new() }
     }
 
-    fn enter(&mut self, number: Number, (neighbour, handle): (Neighbour, H)) {
-        self.members.insert(number, (neighbour, handle));
-        self.neighbours.entry(neighbour).or_default().insert(number);
+    fn enter(&mut self, number: Number, member: Member<H>) {
+        self.neighbours.entry(member.neighbour).or_default().insert(number);
+        self.members.insert(number, member);
     }
 
     /// Takes out the oldest of the neighbour that has most; where several have as many, of the one whose
@@ -221,18 +229,18 @@ impl<H> Room<H> {
             .values()
             .max_by_key(|numbers| (numbers.len(), std::cmp::Reverse(numbers.first().copied())))?;
         let oldest = *most.first()?;
-        self.leave(oldest).map(|(_, handle)| handle)
+        self.leave(oldest).map(|member| member.handle)
     }
 
-    fn leave(&mut self, number: Number) -> Option<(Neighbour, H)> {
-        let (neighbour, handle) = self.members.remove(&number)?;
-        if let Some(numbers) = self.neighbours.get_mut(&neighbour) {
+    fn leave(&mut self, number: Number) -> Option<Member<H>> {
+        let member = self.members.remove(&number)?;
+        if let Some(numbers) = self.neighbours.get_mut(&member.neighbour) {
             numbers.remove(&number);
             if numbers.is_empty() {
-                self.neighbours.remove(&neighbour);
+                self.neighbours.remove(&member.neighbour);
             }
         }
-        Some((neighbour, handle))
+        Some(member)
     }
 }
 
@@ -264,7 +272,7 @@ mod tests {
         for (stage, room) in Stage::ALL.into_iter().zip(&places.rooms) {
             let size = if stage == Stage::Idle { 5 } else { places.size(stage) };
             assert!(room.members.len() <= size, "{stage:?}");
-            for (number, (neighbour, handle)) in &room.members {
+            for (number, Member { neighbour, handle }) in &room.members {
                 assert_eq!(number, handle);
                 assert!(seen.insert(*number), "{number} has two places");
                 assert!(room.neighbours[neighbour].contains(number));

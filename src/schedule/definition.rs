@@ -1,5 +1,6 @@
 //! What a schedule is: when it is due, and how runs are handled (T9 to T13, T16).
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -205,7 +206,7 @@ impl Definition {
         let within = |field, given: Option<Duration>, range| {
             given.map(|given| seconds(field, given, range)).transpose()
         };
-        let lease = within("lease_duration", spec.lease_duration, (LEAST_LEASE, 60))?;
+        let lease = within("lease_duration", spec.lease_duration, LEAST_LEASE..=60)?;
         let least_grace = 2 * lease.unwrap_or(LEAST_LEASE) + 10;
         let catch_up = match spec.catch_up {
             CatchUp::Latest => "LATEST".to_owned(),
@@ -216,7 +217,7 @@ impl Definition {
             RunTimeout::NextDue => "NEXT_DUE".to_owned(),
             RunTimeout::None => "NONE".to_owned(),
             RunTimeout::Duration(given) => {
-                format!("{}s", seconds("run_timeout", given, (1, 366 * DAY))?)
+                format!("{}s", seconds("run_timeout", given, 1..=366 * DAY)?)
             }
         };
         let attempts = spec.max_attempts.map(|most| number("max_attempts", most, 100));
@@ -225,17 +226,17 @@ impl Definition {
             catch_up_window_seconds: within(
                 "catch_up_window",
                 spec.catch_up_window,
-                (60, 366 * DAY),
+                60..=366 * DAY,
             )?,
-            grace_seconds: within("grace", spec.grace, (least_grace, 7 * DAY))?,
+            grace_seconds: within("grace", spec.grace, least_grace..=7 * DAY)?,
             overlap: spec.overlap,
             max_attempts: attempts.transpose()?,
-            backoff_seconds: within("backoff", spec.backoff, (1, 600))?,
+            backoff_seconds: within("backoff", spec.backoff, 1..=600)?,
             run_timeout,
-            stop_grace_seconds: within("stop_grace", spec.stop_grace, (0, 3_600))?,
-            progress_timeout_seconds: within("progress_timeout", spec.progress_timeout, (1, DAY))?,
-            spread_seconds: seconds("spread", spec.spread, (0, DAY))?,
-            takeover_check_seconds: within("takeover_check", spec.takeover_check, (1, 600))?,
+            stop_grace_seconds: within("stop_grace", spec.stop_grace, 0..=3_600)?,
+            progress_timeout_seconds: within("progress_timeout", spec.progress_timeout, 1..=DAY)?,
+            spread_seconds: seconds("spread", spec.spread, 0..=DAY)?,
+            takeover_check_seconds: within("takeover_check", spec.takeover_check, 1..=600)?,
             lease_duration_seconds: lease,
         };
         Ok(Self { timetable: spec.timetable, revision: spec.revision, policies })
@@ -482,12 +483,13 @@ fn whole(seconds: u64) -> i64 {
 fn seconds(
     field: &'static str,
     given: Duration,
-    (least, most): (u64, u64),
+    range: RangeInclusive<u64>,
 ) -> Result<u64, DefinitionError> {
     let is_whole = given.subsec_nanos() == 0;
-    if is_whole && (least..=most).contains(&given.as_secs()) {
+    if is_whole && range.contains(&given.as_secs()) {
         return Ok(given.as_secs());
     }
+    let (least, most) = range.into_inner();
     let allowed = format!("a whole number of seconds from {least} s to {most} s");
     Err(DefinitionError::Range { field, given: format!("{given:?}"), allowed })
 }

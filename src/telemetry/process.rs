@@ -19,7 +19,7 @@ pub(super) struct ProcessCollector;
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut add = |name: &str, help: &str, unit: Option<Unit>, metric: &dyn Value| {
-            metric.put(&mut encoder, (name, help, unit.as_ref()))
+            metric.put(&mut encoder, name, help, unit.as_ref())
         };
         let help = "Processor time that the process has used.";
         add(
@@ -53,7 +53,9 @@ trait Value {
     fn put(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
-        named: (&str, &str, Option<&Unit>),
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
     ) -> Result<(), fmt::Error>;
 }
 
@@ -61,7 +63,9 @@ impl<M: EncodeMetric> Value for M {
     fn put(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
-        (name, help, unit): (&str, &str, Option<&Unit>),
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
     ) -> Result<(), fmt::Error> {
         self.encode(encoder.encode_descriptor(name, help, unit, self.metric_type())?)
     }

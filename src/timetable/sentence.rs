@@ -5,7 +5,7 @@ use super::cron::{Cron, Days, Times};
 use super::dated::Dated;
 use super::error::CronField;
 use super::every::Every;
-use super::field::{MONTHS, SpecialDay, WEEKDAYS};
+use super::field::{MONTHS, SpecialDay, Step, WEEKDAYS};
 
 /// So many times of day are listed rather than described.
 const LISTED_TIMES: usize = 6;
@@ -79,6 +79,7 @@ fn time(times: &Times) -> Phrase {
     let [hours, minutes, seconds] = [all(times.hours), all(times.minutes), all(times.seconds)];
     let count = hours.len() * minutes.len() * seconds.len();
     let steady_hours = bits::progression(times.hours);
+    let steady_hours = steady_hours.map(|(from, last, step)| Step { from, last, step });
     let few = minutes.len() * seconds.len() <= LISTED_OF_AN_HOUR;
     if (count <= LISTED_TIMES && few) || (count == hours.len() && steady_hours.is_none()) {
         let mut listed = Vec::new();
@@ -107,16 +108,16 @@ fn time(times: &Times) -> Phrase {
 }
 
 /// Once an hour, in more hours than are listed.
-fn hourly(times: &Times, hours: (u8, u8, u8), past: [u8; 2]) -> Phrase {
-    let (first, last, step) = hours;
+fn hourly(times: &Times, hours: Step, past: [u8; 2]) -> Phrase {
+    let Step { from, last, step } = hours;
     let [minute, second] = past;
     let text = match (times.restricts_the_hour(), past) {
         (false, [0, 0]) => "at the start of every hour".to_owned(),
         (false, [_, 0]) => format!("at minute {minute} of every hour"),
         (false, _) => format!("at second {second} of minute {minute} of every hour"),
         (true, _) => {
-            let [first, last] = [first, last].map(|hour| clock(times, [hour, minute, second]));
-            format!("{} from {first} to {last}", every_so_often(step, "hour"))
+            let [from, last] = [from, last].map(|hour| clock(times, [hour, minute, second]));
+            format!("{} from {from} to {last}", every_so_often(step, "hour"))
         }
     };
     Phrase::Described(text)

@@ -38,7 +38,8 @@ impl Report {
         tally: &Tally,
         lasted: Duration,
         samples: &[(Duration, Sample)],
-        (before, after): (Sample, Sample),
+        before: Sample,
+        after: Sample,
     ) -> Self {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let mut waits = tally.waits.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -179,7 +180,7 @@ mod tests {
     fn what_is_left_over_is_not_well() {
         let tally = Tally::new(1);
         let report = |after| {
-            Report::new(&tally, Duration::from_secs(1), &[], (Sample::default(), after)).is_well()
+            Report::new(&tally, Duration::from_secs(1), &[], Sample::default(), after).is_well()
         };
         assert!(report(Sample::default()));
         assert!(!report(Sample { tasks: 1, ..Sample::default() }));

@@ -97,7 +97,7 @@ impl HoldSpans {
     }
 
     /// A span below the hold's.
-    fn child(&self, name: &str, kind: SpanKind, (from, to): (Instant, Instant)) -> Span {
+    fn child(&self, name: &str, kind: SpanKind, from: Instant, to: Instant) -> Span {
         Span {
             trace_id: self.id.trace.to_vec(),
             span_id: self.recorder.span_id().to_vec(),
@@ -118,7 +118,7 @@ impl HoldSpans {
 
     /// The wait of a caller, until its grant or until it was over without one.
     fn end_wait(&self, at: Instant, result: &str) {
-        let mut wait = self.child("wait", SpanKind::Internal, (self.arrived, at));
+        let mut wait = self.child("wait", SpanKind::Internal, self.arrived, at);
         wait.attributes = vec![KeyValue::text("leasehold.outcome", result)];
         self.recorder.record(wait);
     }
@@ -158,7 +158,7 @@ impl HoldSpans {
             links: state.links,
             status,
             flags: SAMPLED | if parent.is_some() { REMOTE } else { LOCAL },
-            ..self.child("hold", SpanKind::Server, (self.arrived, at))
+            ..self.child("hold", SpanKind::Server, self.arrived, at)
         });
     }
 }
@@ -240,7 +240,7 @@ impl HoldTrace for HoldSpans {
             }
         }
         let name = request_name(request.operation);
-        let mut span = self.child(name, SpanKind::Client, (request.sent, request.ended));
+        let mut span = self.child(name, SpanKind::Client, request.sent, request.ended);
         span.attributes = vec![
             KeyValue::text("leasehold.store", request.store),
             KeyValue::text("leasehold.outcome", request.outcome),
