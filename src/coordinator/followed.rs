@@ -25,7 +25,7 @@ const LABELS: (usize, usize) = (6, 560);
 /// What all followers of the same locks share.
 #[derive(Debug)]
 pub(super) struct Followed {
-    state: Mutex<State>,
+    state: Mutex<FollowedLocks>,
     /// Moves with everything that there is to tell; its receivers are the followers.
     ticks: watch::Sender<u64>,
     /// Locks that have changed here, and whether they were released.
@@ -34,8 +34,8 @@ pub(super) struct Followed {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) locks: BTreeMap<LockPath, Known>,
+pub(super) struct FollowedLocks {
+    pub(super) locks: BTreeMap<LockPath, FollowedLock>,
     /// The locks in the order of their newest changes.
     pub(super) order: BTreeMap<u64, LockPath>,
     /// What the locks have of the budget.
@@ -51,7 +51,7 @@ pub(super) struct State {
 }
 
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct FollowedLock {
     pub(super) record: Box<LockRecord>,
     /// What it has of the budget.
     bytes: usize,
@@ -63,7 +63,7 @@ pub(super) struct Known {
 impl Followed {
     pub(super) fn new(budget: &Arc<Budget>) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
+            state: Mutex::new(FollowedLocks {
                 locks: BTreeMap::new(),
                 order: BTreeMap::new(),
                 part: budget.nothing(),
@@ -107,7 +107,7 @@ impl Followed {
         self.ticks.subscribe()
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FollowedLocks> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,7 +127,7 @@ impl Followed {
     }
 }
 
-impl State {
+impl FollowedLocks {
     /// Takes a record in, if there is memory for it.
     pub(super) fn put(&mut self, record: LockRecord, listing: u64) -> Result<(), CallError> {
         let known = self.locks.get_mut(&record.path);
@@ -157,7 +157,7 @@ impl State {
         self.version += 1;
         let (path, version) = (record.path.clone(), self.version);
         self.order.insert(version, path.clone());
-        self.locks.insert(path, Known { record: Box::new(record), bytes, version, listing });
+        self.locks.insert(path, FollowedLock { record: Box::new(record), bytes, version, listing });
         Ok(())
     }
 

@@ -20,14 +20,14 @@ pub(super) struct Commands(Inbox);
 #[derive(Debug, Default)]
 struct Mail {
     /// What is there to be taken out, if anything is.
-    waiting: Option<Box<Waiting>>,
+    waiting: Option<Box<PendingCommands>>,
     /// The task, while it waits.
     reader: Option<Waker>,
     is_closed: bool,
 }
 
 #[derive(Debug, Default)]
-struct Waiting(VecDeque<Command>);
+struct PendingCommands(VecDeque<Command>);
 
 impl Inbox {
     pub(super) fn new() -> (Self, Commands) {

@@ -165,13 +165,13 @@ impl<'a> News<'a> {
 /// The happenings that are kept.
 #[derive(Debug)]
 pub(super) struct Journal {
-    state: Mutex<State>,
+    state: Mutex<KeptHappenings>,
     /// The number of the newest one.
     newest: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KeptHappenings {
     /// By their numbers.
     newest: BTreeMap<u64, Arc<Happening>>,
     /// The lock of which something happened last is the last.
@@ -183,7 +183,7 @@ struct State {
 }
 
 impl Journal {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, KeptHappenings> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,7 +193,7 @@ impl Journal {
     }
 }
 
-impl State {
+impl KeptHappenings {
     fn note(&mut self, news: News<'_>, at: UnixMillis) -> u64 {
         self.number += 1;
         let mut happening = Happening {
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_newest_stay_and_the_oldest_go() {
-        let (mut state, path) = (State::default(), path(0));
+        let (mut state, path) = (KeptHappenings::default(), path(0));
         for number in 0..NEWEST + 7 {
             let detail = number.to_string();
             state.note(News::of(HappeningKind::Lost, &path).saying(detail), UnixMillis(1));
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_again_and_again_drives_out_nothing() {
-        let (mut state, path) = (State::default(), path(0));
+        let (mut state, path) = (KeptHappenings::default(), path(0));
         state.note(News::of(HappeningKind::Granted, &path), UnixMillis(1));
         for time in 0..2_000 {
             state.note(refused(&path, "a"), UnixMillis(time));
@@ -370,7 +370,7 @@ mod tests {
         ] {
             assert_eq!(without_process(holder), without, "{holder}");
         }
-        let (mut state, path) = (State::default(), path(0));
+        let (mut state, path) = (KeptHappenings::default(), path(0));
         for holder in ["pod-a/1", "pod-a/2", "pod-b/3"] {
             state.note(refused(&path, holder), UnixMillis(1));
         }
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_lock_keeps_its_own_when_others_are_busy_and_few_locks_do() {
-        let (mut state, quiet) = (State::default(), path(0));
+        let (mut state, quiet) = (KeptHappenings::default(), path(0));
         state.note(News::of(HappeningKind::Granted, &quiet), UnixMillis(1));
         for number in 1..LOCKS {
             for kind in [HappeningKind::Granted, HappeningKind::Released] {

@@ -12,16 +12,16 @@ use crate::hold::{Handed, Memory};
 use crate::lock::{FencingToken, LockPath};
 use crate::time::Instant;
 
-type Queue<V> = LinkedHashMap<LockPath, V, RandomState>;
+type ByRecency<V> = LinkedHashMap<LockPath, V, RandomState>;
 
 #[derive(Debug)]
 pub(super) struct Memories {
     limit: usize,
     poll_cap: Duration,
     /// The least recently used first.
-    remembered: Queue<Memory>,
+    remembered: ByRecency<Memory>,
     /// What is still relied on of locks that were forgotten, and until when (S10, S13).
-    relied_on: Queue<(Instant, Memory)>,
+    relied_on: ByRecency<(Instant, Memory)>,
     /// The locks whose records were forgotten: to tell them from those that were never known.
     forgotten: Marks,
 }
@@ -33,8 +33,8 @@ impl Memories {
         Self {
             limit,
             poll_cap,
-            remembered: Queue::default(),
-            relied_on: Queue::default(),
+            remembered: ByRecency::default(),
+            relied_on: ByRecency::default(),
             forgotten: Marks::default(),
         }
     }

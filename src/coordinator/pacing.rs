@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 pub(super) use needs::Lease;
 
-use budget::Budget;
+use budget::RequestBudget;
 use needs::Needs;
 
 use super::Coordinator;
@@ -79,22 +79,22 @@ impl HeldBack {
 /// Where requests wait for their turn. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
-    inner: Arc<Inner>,
+    inner: Arc<SharedGate>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SharedGate {
     clock: Arc<dyn Clock>,
     /// Whether there is a budget: all that is looked at while there is none.
     limited: AtomicBool,
-    queue: Mutex<Queue>,
+    queue: Mutex<GateQueue>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    budget: Budget,
+struct GateQueue {
+    budget: RequestBudget,
     needs: Needs,
-    waiting: BTreeMap<Place, oneshot::Sender<()>>,
+    waiting: BTreeMap<TurnOrder, oneshot::Sender<()>>,
     arrivals: u64,
     /// A mistake that tests plant: the budget is not told of the leases.
     #[cfg(test)]
@@ -104,13 +104,13 @@ struct Queue {
 }
 
 /// A place in the queue: by urgency, then by arrival.
-type Place = (Urgency, u64);
+type TurnOrder = (Urgency, u64);
 
 /// A request that waits for its turn; dropped, it has left.
 #[derive(Debug)]
 pub(super) struct Waiting {
     gate: Gate,
-    place: Place,
+    place: TurnOrder,
     turn: oneshot::Receiver<()>,
 }
 
@@ -118,7 +118,7 @@ impl Gate {
     /// A gate without a budget.
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let limited = AtomicBool::new(false);
-        Self { inner: Arc::new(Inner { clock, limited, queue: Mutex::default() }) }
+        Self { inner: Arc::new(SharedGate { clock, limited, queue: Mutex::default() }) }
     }
 
     /// Lets a request go at once, which is `None`, or has it wait for its turn.
@@ -208,19 +208,19 @@ impl Gate {
         queue.is_served.then(|| queue.budget.wait().clamp(NAP.0, NAP.1))
     }
 
-    fn end_if_quiet(&self, queue: &mut Queue, now: Instant) {
+    fn end_if_quiet(&self, queue: &mut GateQueue, now: Instant) {
         if queue.waiting.is_empty() && queue.budget.end_if_quiet(now) {
             self.inner.limited.store(false, Ordering::Relaxed);
             tracing::info!("the store no longer throttles: requests are not held back");
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, GateQueue> {
         self.inner.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl GateQueue {
     /// Whether a request may go out now; then it is counted.
     fn takes(&mut self, now: Instant) -> bool {
         self.budget.take(&self.needs, now)

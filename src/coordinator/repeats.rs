@@ -9,10 +9,10 @@ use crate::hold::CallerId;
 
 /// The grants of one path's task that repeated calls are answered with.
 #[derive(Debug, Default)]
-pub(super) struct Repeatable(BTreeMap<CallerId, Entry>);
+pub(super) struct Repeatable(BTreeMap<CallerId, SharedGrant>);
 
 #[derive(Debug)]
-struct Entry {
+struct SharedGrant {
     grant: Box<Grant>,
     /// Calls that were answered with the grant and may go away before they have the answer. Empty once one of
     /// them has it: the outcome of the others then does not matter any more.
@@ -32,7 +32,7 @@ pub(super) enum Departure {
 
 impl Repeatable {
     pub(super) fn insert(&mut self, holder: CallerId, grant: Box<Grant>) {
-        self.0.insert(holder, Entry { grant, unconfirmed: vec![holder] });
+        self.0.insert(holder, SharedGrant { grant, unconfirmed: vec![holder] });
     }
 
     /// The grant of `holder`, which `caller` is told too.

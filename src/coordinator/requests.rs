@@ -55,10 +55,10 @@ type Request = Pin<Box<dyn Future<Output = (Permit, Answer)> + Send>>;
 /// Requests under way, for which a lock that is held for hours keeps no memory. They are the lock's and not a
 /// caller's: one that goes away cuts none in the middle (S6).
 #[derive(Default)]
-pub(super) struct Requests(Option<Box<Queue>>);
+pub(super) struct Requests(Option<Box<PendingRequests>>);
 
 #[derive(Default)]
-struct Queue {
+struct PendingRequests {
     requests: VecDeque<Request>,
     /// Commands that went before them since they were polled last.
     passed_by: usize,

@@ -51,11 +51,11 @@ struct Content {
     host_type: String,
     /// The occurrence that the caller has named, if it has (T1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    occurrence: Option<Claimed>,
+    occurrence: Option<OccurrenceContent>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Claimed {
+struct OccurrenceContent {
     at: i64,
     max_attempts: Option<u32>,
     attempt: u32,
@@ -149,7 +149,7 @@ pub(super) fn make(
         progress_timeout_ms: terms.progress_timeout.map(millis),
         holder: terms.record.holder.clone(),
         host_type: terms.record.host_type.clone(),
-        occurrence: named.map(|named| Claimed {
+        occurrence: named.map(|named| OccurrenceContent {
             at: named.occurrence.at.0,
             max_attempts: named.occurrence.max_attempts,
             attempt: named.attempt(grant.token),
@@ -238,7 +238,7 @@ fn checked(
         brought: None,
     };
     let token = FencingToken::from_u64(content.token)?;
-    let named = content.occurrence.map(|Claimed { at, max_attempts, attempt }| {
+    let named = content.occurrence.map(|OccurrenceContent { at, max_attempts, attempt }| {
         let occurrence = Occurrence { at: UtcSecond(at), max_attempts };
         Named::resumed(target.path.permit(permit), occurrence, token, attempt)
     });

@@ -23,17 +23,17 @@ const PAGE: usize = 1_000;
 
 /// All shares, by their names.
 #[derive(Debug, Default)]
-pub(super) struct Shares(Mutex<BTreeMap<ShareName, Known>>);
+pub(super) struct Shares(Mutex<BTreeMap<ShareName, ShareHere>>);
 
 #[derive(Debug)]
-struct Known {
+struct ShareHere {
     share: Share<LockPath>,
     /// Whether a task looks after its balance.
     is_balanced: bool,
 }
 
 impl Shares {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ShareName, Known>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ShareName, ShareHere>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,7 +59,7 @@ impl Task {
         let mut shares = self.shared.shares.lock();
         let known = shares
             .entry(name.clone())
-            .or_insert_with(|| Known { share: Share::new(name.clone()), is_balanced: false });
+            .or_insert_with(|| ShareHere { share: Share::new(name.clone()), is_balanced: false });
         let standing = known.share.standing(&self.path, cap);
         drop(shares);
         self.pool.stand(standing);
@@ -86,7 +86,7 @@ impl Task {
         let mut shares = self.shared.shares.lock();
         let known = shares
             .entry(name.clone())
-            .or_insert_with(|| Known { share: Share::new(name.clone()), is_balanced: false });
+            .or_insert_with(|| ShareHere { share: Share::new(name.clone()), is_balanced: false });
         let stirred = known.share.note(&self.path, used, wanted, now);
         let begins = known.share.rebalances() && !known.is_balanced;
         known.is_balanced |= begins;

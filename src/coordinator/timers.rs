@@ -28,7 +28,7 @@ pub(super) trait Alarm: Clone + fmt::Debug + Send + 'static {
 
 /// The deadlines of all tasks. Cheap to clone; the clones are one.
 #[derive(Debug)]
-pub(super) struct Timers<A>(Arc<Inner<A>>);
+pub(super) struct Timers<A>(Arc<SharedTimers<A>>);
 
 impl<A> Clone for Timers<A> {
     fn clone(&self) -> Self {
@@ -44,15 +44,15 @@ pub(super) struct Timer {
 }
 
 #[derive(Debug)]
-struct Inner<A> {
+struct SharedTimers<A> {
     clock: Arc<dyn Clock>,
-    queue: Mutex<Queue<A>>,
+    queue: Mutex<TimerQueue<A>>,
     /// A deadline was set that is earlier than the end of the sleep, or the last one is gone.
     stirred: Notify,
 }
 
 #[derive(Debug)]
-struct Queue<A> {
+struct TimerQueue<A> {
     deadlines: BTreeMap<(Instant, u64), A>,
     timers: u64,
     /// A task sleeps for all, until `wakes_at` at the latest.
@@ -83,7 +83,7 @@ impl Timer {
 
 impl<A: Alarm> Timers<A> {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let queue = Queue {
+        let queue = TimerQueue {
             deadlines: BTreeMap::new(),
             timers: 0,
             is_served: false,
@@ -91,7 +91,7 @@ impl<A: Alarm> Timers<A> {
             called_at: Instant::default(),
             at_once: AT_ONCE,
         };
-        Self(Arc::new(Inner { clock, queue: Mutex::new(queue), stirred: Notify::new() }))
+        Self(Arc::new(SharedTimers { clock, queue: Mutex::new(queue), stirred: Notify::new() }))
     }
 
     /// A timer that is not set.
@@ -172,7 +172,7 @@ impl<A: Alarm> Timers<A> {
         if nap.is_zero() { Next::GoOn } else { Next::Sleep(nap) }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue<A>> {
+    fn queue(&self) -> MutexGuard<'_, TimerQueue<A>> {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -143,19 +143,19 @@ pub trait HoldTrace: Send + Sync + fmt::Debug {
 
 /// A hold that is followed. The clones are one.
 #[derive(Clone, Debug)]
-pub struct TraceHandle(Arc<Followed>);
+pub struct TraceHandle(Arc<BoxedTrace>);
 
 /// One pointer to it is half as large as one to the trait: there may be a hundred thousand callers that
 /// nobody follows.
 #[derive(Debug)]
-struct Followed {
+struct BoxedTrace {
     trace: Box<dyn HoldTrace>,
 }
 
 impl TraceHandle {
     /// Follows a hold by `trace`.
     pub fn new(trace: impl HoldTrace + 'static) -> Self {
-        Self(Arc::new(Followed { trace: Box::new(trace) }))
+        Self(Arc::new(BoxedTrace { trace: Box::new(trace) }))
     }
 }
 

@@ -24,14 +24,14 @@ pub(in crate::coordinator) struct Teller<E>(Arc<Told<E>>);
 
 /// The end that reads.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Unread<E>(Arc<Mutex<Queue<E>>>);
+pub(in crate::coordinator) struct Unread<E>(Arc<Mutex<EventQueue<E>>>);
 
 /// Who tells, as long as anybody does.
 #[derive(Debug)]
-struct Told<E>(Arc<Mutex<Queue<E>>>);
+struct Told<E>(Arc<Mutex<EventQueue<E>>>);
 
 #[derive(Debug)]
-struct Queue<E> {
+struct EventQueue<E> {
     events: VecDeque<E>,
     reader: Option<Waker>,
     /// Nobody tells any more.
@@ -42,12 +42,12 @@ struct Queue<E> {
 
 /// Both ends of a stream.
 pub(in crate::coordinator) fn unread<E: Telling>() -> (Teller<E>, Unread<E>) {
-    let queue = Queue { events: VecDeque::new(), reader: None, ended: false, left: false };
+    let queue = EventQueue { events: VecDeque::new(), reader: None, ended: false, left: false };
     let queue = Arc::new(Mutex::new(queue));
     (Teller(Arc::new(Told(Arc::clone(&queue)))), Unread(queue))
 }
 
-fn locked<E>(queue: &Mutex<Queue<E>>) -> MutexGuard<'_, Queue<E>> {
+fn locked<E>(queue: &Mutex<EventQueue<E>>) -> MutexGuard<'_, EventQueue<E>> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -30,7 +30,7 @@ const QUIET: Duration = Duration::from_secs(10);
 const FLOOR_LASTS: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default)]
-pub(super) struct Budget {
+pub(super) struct RequestBudget {
     second: Second,
     limit: Option<Limit>,
 }
@@ -60,7 +60,7 @@ struct Limit {
     pressed: Instant,
 }
 
-impl Budget {
+impl RequestBudget {
     /// The store accepted a request, whatever it answered.
     pub(super) fn accepted(&mut self, now: Instant) {
         self.turn_to(now);
@@ -181,24 +181,24 @@ mod tests {
     }
 
     /// How many go out in the second from here, if there are always more.
-    fn sent(budget: &mut Budget, needs: &Needs, from: u64) -> u32 {
+    fn sent(budget: &mut RequestBudget, needs: &Needs, from: u64) -> u32 {
         (from..from + 1_000).map(|now| u32::from(budget.take(needs, at(now)))).sum()
     }
 
     #[test]
     fn s7_a_budget_begins_with_what_the_leases_need_though_nothing_was_asked_before() {
-        let mut budget = Budget::default();
+        let mut budget = RequestBudget::default();
         assert!(budget.throttled(&needs(200, 14), at(10_000)));
         assert_eq!(budget.rate(), Some(40.0));
         assert!(!budget.throttled(&needs(200, 14), at(10_001)), "it has begun");
-        let mut alone = Budget::default();
+        let mut alone = RequestBudget::default();
         alone.throttled(&Needs::default(), at(10_000));
         assert_eq!(alone.rate(), Some(LEAST_AT_FIRST));
     }
 
     #[test]
     fn s7_a_second_that_throttles_sets_the_rate_to_what_was_accepted_and_any_other_doubles_it() {
-        let (mut budget, none) = (Budget::default(), Needs::default());
+        let (mut budget, none) = (RequestBudget::default(), Needs::default());
         budget.throttled(&none, at(10_000));
         for _ in 0..100 {
             budget.accepted(at(11_500));
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn s7_a_rate_that_is_a_little_too_high_stays_as_it_is() {
-        let (mut budget, none) = (Budget::default(), Needs::default());
+        let (mut budget, none) = (RequestBudget::default(), Needs::default());
         budget.throttled(&none, at(10_000));
         let mut asked = Vec::new();
         for second in 11..40 {
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn s7_the_floor_holds_whatever_the_answers_are() {
-        let (mut budget, needs) = (Budget::default(), needs(200, 20));
+        let (mut budget, needs) = (RequestBudget::default(), needs(200, 20));
         budget.throttled(&needs, at(10_000));
         for second in 10..26 {
             budget.throttled(&needs, at(second * 1_000 + 100));
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn s7_a_budget_ends_when_it_is_not_needed() {
-        let (mut budget, none) = (Budget::default(), Needs::default());
+        let (mut budget, none) = (RequestBudget::default(), Needs::default());
         budget.throttled(&none, at(10_000));
         assert!(!budget.end_if_quiet(at(19_999)));
         assert!(budget.end_if_quiet(at(20_000)) && budget.rate().is_none());
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn s7_readings_of_two_threads_in_the_wrong_order_take_nothing_back() {
-        let (mut budget, none) = (Budget::default(), Needs::default());
+        let (mut budget, none) = (RequestBudget::default(), Needs::default());
         for _ in 0..100 {
             budget.accepted(at(9_500));
         }

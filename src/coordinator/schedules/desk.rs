@@ -12,11 +12,11 @@ const MOST_REPORTS: usize = 16;
 
 /// What is known of one schedule.
 #[derive(Debug, Default)]
-pub(super) struct Desk(Mutex<Known>);
+pub(super) struct Desk(Mutex<KnownSchedule>);
 
 /// The plan and the record as they were read or written last.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownSchedule {
     /// The plan, with its version in the store.
     pub(super) plan: Option<(Arc<Plan>, ETag)>,
     /// The store's time when it was asked for, the last time before a start (T18).
@@ -44,7 +44,7 @@ struct Reported {
     calls: usize,
 }
 
-impl Known {
+impl KnownSchedule {
     fn put(&mut self, reported: Reported) {
         if self.reports.len() >= MOST_REPORTS {
             self.reports.remove(0);
@@ -58,7 +58,7 @@ fn is_of(run: &Run, run_id: &RunId) -> bool {
 }
 
 impl Desk {
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, KnownSchedule> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,7 +6,7 @@ use super::reading::VersionedPlan;
 use super::request::{ResumeRun, ScheduleEvent};
 use super::run::{Begin, Run};
 use super::subscriber::Subscriber;
-use super::task::Task;
+use super::task::ScheduleTask;
 use crate::coordinator::error::CallError;
 use crate::coordinator::observe::Observation;
 use crate::coordinator::request::Target;
@@ -16,7 +16,7 @@ use crate::schedule::{Lease, Plan, Subscription, resumed, waited_for};
 /// Writers of one plan that get in each other's way at the most: subscribers of a rollout all come at once.
 const TRIES: usize = 10;
 
-impl Task {
+impl ScheduleTask {
     /// Takes in a subscriber. One that cannot be served is told, and let go.
     pub(super) async fn enlist(
         &mut self,

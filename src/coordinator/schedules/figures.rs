@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::desk::Known;
+use super::desk::KnownSchedule;
 use crate::coordinator::Coordinator;
 use crate::coordinator::error::CallError;
 use crate::coordinator::journal::{HappeningKind, News};
@@ -75,8 +75,9 @@ impl Coordinator {
         let now = UtcSecond::from(self.shared.store_time());
         let tasks = self.shared.schedules.tasks();
         let lease = self.shared.settings.lease_duration;
-        let figures =
-            |(path, entry): (&LockPath, &super::Entry)| of(path, &entry.desk.known(), now, lease);
+        let figures = |(path, entry): (&LockPath, &super::TaskHandle)| {
+            of(path, &entry.desk.known(), now, lease)
+        };
         tasks.iter().filter_map(figures).collect()
     }
 }
@@ -109,7 +110,12 @@ fn ended<'a>(path: &'a LockPath, outcome: Outcome, reported: Option<&ReportedEnd
 }
 
 /// None while nothing is known of it.
-fn of(path: &LockPath, known: &Known, now: UtcSecond, lease: Duration) -> Option<ScheduleFigures> {
+fn of(
+    path: &LockPath,
+    known: &KnownSchedule,
+    now: UtcSecond,
+    lease: Duration,
+) -> Option<ScheduleFigures> {
     let (plan, _) = known.plan.as_ref()?;
     let record = known.record.as_ref();
     let next = record.map_or_else(|| plan.next(), |record| record.next);

@@ -10,7 +10,7 @@ use super::reading::Seen;
 use super::run::{Begin, Run, RunEnd};
 use super::starts::Place;
 use super::subscriber::{Subscriber, SubscriberId};
-use super::task::{Message, Running, Task};
+use super::task::{Message, Running, ScheduleTask};
 use crate::coordinator::error::CallError;
 use crate::coordinator::observe::Observation;
 use crate::coordinator::request::HoldRequest;
@@ -125,7 +125,7 @@ impl Looking {
     }
 }
 
-impl Task {
+impl ScheduleTask {
     /// Reads what this look is for, decides, and starts what is to run.
     pub(super) async fn look(&mut self) {
         if let Err(error) = self.try_look().await {

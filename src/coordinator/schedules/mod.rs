@@ -48,13 +48,13 @@ use clock::StoreClock;
 use desk::Desk;
 use starts::Starts;
 use subscriber::{SubscriberId, SubscriberTerms, subscription};
-use task::{Bell, Message, Task};
+use task::{Bell, Message, ScheduleTask};
 use timer::TimerDesk;
 
 /// The schedules of this sidecar.
 #[derive(Debug)]
 pub(super) struct Schedules {
-    tasks: Mutex<HashMap<LockPath, Entry>>,
+    tasks: Mutex<HashMap<LockPath, TaskHandle>>,
     timers: Timers<Bell>,
     clock: StoreClock,
     starts: Starts,
@@ -68,7 +68,7 @@ pub(super) struct Schedules {
 
 /// The way to a schedule's task, and what it knows.
 #[derive(Debug)]
-struct Entry {
+struct TaskHandle {
     task: mpsc::UnboundedSender<Message>,
     desk: Arc<Desk>,
 }
@@ -115,7 +115,7 @@ impl Schedules {
         }
     }
 
-    fn tasks(&self) -> MutexGuard<'_, HashMap<LockPath, Entry>> {
+    fn tasks(&self) -> MutexGuard<'_, HashMap<LockPath, TaskHandle>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -205,8 +205,8 @@ impl Coordinator {
         &self,
         key: &super::request::KeyRequest,
         target: &super::request::Target,
-    ) -> Entry {
-        let (desk, task) = Task::start(self, key.clone(), target.clone());
-        Entry { task, desk }
+    ) -> TaskHandle {
+        let (desk, task) = ScheduleTask::start(self, key.clone(), target.clone());
+        TaskHandle { task, desk }
     }
 }

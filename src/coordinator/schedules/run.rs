@@ -67,7 +67,7 @@ pub(super) struct Run {
 }
 
 /// What goes on beside the hold.
-enum Next {
+enum RunInput {
     Event(Option<HoldEvent>),
     Life(Life),
     /// The time has come to record this, since no call has said how the run ended: the drain, or the hold, is
@@ -264,27 +264,27 @@ impl Run {
             let next = tokio::select! {
                 // In this order, so that a simulated world repeats what it did.
                 biased;
-                event = self.hold.next() => Next::Event(event),
-                life = ended(&mut self.life) => Next::Life(life),
-                () = over(&mut ends.returns_at) => Next::Note(Report::Returned),
-                () = over(&mut ends.times_out) => Next::Note(Report::TimedOut),
+                event = self.hold.next() => RunInput::Event(event),
+                life = ended(&mut self.life) => RunInput::Life(life),
+                () = over(&mut ends.returns_at) => RunInput::Note(Report::Returned),
+                () = over(&mut ends.times_out) => RunInput::Note(Report::TimedOut),
             };
             let event = match next {
-                Next::Event(Some(event)) => event,
-                Next::Event(None) => {
+                RunInput::Event(Some(event)) => event,
+                RunInput::Event(None) => {
                     // The lock's task has failed: the hold's client may believe in it (S14).
                     self.hold.disconnected();
                     return RunEnd::Over { run_id, released: false };
                 }
-                Next::Life(Life::Closed | Life::Open) => {
+                RunInput::Life(Life::Closed | Life::Open) => {
                     self.hold.closed_by_client();
                     return RunEnd::Over { run_id, released: false };
                 }
-                Next::Life(Life::Disconnected) => {
+                RunInput::Life(Life::Disconnected) => {
                     self.hold.disconnected();
                     return RunEnd::Over { run_id, released: false };
                 }
-                Next::Note(report) => {
+                RunInput::Note(report) => {
                     (ends.returns_at, ends.times_out) = (None, None);
                     self.coordinator.note_outcome(&grant, &run_id, report).await;
                     continue;

@@ -19,11 +19,11 @@ pub(super) struct Starts {
     /// The time between two starts.
     between: Duration,
     together: u32,
-    queue: Mutex<Queue>,
+    queue: Mutex<StartQueue>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct StartQueue {
     next: Instant,
     said_at: Option<Instant>,
 }

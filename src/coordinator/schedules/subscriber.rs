@@ -52,17 +52,17 @@ pub(super) struct Subscriber {
 #[derive(Debug)]
 pub struct ScheduleStream {
     events: Unread<ScheduleEvent>,
-    presence: Presence,
+    presence: SubscriberPresence,
 }
 
 #[derive(Debug)]
-struct Presence {
+struct SubscriberPresence {
     id: SubscriberId,
     life: watch::Sender<Life>,
     task: mpsc::UnboundedSender<Message>,
 }
 
-impl Drop for Presence {
+impl Drop for SubscriberPresence {
     fn drop(&mut self) {
         // `disconnected` has said so before.
         self.life.send_if_modified(|life| {
@@ -109,7 +109,7 @@ pub(super) fn subscription(
         silent: None,
         runs_at_once,
     };
-    (subscriber, ScheduleStream { events: stream, presence: Presence { id, life, task } })
+    (subscriber, ScheduleStream { events: stream, presence: SubscriberPresence { id, life, task } })
 }
 
 impl ScheduleStream {

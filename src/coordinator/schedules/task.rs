@@ -78,7 +78,7 @@ pub(super) struct Running {
 
 /// The state around one schedule.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct ScheduleTask {
     pub(super) shared: Arc<Shared>,
     pub(super) coordinator: Coordinator,
     pub(super) key: KeyRequest,
@@ -100,7 +100,7 @@ pub(super) struct Task {
     told_at: Instant,
 }
 
-impl Task {
+impl ScheduleTask {
     pub(super) fn start(
         coordinator: &Coordinator,
         key: KeyRequest,

@@ -40,22 +40,21 @@ const TRIES: usize = 5;
 #[derive(Debug)]
 pub(super) struct TimerDesk {
     timer: TimerPath,
-    known: Mutex<Option<Known>>,
-    /// What a part has decided to write, until the status says so. Other writes of the record leave the
-    /// status alone.
-    decided: Mutex<Option<Decided>>,
+    known: Mutex<Option<KnownStatus>>,
+    /// What a part has decided to write, until the status says so. Other writes of the record leave the status alone.
+    decided: Mutex<Option<DecidedWrite>>,
 }
 
 /// What tells a write that a part has decided.
-type Decided = (UtcSecond, Option<Run>);
+type DecidedWrite = (UtcSecond, Option<Run>);
 
-fn decided(record: &ScheduleRecord) -> Decided {
+fn decided(record: &ScheduleRecord) -> DecidedWrite {
     (record.watermark, record.run.clone())
 }
 
 /// A status and its version; no version if there is none.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownStatus {
     status: SharedStatus,
     etag: Option<ETag>,
 }
@@ -67,18 +66,18 @@ struct Known {
 #[derive(Debug)]
 pub(in crate::coordinator) struct Status {
     desk: Arc<TimerDesk>,
-    known: Option<Known>,
-    decided: Option<Decided>,
+    known: Option<KnownStatus>,
+    decided: Option<DecidedWrite>,
     /// Nothing is granted under the lease yet, so that whoever asked can decide again.
     decides: bool,
 }
 
 impl TimerDesk {
-    fn known(&self) -> Option<Known> {
+    fn known(&self) -> Option<KnownStatus> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn learn(&self, known: Option<Known>) {
+    fn learn(&self, known: Option<KnownStatus>) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
@@ -87,7 +86,7 @@ impl TimerDesk {
         *self.decided() = Some(decided(record));
     }
 
-    fn decided(&self) -> MutexGuard<'_, Option<Decided>> {
+    fn decided(&self) -> MutexGuard<'_, Option<DecidedWrite>> {
         self.decided.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -163,11 +162,11 @@ impl Shared {
         record: Option<&ScheduleRecord>,
     ) -> Result<(), CallError> {
         let Some(desk) = self.timer_desk(path) else { return Ok(()) };
-        let Some(Known { status, etag: None }) = desk.known() else { return Ok(()) };
+        let Some(KnownStatus { status, etag: None }) = desk.known() else { return Ok(()) };
         let Some(made) = status.after(&starting(plan, record)) else { return Ok(()) };
         let writing = self.store.write_timer(&desk.timer, made.text().to_owned(), None);
         match self.asked(PATIENCE, writing).await {
-            Ok(written) => desk.learn(Some(Known { status: made, etag: Some(written.etag) })),
+            Ok(written) => desk.learn(Some(KnownStatus { status: made, etag: Some(written.etag) })),
             // Somebody was faster, and it is read before anything is decided.
             Err(StoreError::Changed) => desk.learn(None),
             Err(error) => return Err(store_error(&error)),
@@ -194,7 +193,7 @@ impl Shared {
         let starts = is_start(&record, Record::from_fields(&write.fields).token);
         let mut tries = 1;
         loop {
-            let Known { status, etag } = match known.take() {
+            let KnownStatus { status, etag } = match known.take() {
                 Some(known) => known,
                 None => self.read_again(path, &desk, write).await?,
             };
@@ -210,7 +209,7 @@ impl Shared {
             match self.store.write_timer(&desk.timer, text, etag).await {
                 Ok(written) => {
                     self.note_time(written.time);
-                    desk.learn(Some(Known { status: target, etag: Some(written.etag) }));
+                    desk.learn(Some(KnownStatus { status: target, etag: Some(written.etag) }));
                     break;
                 }
                 Err(StoreError::Changed) if tries < TRIES => tries += 1,
@@ -233,7 +232,7 @@ impl Shared {
         path: &LockPath,
         desk: &TimerDesk,
         write: &Write,
-    ) -> Result<Known, StoreError> {
+    ) -> Result<KnownStatus, StoreError> {
         let read = self.store.read_timer(&desk.timer).await?;
         self.note_time(read.time);
         let known = known(read).map_err(|error| StoreError::Fatal {
@@ -251,13 +250,13 @@ fn is_start(record: &ScheduleRecord, token: Option<FencingToken>) -> bool {
     record.run.as_ref().is_some_and(|run| Some(run.token) == token)
 }
 
-fn known(read: TimerRead) -> Result<Known, TimerStatusError> {
+fn known(read: TimerRead) -> Result<KnownStatus, TimerStatusError> {
     let Some(stored) = read.status else {
-        return Ok(Known { status: SharedStatus::default(), etag: None });
+        return Ok(KnownStatus { status: SharedStatus::default(), etag: None });
     };
     let status = SharedStatus::parse(&stored.text)?;
     status.check(read.time.into())?;
-    Ok(Known { status, etag: Some(stored.etag) })
+    Ok(KnownStatus { status, etag: Some(stored.etag) })
 }
 
 fn broken(timer: &TimerPath, error: &TimerStatusError) -> String {
