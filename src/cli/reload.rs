@@ -195,8 +195,7 @@ mod tests {
                 ..Settings::default()
             };
             let server = Server::bind(settings).await.unwrap();
-            let reload =
-                Reload::new(args.config, &config, (server.access(), None), &engine::clock());
+            let reload = Reload::new(args.config, &config, server.access(), None, &engine::clock());
             Self { folder, reload }
         }
 

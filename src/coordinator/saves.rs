@@ -55,7 +55,11 @@ pub(super) struct Saving {
 }
 
 /// What to save, and where the outcome goes.
-pub(super) type SaveCall = (Saving, oneshot::Sender<SaveOutcome>);
+#[derive(Debug)]
+pub(super) struct SaveCall {
+    saving: Saving,
+    reply: oneshot::Sender<SaveOutcome>,
+}
 
 /// The calls of one lock that wait for the outcome of a save.
 #[derive(Debug, Default)]
@@ -131,7 +135,7 @@ impl Coordinator {
             (None, None)
         } else {
             let (reply, saved) = oneshot::channel();
-            (Some((saving, reply)), Some(saved))
+            (Some(SaveCall { saving, reply }), Some(saved))
         };
         let (reply, answer) = oneshot::channel();
         {
@@ -166,7 +170,8 @@ impl Coordinator {
         let call = HoldCall { lease_id, generation };
         let (reply, outcome) = oneshot::channel();
         let saving = Saving { value: None, part: Some(part) };
-        self.ask(call, |answer| Command::Save(call, (saving, reply), answer)).await?;
+        let save = SaveCall { saving, reply };
+        self.ask(call, |answer| Command::Save(call, save, answer)).await?;
         outcome.await.map_err(|_| self.shared.registry().why_over(lease_id, generation))
     }
 
@@ -185,7 +190,8 @@ impl Coordinator {
         let call = HoldCall { lease_id, generation };
         let (reply, outcome) = oneshot::channel();
         let saving = Saving { value: Some(value), part: None };
-        self.ask(call, |answer| Command::Save(call, (saving, reply), answer)).await?;
+        let save = SaveCall { saving, reply };
+        self.ask(call, |answer| Command::Save(call, save, answer)).await?;
         match outcome.await {
             // A checkpoint that was saved has a version.
             Ok(SaveOutcome::Saved { version: Some(version) }) => {
@@ -226,8 +232,9 @@ impl Task {
         &mut self,
         caller: CallerId,
         generation: Option<u64>,
-        (Saving { value, part }, reply): SaveCall,
+        save: SaveCall,
     ) {
+        let SaveCall { saving: Saving { value, part }, reply } = save;
         let id = self.aside().saves.add(reply);
         let save = SaveAsked { id, value, part };
         self.feed(Event::SaveAsked { caller, generation, save });
