@@ -60,7 +60,7 @@ impl LeaseArgs {
 }
 
 #[derive(Serialize)]
-struct Released {
+struct ReleasedView {
     outcome: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_reason: Option<&'static str>,
@@ -77,7 +77,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let client = args.endpoint.builder()?.connect().await?;
     let result = client.release(lease_id).await?;
     let lost = result.outcome == ReleaseOutcome::AlreadyLost;
-    let released = Released {
+    let released = ReleasedView {
         outcome: result.outcome.as_str().to_ascii_lowercase(),
         loss_reason: result.loss_reason.map(LossReason::as_str),
         resting_until: moment(result.resting_until),

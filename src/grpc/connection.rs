@@ -68,10 +68,10 @@ pub(super) enum Origin {
 
 /// How a connection ended.
 #[derive(Clone, Debug)]
-pub(super) struct CloseReason(Arc<State>);
+pub(super) struct CloseReason(Arc<CloseState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct CloseState {
     closed: AtomicBool,
     reset: AtomicBool,
     gone: AtomicBool,
@@ -95,7 +95,7 @@ pub(super) enum Ending {
 impl<S> Connection<S> {
     /// Watches `stream`, which comes from `origin`.
     pub(super) fn new(stream: S, origin: Origin) -> Self {
-        let close_reason = CloseReason(Arc::new(State::default()));
+        let close_reason = CloseReason(Arc::new(CloseState::default()));
         let (user, certificate, address, seat) = (None, None, None, None);
         let peer = Peer { origin, close_reason, user, certificate, address, seat };
         Self { stream, expiry: None, owed: 0, end: End { peer, place: None, load: None } }

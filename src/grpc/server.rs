@@ -350,7 +350,7 @@ async fn answer_probes(
         calls: bounds.calls.with(PROBES_BYTES),
         ..bounds
     };
-    let service = serving::Service { routes, bounds, acceptor: None };
+    let service = serving::ListenerService { routes, bounds, acceptor: None };
     serving::serve(listener, service, stop).await;
 }
 

@@ -96,14 +96,14 @@ impl Serving {
         let Self { bounds, tcp: tcp_routes, unix: unix_routes, acceptor, stop } = self;
         let over_tcp = async {
             if let Some((connections, routes)) = tcp.zip(tcp_routes) {
-                serve(connections, Service { routes, bounds: bounds.clone(), acceptor }, &stop)
-                    .await;
+                let bounds = bounds.clone();
+                serve(connections, ListenerService { routes, bounds, acceptor }, &stop).await;
             }
         };
         let over_unix = async {
             if let Some((connections, routes)) = unix.zip(unix_routes) {
                 let bounds = bounds.clone();
-                serve(connections, Service { routes, bounds, acceptor: None }, &stop).await;
+                serve(connections, ListenerService { routes, bounds, acceptor: None }, &stop).await;
             }
         };
         tokio::join!(over_tcp, over_unix);
@@ -150,7 +150,7 @@ impl Serving {
 
 /// What the connections of one listener are served with.
 #[derive(Clone, Debug)]
-pub(super) struct Service {
+pub(super) struct ListenerService {
     pub(super) routes: Routes,
     pub(super) bounds: Bounds,
     pub(super) acceptor: Option<tls::Acceptor>,
@@ -160,7 +160,7 @@ pub(super) struct Service {
 /// while.
 pub(super) async fn serve<S>(
     connections: impl Stream<Item = io::Result<Connection<S>>>,
-    service: Service,
+    service: ListenerService,
     stop: &CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static,
@@ -190,7 +190,7 @@ pub(super) async fn serve<S>(
     too_late.cancel();
 }
 
-impl Service {
+impl ListenerService {
     async fn serve<S>(self, connection: Connection<S>, stop: CancellationToken)
     where
         S: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static,

@@ -130,13 +130,13 @@ pub(super) fn watch(
     watch: LockWatch,
     coordinator: &Coordinator,
 ) -> impl Stream<Item = Result<proto::WatchLockResponse, Status>> + Send + use<> {
-    struct State {
+    struct StreamState {
         watch: LockWatch,
         draining: watch::Receiver<bool>,
         namespace: Namespace,
         last: Option<LockRecord>,
     }
-    let state = State {
+    let state = StreamState {
         watch,
         draining: coordinator.draining(),
         namespace: coordinator.host().namespace.clone(),

@@ -30,7 +30,7 @@ pub(super) struct Holder {
 }
 
 /// What the table asks about the lease and the id that an operation came with.
-struct Seen {
+struct LeaseSeen {
     state: LeaseState,
     own: Option<Holder>,
 }
@@ -56,8 +56,8 @@ impl Lease {
         }
     }
 
-    fn seen_by(self, lease_id: LeaseId, now: Instant) -> Seen {
-        Seen {
+    fn seen_by(self, lease_id: LeaseId, now: Instant) -> LeaseSeen {
+        LeaseSeen {
             state: self.state(now),
             own: self.holder.filter(|holder| holder.lease_id == lease_id),
         }

@@ -38,10 +38,10 @@ use crate::time::{Clock, UnixMillis};
 /// What the sidecar counts and times. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    inner: Arc<Inner>,
+    inner: Arc<SharedMetrics>,
 }
 
-struct Inner {
+struct SharedMetrics {
     registry: Registry,
     families: Families,
     /// When the TLS certificate that is served expires, as the server says it.
@@ -56,9 +56,9 @@ struct Inner {
     label_schedules: bool,
 }
 
-impl fmt::Debug for Inner {
+impl fmt::Debug for SharedMetrics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Inner").finish_non_exhaustive()
+        formatter.debug_struct("SharedMetrics").finish_non_exhaustive()
     }
 }
 
@@ -380,7 +380,7 @@ impl Metrics {
         registry.register_collector(Box::new(ProcessCollector));
         families.make_known_series();
         families.process_start_time.set(Duration::from_millis(clock.wall().0).as_secs_f64());
-        let inner = Inner {
+        let inner = SharedMetrics {
             registry,
             families,
             certificate: OnceLock::new(),

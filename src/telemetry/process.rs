@@ -18,7 +18,7 @@ pub(super) struct ProcessCollector;
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let mut add = |name: &str, help: &str, unit: Option<Unit>, metric: &dyn Value| {
+        let mut add = |name: &str, help: &str, unit: Option<Unit>, metric: &dyn Reading| {
             metric.put(&mut encoder, name, help, unit.as_ref())
         };
         let help = "Processor time that the process has used.";
@@ -49,7 +49,7 @@ impl Collector for ProcessCollector {
 }
 
 /// A metric that is made for one reading.
-trait Value {
+trait Reading {
     fn put(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -59,7 +59,7 @@ trait Value {
     ) -> Result<(), fmt::Error>;
 }
 
-impl<M: EncodeMetric> Value for M {
+impl<M: EncodeMetric> Reading for M {
     fn put(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

@@ -67,7 +67,7 @@ struct LineQueue {
 struct Shared {
     pending_bytes_max: usize,
     gathered_for: Duration,
-    state: Mutex<State>,
+    state: Mutex<PendingLines>,
     /// Something is pending, or enough of it, or the end is near.
     filled: Condvar,
     /// Nothing is pending, and nothing is being written.
@@ -76,7 +76,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingLines {
     pending: Vec<u8>,
     writing: bool,
     /// Somebody waits for the last line.
@@ -117,7 +117,7 @@ impl LineQueue {
     }
 
     fn flush(&self, timeout: Duration) {
-        let busy = |state: &mut State| state.writing || !state.pending.is_empty();
+        let busy = |state: &mut PendingLines| state.writing || !state.pending.is_empty();
         let mut state = self.shared.state();
         state.flushing = true;
         self.shared.filled.notify_one();
@@ -132,7 +132,7 @@ impl LineQueue {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PendingLines> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -174,12 +174,13 @@ impl<W: Write> Writer<W> {
             self.shared.emptied.notify_all();
         }
         if wrote {
-            let few = |state: &mut State| !state.flushing && state.pending.len() < KEPT_BYTES;
+            let few =
+                |state: &mut PendingLines| !state.flushing && state.pending.len() < KEPT_BYTES;
             let filled = &self.shared.filled;
             let gathered = filled.wait_timeout_while(state, self.shared.gathered_for, few);
             state = gathered.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let empty = |state: &mut State| state.pending.is_empty();
+        let empty = |state: &mut PendingLines| state.pending.is_empty();
         let waited = self.shared.filled.wait_while(state, empty);
         state = waited.unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(batch, &mut state.pending);
@@ -263,17 +264,17 @@ mod tests {
         }
     }
 
-    struct Rig {
+    struct WriterRig {
         queue: LineQueue,
         allow: SyncSender<io::Result<usize>>,
         written: Receiver<Vec<u8>>,
     }
 
-    fn rig(pending_bytes_max: usize) -> Rig {
+    fn rig(pending_bytes_max: usize) -> WriterRig {
         gathering_rig(pending_bytes_max, Duration::ZERO)
     }
 
-    fn gathering_rig(pending_bytes_max: usize, gathered_for: Duration) -> Rig {
+    fn gathering_rig(pending_bytes_max: usize, gathered_for: Duration) -> WriterRig {
         let (allow, allowed) = sync_channel(100);
         let (writes, written) = sync_channel(100);
         let queue = LineQueue::start(
@@ -281,10 +282,10 @@ mod tests {
             gathered_for,
             Scripted { allowed, written: writes },
         );
-        Rig { queue: queue.unwrap(), allow, written }
+        WriterRig { queue: queue.unwrap(), allow, written }
     }
 
-    impl Rig {
+    impl WriterRig {
         fn next(&self) -> String {
             String::from_utf8(self.written.recv_timeout(GENEROUS).unwrap()).unwrap()
         }

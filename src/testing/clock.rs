@@ -10,12 +10,12 @@ use crate::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
 /// It begins 1,000 s after boot, at Unix time 1,800,000,000 s (January 2027), with the boot id `sim-boot`.
 #[derive(Debug)]
 pub struct SimClock {
-    state: Mutex<State>,
+    state: Mutex<ClockState>,
     suspicions: Mutex<Suspicions>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ClockState {
     now: Instant,
     wall: UnixMillis,
     boot_id: String,
@@ -42,7 +42,7 @@ impl SimClock {
 
     fn with_tokio(tokio: Option<tokio::time::Instant>) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(ClockState {
                 now: Instant::from_boot(Duration::from_secs(1_000)),
                 wall: UnixMillis(1_800_000_000_000),
                 boot_id: "sim-boot".to_owned(),
@@ -77,7 +77,7 @@ impl SimClock {
     }
 
     /// The state, brought up to tokio's clock.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClockState> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(seen) = state.tokio {
             let tokio = tokio_now();

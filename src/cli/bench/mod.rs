@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::SignalKind;
 
 use self::load::{Load, Tally};
-use self::report::Report;
+use self::report::BenchReport;
 use self::sidecar::{Sample, Sidecar};
 use super::connection::ConfigArgs;
 use super::exit::{Exit, UsageError};
@@ -90,7 +90,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     running.finish().await;
     let lasted = clock.now().saturating_since(began);
     let rest = sidecar.rest(&idle).await?;
-    let report = Report::new(&tally, lasted, &samples, idle, rest);
+    let report = BenchReport::new(&tally, lasted, &samples, idle, rest);
     output::result(args.output.output, || report.text(), &report)?;
     sidecar.end().await;
     Ok(if report.is_well() { Exit::Success } else { Exit::Internal })

@@ -11,7 +11,7 @@ use super::sidecar::Sample;
 
 /// Numbers of a run.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct BenchReport {
     seconds: f64,
     grants_by_stream: u64,
     grants_by_call: u64,
@@ -33,7 +33,7 @@ pub(super) struct Report {
     left_over: bool,
 }
 
-impl Report {
+impl BenchReport {
     pub(super) fn new(
         tally: &Tally,
         lasted: Duration,
@@ -180,7 +180,8 @@ mod tests {
     fn what_is_left_over_is_not_well() {
         let tally = Tally::new(1);
         let report = |after| {
-            Report::new(&tally, Duration::from_secs(1), &[], Sample::default(), after).is_well()
+            BenchReport::new(&tally, Duration::from_secs(1), &[], Sample::default(), after)
+                .is_well()
         };
         assert!(report(Sample::default()));
         assert!(!report(Sample { tasks: 1, ..Sample::default() }));

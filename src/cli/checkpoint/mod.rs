@@ -13,11 +13,11 @@ use super::output::Format;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: CheckpointCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum CheckpointCommand {
     /// Print the checkpoint of a lock.
     Get(get::Args),
     /// Replace the checkpoint of a lock.
@@ -32,8 +32,8 @@ impl Args {
     /// How its result looks.
     pub(super) const fn format(&self) -> Format {
         match &self.what {
-            What::Get(args) => args.output.output,
-            What::Set(args) => args.output.output,
+            CheckpointCommand::Get(args) => args.output.output,
+            CheckpointCommand::Set(args) => args.output.output,
         }
     }
 }
@@ -41,7 +41,7 @@ impl Args {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     match args.what {
-        What::Get(args) => get::run(args).await,
-        What::Set(args) => set::run(args).await,
+        CheckpointCommand::Get(args) => get::run(args).await,
+        CheckpointCommand::Set(args) => set::run(args).await,
     }
 }

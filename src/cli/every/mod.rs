@@ -65,7 +65,7 @@ pub(super) struct Args {
 }
 
 /// How a run is done.
-struct Terms {
+struct RunTerms {
     once: bool,
     final_exit_code: Option<u8>,
     kill_after: Option<Duration>,
@@ -77,7 +77,7 @@ struct Terms {
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen(&PASSED_ON).context("cannot listen for signals")?;
     let subscription = args.schedule.subscription(args.kill_after)?;
-    let terms = Terms {
+    let terms = RunTerms {
         once: args.once,
         final_exit_code: args.final_exit_code,
         kill_after: args.kill_after,
@@ -111,7 +111,7 @@ async fn go_on(
     events: &mut UnboundedReceiver<ScheduleEvent>,
     signals: &mut Signals,
     patience: &mut Patience,
-    terms: &Terms,
+    terms: &RunTerms,
 ) -> anyhow::Result<Exit> {
     let mut notes = Notes::default();
     loop {
@@ -153,7 +153,7 @@ async fn told_to_end(signals: &mut Signals) {
 }
 
 /// One run: the command, and its outcome.
-async fn one(run: Run, signals: &mut Signals, terms: &Terms) -> anyhow::Result<Exit> {
+async fn one(run: Run, signals: &mut Signals, terms: &RunTerms) -> anyhow::Result<Exit> {
     output::note(&beginning(&run));
     let name = name(&run);
     let mut events = run.take_events().context("a run without the events of its hold")?;

@@ -78,7 +78,7 @@ struct Spared {
 
 /// What becomes of a lock.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum LockVerdict {
     /// It is deleted.
     Delete,
     /// It is not idle.
@@ -159,9 +159,9 @@ async fn collect(
         let page = store.list(list.clone()).await.context("cannot list the locks")?;
         for (path, lock) in page.locks {
             let is_deleted = match which.judge(store, &path, &lock).await? {
-                Verdict::Delete => dry_run || delete(store, &path, lock).await?,
-                Verdict::InUse => false,
-                Verdict::Spare(reason) => {
+                LockVerdict::Delete => dry_run || delete(store, &path, lock).await?,
+                LockVerdict::InUse => false,
+                LockVerdict::Spare(reason) => {
                     collected.spared.push(Spared { lock_path: path.to_string(), reason });
                     false
                 }
@@ -198,21 +198,21 @@ impl Which {
         store: &dyn LeaseStore,
         path: &LockPath,
         lock: &StoredLock,
-    ) -> anyhow::Result<Verdict> {
+    ) -> anyhow::Result<LockVerdict> {
         if !is_idle(lock, self.idle) {
-            return Ok(Verdict::InUse);
+            return Ok(LockVerdict::InUse);
         }
         if !self.with_checkpoints
             && has_checkpoint(|name| lock.fields.get(name).map(String::as_str))
         {
             let reason = "it has a checkpoint; --with-checkpoints deletes it too";
-            return Ok(Verdict::Spare(reason.to_owned()));
+            return Ok(LockVerdict::Spare(reason.to_owned()));
         }
         if !self.with_schedules && schedule::is_there(store, path, lock).await? {
-            return Ok(Verdict::Spare("it has a schedule".to_owned()));
+            return Ok(LockVerdict::Spare("it has a schedule".to_owned()));
         }
         let needed = schedule::needs(store, path, lock, self.idle).await?;
-        Ok(needed.map_or(Verdict::Delete, Verdict::Spare))
+        Ok(needed.map_or(LockVerdict::Delete, LockVerdict::Spare))
     }
 }
 

@@ -248,20 +248,20 @@ async fn hold_and_run(
     let released = release(guard, checkpoint, outcome, timeout).await;
     Ok(match (ended, released) {
         (Ended::Stopped(_), _) => Exit::Lost,
-        (Ended::Command(_), Released::Lost(loss)) => {
+        (Ended::Command(_), ReleaseEnd::Lost(loss)) => {
             output::note(&format!("the lock had been lost before the command ended: {loss}"));
             Exit::Lost
         }
-        (Ended::Command(status), Released::NotSaved) if status.success() => Exit::NotSaved,
-        (Ended::Command(_), Released::Done | Released::Unknown) if unreadable => Exit::NotSaved,
-        (Ended::Command(status), Released::Done | Released::NotSaved | Released::Unknown) => {
+        (Ended::Command(status), ReleaseEnd::NotSaved) if status.success() => Exit::NotSaved,
+        (Ended::Command(_), ReleaseEnd::Done | ReleaseEnd::Unknown) if unreadable => Exit::NotSaved,
+        (Ended::Command(status), ReleaseEnd::Done | ReleaseEnd::NotSaved | ReleaseEnd::Unknown) => {
             exit_of(status)
         }
     })
 }
 
 /// How a release ended.
-enum Released {
+enum ReleaseEnd {
     /// The lock was ours until then.
     Done,
     /// It was not (S13).
@@ -279,7 +279,7 @@ async fn release(
     checkpoint: Option<Vec<u8>>,
     outcome: Option<RunOutcome>,
     timeout: Duration,
-) -> Released {
+) -> ReleaseEnd {
     let what = match (&checkpoint, outcome) {
         (Some(_), Some(_)) => Some("the checkpoint and the outcome were"),
         (Some(_), None) => Some("the checkpoint was"),
@@ -298,13 +298,13 @@ async fn release(
             if result.outcome == ReleaseOutcome::NotConfirmed {
                 output::note(NOT_CONFIRMED);
             }
-            return Released::Done;
+            return ReleaseEnd::Done;
         }
         Ok(Err(Error::Lost(loss))) => {
             if let Some(what) = what {
                 output::note(&format!("{what} not saved: the lock was lost"));
             }
-            return Released::Lost(loss);
+            return ReleaseEnd::Lost(loss);
         }
         Ok(Err(
             error @ (Error::CheckpointNotSaved(_)
@@ -313,7 +313,7 @@ async fn release(
             | Error::OutcomeUnknown(_)),
         )) => {
             output::note(&error.to_string());
-            return Released::NotSaved;
+            return ReleaseEnd::NotSaved;
         }
         Ok(Err(error)) => error.to_string(),
         Err(_elapsed) => "no answer in time".to_owned(),
@@ -321,7 +321,7 @@ async fn release(
     output::note(&format!("the lock is available when its lease expires: {problem}"));
     if let Some(what) = what {
         output::note(&format!("it is not known whether {what} saved"));
-        return Released::NotSaved;
+        return ReleaseEnd::NotSaved;
     }
-    Released::Unknown
+    ReleaseEnd::Unknown
 }

@@ -61,7 +61,7 @@ pub(super) struct Args {
 const TIMERS: &str = "azure-webjobs-hosts";
 
 #[derive(Serialize)]
-struct Done {
+struct ImportView {
     dry_run: bool,
     lock_path: String,
     /// False: it stood there already.
@@ -88,7 +88,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let take_over = TakeOver { done_up_to, next, replace: args.replace };
     let request = ImportRequest { key, take_over, dry_run: args.dry_run };
     let Imported { path, is_new } = import(&config, request).await?;
-    let done = Done {
+    let done = ImportView {
         dry_run: args.dry_run,
         lock_path: path.to_string(),
         changed: is_new,
@@ -191,7 +191,7 @@ fn refused(error: &TimerStatusError) -> UsageError {
     UsageError(format!("{error}{advice}"))
 }
 
-impl Done {
+impl ImportView {
     fn text(&self) -> String {
         let what = match (self.changed, self.dry_run) {
             (true, true) => "would be written",

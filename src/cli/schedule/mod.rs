@@ -22,11 +22,11 @@ use super::output::Format;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: ScheduleCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ScheduleCommand {
     /// List schedules.
     Ls(ls::Args),
     /// Show one schedule: its definition, its run in progress, and its last runs.
@@ -62,14 +62,14 @@ impl Args {
     /// How its result looks.
     pub(super) const fn format(&self) -> Format {
         match &self.what {
-            What::Ls(args) => args.output.output.format(),
-            What::Show(args) => args.output.output,
-            What::Next(args) => args.output.output,
-            What::Pause(args) | What::Resume(args) => args.output.output,
-            What::Trigger(args) => args.output.output,
-            What::Rm(args) => args.output.output,
-            What::Reset(args) => args.output.output,
-            What::Import(args) => args.output.output,
+            ScheduleCommand::Ls(args) => args.output.output.format(),
+            ScheduleCommand::Show(args) => args.output.output,
+            ScheduleCommand::Next(args) => args.output.output,
+            ScheduleCommand::Pause(args) | ScheduleCommand::Resume(args) => args.output.output,
+            ScheduleCommand::Trigger(args) => args.output.output,
+            ScheduleCommand::Rm(args) => args.output.output,
+            ScheduleCommand::Reset(args) => args.output.output,
+            ScheduleCommand::Import(args) => args.output.output,
         }
     }
 }
@@ -77,14 +77,14 @@ impl Args {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     match args.what {
-        What::Ls(args) => ls::run(args).await,
-        What::Show(args) => show::run(args).await,
-        What::Next(args) => next::run(args),
-        What::Pause(args) => act::pause(args).await,
-        What::Resume(args) => act::resume(args).await,
-        What::Trigger(args) => act::trigger(args).await,
-        What::Rm(args) => act::remove(args).await,
-        What::Reset(args) => act::reset(args).await,
-        What::Import(args) => import::run(*args).await,
+        ScheduleCommand::Ls(args) => ls::run(args).await,
+        ScheduleCommand::Show(args) => show::run(args).await,
+        ScheduleCommand::Next(args) => next::run(args),
+        ScheduleCommand::Pause(args) => act::pause(args).await,
+        ScheduleCommand::Resume(args) => act::resume(args).await,
+        ScheduleCommand::Trigger(args) => act::trigger(args).await,
+        ScheduleCommand::Rm(args) => act::remove(args).await,
+        ScheduleCommand::Reset(args) => act::reset(args).await,
+        ScheduleCommand::Import(args) => import::run(*args).await,
     }
 }

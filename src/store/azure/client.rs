@@ -19,7 +19,7 @@ use super::answer;
 use super::credential::CachedCredential;
 use super::error::Foreign;
 use super::second_try::SecondTryPolicy;
-use super::settings::{Access, AzureSettingsError, SignIn};
+use super::settings::{AccountAccess, AzureSettingsError, SignIn};
 use super::shared_key::SharedKeyPolicy;
 use super::token_source::TokenSource;
 use super::transport::Network;
@@ -60,7 +60,7 @@ impl fmt::Debug for Clients {
 
 impl Clients {
     pub(super) fn new(
-        access: Access,
+        access: AccountAccess,
         version: &str,
         clock: &Arc<dyn Clock>,
         network: &Network,

@@ -3,7 +3,7 @@
 use azure_core::http::Url;
 
 use super::sas::Sas;
-use super::settings::{Access, AzureSettingsError, SignIn, checked_account, parse_endpoint};
+use super::settings::{AccountAccess, AzureSettingsError, SignIn, checked_account, parse_endpoint};
 use super::shared_key::SharedKey;
 
 /// The emulator's account and key, which are the same everywhere and no secret.
@@ -38,7 +38,7 @@ const OTHERS: [&str; 7] = [
 ];
 
 /// Reads a connection string.
-pub(super) fn parse(text: &str) -> Result<Access, AzureSettingsError> {
+pub(super) fn parse(text: &str) -> Result<AccountAccess, AzureSettingsError> {
     let parts = split(text)?;
     if let Some(value) = parts.development {
         return if value.eq_ignore_ascii_case("true") {
@@ -64,11 +64,11 @@ pub(super) fn parse(text: &str) -> Result<Access, AzureSettingsError> {
                 advice: "an AccountKey needs it",
             })?;
             let key = SharedKey::new(checked_account(account)?, key, "AccountKey")?;
-            Ok(Access { endpoint, sign_in: SignIn::Key(key) })
+            Ok(AccountAccess { endpoint, sign_in: SignIn::Key(key) })
         }
         (None, Some(sas)) => {
             let (endpoint, sas) = Sas::append(endpoint, sas, "SharedAccessSignature")?;
-            Ok(Access { endpoint, sign_in: SignIn::Sas(sas) })
+            Ok(AccountAccess { endpoint, sign_in: SignIn::Sas(sas) })
         }
         (None, None) => Err(AzureSettingsError::Missing {
             setting: "AccountKey",
@@ -125,7 +125,7 @@ fn endpoint(parts: &Parts<'_>) -> Result<Url, AzureSettingsError> {
     parse_endpoint(&format!("{protocol}://{account}.blob.{suffix}"), "EndpointSuffix")
 }
 
-fn emulator(parts: &Parts<'_>) -> Result<Access, AzureSettingsError> {
+fn emulator(parts: &Parts<'_>) -> Result<AccountAccess, AzureSettingsError> {
     const PROXY: &str = "DevelopmentStorageProxyUri";
     let mut endpoint = parse_endpoint(parts.proxy.unwrap_or("http://127.0.0.1"), PROXY)?;
     if endpoint.port().is_none() {
@@ -135,7 +135,7 @@ fn emulator(parts: &Parts<'_>) -> Result<Access, AzureSettingsError> {
     }
     endpoint.set_path(&format!("/{EMULATOR_ACCOUNT}"));
     let key = SharedKey::new(EMULATOR_ACCOUNT, EMULATOR_KEY, "the emulator's key")?;
-    Ok(Access { endpoint, sign_in: SignIn::Key(key) })
+    Ok(AccountAccess { endpoint, sign_in: SignIn::Key(key) })
 }
 
 fn malformed(setting: &'static str, problem: &str) -> AzureSettingsError {

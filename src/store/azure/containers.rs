@@ -12,7 +12,7 @@ use crate::time::Instant;
 /// believe for as long as a lease lasts: so one that was there, and was gone, grants nothing for that long.
 #[derive(Debug, Default)]
 pub(super) struct Containers {
-    seen: Mutex<BTreeMap<String, Seen>>,
+    seen: Mutex<BTreeMap<String, ContainerSeen>>,
 }
 
 /// A request about a container that is under way.
@@ -23,7 +23,7 @@ pub(super) struct Watch<'a> {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ContainerSeen {
     /// Nothing is granted before; `None` if it was never gone.
     grants_from: Option<Instant>,
     /// It was not there when it was last asked for.
@@ -31,7 +31,7 @@ struct Seen {
 }
 
 impl Containers {
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, ContainerSeen>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +61,7 @@ impl Containers {
         match seen.get_mut(container) {
             Some(seen) => seen.is_gone = false,
             None => {
-                seen.insert(container.to_owned(), Seen::default());
+                seen.insert(container.to_owned(), ContainerSeen::default());
             }
         }
     }
@@ -77,7 +77,7 @@ impl Containers {
         if watch.seen_before
             && let Some(seen) = self.seen().get_mut(watch.container)
         {
-            *seen = Seen { is_gone: false, grants_from: Some(now + GRACE_AFTER_LOSS) };
+            *seen = ContainerSeen { is_gone: false, grants_from: Some(now + GRACE_AFTER_LOSS) };
         }
     }
 

@@ -61,13 +61,13 @@ pub(super) struct CachedCredential {
 struct Shared {
     source: Arc<dyn FetchToken>,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<TokenState>,
     /// Told of each fetch that ends.
     fetched: watch::Sender<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct TokenState {
     held: Option<Held>,
     fetching: bool,
     /// No fetch is begun before.
@@ -195,7 +195,7 @@ enum Look {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TokenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -46,7 +46,7 @@ use tokio::sync::watch;
 use self::client::{Clients, SignedIn};
 use self::containers::{Containers, Watch};
 use self::error::{Account, Failure, Request};
-use self::settings::Access;
+use self::settings::AccountAccess;
 use self::transport::Network;
 use super::lease::check_duration;
 use super::{
@@ -113,7 +113,7 @@ impl AzureStore {
         settings: &AzureSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, AzureSettingsError> {
-        let access = Access::from_settings(settings, &clock, network)?;
+        let access = AccountAccess::from_settings(settings, &clock, network)?;
         access.check_begun(clock.wall())?;
         let account = access.account();
         let signature_end = watch::Sender::new(access.signature_end());

@@ -194,7 +194,7 @@ pub enum AzureSettingsError {
 }
 
 /// Where the account is and how requests to it are signed: settings that were checked.
-pub(super) struct Access {
+pub(super) struct AccountAccess {
     /// The blob service; a SAS is in its query.
     pub(super) endpoint: Url,
     pub(super) sign_in: SignIn,
@@ -208,17 +208,17 @@ pub(super) enum SignIn {
     Token(TokenSource),
 }
 
-impl fmt::Debug for Access {
+impl fmt::Debug for AccountAccess {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Access")
+            .debug_struct("AccountAccess")
             .field("endpoint", &shown(&self.endpoint))
             .field("sign_in", &self.sign_in)
             .finish()
     }
 }
 
-impl Access {
+impl AccountAccess {
     /// The account, by the host of its blob service and the path below that.
     pub(super) fn account(&self) -> (String, String) {
         let host = self.endpoint.host_str().unwrap_or_default();

@@ -3,12 +3,12 @@ use crate::testing::SimClock;
 
 const KEY: &str = "c2VjcmV0LWtleS1vZi10aGUtYWNjb3VudA==";
 
-fn access(credential: AzureCredential) -> Result<Access, AzureSettingsError> {
+fn access(credential: AzureCredential) -> Result<AccountAccess, AzureSettingsError> {
     let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
-    Access::from_settings(&AzureSettings::new(credential), &clock, &Network::System)
+    AccountAccess::from_settings(&AzureSettings::new(credential), &clock, &Network::System)
 }
 
-fn connection(text: &str) -> Result<Access, AzureSettingsError> {
+fn connection(text: &str) -> Result<AccountAccess, AzureSettingsError> {
     access(AzureCredential::ConnectionString(Secret::new(text)))
 }
 
@@ -98,7 +98,7 @@ fn tokens_are_sent_over_https_only() {
         endpoint: Some("http://orders.blob.core.windows.net".to_owned()),
         ..AzureSettings::new(AzureCredential::AzureCli { tenant_id: None })
     };
-    let refused = Access::from_settings(&settings, &clock, &Network::System).unwrap_err();
+    let refused = AccountAccess::from_settings(&settings, &clock, &Network::System).unwrap_err();
     assert!(matches!(refused, AzureSettingsError::PlainHttp { .. }), "{refused}");
 }
 
@@ -111,7 +111,7 @@ fn what_carries_the_account_takes_none_beside_it() {
             "UseDevelopmentStorage=true",
         )))
     };
-    let refused = Access::from_settings(&settings, &clock, &Network::System).unwrap_err();
+    let refused = AccountAccess::from_settings(&settings, &clock, &Network::System).unwrap_err();
     assert!(matches!(refused, AzureSettingsError::Conflict { .. }), "{refused}");
 }
 
@@ -138,7 +138,7 @@ fn every_sign_in_by_entra_id_can_be_made_and_shows_no_secret() {
     for credential in credentials {
         let settings =
             AzureSettings { account: Some(own("orders")), ..AzureSettings::new(credential) };
-        let access = Access::from_settings(&settings, &clock, &Network::System).unwrap();
+        let access = AccountAccess::from_settings(&settings, &clock, &Network::System).unwrap();
         assert!(matches!(access.sign_in, SignIn::Token(_)));
         for text in [format!("{settings:?}"), format!("{access:?}")] {
             assert!(!text.contains("hush-hush"), "S20: {text}");

@@ -8,7 +8,7 @@ use crate::lock::{ETag, LeaseId, LockPath};
 use crate::store::{Acquire, BreakPeriod, LeaseEnd, LeaseState, LeaseStore, StoreError, Write};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
+enum TableOperation {
     AcquireA,
     AcquireB,
     RenewA,
@@ -48,13 +48,13 @@ enum Cell {
 use Cell::{Contended, Done, Lost, LostByBreak, NotHeld};
 use Condition::{Matching, Stale, Without};
 use LeaseState::{Available, Breaking, Broken, Expired, Leased};
-use Operation::{
+use TableOperation::{
     AcquireA, AcquireB, BreakNow, BreakRunOut, ReleaseA, ReleaseB, RenewA, RenewB, WriteA, WriteB,
 };
 
 #[derive(Debug)]
 struct Row {
-    operation: Operation,
+    operation: TableOperation,
     available: Cell,
     leased: Cell,
     breaking: Cell,
@@ -62,7 +62,7 @@ struct Row {
     expired: Cell,
 }
 
-const fn row(operation: Operation, cells: [Cell; 5]) -> Row {
+const fn row(operation: TableOperation, cells: [Cell; 5]) -> Row {
     let [available, leased, breaking, broken, expired] = cells;
     Row { operation, available, leased, breaking, broken, expired }
 }
@@ -83,7 +83,7 @@ const TABLE: [Row; 10] = [
     row(WriteB,      [Lost,         Lost,            Lost,            Lost,            Lost]),
 ];
 
-impl Operation {
+impl TableOperation {
     const fn takes(self, condition: Condition) -> bool {
         match self {
             AcquireA | AcquireB | RenewA | RenewB | ReleaseA | ReleaseB | WriteA | WriteB => true,
@@ -151,7 +151,7 @@ async fn prepare<B: Bench>(
 
 async fn carry_out(
     store: &dyn LeaseStore,
-    operation: Operation,
+    operation: TableOperation,
     path: &LockPath,
     a: LeaseId,
     if_match: Option<ETag>,

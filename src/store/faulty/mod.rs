@@ -66,11 +66,11 @@ pub enum Fault {
 pub struct FaultyStore<S> {
     store: Arc<S>,
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FaultState {
     random: SeededRandom,
     plan: FaultPlan,
     down_until: Option<Instant>,
@@ -95,7 +95,7 @@ struct Accepted {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Refusal {
+enum InjectedRefusal {
     Throttle,
     Deny,
 }
@@ -107,7 +107,7 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 struct Fate {
     /// It is refused at once, and the rest does not matter.
-    refusal: Option<Refusal>,
+    refusal: Option<InjectedRefusal>,
     patience: Duration,
     request_lost: bool,
     answer_lost: bool,
@@ -120,7 +120,7 @@ struct Fate {
 impl<S> FaultyStore<S> {
     /// Wraps `store`; `clock` tells when a store that is down comes up.
     pub const fn new(store: Arc<S>, clock: Arc<dyn Clock>, seed: u64, plan: FaultPlan) -> Self {
-        let state = State {
+        let state = FaultState {
             random: SeededRandom::new(seed),
             plan,
             down_until: None,
@@ -191,7 +191,7 @@ impl<S> FaultyStore<S> {
         self.state().injected.get(&fault).copied().unwrap_or_default()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,11 +221,11 @@ impl<S> FaultyStore<S> {
             *state.injected.entry(fault).or_default() += 1;
         }
         match drawn.refusal {
-            Some(Refusal::Throttle) => {
+            Some(InjectedRefusal::Throttle) => {
                 let source = "server busy".into();
                 Err(StoreError::Throttled { retry_after: Some(drawn.patience), source })
             }
-            Some(Refusal::Deny) => {
+            Some(InjectedRefusal::Deny) => {
                 let advice = "wait for the fault to pass".to_owned();
                 Err(StoreError::Denied { operation, advice, source: "forbidden".into() })
             }
@@ -246,9 +246,9 @@ impl Accepted {
     }
 }
 
-impl State {
-    /// Draws the same number of times whatever the plan, so that two plans of one seed differ in nothing
-    /// else; counts only what comes to bear.
+impl FaultState {
+    /// Draws the same number of times whatever the plan, so that two plans of one seed differ in nothing else; counts
+    /// only what comes to bear.
     fn draw(&mut self) -> Fate {
         let plan = &self.plan;
         let random = &mut self.random;
@@ -265,8 +265,8 @@ impl State {
         let delays = [late(plan.delay_request), late(plan.delay_answer), late(plan.repeat)];
         let [request_delay, answer_delay, repeated_after] = delays;
         let refusal = match (throttled, denied) {
-            (true, _) => Some(Refusal::Throttle),
-            (false, true) => Some(Refusal::Deny),
+            (true, _) => Some(InjectedRefusal::Throttle),
+            (false, true) => Some(InjectedRefusal::Deny),
             (false, false) => None,
         };
         let sent = refusal.is_none();

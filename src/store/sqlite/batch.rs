@@ -14,7 +14,7 @@ use super::session::{Access, Session};
 pub(super) const LARGEST: usize = 256;
 
 /// An operation with the way back of its answer.
-pub(super) trait Operation: Send {
+pub(super) trait QueuedOperation: Send {
     fn access(&self) -> Access;
 
     /// Whether its caller is still there.
@@ -30,7 +30,7 @@ pub(super) trait Operation: Send {
     fn answer(self: Box<Self>, committed: Result<(), SqliteError>);
 }
 
-/// An [`Operation`] whose answer is a `T`.
+/// A [`QueuedOperation`] whose answer is a `T`.
 pub(super) struct Asked<T, F> {
     access: Access,
     operation: F,
@@ -48,7 +48,7 @@ impl<T, F> Asked<T, F> {
     }
 }
 
-impl<T, F> Operation for Asked<T, F>
+impl<T, F> QueuedOperation for Asked<T, F>
 where
     T: Send,
     F: FnMut(&Locks<'_>) -> Result<T, SqliteError> + Send,
@@ -81,10 +81,10 @@ where
     }
 }
 
-/// Does all of them, in one transaction for each kind of access: what only reads waits for no other process
-/// that writes, and what need not reach the disk for nothing that must. As all of them are under way at once,
-/// any order is one that their callers may see.
-pub(super) fn perform(session: &mut Session, operations: Vec<Box<dyn Operation>>) {
+/// Does all of them, in one transaction for each kind of access: what only reads waits for no other process that writes,
+/// and what need not reach the disk for nothing that must. As all of them are under way at once, any order is one that
+/// their callers may see.
+pub(super) fn perform(session: &mut Session, operations: Vec<Box<dyn QueuedOperation>>) {
     let mut groups = BTreeMap::<Access, Vec<_>>::new();
     for operation in operations.into_iter().filter(|operation| operation.is_wanted()) {
         groups.entry(operation.access()).or_default().push(operation);
@@ -94,7 +94,7 @@ pub(super) fn perform(session: &mut Session, operations: Vec<Box<dyn Operation>>
     }
 }
 
-fn commit(session: &mut Session, access: Access, mut group: Vec<Box<dyn Operation>>) {
+fn commit(session: &mut Session, access: Access, mut group: Vec<Box<dyn QueuedOperation>>) {
     let committed = session
         .run(access, |locks| group.iter_mut().try_for_each(|operation| operation.perform(locks)));
     match committed {

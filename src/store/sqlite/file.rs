@@ -19,14 +19,14 @@ pub(super) struct FileId {
 
 /// A file as it was seen.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct FileSeen {
     pub(super) id: FileId,
     pub(super) bytes: u64,
     owner: u32,
     mode: u32,
 }
 
-impl Seen {
+impl FileSeen {
     fn of(metadata: &Metadata) -> Self {
         Self {
             id: FileId { device: metadata.dev(), inode: metadata.ino() },
@@ -41,9 +41,9 @@ impl Seen {
 /// the log only.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Files {
-    pub(super) file: Option<Seen>,
-    pub(super) log: Option<Seen>,
-    index: Option<Seen>,
+    pub(super) file: Option<FileSeen>,
+    pub(super) log: Option<FileSeen>,
+    index: Option<FileSeen>,
 }
 
 impl Files {
@@ -81,7 +81,7 @@ impl Files {
         let user = rustix::process::geteuid().as_raw();
         let names = ["", "-wal", "-shm"].map(|ending| beside(file, ending));
         for (name, seen) in names.into_iter().zip([self.file, self.log, self.index]) {
-            let Some(Seen { owner, mode, .. }) = seen else { continue };
+            let Some(FileSeen { owner, mode, .. }) = seen else { continue };
             if owner != user {
                 return Err(SqliteError::OthersFile { name, owner, user });
             }
@@ -94,9 +94,9 @@ impl Files {
 }
 
 /// What has this name itself: a link is not followed.
-fn look(file: &Path) -> Result<Option<Seen>, SqliteError> {
+fn look(file: &Path) -> Result<Option<FileSeen>, SqliteError> {
     match std::fs::symlink_metadata(file) {
-        Ok(metadata) if metadata.is_file() => Ok(Some(Seen::of(&metadata))),
+        Ok(metadata) if metadata.is_file() => Ok(Some(FileSeen::of(&metadata))),
         Ok(metadata) if metadata.is_symlink() => Err(SqliteError::Link(file.to_owned())),
         Ok(_) => Err(SqliteError::NoFile),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -62,9 +62,9 @@ pub(super) struct Locks<'a> {
 }
 
 /// The ETag of a record that was read.
-pub(super) struct Known(ETag);
+pub(super) struct KnownVersion(ETag);
 
-impl Known {
+impl KnownVersion {
     pub(super) fn check(&self, wanted: Option<&ETag>) -> Result<(), StoreError> {
         match wanted {
             Some(wanted) if *wanted != self.0 => Err(StoreError::Changed),
@@ -139,12 +139,12 @@ impl<'a> Locks<'a> {
     }
 
     /// The lock's lease and its record's ETag; `NotFound` if there is no such lock.
-    pub(super) fn lease(&self, path: &LockPath) -> Result<(Known, Lease), SqliteError> {
+    pub(super) fn lease(&self, path: &LockPath) -> Result<(KnownVersion, Lease), SqliteError> {
         let sql = format!("SELECT etag, {LEASE} FROM locks WHERE container = ? AND name = ?");
         let found = self
             .prepare(&sql)?
             .query_row([path.container(), path.name()], |row| {
-                Ok((Known(ETag(row.get("etag")?)), self.lease_of(row)?))
+                Ok((KnownVersion(ETag(row.get("etag")?)), self.lease_of(row)?))
             })
             .optional()?;
         found.ok_or_else(|| StoreError::NotFound.into())

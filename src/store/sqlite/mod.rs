@@ -35,7 +35,7 @@ use super::{
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::Clock;
-use batch::{Asked, Operation};
+use batch::{Asked, QueuedOperation};
 use error::SqliteError;
 use locks::Locks;
 use session::{Access, Durability, Session};
@@ -51,9 +51,9 @@ pub struct SqliteStore {
 
 /// What the thread does.
 enum Job {
-    Operation(Box<dyn Operation>),
+    Operation(Box<dyn QueuedOperation>),
     /// One whose caller goes on with another at once: an acquire, which the record's write follows.
-    First(Box<dyn Operation>),
+    First(Box<dyn QueuedOperation>),
     /// What a test does with the session itself.
     #[cfg(test)]
     Session(Box<dyn FnOnce(&mut Session) + Send>),
@@ -123,7 +123,7 @@ impl SqliteStore {
 
     async fn ask<T, F>(
         &self,
-        job: fn(Box<dyn Operation>) -> Job,
+        job: fn(Box<dyn QueuedOperation>) -> Job,
         access: Access,
         operation: F,
     ) -> Result<T, StoreError>

@@ -19,7 +19,7 @@ pub(super) struct Session {
     clock: Arc<dyn Clock>,
     opened: Option<Opened>,
     /// The database that was opened last.
-    known: Option<Known>,
+    known: Option<KnownDatabase>,
     /// The file was found to be cut since the last one was opened.
     cut: bool,
     terms: Terms,
@@ -41,7 +41,7 @@ struct Opened {
 /// What a database is known by: its files, and its own id, since a new file may be given the place of a
 /// deleted one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
+struct KnownDatabase {
     ids: [Option<FileId>; 3],
     database: String,
 }
@@ -116,7 +116,7 @@ impl Session {
         let there = Files::look(&self.file)?;
         there.check_length(bytes).inspect_err(|_| self.cut = true)?;
         leave_as_it_is(&connection, false)?;
-        let found = Known { ids: there.ids(), database };
+        let found = KnownDatabase { ids: there.ids(), database };
         // The leases of the one before are not in this one.
         if self.cut || self.known.as_ref().is_some_and(|known| *known != found) {
             self.terms.grants_from = now + GRACE_AFTER_LOSS;

@@ -34,7 +34,7 @@ pub(super) struct HoldSpans {
     parent: Option<Parent>,
     times: Times,
     arrived: Instant,
-    state: Mutex<State>,
+    state: Mutex<SpanState>,
 }
 
 /// From the boot clock to that of people, as they stood when the hold was asked for.
@@ -45,7 +45,7 @@ struct Times {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SpanState {
     attributes: Vec<KeyValue>,
     events: Vec<Event>,
     events_dropped: u32,
@@ -88,11 +88,11 @@ impl HoldSpans {
             parent,
             times: Times { wall: clock.wall(), boot: clock.now() },
             arrived: asked.arrived,
-            state: Mutex::new(State { attributes, ..State::default() }),
+            state: Mutex::new(SpanState { attributes, ..SpanState::default() }),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SpanState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,7 +125,7 @@ impl HoldSpans {
 
     /// The hold itself: `outcome` is missing of one that nobody ended.
     fn end(&self, end: Option<TraceEnd>, at: Instant) {
-        let mut state = std::mem::replace(&mut *self.state(), State::over());
+        let mut state = std::mem::replace(&mut *self.state(), SpanState::over());
         if state.is_ended {
             return;
         }
@@ -163,7 +163,7 @@ impl HoldSpans {
     }
 }
 
-impl State {
+impl SpanState {
     /// What is left of one that has ended.
     fn over() -> Self {
         Self { is_ended: true, ..Self::default() }
@@ -264,7 +264,7 @@ impl Drop for HoldSpans {
     }
 }
 
-impl State {
+impl SpanState {
     fn add_event(&mut self, time_unix_nano: u64, name: &str, attributes: Vec<KeyValue>) {
         if self.events.len() >= MAX_EVENTS {
             self.events_dropped = self.events_dropped.saturating_add(1);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use ring::rand::SystemRandom;
 use tokio::sync::mpsc;
 
-use super::super::{Families, Inner, QUEUE};
+use super::super::{Families, QUEUE, SharedRecorder};
 use super::*;
 use crate::coordinator::{LossReason, StoreFailureKind, TraceHandle};
 use crate::lock::{
@@ -41,7 +41,7 @@ impl Rig {
         let clock = Arc::new(SimClock::default());
         let (queue, sent) = mpsc::channel(QUEUE);
         let counts = Families::default();
-        let inner = Inner {
+        let inner = SharedRecorder {
             queue,
             clock: Arc::clone(&clock) as _,
             counts: counts.clone(),

@@ -83,7 +83,8 @@ impl Traces {
         let export = Export::new(settings, spans, counts.clone(), stop.clone())?;
         let exporting = Mutex::new(Some(tokio::spawn(export.run())));
         let random = SystemRandom::new();
-        let recorder = Recorder { inner: Arc::new(Inner { queue, clock, counts, random }) };
+        let recorder =
+            Recorder { inner: Arc::new(SharedRecorder { queue, clock, counts, random }) };
         Ok(Self {
             recorder,
             sampler: settings.sampler,
@@ -125,10 +126,10 @@ impl Traces {
 /// Takes in what is recorded. The clones are one.
 #[derive(Clone)]
 struct Recorder {
-    inner: Arc<Inner>,
+    inner: Arc<SharedRecorder>,
 }
 
-struct Inner {
+struct SharedRecorder {
     queue: mpsc::Sender<Span>,
     clock: Arc<dyn Clock>,
     counts: Families,
