@@ -39,14 +39,19 @@ const MODULES: [Module; 18] = [
 ];
 
 /// Test code of a module may build what it is tried against.
-fn is_test(path: &str) -> bool {
+pub(crate) fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("tests.rs") || path.ends_with("rig.rs")
 }
 
-fn module_of(path: &str) -> Option<&str> {
+pub(crate) fn module_of(path: &str) -> Option<&str> {
     let inside = path.strip_prefix("src/")?;
     let first = inside.split('/').next()?;
     Some(first.strip_suffix(".rs").unwrap_or(first).trim_end_matches("_tests"))
+}
+
+/// A file without the tests inside it, which stand at its end.
+pub(crate) fn code_of(source: &Source) -> &str {
+    source.text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default()
 }
 
 fn forbidden_imports(source: &Source) -> Vec<String> {
@@ -62,10 +67,8 @@ fn forbidden_imports(source: &Source) -> Vec<String> {
     if is_test(&source.path) {
         return Vec::new();
     }
-    // Tests inside a file stand at its end.
-    let code = source.text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let mut findings = Vec::new();
-    for (number, line) in (1..).zip(code.lines()) {
+    for (number, line) in (1..).zip(code_of(source).lines()) {
         let line = line.split("//").next().unwrap_or_default();
         for part in line.split("crate::").skip(1) {
             let imported: String =
