@@ -192,8 +192,8 @@ fn stdin_closed() -> anyhow::Result<oneshot::Receiver<()>> {
     Ok(receiver)
 }
 
-/// Waits for a signal, or for the end of standard input if that is read, then shuts down (S15). The second
-/// signal is final.
+/// Waits for a signal, or for the end of standard input if that is read, then shuts down (S15), and the
+/// servers last. The second signal is final.
 async fn end(
     signals: &mut Signals,
     stdin: Option<oneshot::Receiver<()>>,

@@ -37,8 +37,8 @@ pub(super) struct Requester {
     pub(super) has_turn: bool,
 }
 
-/// Adds what `action` asks of the store to `requests`, if it asks for something; returns the action if it is not for the
-/// store.
+/// Adds what `action` asks of the store to `requests`, if it asks for something; returns the action if it is
+/// not for the store.
 #[expect(clippy::too_many_lines, reason = "an arm for each request, and the list of what is none")]
 pub(super) fn send(
     shared: &Arc<Shared>,
@@ -170,9 +170,8 @@ async fn acquire_and_read(
     (answer, read)
 }
 
-/// Writes a record, and before it the status of a .NET timer where there is one (T22). `decides`: nothing is
-/// granted under the lease yet, so that whoever asked can decide again. Where the lease was broken, with the
-/// note of the break.
+/// Writes a record, and before it the status of a .NET timer where there is one (T22). Where the lease was
+/// broken, with the note of the break.
 async fn write_record(
     shared: &Shared,
     path: &LockPath,
@@ -273,8 +272,8 @@ async fn renew_now(shared: &Shared, path: &LockPath, renew: Renew) -> Answer {
     Event::RenewAnswered { request, answer }.into()
 }
 
-/// Renews a lease under which nothing is held here: before all that is less urgent, since a client waits that has a hold
-/// (S16), or a caller for its grant.
+/// Renews a lease under which nothing is held here: before all that is less urgent, since a client waits that
+/// has a hold (S16), or a caller for its grant.
 async fn prove(shared: &Shared, path: &LockPath, renew: Renew) -> Answer {
     let Renew { request, lease_id, if_match, timeout } = renew;
     let renewing = shared.store.renew(path, lease_id, if_match);

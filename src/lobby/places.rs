@@ -105,7 +105,7 @@ pub(crate) struct Places<H> {
 #[derive(Debug)]
 struct Member<H> {
     neighbour: Neighbour,
-    /// What reaches it.
+    /// The way to the connection.
     handle: H,
 }
 

@@ -20,8 +20,8 @@ const AT_ONCE: usize = 8;
 const PLANS: &str = "plans:";
 
 impl Coordinator {
-    /// A page of those schedules that are `visible`; `page_size` is 1 to 1,000. Those that nobody has run yet
-    /// come last. A page may be empty and have a token.
+    /// A page of those schedules that are `visible`. Those that nobody has run yet come last. A page may be
+    /// empty and have a token.
     ///
     /// # Errors
     /// When the store cannot be asked, or the page token is not of this listing of this process.

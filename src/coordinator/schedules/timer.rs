@@ -41,7 +41,8 @@ const TRIES: usize = 5;
 pub(super) struct TimerDesk {
     timer: TimerPath,
     known: Mutex<Option<KnownStatus>>,
-    /// What a part has decided to write, until the status says so. Other writes of the record leave the status alone.
+    /// What a part has decided to write, until the status says so. Other writes of the record leave the
+    /// status alone.
     decided: Mutex<Option<DecidedWrite>>,
 }
 
@@ -68,7 +69,7 @@ pub(in crate::coordinator) struct Status {
     desk: Arc<TimerDesk>,
     known: Option<KnownStatus>,
     decided: Option<DecidedWrite>,
-    /// Nothing is granted under the lease yet, so that whoever asked can decide again.
+    /// Nothing is granted under the lease yet, so that the schedule can decide again.
     decides: bool,
 }
 

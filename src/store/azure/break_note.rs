@@ -116,7 +116,8 @@ impl AzureStore {
         let over = former.as_ref().map_or(Over::None, |(_, version)| Over::Version(version));
         let ours = self.write_note(path, &note, over).await?;
         let (broken, sent) = self.break_grant(path, &note, period, if_match).await;
-        // A note of a break that was not done would speak for a later one by somebody else. That of an earlier break stays.
+        // A note of a break that was not done would speak for a later one by somebody else. That of an
+        // earlier break stays.
         let former = former.map(|(former, _)| former);
         match (&broken, former) {
             (Err(StoreError::NotFound), _) => self.delete_note(path, None).await,

@@ -247,8 +247,8 @@ impl Accepted {
 }
 
 impl FaultState {
-    /// Draws the same number of times whatever the plan, so that two plans of one seed differ in nothing else; counts
-    /// only what comes to bear.
+    /// Draws the same number of times whatever the plan, so that two plans of one seed differ in nothing
+    /// else; counts only what comes to bear.
     fn draw(&mut self) -> Fate {
         let plan = &self.plan;
         let random = &mut self.random;

@@ -81,9 +81,9 @@ where
     }
 }
 
-/// Does all of them, in one transaction for each kind of access: what only reads waits for no other process that writes,
-/// and what need not reach the disk for nothing that must. As all of them are under way at once, any order is one that
-/// their callers may see.
+/// Does all of them, in one transaction for each kind of access: what only reads waits for no other process
+/// that writes, and what need not reach the disk for nothing that must. As all of them are under way at once,
+/// any order is one that their callers may see.
 pub(super) fn perform(session: &mut Session, operations: Vec<Box<dyn QueuedOperation>>) {
     let mut groups = BTreeMap::<Access, Vec<_>>::new();
     for operation in operations.into_iter().filter(|operation| operation.is_wanted()) {

@@ -27,7 +27,8 @@ pub(crate) trait Line: Sized + Send + Sync + 'static {
         resume: Resume,
     ) -> impl Future<Output = Result<Self, Status>> + Send;
 
-    /// Says that the hold of this lease id and generation has ended, because its guard was dropped; what is told of that.
+    /// Says that the hold of this lease id and generation has ended, because its guard was dropped; what is
+    /// told of that.
     fn end(
         &self,
         client: &Client,

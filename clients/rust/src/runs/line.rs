@@ -146,7 +146,8 @@ impl Line for RunLine {
         })
     }
 
-    /// Another replica is to run what was dropped here, unless a panic dropped it: that would panic there too.
+    /// Another replica is to run what was dropped here, unless a panic dropped it: that would panic there
+    /// too.
     async fn end(&self, client: &Client, lease_id: String, generation: u64) -> HoldEvent {
         let completion = if *self.stages.borrow() == Stage::Panicked {
             Completion::failed("the run panicked")
