@@ -228,12 +228,7 @@ impl Task {
         Ok(validity)
     }
 
-    pub(super) fn save_of(
-        &mut self,
-        caller: CallerId,
-        generation: Option<u64>,
-        save: SaveCall,
-    ) {
+    pub(super) fn save_of(&mut self, caller: CallerId, generation: Option<u64>, save: SaveCall) {
         let SaveCall { saving: Saving { value, part }, reply } = save;
         let id = self.aside().saves.add(reply);
         let save = SaveAsked { id, value, part };
