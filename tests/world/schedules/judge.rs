@@ -67,6 +67,8 @@ pub(super) struct Seen {
     pub(super) gone: BTreeSet<String>,
     /// The occurrences that were due at once.
     pub(super) firsts: BTreeSet<UtcSecond>,
+    /// The life of the sidecar that has told each run last.
+    pub(super) told_by: BTreeMap<RunKey, (usize, u32)>,
     /// What was due last under timetables that were replaced, and how many were missed before it (T16).
     pub(super) dues: BTreeSet<(UtcSecond, u64)>,
     pub(super) anew: Interventions,

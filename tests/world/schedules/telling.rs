@@ -36,6 +36,7 @@ pub(super) fn told(world: &World, sidecar: &Sidecar, runs: Runs<'_>, event: &Sch
     }
     if let ScheduleEvent::Lost { reason: LossReason::NoProgress, .. } = event
         && let Some(run_id) = last.or(resumes)
+        && is_told_here(state, run_id, (sidecar.index, sidecar.life))
         && let Some(what) = lost_without_progress(state, run_id, now)
     {
         state.story.note(now, || format!("VIOLATION   {what}"));
@@ -47,6 +48,9 @@ pub(super) fn told(world: &World, sidecar: &Sidecar, runs: Runs<'_>, event: &Sch
         state.schedules.count("resumed");
     }
     let id = &run.told.run_id;
+    let key: RunKey = (id.occasion.clone(), id.token.value());
+    let seen = state.schedules.seen(id.path.as_str());
+    seen.told_by.insert(key, (sidecar.index, sidecar.life));
     if let Occasion::Scheduled(at) = id.occasion
         && state.schedules.seen(id.path.as_str()).is_first(at)
     {
@@ -66,6 +70,12 @@ pub(super) fn told(world: &World, sidecar: &Sidecar, runs: Runs<'_>, event: &Sch
         state.story.note(now, || format!("VIOLATION   {what}"));
         state.checks.fail(what, now);
     }
+}
+
+/// Whether the run has not gone on at another sidecar since: its reports of progress go there (S16).
+fn is_told_here(state: &mut State, id: &RunId, place: (usize, u32)) -> bool {
+    let key: RunKey = (id.occasion.clone(), id.token.value());
+    state.schedules.seen(id.path.as_str()).told_by.get(&key) == Some(&place)
 }
 
 /// S11: a run is lost so only if no report of progress came for as long as its schedule says.
