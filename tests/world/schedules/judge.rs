@@ -69,8 +69,9 @@ pub(super) struct Seen {
     pub(super) firsts: BTreeSet<UtcSecond>,
     /// The life of the sidecar that has told each run last.
     pub(super) told_by: BTreeMap<RunKey, (usize, u32)>,
-    /// What was due last under timetables that were replaced, and how many were missed before it (T16).
-    pub(super) dues: BTreeSet<(UtcSecond, u64)>,
+    /// What was due last under timetables that were replaced, how many were missed before it, and the hash of
+    /// that timetable (T16).
+    pub(super) dues: BTreeSet<(UtcSecond, u64, String)>,
     pub(super) anew: Interventions,
     /// The subscribers that each life of a sidecar has, as the world sees them.
     pub(super) present: BTreeMap<(usize, u32), BTreeSet<u64>>,

@@ -16,7 +16,6 @@ pub(super) fn written(
     (made, after, begins): (Duration, Plan, UtcSecond),
 ) -> Option<String> {
     seen.firsts.extend(after.first());
-    seen.dues.extend(after.due());
     if seen.plan_made != Some(made) {
         seen.was_lost |= seen.plan_made.is_some();
         // Whether it is paused is what this one says.
@@ -27,6 +26,11 @@ pub(super) fn written(
         seen.anew.at = world.now();
     }
     let before = seen.plan.replace(after.clone());
+    if let (Some(before), Some((due, missed))) = (&before, after.due())
+        && before.due() != after.due()
+    {
+        seen.dues.insert((due, missed, before.version().hash));
+    }
     if let Some(before) = before.as_ref().filter(|before| anew::differ(before, &after)) {
         return anew::intervened(world, seen, (before, &after), begins);
     }

@@ -284,10 +284,16 @@ impl Context<'_> {
         if !is_it {
             return None;
         }
+        // T16: another timetable came and went before anybody took it in.
+        let missed = after.missed - before.missed;
+        let is_of_another = seen.dues.iter().any(|(due, passed, hash)| {
+            (*due, *passed) == (new, missed) && *hash != after.plan.hash
+        });
+        if !is_anew && is_of_another {
+            return None;
+        }
         if !is_anew && new < old {
-            // T16: another timetable came and went before anybody took it in.
-            let is_of_another = seen.dues.contains(&(new, after.missed - before.missed));
-            return (!is_of_another).then(|| format!("T5: {old} goes back to {new}: {after:?}"));
+            return Some(format!("T5: {old} goes back to {new}: {after:?}"));
         }
         let passed: BTreeSet<UtcSecond> = timetable
             .at_or_after(old)
@@ -304,7 +310,7 @@ impl Context<'_> {
             })
         };
         let run = passed.iter().filter(was_run).count() as u64;
-        let (all, missed) = (passed.len() as u64, after.missed - before.missed);
+        let all = passed.len() as u64;
         let told = || {
             format!(
                 "of {all} occurrences from {old} to {new} {run} were run, {missed} missed ({after:?})"
