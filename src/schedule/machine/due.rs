@@ -177,13 +177,11 @@ fn first_to_run(
         }
         CatchUp::All(_) if !is_current(record, view) => Some(newest),
         CatchUp::All(most) => {
-            let most = most as usize;
             let older = definition.timetable().occurrences_before(newest);
-            let mut older: Vec<UtcSecond> = older.take_while(|at| runs(*at)).take(most).collect();
-            // T25: before all of the timetable.
-            older.extend(view.plan.first().filter(|asked| *asked == next && runs(*asked)));
-            older.truncate(most);
-            Some(older.last().copied().unwrap_or(newest))
+            // T25: the one that was asked for is before all of the timetable.
+            let asked = view.plan.first().filter(|asked| *asked == next && runs(*asked));
+            let older = older.take_while(|at| runs(*at)).chain(asked).take(most as usize);
+            Some(older.last().unwrap_or(newest))
         }
     }
 }
