@@ -15,10 +15,10 @@ TEST = re.compile(r"^test (\S+)(?: - .*)? \.\.\. ok <([0-9.]+)s>$", re.MULTILINE
 
 
 def taken(file):
-    """The seconds of a part, and how it ended; a run that was cut short, or a full disk, leaves files without either."""
+    """The seconds of a part, how it ended, and the processor's; a run that was cut short, or a full disk, leaves files without."""
     words = file.read_text().split() if file.exists() else []
-    seconds, status = words or (0, 1)
-    return int(seconds), int(status)
+    seconds, status, processor = (words + ["0"] * (3 - len(words))) if words else (0, 1, 0)
+    return int(seconds), int(status), int(processor)
 
 
 def parts(run):
@@ -31,11 +31,12 @@ def shown(seconds):
 
 def one(run):
     """The table of one run."""
-    print(f"\n{'part':<24}{'min:s':>7}")
-    for name, (seconds, status) in sorted(parts(run).items(), key=lambda part: -part[1][0]):
-        print(f"{name:<24}{shown(seconds):>7}{'' if status == 0 else '   FAILED'}")
-    seconds, _ = taken(run / "all")
-    print(f"{'all, side by side':<24}{shown(seconds):>7}")
+    print(f"\n{'part':<24}{'min:s':>7}{'processor':>11}")
+    done = parts(run)
+    for name, (seconds, status, processor) in sorted(done.items(), key=lambda part: -part[1][0]):
+        print(f"{name:<24}{shown(seconds):>7}{shown(processor):>11}{'' if status == 0 else '   FAILED'}")
+    seconds, _, _ = taken(run / "all")
+    print(f"{'all, side by side':<24}{shown(seconds):>7}{shown(sum(part[2] for part in done.values())):>11}")
     tests = [found for log in run.glob("*.log") for found in TEST.findall(log.read_text(errors="replace"))]
     slowest = sorted(((float(time), name) for name, time in tests), reverse=True)[:SLOWEST]
     if slowest:

@@ -16,6 +16,9 @@ const READS: usize = 2;
 /// Not due while the test runs.
 const RARELY: u64 = 300 * 86_400;
 
+/// Nobody's: it is asked for last.
+const LAST: &str = "asked-for-last";
+
 /// The requests that the emulator has answered for the locks and plans of a function.
 fn requests(azurite: &Azurite, function: &str) -> Vec<String> {
     azurite.log().lines().filter(|line| line.contains(function)).map(str::to_owned).collect()
@@ -45,6 +48,10 @@ async fn t17_an_idle_replica_reads_plan_and_record_once_in_ten_minutes_and_nothi
         };
         until("each replica has subscribed", || azurite.log(), subscribed).await;
     }
+    // The emulator answers before it logs, and logs in order: what stands there once this does is all.
+    show(&sidecars[0], LAST);
+    let logged = || (!requests(&azurite, LAST).is_empty()).then_some(());
+    until("what was asked for until now is logged", || azurite.log(), logged).await;
     let before = requests(&azurite, &timer.function).len();
     let mut due = before;
     for round in 1..=ROUNDS {
