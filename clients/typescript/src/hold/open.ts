@@ -52,14 +52,14 @@ export async function openHold(
     queue.waited = true;
     pause = FIRST_PAUSE_MS;
   };
-  for (let left = waitMs; ;) {
+  const left = (): number => Math.max(waitMs - (rpc.clock.read().latest - began), 0);
+  for (let ask = waitMs; ; ask = left()) {
     try {
-      return await openOnce(rpc, holds, spec(left), { ...options, onWaiting });
+      return await openOnce(rpc, holds, spec(ask), { ...options, onWaiting });
     } catch (error) {
-      left = Math.max(waitMs - (rpc.clock.read().latest - began), 0);
-      const isEnded = left === 0 || rpc.isClosed || options.signal?.aborted === true;
+      const isEnded = left() === 0 || rpc.isClosed || options.signal?.aborted === true;
       // A wait is also one for a sidecar that is starting.
-      const mayAsk = queue.waited || left === Infinity || isAway(error);
+      const mayAsk = queue.waited || waitMs === Infinity || isAway(error);
       if (isEnded || !mayAsk || !isBreak(error)) throw error;
     }
     await setTimeout(pause, undefined, options.signal === undefined ? {} : { signal: options.signal }).catch(() => {

@@ -1,0 +1,205 @@
+// For vectors.test.ts: a sidecar in the place of the connections. Nothing goes over a socket.
+
+import { EventEmitter } from "node:events";
+
+import type { Client as Channel } from "@grpc/grpc-js";
+import { Metadata, connectivityState, status } from "@grpc/grpc-js";
+
+import { milliseconds } from "../src/duration.js";
+import type { Dialer } from "../src/endpoint.js";
+import { HoldLeaseResponse } from "../src/proto.js";
+import type { HoldLeaseRequest, LeaseSpec, Resume } from "../src/proto.js";
+import type { Refusing, Said } from "./vectors-messages.js";
+import { Messages, errorOf } from "./vectors-messages.js";
+import { refusal } from "./tools.js";
+
+/** A HoldLease call, as the client has it. */
+class Stream extends EventEmitter {
+  readonly spec: LeaseSpec | undefined;
+  readonly #onCancelled: () => void;
+  isOpen = true;
+  isGranted = false;
+
+  constructor(spec: LeaseSpec | undefined, onCancelled: () => void) {
+    super();
+    this.spec = spec;
+    this.#onCancelled = onCancelled;
+  }
+
+  /** Called by the client. */
+  cancel(): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    this.#onCancelled();
+    process.nextTick(() => {
+      this.emit("error", refusal(status.CANCELLED, "cancelled"));
+      this.emit("end");
+    });
+  }
+
+  /** The sidecar ends it. */
+  end(refusing: Refusing): void {
+    if (!this.isOpen) return;
+    this.isOpen = false;
+    if (refusing.code !== undefined) this.emit("error", errorOf(refusing));
+    this.emit("end");
+  }
+}
+
+type Callback = (error: unknown, response?: unknown) => void;
+
+/** The request of any call of a holder's. */
+interface Asked {
+  generation: number;
+  maxHold?: { seconds: number; nanos: number };
+  value?: Uint8Array;
+}
+
+const CALLS: Readonly<Record<string, string>> = {
+  ReleaseLease: "release",
+  GetHold: "get_hold",
+  ReportProgress: "report_progress",
+  ExtendLease: "extend_lease",
+  SaveCheckpoint: "save_checkpoint",
+};
+
+/** Does what a vector says, and remembers what it was sent. */
+export class VectorSidecar {
+  readonly #messages: Messages;
+  readonly #isValid: () => boolean;
+  readonly #streams: Stream[] = [];
+  readonly #calls: { name: string; answer: Callback }[] = [];
+  readonly #prepared = new Map<string, (answer: Callback) => void>();
+  readonly #attempts: string[] = [];
+  #sent: string[] = [];
+  #faults: string[] = [];
+
+  constructor(kernel: string, isValid: () => boolean) {
+    this.#messages = new Messages(kernel);
+    this.#isValid = isValid;
+  }
+
+  /** Dials this. */
+  get dialer(): Dialer {
+    const channel = {
+      makeServerStreamRequest: (_path: string, _to: unknown, _from: unknown, request: HoldLeaseRequest) =>
+        this.#open(request),
+      makeUnaryRequest: (path: string, _to: unknown, _from: unknown, request: Asked, ...more: unknown[]) =>
+        this.#call(path, request, more.at(-1) as Callback, more.at(-2) as { deadline: number }),
+      getChannel: () => ({ getConnectivityState: () => connectivityState.READY }),
+      close: () => undefined,
+    };
+    const dial = (): Channel => channel as unknown as Channel;
+    return { shown: "vectors", secure: false, reloads: false, dial, metadata: new Metadata(), channelOptions: {} };
+  }
+
+  #open({ start }: HoldLeaseRequest): Stream {
+    this.#sent.push(start?.$case === "resume" ? this.#resume(start.value) : asked(start?.value));
+    const number = this.#streams.length;
+    const stream = new Stream(start?.$case === "spec" ? start.value : undefined, () => {
+      const isReplaced = this.#streams.slice(number + 1).some(({ isGranted }) => isGranted);
+      if (!isReplaced && this.#isValid()) this.#faults.push("S14: a stream was ended while the hold was valid");
+    });
+    this.#streams.push(stream);
+    return stream;
+  }
+
+  #resume({ resumeToken, toldValidUntil, attemptId }: Resume): string {
+    const told = toldValidUntil?.sinceBoot;
+    const until = told === undefined ? "" : ` told ${String(milliseconds(told) - this.#messages.base)}`;
+    if (!this.#attempts.includes(attemptId)) this.#attempts.push(attemptId);
+    return `resume ${resumeToken}${until} attempt ${String(this.#attempts.indexOf(attemptId) + 1)}`;
+  }
+
+  #call(path: string, request: Asked, callback: Callback, { deadline }: { deadline: number }): unknown {
+    const name = CALLS[path.split("/").at(-1) ?? ""] ?? path;
+    if (name === "release" && this.#isValid()) this.#faults.push("S13: the hold is valid when its release is sent");
+    let said = `${name} ${String(request.generation)}`;
+    if (name === "extend_lease") said += ` ${String(milliseconds(request.maxHold))}`;
+    if (name === "save_checkpoint") said += ` ${Buffer.from(request.value ?? []).toString()}`;
+    this.#sent.push(said);
+    const timer = setTimeout(() => {
+      answer(refusal(status.DEADLINE_EXCEEDED, "nobody answers"));
+    }, deadline - Date.now());
+    const call = { name, answer };
+    const calls = this.#calls;
+    function answer(error: unknown, response?: unknown): void {
+      clearTimeout(timer);
+      const index = calls.indexOf(call);
+      if (index >= 0) calls.splice(index, 1);
+      callback(error, response);
+    }
+    const prepared = this.#prepared.get(name);
+    this.#prepared.delete(name);
+    calls.push(call);
+    prepared?.(answer);
+    return { cancel: () => undefined };
+  }
+
+  answer(name: string, said: Said): void {
+    const message = this.#messages.answer(name, said);
+    this.#give(name, (answer) => {
+      answer(null, message);
+    });
+  }
+
+  refuse(name: string, refusing: Refusing): void {
+    this.#give(name, (answer) => {
+      answer(errorOf(refusing));
+    });
+  }
+
+  /** Answers the oldest call of this name; where there is none, the next one. */
+  #give(name: string, give: (answer: Callback) => void): void {
+    const call = this.#calls.find((it) => it.name === name);
+    if (call === undefined) this.#prepared.set(name, give);
+    else give(call.answer);
+  }
+
+  /** A stream by its number, and the newest without one. */
+  #on(number = this.#streams.length): Stream {
+    const stream = this.#streams[number - 1];
+    if (stream === undefined) throw new Error(`there is no stream ${String(number)}`);
+    return stream;
+  }
+
+  tell(number: number | undefined, events: Record<string, Said>): void {
+    const stream = this.#on(number);
+    for (const [name, said] of Object.entries(events)) {
+      stream.isGranted ||= name === "granted";
+      const event = this.#messages.event(name, said, stream.spec);
+      if (stream.isOpen) stream.emit("data", HoldLeaseResponse.create({ event }));
+    }
+  }
+
+  break(number: number | undefined, refusing: Refusing): void {
+    this.#on(number).end(refusing);
+  }
+
+  /** What was sent since this was asked last, and what must never be. */
+  taken(): { sent: string[]; faults: string[] } {
+    const taken = { sent: this.#sent, faults: this.#faults };
+    this.#sent = [];
+    this.#faults = [];
+    return taken;
+  }
+
+  /** The numbers of the streams that live. */
+  get open(): number[] {
+    return this.#streams.flatMap(({ isOpen }, index) => (isOpen ? [index + 1] : []));
+  }
+}
+
+/** How a lock was asked for. */
+function asked(spec: LeaseSpec | undefined): string {
+  let said = "hold";
+  if (spec === undefined) return said;
+  const { permits = 1, priority, yields, share } = spec;
+  const wait = milliseconds(spec.wait);
+  if (wait > 0) said += ` wait ${String(wait)}`;
+  if (permits > 1) said += ` permits ${String(permits)}`;
+  if (priority > 0) said += ` priority ${String(priority)}`;
+  if (yields) said += " yields";
+  if (share !== "") said += ` share ${share}`;
+  return said;
+}

@@ -1,0 +1,242 @@
+// Plays proto/vectors/client.jsonl; docs/clients.md says what it means.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import type { BootReading, Clock } from "../src/boot-clock.js";
+import { Connections } from "../src/connections.js";
+import type { Hold } from "../src/hold/hold.js";
+import { openHold } from "../src/hold/open.js";
+import type { HoldEvent } from "../src/index.js";
+import { BusyError, HoldLostError, RefusedError } from "../src/index.js";
+import { leaseSpec } from "../src/request.js";
+import { LIMITS, Rpc } from "../src/rpc.js";
+import { OURS } from "./fake-sidecar.js";
+import type { Refusing, Said } from "./vectors-messages.js";
+import { BASES } from "./vectors-messages.js";
+import { VectorSidecar } from "./vectors-sidecar.js";
+import { VirtualTime, settled } from "./virtual-time.js";
+
+/** What the holder does, with all that it may say. */
+interface Deed {
+  wait?: number;
+  permits?: number;
+  priority?: number;
+  yields?: boolean;
+  share?: string;
+  max_hold?: number;
+  value?: string;
+}
+
+interface Step {
+  at: number;
+  sleep?: number;
+  within?: number;
+  do?: Record<string, Deed>;
+  tell?: Record<string, Said> | Record<string, Said>[];
+  on?: number;
+  break?: Refusing;
+  answer?: Record<string, Said>;
+  refuse?: Record<string, Refusing>;
+  sent?: string[];
+  told?: string[];
+  returned?: string[];
+  until?: number | null;
+  max_hold?: number;
+  open?: number[];
+}
+
+interface Vector {
+  vector: string;
+  kernel?: string;
+  steps: Step[];
+}
+
+function readVectors(): Vector[] {
+  const vectors: Vector[] = [];
+  const text = readFileSync(new URL("../../../../proto/vectors/client.jsonl", import.meta.url), "utf8");
+  for (const line of text.split("\n").filter((it) => it !== "")) {
+    const read = JSON.parse(line) as Omit<Vector, "steps"> | Step;
+    if ("vector" in read) vectors.push({ ...read, steps: [] });
+    else vectors.at(-1)?.steps.push(read);
+  }
+  return vectors;
+}
+
+/** A client in a time of its own, and a sidecar that does what a vector says. */
+class Stage implements Clock {
+  readonly bootId = OURS;
+  readonly sidecar: VectorSidecar;
+  readonly #time: VirtualTime;
+  readonly #rpc: Rpc;
+  #slept = 0;
+  #hold: Hold | undefined;
+  #until: number | null = null;
+  #told: string[] = [];
+  #returned: string[] = [];
+
+  constructor(time: VirtualTime, kernel: string) {
+    this.#time = time;
+    this.sidecar = new VectorSidecar(kernel, () => this.#hold?.isValid() === true);
+    this.#rpc = new Rpc(new Connections(this.sidecar.dialer, LIMITS.streams), this, LIMITS);
+  }
+
+  read(): BootReading {
+    const now = BASES.ours + this.#now;
+    return { earliest: now, latest: now };
+  }
+
+  get #now(): number {
+    return this.#time.now + this.#slept;
+  }
+
+  async #pass(to: number): Promise<void> {
+    await this.#time.pass(to - this.#slept);
+  }
+
+  /** Does what a step says, and compares what came of it. */
+  async play(step: Step): Promise<void> {
+    await this.#reach(step.at);
+    this.#slept += step.sleep ?? 0;
+    for (const [name, said] of Object.entries(step.answer ?? {})) this.sidecar.answer(name, said);
+    for (const [name, refusing] of Object.entries(step.refuse ?? {})) this.sidecar.refuse(name, refusing);
+    for (const [name, deed] of Object.entries(step.do ?? {})) void this.#do(name, deed);
+    await settled();
+    for (const event of [step.tell ?? []].flat()) this.sidecar.tell(step.on, event);
+    if (step.break !== undefined) this.sidecar.break(step.on, step.break);
+    await this.#pass(step.at + (step.sleep ?? 0) + (step.within ?? 0));
+    this.#compare(step);
+  }
+
+  /** Lets the time go on to a step. The validity ends at its end, neither sooner nor later. */
+  async #reach(at: number): Promise<void> {
+    const until = this.#until;
+    if (until !== null && this.#now < until && until < at) {
+      await this.#pass(until - 1);
+      assert.ok(this.#hold?.isValid(), `before ${String(at)}: the hold is over already`);
+      await this.#pass(until);
+      assert.ok(!this.#hold?.isValid(), `before ${String(at)}: the hold is not over`);
+    }
+    await this.#pass(at);
+  }
+
+  #compare(step: Step): void {
+    if (step.until !== undefined) this.#until = step.until;
+    const hold = this.#hold;
+    const isValid = hold?.isValid() === true;
+    const seen = {
+      ...this.sidecar.taken(),
+      told: this.#told,
+      returned: this.#returned,
+      until: isValid ? hold.remainingMs() + this.#now : null,
+      ...(step.open === undefined ? {} : { open: this.sidecar.open }),
+      ...(step.max_hold === undefined ? {} : { max_hold: (hold?.maxHoldRemainingMs() ?? NaN) + this.#now }),
+    };
+    this.#told = [];
+    this.#returned = [];
+    const { sent = [], told = [], returned = [] } = step;
+    const wanted = {
+      sent,
+      faults: [],
+      told,
+      returned,
+      until: this.#until,
+      ...(step.open === undefined ? {} : { open: step.open }),
+      ...(step.max_hold === undefined ? {} : { max_hold: step.max_hold }),
+    };
+    assert.deepEqual(seen, wanted, `at ${String(step.at)}`);
+  }
+
+  async #do(name: string, deed: Deed): Promise<void> {
+    let done: string;
+    try {
+      done = await this.#done(name, deed);
+    } catch (error) {
+      done = nameOf(error, name);
+    }
+    this.#returned.push(`${name} ${done}`);
+  }
+
+  /** What the holder does, and what comes of it. */
+  async #done(name: string, deed: Deed): Promise<string> {
+    if (name === "hold") {
+      const { wait = 0, ...more } = deed;
+      const onEvent = (event: HoldEvent): void => {
+        this.#tell(event);
+      };
+      const spec = (waitMs: number) => leaseSpec({ function: "f", ...more }, waitMs);
+      this.#hold = await openHold(this.#rpc, new Set(), spec, wait, { onEvent });
+      return "held";
+    }
+    assert.ok(this.#hold !== undefined);
+    switch (name) {
+      case "release":
+        return bare((await this.#hold.release()).outcome);
+      case "report_progress":
+        await this.#hold.reportProgress();
+        return "done";
+      case "extend_lease":
+        await this.#hold.extend(deed.max_hold ?? 0);
+        return "done";
+      case "save_checkpoint":
+        return String(await this.#hold.save(deed.value ?? ""));
+      default:
+        return "is unknown";
+    }
+  }
+
+  /** Takes in what the holder is told, but the grant, which the hold itself is. */
+  #tell(event: HoldEvent): void {
+    switch (event.type) {
+      case "granted":
+        return;
+      case "waiting":
+        this.#told.push(`waiting ${String(event.position)}`);
+        return;
+      case "atRisk":
+        this.#told.push(`at_risk ${event.cause}`);
+        return;
+      case "draining":
+        this.#told.push(`draining ${String(event.timeLeftMs)}`);
+        return;
+      case "revoked":
+        this.#told.push(`revoked by ${event.notice.brokenBy}`);
+        return;
+      case "lost":
+        this.#told.push(`lost ${bare(event.loss.reason)}`);
+        return;
+      case "renewed":
+      case "recovered":
+      case "interrupted":
+      case "resumed":
+        this.#told.push(event.type);
+    }
+  }
+
+  close(): void {
+    this.#rpc.close();
+  }
+}
+
+/** The name of a value, without that of its enum. */
+function bare(value: string): string {
+  return value.replace(/^(RELEASE_OUTCOME|LOSS_REASON|BUSY_REASON)_/, "");
+}
+
+function nameOf(error: unknown, deed: string): string {
+  if (error instanceof BusyError) return `busy ${bare(error.reason)}`;
+  if (error instanceof HoldLostError) return `lost ${bare(error.loss.reason)}`;
+  if (deed === "release") return "unconfirmed";
+  return error instanceof RefusedError ? `refused ${error.reason ?? ""}` : String(error);
+}
+
+for (const { vector, kernel, steps } of readVectors()) {
+  test(vector, async () => {
+    using time = new VirtualTime();
+    const stage = new Stage(time, kernel ?? "ours");
+    for (const step of steps) await stage.play(step);
+    stage.close();
+    await settled();
+  });
+}
