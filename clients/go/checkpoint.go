@@ -214,7 +214,7 @@ func (c *Client) save(
 // GetCheckpoint reads the checkpoint of a lock from the store; nil if there is none.
 //
 // Errors: [*RefusedError], [*UnreachableError], that of ctx.
-func (c *Client) GetCheckpoint(ctx context.Context, lock Selector) (*Checkpoint, error) {
+func (c *Client) GetCheckpoint(ctx context.Context, lock LockSelector) (*Checkpoint, error) {
 	request := &leaseholdv1.GetLockRequest{Lock: lock.selector(), WithCheckpoint: true}
 	answer, err := call(ctx, c.pool, callTimeout, rpc.GetLock, request)
 	if err != nil {

@@ -40,7 +40,7 @@ func newClient(pool *pool, clock clock, releaseTimeout time.Duration) *Client {
 // Close releases the holds that were not released, for which it waits as long as [WithReleaseTimeout] says, and closes
 // the connections. Those holds are lost first (S13).
 //
-// Errors: [*ReleaseError] and [*LostError], as [Hold.Release] gives them, of the holds that it released.
+// Errors: [*ReleaseUnconfirmedError] and [*LostError], as [Hold.Release] gives them, of the holds that it released.
 func (c *Client) Close() error {
 	c.mutex.Lock()
 	holds := slices.Collect(maps.Keys(c.holds))
@@ -85,7 +85,7 @@ func (c *Client) releaseContext(ctx context.Context) (context.Context, context.C
 }
 
 // Acquire takes the lock by a unary call: the sidecar renews it until [Client.Release], MaxHold or shutdown, whether
-// or not this process lives. Prefer [Client.WithLock].
+// or not this process lives. Prefer [Client.WithHold].
 //
 // Errors: [*BusyError], [*OccurrenceOverError], [*RefusedError], with [ReasonUnsupported] if the sidecar is too old for
 // what is asked; [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
@@ -141,7 +141,7 @@ func (c *Client) acquire(ctx context.Context, spec *leaseholdv1.LeaseSpec) (Gran
 // [WithOutcome] the result says what became of those.
 //
 // Errors: [*RefusedError], with [ReasonUnknownLease] if the sidecar knows no such hold; [*UnreachableError]; that of ctx,
-// or of the time that is over. [*CheckpointError] and [*OutcomeError] beside a result: it was released, and the
+// or of the time that is over. [*CheckpointError] and [*OutcomeNotRecordedError] beside a result: it was released, and the
 // checkpoint was not saved, or the outcome not recorded.
 func (c *Client) Release(ctx context.Context, leaseID string, options ...ReleaseOption) (ReleaseResult, error) {
 	with, err := releasingWith(options)

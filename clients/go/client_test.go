@@ -114,7 +114,7 @@ func TestAListingGoesThroughAllPages(t *testing.T) {
 	b := newBench(t)
 	b.sidecar.pages = [][]string{{"a", "b"}, {}, {"c"}}
 	var paths []string
-	for record, err := range b.client.ListLocks(t.Context(), Listing{}) {
+	for record, err := range b.client.ListLocks(t.Context(), ListOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,13 +123,13 @@ func TestAListingGoesThroughAllPages(t *testing.T) {
 	if !slices.Equal(paths, []string{"a", "b", "c"}) {
 		t.Error(paths)
 	}
-	for range b.client.ListLocks(t.Context(), Listing{}) {
+	for range b.client.ListLocks(t.Context(), ListOptions{}) {
 		break
 	}
 	if calls := b.sidecar.calls(); len(calls) != 4 {
 		t.Error("a loop that is left asks no more:", calls)
 	}
-	for _, err := range b.client.ListLocks(t.Context(), Listing{HostID: "h", Prefix: "p"}) {
+	for _, err := range b.client.ListLocks(t.Context(), ListOptions{HostID: "h", Prefix: "p"}) {
 		if err == nil {
 			t.Error("host id and prefix were given")
 		}
@@ -143,7 +143,7 @@ func TestCallsThatTheSidecarDoesNotKnowAreRefused(t *testing.T) {
 	calls := map[string]func() error{
 		"get":     func() error { _, err := b.client.GetLock(ctx, LockPath("p")); return err },
 		"check":   func() error { _, err := b.client.CheckToken(ctx, key, 1); return err },
-		"break":   func() error { _, err := b.client.BreakLock(ctx, key, Break{Reason: "r", Now: true}); return err },
+		"break":   func() error { _, err := b.client.BreakLock(ctx, key, BreakOptions{Reason: "r", Now: true}); return err },
 		"resolve": func() error { _, err := b.client.ResolvePath(ctx, key); return err },
 		"watch": func() error {
 			for _, err := range b.client.WatchLock(ctx, key) {

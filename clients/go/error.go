@@ -22,9 +22,9 @@ var ErrClosed = errors.New("the client was closed")
 // ErrReleased is the cause of the end of a hold's context when its holder has released it.
 var ErrReleased = errors.New("the lock was released")
 
-// ErrNotReleased says that a lock was not released, because the connection had broken and no sidecar has answered yet
+// errResumeUnanswered says that a lock was not released, because the connection had broken and no sidecar has answered yet
 // whether the hold goes on there. The lock is available when its lease runs out (S16).
-var ErrNotReleased = errors.New("the lock was not released: the hold was being resumed, and no sidecar has answered " +
+var errResumeUnanswered = errors.New("the lock was not released: the hold was being resumed, and no sidecar has answered " +
 	"yet; the lock is available when its lease runs out")
 
 // BusyError says that the lock was not acquired within the wait asked for, because somebody else holds it or it rests.
@@ -96,20 +96,20 @@ func alreadyLost(result *leaseholdv1.ReleaseResult) *LostError {
 	return &LostError{Reason: lossReasonFrom(result.GetLossReason()), Detail: "found when it was released"}
 }
 
-// ReleaseError says that the release of the lock was not confirmed. What was done under the lock was done while it was
+// ReleaseUnconfirmedError says that the release of the lock was not confirmed. What was done under the lock was done while it was
 // held. The lock becomes available when its lease expires, if not before.
-type ReleaseError struct {
+type ReleaseUnconfirmedError struct {
 	// Err is why.
 	Err error
 }
 
-func (e *ReleaseError) Error() string {
+func (e *ReleaseUnconfirmedError) Error() string {
 	return "the release of the lock was not confirmed, and it becomes available when its lease expires, if not before: " +
 		e.Err.Error()
 }
 
 // Unwrap gives the cause.
-func (e *ReleaseError) Unwrap() error { return e.Err }
+func (e *ReleaseUnconfirmedError) Unwrap() error { return e.Err }
 
 // EndpointError says that the endpoint, or an option that goes with it, is invalid. Not worth repeating.
 type EndpointError struct {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Event is what happens to a hold: one of [Waiting], [Granted], [Renewed], [AtRisk], [Recovered], [Draining],
+// HoldEvent is what happens to a hold: one of [Waiting], [Granted], [Renewed], [AtRisk], [Recovered], [Draining],
 // [Interrupted], [Resumed], [Revoked], [Lost]. Later versions may have more.
-type Event interface{ event() }
+type HoldEvent interface{ event() }
 
 // Waiting says that the lock is busy, and the caller waits for it.
 type Waiting struct {

@@ -335,10 +335,10 @@ func (b *bench) ask(ctx context.Context, spec LeaseSpec) <-chan asking {
 }
 
 // held is a hold that was granted with a validity; the clock stands at 1,000 s.
-func (b *bench) held(validity *leaseholdv1.Validity) (*Hold, *holdCall, <-chan Event) {
+func (b *bench) held(validity *leaseholdv1.Validity) (*Hold, *holdCall, <-chan HoldEvent) {
 	b.Helper()
-	events := make(chan Event, 64)
-	spec := LeaseSpec{Key: LockKey{Function: "f", Scope: "s"}, OnEvent: func(event Event) { events <- event }}
+	events := make(chan HoldEvent, 64)
+	spec := LeaseSpec{Key: LockKey{Function: "f", Scope: "s"}, OnEvent: func(event HoldEvent) { events <- event }}
 	answer := b.ask(b.Context(), spec)
 	call := b.call()
 	call.tell(granted(validity))
@@ -350,13 +350,13 @@ func (b *bench) held(validity *leaseholdv1.Validity) (*Hold, *holdCall, <-chan E
 	return asked.hold, call, events
 }
 
-func (b *bench) heldHere() (*Hold, *holdCall, <-chan Event) {
+func (b *bench) heldHere() (*Hold, *holdCall, <-chan HoldEvent) {
 	b.Helper()
 	return b.held(validity(ours, 1_058, 58))
 }
 
 // want waits for an event, which must be of a kind.
-func want[E Event](t *testing.T, events <-chan Event) E {
+func want[E HoldEvent](t *testing.T, events <-chan HoldEvent) E {
 	t.Helper()
 	event := receive(t, "an event", events)
 	wanted, ok := event.(E)

@@ -10,7 +10,7 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// WithLock takes a lock, runs work under it, and releases it however work ends: by returning, by a panic, or by
+// WithHold takes a lock, runs work under it, and releases it however work ends: by returning, by a panic, or by
 // runtime.Goexit.
 //
 // The context of work is cancelled when the lock is lost, with the [*LostError] as its cause, and when ctx is. Work
@@ -18,9 +18,9 @@ import (
 //
 // Errors: [*BusyError] if the lock was not acquired, and what [Client.Hold] gives; then work was not run. After that
 // the error of work, joined with that of [Hold.Release]: a [*LostError] if the lock was lost before the release, a
-// [*ReleaseError] if the release was not confirmed, or a [*CheckpointError] or [*OutcomeError] if work released with a
+// [*ReleaseUnconfirmedError] if the release was not confirmed, or a [*CheckpointError] or [*OutcomeNotRecordedError] if work released with a
 // checkpoint that was not saved, or an outcome that was not recorded.
-func (c *Client) WithLock(
+func (c *Client) WithHold(
 	ctx context.Context, spec LeaseSpec, work func(ctx context.Context, hold *Hold) error,
 ) (err error) {
 	hold, err := c.Hold(ctx, spec)
@@ -41,7 +41,7 @@ func (c *Client) WithLock(
 	return work(hold.Context(), hold)
 }
 
-// Hold takes a lock and keeps it until [Hold.Release]; a defer of that should follow. Prefer [Client.WithLock].
+// Hold takes a lock and keeps it until [Hold.Release]; a defer of that should follow. Prefer [Client.WithHold].
 //
 // Cancelling ctx ends the wait. After the grant it ends the hold's context, and the lock is still to be released.
 //
@@ -164,7 +164,7 @@ func (h *Hold) releasable(ctx context.Context) (uint64, *LostError, error) {
 			return generation, refused, nil
 		}
 		if h.state.clock.now() >= until {
-			return 0, nil, ErrNotReleased
+			return 0, nil, errResumeUnanswered
 		}
 		select {
 		case <-ctx.Done():
@@ -190,9 +190,9 @@ func (h *Hold) heard(validity *leaseholdv1.Validity, err error, sent BootInstant
 // result. With [WithCheckpoint] the checkpoint is saved before, and with [WithOutcome] the outcome recorded. ctx may be that of the hold, which this call ends.
 //
 // Errors: [*LostError] if the hold was lost before, so that somebody else may have held the lock, also where the release
-// is the first to find it; the result says ALREADY_LOST then. [*CheckpointError] and [*OutcomeError] if the
-// lock was released, and the checkpoint not saved, or the outcome not recorded. [*ReleaseError] if the release was not confirmed: nobody answered in time, or ctx ended, or
-// [ErrNotReleased]. The lock becomes available when its lease expires, if not before. [*RefusedError] with
+// is the first to find it; the result says ALREADY_LOST then. [*CheckpointError] and [*OutcomeNotRecordedError] if the
+// lock was released, and the checkpoint not saved, or the outcome not recorded. [*ReleaseUnconfirmedError] if the release was not confirmed: nobody answered in time, or ctx ended, or
+// [errResumeUnanswered]. The lock becomes available when its lease expires, if not before. [*RefusedError] with
 // [ReasonInvalidField] for too large a checkpoint, or an outcome that a holder cannot say: then nothing was done.
 func (h *Hold) Release(ctx context.Context, options ...ReleaseOption) (ReleaseResult, error) {
 	with, err := releasingWith(options)
@@ -213,7 +213,7 @@ func (h *Hold) Release(ctx context.Context, options ...ReleaseOption) (ReleaseRe
 		h.sayKnown()
 	}
 	if err != nil {
-		return ReleaseResult{}, &ReleaseError{err}
+		return ReleaseResult{}, &ReleaseUnconfirmedError{err}
 	}
 	result := resultFrom(wire, with)
 	if result.CheckpointOutcome == CheckpointOutcomeSaved {
@@ -301,7 +301,7 @@ func (h *Hold) abandon(ctx context.Context) error {
 	}
 	_, loss, err := h.release(ctx, releasing{})
 	if err != nil {
-		return &ReleaseError{err}
+		return &ReleaseUnconfirmedError{err}
 	}
 	if loss != nil {
 		return loss

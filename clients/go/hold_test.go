@@ -131,7 +131,7 @@ func TestASlowListenerKeepsNothingWaiting(t *testing.T) {
 	b := newBench(t)
 	stuck := make(chan struct{})
 	defer close(stuck)
-	answer := b.ask(t.Context(), LeaseSpec{OnEvent: func(Event) { <-stuck }})
+	answer := b.ask(t.Context(), LeaseSpec{OnEvent: func(HoldEvent) { <-stuck }})
 	call := b.call()
 	call.tell(granted(validity(ours, 1_058, 58)))
 	hold := receive(t, "the hold", answer).hold

@@ -95,17 +95,17 @@ func TestEveryReasonOfTheAPIHasAConstant(t *testing.T) {
 func TestAListingIsFilteredByStatesAndLabels(t *testing.T) {
 	b := newBench(t)
 	b.sidecar.pages = [][]string{{}}
-	listing := Listing{
+	options := ListOptions{
 		States: []LockState{LockStateHeld, LockStateBreaking}, Labels: map[string]string{"team": "a"},
 	}
-	for _, err := range b.client.ListLocks(t.Context(), listing) {
+	for _, err := range b.client.ListLocks(t.Context(), options) {
 		t.Error(err)
 	}
 	wanted := `list "" [LOCK_STATE_HELD LOCK_STATE_BREAKING] map[team:a] ""`
 	if calls := strings.Join(b.sidecar.calls(), "; "); calls != wanted {
 		t.Error(calls)
 	}
-	for _, err := range b.client.ListLocks(t.Context(), Listing{States: []LockState{"held"}}) {
+	for _, err := range b.client.ListLocks(t.Context(), ListOptions{States: []LockState{"held"}}) {
 		if err == nil || !strings.Contains(err.Error(), `"held" is not the state`) {
 			t.Error(err)
 		}

@@ -32,7 +32,7 @@ type holdStream = listening[leaseholdv1.HoldLeaseResponse]
 type keeper struct {
 	client *Client
 	state  *holdState
-	events *eventQueue[Event]
+	events *eventQueue[HoldEvent]
 	// ctx has no deadline, and is cancelled only after the hold has ended here (S13). The streams of HoldLease end with it.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -53,7 +53,7 @@ func open(ctx context.Context, c *Client, spec LeaseSpec) (*Hold, error) {
 	// What cancels the caller must not cut the stream of a hold that is valid, only the wait for one.
 	streamCtx, cancelStream := context.WithCancel(context.WithoutCancel(ctx))
 	stillWaiting := context.AfterFunc(ctx, cancelStream)
-	events := &eventQueue[Event]{handler: spec.OnEvent}
+	events := &eventQueue[HoldEvent]{handler: spec.OnEvent}
 	keeper := &keeper{client: c, events: events, ctx: streamCtx, cancel: cancelStream}
 	err := keeper.ask(spec.wire(spec.Wait), spec.paced)
 	if !stillWaiting() {

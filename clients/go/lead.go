@@ -55,12 +55,12 @@ func (p pacing) pause(failures int) time.Duration {
 // to 10 s.
 //
 // Errors: that of the function; that of ctx; what [Client.Hold] gives, if trying again does not help: [*RefusedError] for
-// an invalid spec or a missing permission, [ErrClosed]. [*ReleaseError] and [*LostError] from the release of the last term.
+// an invalid spec or a missing permission, [ErrClosed]. [*ReleaseUnconfirmedError] and [*LostError] from the release of the last term.
 func (c *Client) Lead(ctx context.Context, spec LeaseSpec, run func(ctx context.Context, term *Hold) error) error {
 	spec.Wait, spec.paced = Forever, true
 	for failures := 0; ; failures++ {
 		term := &term{run: run}
-		err := c.WithLock(ctx, spec, term.lead)
+		err := c.WithHold(ctx, spec, term.lead)
 		switch {
 		case term.hold != nil && !term.goesOn:
 			return err

@@ -10,7 +10,7 @@ import (
 )
 
 // GetLock gives the record of one lock. A lock that was never acquired is available, and not an error.
-func (c *Client) GetLock(ctx context.Context, lock Selector) (LockRecord, error) {
+func (c *Client) GetLock(ctx context.Context, lock LockSelector) (LockRecord, error) {
 	answer, err := call(ctx, c.pool, callTimeout, rpc.GetLock, &leaseholdv1.GetLockRequest{Lock: lock.selector()})
 	if err != nil {
 		return LockRecord{}, err
@@ -21,8 +21,8 @@ func (c *Client) GetLock(ctx context.Context, lock Selector) (LockRecord, error)
 	return recordFrom(answer.GetRecord()), nil
 }
 
-// Listing says which locks [Client.ListLocks] lists. The zero value: all under the sidecar's host id.
-type Listing struct {
+// ListOptions says which locks [Client.ListLocks] lists. The zero value: all under the sidecar's host id.
+type ListOptions struct {
 	// HostID lists those under this host id, in the sidecar's container and prefix.
 	HostID string
 	// Prefix lists those whose lock path begins with this text. HostID must be empty then.
@@ -39,10 +39,10 @@ type Listing struct {
 
 // ListLocks lists the records of locks in the order of their paths, page after page. An error is the last that it
 // yields.
-func (c *Client) ListLocks(ctx context.Context, listing Listing) iter.Seq2[LockRecord, error] {
+func (c *Client) ListLocks(ctx context.Context, options ListOptions) iter.Seq2[LockRecord, error] {
 	return func(yield func(LockRecord, error) bool) {
-		request := &leaseholdv1.ListLocksRequest{PageSize: listing.PageSize, Labels: listing.Labels, Share: listing.Share}
-		for _, state := range listing.States {
+		request := &leaseholdv1.ListLocksRequest{PageSize: options.PageSize, Labels: options.Labels, Share: options.Share}
+		for _, state := range options.States {
 			number, known := leaseholdv1.LockState_value["LOCK_STATE_"+string(state)]
 			if !known {
 				yield(LockRecord{}, fmt.Errorf("%q is not the state of a lock", state))
@@ -51,13 +51,13 @@ func (c *Client) ListLocks(ctx context.Context, listing Listing) iter.Seq2[LockR
 			request.States = append(request.States, leaseholdv1.LockState(number))
 		}
 		switch {
-		case listing.HostID != "" && listing.Prefix != "":
+		case options.HostID != "" && options.Prefix != "":
 			yield(LockRecord{}, errors.New("locks are listed by host id or by prefix, not by both"))
 			return
-		case listing.HostID != "":
-			request.Under = &leaseholdv1.ListLocksRequest_HostId{HostId: listing.HostID}
-		case listing.Prefix != "":
-			request.Under = &leaseholdv1.ListLocksRequest_Prefix{Prefix: listing.Prefix}
+		case options.HostID != "":
+			request.Under = &leaseholdv1.ListLocksRequest_HostId{HostId: options.HostID}
+		case options.Prefix != "":
+			request.Under = &leaseholdv1.ListLocksRequest_Prefix{Prefix: options.Prefix}
 		}
 		for {
 			page, err := call(ctx, c.pool, callTimeout, rpc.ListLocks, request)
@@ -80,7 +80,7 @@ func (c *Client) ListLocks(ctx context.Context, listing Listing) iter.Seq2[LockR
 
 // CheckToken says what a fencing token is, compared with the newest of its lock. For a protected resource that keeps
 // no tokens of its own.
-func (c *Client) CheckToken(ctx context.Context, lock Selector, fencingToken uint64) (TokenCheck, error) {
+func (c *Client) CheckToken(ctx context.Context, lock LockSelector, fencingToken uint64) (TokenCheck, error) {
 	request := &leaseholdv1.CheckTokenRequest{Lock: lock.selector(), FencingToken: fencingToken}
 	answer, err := call(ctx, c.pool, callTimeout, rpc.CheckToken, request)
 	if err != nil {
@@ -90,8 +90,8 @@ func (c *Client) CheckToken(ctx context.Context, lock Selector, fencingToken uin
 	return TokenCheck{status, answer.GetNewestFencingToken()}, nil
 }
 
-// Break says how [Client.BreakLock] ends the lease of a lock.
-type Break struct {
+// BreakOptions says how [Client.BreakLock] ends the lease of a lock.
+type BreakOptions struct {
 	// Reason is why, for the holder and for those who come later: 1 to 512 bytes. Needed.
 	Reason string
 	// Now ends the lease at once: TWO HOLDERS ARE POSSIBLE until the old one notices. Default: it runs out, which is safe.
@@ -107,7 +107,7 @@ type Break struct {
 //
 // Errors: [*RefusedError], with [ReasonBreakNotEnabled] unless the operator enabled it, and with [ReasonOtherHolder] if the
 // lock has another holder by then; [*UnreachableError]; that of ctx.
-func (c *Client) BreakLock(ctx context.Context, lock Selector, how Break) (BreakResult, error) {
+func (c *Client) BreakLock(ctx context.Context, lock LockSelector, how BreakOptions) (BreakResult, error) {
 	request := &leaseholdv1.BreakLockRequest{
 		Lock: lock.selector(), Reason: how.Reason, BrokenBy: how.By, Mode: leaseholdv1.BreakMode_BREAK_MODE_RUN_OUT,
 	}

@@ -61,14 +61,14 @@ const (
 	OutcomeResultUnknown OutcomeResult = "UNKNOWN"
 )
 
-// OutcomeError says that the lock was released, and that the outcome of its occurrence was not recorded, or that nobody
+// OutcomeNotRecordedError says that the lock was released, and that the outcome of its occurrence was not recorded, or that nobody
 // knows whether it was. Ask for the occurrence again: it is granted once more, or it is said that it is done.
-type OutcomeError struct {
+type OutcomeNotRecordedError struct {
 	// Result is [OutcomeResultNotRecorded] or [OutcomeResultUnknown].
 	Result OutcomeResult
 }
 
-func (e *OutcomeError) Error() string {
+func (e *OutcomeNotRecordedError) Error() string {
 	problem := "the outcome of its occurrence was not recorded"
 	if e.Result == OutcomeResultUnknown {
 		problem = "it is not known whether the outcome of its occurrence was recorded"

@@ -154,7 +154,7 @@ func TestT8AReleaseTellsTheOutcomeAndWhetherItWasRecorded(t *testing.T) {
 // wantOutcome is that a release says what became of its outcome, by its result and by its error.
 func wantOutcome(t *testing.T, released ReleaseResult, err error, wanted OutcomeResult) {
 	t.Helper()
-	var failed *OutcomeError
+	var failed *OutcomeNotRecordedError
 	if released.OutcomeResult != wanted || errors.As(err, &failed) != (wanted != OutcomeResultRecorded) ||
 		(failed != nil && (failed.Result != wanted || !strings.Contains(err.Error(), "ask for the occurrence again"))) {
 		t.Error(released, err)

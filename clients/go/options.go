@@ -94,7 +94,7 @@ func WithKeepAlive(interval time.Duration) Option {
 	return func(o *options) { o.keepAlive = &interval }
 }
 
-// WithReleaseTimeout says how long a release waits for the sidecar's answer, also at the end of [Client.WithLock] and in
+// WithReleaseTimeout says how long a release waits for the sidecar's answer, also at the end of [Client.WithHold] and in
 // [Client.Close]. After that the outcome is unknown, and the lock becomes available when its lease expires, if not
 // before. Default: 10 s, because Kubernetes kills a pod 30 s after SIGTERM unless told otherwise.
 func WithReleaseTimeout(timeout time.Duration) Option {

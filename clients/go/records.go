@@ -250,7 +250,7 @@ func (r ReleaseResult) incomplete() error {
 	}
 	switch r.OutcomeResult {
 	case OutcomeResultNotRecorded, OutcomeResultUnknown:
-		unrecorded = &OutcomeError{r.OutcomeResult}
+		unrecorded = &OutcomeNotRecordedError{r.OutcomeResult}
 	}
 	if unsaved != nil && unrecorded != nil {
 		return errors.Join(unsaved, unrecorded)

@@ -45,7 +45,7 @@ func TestAReleaseIsNotCutShortByTheEndThatItGivesTheHold(t *testing.T) {
 		CheckpointOutcome: leaseholdv1.CheckpointOutcome_CHECKPOINT_OUTCOME_SAVED,
 	}
 	hold, _, _ := b.heldHere()
-	// As in the block of WithLock, whose context is the hold's.
+	// As in the block of WithHold, whose context is the hold's.
 	work, cancel := context.WithCancel(hold.Context())
 	defer cancel()
 	result, err := hold.Release(work, WithCheckpoint([]byte("last")))
@@ -66,7 +66,7 @@ func TestAReleaseIsCutShortByItsCaller(t *testing.T) {
 		cancel()
 		return boom
 	}
-	var release *ReleaseError
+	var release *ReleaseUnconfirmedError
 	if _, err := hold.Release(ctx); !errors.As(err, &release) || !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -176,8 +176,8 @@ func TestAReleaseThatNobodyAnswersIsUnconfirmedAfterItsTimeout(t *testing.T) {
 			_, err := hold.Release(b.Context())
 			return err
 		},
-		"WithLock": func(b *bench) error {
-			done := b.withLock(b.Context(), func(context.Context, *Hold, *holdCall) error { return errWork })
+		"WithHold": func(b *bench) error {
+			done := b.withHold(b.Context(), func(context.Context, *Hold, *holdCall) error { return errWork })
 			err := receive(b.T, "the end", done)
 			if !errors.Is(err, errWork) {
 				b.Error("the error of the work is hidden:", err)
@@ -191,7 +191,7 @@ func TestAReleaseThatNobodyAnswersIsUnconfirmedAfterItsTimeout(t *testing.T) {
 	}
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
-			var release *ReleaseError
+			var release *ReleaseUnconfirmedError
 			err := form(deaf(t))
 			if !errors.As(err, &release) || !strings.Contains(err.Error(), "did not answer within 50ms") {
 				t.Error(err)

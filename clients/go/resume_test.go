@@ -235,7 +235,7 @@ func TestS16NothingIsReleasedWhileAResumeIsUnanswered(t *testing.T) {
 	}()
 	receive(t, "the end of the hold", hold.Context().Done())
 	b.clock.advance(58)
-	if err := receive(t, "the end of the release", released); !errors.Is(err, ErrNotReleased) {
+	if err := receive(t, "the end of the release", released); !errors.Is(err, errResumeUnanswered) {
 		t.Error(err)
 	}
 	receive(t, "the end of the try", call.over)

@@ -26,7 +26,7 @@ type Run struct {
 
 	completing sync.Mutex
 	mutex      sync.Mutex
-	completed  *Completed
+	completed  *CompletedRun
 }
 
 // DrainingError is the cause of the end of [Run.NoticeContext] when the sidecar is shutting down.
@@ -136,14 +136,14 @@ func (r *Run) GoString() string { return r.String() }
 
 // Complete says how the run ended, and waits until the store has it. The run is not valid from the first moment of this
 // call on (S13), so stop acting before. While the sidecar or its store is away it asks again, until ctx ends; ctx may be
-// that of the run, which this call ends. Also the outcome of a run that was lost may still count: see Completed.Result. A
+// that of the run, which this call ends. Also the outcome of a run that was lost may still count: see CompletedRun.Result. A
 // repeated call gives the first one's answer.
 //
 // Errors: [*RefusedError] when asking again does not help; that of ctx; [ErrClosed].
-func (r *Run) Complete(ctx context.Context, completion Completion) (Completed, error) {
+func (r *Run) Complete(ctx context.Context, completion Completion) (CompletedRun, error) {
 	request, err := completion.wire(r.ID())
 	if err != nil {
-		return Completed{}, err
+		return CompletedRun{}, err
 	}
 	outside, stop := withoutEnd(ctx, isOfRun)
 	defer stop()
@@ -156,7 +156,7 @@ func (r *Run) Complete(ctx context.Context, completion Completion) (Completed, e
 	defer r.hold.endStream()
 	// Where no resume was answered until the lease was over, the run is named by its id.
 	if _, _, err := r.hold.releasable(outside); err != nil && outside.Err() != nil {
-		return Completed{}, err
+		return CompletedRun{}, err
 	}
 	request.LeaseId, request.Generation = r.hold.LeaseID(), r.hold.state.answered()
 	for pause := firstPause; ; pause = min(2*pause, 2*nap) {
@@ -168,7 +168,7 @@ func (r *Run) Complete(ctx context.Context, completion Completion) (Completed, e
 			return completed, nil
 		}
 		if outside.Err() != nil || !mayPass(err) {
-			return Completed{}, err
+			return CompletedRun{}, err
 		}
 		select {
 		case <-outside.Done():
@@ -180,25 +180,25 @@ func (r *Run) Complete(ctx context.Context, completion Completion) (Completed, e
 // Succeed completes the run: it did its work.
 //
 // Errors: as [Run.Complete].
-func (r *Run) Succeed(ctx context.Context) (Completed, error) {
+func (r *Run) Succeed(ctx context.Context) (CompletedRun, error) {
 	return r.Complete(ctx, Completion{Outcome: RunOutcomeSucceeded})
 }
 
 // Fail completes the run: it failed, and is tried again if attempts are left. The detail is for the sidecar's log.
 //
 // Errors: as [Run.Complete].
-func (r *Run) Fail(ctx context.Context, detail string) (Completed, error) {
+func (r *Run) Fail(ctx context.Context, detail string) (CompletedRun, error) {
 	return r.Complete(ctx, Completion{Outcome: RunOutcomeFailed, Detail: detail})
 }
 
 // Return completes the run: another replica is to run it.
 //
 // Errors: as [Run.Complete].
-func (r *Run) Return(ctx context.Context) (Completed, error) {
+func (r *Run) Return(ctx context.Context) (CompletedRun, error) {
 	return r.Complete(ctx, Completion{Outcome: RunOutcomeReturned})
 }
 
-func (r *Run) answered() *Completed {
+func (r *Run) answered() *CompletedRun {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.completed

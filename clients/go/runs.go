@@ -225,7 +225,7 @@ func (r *Runs) take(ctx context.Context, wire *leaseholdv1.Run) (*Run, error) {
 	run := &Run{client: c, wire: wire, drain: func(time.Duration) {}, back: make(chan *runStream, 1)}
 	keeperCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	keeper := &keeper{
-		client: c, events: &eventQueue[Event]{handler: r.spec.OnHoldEvent}, ctx: keeperCtx, cancel: cancel,
+		client: c, events: &eventQueue[HoldEvent]{handler: r.spec.OnHoldEvent}, ctx: keeperCtx, cancel: cancel,
 		stream: &runLine{runs: r, run: run, stream: r.stream}, grant: grant,
 		state: newHoldState(c.clock, grant, grant, r.sent),
 	}

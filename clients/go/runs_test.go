@@ -167,9 +167,9 @@ func TestASidecarThatWasNeverThereIsAnErrorAtOnce(t *testing.T) {
 
 func TestS16ARunSurvivesARestartOfTheSidecarAndItsStreamGoesOn(t *testing.T) {
 	b := newBench(t)
-	events := make(chan Event, 64)
+	events := make(chan HoldEvent, 64)
 	spec := nightly()
-	spec.OnHoldEvent = func(event Event) { events <- event }
+	spec.OnHoldEvent = func(event HoldEvent) { events <- event }
 	runs, run, _ := b.running(spec)
 	want[Granted](t, events)
 	b.kill()
@@ -335,7 +335,7 @@ func TestEveryCallAboutSchedulesReachesTheSidecar(t *testing.T) {
 		t.Error(begun, err)
 	}
 	var paths []string
-	for schedule, err := range b.client.ListSchedules(t.Context(), ScheduleListing{HostID: "h"}) {
+	for schedule, err := range b.client.ListSchedules(t.Context(), ListSchedulesOptions{HostID: "h"}) {
 		if err != nil {
 			t.Fatal(err)
 		}

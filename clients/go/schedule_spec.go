@@ -102,7 +102,7 @@ type ScheduleSpec struct {
 	// OnEvent, if it is not nil, is told what happens between runs, one event after the other, on a goroutine of its own.
 	OnEvent func(ScheduleEvent)
 	// OnHoldEvent is the same for the holds of the runs.
-	OnHoldEvent func(Event)
+	OnHoldEvent func(HoldEvent)
 }
 
 // wire gives the message for the definition alone.

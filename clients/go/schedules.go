@@ -25,7 +25,7 @@ const (
 //
 // Errors: [*RefusedError], with [ReasonUnknownSchedule] if nobody ever subscribed to it and [ReasonUnsupported] if the
 // sidecar knows no schedules; [*UnreachableError]; that of ctx.
-func (c *Client) GetSchedule(ctx context.Context, lock Selector) (Schedule, error) {
+func (c *Client) GetSchedule(ctx context.Context, lock LockSelector) (Schedule, error) {
 	request := &leaseholdv1.GetScheduleRequest{Lock: lock.selector()}
 	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.GetSchedule, request)
 	if err != nil {
@@ -37,8 +37,8 @@ func (c *Client) GetSchedule(ctx context.Context, lock Selector) (Schedule, erro
 	return *scheduleFrom(answer.GetSchedule()), nil
 }
 
-// ScheduleListing says which schedules [Client.ListSchedules] lists. The zero value: all under the sidecar's host id.
-type ScheduleListing struct {
+// ListSchedulesOptions says which schedules [Client.ListSchedules] lists. The zero value: all under the sidecar's host id.
+type ListSchedulesOptions struct {
 	// HostID lists those under this host id, in the sidecar's container and prefix.
 	HostID string
 	// Prefix lists those whose lock path begins with this text. HostID must be empty then.
@@ -48,17 +48,17 @@ type ScheduleListing struct {
 }
 
 // ListSchedules lists schedules in the order of their paths, page after page. An error is the last that it yields.
-func (c *Client) ListSchedules(ctx context.Context, listing ScheduleListing) iter.Seq2[Schedule, error] {
+func (c *Client) ListSchedules(ctx context.Context, options ListSchedulesOptions) iter.Seq2[Schedule, error] {
 	return func(yield func(Schedule, error) bool) {
-		request := &leaseholdv1.ListSchedulesRequest{PageSize: listing.PageSize}
+		request := &leaseholdv1.ListSchedulesRequest{PageSize: options.PageSize}
 		switch {
-		case listing.HostID != "" && listing.Prefix != "":
+		case options.HostID != "" && options.Prefix != "":
 			yield(Schedule{}, errors.New("schedules are listed by host id or by prefix, not by both"))
 			return
-		case listing.HostID != "":
-			request.Under = &leaseholdv1.ListSchedulesRequest_HostId{HostId: listing.HostID}
-		case listing.Prefix != "":
-			request.Under = &leaseholdv1.ListSchedulesRequest_Prefix{Prefix: listing.Prefix}
+		case options.HostID != "":
+			request.Under = &leaseholdv1.ListSchedulesRequest_HostId{HostId: options.HostID}
+		case options.Prefix != "":
+			request.Under = &leaseholdv1.ListSchedulesRequest_Prefix{Prefix: options.Prefix}
 		}
 		for {
 			page, err := callSchedules(ctx, c.pool, callTimeout, rpc.ListSchedules, request)
@@ -114,7 +114,7 @@ func (c *Client) PreviewSchedule(
 // It gives the schedule as it is now; nil if the caller may not read it.
 //
 // Errors: as [Client.GetSchedule], and [ReasonScheduleChangesNotEnabled] unless the operator enabled it.
-func (c *Client) PauseSchedule(ctx context.Context, lock Selector) (*Schedule, error) {
+func (c *Client) PauseSchedule(ctx context.Context, lock LockSelector) (*Schedule, error) {
 	request := &leaseholdv1.PauseScheduleRequest{Lock: lock.selector()}
 	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.PauseSchedule, request)
 	return scheduleFrom(answer.GetSchedule()), err
@@ -123,7 +123,7 @@ func (c *Client) PauseSchedule(ctx context.Context, lock Selector) (*Schedule, e
 // ResumeSchedule ends a pause: the schedule goes on after the store's time. May be repeated.
 //
 // Errors: as [Client.PauseSchedule].
-func (c *Client) ResumeSchedule(ctx context.Context, lock Selector) (*Schedule, error) {
+func (c *Client) ResumeSchedule(ctx context.Context, lock LockSelector) (*Schedule, error) {
 	request := &leaseholdv1.ResumeScheduleRequest{Lock: lock.selector()}
 	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.ResumeSchedule, request)
 	return scheduleFrom(answer.GetSchedule()), err
@@ -133,7 +133,7 @@ func (c *Client) ResumeSchedule(ctx context.Context, lock Selector) (*Schedule, 
 // kept; force also where this sidecar has subscribers.
 //
 // Errors: as [Client.PauseSchedule], and [ReasonScheduleHasSubscribers].
-func (c *Client) RemoveSchedule(ctx context.Context, lock Selector, reason string, force bool) (*Schedule, error) {
+func (c *Client) RemoveSchedule(ctx context.Context, lock LockSelector, reason string, force bool) (*Schedule, error) {
 	request := &leaseholdv1.RemoveScheduleRequest{Lock: lock.selector(), Reason: reason, Force: force}
 	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.RemoveSchedule, request)
 	return scheduleFrom(answer.GetSchedule()), err
@@ -152,7 +152,7 @@ type ScheduleReset struct {
 // ResetSchedule lets a schedule begin anew (T25).
 //
 // Errors: as [Client.PauseSchedule].
-func (c *Client) ResetSchedule(ctx context.Context, lock Selector, reset ScheduleReset) (*Schedule, error) {
+func (c *Client) ResetSchedule(ctx context.Context, lock LockSelector, reset ScheduleReset) (*Schedule, error) {
 	request := &leaseholdv1.ResetScheduleRequest{
 		Lock: lock.selector(), Reason: reset.Reason, Revision: reset.Revision,
 	}
@@ -167,7 +167,7 @@ func (c *Client) ResetSchedule(ctx context.Context, lock Selector, reset Schedul
 // with the same one is one run.
 //
 // Errors: as [Client.PauseSchedule], and [ReasonTooManyTriggers] when 8 wait already.
-func (c *Client) TriggerSchedule(ctx context.Context, lock Selector, requestID string) (*Schedule, error) {
+func (c *Client) TriggerSchedule(ctx context.Context, lock LockSelector, requestID string) (*Schedule, error) {
 	request := &leaseholdv1.TriggerScheduleRequest{Lock: lock.selector(), RequestId: requestID}
 	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.TriggerSchedule, request)
 	return scheduleFrom(answer.GetSchedule()), err
@@ -198,8 +198,8 @@ const (
 	CompletionResultSuperseded CompletionResult = "SUPERSEDED"
 )
 
-// Completed is the answer to the completion of a run.
-type Completed struct {
+// CompletedRun is the answer to the completion of a run.
+type CompletedRun struct {
 	// Result is what became of the outcome.
 	Result CompletionResult
 	// RetryAt is when the occurrence is tried again; zero if it is not.
@@ -216,20 +216,20 @@ type Completed struct {
 // [Run.Complete] is for that. May be repeated, at any sidecar (T8).
 //
 // Errors: [*RefusedError], [*UnreachableError]; that of ctx.
-func (c *Client) CompleteRun(ctx context.Context, runID string, completion Completion) (Completed, error) {
+func (c *Client) CompleteRun(ctx context.Context, runID string, completion Completion) (CompletedRun, error) {
 	request, err := completion.wire(runID)
 	if err != nil {
-		return Completed{}, err
+		return CompletedRun{}, err
 	}
 	return c.completeRun(ctx, request)
 }
 
-func (c *Client) completeRun(ctx context.Context, request *leaseholdv1.CompleteRunRequest) (Completed, error) {
+func (c *Client) completeRun(ctx context.Context, request *leaseholdv1.CompleteRunRequest) (CompletedRun, error) {
 	answer, err := callSchedules(ctx, c.pool, completionTimeout, rpc.CompleteRun, request)
 	if err != nil {
-		return Completed{}, err
+		return CompletedRun{}, err
 	}
-	return Completed{
+	return CompletedRun{
 		Result:  nameOf(answer.GetResult(), "COMPLETION_RESULT_", CompletionResultSuperseded),
 		RetryAt: moment(answer.GetRetryAt()), NextAt: moment(answer.GetNextAt()),
 		CheckpointOutcome: nameOf(answer.GetCheckpointOutcome(), "CHECKPOINT_OUTCOME_", CheckpointOutcomeUnspecified),

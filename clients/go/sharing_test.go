@@ -155,7 +155,7 @@ func TestS36ARecordTellsOfItsHoldersPlaceAmongOthers(t *testing.T) {
 func TestS34LocksAreListedAndWatchedByShare(t *testing.T) {
 	b := newBench(t)
 	b.sidecar.pages = [][]string{{"l"}}
-	for _, err := range b.client.ListLocks(t.Context(), Listing{Share: "listeners"}) {
+	for _, err := range b.client.ListLocks(t.Context(), ListOptions{Share: "listeners"}) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -163,7 +163,7 @@ func TestS34LocksAreListedAndWatchedByShare(t *testing.T) {
 	if calls := b.sidecar.calls(); !slices.Equal(calls, []string{`list "" [] map[] "listeners"`}) {
 		t.Error(calls)
 	}
-	b.follow(t.Context(), Watching{Share: "listeners"})
+	b.follow(t.Context(), WatchOptions{Share: "listeners"})
 	if call := receive(t, "WatchLocks", b.sidecar.follows); call.request.GetShare() != "listeners" {
 		t.Error(call.request)
 	}

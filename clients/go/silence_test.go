@@ -83,8 +83,8 @@ func TestAWaiterSurvivesARestartOfTheSidecar(t *testing.T) {
 	for name, end := range endings {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			events := make(chan Event, 8)
-			answer := b.ask(t.Context(), LeaseSpec{Wait: time.Hour, OnEvent: func(e Event) { events <- e }})
+			events := make(chan HoldEvent, 8)
+			answer := b.ask(t.Context(), LeaseSpec{Wait: time.Hour, OnEvent: func(e HoldEvent) { events <- e }})
 			call := b.call()
 			call.tell(waitingAt(1))
 			want[Waiting](t, events)
@@ -117,8 +117,8 @@ func TestAWaitWithoutEndGoesOnWhereItsConnectionBreaksAgainAndAgain(t *testing.T
 
 func TestAWaiterGivesUpWhenItsWaitIsOverAndNoSidecarIsBack(t *testing.T) {
 	b := newBench(t)
-	events := make(chan Event, 8)
-	answer := b.ask(t.Context(), LeaseSpec{Wait: 500 * time.Millisecond, OnEvent: func(e Event) { events <- e }})
+	events := make(chan HoldEvent, 8)
+	answer := b.ask(t.Context(), LeaseSpec{Wait: 500 * time.Millisecond, OnEvent: func(e HoldEvent) { events <- e }})
 	b.call().tell(waitingAt(1))
 	want[Waiting](t, events)
 	b.kill()
@@ -130,8 +130,8 @@ func TestAWaiterGivesUpWhenItsWaitIsOverAndNoSidecarIsBack(t *testing.T) {
 
 func TestARepeatedWaitingIsToldOnce(t *testing.T) {
 	b := newBench(t)
-	events := make(chan Event, 8)
-	answer := b.ask(t.Context(), LeaseSpec{Wait: time.Hour, OnEvent: func(e Event) { events <- e }})
+	events := make(chan HoldEvent, 8)
+	answer := b.ask(t.Context(), LeaseSpec{Wait: time.Hour, OnEvent: func(e HoldEvent) { events <- e }})
 	call := b.call()
 	for _, position := range []uint32{2, 2, 1} {
 		call.tell(waitingAt(position))

@@ -21,8 +21,8 @@ const (
 	longestLease = time.Minute
 )
 
-// Selector says which lock is meant: a [LockKey], a [LockPath] or a [LockPermit].
-type Selector interface {
+// LockSelector says which lock is meant: a [LockKey], a [LockPath] or a [LockPermit].
+type LockSelector interface {
 	selector() *leaseholdv1.LockSelector
 }
 
@@ -99,7 +99,7 @@ type LeaseSpec struct {
 	// the connection breaks or the sidecar restarts. Default: one try.
 	Wait time.Duration
 	// MaxHold is how long the hold may last in all: at its end it is lost unless it was extended before. Default: no
-	// such bound for Hold and WithLock, 10 min for Acquire.
+	// such bound for Hold and WithHold, 10 min for Acquire.
 	MaxHold time.Duration
 	// MinHold is how long the lock stays taken at least, counted from the grant, also when it is released before.
 	MinHold time.Duration
@@ -108,7 +108,7 @@ type LeaseSpec struct {
 	// NoRenewal leaves the lease alone: the hold lasts one lease duration and no more.
 	NoRenewal bool
 	// RequestID makes Acquire repeatable: a call with the id of an earlier one for the same lock gives the same grant
-	// as long as that hold lives. At most 128 bytes; use a fresh random one for each hold. Hold and WithLock make no
+	// as long as that hold lives. At most 128 bytes; use a fresh random one for each hold. Hold and WithHold make no
 	// use of it.
 	RequestID string
 	// Holder is who is asking, for people to read: at most 256 bytes. Default: this pod or host, and the process id.
@@ -143,8 +143,8 @@ type LeaseSpec struct {
 	// limit.
 	OccurrenceMaxAttempts uint32
 	// OnEvent, if it is not nil, is told what happens to the hold, one event after the other, on a goroutine of its
-	// own. Hold and WithLock only.
-	OnEvent func(Event)
+	// own. Hold and WithHold only.
+	OnEvent func(HoldEvent)
 	// paced is whether the caller pauses where no sidecar answers, so that the wait is not one for the sidecar.
 	paced bool
 }

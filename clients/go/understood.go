@@ -71,7 +71,7 @@ func (c *Client) checkGrant(ctx context.Context, spec *leaseholdv1.LeaseSpec, gr
 	within, cancel := c.releaseContext(context.WithoutCancel(ctx))
 	defer cancel()
 	if _, failed := c.release(within, grant.GetLeaseId(), grant.GetGeneration(), releasing{}); failed != nil {
-		return errors.Join(err, &ReleaseError{failed})
+		return errors.Join(err, &ReleaseUnconfirmedError{failed})
 	}
 	return err
 }

@@ -297,7 +297,7 @@ func (s *stage) do(name string, of deed) {
 func nameOfError(err error) string {
 	var busy *BusyError
 	var lost *LostError
-	var release *ReleaseError
+	var release *ReleaseUnconfirmedError
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &busy):
@@ -323,7 +323,7 @@ func (s *stage) end() {
 }
 
 // tell takes in what the holder is told, but the grant, which the hold itself is.
-func (s *stage) tell(event Event) {
+func (s *stage) tell(event HoldEvent) {
 	var said string
 	switch event := event.(type) {
 	case Granted:

@@ -16,7 +16,7 @@ import (
 // WatchLock tells the record of a lock now and at each change, until ctx ends or the loop is left. For people and
 // schedulers: it excludes nobody. A watch whose connection breaks goes on by itself; an error is the last that it
 // yields: none could be opened, or none again for 90 s.
-func (c *Client) WatchLock(ctx context.Context, lock Selector) iter.Seq2[LockRecord, error] {
+func (c *Client) WatchLock(ctx context.Context, lock LockSelector) iter.Seq2[LockRecord, error] {
 	return func(yield func(LockRecord, error) bool) {
 		var last *leaseholdv1.LockRecord
 		watch := &watch[leaseholdv1.WatchLockRequest, leaseholdv1.WatchLockResponse]{

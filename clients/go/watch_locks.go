@@ -13,8 +13,8 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// Watching says which locks [Client.WatchLocks] follows. The zero value: all under the sidecar's host id.
-type Watching struct {
+// WatchOptions says which locks [Client.WatchLocks] follows. The zero value: all under the sidecar's host id.
+type WatchOptions struct {
 	// HostID follows those under this host id, in the sidecar's container and prefix.
 	HostID string
 	// Prefix follows those whose lock path begins with this text. HostID must be empty then.
@@ -56,17 +56,17 @@ func (LocksListed) locksEvent() {}
 // WatchLocks follows many locks: their records, then each change, until ctx ends or the loop is left. For people and
 // dashboards: it excludes nobody. A watch whose connection breaks goes on by itself, and tells then what has changed
 // meanwhile; an error is the last that it yields, as for [Client.WatchLock].
-func (c *Client) WatchLocks(ctx context.Context, watching Watching) iter.Seq2[LocksEvent, error] {
+func (c *Client) WatchLocks(ctx context.Context, options WatchOptions) iter.Seq2[LocksEvent, error] {
 	return func(yield func(LocksEvent, error) bool) {
-		request := &leaseholdv1.WatchLocksRequest{Labels: watching.Labels, Share: watching.Share}
+		request := &leaseholdv1.WatchLocksRequest{Labels: options.Labels, Share: options.Share}
 		switch {
-		case watching.HostID != "" && watching.Prefix != "":
+		case options.HostID != "" && options.Prefix != "":
 			yield(nil, errors.New("locks are watched by host id or by prefix, not by both"))
 			return
-		case watching.HostID != "":
-			request.Under = &leaseholdv1.WatchLocksRequest_HostId{HostId: watching.HostID}
-		case watching.Prefix != "":
-			request.Under = &leaseholdv1.WatchLocksRequest_Prefix{Prefix: watching.Prefix}
+		case options.HostID != "":
+			request.Under = &leaseholdv1.WatchLocksRequest_HostId{HostId: options.HostID}
+		case options.Prefix != "":
+			request.Under = &leaseholdv1.WatchLocksRequest_Prefix{Prefix: options.Prefix}
 		}
 		known := &knownLocks{records: map[string]*leaseholdv1.LockRecord{}, yield: yield}
 		watch := &watch[leaseholdv1.WatchLocksRequest, leaseholdv1.WatchLocksResponse]{

@@ -12,11 +12,11 @@ import (
 )
 
 // follow watches many locks on a goroutine of its own; events come by the channel as text, and the error last.
-func (b *bench) follow(ctx context.Context, watching Watching) <-chan any {
+func (b *bench) follow(ctx context.Context, options WatchOptions) <-chan any {
 	told := make(chan any, 16)
 	go func() {
 		defer close(told)
-		for event, err := range b.client.WatchLocks(ctx, watching) {
+		for event, err := range b.client.WatchLocks(ctx, options) {
 			switch event := event.(type) {
 			case LockChanged:
 				told <- event.Record.LockPath + " of " + event.Record.Holder
@@ -44,7 +44,7 @@ func wantTold(t *testing.T, told <-chan any, wanted ...string) {
 func TestAWatchOfManyTellsOnlyTheDifferencesAfterABreak(t *testing.T) {
 	b := newBench(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	told := b.follow(ctx, Watching{Prefix: "p", Labels: map[string]string{"team": "a"}})
+	told := b.follow(ctx, WatchOptions{Prefix: "p", Labels: map[string]string{"team": "a"}})
 	call := receive(t, "WatchLocks", b.sidecar.follows)
 	if call.request.GetPrefix() != "p" || call.request.GetLabels()["team"] != "a" {
 		t.Error(call.request)
@@ -74,12 +74,12 @@ func TestAWatchOfManyTellsOnlyTheDifferencesAfterABreak(t *testing.T) {
 
 func TestLocksAreWatchedByHostIDOrByPrefix(t *testing.T) {
 	b := newBench(t)
-	for _, err := range b.client.WatchLocks(t.Context(), Watching{HostID: "h", Prefix: "p"}) {
+	for _, err := range b.client.WatchLocks(t.Context(), WatchOptions{HostID: "h", Prefix: "p"}) {
 		if err == nil {
 			t.Error("both were given")
 		}
 	}
-	b.follow(t.Context(), Watching{HostID: "h"})
+	b.follow(t.Context(), WatchOptions{HostID: "h"})
 	if call := receive(t, "WatchLocks", b.sidecar.follows); call.request.GetHostId() != "h" {
 		t.Error(call.request)
 	}

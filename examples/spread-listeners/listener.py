@@ -47,7 +47,7 @@ async def handle_messages(term: leasehold.AsyncHold, queue: int) -> None:
     done: int = term.checkpoint.json() if term.checkpoint else 0
     say("begins", queue=queue, done=done, token=term.fencing_token)
     try:
-        while term.revoked is None:
+        while term.notice is None:
             await asyncio.sleep(0.2)  # a message
             done += 1
             if done % SAVE_EVERY == 0:

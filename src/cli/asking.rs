@@ -1,6 +1,6 @@
 //! Asks for a lock as long as a command waits for it, also while its sidecar is away.
 
-use leasehold_client::{Client, HoldEvent, HoldGuard, LeaseSpec, LockKey, LockRecord, Outcome};
+use leasehold_client::{Client, Hold, HoldEvent, LeaseSpec, LockKey, LockRecord, Outcome};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connection::{ConnectionArgs, Link};
@@ -26,7 +26,7 @@ pub(crate) async fn ask(
     spec: LeaseSpec,
     events: UnboundedSender<HoldEvent>,
     patience: &mut Patience,
-) -> anyhow::Result<Outcome<HoldGuard>> {
+) -> anyhow::Result<Outcome<Hold>> {
     loop {
         let left = patience.left();
         let spec = spec.clone().with_wait(left.unwrap_or_default());
@@ -50,7 +50,7 @@ pub(crate) async fn collision(client: &Client, key: &LockKey, record: &LockRecor
     }
     let own = match &key.host_type {
         Some(own) => own.clone(),
-        None => client.server_info().await.map(|info| info.host_type).unwrap_or_default(),
+        None => client.get_server_info().await.map(|info| info.host_type).unwrap_or_default(),
     };
     if own.is_empty() || own == record.host_type {
         return String::new();

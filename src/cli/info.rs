@@ -109,7 +109,7 @@ impl InfoView {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let link = args.connection.link().await?;
-    let info = InfoView::from(link.client.server_info().await?);
+    let info = InfoView::from(link.client.get_server_info().await?);
     link.close().await;
     output::result(args.output.output, || info.text(), &info)?;
     Ok(Exit::Success)

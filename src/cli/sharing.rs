@@ -248,14 +248,14 @@ mod tests {
     #[test]
     fn s33_to_s35_flags_go_before_variables() {
         let plain = asked(&[], &[], 3).unwrap();
-        assert_eq!(plain, LeaseSpec::new("f", "").with_permits(3));
-        let spec = LeaseSpec::new("f", "").with_priority(7).yielding();
+        assert_eq!(plain, LeaseSpec::new("f").with_permits(3));
+        let spec = LeaseSpec::new("f").with_priority(7).yielding();
         let spec = spec.with_share("queues").rebalancing();
         let flags = ["--priority", "7", "--yields", "--share", "queues", "--rebalance"];
         assert_eq!(asked(&flags, &[], 1), Ok(spec.clone()));
         assert_eq!(asked(&[], &VARIABLES, 1), Ok(spec));
         let unset = ["--priority", "0", "--yields=false", "--share", "", "--rebalance=false"];
-        assert_eq!(asked(&unset, &VARIABLES, 2), Ok(LeaseSpec::new("f", "").with_permits(2)));
+        assert_eq!(asked(&unset, &VARIABLES, 2), Ok(LeaseSpec::new("f").with_permits(2)));
     }
 
     #[test]

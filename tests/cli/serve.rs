@@ -199,7 +199,7 @@ async fn s13_a_release_goes_through_though_a_connection_is_full_of_holds() {
     let sidecar = Sidecar::start(&[]).await;
     let client = leasehold_client::Client::connect(sidecar.home.endpoint()).await.unwrap();
     let hold = async |function: &str| {
-        let spec = leasehold_client::LeaseSpec::new(function, "");
+        let spec = leasehold_client::LeaseSpec::new(function);
         client.hold(spec).await.unwrap().granted().unwrap()
     };
     let first = hold("first").await;

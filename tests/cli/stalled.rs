@@ -33,7 +33,7 @@ fn has_room(pipe: &PipeWriter) -> bool {
 async fn use_locks(sidecar: &Sidecar, rounds: usize) {
     let client = Client::connect(sidecar.home.endpoint()).await.unwrap();
     for round in 0..rounds {
-        let spec = LeaseSpec::new(format!("job-{}", round % 10), "").with_holder("x".repeat(200));
+        let spec = LeaseSpec::new(format!("job-{}", round % 10)).with_holder("x".repeat(200));
         let guard = client.hold(spec).await.unwrap().granted().unwrap();
         guard.release().await.unwrap();
     }

@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use leasehold_client::testing::{Sidecar, SidecarBuilder, SidecarError};
-use leasehold_client::{HoldGuard, LeaseSpec, LossReason};
+use leasehold_client::{Hold, LeaseSpec, LockKey, LossReason};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -14,9 +14,9 @@ fn builder() -> SidecarBuilder {
     Sidecar::builder().program(env!("CARGO_BIN_EXE_leasehold"))
 }
 
-async fn hold(sidecar: &Sidecar, function: &str) -> HoldGuard {
+async fn hold(sidecar: &Sidecar, function: &str) -> Hold {
     let client = sidecar.client().await.unwrap();
-    let spec = LeaseSpec::new(function, "").with_wait(Duration::from_secs(60));
+    let spec = LeaseSpec::new(function).with_wait(Duration::from_secs(60));
     client.hold(spec).await.unwrap().granted().unwrap()
 }
 
@@ -25,18 +25,18 @@ async fn a_hold_is_lost_at_once_and_a_break_is_told() {
     let sidecar = builder().start().await.unwrap();
     let other = builder().start().await.unwrap();
     let (lost, elsewhere) = (hold(&sidecar, "job").await, hold(&other, "job").await);
-    sidecar.lose("job", "").await.unwrap();
+    sidecar.lose("job").await.unwrap();
     assert_eq!(lost.lost().await.reason, LossReason::Broken);
-    let record = sidecar.wait_until_available("job", "").await.unwrap();
+    let record = sidecar.wait_until_available("job").await.unwrap();
     assert!(record.break_note.is_some());
     assert!(elsewhere.is_valid(), "each sidecar has locks of its own");
 
     let told = hold(&sidecar, "told").await;
-    sidecar.break_lock("told", "", "a new version").await.unwrap();
+    sidecar.break_lock("told", "a new version").await.unwrap();
     assert_eq!(told.revoked().await.break_note.unwrap().reason, "a new version");
     assert!(told.is_valid());
     told.release().await.unwrap();
-    sidecar.wait_until_available("told", "").await.unwrap();
+    sidecar.wait_until_available("told").await.unwrap();
 }
 
 #[tokio::test]
@@ -44,10 +44,10 @@ async fn a_hold_is_lost_by_its_own_clock_while_the_sidecar_is_paused() {
     let sidecar = builder().start().await.unwrap();
     let guard = hold(&sidecar, "job").await;
     let pause = sidecar.pause().unwrap();
-    assert!(matches!(sidecar.lose("job", "").await, Err(SidecarError::Paused)));
+    assert!(matches!(sidecar.lose("job").await, Err(SidecarError::Paused)));
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
     drop(pause);
-    sidecar.wait_until_available("job", "").await.unwrap();
+    sidecar.wait_until_available("job").await.unwrap();
 }
 
 #[tokio::test]
@@ -55,11 +55,11 @@ async fn a_killed_sidecar_forgets_its_locks_unless_they_are_in_a_file() {
     let sidecar = builder().start().await.unwrap();
     let guard = hold(&sidecar, "job").await;
     sidecar.kill();
-    assert!(matches!(sidecar.lose("job", "").await, Err(SidecarError::NotRunning)));
+    assert!(matches!(sidecar.lose("job").await, Err(SidecarError::NotRunning)));
     sidecar.restart().await.unwrap();
     assert!(matches!(sidecar.restart().await, Err(SidecarError::Running)));
     guard.lost().await;
-    sidecar.wait_until_available("job", "").await.unwrap();
+    sidecar.wait_until_available("job").await.unwrap();
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("locks.db").display().to_string();
@@ -69,7 +69,7 @@ async fn a_killed_sidecar_forgets_its_locks_unless_they_are_in_a_file() {
     lasting.kill();
     lasting.restart().await.unwrap();
     let here = |lock: &leasehold_client::LockRecord| lock.held_here;
-    let key = leasehold_client::LockKey::new("job", "");
+    let key = LockKey::from("job");
     lasting.wait_until(key, "is held again through the sidecar", here).await.unwrap();
     assert!(guard.is_valid());
 }
@@ -78,9 +78,9 @@ async fn a_killed_sidecar_forgets_its_locks_unless_they_are_in_a_file() {
 async fn who_waits_can_be_waited_for_and_a_shutdown_ends_it() {
     let sidecar = builder().start().await.unwrap();
     let first = hold(&sidecar, "job").await;
-    assert_eq!(sidecar.wait_until_held("job", "").await.unwrap().waiters_here, 0);
+    assert_eq!(sidecar.wait_until_held("job").await.unwrap().waiters_here, 0);
     let (second, ()) = tokio::join!(hold(&sidecar, "job"), async {
-        sidecar.wait_until_waiting("job", "", 1).await.unwrap();
+        sidecar.wait_until_waiting("job", 1).await.unwrap();
         first.release().await.unwrap();
     });
     second.release().await.unwrap();
@@ -95,7 +95,7 @@ async fn what_is_wrong_is_said() {
     assert!(late.contains("not after 1ns: the sidecar listens. Its log:"), "{late}");
 
     let sidecar = builder().start().await.unwrap();
-    let unheld = sidecar.lose("job", "part").await.unwrap_err().to_string();
+    let unheld = sidecar.lose(LockKey::new("job", "part")).await.unwrap_err().to_string();
     assert!(unheld.contains("the lock \"job\" of \"part\" cannot be lost or broken"), "{unheld}");
 
     let refused = builder().setting("colour", "red").start().await.unwrap_err().to_string();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::testing::Azurite;
 use leasehold_client::proto::{HoldLeaseRequest, hold_lease_request, hold_lease_response};
-use leasehold_client::{BootInstant, Grant, HoldEvent, HoldGuard, LeaseSpec, Outcome};
+use leasehold_client::{BootInstant, Grant, Hold, HoldEvent, LeaseSpec, Outcome};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::faults::moving::{Clocks, Shift, boot_through};
@@ -23,7 +23,7 @@ const SHORT: Duration = Duration::from_secs(15);
 /// After so many that were refuted, a source is not heard any more.
 const SUSPICIONS: u64 = 3;
 
-type Held = (HoldGuard, UnboundedReceiver<HoldEvent>);
+type Held = (Hold, UnboundedReceiver<HoldEvent>);
 
 /// A sidecar with clocks to move behind a proxy that counts, and one beside it that is as it should be.
 struct Stage {
@@ -50,7 +50,7 @@ impl Stage {
 
     async fn hold(&self, function: &str, lease: Duration) -> Held {
         let (sender, events) = mpsc::unbounded_channel();
-        let spec = LeaseSpec::new(function, "").with_lease_duration(lease);
+        let spec = LeaseSpec::new(function).with_lease_duration(lease);
         let outcome = self.moved.client().await.hold(spec).events(sender).await.unwrap();
         let Outcome::Granted(guard) = outcome else { panic!("{function} is busy") };
         (guard, events)

@@ -10,7 +10,7 @@ use leasehold_client::proto::{
     hold_lease_request::Start,
 };
 use leasehold_client::{
-    BootInstant, BreakLock, BreakMode, Broken, Error, Grant, HoldEvent, HoldGuard, LeaseSpec,
+    BootInstant, BreakLock, BreakMode, BreakResult, Error, Grant, Hold, HoldEvent, LeaseSpec,
     LockKey, Outcome, Reason, ReleaseOutcome,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -50,7 +50,7 @@ impl Stage {
     }
 
     /// A break at once of this grant, through the sidecar behind the proxy, whose request is under way.
-    async fn break_late(&self, token: u64) -> (Kept, JoinHandle<Result<Broken, Error>>) {
+    async fn break_late(&self, token: u64) -> (Kept, JoinHandle<Result<BreakResult, Error>>) {
         let kept = self.proxy.keep(Asked::Break);
         let client = self.behind.client().await;
         let answer = tokio::spawn(async move { client.break_lock(at_once(token)).await });
@@ -72,7 +72,7 @@ async fn hold(sidecar: &Sidecar, spec: LeaseSpec) -> Held {
 }
 
 struct Held {
-    guard: HoldGuard,
+    guard: Hold,
     events: UnboundedReceiver<HoldEvent>,
 }
 
@@ -89,7 +89,7 @@ impl Held {
     }
 }
 
-fn is_of_another(broken: &Result<Broken, Error>) {
+fn is_of_another(broken: &Result<BreakResult, Error>) {
     let reason = broken.as_ref().err().and_then(Error::reason);
     assert_eq!(reason, Some(&Reason::OtherHolder), "{broken:?}");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::testing::Azurite;
-use leasehold_client::{HoldEvent, HoldGuard, LeaseSpec, LossReason, Outcome, ReleaseOutcome};
+use leasehold_client::{Hold, HoldEvent, LeaseSpec, LossReason, Outcome, ReleaseOutcome};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::faults::process::{PATIENCE, Sidecar, number};
@@ -16,9 +16,9 @@ const SLACK: Duration = Duration::from_secs(10);
 
 type Events = UnboundedReceiver<HoldEvent>;
 
-async fn hold(sidecar: &Sidecar, function: &str, lease: Duration) -> (HoldGuard, Events) {
+async fn hold(sidecar: &Sidecar, function: &str, lease: Duration) -> (Hold, Events) {
     let (sender, events) = mpsc::unbounded_channel();
-    let spec = LeaseSpec::new(function, "").with_lease_duration(lease).with_wait(PATIENCE);
+    let spec = LeaseSpec::new(function).with_lease_duration(lease).with_wait(PATIENCE);
     let outcome = sidecar.client().await.hold(spec).events(sender).await.unwrap();
     let Outcome::Granted(guard) = outcome else { panic!("{function} is busy") };
     (guard, events)
@@ -33,7 +33,7 @@ async fn holding(
     azurite: &Azurite,
     host: &str,
     statistics: &Statistics,
-) -> (Proxy, Sidecar, Vec<(HoldGuard, Events)>) {
+) -> (Proxy, Sidecar, Vec<(Hold, Events)>) {
     let proxy = Proxy::start(azurite, 1, statistics.clone()).await;
     let connection = proxy.connection_string(azurite);
     let environment = vec![("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", connection)];
@@ -121,7 +121,7 @@ async fn s4_a_store_that_is_away_for_longer_than_a_lease_ends_every_hold_once_an
     proxy.set(Weather::Calm);
     let cut = statistics.sum("weather: cut");
     assert!(cut >= HOLDS as u64, "only {cut} renewals were cut");
-    let again = LeaseSpec::new("job-0", "").with_wait(Duration::from_secs(90));
+    let again = LeaseSpec::new("job-0").with_wait(Duration::from_secs(90));
     let again = sidecar.client().await.hold(again).await.unwrap().granted();
     assert!(again.expect("free again").fencing_token() > lost[0].fencing_token(), "S5");
 }

@@ -287,7 +287,7 @@ pub(crate) async fn until<T>(
 }
 
 pub(crate) fn spec(function: &str) -> LeaseSpec {
-    LeaseSpec::new(function, "")
+    LeaseSpec::new(function)
 }
 
 /// With a lease that ends soon, and the patience to wait for it.

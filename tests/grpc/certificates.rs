@@ -138,7 +138,7 @@ async fn s14_a_local_client_that_is_gone_gives_its_lock_back_through_tls_too() {
     let mut stream = dying.hold_lease(request).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     drop((stream, dying));
-    let patient = LeaseSpec::new("nightly", "").with_wait(Duration::from_secs(3_600));
+    let patient = LeaseSpec::new("nightly").with_wait(Duration::from_secs(3_600));
     let next = client().connect().await.unwrap();
     let bound = Duration::from_secs(50);
     let answer = tokio::time::timeout(bound, next.acquire(patient)).await;

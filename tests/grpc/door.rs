@@ -266,7 +266,7 @@ async fn s38_a_user_who_is_not_allowed_is_told_so_before_anything_is_built() {
     let error = leasehold_client::Client::connect(door.socket("s")).await;
     let error = match error {
         Err(error) => error,
-        Ok(client) => client.server_info().await.unwrap_err(),
+        Ok(client) => client.get_server_info().await.unwrap_err(),
     };
     println!("{error}");
 }
@@ -311,7 +311,7 @@ async fn s38_a_release_goes_where_its_hold_is_and_needs_no_place_of_its_own() {
     let sidecar = account.sidecar();
     let door = Door::open(&sidecar, |settings| settings.connections = 1).await;
     let client = leasehold_client::Client::connect(door.socket("s")).await.unwrap();
-    let spec = leasehold_client::LeaseSpec::new("nightly", "");
+    let spec = leasehold_client::LeaseSpec::new("nightly");
     let leasehold_client::Outcome::Granted(guard) = client.hold(spec).await.unwrap() else {
         panic!("not granted");
     };

@@ -77,7 +77,7 @@ async fn ten_thousand_locks_are_all_there_and_the_first_of_them_are_shown() {
         .unwrap();
     let client = sidecar.client().await.unwrap();
     let acquired = stream::iter(0..LOCKS).map(async |number| {
-        let spec = LeaseSpec::new(format!("job-{number:05}"), "");
+        let spec = LeaseSpec::new(format!("job-{number:05}"));
         let Outcome::Granted(grant) = client.acquire(spec).await.unwrap() else {
             panic!("job-{number} is held by somebody else");
         };

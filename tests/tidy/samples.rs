@@ -11,7 +11,7 @@ const SAMPLES: [(&str, &str); 4] = [
 ];
 
 /// Without indentation, which depends on where the code stands.
-fn unindented(code: &str) -> String {
+pub(crate) fn unindented(code: &str) -> String {
     code.lines().map(|line| format!("{}\n", line.trim())).collect()
 }
 
@@ -49,9 +49,14 @@ fn code_of_the_page_about_moving_is_compiled() {
 }
 
 /// Pages whose blocks of a language are all parts of one sample.
-const PAGES: [(&str, &str, &str); 6] = [
+const PAGES: [(&str, &str, &str); 11] = [
     ("README.md", "python", "clients/python/samples/blocking.py"),
     ("README.md", "ts", "clients/typescript/samples/first.ts"),
+    ("docs/fencing.md", "go", "clients/go/samples/fenced/report.go"),
+    ("docs/fencing.md", "java", "clients/java/samples/dev/leasehold/samples/Fenced.java"),
+    ("docs/fencing.md", "python", "clients/python/samples/fenced.py"),
+    ("docs/fencing.md", "rust", "clients/rust/samples/fenced.rs"),
+    ("docs/fencing.md", "ts", "clients/typescript/samples/fenced.ts"),
     ("docs/leader-election.md", "go", "clients/go/samples/leader/main.go"),
     ("docs/leader-election.md", "python", "clients/python/samples/leader.py"),
     ("docs/permits.md", "go", "clients/go/samples/permits/main.go"),

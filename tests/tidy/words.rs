@@ -15,7 +15,7 @@ const BUSY: [&str; 6] = [
 /// Where each client has it. Rust's gives an answer without a text.
 const CLIENTS: [&str; 4] = [
     "clients/go/error.go",
-    "clients/java/src/main/java/dev/leasehold/client/LockBusyException.java",
+    "clients/java/src/main/java/dev/leasehold/client/BusyException.java",
     "clients/python/src/leasehold/_errors.py",
     "clients/typescript/src/errors.ts",
 ];

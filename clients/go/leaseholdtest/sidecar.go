@@ -117,16 +117,16 @@ func (s *Sidecar) Client(opts ...leasehold.Option) *leasehold.Client {
 // Lose has the holder lose the lock at once, with the reason BROKEN; the lock is available then. Somebody has to hold it.
 func (s *Sidecar) Lose(key leasehold.LockKey) {
 	s.t.Helper()
-	s.breakLock(key, leasehold.Break{Reason: "lost by a test", Now: true})
+	s.breakLock(key, leasehold.BreakOptions{Reason: "lost by a test", Now: true})
 }
 
 // Break breaks the lock as an operator does: its holder is told, and loses it when its lease has run out. Somebody has to hold it.
 func (s *Sidecar) Break(key leasehold.LockKey, reason string) {
 	s.t.Helper()
-	s.breakLock(key, leasehold.Break{Reason: reason})
+	s.breakLock(key, leasehold.BreakOptions{Reason: reason})
 }
 
-func (s *Sidecar) breakLock(key leasehold.LockKey, how leasehold.Break) {
+func (s *Sidecar) breakLock(key leasehold.LockKey, how leasehold.BreakOptions) {
 	s.t.Helper()
 	// One that was never acquired does not exist, and cannot be asked to be broken.
 	held := s.record(key).State != leasehold.LockStateAvailable

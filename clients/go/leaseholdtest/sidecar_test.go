@@ -109,7 +109,7 @@ func TestAHoldIsResumedWhereLocksOutlastTheSidecar(t *testing.T) {
 	s := leaseholdtest.Start(t, leaseholdtest.WithSetting("store.kind", "embedded"),
 		leaseholdtest.WithSetting("store.embedded.path", filepath.Join(t.TempDir(), "locks.db")))
 	resumed := make(chan struct{})
-	spec := leasehold.LeaseSpec{Key: job, OnEvent: func(event leasehold.Event) {
+	spec := leasehold.LeaseSpec{Key: job, OnEvent: func(event leasehold.HoldEvent) {
 		if _, ok := event.(leasehold.Resumed); ok {
 			close(resumed)
 		}
@@ -137,7 +137,7 @@ func TestWhoWaitsCanBeWaitedFor(t *testing.T) {
 	second := make(chan error, 1)
 	go func() {
 		spec := leasehold.LeaseSpec{Key: job, Wait: leasehold.Forever}
-		second <- client.WithLock(t.Context(), spec, func(context.Context, *leasehold.Hold) error { return nil })
+		second <- client.WithHold(t.Context(), spec, func(context.Context, *leasehold.Hold) error { return nil })
 	}()
 	s.WaitUntilWaiting(job, 1)
 	if _, err := first.Release(t.Context()); err != nil {
@@ -153,14 +153,14 @@ func TestAShutdownIsTold(t *testing.T) {
 	s := leaseholdtest.Start(t)
 	client := s.Client()
 	draining := make(chan struct{})
-	spec := leasehold.LeaseSpec{Key: job, OnEvent: func(event leasehold.Event) {
+	spec := leasehold.LeaseSpec{Key: job, OnEvent: func(event leasehold.HoldEvent) {
 		if _, ok := event.(leasehold.Draining); ok {
 			close(draining)
 		}
 	}}
 	holding := make(chan error, 1)
 	go func() {
-		holding <- client.WithLock(t.Context(), spec, func(context.Context, *leasehold.Hold) error {
+		holding <- client.WithHold(t.Context(), spec, func(context.Context, *leasehold.Hold) error {
 			<-draining
 			return nil
 		})

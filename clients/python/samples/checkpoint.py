@@ -12,13 +12,13 @@ async def count(client: leasehold.AsyncClient, function: str) -> None:
     async with client.hold(function, wait=leasehold.FOREVER) as hold:
         number: int = hold.checkpoint.json() if hold.checkpoint else 0
         print(f"starting from {number} with token {hold.fencing_token}", flush=True)
-        while hold.revoked is None:
+        while hold.notice is None:
             number += 1
             await hold.save_json(number)
             print(f"saved {number}", flush=True)
             with suppress(TimeoutError):
                 await asyncio.wait_for(hold.wait_revoked(), timeout=1)
-        print(f"told to stop: {hold.revoked.reason}", flush=True)
+        print(f"told to stop: {hold.notice.reason}", flush=True)
         result = await hold.release(checkpoint=str(number).encode())
         print(f"released, checkpoint {result.checkpoint}", flush=True)
 

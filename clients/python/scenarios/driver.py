@@ -232,11 +232,11 @@ class Driver:
                         emit(command, "lock_changed", path=record.lock_path, state=record.state.name, **told)
                     case leasehold.LockGone(path):
                         emit(command, "lock_gone", path=path)
-                    case leasehold.Listed(locks):
+                    case leasehold.LocksListed(locks):
                         emit(command, "listed", locks=locks)
 
     async def _server_info(self, command: Command) -> None:
-        info = await self._client.server_info()
+        info = await self._client.get_server_info()
         emit(command, "server_info", version=info.version, features=sorted(info.features))
 
     async def _validity(self, command: Command) -> None:

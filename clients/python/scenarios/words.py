@@ -19,7 +19,7 @@ def key_of(command: Command) -> leasehold.LockKey:
     return leasehold.LockKey(*name_of(command))
 
 
-def options(command: Command) -> leasehold.LeaseOptions:
+def options(command: Command) -> leasehold.LeaseSpec:
     """Give what is asked for besides the name."""
     asked: dict[str, object] = {}
     names = {
@@ -37,7 +37,7 @@ def options(command: Command) -> leasehold.LeaseOptions:
         if command.get(name) is not None:
             asked[name] = command[name]
     asked["labels"] = command.get("labels") or {}
-    return cast("leasehold.LeaseOptions", asked)
+    return cast("leasehold.LeaseSpec", asked)
 
 
 def emit(command: Command, event: str, **more: object) -> None:

@@ -85,7 +85,7 @@ async def a_sidecar_tells_what_it_is() -> None:
         limits.holds, limits.waiters, limits.streams_per_connection = 1, 2, 3
         limits.permits, limits.checkpoint_bytes = 32, 2_048
         made.sidecar.answer = told
-        info = await client.server_info()
+        info = await client.get_server_info()
         assert info.features == {"permits", "notice", "new"}
         assert (info.version, info.boot_id) == ("0.2.0", OURS)
         assert (info.host_id, info.host_type, info.layout, info.store) == ("h", "t", "readable", "memory")
@@ -93,7 +93,7 @@ async def a_sidecar_tells_what_it_is() -> None:
 
         def work() -> leasehold.ServerInfo:
             with sync(made) as blocking:
-                return blocking.server_info()
+                return blocking.get_server_info()
 
         assert await asyncio.to_thread(work) == info
 
@@ -116,7 +116,7 @@ def short(event: leasehold.LocksEvent) -> str:
             return f"{record.lock_path} {record.state.name}"
         case leasehold.LockGone(path):
             return f"{path} gone"
-        case leasehold.Listed(locks):
+        case leasehold.LocksListed(locks):
             return f"listed {locks}"
 
 

@@ -23,7 +23,7 @@ async def s22_a_notice_leaves_the_hold_valid_until_its_deadline() -> None:
     async with bench() as (made, client):
         holder, call = await granted(made, client)
         hold = holder.hold
-        before = hold.revoked
+        before = hold.notice
         waiting = asyncio.create_task(hold.wait_revoked())
         made.clock.advance(20)
         call.tell(revoked(validity(OURS, 1_058, 38)))
@@ -31,7 +31,7 @@ async def s22_a_notice_leaves_the_hold_valid_until_its_deadline() -> None:
         assert (notice.deadline, notice.reason, notice.by) == (1_058, "new build", "ops")
         assert notice.break_note is not None
         assert notice.break_note.mode is leasehold.BreakMode.RUN_OUT
-        assert (before, hold.revoked) == (None, notice)
+        assert (before, hold.notice) == (None, notice)
         assert await made.event() == leasehold.Revoked(notice)
         assert hold.is_valid()
         assert not holder.cancelled
@@ -67,7 +67,7 @@ async def s22_a_notice_is_given_once_and_to_no_hold_that_is_over() -> None:
         made.clock.advance(60)
         call.tell(revoked(validity(OURS, 1_058, 0)))
         assert isinstance(await made.event(), leasehold.Lost)
-        assert holder.hold.revoked is None
+        assert holder.hold.notice is None
 
 
 async def s21_elsewhere_a_notice_extends_nothing() -> None:

@@ -143,7 +143,6 @@ def errors() -> list[leasehold.LeaseholdError]:
         leasehold.BusyError("f", Busy._from_wire(wire)),
         leasehold.OccurrenceOverError("f", None, None),
         leasehold.LostError("l", loss),
-        leasehold.NotReleasedError("l"),
         leasehold.ReleaseUnconfirmedError("l", refusal),
         refusal,
         leasehold.UnsupportedError("permits=2"),

@@ -14,7 +14,7 @@ import leasehold
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
-ASKED: Final[leasehold.LeaseOptions] = {"priority": 7, "yields": True, "share": "listeners", "rebalance": True}
+ASKED: Final[leasehold.LeaseSpec] = {"priority": 7, "yields": True, "share": "listeners", "rebalance": True}
 
 
 def asked(spec: hold_pb2.LeaseSpec) -> bool:
@@ -79,7 +79,7 @@ async def s33_to_s35_threads_ask_for_them() -> None:
 
 
 @pytest.mark.parametrize("echo", [{"priority": 6}, {"yields": False}, {"share": "others"}, {"rebalance": False}])
-async def s37_each_is_said_back_as_it_was_asked_for(echo: leasehold.LeaseOptions) -> None:
+async def s37_each_is_said_back_as_it_was_asked_for(echo: leasehold.LeaseSpec) -> None:
     async with bench() as (made, client):
         task = asyncio.create_task(client.acquire("f", **ASKED))
         told = understanding().granted

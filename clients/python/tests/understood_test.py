@@ -14,7 +14,7 @@ OLDER = hold_pb2.Understood()
 
 
 async def asked(
-    made: Bench, client: leasehold.AsyncClient, options: leasehold.LeaseOptions
+    made: Bench, client: leasehold.AsyncClient, options: leasehold.LeaseSpec
 ) -> tuple["asyncio.Task[int]", HoldCall]:
     """A call for a hold with these options, and the task that makes it."""
 
@@ -33,11 +33,11 @@ def older() -> wire.HoldLeaseResponse:
     return answer
 
 
-SHARING: list[leasehold.LeaseOptions] = [{"priority": 7}, {"yields": True}, {"share": "listeners"}, {"rebalance": True}]
+SHARING: list[leasehold.LeaseSpec] = [{"priority": 7}, {"yields": True}, {"share": "listeners"}, {"rebalance": True}]
 
 
 @pytest.mark.parametrize("options", [{"wait": leasehold.FOREVER}, {"permits": 3}, *SHARING])
-async def s37_a_grant_that_was_not_understood_is_released(options: leasehold.LeaseOptions) -> None:
+async def s37_a_grant_that_was_not_understood_is_released(options: leasehold.LeaseSpec) -> None:
     async with bench() as (made, client):
         task, call = await asked(made, client, options)
         call.tell(older())
@@ -61,7 +61,7 @@ async def s37_a_release_of_it_that_fails_is_noted() -> None:
 
 @pytest.mark.parametrize("options", [{"wait": leasehold.FOREVER}, *SHARING])
 @pytest.mark.parametrize("answer", ["busy", "waiting"])
-async def s37_a_wait_that_was_not_understood_is_left(answer: str, options: leasehold.LeaseOptions) -> None:
+async def s37_a_wait_that_was_not_understood_is_left(answer: str, options: leasehold.LeaseSpec) -> None:
     async with bench() as (made, client):
         task, call = await asked(made, client, options)
         if answer == "busy":
@@ -76,7 +76,7 @@ async def s37_a_wait_that_was_not_understood_is_left(answer: str, options: lease
 
 async def s37_what_was_not_asked_for_needs_no_echo() -> None:
     async with bench() as (made, client):
-        nothing: leasehold.LeaseOptions = {"priority": 0, "yields": False, "share": "", "rebalance": False}
+        nothing: leasehold.LeaseSpec = {"priority": 0, "yields": False, "share": "", "rebalance": False}
         task, call = await asked(made, client, {"wait": 5, "permits": 1, **nothing})
         call.tell(older())
         assert await task == 0

@@ -17,17 +17,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let client = Client::from_env().await?;
     for _ in 0..times {
-        let guard = client.hold(LeaseSpec::new("contend", "")).until_granted().await?;
-        let token = guard.fencing_token();
+        let hold = client.hold(LeaseSpec::new("contend")).until_granted().await?;
+        let token = hold.fencing_token();
         if number(&newest) >= token {
             return Err(format!("{newest} has a greater token than {token}").into());
         }
-        if !guard.is_valid() {
+        if !hold.is_valid() {
             return Err("the lock was lost".into());
         }
         std::fs::write(&newest, token.to_string())?;
         std::fs::write(&file, (number(&file) + 1).to_string())?;
-        guard.release().await?;
+        hold.release().await?;
     }
     Ok(())
 }

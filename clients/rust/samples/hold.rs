@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::{Client, Error, LeaseSpec, Outcome};
+use leasehold_client::{Client, Error, LeaseSpec, LockKey, Outcome};
 use tokio::sync::mpsc;
 
 #[tokio::main(flavor = "current_thread")]
@@ -20,13 +20,13 @@ async fn main() -> Result<(), Error> {
     });
 
     let client = Client::from_env().await?;
-    let spec = LeaseSpec::new(function, scope).with_wait(Duration::from_secs(60));
+    let spec = LeaseSpec::new(LockKey::new(function, scope)).with_wait(Duration::from_secs(60));
     match client.hold(spec).events(sender).await? {
-        Outcome::Granted(guard) => {
-            println!("{} is ours, token {}", guard.lock_path(), guard.fencing_token());
+        Outcome::Granted(hold) => {
+            println!("{} is ours, token {}", hold.lock_path(), hold.fencing_token());
             tokio::select! {
-                _ = tokio::signal::ctrl_c() => println!("{:?}", guard.release().await?.outcome),
-                loss = guard.lost() => println!("lost: {loss}"),
+                _ = tokio::signal::ctrl_c() => println!("{:?}", hold.release().await?.outcome),
+                loss = hold.lost() => println!("lost: {loss}"),
             }
         }
         Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => println!("no occurrence was named"),

@@ -29,13 +29,13 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     }
 
     let client = Client::from_env().await?;
-    let Outcome::Granted(guard) = client.hold(LeaseSpec::new(function, "")).await? else {
+    let Outcome::Granted(hold) = client.hold(LeaseSpec::new(function)).await? else {
         eprintln!("somebody else has the lock");
         return Ok(BUSY.into());
     };
     let mut command = Command::new(program)
         .args(rest)
-        .env("LEASEHOLD_FENCING_TOKEN", guard.fencing_token().to_string())
+        .env("LEASEHOLD_FENCING_TOKEN", hold.fencing_token().to_string())
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
@@ -43,10 +43,10 @@ async fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     tokio::select! {
         status = command.wait() => {
             let status = status?;
-            guard.release().await?;
+            hold.release().await?;
             Ok(code(status).into())
         }
-        loss = guard.lost() => {
+        loss = hold.lost() => {
             // All that the command has started goes with it.
             if let Some(group) = group {
                 kill_process_group(group, Signal::KILL)?;

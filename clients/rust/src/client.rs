@@ -14,8 +14,8 @@ use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 use crate::error::{self, Error};
 use crate::hold::Holding;
 use crate::messages::{
-    BreakLock, Broken, Busy, Checkpoint, EndedRun, Grant, Health, LeaseSpec, ListLocks, LockKey,
-    LockPage, LockRecord, LockSelector, ResolvedPath, ServerInfo, TokenCheck, moment,
+    BreakLock, BreakResult, Busy, Checkpoint, EndedRun, Grant, Health, LeaseSpec, ListLocks,
+    LockKey, LockPage, LockRecord, LockSelector, ResolvedPath, ServerInfo, TokenCheck, moment,
 };
 use crate::proto;
 use crate::transport::{Dial, Headers, Lane, Pool, Rpc, Schedules};
@@ -161,7 +161,7 @@ impl Client {
         ClientBuilder::new(endpoint.into())
     }
 
-    /// Takes the lock and keeps it until the guard is released or dropped. Await the result.
+    /// Takes the lock and keeps it until the hold is released or dropped. Await the result.
     pub fn hold(&self, spec: LeaseSpec) -> Holding {
         Holding::new(self.clone(), spec)
     }
@@ -267,10 +267,10 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`], with [`Reason::BreakNotEnabled`](crate::Reason::BreakNotEnabled) unless the
     /// operator enabled it.
-    pub async fn break_lock(&self, request: BreakLock) -> Result<Broken, Error> {
+    pub async fn break_lock(&self, request: BreakLock) -> Result<BreakResult, Error> {
         let request = within(CALL_TIMEOUT, request.into_wire());
         let answer = self.answer(self.short().break_lock(request).await)?;
-        Ok(Broken::from_wire(answer))
+        Ok(BreakResult::from_wire(answer))
     }
 
     /// The lock path of a key, taking nothing.
@@ -288,7 +288,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Refused`].
-    pub async fn server_info(&self) -> Result<ServerInfo, Error> {
+    pub async fn get_server_info(&self) -> Result<ServerInfo, Error> {
         let request = within(CALL_TIMEOUT, proto::GetServerInfoRequest {});
         let answer = self.answer(self.short().get_server_info(request).await)?;
         Ok(ServerInfo::from_wire(answer))

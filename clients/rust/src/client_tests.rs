@@ -37,7 +37,7 @@ async fn a_watch_gives_records_until_the_stream_ends() {
 #[tokio::test]
 async fn an_acquire_is_granted_or_busy_and_nothing_else() {
     let bench = Bench::new().await;
-    let acquire = || bench.client.acquire(LeaseSpec::new("f", ""));
+    let acquire = || bench.client.acquire(LeaseSpec::new("f"));
     assert!(matches!(acquire().await, Err(Error::Protocol(_))));
     let Event::Granted(grant) = crate::fake::grant(validity(OURS, 1_058, 58)) else {
         unreachable!("it is a grant");
@@ -53,7 +53,7 @@ async fn an_acquire_is_granted_or_busy_and_nothing_else() {
 async fn s14_the_bearer_token_and_the_kernel_go_with_each_call() {
     let bench = Bench::new().await;
     let client = bench.another().bearer_token("secret\n").connect().await.unwrap();
-    let _outcome = client.acquire(LeaseSpec::new("f", "")).await;
+    let _outcome = client.acquire(LeaseSpec::new("f")).await;
     let asked = bench.sidecar.asked();
     assert_eq!(asked, [format!("acquire Bearer secret {OURS} none")]);
 }
@@ -105,7 +105,7 @@ async fn an_interceptor_sees_each_call_and_a_token_is_read_for_each() {
     let builder = bench.another().interceptor(Named).bearer_token_with(token);
     let client = builder.connect().await.unwrap();
     for _ in 0..2 {
-        let _outcome = client.acquire(LeaseSpec::new("f", "")).await;
+        let _outcome = client.acquire(LeaseSpec::new("f")).await;
     }
     let expected = [1, 2].map(|token| format!("acquire Bearer {token} {OURS} AcquireLease"));
     assert_eq!(bench.sidecar.asked(), expected);
@@ -183,6 +183,6 @@ async fn a_watch_of_many_locks_is_opened_again_and_tells_what_is_gone_since() {
 #[tokio::test]
 async fn a_sidecar_says_what_it_is() {
     let bench = Bench::new().await;
-    let info = bench.client.server_info().await.unwrap();
+    let info = bench.client.get_server_info().await.unwrap();
     assert_eq!((info.version.as_str(), info.features), ("9.8.7", vec!["notice".to_owned()]));
 }

@@ -102,8 +102,8 @@ impl ClientBuilder {
         Self { keep_alive: interval.into().map_or(KeepAlive::Off, KeepAlive::Every), ..self }
     }
 
-    /// How long [`HoldGuard::release`](crate::HoldGuard::release), [`HoldGuard::run`](crate::HoldGuard::run)
-    /// and a dropped guard wait for the sidecar's answer; after that the lock is available when its lease
+    /// How long [`Hold::release`](crate::Hold::release), [`Hold::run`](crate::Hold::run)
+    /// and a dropped hold wait for the sidecar's answer; after that the lock is available when its lease
     /// expires. Default: 10 s, because Kubernetes gives a pod 30 s to end.
     pub fn release_timeout(mut self, timeout: Duration) -> Self {
         self.settings.release_timeout = timeout;

@@ -64,7 +64,7 @@ pub enum Error {
     /// Whether the lock was released is not known: the sidecar did not answer within the client's release
     /// timeout, or the hold was being resumed. The lock is available when its lease expires, at the latest.
     #[error("the release was not confirmed ({0}); the lock is available when its lease expires")]
-    NotReleased(String),
+    ReleaseUnconfirmed(String),
     /// The lock was released, and the checkpoint that came with the release was not saved: the earlier one
     /// stands.
     #[error(
@@ -114,7 +114,7 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::CertificateRefused { .. }
             | Self::Lost(_)
-            | Self::NotReleased(_)
+            | Self::ReleaseUnconfirmed(_)
             | Self::CheckpointNotSaved(_)
             | Self::CheckpointUnknown(_)
             | Self::OutcomeNotRecorded(_)
@@ -137,7 +137,7 @@ impl Error {
             | Self::Platform { .. }
             | Self::CertificateRefused { .. }
             | Self::Lost(_)
-            | Self::NotReleased(_)
+            | Self::ReleaseUnconfirmed(_)
             | Self::CheckpointNotSaved(_)
             | Self::CheckpointUnknown(_)
             | Self::OutcomeNotRecorded(_)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::client::{CALL_TIMEOUT, Client, within};
 use crate::error::Error;
 use crate::messages::{
-    Extended, HeldLock, ReleaseResult, RunOutcome, Validity, check_size, wire_duration,
+    Extension, HoldInfo, ReleaseResult, RunOutcome, Validity, check_size, wire_duration,
 };
 use crate::proto;
 use crate::reason::Reason;
@@ -48,7 +48,7 @@ impl Client {
     }
 
     /// The same, and says how the occurrence has ended that the spec names: see
-    /// [`HoldGuard::release_with_outcome`](crate::HoldGuard::release_with_outcome).
+    /// [`Hold::release_with_outcome`](crate::Hold::release_with_outcome).
     ///
     /// # Errors
     /// As [`release`](Self::release). [`Error::OutcomeNotRecorded`] and [`Error::OutcomeUnknown`]: the lock
@@ -114,7 +114,7 @@ impl Client {
     }
 
     /// Replaces the checkpoint of a lock that [`acquire`](Self::acquire) took, and gives its version: see
-    /// [`HoldGuard::save`](crate::HoldGuard::save).
+    /// [`Hold::save`](crate::Hold::save).
     ///
     /// # Errors
     /// [`Error::Refused`], with [`Reason::HoldLost`] or [`Reason::HoldReleased`] if the hold is over, and
@@ -160,9 +160,9 @@ impl Client {
         &self,
         lease_id: impl Into<String>,
         max_hold: Duration,
-    ) -> Result<Extended, Error> {
+    ) -> Result<Extension, Error> {
         let answer = self.extend_hold(lease_id.into(), 0, max_hold).await?;
-        Ok(Extended::from_wire(&answer))
+        Ok(Extension::from_wire(&answer))
     }
 
     /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
@@ -205,8 +205,8 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`], with [`Reason::HoldLost`] or
     /// [`Reason::HoldReleased`] if the hold is over.
-    pub async fn get_hold(&self, lease_id: impl Into<String>) -> Result<HeldLock, Error> {
-        Ok(HeldLock::from_wire(self.ask_hold(lease_id.into(), 0).await?))
+    pub async fn get_hold(&self, lease_id: impl Into<String>) -> Result<HoldInfo, Error> {
+        Ok(HoldInfo::from_wire(self.ask_hold(lease_id.into(), 0).await?))
     }
 
     /// The same for a hold by stream, of which this is the newest generation that was answered (S16).

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::hold::HoldGuard;
+use crate::hold::Hold;
 use crate::messages::{Code, LeaseSpec};
 
 /// The bounds of the pause between two terms; `FIRST` is the longest one after a term that was granted.
@@ -23,7 +23,7 @@ impl Client {
     /// When the lock is lost, `work` is dropped, which ends it at its next `.await`, and another term
     /// follows. What `work` gives decides otherwise:
     ///
-    /// - `Ok` in a term that was [revoked](HoldGuard::revoked): the lock is released, and another term
+    /// - `Ok` in a term that was [revoked](Hold::revoked): the lock is released, and another term
     ///   follows;
     /// - any other `Ok`: the lock is released, and this gives the value;
     /// - `Err`: the lock is released, and this fails with it.
@@ -36,7 +36,7 @@ impl Client {
     /// # async fn work() {}
     /// # async fn sample(client: Client) -> Result<(), Error> {
     /// client
-    ///     .lead(LeaseSpec::new("scheduler", ""), async |term| {
+    ///     .lead(LeaseSpec::new("scheduler"), async |term| {
     ///         println!("leading with token {}", term.fencing_token());
     ///         tokio::select! {
     ///             () = work() => {}
@@ -50,11 +50,11 @@ impl Client {
     ///
     /// # Errors
     /// That of `work`. What [`hold`](Self::hold) gives, if trying again does not help: [`Error::Refused`] for
-    /// an invalid spec or a missing permission. [`Error::Lost`] and [`Error::NotReleased`] from the release
-    /// of the last term.
+    /// an invalid spec or a missing permission. [`Error::Lost`] and [`Error::ReleaseUnconfirmed`] from
+    /// the release of the last term.
     pub async fn lead<F, B, T, E>(&self, spec: LeaseSpec, work: F) -> Result<T, E>
     where
-        F: FnMut(Arc<HoldGuard>) -> B,
+        F: FnMut(Arc<Hold>) -> B,
         B: Future<Output = Result<T, E>>,
         E: From<Error>,
     {
@@ -76,7 +76,7 @@ impl Client {
         work: F,
     ) -> Result<Option<T>, E>
     where
-        F: FnMut(Arc<HoldGuard>) -> B,
+        F: FnMut(Arc<Hold>) -> B,
         B: Future<Output = Result<T, E>>,
         E: From<Error>,
     {
@@ -136,7 +136,7 @@ impl<W, P: Pacing> Leading<'_, W, P> {
     #[expect(clippy::future_not_send, reason = "it is, if what the caller gives is")]
     pub(crate) async fn run<B, T, E, S>(mut self, mut stop: Pin<&mut S>) -> Result<Option<T>, E>
     where
-        W: FnMut(Arc<HoldGuard>) -> B,
+        W: FnMut(Arc<Hold>) -> B,
         B: Future<Output = Result<T, E>>,
         E: From<Error>,
         S: Future,
@@ -150,7 +150,7 @@ impl<W, P: Pacing> Leading<'_, W, P> {
                 held = holding => held,
             };
             match held {
-                Ok(guard) => match self.term(guard, stop.as_mut()).await? {
+                Ok(hold) => match self.term(hold, stop.as_mut()).await? {
                     Ended::Over => failures = 0,
                     Ended::Stopped => return Ok(None),
                     Ended::Done(value) => return Ok(Some(value)),
@@ -169,23 +169,23 @@ impl<W, P: Pacing> Leading<'_, W, P> {
 
     /// One term: the work, and the release.
     #[expect(clippy::future_not_send, reason = "it is, if what the caller gives is")]
-    async fn term<B, T, E, S>(&mut self, guard: HoldGuard, stop: Pin<&mut S>) -> Result<Ended<T>, E>
+    async fn term<B, T, E, S>(&mut self, hold: Hold, stop: Pin<&mut S>) -> Result<Ended<T>, E>
     where
-        W: FnMut(Arc<HoldGuard>) -> B,
+        W: FnMut(Arc<Hold>) -> B,
         B: Future<Output = Result<T, E>>,
         E: From<Error>,
         S: Future,
     {
-        let guard = Arc::new(guard);
-        let lost = guard.lost();
+        let hold = Arc::new(hold);
+        let lost = hold.lost();
         let output = tokio::select! {
             biased;
             _loss = lost => return Ok(Ended::Over),
             _ = stop => None,
-            output = (self.work)(Arc::clone(&guard)) => Some(output),
+            output = (self.work)(Arc::clone(&hold)) => Some(output),
         };
-        let is_over = guard.loss().is_some() || guard.notice().is_some();
-        let released = guard.end_and_release(None, None).await;
+        let is_over = hold.loss().is_some() || hold.notice().is_some();
+        let released = hold.end_and_release(None, None).await;
         match (output, released) {
             (Some(Err(error)), _) => Err(error),
             (Some(Ok(_)), _) if is_over => Ok(Ended::Over),

@@ -45,7 +45,7 @@ enum Work {
 struct Leader {
     done: JoinHandle<Result<Option<u64>, Error>>,
     stop: Option<oneshot::Sender<()>>,
-    terms: UnboundedReceiver<Arc<HoldGuard>>,
+    terms: UnboundedReceiver<Arc<Hold>>,
     pauses: UnboundedReceiver<Duration>,
 }
 
@@ -55,7 +55,7 @@ impl Leader {
         let ((told, pauses), (begun, terms)) = (unbounded_channel(), unbounded_channel());
         let (stop, stopped) = oneshot::channel();
         let done = tokio::spawn(async move {
-            let run = async |term: Arc<HoldGuard>| {
+            let run = async |term: Arc<Hold>| {
                 begun.send(Arc::clone(&term)).unwrap();
                 match work {
                     Work::UntilLost => std::future::pending().await,
@@ -65,7 +65,7 @@ impl Leader {
                 }
                 Ok(term.fencing_token())
             };
-            let spec = LeaseSpec::new("f", "");
+            let spec = LeaseSpec::new("f");
             let leading = Leading { client: &client, spec, work: run, pacing: &Told(told) };
             leading.run(pin!(stopped)).await
         });
@@ -73,7 +73,7 @@ impl Leader {
     }
 
     /// Grants the next term.
-    async fn term(&mut self, bench: &mut Bench) -> (Arc<HoldGuard>, HoldCall) {
+    async fn term(&mut self, bench: &mut Bench) -> (Arc<Hold>, HoldCall) {
         let call = bench.sidecar.hold().await;
         let Start::Spec(spec) = &call.start else { panic!("a term is a new hold") };
         assert!(spec.wait_without_end, "a leader waits without end");
@@ -240,7 +240,7 @@ async fn a_caller_leads_in_a_task_of_its_own_with_a_plain_closure() {
     let seen = Arc::clone(&tokens);
     let leading = tokio::spawn(async move {
         client
-            .lead(LeaseSpec::new("f", ""), async |term| {
+            .lead(LeaseSpec::new("f"), async |term| {
                 seen.lock().unwrap().push(term.fencing_token());
                 Ok::<_, Error>(1)
             })

@@ -32,16 +32,17 @@ pub use boot_clock::BootInstant;
 pub use client::{Client, Outcome};
 pub use connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 pub use error::{Error, FieldViolation, Refusal};
-pub use hold::{HoldEvent, HoldGuard, Holding, Loss, Notice};
+pub use hold::{Hold, HoldEvent, Holding, Loss, Notice};
 pub use messages::{
-    BreakLock, BreakMode, BreakNote, BreakOutcome, Broken, Busy, BusyReason, CatchUp, Checkpoint,
-    Code, Completed, Completion, CompletionResult, Deadline, DefinitionInForce, EndedRun, Extended,
-    Grant, Health, HeldLock, HoldState, LeaseSpec, ListLocks, ListSchedules, LockKey, LockMode,
-    LockPage, LockRecord, LockSelector, LockState, LocksUnder, LossReason, Occurrence, Overlap,
-    PreviewSchedule, PriorityStatus, ReleaseOutcome, ReleaseResult, Reservation, ResolvedPath,
-    RunKind, RunOutcome, RunTimeout, SavedWith, Schedule, ScheduleIntervention, SchedulePage,
-    SchedulePreview, ScheduleSpec, ScheduleState, ServerInfo, ServerLimits, Standby, StartedRun,
-    Subscription, Timetable, TokenCheck, TokenStatus, UnderstoodSchedule, Validity, Waiting,
+    BreakLock, BreakMode, BreakNote, BreakOutcome, BreakResult, Busy, BusyReason, CatchUp,
+    Checkpoint, Code, CompletedRun, Completion, CompletionResult, Deadline, DefinitionInForce,
+    EndedRun, Extension, Grant, Health, HoldInfo, HoldState, LeaseSpec, ListLocks, ListSchedules,
+    LockKey, LockMode, LockPage, LockRecord, LockSelector, LockState, LocksUnder, LossReason,
+    Occurrence, Overlap, PreviewSchedule, PriorityStatus, ReleaseOutcome, ReleaseResult,
+    Reservation, ResolvedPath, RunKind, RunOutcome, RunTimeout, SavedWith, Schedule,
+    ScheduleIntervention, SchedulePage, SchedulePreview, ScheduleSpec, ScheduleState, ServerInfo,
+    ServerLimits, Standby, StartedRun, Subscription, Timetable, TokenCheck, TokenStatus,
+    UnderstoodSchedule, Validity, Waiting,
 };
 pub use reason::Reason;
 pub use runs::{Run, Runs, ScheduleEvent};

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use crate::client::{CALL_TIMEOUT, Client, within};
 use crate::error::Error;
 use crate::messages::{
-    Completed, Completion, ListSchedules, LockSelector, PreviewSchedule, Schedule, SchedulePage,
+    CompletedRun, Completion, ListSchedules, LockSelector, PreviewSchedule, Schedule, SchedulePage,
     SchedulePreview,
 };
 use crate::proto;
@@ -153,17 +153,17 @@ impl Client {
         &self,
         run_id: impl Into<String>,
         completion: Completion,
-    ) -> Result<Completed, Error> {
+    ) -> Result<CompletedRun, Error> {
         self.complete(completion.into_wire(String::new(), 0, run_id.into())).await
     }
 
     pub(crate) async fn complete(
         &self,
         request: proto::CompleteRunRequest,
-    ) -> Result<Completed, Error> {
+    ) -> Result<CompletedRun, Error> {
         let request = within(COMPLETION_TIMEOUT, request);
         let answer = self.answer_of_schedules(self.schedules().complete_run(request).await).await?;
-        Ok(Completed::from_wire(&answer))
+        Ok(CompletedRun::from_wire(&answer))
     }
 
     /// As [`answer`](Self::answer), and says it plainly where the sidecar is older than schedules.

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
-import { Checkpoint, CheckpointUnknownError, ErrorReason, HoldLostError, RefusedError } from "leasehold-client";
+import { Checkpoint, CheckpointUnknownError, Reason, LostError, RefusedError } from "leasehold-client";
 import type { Client, Hold, HoldEvent, HoldOptions } from "leasehold-client";
 
 import { increment } from "../samples/increment.js";
@@ -41,7 +41,7 @@ async function hold(command: Command): Promise<void> {
     const client = await connected();
     const options = { signal: entry.abort.signal, onEvent };
     if (command.form === "scope") await holdInScope(client, command, work, options);
-    else await client.whileHolding(holdRequest(command), work, options);
+    else await client.withHold(holdRequest(command), work, options);
     // The same answer that the end of the block has got.
     const result = await entry.hold?.release();
     say(id, "released", result === undefined ? {} : checkpointFields(result));
@@ -137,7 +137,7 @@ async function save(id: string, value: string): Promise<void> {
     say(id, "saved", { version: await holdOf(id).hold.save(value) });
   } catch (error) {
     let reason: string | undefined;
-    if (error instanceof HoldLostError) reason = ErrorReason.HOLD_LOST;
+    if (error instanceof LostError) reason = Reason.HOLD_LOST;
     else if (error instanceof RefusedError || error instanceof CheckpointUnknownError) reason = error.reason;
     if (reason === undefined) throw error;
     say(id, "save_failed", { reason });
@@ -191,7 +191,7 @@ const COMMANDS: Record<string, (command: Command) => Promise<void> | void> = {
     await watchLocks(command);
   },
   server_info: async ({ id }) => {
-    const { version, features } = await (await connected()).serverInfo();
+    const { version, features } = await (await connected()).getServerInfo();
     say(id, "server_info", { version, features: [...features] });
   },
   fail: ({ id }) => {

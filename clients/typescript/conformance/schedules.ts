@@ -3,7 +3,7 @@
 import { once } from "node:events";
 
 import { OccurrenceOverError, OutcomeNotRecordedError, OutcomeResult, lossReasonName } from "leasehold-client";
-import type { Outcome, ReleaseResult, Run, RunsOptions, ScheduleRequest } from "leasehold-client";
+import type { Outcome, ReleaseResult, Run, RunsOptions, Subscription } from "leasehold-client";
 
 import type { Command, Running } from "./talk.js";
 import { connected, nameOf, running, say, sayEvent, sayFailure } from "./talk.js";
@@ -20,12 +20,7 @@ function outcomeNamed(name: string): Outcome {
   return outcome;
 }
 
-function scheduleNamed({
-  function: name = "",
-  every_ms = 0,
-  backoff_ms = 0,
-  run_timeout_ms,
-}: Command): ScheduleRequest {
+function scheduleNamed({ function: name = "", every_ms = 0, backoff_ms = 0, run_timeout_ms }: Command): Subscription {
   const timeout = run_timeout_ms === undefined ? {} : { runTimeoutMs: run_timeout_ms };
   return { function: name, everyMs: every_ms, backoffMs: backoff_ms, ...timeout };
 }

@@ -6,13 +6,13 @@ import {
   Client,
   Code,
   EndpointError,
-  HoldLostError,
-  NotReleasedError,
+  LostError,
+  ReleaseUnconfirmedError,
   RefusedError,
   UnreachableError,
   lossReasonName,
 } from "leasehold-client";
-import type { Checkpoint, Hold, HoldEvent, HoldRequest, LockRecord, ReleaseResult } from "leasehold-client";
+import type { Checkpoint, Hold, HoldEvent, LeaseSpec, LockRecord, ReleaseResult } from "leasehold-client";
 
 export interface Command {
   readonly id: string;
@@ -86,9 +86,9 @@ export async function connected(): Promise<Client> {
   }
 }
 
-export function holdRequest(command: Command): HoldRequest {
+export function holdRequest(command: Command): LeaseSpec {
   const request: Record<string, unknown> = { ...lockName(command) };
-  const set = (name: keyof HoldRequest, value: unknown): void => {
+  const set = (name: keyof LeaseSpec, value: unknown): void => {
     if (value !== undefined && value !== null) request[name] = value;
   };
   set("waitMs", command.wait_ms === -1 || command.wait_forever === true ? Infinity : command.wait_ms);
@@ -164,9 +164,9 @@ export function sayFailure(id: string, error: unknown, abort?: AbortController):
     const status = priorityStatus === undefined ? null : nameOf("PRIORITY_STATUS_", priorityStatus);
     const fields = { holder, token: record?.fencingToken ?? null, held_permits: heldPermits, priority_status: status };
     say(id, "busy", record === undefined ? fields : { ...fields, ...placeFields(record) });
-  } else if (error instanceof HoldLostError) {
+  } else if (error instanceof LostError) {
     say(id, "lost", { reason: lossReasonName(error.loss.reason), detail: error.loss.detail });
-  } else if (error instanceof NotReleasedError) {
+  } else if (error instanceof ReleaseUnconfirmedError) {
     say(id, "release_unconfirmed");
   } else if (error instanceof RefusedError) {
     const fields = error.violations.map(({ field }) => field);

@@ -2,13 +2,13 @@
 
 import { once } from "node:events";
 
-import { BusyError, Client, HoldLostError } from "leasehold-client";
+import { BusyError, Client, LostError } from "leasehold-client";
 
 const [name = "sample", scope = ""] = process.argv.slice(2);
 
 await using client = await Client.connect();
 try {
-  await client.whileHolding(
+  await client.withHold(
     { function: name, scope, waitMs: 60_000 },
     async (signal, hold) => {
       console.log(`${hold.lockPath} is ours, token ${String(hold.fencingToken)}`);
@@ -23,6 +23,6 @@ try {
   console.log("released");
 } catch (error) {
   if (error instanceof BusyError) console.log(error.message);
-  else if (error instanceof HoldLostError) console.log(`lost: ${error.message}`);
+  else if (error instanceof LostError) console.log(`lost: ${error.message}`);
   else throw error;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { HoldLostError } from "leasehold-client";
+import { LostError } from "leasehold-client";
 import { withSidecar } from "leasehold-client/testing";
 
 const lock = { function: "nightly-report" };
@@ -12,6 +12,6 @@ test(
     const client = await sidecar.client();
     const hold = await client.hold(lock);
     await sidecar.lose(lock);
-    await assert.rejects(hold.release(), HoldLostError);
+    await assert.rejects(hold.release(), LostError);
   }),
 );

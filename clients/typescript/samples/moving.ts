@@ -3,7 +3,7 @@ import { Client } from "leasehold-client";
 
 const parts = ["one", "two"];
 const client = await Client.connect();
-await client.whileHolding({ function: "import", waitMs: 10_000 }, async (signal, hold) => {
+await client.withHold({ function: "import", waitMs: 10_000 }, async (signal, hold) => {
   for (const part of parts) {
     signal.throwIfAborted();
     await load(part, hold.fencingToken);

@@ -4,7 +4,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 
-import { BusyError, Client, HoldLostError } from "leasehold-client";
+import { BusyError, Client, LostError } from "leasehold-client";
 
 const [name, dashes, command, ...parameters] = process.argv.slice(2);
 if (name === undefined || dashes !== "--" || command === undefined) {
@@ -14,14 +14,14 @@ if (name === undefined || dashes !== "--" || command === undefined) {
 
 await using client = await Client.connect();
 try {
-  process.exitCode = await client.whileHolding({ function: name }, async (signal, hold) => {
+  process.exitCode = await client.withHold({ function: name }, async (signal, hold) => {
     const env = { ...process.env, LEASEHOLD_FENCING_TOKEN: String(hold.fencingToken) };
     const child = spawn(command, parameters, { env, killSignal: "SIGKILL", signal, stdio: "inherit" });
     const [code] = (await once(child, "exit")) as [number | null];
     return code ?? 1;
   });
 } catch (error) {
-  if (!(error instanceof BusyError || error instanceof HoldLostError)) throw error;
+  if (!(error instanceof BusyError || error instanceof LostError)) throw error;
   console.error(error.message);
   process.exitCode = error instanceof BusyError ? 75 : 76;
 }

@@ -4,7 +4,7 @@ import { status } from "@grpc/grpc-js";
 
 import type { Checkpoint as WireCheckpoint } from "../gen/leasehold/v1/lock.js";
 import { LeaseholdError } from "./errors.js";
-import { ErrorReason } from "./reason.js";
+import { Reason } from "./reason.js";
 import { ownRefusal } from "./refusal.js";
 
 /** The greatest size of a checkpoint in bytes. */
@@ -55,7 +55,7 @@ export class Checkpoint {
  */
 export class CheckpointUnknownError extends LeaseholdError {
   /** As a {@link RefusedError} has it. */
-  readonly reason = ErrorReason.CHECKPOINT_UNKNOWN;
+  readonly reason = Reason.CHECKPOINT_UNKNOWN;
 
   constructor(lockPath: string, options?: ErrorOptions) {
     super(
@@ -79,7 +79,7 @@ export function checkpointBytes(field: string, value: Uint8Array | string): Buff
     `has ${String(bytes.length)} bytes; at most ${String(CHECKPOINT_BYTES_MAX)} are allowed: ` +
     "store the data elsewhere, and save its address";
   throw ownRefusal(status.INVALID_ARGUMENT, `${field} ${description}`, {
-    reason: ErrorReason.INVALID_FIELD,
+    reason: Reason.INVALID_FIELD,
     violations: [{ field, description }],
   });
 }

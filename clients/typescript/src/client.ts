@@ -7,7 +7,7 @@ import type {
 } from "../gen/leasehold/v1/lease_service.js";
 import { LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
 import type { BreakOutcome, GetHoldResponse, SaveCheckpointResponse } from "../gen/leasehold/v1/lease_service.js";
-import type { Grant, LeaseSpec, ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
+import type { Grant, ReleaseResult, Validity, LeaseSpec as WireSpec } from "../gen/leasehold/v1/hold.js";
 import type { LockRecord, LockState } from "../gen/leasehold/v1/lock.js";
 import { BreakMode } from "../gen/leasehold/v1/lock.js";
 import type { Clock } from "./boot-clock.js";
@@ -17,17 +17,17 @@ import { duration, milliseconds } from "./duration.js";
 import { Connections } from "./connections.js";
 import type { ConnectOptions } from "./endpoint.js";
 import { dialer } from "./endpoint.js";
-import { BusyError, HoldLostError, ProtocolError, RefusedError } from "./errors.js";
+import { BusyError, LostError, ProtocolError, RefusedError } from "./errors.js";
 import type { Hold, ReleaseOptions } from "./hold/hold.js";
 import { endingOf } from "./hold/hold.js";
 import type { HoldOptions } from "./hold/open.js";
 import { openHold } from "./hold/open.js";
 import { lead } from "./lead.js";
 import { checkRecorded, occurrenceOver } from "./occurrence.js";
-import { ErrorReason } from "./reason.js";
+import { Reason } from "./reason.js";
 import type { ServerInfo } from "./server-info.js";
 import { serverInfo } from "./server-info.js";
-import type { AcquireRequest, CallOptions, HoldRequest, LockName, LockReference, LocksOptions } from "./request.js";
+import type { CallOptions, LeaseSpec, LockKey, LockSelector, WatchOptions } from "./request.js";
 import { leaseSpec, lockKey, lockSelector, under } from "./request.js";
 import type { Limits } from "./rpc.js";
 import { CALL_TIMEOUT_MS, LIMITS, Rpc, idOf } from "./rpc.js";
@@ -48,7 +48,7 @@ export interface GetLockOptions extends CallOptions {
 }
 
 /** Which locks to list. */
-export interface ListOptions extends LocksOptions {
+export interface ListOptions extends WatchOptions {
   /** Only those in one of these states. Default: all. */
   readonly states?: readonly LockState[];
   /** How many records a page has at most: 1 to 250. Default: 100. */
@@ -79,7 +79,7 @@ export interface BreakResult {
 }
 
 /** Which lock to lead by. */
-export type LeadRequest = Omit<HoldRequest, "waitMs">;
+export type LeadSpec = Omit<LeaseSpec, "waitMs">;
 
 /** Runs under a lock: `signal` aborts when the hold is lost. */
 export type HeldWork<T> = (signal: AbortSignal, hold: Hold) => T | Promise<T>;
@@ -121,23 +121,23 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    * @throws BusyError when the lock was not acquired within `waitMs`; it says who has it.
    * @throws RefusedError when the sidecar refuses, or the connection breaks; with reason `UNSUPPORTED` when it is older
    *   than the request (S37).
-   * @throws HoldLostError when the grant was over before it could be used.
+   * @throws LostError when the grant was over before it could be used.
    */
-  async hold(request: HoldRequest, options: HoldOptions = {}): Promise<Hold> {
-    const spec = (waitMs: number): LeaseSpec => leaseSpec(request, waitMs);
-    return await openHold(this.rpc, this.holds, spec, request.waitMs ?? 0, options);
+  async hold(spec: LeaseSpec, options: HoldOptions = {}): Promise<Hold> {
+    const wire = (waitMs: number): WireSpec => leaseSpec(spec, waitMs);
+    return await openHold(this.rpc, this.holds, wire, spec.waitMs ?? 0, options);
   }
 
   /**
    * Takes the lock, runs `work`, and releases the lock however `work` ends. When the hold is lost `signal` aborts;
-   * once `work` has ended then, this fails with a {@link HoldLostError}, whose cause is what `work` threw. It fails as
+   * once `work` has ended then, this fails with a {@link LostError}, whose cause is what `work` threw. It fails as
    * {@link Hold.release} does where only that finds a loss, or was not confirmed; where `work` threw something of its
    * own, that is thrown, and what the release threw is its property `suppressed`. `options.signal` cancels the waiting, and aborts the work's signal after that.
    *
-   * @throws BusyError, RefusedError, HoldLostError as {@link Client.hold}; and what `work` throws.
+   * @throws BusyError, RefusedError, LostError as {@link Client.hold}; and what `work` throws.
    */
-  async whileHolding<T>(request: HoldRequest, work: HeldWork<T>, options: HoldOptions = {}): Promise<T> {
-    const hold = await this.hold(request, options);
+  async withHold<T>(spec: LeaseSpec, work: HeldWork<T>, options: HoldOptions = {}): Promise<T> {
+    const hold = await this.hold(spec, options);
     const signal = options.signal === undefined ? hold.signal : AbortSignal.any([hold.signal, options.signal]);
     let result: T;
     try {
@@ -148,8 +148,8 @@ export class Client extends ScheduleClient implements AsyncDisposable {
       await hold.release().catch((error: unknown) => {
         if (loss === undefined) attach(error, cause);
       });
-      if (loss === undefined || cause instanceof HoldLostError) throw cause;
-      throw new HoldLostError(loss, { cause });
+      if (loss === undefined || cause instanceof LostError) throw cause;
+      throw new LostError(loss, { cause });
     }
     await hold.release();
     return result;
@@ -166,8 +166,8 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    * @throws RefusedError when the sidecar refuses for good, or this client was closed; what {@link Hold.release} throws
    *   where the loop is left.
    */
-  async *lead(request: LeadRequest, options: HoldOptions = {}): AsyncGenerator<Hold, void, undefined> {
-    const open = (): Promise<Hold> => this.hold({ ...request, waitMs: Infinity }, options);
+  async *lead(spec: LeadSpec, options: HoldOptions = {}): AsyncGenerator<Hold, void, undefined> {
+    const open = (): Promise<Hold> => this.hold({ ...spec, waitMs: Infinity }, options);
     yield* lead({ open, isClosed: () => this.rpc.isClosed, signal: options.signal });
   }
 
@@ -178,8 +178,8 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    *
    * @throws as {@link Client.lead}; and what `work` throws.
    */
-  async whileLeading<T>(request: LeadRequest, work: HeldWork<T>, options: HoldOptions = {}): Promise<T> {
-    for await (const term of this.lead(request, options)) {
+  async withTerms<T>(spec: LeadSpec, work: HeldWork<T>, options: HoldOptions = {}): Promise<T> {
+    for await (const term of this.lead(spec, options)) {
       const signal = options.signal === undefined ? term.signal : AbortSignal.any([term.signal, options.signal]);
       try {
         const result = await work(signal, term);
@@ -197,20 +197,20 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    *
    * @throws BusyError, RefusedError, OccurrenceOverError
    */
-  async acquire(request: AcquireRequest, { signal }: CallOptions = {}): Promise<Grant> {
+  async acquire(spec: LeaseSpec, { signal }: CallOptions = {}): Promise<Grant> {
     const acquire = async (waitMs: number): Promise<Grant> => {
-      const spec = leaseSpec(request, waitMs);
+      const wire = leaseSpec(spec, waitMs);
       const options = { signal, timeoutMs: waitMs + CALL_TIMEOUT_MS, lasting: true };
-      const { outcome } = await this.rpc.unary(LeaseServiceService.acquireLease, { spec }, options);
+      const { outcome } = await this.rpc.unary(LeaseServiceService.acquireLease, { spec: wire }, options);
       if (outcome === undefined) throw new ProtocolError("an acquire was answered without an outcome");
-      if (outcome.$case === "alreadyDone" || outcome.$case === "skipped") throw occurrenceOver(spec, outcome);
-      const refusal = notUnderstood(spec, outcome.value.understood);
+      if (outcome.$case === "alreadyDone" || outcome.$case === "skipped") throw occurrenceOver(wire, outcome);
+      const refusal = notUnderstood(wire, outcome.value.understood);
       if (outcome.$case === "busy") throw refusal ?? new BusyError(outcome.value);
       if (refusal === undefined) return outcome.value;
       await this.rpc.release(idOf(outcome.value)).catch(() => undefined);
       throw refusal;
     };
-    const { waitMs = 0 } = request;
+    const { waitMs = 0 } = spec;
     // The call itself is made once: one of which nothing is known may have been granted.
     const began = performance.now();
     if (waitMs > 0) await this.rpc.awaitSidecar(waitMs, signal);
@@ -269,7 +269,7 @@ export class Client extends ScheduleClient implements AsyncDisposable {
   }
 
   /** The record of one lock. `withCheckpoint` reads the lock's checkpoint from the store, too. */
-  async getLock(lock: LockReference, options: GetLockOptions = {}): Promise<LockRecord> {
+  async getLock(lock: LockSelector, options: GetLockOptions = {}): Promise<LockRecord> {
     const request = { lock: lockSelector(lock), withCheckpoint: options.withCheckpoint ?? false };
     const { record } = await this.rpc.unary(LeaseServiceService.getLock, request, options);
     if (record === undefined) throw new ProtocolError("it has no record of the lock");
@@ -295,7 +295,7 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    *
    * @throws RefusedError when the store cannot be read, or no sidecar has answered for 90 s: watch again.
    */
-  async *watchLock(lock: LockReference, { signal }: CallOptions = {}): AsyncGenerator<LockRecord, void, undefined> {
+  async *watchLock(lock: LockSelector, { signal }: CallOptions = {}): AsyncGenerator<LockRecord, void, undefined> {
     yield* watchLock(this.rpc, lockSelector(lock), signal);
   }
 
@@ -306,19 +306,19 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    *
    * @throws RefusedError when the store cannot be read, or no sidecar has answered for 90 s: watch again.
    */
-  async *watchLocks(options: LocksOptions = {}): AsyncGenerator<LocksEvent, void, undefined> {
+  async *watchLocks(options: WatchOptions = {}): AsyncGenerator<LocksEvent, void, undefined> {
     const { labels, share = "", signal } = options;
     const request = { under: under(options), labels: { ...labels }, share };
     yield* watchLocks(this.rpc, request, signal);
   }
 
   /** What the sidecar is: its version, its limits and what it can do. */
-  async serverInfo(options: CallOptions = {}): Promise<ServerInfo> {
+  async getServerInfo(options: CallOptions = {}): Promise<ServerInfo> {
     return serverInfo(await this.rpc.unary(LeaseServiceService.getServerInfo, {}, options));
   }
 
   /** Compares a fencing token with the newest of its lock. */
-  async checkToken(lock: LockReference, fencingToken: number, options: CallOptions = {}): Promise<CheckTokenResponse> {
+  async checkToken(lock: LockSelector, fencingToken: number, options: CallOptions = {}): Promise<CheckTokenResponse> {
     const request = { lock: lockSelector(lock), fencingToken };
     return await this.rpc.unary(LeaseServiceService.checkToken, request, options);
   }
@@ -329,7 +329,7 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    * @throws RefusedError with reason `BREAK_NOT_ENABLED` unless the operator enabled it, and with `OTHER_HOLDER` if the
    * lock has another holder by then.
    */
-  async breakLock(lock: LockReference, reason: string, options: BreakOptions = {}): Promise<BreakResult> {
+  async breakLock(lock: LockSelector, reason: string, options: BreakOptions = {}): Promise<BreakResult> {
     const { now = false, brokenBy = "", fencingToken, signal } = options;
     const mode = now ? BreakMode.NOW : BreakMode.RUN_OUT;
     const request = { lock: lockSelector(lock), reason, mode, brokenBy, fencingToken };
@@ -339,7 +339,7 @@ export class Client extends ScheduleClient implements AsyncDisposable {
   }
 
   /** The lock path of a name, without acquiring the lock. */
-  async resolvePath(name: LockName, options: CallOptions = {}): Promise<ResolvePathResponse> {
+  async resolvePath(name: LockKey, options: CallOptions = {}): Promise<ResolvePathResponse> {
     return await this.rpc.unary(LeaseServiceService.resolvePath, { key: lockKey(name) }, options);
   }
 
@@ -374,6 +374,6 @@ async function withoutEnd<T>(ask: (waitMs: number) => Promise<T>): Promise<T> {
 }
 
 function isWaitTooLong(error: unknown): boolean {
-  if (!(error instanceof RefusedError) || error.reason !== ErrorReason.INVALID_FIELD) return false;
+  if (!(error instanceof RefusedError) || error.reason !== Reason.INVALID_FIELD) return false;
   return error.violations.length > 0 && error.violations.every(({ field }) => field === "spec.wait");
 }

@@ -8,7 +8,7 @@ import type { LockRecord } from "../gen/leasehold/v1/lock.js";
 import { milliseconds } from "./duration.js";
 import type { Loss } from "./loss.js";
 import { lossReasonName } from "./loss.js";
-import type { ErrorReason } from "./reason.js";
+import type { Reason } from "./reason.js";
 
 /** What all errors of this client have in common. */
 export abstract class LeaseholdError extends Error {
@@ -91,7 +91,7 @@ function inWords(status: PriorityStatus): string {
 }
 
 /** The hold was lost: stop. The reason of the signal that a hold aborts. */
-export class HoldLostError extends LeaseholdError {
+export class LostError extends LeaseholdError {
   /** The answer to the release that found the loss, which says what became of a checkpoint; `undefined` otherwise. */
   readonly released: ReleaseResult | undefined;
 
@@ -111,7 +111,7 @@ export class HoldLostError extends LeaseholdError {
  * `await using` block; `undefined` if it tells of none.
  */
 export function lossIn(error: unknown): Loss | undefined {
-  if (error instanceof HoldLostError) return error.loss;
+  if (error instanceof LostError) return error.loss;
   if (!(error instanceof Error) || error.name !== "SuppressedError") return undefined;
   const wrapped = error as { readonly error?: unknown; readonly suppressed?: unknown };
   return lossIn(wrapped.error) ?? lossIn(wrapped.suppressed);
@@ -121,7 +121,7 @@ export function lossIn(error: unknown): Loss | undefined {
  * It is not known whether the lock was released: no sidecar has confirmed it in time. The lock is available when its
  * lease runs out, at the latest (S13, S16).
  */
-export class NotReleasedError extends LeaseholdError {
+export class ReleaseUnconfirmedError extends LeaseholdError {
   constructor(lockPath: string, problem: string, options?: ErrorOptions) {
     super(
       `the release of the lock ${lockPath} was not confirmed: ${problem}; the lock is available when its lease runs out`,
@@ -150,7 +150,7 @@ export interface Refusal {
   /** The gRPC code. */
   readonly code: status;
   /** The reason; `undefined` if the error did not come from a sidecar, as when a connection breaks. */
-  readonly reason: ErrorReason | undefined;
+  readonly reason: Reason | undefined;
   /** What to show to people. */
   readonly details: string;
   /** The fields that were wrong, with `INVALID_FIELD`. */
@@ -164,7 +164,7 @@ export interface Refusal {
 /** The sidecar answered with an error, or the connection broke. Decide by `code` and `reason`, never by the message. */
 export class RefusedError extends LeaseholdError implements Refusal {
   readonly code: status;
-  readonly reason: ErrorReason | undefined;
+  readonly reason: Reason | undefined;
   readonly details: string;
   readonly violations: readonly FieldViolation[];
   readonly retryAfterMs: number | undefined;

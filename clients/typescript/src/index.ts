@@ -6,7 +6,7 @@
  */
 
 export { status as Code } from "@grpc/grpc-js";
-export type { BreakOptions, BreakResult, GetLockOptions, HeldWork, LeadRequest, ListOptions } from "./client.js";
+export type { BreakOptions, BreakResult, GetLockOptions, HeldWork, LeadSpec, ListOptions } from "./client.js";
 export { CHECKPOINT_BYTES_MAX, Checkpoint, CheckpointUnknownError } from "./checkpoint.js";
 export { Client } from "./client.js";
 export type { ClientCertificate, ConnectOptions, TlsCredentials } from "./endpoint.js";
@@ -15,9 +15,9 @@ export type { FieldViolation, Refusal } from "./errors.js";
 export {
   BusyError,
   EndpointError,
-  HoldLostError,
+  LostError,
   LeaseholdError,
-  NotReleasedError,
+  ReleaseUnconfirmedError,
   PlatformError,
   ProtocolError,
   RefusedError,
@@ -34,7 +34,11 @@ export { lossReasonName } from "./loss.js";
 export { Notice } from "./notice.js";
 export type { Outcome } from "./occurrence.js";
 export { OccurrenceOverError, OutcomeNotRecordedError } from "./occurrence.js";
-export type { CheckTokenResponse, ExtendLeaseResponse, ResolvePathResponse } from "./proto.js";
+export type {
+  CheckTokenResponse as TokenCheck,
+  ExtendLeaseResponse as Extension,
+  ResolvePathResponse as ResolvedPath,
+} from "./proto.js";
 export type { GetHoldResponse, SaveCheckpointResponse } from "./proto.js";
 export type { BreakNote, BootTime, Grant, LockRecord, ReleaseResult, Reservation, Validity } from "./proto.js";
 export {
@@ -51,24 +55,25 @@ export {
   ReleaseOutcome,
   TokenStatus,
 } from "./proto.js";
-export { ErrorReason } from "./reason.js";
+export { Reason } from "./reason.js";
 export type { ServerInfo, ServerLimits } from "./server-info.js";
 export type { LocksEvent } from "./watch.js";
-export type {
-  AcquireRequest,
-  CallOptions,
-  HoldRequest,
-  LockName,
-  LockNameAndPermit,
-  LockReference,
-  LocksOptions,
-} from "./request.js";
+export type { CallOptions, LeaseSpec, LockKey, LockPermit, LockSelector, WatchOptions } from "./request.js";
 export type { CompletedRun, Completion } from "./schedules/completion.js";
 export type { EveryOptions, RunWork } from "./schedules/every.js";
 export type { ListSchedulesOptions, PreviewOptions, SchedulePreview } from "./schedules/client.js";
 export type { ScheduleEvent } from "./schedules/event.js";
 export type { Run } from "./schedules/run.js";
 export type { RunsOptions } from "./schedules/runs.js";
-export type { ScheduleRequest, ScheduleSpec, Timetable } from "./schedules/spec.js";
-export type { EndedRun, Occurrence, Schedule, ScheduleState, StartedRun, UnderstoodSchedule } from "./proto.js";
+export type { Subscription, ScheduleSpec, Timetable } from "./schedules/spec.js";
+export type {
+  DefinitionInForce,
+  EndedRun,
+  Occurrence,
+  Schedule,
+  ScheduleState,
+  Standby,
+  StartedRun,
+  UnderstoodSchedule,
+} from "./proto.js";
 export { CatchUp, CompletionResult, Overlap, RunKind, RunOutcome } from "./proto.js";

@@ -2,7 +2,7 @@
 
 import { setTimeout } from "node:timers/promises";
 
-import { BusyError, HoldLostError } from "./errors.js";
+import { BusyError, LostError } from "./errors.js";
 import type { Hold } from "./hold/hold.js";
 import { mayPass } from "./refusal.js";
 
@@ -75,6 +75,6 @@ async function* during(term: Hold): AsyncGenerator<Hold, void, undefined> {
 
 /** Whether another try may succeed: a term was lost, or the sidecar or its store is away or overloaded. */
 function mayLeadLater(error: unknown): boolean {
-  if (error instanceof HoldLostError || error instanceof BusyError) return true;
+  if (error instanceof LostError || error instanceof BusyError) return true;
   return mayPass(error);
 }

@@ -36,7 +36,7 @@ export class Notice extends LeaseholdError {
   }
 
   /**
-   * The priority of the caller that takes the lock over, such as a newer version ({@link HoldRequest.priority});
+   * The priority of the caller that takes the lock over, such as a newer version ({@link LeaseSpec.priority});
    * `undefined` if an operator broke it.
    */
   get forPriority(): number | undefined {

@@ -2,8 +2,8 @@
 
 import type { ErrorReason as WireReason } from "../gen/leasehold/v1/errors.js";
 
-/** Why a call fails. The values are stable names: `error.reason === ErrorReason.HOLD_LOST`. */
-export const ErrorReason = {
+/** Why a call fails. The values are stable names: `error.reason === Reason.HOLD_LOST`. */
+export const Reason = {
   /** A field is missing or out of its range: see {@link RefusedError.violations} (S19). */
   INVALID_FIELD: "INVALID_FIELD",
   /** This sidecar has no hold with this lease id, or it ended long ago and was forgotten. */
@@ -77,9 +77,9 @@ export const ErrorReason = {
 } as const;
 
 /** One of the reasons, or the name of one that this version of the client does not know. */
-export type ErrorReason = (typeof ErrorReason)[keyof typeof ErrorReason] | (string & Record<never, never>);
+export type Reason = (typeof Reason)[keyof typeof Reason] | (string & Record<never, never>);
 
 /** The name of a reason that is an enum on the wire; `UNRECOGNIZED` for one that this version does not know. */
-export function reasonNamed(reason: WireReason): ErrorReason {
+export function reasonNamed(reason: WireReason): Reason {
   return reason.replace(/^ERROR_REASON_/, "");
 }

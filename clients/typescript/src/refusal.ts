@@ -10,7 +10,7 @@ import type { Refusal } from "./errors.js";
 import { RefusedError } from "./errors.js";
 import type { Loss } from "./loss.js";
 import { lossReasonNamed } from "./loss.js";
-import { ErrorReason } from "./reason.js";
+import { Reason } from "./reason.js";
 
 /** The domain of the reasons in google.rpc.ErrorInfo. */
 const DOMAIN = "leasehold.dev";
@@ -24,7 +24,7 @@ export function refused(error: ServiceError): RefusedError {
 /** Whether the connection broke, or the sidecar is being replaced: another may answer the same call. */
 export function isBreak(error: unknown): error is RefusedError {
   if (!(error instanceof RefusedError)) return false;
-  return error.reason === undefined ? BREAKS.has(error.code) : error.reason === ErrorReason.SHUTTING_DOWN;
+  return error.reason === undefined ? BREAKS.has(error.code) : error.reason === Reason.SHUTTING_DOWN;
 }
 
 /** Whether the same call may succeed later: the sidecar or its store is away or overloaded, or the connection broke. */
@@ -92,7 +92,7 @@ function readable<T>(decode: () => T): T | undefined {
 /** The loss that an error tells of, if it does. A hold that somebody else has released is lost to its holder. */
 export function toldLost(error: unknown): Loss | undefined {
   if (!(error instanceof RefusedError)) return undefined;
-  if (error.reason === ErrorReason.HOLD_RELEASED) return { reason: LossReason.UNSPECIFIED, detail: error.details };
-  if (error.reason !== ErrorReason.HOLD_LOST) return undefined;
+  if (error.reason === Reason.HOLD_RELEASED) return { reason: LossReason.UNSPECIFIED, detail: error.details };
+  if (error.reason !== Reason.HOLD_LOST) return undefined;
   return { reason: lossReasonNamed(error.lossReason), detail: error.details };
 }

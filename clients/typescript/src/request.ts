@@ -1,16 +1,16 @@
 // What a caller asks for, in this language's words, and the same for the wire.
 
-import { LeaseSpec } from "../gen/leasehold/v1/hold.js";
+import { LeaseSpec as WireSpec } from "../gen/leasehold/v1/hold.js";
 import type { ListLocksRequest } from "../gen/leasehold/v1/lease_service.js";
-import type { LockSelector } from "../gen/leasehold/v1/lock.js";
-import { LockKey, LockMode } from "../gen/leasehold/v1/lock.js";
+import type { LockSelector as WireSelector } from "../gen/leasehold/v1/lock.js";
+import { LockKey as WireKey, LockMode } from "../gen/leasehold/v1/lock.js";
 import { optionalDuration } from "./duration.js";
 import { holderOrThis } from "./holder.js";
 
 const MOST_UINT32 = 0xffff_ffff;
 
 /** The name of a lock. With the host id it gives the lock path; equal lock paths exclude each other. */
-export interface LockName {
+export interface LockKey {
   /** What the lock is for: a job, a function, a resource. At most 1,024 bytes. May be empty, if `scope` is not. */
   readonly function?: string;
   /** The part that splits a function's lock: a tenant, an order, a shard. At most 1,024 bytes. */
@@ -30,28 +30,28 @@ export interface CallOptions {
 }
 
 /** Which permit of a lock is meant, where its holders ask for several. */
-export interface LockNameAndPermit extends LockName {
+export interface LockPermit extends LockKey {
   /** 0 to 31; 0 is the lock's own path. Default: 0. */
   readonly permit?: number;
 }
 
 /** Which lock is meant: by its name, or by its path as it stands in a grant or a record. */
-export type LockReference = LockNameAndPermit | { readonly lockPath: string };
+export type LockSelector = LockPermit | { readonly lockPath: string };
 
 /** Which locks are meant. */
-export interface LocksOptions extends CallOptions {
+export interface WatchOptions extends CallOptions {
   /** Those under this host id. Default: the sidecar's. Not with `prefix`. */
   readonly hostId?: string;
   /** Those whose lock path begins with this text, the container and a slash first. */
   readonly prefix?: string;
   /** Only those whose record has all of these labels. Default: all. */
   readonly labels?: Readonly<Record<string, string>>;
-  /** Only those whose holder, or last holder, named this share ({@link HoldRequest.share}). Default: all. */
+  /** Only those whose holder, or last holder, named this share ({@link LeaseSpec.share}). Default: all. */
   readonly share?: string;
 }
 
-/** Asks for a hold. Durations are milliseconds. */
-export interface HoldRequest extends LockName {
+/** What is asked for: a lock, and how it is to be held. Durations are milliseconds. */
+export interface LeaseSpec extends LockKey {
   /** The duration of the lease in the store: whole seconds, 15,000 to 60,000. Default: the sidecar's, 60,000. */
   readonly leaseDurationMs?: number;
   /**
@@ -106,19 +106,18 @@ export interface HoldRequest extends LockName {
   readonly occurrence?: Date;
   /** How often `occurrence` may fail or be abandoned before that is final: 1 to 100. Default: no limit. */
   readonly occurrenceMaxAttempts?: number;
+  /**
+   * Makes `acquire` repeatable: at most 128 bytes, a fresh random one for each hold; `hold` makes no use of it.
+   * Default: none, every call is a new one.
+   */
+  readonly requestId?: string;
   /** Free pairs, shown in the lock's record: at most 16, 1,024 bytes in all. Not for secrets. */
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-/** Asks for a lock by a unary call. */
-export interface AcquireRequest extends HoldRequest {
-  /** Makes the call repeatable: at most 128 bytes. Use a fresh random one for each hold. Default: none. */
-  readonly requestId?: string;
-}
-
 /** The name for the wire. */
-export function lockKey(name: LockName): LockKey {
-  return LockKey.create({
+export function lockKey(name: LockKey): WireKey {
+  return WireKey.create({
     function: name.function ?? "",
     scope: name.scope ?? "",
     mode: name.mode === "listener" ? LockMode.LISTENER : LockMode.FUNCTION,
@@ -128,32 +127,32 @@ export function lockKey(name: LockName): LockKey {
 }
 
 /** The selector for the wire. */
-export function lockSelector(lock: LockReference): LockSelector {
+export function lockSelector(lock: LockSelector): WireSelector {
   if ("lockPath" in lock) return { lock: { $case: "lockPath", value: lock.lockPath }, permit: 0 };
   return { lock: { $case: "key", value: lockKey(lock) }, permit: lock.permit ?? 0 };
 }
 
 /** The spec for the wire, with this wait; `Infinity` waits as long as the stream is open. */
-export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
-  return LeaseSpec.create({
-    key: lockKey(request),
-    leaseDuration: optionalDuration("leaseDurationMs", request.leaseDurationMs),
+export function leaseSpec(spec: LeaseSpec, waitMs: number): WireSpec {
+  return WireSpec.create({
+    key: lockKey(spec),
+    leaseDuration: optionalDuration("leaseDurationMs", spec.leaseDurationMs),
     wait: waitMs === Infinity ? undefined : optionalDuration("waitMs", waitMs),
     waitWithoutEnd: waitMs === Infinity,
-    permits: request.permits === undefined ? undefined : wholeNumber("permits", request.permits, " from 1 to 32"),
-    priority: wholeNumber("priority", request.priority ?? 0, " from 0 to 2147483647"),
-    yields: request.yields ?? false,
-    share: request.share ?? "",
-    rebalance: request.rebalance ?? false,
-    occurrenceAt: valid("occurrence", request.occurrence),
-    occurrenceMaxAttempts: wholeNumber("occurrenceMaxAttempts", request.occurrenceMaxAttempts ?? 0, " from 1 to 100"),
-    maxHold: optionalDuration("maxHoldMs", request.maxHoldMs),
-    minHold: optionalDuration("minHoldMs", request.minHoldMs),
-    progressTimeout: optionalDuration("progressTimeoutMs", request.progressTimeoutMs),
-    autoRenew: request.autoRenew,
-    requestId: request.requestId ?? "",
-    holder: holderOrThis(request.holder),
-    labels: { ...request.labels },
+    permits: spec.permits === undefined ? undefined : wholeNumber("permits", spec.permits, " from 1 to 32"),
+    priority: wholeNumber("priority", spec.priority ?? 0, " from 0 to 2147483647"),
+    yields: spec.yields ?? false,
+    share: spec.share ?? "",
+    rebalance: spec.rebalance ?? false,
+    occurrenceAt: valid("occurrence", spec.occurrence),
+    occurrenceMaxAttempts: wholeNumber("occurrenceMaxAttempts", spec.occurrenceMaxAttempts ?? 0, " from 1 to 100"),
+    maxHold: optionalDuration("maxHoldMs", spec.maxHoldMs),
+    minHold: optionalDuration("minHoldMs", spec.minHoldMs),
+    progressTimeout: optionalDuration("progressTimeoutMs", spec.progressTimeoutMs),
+    autoRenew: spec.autoRenew,
+    requestId: spec.requestId ?? "",
+    holder: holderOrThis(spec.holder),
+    labels: { ...spec.labels },
   });
 }
 
@@ -164,7 +163,7 @@ function valid(name: string, date: Date | undefined): Date | undefined {
 }
 
 /** Which locks are meant, for the wire. */
-export function under({ hostId, prefix }: LocksOptions): ListLocksRequest["under"] {
+export function under({ hostId, prefix }: WatchOptions): ListLocksRequest["under"] {
   if (prefix !== undefined) return { $case: "prefix", value: prefix };
   return hostId === undefined ? undefined : { $case: "hostId", value: hostId };
 }

@@ -4,7 +4,7 @@ import { status } from "@grpc/grpc-js";
 
 import type { LeaseSpec, Understood } from "../gen/leasehold/v1/hold.js";
 import { RefusedError } from "./errors.js";
-import { ErrorReason } from "./reason.js";
+import { Reason } from "./reason.js";
 import { ownRefusal } from "./refusal.js";
 
 /** The error of a caller that was not served as it asked; `undefined` if it was. */
@@ -26,7 +26,7 @@ export function notUnderstood(spec: LeaseSpec, understood: Understood | undefine
 /** The sidecar is older than what this client asks for. */
 export function unsupported(what: string, done = "nothing is held"): RefusedError {
   const details = `the sidecar is older than this request and does not know ${what}: upgrade it; ${done}`;
-  return ownRefusal(status.UNIMPLEMENTED, details, { reason: ErrorReason.UNSUPPORTED });
+  return ownRefusal(status.UNIMPLEMENTED, details, { reason: Reason.UNSUPPORTED });
 }
 
 /** What `call` gives. A sidecar that does not have the call says only that (S37); one that has it says more. */

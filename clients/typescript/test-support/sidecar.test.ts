@@ -8,7 +8,7 @@ import path from "node:path";
 import { test } from "node:test";
 
 import type { Hold, HoldEvent } from "leasehold-client";
-import { HoldLostError, LossReason } from "leasehold-client";
+import { LostError, LossReason } from "leasehold-client";
 import { Sidecar, withSidecar } from "leasehold-client/testing";
 
 const JOB = { function: "job" };
@@ -169,6 +169,6 @@ test(
       await sidecar.lose(JOB);
       await lost(hold);
     };
-    await assert.rejects(block(), HoldLostError);
+    await assert.rejects(block(), LostError);
   }),
 );

@@ -9,8 +9,8 @@ import {
   Checkpoint,
   CheckpointOutcome,
   CheckpointUnknownError,
-  ErrorReason,
-  HoldLostError,
+  Reason,
+  LostError,
   LossReason,
   RefusedError,
   ReleaseOutcome,
@@ -65,7 +65,7 @@ test("s19 a checkpoint that is too long is refused before it is sent", async () 
   const tooLong = "a".repeat(CHECKPOINT_BYTES_MAX + 1);
   const isTooLong = (field: string) => (error: unknown) =>
     error instanceof RefusedError &&
-    error.reason === ErrorReason.INVALID_FIELD &&
+    error.reason === Reason.INVALID_FIELD &&
     error.violations[0]?.field === field &&
     error.message.includes("2049 bytes");
   await assert.rejects(hold.save(tooLong), isTooLong("value"));
@@ -80,14 +80,14 @@ test("s24 a holder whose lease is gone cannot save, and has lost the hold", asyn
   const { hold } = await bench.held();
   const info = { reason: "HOLD_LOST", metadata: { loss_reason: "TAKEN" } };
   bench.sidecar.script.saves.push(refusal(status.FAILED_PRECONDITION, "it is another's", info));
-  await assert.rejects(hold.save("a"), HoldLostError);
+  await assert.rejects(hold.save("a"), LostError);
   assert.equal(hold.loss?.reason, LossReason.TAKEN);
-  await assert.rejects(hold.save("b"), HoldLostError);
+  await assert.rejects(hold.save("b"), LostError);
   assert.equal(bench.sidecar.script.asked.length, 1, "who has lost asks nobody");
 
   const { hold: released } = await bench.held();
   await released.release();
-  await assert.rejects(released.save("c"), { reason: ErrorReason.HOLD_RELEASED });
+  await assert.rejects(released.save("c"), { reason: Reason.HOLD_RELEASED });
 });
 
 test("s27 a save of unknown outcome says so", async () => {
@@ -122,7 +122,7 @@ test("s16 a save whose connection breaks is repeated within the validity", async
   const saving = hold.save("b");
   await eventually("the break is noticed", () => bench.sidecar.connections === 0);
   bench.clock.advance(58);
-  await assert.rejects(saving, (error) => error instanceof HoldLostError || error instanceof CheckpointUnknownError);
+  await assert.rejects(saving, (error) => error instanceof LostError || error instanceof CheckpointUnknownError);
 });
 
 test("s26 one save is under way, and of those that wait only the newest is sent", async () => {
@@ -150,14 +150,14 @@ test("s26 a release with a checkpoint tells both outcomes", async () => {
 
   const taken = { outcome: ReleaseOutcome.ALREADY_LOST, lossReason: LossReason.TAKEN };
   const isLoss = (error: unknown): boolean =>
-    error instanceof HoldLostError && error.released?.checkpointOutcome === CheckpointOutcome.NOT_SAVED;
+    error instanceof LostError && error.released?.checkpointOutcome === CheckpointOutcome.NOT_SAVED;
   await assert.rejects(release({ ...taken, ...notSaved }, { checkpoint: "a" }), isLoss);
 });
 
 test("s37 a sidecar that knows no checkpoints is told apart, and the lock is released", async () => {
   await using bench = await Bench.create();
   const { hold } = await bench.held();
-  await assert.rejects(hold.release({ checkpoint: "a" }), { reason: ErrorReason.UNSUPPORTED });
+  await assert.rejects(hold.release({ checkpoint: "a" }), { reason: Reason.UNSUPPORTED });
   assert.deepEqual(bench.sidecar.script.asked, ["release lease-1 of generation 1 with a"]);
 });
 

@@ -3,10 +3,10 @@ import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
-import type { HoldRequest } from "../src/index.js";
+import type { LeaseSpec } from "../src/index.js";
 import {
   BusyError,
-  HoldLostError,
+  LostError,
   LockMode,
   LossReason,
   ProtocolError,
@@ -79,7 +79,7 @@ test("a watch gives records until the stream ends, or it is no longer wanted", a
 
 test("what is asked for reaches the sidecar", async () => {
   await using bench = await Bench.create();
-  const request: HoldRequest = {
+  const request: LeaseSpec = {
     function: "f",
     scope: "s",
     mode: "listener",
@@ -242,7 +242,7 @@ test("a waiting acquire and a watch do not stand in the way of short calls", { t
 test("s13 work under a lock gives it back, whether it ends well or not", async () => {
   await using bench = await Bench.create();
   const { asked } = bench.sidecar.script;
-  const holding = bench.client.whileHolding({ function: "f" }, (signal, hold) => {
+  const holding = bench.client.withHold({ function: "f" }, (signal, hold) => {
     assert.ok(!signal.aborted && hold.isValid());
     return hold.fencingToken;
   });
@@ -251,7 +251,7 @@ test("s13 work under a lock gives it back, whether it ends well or not", async (
   assert.deepEqual(asked, ["release lease-1 of generation 1"]);
 
   const boom = new Error("boom");
-  const failing = bench.client.whileHolding({ function: "f" }, () => {
+  const failing = bench.client.withHold({ function: "f" }, () => {
     throw boom;
   });
   await granted(bench);
@@ -274,11 +274,11 @@ test("s13 work whose lock only the release finds lost fails, and its own error g
     outcome: ReleaseOutcome.ALREADY_LOST,
     lossReason: LossReason.TAKEN,
   });
-  const holding = bench.client.whileHolding({ function: "f" }, () => "done");
+  const holding = bench.client.withHold({ function: "f" }, () => "done");
   await granted(bench);
-  await assert.rejects(holding, HoldLostError);
+  await assert.rejects(holding, LostError);
   const boom = new Error("boom");
-  const failing = bench.client.whileHolding({ function: "f" }, () => {
+  const failing = bench.client.withHold({ function: "f" }, () => {
     throw boom;
   });
   await granted(bench);
@@ -298,7 +298,7 @@ test("s4 work under a lock that was lost fails, whatever it says itself", async 
     },
   ];
   for (const end of endings) {
-    const holding = bench.client.whileHolding({ function: "f" }, async (signal) => {
+    const holding = bench.client.withHold({ function: "f" }, async (signal) => {
       await new Promise((resolve) => {
         signal.addEventListener("abort", resolve);
       });
@@ -306,7 +306,7 @@ test("s4 work under a lock that was lost fails, whatever it says itself", async 
     });
     (await granted(bench)).tell(lost);
     const error: unknown = await holding.catch((reason: unknown) => reason);
-    assert.ok(error instanceof HoldLostError);
+    assert.ok(error instanceof LostError);
     assert.equal(error.loss.reason, LossReason.BROKEN);
   }
   // S13: each says that it knows.
@@ -315,11 +315,11 @@ test("s4 work under a lock that was lost fails, whatever it says itself", async 
 
 test("s4 work that outlasts its validity unawares fails", async () => {
   await using bench = await Bench.create();
-  const holding = bench.client.whileHolding({ function: "f" }, () => {
+  const holding = bench.client.withHold({ function: "f" }, () => {
     bench.clock.advance(58);
   });
   await granted(bench);
-  await assert.rejects(holding, HoldLostError);
+  await assert.rejects(holding, LostError);
 });
 
 test("the caller's signal aborts the work, too", async () => {
@@ -331,7 +331,7 @@ test("the caller's signal aborts the work, too", async () => {
     await Promise.resolve();
     signal.throwIfAborted();
   };
-  const holding = bench.client.whileHolding({ function: "f" }, work, { signal: abort.signal });
+  const holding = bench.client.withHold({ function: "f" }, work, { signal: abort.signal });
   await granted(bench);
   await assert.rejects(holding, enough);
   assert.deepEqual(bench.sidecar.script.asked, ["release lease-1 of generation 1"]);

@@ -7,8 +7,8 @@ import {
   Client,
   Code,
   EndpointError,
-  HoldLostError,
-  ErrorReason,
+  LostError,
+  Reason,
   LossReason,
   RefusedError,
   UnreachableError,
@@ -63,8 +63,8 @@ test("details that nobody can read leave the code and the message", () => {
 
 test("every reason of the API has its constant, and no other has", () => {
   const names = Object.values(WireReason).filter((reason) => /^ERROR_REASON_(?!UNSPECIFIED)/.test(reason));
-  assert.deepEqual(Object.values(ErrorReason).toSorted(), names.map(reasonNamed).toSorted());
-  for (const [name, value] of Object.entries(ErrorReason)) assert.equal(name, value);
+  assert.deepEqual(Object.values(Reason).toSorted(), names.map(reasonNamed).toSorted());
+  for (const [name, value] of Object.entries(Reason)) assert.equal(name, value);
   assert.equal(reasonNamed(WireReason.UNRECOGNIZED), "UNRECOGNIZED");
 });
 
@@ -111,8 +111,8 @@ test("s20 tokens and passwords are never shown", async () => {
 });
 
 test("a loss is told with its reason and its detail", () => {
-  const error = new HoldLostError({ reason: LossReason.BROKEN, detail: "by an operator" });
+  const error = new LostError({ reason: LossReason.BROKEN, detail: "by an operator" });
   assert.equal(error.message, "the hold was lost: BROKEN: by an operator");
-  assert.equal(error.name, "HoldLostError");
-  assert.equal(new HoldLostError({ reason: LossReason.TAKEN, detail: "" }).message, "the hold was lost: TAKEN");
+  assert.equal(error.name, "LostError");
+  assert.equal(new LostError({ reason: LossReason.TAKEN, detail: "" }).message, "the hold was lost: TAKEN");
 });

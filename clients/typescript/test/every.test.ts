@@ -3,8 +3,8 @@ import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
-import { ErrorReason, LossReason, RefusedError } from "../src/index.js";
-import type { Completion, Run, ScheduleRequest } from "../src/index.js";
+import { Reason, LossReason, RefusedError } from "../src/index.js";
+import type { Completion, Run, Subscription } from "../src/index.js";
 import { Lost } from "../src/proto.js";
 import type { RunWork } from "../src/schedules/every.js";
 import { every } from "../src/schedules/every.js";
@@ -13,7 +13,7 @@ import type { SubscribeCall } from "./fake-schedules.js";
 import { STANDBY, granted } from "./fake-schedules.js";
 import { Bench, Inbox, PATIENCE_MS, eventually, refusal } from "./fake-sidecar.js";
 
-const NIGHTLY: ScheduleRequest = { function: "nightly", cron: "30 2 * * *" };
+const NIGHTLY: Subscription = { function: "nightly", cron: "30 2 * * *" };
 const SHORT = { timeout: PATIENCE_MS };
 
 /** A caller at work, which takes no time to wait. */
@@ -110,7 +110,7 @@ test("it goes on while no sidecar answers, and ends where that does not help", S
   const { done, pauses } = working(bench, () => Promise.resolve());
   const rejected = assert.rejects(done, (error) => {
     assert.ok(error instanceof RefusedError);
-    assert.equal(error.reason, ErrorReason.INVALID_FIELD);
+    assert.equal(error.reason, Reason.INVALID_FIELD);
     return true;
   });
   for (let tries = 0; tries < 3; tries += 1) {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
-import { BusyError, ErrorReason, HoldState, LossReason } from "../src/index.js";
+import { BusyError, Reason, HoldState, LossReason } from "../src/index.js";
 import type { Deadline } from "../src/proto.js";
 import { Busy, GetServerInfoResponse, Understood } from "../src/proto.js";
 import { Bench, ELSEWHERE, OURS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
@@ -82,7 +82,7 @@ test("s29 a busy lock tells how many permits are held", async () => {
 test("s37 what an older sidecar grants is released, and refused", async () => {
   await using bench = await Bench.create();
   const { client, sidecar } = bench;
-  const isUnsupported = { name: "RefusedError", reason: ErrorReason.UNSUPPORTED, message: /the sidecar is older/ };
+  const isUnsupported = { name: "RefusedError", reason: Reason.UNSUPPORTED, message: /the sidecar is older/ };
   for (const request of [{ permits: 3 }, { waitMs: Infinity }]) {
     const holding = client.hold({ function: "f", ...request });
     const call = await sidecar.hold();
@@ -123,7 +123,7 @@ test("a question about a hold that is over ends it here", async () => {
   const { hold } = await bench.held();
   const info = { reason: "HOLD_LOST", metadata: { loss_reason: "TAKEN" } };
   bench.sidecar.script.report = refusal(status.FAILED_PRECONDITION, "it is over", info);
-  await assert.rejects(hold.info(), { reason: ErrorReason.HOLD_LOST });
+  await assert.rejects(hold.info(), { reason: Reason.HOLD_LOST });
   assert.equal(hold.loss?.reason, LossReason.TAKEN);
 });
 
@@ -131,7 +131,7 @@ test("a sidecar tells what it is", async () => {
   await using bench = await Bench.create();
   const limits = { wait: { seconds: 86_400, nanos: 0 }, permits: 32, checkpointBytes: 2_048 };
   bench.sidecar.script.server = GetServerInfoResponse.fromPartial({ version: "0.2.0", features: ["notice"], limits });
-  const server = await bench.client.serverInfo();
+  const server = await bench.client.getServerInfo();
   assert.equal(server.version, "0.2.0");
   assert.ok(server.features.has("notice") && !server.features.has("permits"));
   const { waitMs, permits, checkpointBytes, maxHoldMs } = server.limits;

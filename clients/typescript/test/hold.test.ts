@@ -6,8 +6,8 @@ import { status } from "@grpc/grpc-js";
 
 import {
   BusyError,
-  ErrorReason,
-  HoldLostError,
+  Reason,
+  LostError,
   LossReason,
   ProtocolError,
   RefusedError,
@@ -31,7 +31,7 @@ function lost(reason: LossReason, detail = ""): Event {
 
 async function lossOf({ hold }: Held): Promise<LossReason | undefined> {
   await eventually("the loss is told", () => hold.signal.aborted);
-  assert.ok(hold.signal.reason instanceof HoldLostError);
+  assert.ok(hold.signal.reason instanceof LostError);
   assert.equal(hold.signal.reason.loss, hold.loss);
   return hold.loss?.reason;
 }
@@ -83,7 +83,7 @@ test("s9 what the sidecar says is told", async () => {
   while (told.at(-1)?.type !== "lost");
   assert.deepEqual(told, [
     { type: "renewed", remainingMs: 55_000 },
-    { type: "atRisk", remainingMs: 56_000, cause: ErrorReason.STORE_UNAVAILABLE, detail },
+    { type: "atRisk", remainingMs: 56_000, cause: Reason.STORE_UNAVAILABLE, detail },
     { type: "recovered", remainingMs: 57_000 },
     { type: "draining", timeLeftMs: 20_000 },
     { type: "lost", loss: { reason: LossReason.SHUTDOWN, detail: "drained" } },
@@ -226,7 +226,7 @@ test("s13 releasing what is lost says so, and tells the sidecar that it is known
 });
 
 function isLoss(reason: LossReason): (error: unknown) => boolean {
-  return (error) => error instanceof HoldLostError && error.loss.reason === reason;
+  return (error) => error instanceof LostError && error.loss.reason === reason;
 }
 
 const TAKEN = ReleaseResult.create({ outcome: ReleaseOutcome.ALREADY_LOST, lossReason: LossReason.TAKEN });
@@ -339,7 +339,7 @@ test("s2 a grant that is read too late is no grant", async () => {
   const call = await bench.sidecar.hold();
   bench.clock.advance(500);
   call.tell(grant(validity(OURS, 1_100, 58)));
-  await assert.rejects(holding, HoldLostError);
+  await assert.rejects(holding, LostError);
   await call.ended();
 });
 
@@ -350,7 +350,7 @@ test("a grant without a validity is no grant", async () => {
   bench.sidecar.script.report = Validity.create();
   const event = grant(Validity.create());
   call.tell({ ...event, value: { ...event.value, validity: undefined } });
-  await assert.rejects(holding, HoldLostError);
+  await assert.rejects(holding, LostError);
   await call.ended();
 });
 

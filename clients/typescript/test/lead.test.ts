@@ -160,12 +160,12 @@ test("work runs in each term until one ends it", { timeout: PATIENCE_MS }, async
     if (term.fencingToken === 1) signal.throwIfAborted();
     return "ended by its signal";
   };
-  assert.equal(await bench.client.whileLeading({ function: "f" }, work), "done");
+  assert.equal(await bench.client.withTerms({ function: "f" }, work), "done");
   // The lost terms say that they know (S13).
   assert.deepEqual(bench.sidecar.script.asked, Array(3).fill("release lease-1 of generation 1"));
   granting(bench, 1);
   const boom = new Error("boom");
-  const failing = bench.client.whileLeading({ function: "f" }, () => {
+  const failing = bench.client.withTerms({ function: "f" }, () => {
     throw boom;
   });
   await assert.rejects(failing, boom);

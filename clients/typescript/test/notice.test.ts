@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
-import { BreakMode, HoldLostError, HoldState, LossReason, Notice } from "../src/index.js";
+import { BreakMode, LostError, HoldState, LossReason, Notice } from "../src/index.js";
 import { BreakNote } from "../src/proto.js";
 import type { Event, Held } from "./fake-sidecar.js";
 import { Bench, ELSEWHERE, OURS, eventually, refusal, validity } from "./fake-sidecar.js";
@@ -49,7 +49,7 @@ test("s22 after a notice the hold is lost as broken at its deadline", async () =
   bench.clock.advance(1);
   assert.ok(!held.hold.isValid());
   assert.deepEqual(held.hold.loss, { reason: LossReason.BROKEN, detail: "deploy", breakNote: NOTE });
-  assert.ok(held.hold.signal.reason instanceof HoldLostError);
+  assert.ok(held.hold.signal.reason instanceof LostError);
 });
 
 test("s22 a notice is told once, and a loss is none", async () => {

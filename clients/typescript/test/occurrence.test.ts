@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  ErrorReason,
-  HoldLostError,
+  Reason,
+  LostError,
   OccurrenceOverError,
   OutcomeNotRecordedError,
   OutcomeResult,
@@ -74,9 +74,9 @@ test("s37 a sidecar that knows no occurrences is told apart, and the lock is rel
   await using bench = await Bench.create();
   const holding = bench.client.hold(ASKED);
   (await bench.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58), { understood: Understood.create() }));
-  await assert.rejects(holding, { reason: ErrorReason.UNSUPPORTED });
+  await assert.rejects(holding, { reason: Reason.UNSUPPORTED });
   bench.sidecar.script.acquire = { $case: "granted", value: Grant.create({ leaseId: "old" }) };
-  await assert.rejects(bench.client.acquire(ASKED), { reason: ErrorReason.UNSUPPORTED });
+  await assert.rejects(bench.client.acquire(ASKED), { reason: Reason.UNSUPPORTED });
   const { asked } = bench.sidecar.script;
   assert.deepEqual([asked[0], asked[2]], ["release lease-1 of generation 1", "release old of generation 0"]);
 });
@@ -113,11 +113,11 @@ test("t8 a release tells the outcome, and fails if that was not recorded", async
 test("t8 a release that says nothing of its outcome has not recorded it", async () => {
   await using bench = await Bench.create();
   const { script } = bench.sidecar;
-  await assert.rejects((await attempted(bench)).release({ outcome: "failed" }), { reason: ErrorReason.UNSUPPORTED });
+  await assert.rejects((await attempted(bench)).release({ outcome: "failed" }), { reason: Reason.UNSUPPORTED });
   script.release = ReleaseResult.create({ outcome: ReleaseOutcome.ALREADY_RELEASED });
   await assert.rejects(bench.client.release("lease-2", { outcome: "failed" }), OutcomeNotRecordedError);
   script.release = ReleaseResult.create({ outcome: ReleaseOutcome.ALREADY_LOST });
-  await assert.rejects((await attempted(bench)).release({ outcome: "failed" }), HoldLostError);
+  await assert.rejects((await attempted(bench)).release({ outcome: "failed" }), LostError);
   // Without an outcome nothing is said, and nothing missed.
   script.release = ReleaseResult.create({ outcome: ReleaseOutcome.RELEASED });
   await (await attempted(bench)).release();

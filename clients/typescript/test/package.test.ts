@@ -79,21 +79,6 @@ test("the package has what a user needs, and works", async () => {
   }
 });
 
-test("the readme's code is the samples'", async () => {
-  const readme = await readFile(path.join(ROOT, "README.md"), "utf8");
-  const blocks = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, text = ""]) => text);
-  assert.ok(blocks.length >= 3);
-  const names = await readdir(path.join(ROOT, "samples"));
-  const samples = await Promise.all(names.map((name) => readFile(path.join(ROOT, "samples", name), "utf8")));
-  for (const block of blocks) {
-    assert.ok(
-      samples.some((sample) => sample.includes(block)),
-      `no sample has:\n${block}`,
-    );
-  }
-  assert.ok((blocks[0]?.trimEnd().split("\n").length ?? 10) < 10, "the first held lock takes under ten lines");
-});
-
 test("no file is longer than people read", async () => {
   for (const folder of ["src", "src/hold", "src/testing", "test", "test-support", "samples", "conformance"]) {
     for (const name of await readdir(path.join(ROOT, folder))) {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { status } from "@grpc/grpc-js";
 
 import type { RefusedError } from "../src/errors.js";
-import { NotReleasedError } from "../src/errors.js";
+import { ReleaseUnconfirmedError } from "../src/errors.js";
 import { finalRefusal } from "../src/hold/keeper.js";
 import { LossReason } from "../src/index.js";
 import { refused } from "../src/refusal.js";
@@ -151,7 +151,7 @@ test("s16 nothing is released while a resume is unanswered", async () => {
   const releasing = held.hold.release();
   assert.ok(!held.hold.isValid());
   bench.clock.advance(58);
-  await assert.rejects(releasing, NotReleasedError);
+  await assert.rejects(releasing, ReleaseUnconfirmedError);
   await call.ended();
   assert.equal(held.hold.loss, undefined);
   assert.deepEqual(bench.sidecar.script.asked, []);

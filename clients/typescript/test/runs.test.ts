@@ -3,8 +3,8 @@ import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
-import { CompletionResult, ErrorReason, LossReason, RefusedError, RunKind } from "../src/index.js";
-import type { HoldEvent, Run, RunsOptions, ScheduleRequest } from "../src/index.js";
+import { CompletionResult, Reason, LossReason, RefusedError, RunKind } from "../src/index.js";
+import type { HoldEvent, Run, RunsOptions, Subscription } from "../src/index.js";
 import type { ScheduleEvent } from "../src/index.js";
 import { CatchUp, Lost, Overlap, Recorded, Renewed, RunOutcome, Standby } from "../src/proto.js";
 import { scheduleSpec } from "../src/schedules/spec.js";
@@ -12,7 +12,7 @@ import type { ScheduleEvent as Told, SubscribeCall } from "./fake-schedules.js";
 import { STANDBY, granted } from "./fake-schedules.js";
 import { Bench, Inbox, OURS, PATIENCE_MS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 
-const NIGHTLY: ScheduleRequest = {
+const NIGHTLY: Subscription = {
   function: "nightly",
   cron: "30 2 * * *",
   timeZone: "Europe/Copenhagen",
@@ -102,7 +102,7 @@ test("s37 a sidecar that says nothing of the spec, or is older, is found out", S
     const asking = next(bench.client.runs(NIGHTLY));
     const rejected = assert.rejects(asking, (error) => {
       assert.ok(error instanceof RefusedError);
-      assert.deepEqual([error.code, error.reason], [status.UNIMPLEMENTED, ErrorReason.UNSUPPORTED]);
+      assert.deepEqual([error.code, error.reason], [status.UNIMPLEMENTED, Reason.UNSUPPORTED]);
       assert.match(error.message, /older/);
       return true;
     });

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { BusyError, BusyReason, ErrorReason, Notice, PriorityStatus } from "../src/index.js";
-import type { HoldRequest } from "../src/index.js";
+import { BusyError, BusyReason, Reason, Notice, PriorityStatus } from "../src/index.js";
+import type { LeaseSpec } from "../src/index.js";
 import type { Event, HoldCall } from "./fake-sidecar.js";
-import { BreakNote, Busy, LeaseSpec, LockRecord, Understood } from "../src/proto.js";
+import { BreakNote, Busy, LockRecord, Understood, LeaseSpec as WireSpec } from "../src/proto.js";
 import { Bench, OURS, PATIENCE_MS, eventually, grant, validity } from "./fake-sidecar.js";
 
 const GRANTED = validity(OURS, 1_058, 58);
@@ -12,7 +12,7 @@ const ASKED = { priority: 7, yields: true, share: "listeners", rebalance: true }
 const UNDERSTOOD = Understood.create({ ...ASKED, permits: 1 });
 
 function asked({ start }: HoldCall): typeof ASKED {
-  const spec = start?.$case === "spec" ? start.value : LeaseSpec.create();
+  const spec = start?.$case === "spec" ? start.value : WireSpec.create();
   const { priority, yields, share, rebalance } = spec;
   return { priority, yields, share, rebalance };
 }
@@ -43,14 +43,14 @@ test("s33 to s35 terms are asked for with them", async () => {
 test("s37 each is said back as it was asked for, or nothing is held", { timeout: PATIENCE_MS }, async () => {
   await using bench = await Bench.create();
   const { client, sidecar } = bench;
-  const missed: [Partial<HoldRequest>, Partial<Understood>, RegExp][] = [
+  const missed: [Partial<LeaseSpec>, Partial<Understood>, RegExp][] = [
     [{ priority: 7 }, { priority: 6 }, /does not know priorities/],
     [{ yields: true }, { yields: false }, /does not know holders that yield/],
     [{ share: "listeners" }, { share: "others" }, /does not know shares/],
     [{ rebalance: true }, { rebalance: false }, /does not know rebalancing/],
   ];
   for (const [request, echo, message] of missed) {
-    const isUnsupported = { name: "RefusedError", reason: ErrorReason.UNSUPPORTED, message };
+    const isUnsupported = { name: "RefusedError", reason: Reason.UNSUPPORTED, message };
     const understood = Understood.create(echo);
     const answers: Event[] = [
       grant(GRANTED, { understood }),

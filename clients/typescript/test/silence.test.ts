@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { status } from "@grpc/grpc-js";
 
 import type { Hold, LockRecord } from "../src/index.js";
-import { NotReleasedError, RefusedError } from "../src/index.js";
+import { ReleaseUnconfirmedError, RefusedError } from "../src/index.js";
 import type { Event, HoldCall } from "./fake-sidecar.js";
 import { Bench, OURS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 
@@ -125,13 +125,13 @@ test("s13 a release is waited for no longer than asked, and a block says so", as
   };
   await assert.rejects(
     block(),
-    (error) => error instanceof NotReleasedError && error.message.includes("within 200 ms"),
+    (error) => error instanceof ReleaseUnconfirmedError && error.message.includes("within 200 ms"),
   );
   const boom = new Error("boom");
-  const holding = bench.client.whileHolding({ function: "f" }, () => {
+  const holding = bench.client.withHold({ function: "f" }, () => {
     throw boom;
   });
   (await bench.sidecar.hold()).tell(GRANTED);
   await assert.rejects(holding, boom);
-  assert.ok((boom as { suppressed?: unknown }).suppressed instanceof NotReleasedError);
+  assert.ok((boom as { suppressed?: unknown }).suppressed instanceof ReleaseUnconfirmedError);
 });

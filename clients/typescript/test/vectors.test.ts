@@ -9,7 +9,7 @@ import { Connections } from "../src/connections.js";
 import type { Hold } from "../src/hold/hold.js";
 import { openHold } from "../src/hold/open.js";
 import type { HoldEvent } from "../src/index.js";
-import { BusyError, HoldLostError, RefusedError } from "../src/index.js";
+import { BusyError, LostError, RefusedError } from "../src/index.js";
 import { leaseSpec } from "../src/request.js";
 import { LIMITS, Rpc } from "../src/rpc.js";
 import { OURS } from "./fake-sidecar.js";
@@ -226,7 +226,7 @@ function bare(value: string): string {
 
 function nameOf(error: unknown, deed: string): string {
   if (error instanceof BusyError) return `busy ${bare(error.reason)}`;
-  if (error instanceof HoldLostError) return `lost ${bare(error.loss.reason)}`;
+  if (error instanceof LostError) return `lost ${bare(error.loss.reason)}`;
   if (deed === "release") return "unconfirmed";
   return error instanceof RefusedError ? `refused ${error.reason ?? ""}` : String(error);
 }

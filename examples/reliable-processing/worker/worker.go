@@ -78,7 +78,7 @@ func (w *Worker) handle(ctx context.Context, message queue.Message) error {
 		LeaseDuration: leaseDuration,
 		MaxHold:       maxHold,
 	}
-	err := w.Locks.WithLock(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
+	err := w.Locks.WithHold(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
 		return w.Process(ctx, message, hold)
 	})
 	var busy *leasehold.BusyError

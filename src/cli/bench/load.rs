@@ -146,7 +146,7 @@ impl Worker {
             let chance = chance.finish();
             let lock = usize::try_from(chance % u64::from(self.locks)).unwrap_or_default();
             let part = u32::try_from((chance >> 32) % 1_000).unwrap_or_default();
-            let spec = LeaseSpec::new(format!("bench-{lock}"), "").with_wait(WAIT);
+            let spec = LeaseSpec::new(format!("bench-{lock}")).with_wait(WAIT);
             let done = if self.by_call {
                 self.by_call(lock, spec, self.hold * part / 1_000).await
             } else {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::{Client, LeaseSpec, Outcome};
+use leasehold_client::{Client, LeaseSpec, LockKey, Outcome};
 
 use super::report::{Finding, Report};
 use super::store::{exit_of, limited, of_error};
@@ -89,7 +89,7 @@ const ASK_AGAIN: &str = "the sidecar's log says why; run doctor again";
 async fn held(sidecar: &EndpointArgs) -> anyhow::Result<(Client, String, LockPath)> {
     let sidecar = sidecar.builder()?.connect().await?;
     let scope = uuid::Uuid::new_v4().to_string();
-    let spec = LeaseSpec::new("leasehold.doctor", scope).with_max_hold(MAX_HOLD);
+    let spec = LeaseSpec::new(LockKey::new("leasehold.doctor", scope)).with_max_hold(MAX_HOLD);
     match sidecar.acquire(spec).await? {
         Outcome::Granted(grant) => {
             let path = grant.lock_path.parse()?;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_client::{Completed, Completion, CompletionResult, Run, Runs, ScheduleEvent};
+use leasehold_client::{CompletedRun, Completion, CompletionResult, Run, Runs, ScheduleEvent};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::asking::link;
@@ -197,7 +197,7 @@ async fn told(
     run: Run,
     completion: Completion,
     signals: &mut Signals,
-) -> anyhow::Result<Option<Completed>> {
+) -> anyhow::Result<Option<CompletedRun>> {
     let giving_up = async {
         told_to_end(signals).await;
         tokio::time::sleep(RELEASE_TIMEOUT).await;
@@ -209,7 +209,7 @@ async fn told(
     }
 }
 
-fn result(completed: &Completed) -> String {
+fn result(completed: &CompletedRun) -> String {
     let next = match (completed.retry_at, completed.next_at) {
         (Some(at), _) => moment(Some(at)).map(|at| format!("; retried at {at}")),
         (None, at) => moment(at).map(|at| format!("; next at {at}")),

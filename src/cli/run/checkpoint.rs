@@ -101,7 +101,7 @@ pub(in crate::cli) async fn check_kept(
     patience: &mut Patience,
 ) -> anyhow::Result<()> {
     let info = loop {
-        match client.server_info().await {
+        match client.get_server_info().await {
             Ok(info) => break info,
             Err(error) => patience.after(error.into()).await?,
         }

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold_client::{BootInstant, Deadline, HoldEvent, HoldGuard, RunOutcome};
+use leasehold_client::{BootInstant, Deadline, Hold, HoldEvent, RunOutcome};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -55,7 +55,7 @@ impl Job<'_> {
     /// When it cannot be started.
     pub(in crate::cli) async fn run(
         mut self,
-        guard: &HoldGuard,
+        guard: &Hold,
         more: Environment,
         events: &mut UnboundedReceiver<HoldEvent>,
         signals: &mut Signals,
@@ -82,7 +82,7 @@ impl Job<'_> {
         })
     }
 
-    fn environment(&self, guard: &HoldGuard) -> Environment {
+    fn environment(&self, guard: &Hold) -> Environment {
         let ends = guard.grant().max_hold_ends.as_ref();
         let ends = ends.map(|ends| ("LEASEHOLD_HOLD_ENDS", unix_seconds(ends).to_string().into()));
         let file = self.file.as_ref();

@@ -21,8 +21,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use leasehold_client::{
-    Client, Error, HoldEvent, HoldGuard, LockKey, LockRecord, Loss, Outcome, ReleaseOutcome,
-    RunOutcome,
+    Client, Error, Hold, HoldEvent, LockKey, LockRecord, Loss, Outcome, ReleaseOutcome, RunOutcome,
 };
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -218,7 +217,7 @@ fn said(over: Option<(String, Exit)>) -> anyhow::Result<Exit> {
 }
 
 async fn hold_and_run(
-    guard: HoldGuard,
+    guard: Hold,
     events: &mut UnboundedReceiver<HoldEvent>,
     signals: &mut Signals,
     job: Job<'_>,
@@ -275,7 +274,7 @@ enum ReleaseEnd {
 /// Releases the lock, with a checkpoint and an outcome if there are any, and says so if that is not known to
 /// have worked.
 async fn release(
-    guard: HoldGuard,
+    guard: Hold,
     checkpoint: Option<Vec<u8>>,
     outcome: Option<RunOutcome>,
     timeout: Duration,

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold_client::{EndedRun, HoldGuard, LeaseSpec, RunOutcome};
+use leasehold_client::{EndedRun, Hold, LeaseSpec, RunOutcome};
 
 use super::job::{Done, Ended, Environment, outcome_of};
 use crate::cli::exit::{Exit, UsageError};
@@ -81,7 +81,7 @@ fn of_job(name: &str) -> Result<UtcSecond, String> {
 
 impl Named {
     /// What the command is told of it.
-    pub(super) fn environment(self, guard: &HoldGuard) -> Environment {
+    pub(super) fn environment(self, guard: &Hold) -> Environment {
         let at = OsString::from(self.at.to_string());
         let attempt = OsString::from(guard.grant().attempt.to_string());
         vec![("LEASEHOLD_SCHEDULED_AT", at), ("LEASEHOLD_ATTEMPT", attempt)]
@@ -89,7 +89,7 @@ impl Named {
 
     /// What is recorded of a command that ended so; `ending` is the signal that told this process to end, if
     /// one did.
-    pub(super) fn outcome(self, done: &Done, guard: &HoldGuard, ending: Option<i32>) -> RunOutcome {
+    pub(super) fn outcome(self, done: &Done, guard: &Hold, ending: Option<i32>) -> RunOutcome {
         match done.ended {
             Ended::Command(_) if done.unreadable => RunOutcome::Failed,
             Ended::Command(status) => outcome_of(status, ending, self.final_exit_code),

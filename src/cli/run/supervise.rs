@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold_client::{BootInstant, HoldEvent, HoldGuard};
+use leasehold_client::{BootInstant, Hold, HoldEvent};
 use rustix::process::Signal;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -43,7 +43,7 @@ const NAP: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(20);
 
 struct Watch<'a> {
-    guard: &'a HoldGuard,
+    guard: &'a Hold,
     group: &'a mut Group,
     plan: Plan,
     /// That of the holder.
@@ -66,7 +66,7 @@ const UNKILLABLE: &str = "the command's remaining processes run as another user 
 
 /// Watches until nothing of the command's group is left, which is before the validity ends (S21).
 pub(super) async fn supervise(
-    guard: &HoldGuard,
+    guard: &Hold,
     events: &mut UnboundedReceiver<HoldEvent>,
     signals: &mut Signals,
     group: &mut Group,
@@ -205,7 +205,7 @@ impl Watch<'_> {
             | HoldEvent::Resumed { .. }
             // Said of a guard that was dropped.
             | HoldEvent::Released(_)
-            | HoldEvent::NotReleased { .. }
+            | HoldEvent::ReleaseUnconfirmed { .. }
             // Events may be added that this does not know.
             | _ => {}
         }

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use leasehold::testing::SeededRandom;
 use leasehold::time::{BootClock, Clock as _};
-use leasehold_client::{BootInstant, Client, Error, HoldEvent, HoldGuard, LeaseSpec, Outcome};
+use leasehold_client::{BootInstant, Client, Error, Hold, HoldEvent, LeaseSpec, Outcome};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
@@ -86,7 +86,7 @@ impl Log {
         self.0.as_ref().write_all(format!("{line}\n").as_bytes())
     }
 
-    fn granted(&self, (lock, token): &HoldName, guard: &HoldGuard) -> std::io::Result<()> {
+    fn granted(&self, (lock, token): &HoldName, guard: &Hold) -> std::io::Result<()> {
         let grant = guard.grant();
         let wall = i64::try_from(BootClock::new().wall().0).unwrap_or(i64::MAX);
         // The one moment of a grant that is the sidecar's, and not the store's.
@@ -142,7 +142,7 @@ async fn note_events(
 
 impl Worker {
     /// Looks at the clock first: what is valid after it, was valid at it.
-    fn look(&self, lock: &str, guard: &HoldGuard, is_deaf: bool) -> std::io::Result<bool> {
+    fn look(&self, lock: &str, guard: &Hold, is_deaf: bool) -> std::io::Result<bool> {
         let at = BootInstant::now();
         let is_valid = guard.is_valid();
         self.log.note_at(
@@ -159,7 +159,7 @@ impl Worker {
     async fn turn(&mut self) -> Result<(), Problem> {
         let choice = self.random.below(u64::try_from(self.locks.len())?);
         let lock = self.locks.get(usize::try_from(choice)?).ok_or("no locks are named")?.clone();
-        let spec = LeaseSpec::new(&lock, "")
+        let spec = LeaseSpec::new(lock.as_str())
             .with_lease_duration(LEASE)
             .with_wait(self.random.span(Duration::from_secs(20)));
         let (sender, events) = mpsc::unbounded_channel();
@@ -181,7 +181,7 @@ impl Worker {
     }
 
     /// Works and writes while it believes; gives the lock back.
-    async fn work(&mut self, lock: &str, guard: HoldGuard) -> Result<(), Problem> {
+    async fn work(&mut self, lock: &str, guard: Hold) -> Result<(), Problem> {
         let token = guard.fencing_token();
         let mut lost = std::pin::pin!(guard.lost());
         // Some jobs do not let themselves be interrupted: stopped between look and write, they write late.

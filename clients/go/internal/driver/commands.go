@@ -69,7 +69,7 @@ func (d *driver) ask(ctx context.Context, client *leasehold.Client, c command) e
 		d.emit(c.ID, "resolved", fields{"lock_path": answer.LockPath})
 	case "list":
 		paths := []string{}
-		for record, err := range client.ListLocks(ctx, leasehold.Listing{Share: c.Share}) {
+		for record, err := range client.ListLocks(ctx, leasehold.ListOptions{Share: c.Share}) {
 			if err != nil {
 				return err
 			}
@@ -83,7 +83,7 @@ func (d *driver) ask(ctx context.Context, client *leasehold.Client, c command) e
 		}
 		d.emit(c.ID, "checked", fields{"status": answer.Status})
 	case "break":
-		answer, err := client.BreakLock(ctx, c.key(), leasehold.Break{Reason: c.Reason, Now: c.Now})
+		answer, err := client.BreakLock(ctx, c.key(), leasehold.BreakOptions{Reason: c.Reason, Now: c.Now})
 		if err != nil {
 			return err
 		}
@@ -128,9 +128,9 @@ func (d *driver) exitWithOpenWatch(ctx context.Context, client *leasehold.Client
 // hold holds a lock by the block form until it is told to leave the block.
 func (d *driver) hold(ctx context.Context, client *leasehold.Client, c command, one *running) error {
 	spec := c.spec()
-	spec.OnEvent = func(event leasehold.Event) { d.happened(c.ID, event) }
+	spec.OnEvent = func(event leasehold.HoldEvent) { d.happened(c.ID, event) }
 	released := fields{}
-	err := client.WithLock(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
+	err := client.WithHold(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
 		one.mutex.Lock()
 		one.hold = hold
 		one.mutex.Unlock()
@@ -161,7 +161,7 @@ func (d *driver) hold(ctx context.Context, client *leasehold.Client, c command, 
 		}
 	})
 	var lost *leasehold.LostError
-	var release *leasehold.ReleaseError
+	var release *leasehold.ReleaseUnconfirmedError
 	var checkpoint *leasehold.CheckpointError
 	switch {
 	case err == nil, errors.As(err, &checkpoint):
@@ -188,7 +188,7 @@ func (r *running) wasInterrupted() bool {
 }
 
 // happened tells an event of a hold that the block does not tell by itself.
-func (d *driver) happened(id string, event leasehold.Event) {
+func (d *driver) happened(id string, event leasehold.HoldEvent) {
 	switch event := event.(type) {
 	case leasehold.Waiting:
 		d.emit(id, "waiting", fields{"place": event.Position})
@@ -211,7 +211,7 @@ func (d *driver) happened(id string, event leasehold.Event) {
 func (d *driver) quick(ctx context.Context, client *leasehold.Client, c command) error {
 	tokens := make([]uint64, 0, c.Times)
 	for range c.Times {
-		err := client.WithLock(ctx, c.spec(), func(_ context.Context, hold *leasehold.Hold) error {
+		err := client.WithHold(ctx, c.spec(), func(_ context.Context, hold *leasehold.Hold) error {
 			tokens = append(tokens, hold.FencingToken())
 			return nil
 		})

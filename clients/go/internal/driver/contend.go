@@ -12,7 +12,7 @@ func (d *driver) contend(ctx context.Context, client *leasehold.Client, c comman
 	tokens := make([]uint64, 0, c.Times)
 	spec := leasehold.LeaseSpec{Key: leasehold.LockKey{Function: "contend"}, Wait: leasehold.Forever}
 	for range c.Times {
-		err := client.WithLock(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
+		err := client.WithHold(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
 			if !hold.Valid() {
 				return context.Cause(ctx)
 			}

@@ -33,7 +33,7 @@ func (d *driver) measure(ctx context.Context, client *leasehold.Client, c comman
 	}
 
 	byClient := func() error {
-		return client.WithLock(ctx, c.spec(), func(context.Context, *leasehold.Hold) error { return nil })
+		return client.WithHold(ctx, c.spec(), func(context.Context, *leasehold.Hold) error { return nil })
 	}
 	byStub := func() error { return holdByStub(ctx, stubs[0], stubs[1], c) }
 	var took [2]time.Duration

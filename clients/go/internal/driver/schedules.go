@@ -60,7 +60,7 @@ func (d *driver) schedule(c command) leasehold.ScheduleSpec {
 				d.emit(c.ID, "subscribed", nil)
 			}
 		},
-		OnHoldEvent: func(event leasehold.Event) { d.happened(c.ID, event) },
+		OnHoldEvent: func(event leasehold.HoldEvent) { d.happened(c.ID, event) },
 	}
 }
 
@@ -90,7 +90,7 @@ func (d *driver) occurrence(ctx context.Context, client *leasehold.Client, c com
 		options = append(options, leasehold.WithOutcome(leasehold.RunOutcome(c.Outcome)))
 	}
 	result, err := hold.Release(ctx, options...)
-	var unrecorded *leasehold.OutcomeError
+	var unrecorded *leasehold.OutcomeNotRecordedError
 	if err != nil && !errors.As(err, &unrecorded) {
 		return err
 	}

@@ -26,7 +26,7 @@ func (d *driver) lead(ctx context.Context, client *leasehold.Client, c command) 
 
 // watchLocks tells what happens to many locks.
 func (d *driver) watchLocks(ctx context.Context, client *leasehold.Client, c command) error {
-	for event, err := range client.WatchLocks(ctx, leasehold.Watching{Prefix: c.Prefix, Share: c.Share}) {
+	for event, err := range client.WatchLocks(ctx, leasehold.WatchOptions{Prefix: c.Prefix, Share: c.Share}) {
 		if err != nil {
 			return err
 		}

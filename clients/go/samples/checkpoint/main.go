@@ -35,7 +35,7 @@ func count(ctx context.Context, key leasehold.LockKey) error {
 	}
 	defer client.Close()
 	spec := leasehold.LeaseSpec{Key: key, Wait: leasehold.Forever}
-	return client.WithLock(ctx, spec, work)
+	return client.WithHold(ctx, spec, work)
 }
 
 func work(ctx context.Context, hold *leasehold.Hold) error {

@@ -38,7 +38,7 @@ func contend(ctx context.Context, arguments []string) error {
 	defer client.Close()
 	spec := leasehold.LeaseSpec{Key: leasehold.LockKey{Function: "contend"}, Wait: leasehold.Forever}
 	for range times {
-		err := client.WithLock(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
+		err := client.WithHold(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
 			if !hold.Valid() {
 				return context.Cause(ctx)
 			}

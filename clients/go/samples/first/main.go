@@ -17,7 +17,7 @@ func main() {
 		log.Fatal(err)
 	}
 	spec := leasehold.LeaseSpec{Key: leasehold.LockKey{Function: "nightly-report"}, Wait: 30 * time.Second}
-	if err := client.WithLock(ctx, spec, writeReport); err != nil {
+	if err := client.WithHold(ctx, spec, writeReport); err != nil {
 		log.Fatal(err)
 	}
 	client.Close()

@@ -37,7 +37,7 @@ func hold(ctx context.Context, key leasehold.LockKey) error {
 	}
 	defer client.Close()
 	spec := leasehold.LeaseSpec{Key: key, Wait: time.Minute, OnEvent: show}
-	return client.WithLock(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
+	return client.WithHold(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
 		return work(ctx, hold)
 	})
 }
@@ -53,7 +53,7 @@ func work(ctx context.Context, hold *leasehold.Hold) error {
 	return nil
 }
 
-func show(event leasehold.Event) {
+func show(event leasehold.HoldEvent) {
 	switch event := event.(type) {
 	case leasehold.Waiting:
 		fmt.Printf("waiting, place %d: %q holds it\n", event.Position, event.Record.Holder)

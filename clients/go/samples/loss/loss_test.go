@@ -16,7 +16,7 @@ func TestTheReportStopsWhenTheLockIsLost(t *testing.T) {
 	}
 	s := leaseholdtest.Start(t)
 	key := leasehold.LockKey{Function: "nightly-report"}
-	err := s.Client().WithLock(t.Context(), leasehold.LeaseSpec{Key: key}, func(ctx context.Context, hold *leasehold.Hold) error {
+	err := s.Client().WithHold(t.Context(), leasehold.LeaseSpec{Key: key}, func(ctx context.Context, hold *leasehold.Hold) error {
 		s.Lose(key)
 		<-ctx.Done()
 		return context.Cause(ctx)

@@ -28,7 +28,7 @@ func lead(ctx context.Context) error {
 	}
 	defer client.Close()
 	spec := leasehold.LeaseSpec{Key: leasehold.LockKey{Function: "controller"}, Wait: leasehold.Forever}
-	return client.WithLock(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
+	return client.WithHold(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
 		return work(ctx, hold.FencingToken())
 	})
 }

@@ -33,7 +33,7 @@ func crawl(ctx context.Context, key leasehold.LockKey) error {
 	}
 	defer client.Close()
 	spec := leasehold.LeaseSpec{Key: key, Permits: 3, Wait: leasehold.Forever}
-	return client.WithLock(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
+	return client.WithHold(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
 		fmt.Printf("crawling with permit %d, token %d\n", hold.Permit(), hold.FencingToken())
 		<-ctx.Done() // the work, which stops when the permit is lost
 		return context.Cause(ctx)

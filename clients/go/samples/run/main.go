@@ -75,7 +75,7 @@ func run(function string, arguments []string) (code int, err error) {
 	}
 	defer client.Close()
 	spec := leasehold.LeaseSpec{Key: leasehold.LockKey{Function: function}}
-	err = client.WithLock(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
+	err = client.WithHold(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
 		code, err = execute(ctx, hold, arguments, &group)
 		return err
 	})

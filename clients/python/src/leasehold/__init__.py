@@ -11,11 +11,11 @@ import os
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from leasehold._answers import (
-    Break,
-    Listed,
+    BreakResult,
     LockChanged,
     LockGone,
     LocksEvent,
+    LocksListed,
     ResolvedPath,
     ServerInfo,
     ServerLimits,
@@ -24,8 +24,8 @@ from leasehold._answers import (
 from leasehold._async_client import AsyncClient
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._async_run import (
+    AsyncEvery,
     AsyncRun,
-    AsyncSchedule,
 )
 from leasehold._connect import DEFAULT_ENDPOINT, ClientOptions, Tls
 from leasehold._enums import (
@@ -57,7 +57,6 @@ from leasehold._errors import (
     FieldViolation,
     LeaseholdError,
     LostError,
-    NotReleasedError,
     OccurrenceOverError,
     PlatformError,
     ProtocolError,
@@ -110,17 +109,17 @@ from leasehold._schedules import (
     DefinitionInForce,
     EndedRun,
     Occurrence,
-    Preview,
     Schedule,
     ScheduleEvent,
     ScheduleIntervention,
+    SchedulePreview,
     ScheduleState,
     Standby,
     StartedRun,
     Subscribed,
     UnderstoodSchedule,
 )
-from leasehold._spec import FOREVER, LeaseOptions, Seconds
+from leasehold._spec import FOREVER, LeaseSpec, Seconds
 from leasehold._subscription import (
     ScheduleHandler,
 )
@@ -128,8 +127,8 @@ from leasehold._sync_client import Client
 from leasehold._sync_hold import Hold, Holding
 from leasehold._sync_leading import Term
 from leasehold._sync_run import (
+    Every,
     Run,
-    SyncSchedule,
 )
 
 __version__ = "0.1.0"
@@ -140,18 +139,18 @@ __all__ = [
     "FOREVER",
     "ArgumentError",
     "AsyncClient",
+    "AsyncEvery",
     "AsyncHold",
     "AsyncHolding",
     "AsyncRun",
-    "AsyncSchedule",
     "AsyncTerm",
     "AtRisk",
     "BaseHold",
-    "Break",
     "BreakMode",
     "BreakNote",
     "BreakOptions",
     "BreakOutcome",
+    "BreakResult",
     "Busy",
     "BusyError",
     "BusyReason",
@@ -171,6 +170,7 @@ __all__ = [
     "EndedRun",
     "EndpointError",
     "EventHandler",
+    "Every",
     "Extension",
     "FieldViolation",
     "Grant",
@@ -181,11 +181,10 @@ __all__ = [
     "HoldState",
     "Holding",
     "Interrupted",
-    "LeaseOptions",
+    "LeaseSpec",
     "LeaseholdError",
     "ListOptions",
     "ListSchedulesOptions",
-    "Listed",
     "LockChanged",
     "LockGone",
     "LockKey",
@@ -193,18 +192,17 @@ __all__ = [
     "LockRecord",
     "LockState",
     "LocksEvent",
+    "LocksListed",
     "Loss",
     "LossReason",
     "Lost",
     "LostError",
-    "NotReleasedError",
     "Notice",
     "Occurrence",
     "OccurrenceOverError",
     "OutcomeResult",
     "Overlap",
     "PlatformError",
-    "Preview",
     "PreviewOptions",
     "PriorityStatus",
     "ProtocolError",
@@ -227,6 +225,7 @@ __all__ = [
     "ScheduleHandler",
     "ScheduleIntervention",
     "ScheduleOptions",
+    "SchedulePreview",
     "ScheduleSpec",
     "ScheduleState",
     "Seconds",
@@ -235,7 +234,6 @@ __all__ = [
     "Standby",
     "StartedRun",
     "Subscribed",
-    "SyncSchedule",
     "Term",
     "Tls",
     "TokenCheck",

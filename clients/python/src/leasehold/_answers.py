@@ -26,7 +26,7 @@ class TokenCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class BreakResult:
     """What a break did."""
 
     outcome: BreakOutcome
@@ -152,7 +152,7 @@ class LockGone:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class LocksListed:
     """Everything that is known was told. Repeated at least every 30 s."""
 
     locks: int
@@ -165,5 +165,5 @@ class Listed:
         return cls(wire.locks, moment(wire.at) if wire.HasField("at") else None)
 
 
-LocksEvent = LockChanged | LockGone | Listed
+LocksEvent = LockChanged | LockGone | LocksListed
 """What `watch_locks` tells."""

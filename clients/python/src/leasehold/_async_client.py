@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Final, Self, Unpack
 
 from leasehold import _patched
-from leasehold._answers import Break, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
+from leasehold._answers import BreakResult, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._async_schedules import AsyncSchedules
 from leasehold._boot_clock import BootClock, Clock
@@ -43,7 +43,7 @@ from leasehold._requests import (
 from leasehold._saving import checked
 from leasehold._schedules import EndedRun
 from leasehold._session import Session
-from leasehold._spec import FOREVER, LeaseOptions, Seconds, Wanted, wanted
+from leasehold._spec import FOREVER, LeaseSpec, Seconds, Wanted, wanted
 from leasehold._watch import watch, watch_all
 from leasehold.v1 import lease_service_pb2 as wire
 
@@ -125,7 +125,7 @@ class AsyncClient(AsyncSchedules):
         scope: str = "",
         *,
         on_event: EventHandler | None = None,
-        **options: Unpack[LeaseOptions],
+        **options: Unpack[LeaseSpec],
     ) -> AsyncHolding:
         """Hold the lock of `function`, or of its part `scope`, for an `async with` block or a decorated function.
 
@@ -139,7 +139,7 @@ class AsyncClient(AsyncSchedules):
         scope: str = "",
         *,
         on_event: EventHandler | None = None,
-        **options: Unpack[LeaseOptions],
+        **options: Unpack[LeaseSpec],
     ) -> AsyncGenerator[AsyncTerm, None]:
         """Lead: give one term after the other, each a hold of the lock, without end.
 
@@ -155,7 +155,7 @@ class AsyncClient(AsyncSchedules):
         self,
         function: str | LockKey,
         scope: str = "",
-        **options: Unpack[LeaseOptions],
+        **options: Unpack[LeaseSpec],
     ) -> Grant:
         """Take the lock by a unary call. Prefer `hold`.
 
@@ -229,7 +229,7 @@ class AsyncClient(AsyncSchedules):
         """Ask for a hold's validity, limits and state, which changes nothing."""
         return HoldInfo._from_wire(await self._calls().get_hold(lease_id, UNKNOWN_GENERATION))
 
-    async def server_info(self) -> ServerInfo:
+    async def get_server_info(self) -> ServerInfo:
         """Ask what the sidecar is: its version, its limits and what it can do."""
         calls = self._calls()
         return ServerInfo._from_wire(await calls.unary(calls.stub.GetServerInfo, wire.GetServerInfoRequest()))
@@ -266,7 +266,7 @@ class AsyncClient(AsyncSchedules):
             yield LockRecord._from_wire(record)
 
     async def watch_locks(self, **options: Unpack[WatchOptions]) -> AsyncGenerator[LocksEvent, None]:
-        """Follow all locks in one stream: LockChanged for each, then Listed, then each change, or LockGone.
+        """Follow all locks in one stream: LockChanged for each, then LocksListed, then each change, or LockGone.
 
         A watch whose connection breaks goes on by itself, with what has changed meanwhile. Raises RefusedError if none
         can be opened, or none again for 90 s.
@@ -281,7 +281,7 @@ class AsyncClient(AsyncSchedules):
         request = wire.CheckTokenRequest(lock=selector(lock, permit), fencing_token=fencing_token)
         return TokenCheck._from_wire(await calls.unary(calls.stub.CheckToken, request))
 
-    async def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> Break:
+    async def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> BreakResult:
         """End the lease of a lock that somebody else has; `reason` is stored with it (S17).
 
         Raises RefusedError with reason BREAK_NOT_ENABLED unless the operator enabled it, and with OTHER_HOLDER if the
@@ -289,7 +289,7 @@ class AsyncClient(AsyncSchedules):
         """
         calls = self._calls()
         request = break_request(lock, reason, options)
-        return Break._from_wire(await calls.unary(calls.stub.BreakLock, request))
+        return BreakResult._from_wire(await calls.unary(calls.stub.BreakLock, request))
 
     async def resolve_path(self, key: LockKey) -> ResolvedPath:
         """Give the lock path of a key; it acquires nothing."""

@@ -143,7 +143,7 @@ Work = Callable[Concatenate[AsyncRun, _P], Awaitable[object]]
 """What is done on each occurrence."""
 
 
-class AsyncSchedule:
+class AsyncEvery:
     """A schedule to take part in: decorate an async function with it, which then takes part when it is called."""
 
     def __init__(

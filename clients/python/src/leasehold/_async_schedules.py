@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Unpack, overload
 
 from leasehold._async_hold import AsyncHold
-from leasehold._async_run import AsyncRun, AsyncSchedule, each_run
+from leasehold._async_run import AsyncEvery, AsyncRun, each_run
 from leasehold._calls import Calls
 from leasehold._convert import timestamp
 from leasehold._enums import RunOutcome
@@ -14,7 +14,7 @@ from leasehold._records import LockKey, selector
 from leasehold._run_line import complete, completion
 from leasehold._schedule_requests import ListSchedulesOptions, PreviewOptions, list_schedules_request, preview_request
 from leasehold._schedule_spec import ScheduleOptions, subscription
-from leasehold._schedules import CompletedRun, Preview, Schedule
+from leasehold._schedules import CompletedRun, Schedule, SchedulePreview
 from leasehold._spec import Seconds
 from leasehold._subscription import ScheduleHandler, Subscription
 from leasehold.v1 import schedule_service_pb2 as wire
@@ -50,7 +50,7 @@ class AsyncSchedules:
         scope: str = "",
         on_event: ScheduleHandler | None = None,
         **options: Unpack[ScheduleOptions],
-    ) -> AsyncSchedule: ...
+    ) -> AsyncEvery: ...
 
     def every(
         self,
@@ -61,7 +61,7 @@ class AsyncSchedules:
         scope: str = "",
         on_event: ScheduleHandler | None = None,
         **options: Unpack[ScheduleOptions],
-    ) -> Coroutine[Any, Any, None] | AsyncSchedule:
+    ) -> Coroutine[Any, Any, None] | AsyncEvery:
         """Take part in a schedule, and await `work` on each occurrence that falls to this caller, until cancelled.
 
         Without `work` it decorates the function that does the work: the decorated one takes part when it is called, and
@@ -83,7 +83,7 @@ class AsyncSchedules:
         schedules, INVALID_FIELD for a schedule that is not valid.
         """
         request = subscription(timetable, function, scope, options)
-        schedule = AsyncSchedule(
+        schedule = AsyncEvery(
             self._calls, lambda: Subscription(self._calls, request, on_event), self._holds, self._sleep
         )
         return schedule if work is None else schedule.run(work)
@@ -138,7 +138,7 @@ class AsyncSchedules:
                 return
             request.page_token = answer.next_page_token
 
-    async def preview_schedule(self, timetable: str | Seconds, **options: Unpack[PreviewOptions]) -> Preview:
+    async def preview_schedule(self, timetable: str | Seconds, **options: Unpack[PreviewOptions]) -> SchedulePreview:
         """Check a schedule, and give its next occurrences. Asks no store and changes nothing.
 
         Raises RefusedError with reason INVALID_FIELD if it is not valid.
@@ -146,7 +146,7 @@ class AsyncSchedules:
         calls = self._calls()
         request = preview_request(timetable, options)
         with calls.knowing_schedules():
-            return Preview._from_wire(await calls.unary(calls.schedules.PreviewSchedule, request))
+            return SchedulePreview._from_wire(await calls.unary(calls.schedules.PreviewSchedule, request))
 
     async def pause_schedule(self, lock: LockKey | str) -> Schedule | None:
         """Pause a schedule: a run that goes on may finish, and what falls due is skipped. May be repeated (T18).

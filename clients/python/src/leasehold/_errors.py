@@ -215,18 +215,6 @@ class LostError(LeaseholdError):
         """Why."""
 
 
-class NotReleasedError(LeaseholdError):
-    """The lock was not released: the connection had broken, and whether the hold goes on at a sidecar is not known yet.
-
-    It becomes available when its lease expires.
-    """
-
-    def __init__(self, lock_path: str) -> None:
-        super().__init__(
-            f"the lock {lock_path} was not released: the hold was being resumed, and no sidecar has answered yet",
-        )
-
-
 class ReleaseUnconfirmedError(LeaseholdError):
     """The release of the lock was not confirmed. What was done under the lock was done while it was held.
 

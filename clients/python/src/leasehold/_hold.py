@@ -89,7 +89,7 @@ class BaseHold:
         return self._session.state.is_valid()
 
     @property
-    def revoked(self) -> Notice | None:
+    def notice(self) -> Notice | None:
         """The notice that the lock was broken, with its deadline; None if there was none (S22).
 
         The hold stays valid until the deadline: finish, save the checkpoint, release.

@@ -16,7 +16,7 @@ from leasehold._grants import Grant
 from leasehold._opening import open_session
 from leasehold._records import LockKey
 from leasehold._session import Session
-from leasehold._spec import FOREVER, LeaseOptions, Wanted, wanted
+from leasehold._spec import FOREVER, LeaseSpec, Wanted, wanted
 
 Sleep = Callable[[float], Awaitable[None]]
 """Waits for so many seconds."""
@@ -91,7 +91,7 @@ class Pauses:
         await self._sleep(random.uniform(longest / _SPREAD, longest))  # noqa: S311 - spreads, and keeps no secret
 
 
-def for_leading(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted:
+def for_leading(function: str | LockKey, scope: str, options: LeaseSpec) -> Wanted:
     """Turn a caller's words into what is asked for."""
     if "wait" in options:
         raise ArgumentError("lead waits without end: leave `wait` out")

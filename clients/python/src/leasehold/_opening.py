@@ -26,7 +26,6 @@ from leasehold._session import Session
 from leasehold._spec import Wanted
 from leasehold._state import LocalState
 from leasehold.v1 import hold_pb2
-from leasehold.v1.hold_pb2 import LeaseSpec
 from leasehold.v1.lease_service_pb2 import GetHoldResponse, HoldLeaseRequest, HoldLeaseResponse
 
 _LATE: Final = Loss(LossReason.EXPIRED, "the grant came too late")
@@ -103,12 +102,12 @@ class _Waiting:
         waiting._told, waiting._is_heard = self._told, True
         return waiting
 
-    def spec(self) -> LeaseSpec:
+    def spec(self) -> hold_pb2.LeaseSpec:
         """Give what to ask for, with what is left of the wait."""
         self._tries += 1
         if self._tries == 1 or self._wanted.forever:
             return self._wanted.spec
-        spec = LeaseSpec()
+        spec = hold_pb2.LeaseSpec()
         spec.CopyFrom(self._wanted.spec)
         spec.wait.CopyFrom(proto_duration("wait", max(self._until - self._loop.time(), 0)))
         return spec

@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from leasehold._enums import LossReason, RunOutcome
-from leasehold._errors import LeaseholdError, LostError, NotReleasedError, ReleaseUnconfirmedError
+from leasehold._errors import LeaseholdError, LostError, ReleaseUnconfirmedError
 from leasehold._grants import Loss, ReleaseResult
 from leasehold.v1 import hold_pb2
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _ANSWER_POLL: Final = 0.02
 """How often a release looks whether a resume was answered."""
+
+_UNANSWERED: Final = "the hold was being resumed, and no sidecar has answered yet"
 
 
 async def release(
@@ -25,7 +27,7 @@ async def release(
     try:
         async with asyncio.timeout(limit):
             if not await resume_answered(session):
-                raise NotReleasedError(session.lock_path)
+                raise LeaseholdError(_UNANSWERED)
             if session.refused is not None:
                 raise LostError(session.lock_path, session.refused)
             released = await session.release_there(checkpoint, 0 if outcome is None else outcome.value)

@@ -276,7 +276,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class SchedulePreview:
     """How a spec was understood, and its next occurrences."""
 
     understood: UnderstoodSchedule

@@ -93,7 +93,7 @@ class Process:
                 raise SidecarError(f"the sidecar does not answer {timeout} s after its start. Its log:\n{self.log()}")
             time.sleep(LOOK)
         with Client(self.endpoint) as client:
-            client.server_info()
+            client.get_server_info()
 
     def _accepts(self) -> bool:
         with socket.socket(socket.AF_UNIX) as one:

@@ -11,7 +11,8 @@ from leasehold._enums import LockMode
 from leasehold._errors import ArgumentError, Reason, RefusedError
 from leasehold._holder import holder_or_this
 from leasehold._records import LockKey
-from leasehold.v1.hold_pb2 import LeaseSpec, Understood
+from leasehold.v1 import hold_pb2
+from leasehold.v1.hold_pb2 import Understood
 
 FOREVER: Final = math.inf
 """The `wait` without end."""
@@ -28,7 +29,7 @@ Seconds = float | timedelta
 """A duration: a number of seconds, or a timedelta."""
 
 
-class LeaseOptions(TypedDict, total=False):
+class LeaseSpec(TypedDict, total=False):
     """What may be asked for besides the name of the lock. The sidecar checks the ranges (S19)."""
 
     mode: LockMode
@@ -67,7 +68,7 @@ class LeaseOptions(TypedDict, total=False):
     """How important this caller is: 0 to 2**31 - 1. Callers of a lock are served by priority, then by arrival.
 
     One that has waited for a lease duration takes the lock over from a holder of smaller priority that `yields`: that
-    one is told (`revoked`), and has what is left of its lease to finish. With a number that grows with each version,
+    one is told (`notice`), and has what is left of its lease to finish. With a number that grows with each version,
     such as a build number, the newest version takes over (S33). Not with `permits` above 1. Default: 0.
     """
     yields: bool
@@ -94,7 +95,7 @@ class LeaseOptions(TypedDict, total=False):
 class Wanted:
     """A lock that is asked for."""
 
-    spec: LeaseSpec
+    spec: hold_pb2.LeaseSpec
     """What goes over the wire."""
     name: str
     """The lock's name for people."""
@@ -123,7 +124,7 @@ class Wanted:
         """Give the same for unary calls, which cannot wait without end: the call is repeated instead."""
         if not self.forever:
             return self
-        spec = LeaseSpec()
+        spec = hold_pb2.LeaseSpec()
         spec.CopyFrom(self.spec)
         spec.wait_without_end = False
         spec.wait.CopyFrom(proto_duration("wait", _LONGEST_WAIT))
@@ -133,7 +134,7 @@ class Wanted:
         """Give the same for a call that is made after so many seconds of the wait."""
         if self.forever or not waited:
             return self
-        spec, wait = LeaseSpec(), max(self.wait - waited, 0)
+        spec, wait = hold_pb2.LeaseSpec(), max(self.wait - waited, 0)
         spec.CopyFrom(self.spec)
         spec.wait.CopyFrom(proto_duration("wait", wait))
         return replace(self, spec=spec, wait=wait)
@@ -147,13 +148,13 @@ class Wanted:
         only_the_wait = refused.reason == Reason.INVALID_FIELD and fields == ["spec.wait"]
         if not (self.forever and only_the_wait and self.wait > _SHORTEST_WAIT):
             raise refused
-        spec = LeaseSpec()
+        spec = hold_pb2.LeaseSpec()
         spec.CopyFrom(self.spec)
         spec.wait.CopyFrom(proto_duration("wait", self.wait / 2))
         return replace(self, spec=spec, wait=self.wait / 2)
 
 
-def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted:
+def wanted(function: str | LockKey, scope: str, options: LeaseSpec) -> Wanted:
     """Turn a caller's words into what is asked for."""
     key = _key(function, scope, options)
     wait = options.get("wait", 0)
@@ -167,7 +168,7 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
     attempts = options.get("occurrence_max_attempts", 0)
     if not 0 <= attempts < _TOO_MANY:
         raise ArgumentError(f"occurrence_max_attempts is {attempts}; 1 to 100 are allowed")
-    spec = LeaseSpec(
+    spec = hold_pb2.LeaseSpec(
         key=key._to_wire(),
         wait=None if forever else proto_duration("wait", wait),
         wait_without_end=forever,
@@ -191,7 +192,7 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
     return Wanted(spec, name, FOREVER if forever else spec.wait.seconds + spec.wait.nanos / 1e9, forever)
 
 
-def _key(function: str | LockKey, scope: str, options: LeaseOptions) -> LockKey:
+def _key(function: str | LockKey, scope: str, options: LeaseSpec) -> LockKey:
     if not isinstance(function, LockKey):
         return LockKey(
             function,

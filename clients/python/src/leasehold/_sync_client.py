@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from leasehold._answers import Break, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
+from leasehold._answers import BreakResult, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_client import AsyncClient
 from leasehold._calls import Calls
 from leasehold._connect import ClientOptions
@@ -17,7 +17,7 @@ from leasehold._leading import for_leading
 from leasehold._loop_thread import LoopThread
 from leasehold._records import LockKey, LockRecord
 from leasehold._requests import BreakOptions, ListOptions, WatchOptions
-from leasehold._spec import LeaseOptions, Seconds, wanted
+from leasehold._spec import LeaseSpec, Seconds, wanted
 from leasehold._sync_hold import Hold, Holding
 from leasehold._sync_leading import Term, lead
 from leasehold._sync_schedules import Schedules
@@ -80,7 +80,7 @@ class Client(Schedules):
         scope: str = "",
         *,
         on_event: EventHandler | None = None,
-        **options: Unpack[LeaseOptions],
+        **options: Unpack[LeaseSpec],
     ) -> Holding:
         """Hold the lock of `function`, or of its part `scope`, for a `with` block or a decorated function.
 
@@ -95,7 +95,7 @@ class Client(Schedules):
         scope: str = "",
         *,
         on_event: EventHandler | None = None,
-        **options: Unpack[LeaseOptions],
+        **options: Unpack[LeaseSpec],
     ) -> Iterator[Term]:
         """Lead: give one term after the other, each a hold of the lock, without end.
 
@@ -111,7 +111,7 @@ class Client(Schedules):
         self,
         function: str | LockKey,
         scope: str = "",
-        **options: Unpack[LeaseOptions],
+        **options: Unpack[LeaseSpec],
     ) -> Grant:
         """Take the lock by a unary call. Prefer `hold`.
 
@@ -149,9 +149,9 @@ class Client(Schedules):
         """Ask for a hold's validity, limits and state, which changes nothing."""
         return LoopThread.shared().run(self._in_loop.get_hold(lease_id))
 
-    def server_info(self) -> ServerInfo:
+    def get_server_info(self) -> ServerInfo:
         """Ask what the sidecar is: its version, its limits and what it can do."""
-        return LoopThread.shared().run(self._in_loop.server_info())
+        return LoopThread.shared().run(self._in_loop.get_server_info())
 
     def get_lock(self, lock: LockKey | str, *, permit: int = 0, with_checkpoint: bool = False) -> LockRecord:
         """Give the record of one lock. One that was never taken is AVAILABLE.
@@ -173,7 +173,7 @@ class Client(Schedules):
         return each(self._in_loop.watch_lock(lock, permit=permit))
 
     def watch_locks(self, **options: Unpack[WatchOptions]) -> Iterator[LocksEvent]:
-        """Follow all locks in one stream: LockChanged for each, then Listed, then each change, or LockGone.
+        """Follow all locks in one stream: LockChanged for each, then LocksListed, then each change, or LockGone.
 
         A watch whose connection breaks goes on by itself, with what has changed meanwhile. Raises RefusedError if none
         can be opened, or none again for 90 s.
@@ -184,7 +184,7 @@ class Client(Schedules):
         """Compare a fencing token with the newest of its lock."""
         return LoopThread.shared().run(self._in_loop.check_token(lock, fencing_token, permit=permit))
 
-    def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> Break:
+    def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> BreakResult:
         """End the lease of a lock that somebody else has; `reason` is stored with it (S17).
 
         Raises RefusedError with reason BREAK_NOT_ENABLED unless the operator enabled it, and with OTHER_HOLDER if the

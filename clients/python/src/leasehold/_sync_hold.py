@@ -38,7 +38,7 @@ class Hold(BaseHold):
         self._in_loop: Final = AsyncHold(calls, session, grant)
         self._found_lost: Final = threading.Event()
         self.revoked_event: Final = threading.Event()
-        """Set when the lock was broken, and `revoked` says until when the hold is valid (S22). A loss does not set it:
+        """Set when the lock was broken, and `notice` says until when the hold is valid (S22). A loss does not set it:
         wait for it with `wait_revoked`, or with a timeout."""
         session.on_loss(lambda _loss: self._found_lost.set())
         session.on_notice(self.revoked_event.set)
@@ -58,7 +58,7 @@ class Hold(BaseHold):
         notice's deadline.
         """
         self._wait(self.revoked_event, timeout)
-        return self.revoked
+        return self.notice
 
     def _wait(self, event: threading.Event, timeout: float | None) -> None:
         """Wait for `event`, but not longer than the hold is valid, with a look at the clock from time to time."""

@@ -113,7 +113,7 @@ class Run(RunFacts, Hold):
         return is_end_of(self._there, exc)
 
 
-class SyncSchedule:
+class Every:
     """A schedule to take part in: decorate a function with it, which then takes part when it is called."""
 
     def __init__(self, client: "Client", subscription: Callable[[], Subscription]) -> None:

@@ -10,10 +10,10 @@ from leasehold._loop_thread import LoopThread
 from leasehold._records import LockKey
 from leasehold._schedule_requests import ListSchedulesOptions, PreviewOptions
 from leasehold._schedule_spec import ScheduleOptions, subscription
-from leasehold._schedules import CompletedRun, Preview, Schedule
+from leasehold._schedules import CompletedRun, Schedule, SchedulePreview
 from leasehold._spec import Seconds
 from leasehold._subscription import ScheduleHandler, Subscription
-from leasehold._sync_run import Run, SyncSchedule, each_run
+from leasehold._sync_run import Every, Run, each_run
 
 if TYPE_CHECKING:
     from leasehold._async_client import AsyncClient
@@ -46,7 +46,7 @@ class Schedules:
         scope: str = "",
         on_event: ScheduleHandler | None = None,
         **options: Unpack[ScheduleOptions],
-    ) -> SyncSchedule: ...
+    ) -> Every: ...
 
     def every(
         self,
@@ -57,7 +57,7 @@ class Schedules:
         scope: str = "",
         on_event: ScheduleHandler | None = None,
         **options: Unpack[ScheduleOptions],
-    ) -> SyncSchedule | None:
+    ) -> Every | None:
         """Take part in a schedule, and call `work` in this thread on each occurrence that falls to this caller.
 
         Without `work` it decorates the function that does the work: the decorated one takes part when it is called, and
@@ -81,7 +81,7 @@ class Schedules:
         """
         request = subscription(timetable, function, scope, options)
         client = cast("Client", self)
-        schedule = SyncSchedule(client, lambda: Subscription(client._calls, request, on_event))
+        schedule = Every(client, lambda: Subscription(client._calls, request, on_event))
         if work is None:
             return schedule
         schedule.run(work)
@@ -126,7 +126,7 @@ class Schedules:
         """Give the schedules in the order of their paths, all pages of them. Those that never ran come last."""
         return each(self._in_loop.list_schedules(**options))
 
-    def preview_schedule(self, timetable: str | Seconds, **options: Unpack[PreviewOptions]) -> Preview:
+    def preview_schedule(self, timetable: str | Seconds, **options: Unpack[PreviewOptions]) -> SchedulePreview:
         """Check a schedule, and give its next occurrences. Asks no store and changes nothing.
 
         Raises RefusedError with reason INVALID_FIELD if it is not valid.

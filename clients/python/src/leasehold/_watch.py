@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Final, TypeVar
 
-from leasehold._answers import Listed, LockChanged, LockGone, LocksEvent
+from leasehold._answers import LockChanged, LockGone, LocksEvent, LocksListed
 from leasehold._calls import Calls
 from leasehold._errors import RefusedError, comes_back
 from leasehold._listening import Listening
@@ -56,7 +56,7 @@ async def watch_all(calls: Calls, request: WatchLocksRequest) -> AsyncGenerator[
                     del known[path]
                     yield LockGone(path)
                 seen = None
-                yield Listed._from_wire(answer.listed)
+                yield LocksListed._from_wire(answer.listed)
 
 
 async def _streams(

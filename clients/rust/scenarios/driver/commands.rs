@@ -4,8 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use leasehold_client::{
-    BreakLock, BreakMode, Busy, Error, HoldEvent, HoldGuard, ListLocks, Loss, Outcome,
-    PriorityStatus,
+    BreakLock, BreakMode, Busy, Error, Hold, HoldEvent, ListLocks, Loss, Outcome, PriorityStatus,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -35,7 +34,7 @@ impl Driver {
             "occurrence" => return schedules::occurrence(client, command).await,
             "watch_locks" => return second::watch_locks(client, command, words).await,
             "server_info" => {
-                let info = client.server_info().await?;
+                let info = client.get_server_info().await?;
                 let more = json!({ "version": info.version, "features": info.features });
                 emit(id, "server_info", more);
             }
@@ -144,25 +143,25 @@ impl Driver {
             _ = words.recv() => return told(id, "aborted", Value::Null),
             outcome = asking => outcome?,
         };
-        let guard = match outcome {
-            Outcome::Granted(guard) => Arc::new(guard),
+        let hold = match outcome {
+            Outcome::Granted(hold) => Arc::new(hold),
             Outcome::Busy(busy) => return tell_busy(id, &busy),
             Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => return tell_over(id),
         };
-        *running.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&guard));
+        *running.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&hold));
         let more = json!({
-            "token": guard.fencing_token(), "lease_id": guard.lease_id(), "lock_path": guard.lock_path(),
-            "permit": guard.permit(), "checkpoint": second::text(guard.checkpoint()),
+            "token": hold.fencing_token(), "lease_id": hold.lease_id(), "lock_path": hold.lock_path(),
+            "permit": hold.permit(), "checkpoint": second::text(hold.checkpoint()),
         });
         emit(id, "granted", more);
         let ended = if command.form == "scope" {
-            by_scope(guard, running, &mut words).await
+            by_scope(hold, running, &mut words).await
         } else {
-            by_call(id, guard, running, &mut words).await
+            by_call(id, hold, running, &mut words).await
         };
         match ended {
             Err(Error::Lost(loss)) => tell_lost(id, &loss),
-            Err(Error::NotReleased(detail)) => {
+            Err(Error::ReleaseUnconfirmed(detail)) => {
                 told(id, "release_unconfirmed", json!({ "detail": detail }))
             }
             Err(error) => match second::outcome(&error) {
@@ -185,9 +184,9 @@ impl Driver {
         let mut tokens = Vec::new();
         for _ in 0..command.times {
             match client.hold(command.spec()).await? {
-                Outcome::Granted(guard) => {
-                    tokens.push(guard.fencing_token());
-                    guard.release().await?;
+                Outcome::Granted(hold) => {
+                    tokens.push(hold.fencing_token());
+                    hold.release().await?;
                 }
                 Outcome::Busy(busy) => return tell_busy(&command.id, &busy),
                 Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => return tell_over(&command.id),
@@ -206,11 +205,11 @@ impl Driver {
             std::fs::read_to_string(file).unwrap_or_default().trim().parse().unwrap_or_default()
         };
         for _ in 0..command.times {
-            let spec = leasehold_client::LeaseSpec::new("contend", "");
-            let guard = client.hold(spec).until_granted().await?;
-            let token = guard.fencing_token();
+            let spec = leasehold_client::LeaseSpec::new("contend");
+            let hold = client.hold(spec).until_granted().await?;
+            let token = hold.fencing_token();
             let number = read(&command.file);
-            if read(&newest) >= token || !guard.is_valid() {
+            if read(&newest) >= token || !hold.is_valid() {
                 return Err(Error::Protocol("the lock is not held, or its token has not grown"));
             }
             let written = std::fs::write(&newest, token.to_string())
@@ -218,7 +217,7 @@ impl Driver {
             if written.is_err() {
                 return Err(Error::Protocol("the file cannot be written"));
             }
-            guard.release().await?;
+            hold.release().await?;
             tokens.push(token);
         }
         emit(&command.id, "done", json!({ "tokens": tokens }));
@@ -228,54 +227,53 @@ impl Driver {
 
 /// Holds until there is a word, and releases by leaving the scope.
 async fn by_scope(
-    guard: Arc<HoldGuard>,
+    hold: Arc<Hold>,
     running: &Running,
     words: &mut Words,
 ) -> Result<Option<Word>, Error> {
     // Commands find it in `running`, so that it is not alone while it is held.
     let held = &running.hold;
     held.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let guard = alone(guard).await;
-    guard
-        .run(async |hold| {
-            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
-            let word = words.recv().await;
-            held.lock().unwrap_or_else(PoisonError::into_inner).take();
-            word
-        })
-        .await
+    let hold = alone(hold).await;
+    hold.run(async |hold| {
+        *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
+        let word = words.recv().await;
+        held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        word
+    })
+    .await
 }
 
 /// Holds until there is a word, and releases by a call.
 async fn by_call(
     id: &str,
-    guard: Arc<HoldGuard>,
+    hold: Arc<Hold>,
     running: &Running,
     words: &mut Words,
 ) -> Result<Option<Word>, Error> {
     let word = tokio::select! {
         // Rust cancels by dropping: the branch that is not taken is the code that was cancelled.
-        loss = guard.lost() => {
+        loss = hold.lost() => {
             emit(id, "cancelled", Value::Null);
             return Err(Error::Lost(loss));
         }
         word = words.recv() => word,
     };
     running.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let guard = alone(guard).await;
+    let hold = alone(hold).await;
     match &word {
-        Some(Word::Release(Some(value))) => guard.release_with_checkpoint(value).await?,
-        _ => guard.release().await?,
+        Some(Word::Release(Some(value))) => hold.release_with_checkpoint(value).await?,
+        _ => hold.release().await?,
     };
     Ok(word)
 }
 
-/// Waits for the calls that use the guard.
-async fn alone(mut guard: Arc<HoldGuard>) -> HoldGuard {
+/// Waits for the calls that use the hold.
+async fn alone(mut hold: Arc<Hold>) -> Hold {
     loop {
-        match Arc::try_unwrap(guard) {
-            Ok(guard) => return guard,
-            Err(shared) => guard = shared,
+        match Arc::try_unwrap(hold) {
+            Ok(hold) => return hold,
+            Err(shared) => hold = shared,
         }
         tokio::task::yield_now().await;
     }

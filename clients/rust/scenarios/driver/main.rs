@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold_client::{
-    Client, Code, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Error, HoldGuard, LeaseSpec, LockKey, Reason,
+    Client, Code, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Error, Hold, LeaseSpec, LockKey, Reason,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -114,7 +114,7 @@ struct Running {
     words: mpsc::UnboundedSender<Word>,
     /// Cancels the code that holds, from outside of it.
     abort: Arc<Mutex<Option<AbortHandle>>>,
-    hold: Arc<Mutex<Option<Arc<HoldGuard>>>>,
+    hold: Arc<Mutex<Option<Arc<Hold>>>>,
 }
 
 #[derive(Debug, Default)]
@@ -163,7 +163,7 @@ impl Driver {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(running) = running.get(&command.id) else { return };
         if command.r#do == "interrupt" {
-            // The guard is the running code's alone, and goes with it.
+            // The hold is the running code's alone, and goes with it.
             running.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
             let abort = running.abort.lock().unwrap_or_else(PoisonError::into_inner).take();
             return abort.iter().for_each(AbortHandle::abort);

@@ -27,10 +27,10 @@ pub(crate) async fn measure(client: &Client, command: &Command) -> Result<(), Er
         let turn = TURN.min(command.times - done);
         let began = BootInstant::now();
         for _ in 0..turn {
-            let Outcome::Granted(guard) = client.hold(command.spec()).await? else {
+            let Outcome::Granted(hold) = client.hold(command.spec()).await? else {
                 return Err(Error::Protocol("the lock is busy"));
             };
-            guard.release().await?;
+            hold.release().await?;
         }
         let between = BootInstant::now();
         for _ in 0..turn {

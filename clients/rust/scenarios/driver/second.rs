@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_client::{
-    Checkpoint, Client, Error, HoldGuard, LockRecord, LocksEvent, LocksUnder, Reason, WatchLocks,
+    Checkpoint, Client, Error, Hold, LockRecord, LocksEvent, LocksUnder, Reason, WatchLocks,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::{Command, Word, emit, fail};
 
 /// Asks something about a hold.
-pub(crate) async fn ask(command: Command, hold: Arc<HoldGuard>) {
+pub(crate) async fn ask(command: Command, hold: Arc<Hold>) {
     let id = command.id.as_str();
     if command.r#do == "info" {
         match hold.info().await {
@@ -70,7 +70,7 @@ pub(crate) fn told(record: &LockRecord, mut more: Value) -> Value {
 /// Tells that a term was lost, when the work of the term is dropped.
 struct Term<'a> {
     id: &'a str,
-    hold: Arc<HoldGuard>,
+    hold: Arc<Hold>,
 }
 
 impl Drop for Term<'_> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
 
-use super::guard::{already_lost, told_lost};
+use super::held::{already_lost, told_lost};
 use super::line::Line;
 use super::open::{Events, tell};
 use super::state::{HoldState, ToRelease};
@@ -54,7 +54,7 @@ impl<L: Line> Driver<L> {
         tokio::spawn(EndsHoldFirst { state, task: Box::pin(self.run(ended)) });
     }
 
-    /// Runs until the hold is over, or the guard is gone.
+    /// Runs until the hold is over, or the hold is dropped.
     async fn run(mut self, mut ended: oneshot::Receiver<()>) {
         self.watch(&mut ended).await;
         let Self { client, state, line, lease_id, .. } = self;
@@ -80,7 +80,7 @@ impl<L: Line> Driver<L> {
         }
         match self.state.loss() {
             Some(loss) => tell(&self.events, HoldEvent::Lost(loss)),
-            // The holder is releasing: the stream lives until that is answered, and its guard is gone then.
+            // The holder is releasing: the stream lives until that is answered, and the hold is gone then.
             None => {
                 tokio::select! {
                     biased;
@@ -91,7 +91,7 @@ impl<L: Line> Driver<L> {
         }
     }
 
-    /// The guard was dropped without a release. Its outcome is an event: nobody else is left to be told.
+    /// The hold was dropped without a release. Its outcome is an event: nobody else is left to be told.
     async fn release_dropped(&self) {
         if self.state.loss().is_some() || self.state.is_released() {
             return;
@@ -102,12 +102,12 @@ impl<L: Line> Driver<L> {
                 let timeout = self.client.settings.release_timeout;
                 tokio::time::timeout(timeout, ending).await.unwrap_or_else(|_elapsed| {
                     let detail = "the sidecar has not answered in time".to_owned();
-                    HoldEvent::NotReleased { detail }
+                    HoldEvent::ReleaseUnconfirmed { detail }
                 })
             }
             ToRelease::Lost(loss) => HoldEvent::Lost(loss),
             ToRelease::NotYet => {
-                HoldEvent::NotReleased { detail: "the hold was being resumed".to_owned() }
+                HoldEvent::ReleaseUnconfirmed { detail: "the hold was being resumed".to_owned() }
             }
         };
         tell(&self.events, outcome);

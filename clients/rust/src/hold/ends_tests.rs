@@ -78,11 +78,11 @@ async fn a_release_that_nobody_answers_is_unconfirmed_when_its_timeout_is_over()
     bench.sidecar.script.lock().unwrap().hang_release = true;
     let (guard, _call, _events) = held_here(&mut bench).await;
     let error = guard.release().await.unwrap_err();
-    assert!(matches!(error, Error::NotReleased(_)), "{error}");
+    assert!(matches!(error, Error::ReleaseUnconfirmed(_)), "{error}");
     let (guard, _call, mut events) = held_here(&mut bench).await;
     drop(guard);
     let told = next(&mut events).await;
-    assert!(matches!(told, HoldEvent::NotReleased { .. }), "{told:?}");
+    assert!(matches!(told, HoldEvent::ReleaseUnconfirmed { .. }), "{told:?}");
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn s13_a_holder_that_was_told_lost_says_that_it_knows_once_it_has_let_go()
 #[tokio::test]
 async fn a_wait_on_which_nothing_is_heard_is_asked_for_again() {
     let mut bench = Bench::with(|builder| builder.silence(MOMENT)).await;
-    let spec = LeaseSpec::new("f", "").with_wait(seconds(60));
+    let spec = LeaseSpec::new("f").with_wait(seconds(60));
     let holding = tokio::spawn(bench.client.hold(spec).into_future());
     let silent = bench.sidecar.hold().await;
     silent.tell(Event::Waiting(proto::Waiting::default())).await;
@@ -130,7 +130,7 @@ async fn a_wait_on_which_nothing_is_heard_is_asked_for_again() {
 #[tokio::test]
 async fn a_wait_survives_a_restart_of_the_sidecar_and_what_never_waited_does_not() {
     let mut bench = Bench::new().await;
-    let spec = || LeaseSpec::new("f", "").with_wait(seconds(60));
+    let spec = || LeaseSpec::new("f").with_wait(seconds(60));
     let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
     let hold = || bench.client.hold(spec()).events(sender.clone());
     let (holding, endless) = (hold().into_future(), hold().until_granted());
@@ -168,7 +168,7 @@ async fn s37_a_sidecar_that_does_not_know_an_endless_wait_is_released_and_an_err
     for (event, released) in
         [(granted, true), (Event::Busy(proto::Busy::default()), false), (waiting, false)]
     {
-        let spec = LeaseSpec::new("f", "");
+        let spec = LeaseSpec::new("f");
         let endless = tokio::spawn(bench.client.hold(spec).until_granted());
         let call = bench.sidecar.hold().await;
         let hold_lease_request::Start::Spec(asked) = &call.start else { panic!() };
@@ -187,7 +187,7 @@ async fn more_streams_than_a_connection_carries_get_another_one() {
     let mut bench = Bench::new().await;
     let mut held = Vec::new();
     for _ in 0..=200 {
-        let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f", "")).into_future());
+        let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f")).into_future());
         let call = bench.sidecar.hold().await;
         call.tell(grant(validity(OURS, 1_058, 58))).await;
         held.push((holding.await.unwrap().unwrap().granted().unwrap(), call));

@@ -23,7 +23,7 @@ fn deadline(boot_id: &str, at: u64, after: u64) -> Option<Deadline> {
 #[tokio::test]
 async fn s11_a_hold_knows_when_its_longest_duration_ends() {
     let mut bench = Bench::new().await;
-    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f", "")).into_future());
+    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f")).into_future());
     let call = bench.sidecar.hold().await;
     let max_hold_ends = deadline(OURS, 1_600, 600);
     call.tell(Event::Granted(Grant { max_hold_ends, ..granted() })).await;
@@ -83,7 +83,7 @@ async fn s22_elsewhere_an_answer_tells_of_a_notice_that_the_stream_did_not() {
 #[tokio::test]
 async fn s28_permits_are_asked_for_and_the_held_ones_told() {
     let mut bench = Bench::new().await;
-    let spec = LeaseSpec::new("f", "").with_permits(3);
+    let spec = LeaseSpec::new("f").with_permits(3);
     let holding = tokio::spawn(bench.client.hold(spec).into_future());
     let call = bench.sidecar.hold().await;
     let Start::Spec(asked) = &call.start else { panic!() };
@@ -100,7 +100,7 @@ async fn s37_a_sidecar_that_does_not_know_permits_is_released_and_an_error() {
     let mut bench = Bench::new().await;
     let busy = proto::Busy { understood: understood(), ..proto::Busy::default() };
     for event in [Event::Granted(granted()), Event::Busy(busy)] {
-        let spec = LeaseSpec::new("f", "").with_permits(2);
+        let spec = LeaseSpec::new("f").with_permits(2);
         let holding = tokio::spawn(bench.client.hold(spec).into_future());
         let call = bench.sidecar.hold().await;
         call.tell(event).await;
@@ -118,7 +118,7 @@ async fn s37_the_same_by_a_call() {
     let busy = proto::Busy { understood: understood(), ..proto::Busy::default() };
     for outcome in [Wire::Granted(granted()), Wire::Busy(busy)] {
         bench.sidecar.script.lock().unwrap().acquire = Some(outcome);
-        let acquiring = bench.client.acquire(LeaseSpec::new("f", "").with_permits(2));
+        let acquiring = bench.client.acquire(LeaseSpec::new("f").with_permits(2));
         let error = acquiring.await.unwrap_err();
         assert_eq!(error.reason(), Some(&Reason::Unsupported), "{error}");
     }
@@ -126,7 +126,7 @@ async fn s37_the_same_by_a_call() {
     let released = asked.iter().filter(|call| *call == "release lease-1 of generation 1");
     assert_eq!(released.count(), 1, "{asked:?}");
     bench.sidecar.script.lock().unwrap().acquire = Some(Wire::Granted(Grant::default()));
-    let granted = bench.client.acquire(LeaseSpec::new("f", "")).await.unwrap();
+    let granted = bench.client.acquire(LeaseSpec::new("f")).await.unwrap();
     assert!(granted.granted().is_some(), "who asks for one permit needs no such sidecar");
     eventually("nothing more is released", || bench.sidecar.asked().len() == 4).await;
 }

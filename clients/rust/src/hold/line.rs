@@ -6,7 +6,7 @@ use std::time::Duration;
 use tonic::{Status, Streaming};
 
 use super::HoldEvent;
-use super::guard::already_lost;
+use super::held::already_lost;
 use crate::client::Client;
 use crate::messages::ReleaseResult;
 use crate::proto::hold_lease_request::Start;
@@ -27,7 +27,7 @@ pub(crate) trait Line: Sized + Send + Sync + 'static {
         resume: Resume,
     ) -> impl Future<Output = Result<Self, Status>> + Send;
 
-    /// Says that the hold of this lease id and generation has ended, because its guard was dropped; what is
+    /// Says that the hold of this lease id and generation has ended, because it was dropped; what is
     /// told of that.
     fn end(
         &self,
@@ -125,7 +125,7 @@ impl Line for HoldStream {
                 || HoldEvent::Released(ReleaseResult::from_wire(&result).outcome),
                 HoldEvent::Lost,
             ),
-            Err(error) => HoldEvent::NotReleased { detail: error.to_string() },
+            Err(error) => HoldEvent::ReleaseUnconfirmed { detail: error.to_string() },
         }
     }
 
@@ -133,7 +133,7 @@ impl Line for HoldStream {
         true
     }
 
-    /// A hold lasts as long as its guard.
+    /// A hold lasts as long as its holder keeps it.
     fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         std::future::pending()
     }

@@ -1,10 +1,10 @@
-//! A hold as its holder has it: a guard, and a task that keeps it true.
+//! A hold as its holder has it, and a task that keeps it true.
 //!
 //! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the hold ends here before the
 //! release is sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act), S22
 //! (notice), S23 to S27 (checkpoint), S37 (what was understood).
 //!
-//! [`HoldGuard`] is in `guard.rs`; `open.rs` asks for the lock, `line.rs` is the stream, `driver.rs` the
+//! [`Hold`] is in `held.rs`; `open.rs` asks for the lock, `line.rs` is the stream, `driver.rs` the
 //! task, `state.rs` what both know, `notice.rs` tells of a break, `saving.rs` saves checkpoints.
 
 mod driver;
@@ -12,7 +12,7 @@ mod driver;
 mod ends_tests;
 #[cfg(test)]
 mod grant_tests;
-mod guard;
+mod held;
 mod line;
 mod notice;
 #[cfg(test)]
@@ -43,10 +43,10 @@ use crate::messages::{BreakNote, LeaseSpec, LossReason, ReleaseOutcome, RunOutco
 use crate::proto;
 use crate::reason::Reason;
 
-pub use guard::HoldGuard;
+pub use held::Hold;
 pub(crate) use line::{Line, Message, Stream, silent};
 pub use notice::Notice;
-pub(crate) use open::{believe, guard as guard_of, retry_after};
+pub(crate) use open::{believe, hold_of, retry_after};
 pub(crate) use state::HoldState;
 
 /// A hold being asked for: await it.
@@ -79,9 +79,9 @@ impl Holding {
     /// As awaiting it; a busy lock is none. A sidecar that cannot be reached at the start is one, and one
     /// that does not know how to wait without end ([`Reason::Unsupported`](crate::Reason::Unsupported)).
     /// [`Error::OccurrenceOver`] if the spec names an occurrence that is not granted any more.
-    pub async fn until_granted(self) -> Result<HoldGuard, Error> {
+    pub async fn until_granted(self) -> Result<Hold, Error> {
         match self.until_answered().await? {
-            Outcome::Granted(guard) => Ok(guard),
+            Outcome::Granted(hold) => Ok(hold),
             Outcome::AlreadyDone(run) => {
                 let outcome = run.outcome.map_or("ended", RunOutcome::as_str);
                 Err(Error::OccurrenceOver(format!("it is done: {outcome}")))
@@ -97,7 +97,7 @@ impl Holding {
     ///
     /// # Errors
     /// As [`until_granted`](Self::until_granted), but for an occurrence that is over.
-    pub async fn until_answered(self) -> Result<Outcome<HoldGuard>, Error> {
+    pub async fn until_answered(self) -> Result<Outcome<Hold>, Error> {
         let Self { client, mut spec, events } = self;
         spec.wait_without_end = true;
         let mut was_answered = false;
@@ -114,7 +114,7 @@ impl Holding {
 }
 
 impl IntoFuture for Holding {
-    type Output = Result<Outcome<HoldGuard>, Error>;
+    type Output = Result<Outcome<Hold>, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -166,11 +166,11 @@ pub enum HoldEvent {
     },
     /// The hold was lost. Nothing comes after this.
     Lost(Loss),
-    /// The guard was dropped, and the lock was released in the background. Nothing comes after this.
+    /// The hold was dropped, and the lock was released in the background. Nothing comes after this.
     Released(ReleaseOutcome),
-    /// The guard was dropped, and the release was not confirmed: the lock is available when its lease
+    /// The hold was dropped, and the release was not confirmed: the lock is available when its lease
     /// expires. Nothing comes after this.
-    NotReleased {
+    ReleaseUnconfirmed {
         /// What happened, for people.
         detail: String,
     },

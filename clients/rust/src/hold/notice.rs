@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use super::guard::HoldGuard;
+use super::held::Hold;
 use super::{HoldState, Loss};
 use crate::boot_clock::BootInstant;
 use crate::messages::{BreakNote, LossReason};
@@ -54,7 +54,7 @@ impl fmt::Display for Notice {
     }
 }
 
-impl HoldGuard {
+impl Hold {
     /// The notice, once the lock was broken.
     #[must_use]
     pub fn notice(&self) -> Option<Notice> {

@@ -16,7 +16,7 @@ fn at() -> SystemTime {
 }
 
 fn spec() -> LeaseSpec {
-    LeaseSpec::new("f", "").with_occurrence(at()).with_occurrence_max_attempts(3)
+    LeaseSpec::new("f").with_occurrence(at()).with_occurrence_max_attempts(3)
 }
 
 fn wire() -> Option<prost_types::Timestamp> {
@@ -33,7 +33,7 @@ async fn answered(
     bench: &mut Bench,
     spec: LeaseSpec,
     event: Event,
-) -> Result<Outcome<crate::HoldGuard>, Error> {
+) -> Result<Outcome<crate::Hold>, Error> {
     let holding = tokio::spawn(bench.client.hold(spec).into_future());
     let call = bench.sidecar.hold().await;
     call.tell(event).await;
@@ -80,7 +80,7 @@ async fn t2_that_an_occurrence_is_over_is_an_answer() {
     let answer = answered(&mut bench, spec(), Event::Skipped(skipped)).await.unwrap();
     assert!(matches!(answer, Outcome::Skipped { watermark } if watermark == Some(at())));
 
-    let unasked = answered(&mut bench, LeaseSpec::new("f", ""), done.clone()).await;
+    let unasked = answered(&mut bench, LeaseSpec::new("f"), done.clone()).await;
     assert!(matches!(unasked, Err(Error::Protocol(_))), "{unasked:?}");
 
     let holding = tokio::spawn(bench.client.hold(spec()).until_granted());

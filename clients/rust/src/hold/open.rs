@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tonic::Status;
 
 use super::driver::Driver;
-use super::guard::HoldGuard;
+use super::held::Hold;
 use super::line::{HoldStream, Line, start};
 use super::state::HoldState;
 use super::{HoldEvent, Loss};
@@ -34,7 +34,7 @@ pub(super) async fn open(
     mut spec: LeaseSpec,
     events: Events,
     mut was_answered: bool,
-) -> Result<Outcome<HoldGuard>, Error> {
+) -> Result<Outcome<Hold>, Error> {
     let end = (!spec.wait_without_end).then(|| client.clock.now() + spec.wait);
     let mut pause = FIRST_PAUSE;
     loop {
@@ -45,7 +45,7 @@ pub(super) async fn open(
         let error = match ask(&client, spec.clone(), &mut heard, waiting).await {
             Ok(outcome) => {
                 return Ok(outcome
-                    .map(|(grant, state, stream)| guard(client, grant, state, stream, events)));
+                    .map(|(grant, state, stream)| hold_of(client, grant, state, stream, events)));
             }
             Err(error) => error,
         };
@@ -142,13 +142,13 @@ pub(crate) async fn believe(
 }
 
 /// Starts the task that keeps the hold.
-pub(crate) fn guard(
+pub(crate) fn hold_of(
     client: Client,
     grant: proto::Grant,
     state: HoldState,
     line: impl Line,
     events: Events,
-) -> HoldGuard {
+) -> Hold {
     let (stream_end, ended) = oneshot::channel();
     let state = Arc::new(state);
     let driver = Driver {
@@ -160,7 +160,7 @@ pub(crate) fn guard(
         events,
     };
     driver.start(ended);
-    HoldGuard::new(client, Grant::from_wire(grant), state, stream_end)
+    Hold::new(client, Grant::from_wire(grant), state, stream_end)
 }
 
 /// S21: elsewhere than on the sidecar's kernel the grant's validity counts from before the request, and a

@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::guard::{HoldGuard, told_lost};
+use super::held::{Hold, told_lost};
 use crate::error::Error;
 use crate::messages::{Checkpoint, check_size};
 
-impl HoldGuard {
+impl Hold {
     /// The lock's checkpoint: as the last holder left it, or as this hold has saved it since. `None` if there
     /// is none.
     #[must_use]
@@ -60,7 +60,7 @@ impl HoldGuard {
             }
             match settled {
                 Some(generation) => return Ok(generation),
-                None => tokio::time::sleep(super::guard::ANSWER_POLL).await,
+                None => tokio::time::sleep(super::held::ANSWER_POLL).await,
             }
         }
     }

@@ -24,7 +24,7 @@ fn fails_with(bench: &Bench, code: tonic::Code, reason: &str) {
 #[tokio::test]
 async fn s25_a_grant_has_the_checkpoint_that_the_last_holder_left() {
     let mut bench = Bench::new().await;
-    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f", "")).into_future());
+    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f")).into_future());
     let call = bench.sidecar.hold().await;
     let Event::Granted(granted) = grant(validity(OURS, 1_058, 58)) else { panic!() };
     let (value, saved_at) = (b"page 7".to_vec(), prost_types::Timestamp { seconds: 9, nanos: 0 });
@@ -140,7 +140,7 @@ async fn s27_a_save_that_nobody_answered_is_of_unknown_outcome_too() {
 }
 
 /// The hold's stream breaks, and the client asks for a resume.
-async fn broken(bench: &mut Bench) -> (HoldGuard, HoldCall) {
+async fn broken(bench: &mut Bench) -> (Hold, HoldCall) {
     let (guard, call, mut events) = held_here(bench).await;
     call.fail(Status::unavailable("gone")).await;
     assert!(matches!(next(&mut events).await, HoldEvent::Interrupted { .. }));
@@ -155,7 +155,7 @@ async fn s16_a_save_waits_for_the_resume_and_carries_the_new_generation() {
     let saving = guard.save("x");
     tokio::pin!(saving);
     // It looks again and again; were it not to wait, it would have asked at the first look.
-    let waits = tokio::time::timeout(guard::ANSWER_POLL * 3, &mut saving).await;
+    let waits = tokio::time::timeout(held::ANSWER_POLL * 3, &mut saving).await;
     assert!(waits.is_err() && bench.sidecar.asked().is_empty());
     let Event::Granted(granted) = grant(validity(OURS, 1_058, 58)) else { panic!() };
     call.tell(Event::Granted(proto::Grant { generation: 2, ..granted })).await;

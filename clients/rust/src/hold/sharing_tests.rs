@@ -10,7 +10,7 @@ use crate::{ListLocks, LockRecord, PriorityStatus, Reason, Reservation, WatchLoc
 
 /// What a listener of this version asks for.
 fn spec() -> LeaseSpec {
-    let spec = LeaseSpec::new("f", "").with_priority(412).yielding();
+    let spec = LeaseSpec::new("f").with_priority(412).yielding();
     spec.with_share("queues").rebalancing()
 }
 

@@ -1,4 +1,4 @@
-//! What the guard and the task both know of a hold.
+//! What the hold and the task both know of a hold.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

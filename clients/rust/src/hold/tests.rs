@@ -6,7 +6,7 @@ use super::*;
 use crate::fake::{
     Bench, ELSEWHERE, HoldCall, OURS, PATIENCE, eventually, grant, seconds, validity,
 };
-use crate::messages::ReleaseOutcome;
+use crate::messages::{LockKey, ReleaseOutcome};
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{AtRisk, Busy, Draining, Lost, Recovered, Released, Renewed, Validity, Waiting};
@@ -14,9 +14,9 @@ use crate::proto::{AtRisk, Busy, Draining, Lost, Recovered, Released, Renewed, V
 pub(super) type Events = mpsc::UnboundedReceiver<HoldEvent>;
 
 /// A hold on a granting sidecar; the clock stands at 1,000 s.
-pub(super) async fn held(bench: &mut Bench, granted: Validity) -> (HoldGuard, HoldCall, Events) {
+pub(super) async fn held(bench: &mut Bench, granted: Validity) -> (Hold, HoldCall, Events) {
     let (sender, events) = mpsc::unbounded_channel();
-    let holding = bench.client.hold(LeaseSpec::new("f", "s")).events(sender);
+    let holding = bench.client.hold(LeaseSpec::new(LockKey::new("f", "s"))).events(sender);
     let holding = tokio::spawn(holding.into_future());
     let call = bench.sidecar.hold().await;
     call.tell(grant(granted)).await;
@@ -24,7 +24,7 @@ pub(super) async fn held(bench: &mut Bench, granted: Validity) -> (HoldGuard, Ho
     (outcome.granted().unwrap(), call, events)
 }
 
-pub(super) async fn held_here(bench: &mut Bench) -> (HoldGuard, HoldCall, Events) {
+pub(super) async fn held_here(bench: &mut Bench) -> (Hold, HoldCall, Events) {
     held(bench, validity(OURS, 1_058, 58)).await
 }
 
@@ -33,7 +33,7 @@ pub(super) async fn next(events: &mut Events) -> HoldEvent {
     event.expect("an event comes").unwrap()
 }
 
-pub(super) async fn loss(guard: &HoldGuard) -> Loss {
+pub(super) async fn loss(guard: &Hold) -> Loss {
     let loss = tokio::time::timeout(PATIENCE, guard.lost()).await;
     loss.expect("the loss is told")
 }
@@ -65,7 +65,7 @@ async fn a_guard_tells_its_grant() {
 #[tokio::test]
 async fn busy_is_an_answer() {
     let mut bench = Bench::new().await;
-    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f", "")).into_future());
+    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f")).into_future());
     let call = bench.sidecar.hold().await;
     call.tell(Event::Waiting(Waiting::default())).await;
     call.tell(Event::Busy(Busy::default())).await;
@@ -75,7 +75,7 @@ async fn busy_is_an_answer() {
 #[tokio::test]
 async fn a_caller_that_gives_up_leaves_the_queue() {
     let mut bench = Bench::new().await;
-    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f", "")).into_future());
+    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f")).into_future());
     let call = bench.sidecar.hold().await;
     call.tell(Event::Waiting(Waiting::default())).await;
     holding.abort();
@@ -206,7 +206,7 @@ async fn s13_a_runtime_that_ends_ends_the_hold() {
     let builder = bench.another();
     let holding = runtime.spawn(async move {
         let client = builder.connect().await.unwrap();
-        client.hold(LeaseSpec::new("f", "")).await
+        client.hold(LeaseSpec::new("f")).await
     });
     let call = bench.sidecar.hold().await;
     call.tell(grant(validity(OURS, 1_058, 58))).await;
@@ -284,7 +284,7 @@ async fn s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_not
 async fn s21_elsewhere_a_grant_after_a_long_wait_is_asked_about_first() {
     let mut bench = Bench::new().await;
     bench.sidecar.script.lock().unwrap().report = Some(Ok(validity(ELSEWHERE, 95, 57)));
-    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f", "")).into_future());
+    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f")).into_future());
     let call = bench.sidecar.hold().await;
     bench.clock.advance(seconds(500));
     call.tell(grant(validity(ELSEWHERE, 70, 58))).await;
@@ -295,7 +295,7 @@ async fn s21_elsewhere_a_grant_after_a_long_wait_is_asked_about_first() {
 #[tokio::test]
 async fn s2_a_grant_that_is_read_too_late_is_no_grant() {
     let mut bench = Bench::new().await;
-    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f", "")).into_future());
+    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f")).into_future());
     let call = bench.sidecar.hold().await;
     bench.clock.advance(seconds(500));
     call.tell(grant(validity(OURS, 1_100, 58))).await;

@@ -250,7 +250,7 @@ impl BreakOutcome {
 /// The result of a break.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Broken {
+pub struct BreakResult {
     /// What the break did.
     pub outcome: BreakOutcome,
     /// How long until the lock is available, if it is not yet and that is known.
@@ -259,7 +259,7 @@ pub struct Broken {
     pub record: Option<LockRecord>,
 }
 
-impl Broken {
+impl BreakResult {
     pub(crate) fn from_wire(wire: proto::BreakLockResponse) -> Self {
         let outcome = match wire.outcome() {
             proto::BreakOutcome::Breaking => BreakOutcome::Breaking,
@@ -305,14 +305,14 @@ impl ResolvedPath {
 /// A hold with a new bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Extended {
+pub struct Extension {
     /// Until when the holder may act, unless renewed.
     pub validity: Validity,
     /// When the hold ends, by the wall clock; for people.
     pub max_hold_ends_at: Option<SystemTime>,
 }
 
-impl Extended {
+impl Extension {
     pub(crate) fn from_wire(wire: &proto::ExtendLeaseResponse) -> Self {
         Self {
             validity: Validity::from_wire(&wire.validity.clone().unwrap_or_default()),

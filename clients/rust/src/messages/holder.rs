@@ -39,7 +39,7 @@ fn named(host: Option<&str>, process: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LeaseSpec, LockKey, ScheduleSpec, Subscription};
+    use crate::{LeaseSpec, ScheduleSpec, Subscription};
 
     #[test]
     fn a_caller_without_a_name_is_its_pod_or_host_and_process() {
@@ -54,8 +54,8 @@ mod tests {
     #[test]
     fn each_request_that_names_no_holder_names_this_process() {
         let ours = format!("/{}", std::process::id());
-        let spec = LeaseSpec::new("f", "");
-        let subscription = Subscription::new(LockKey::new("f", ""), ScheduleSpec::cron("@daily"));
+        let spec = LeaseSpec::new("f");
+        let subscription = Subscription::new("f", ScheduleSpec::cron("@daily"));
         for sent in [spec.clone().into_wire().holder, subscription.to_wire().holder] {
             assert!(sent.ends_with(&ours) && sent.len() > ours.len(), "{sent}");
         }

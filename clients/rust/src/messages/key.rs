@@ -86,6 +86,27 @@ impl LockKey {
     }
 }
 
+impl From<&str> for LockKey {
+    /// The lock of a function.
+    fn from(function: &str) -> Self {
+        Self::new(function, "")
+    }
+}
+
+impl From<&String> for LockKey {
+    /// The lock of a function.
+    fn from(function: &String) -> Self {
+        Self::new(function, "")
+    }
+}
+
+impl From<String> for LockKey {
+    /// The lock of a function.
+    fn from(function: String) -> Self {
+        Self::new(function, "")
+    }
+}
+
 /// Which lock is meant, in any of the ways a caller may know it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

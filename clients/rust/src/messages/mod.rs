@@ -4,8 +4,8 @@ mod calls;
 mod checkpoint;
 mod code;
 mod grant;
-mod held;
 mod holder;
+mod info;
 mod key;
 mod record;
 mod run;
@@ -15,8 +15,8 @@ mod server;
 mod spec;
 
 pub use calls::{
-    BreakLock, BreakMode, BreakOutcome, Broken, Extended, Health, ListLocks, LockPage, LocksUnder,
-    ResolvedPath, TokenCheck, TokenStatus,
+    BreakLock, BreakMode, BreakOutcome, BreakResult, Extension, Health, ListLocks, LockPage,
+    LocksUnder, ResolvedPath, TokenCheck, TokenStatus,
 };
 pub use checkpoint::Checkpoint;
 pub(crate) use checkpoint::check_size;
@@ -25,11 +25,12 @@ pub use grant::{
     Busy, BusyReason, Deadline, Grant, LossReason, PriorityStatus, ReleaseOutcome, ReleaseResult,
     Validity, Waiting,
 };
-pub use held::{HeldLock, HoldState};
+pub use info::{HoldInfo, HoldState};
 pub use key::{LockKey, LockMode, LockSelector};
 pub use record::{BreakNote, LockRecord, LockState, Reservation};
 pub use run::{
-    Completed, Completion, CompletionResult, EndedRun, RunKind, RunOutcome, SavedWith, StartedRun,
+    CompletedRun, Completion, CompletionResult, EndedRun, RunKind, RunOutcome, SavedWith,
+    StartedRun,
 };
 pub use schedule::{
     DefinitionInForce, ListSchedules, Occurrence, PreviewSchedule, Schedule, ScheduleIntervention,

@@ -314,7 +314,7 @@ impl CompletionResult {
 /// The answer to the completion of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Completed {
+pub struct CompletedRun {
     /// What became of the outcome.
     pub result: CompletionResult,
     /// When the occurrence is tried again. `None` if it is not.
@@ -337,7 +337,7 @@ pub enum SavedWith {
     Unknown,
 }
 
-impl Completed {
+impl CompletedRun {
     pub(crate) fn from_wire(wire: &proto::CompleteRunResponse) -> Self {
         Self {
             result: CompletionResult::from_wire(wire.result()),

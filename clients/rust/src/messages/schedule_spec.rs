@@ -308,8 +308,14 @@ pub struct Subscription {
 impl Subscription {
     /// Takes part in the schedule of `key`, which all that name the same key share.
     #[must_use]
-    pub const fn new(key: LockKey, spec: ScheduleSpec) -> Self {
-        Self { key, spec, holder: String::new(), labels: BTreeMap::new(), first_now: false }
+    pub fn new(key: impl Into<LockKey>, spec: ScheduleSpec) -> Self {
+        Self {
+            key: key.into(),
+            spec,
+            holder: String::new(),
+            labels: BTreeMap::new(),
+            first_now: false,
+        }
     }
 
     /// Who runs, for people to read.

@@ -41,7 +41,7 @@ pub struct LeaseSpec {
     /// How many callers may hold the lock at the same time: 1 to 32. Give the same number everywhere: while
     /// callers give different ones, the greatest of them limits. Each permit has fencing tokens and a
     /// checkpoint of its own. More than 1 needs a sidecar with the feature `permits`
-    /// ([`Client::server_info`](crate::Client::server_info)). Default: 1.
+    /// ([`Client::get_server_info`](crate::Client::get_server_info)). Default: 1.
     pub permits: u32,
     /// How important this caller is: 0 to 2^31 - 1. Callers are served by priority, then in the order of
     /// their arrival. One that has waited for a lease duration breaks a holder of smaller priority that
@@ -49,7 +49,7 @@ pub struct LeaseSpec {
     /// above 1. Default: 0. (S33)
     pub priority: u32,
     /// Whether this caller, once it holds the lock, may be broken by one of greater priority, or by one of
-    /// equal priority that rebalances: [`HoldGuard::revoked`](crate::HoldGuard::revoked) tells it. Not with
+    /// equal priority that rebalances: [`Hold::revoked`](crate::Hold::revoked) tells it. Not with
     /// `permits` above 1. Default: false. (S33, S35)
     pub yields: bool,
     /// A group of like locks, such as all listeners of a deployment, that its sidecars spread among
@@ -61,7 +61,7 @@ pub struct LeaseSpec {
     pub rebalance: bool,
     /// The occurrence that the caller is about to run, for callers with a scheduler of their own: whole
     /// seconds, at most 5 s after the store's time. It is granted until an outcome of it is recorded
-    /// ([`HoldGuard::release_with_outcome`](crate::HoldGuard::release_with_outcome)), never after
+    /// ([`Hold::release_with_outcome`](crate::Hold::release_with_outcome)), never after
     /// ([`Outcome::AlreadyDone`](crate::Outcome::AlreadyDone)). Not with `permits` above 1, nor with
     /// `min_hold`, nor on a lock that has a schedule. Default: none.
     pub occurrence_at: Option<SystemTime>,
@@ -96,11 +96,10 @@ impl From<LockKey> for LeaseSpec {
 }
 
 impl LeaseSpec {
-    /// Asks for the lock of `function`, or of its part `scope` if that is not empty; one try, everything else
-    /// by default.
+    /// Asks for a lock, by its function or by its whole key; one try, everything else by default.
     #[must_use]
-    pub fn new(function: impl Into<String>, scope: impl Into<String>) -> Self {
-        LockKey::new(function, scope).into()
+    pub fn new(key: impl Into<LockKey>) -> Self {
+        Self::from(key.into())
     }
 
     /// Waits so long while the lock is busy: at most 24 h.

@@ -26,11 +26,11 @@ impl Client {
     /// [`Run::fencing_token`] (T2).
     ///
     /// ```no_run
-    /// # use leasehold_client::{Client, Error, LockKey, ScheduleSpec, Subscription};
+    /// # use leasehold_client::{Client, Error, ScheduleSpec, Subscription};
     /// # async fn report(_of: std::time::SystemTime) -> std::io::Result<()> { Ok(()) }
     /// # async fn sample(client: Client) -> Result<(), Error> {
     /// let spec = ScheduleSpec::cron("30 2 * * *").in_zone("Europe/Copenhagen");
-    /// let nightly = Subscription::new(LockKey::new("nightly", ""), spec);
+    /// let nightly = Subscription::new("nightly", spec);
     /// client.every(nightly, async |run| report(run.scheduled_at()).await).await
     /// # }
     /// ```

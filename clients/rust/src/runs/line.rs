@@ -169,7 +169,7 @@ impl Line for RunLine {
                     )),
                 }
             }
-            Err(error) => HoldEvent::NotReleased { detail: error.to_string() },
+            Err(error) => HoldEvent::ReleaseUnconfirmed { detail: error.to_string() },
         }
     }
 

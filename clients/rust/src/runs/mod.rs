@@ -40,11 +40,11 @@ impl Client {
     /// fall to this caller. [`every`](Self::every) runs a closure on each.
     ///
     /// ```no_run
-    /// # use leasehold_client::{Client, Error, LockKey, ScheduleSpec, Subscription};
+    /// # use leasehold_client::{Client, Error, ScheduleSpec, Subscription};
     /// # async fn report(_of: std::time::SystemTime) {}
     /// # async fn sample(client: Client) -> Result<(), Error> {
     /// let spec = ScheduleSpec::cron("30 2 * * *").in_zone("Europe/Copenhagen");
-    /// let mut runs = client.runs(Subscription::new(LockKey::new("nightly", ""), spec));
+    /// let mut runs = client.runs(Subscription::new("nightly", spec));
     /// loop {
     ///     let run = runs.next().await?;
     ///     tokio::select! {

@@ -13,8 +13,8 @@ use super::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
 use crate::error::Error;
-use crate::hold::{HoldEvent, HoldGuard, HoldState, Loss, Notice, guard_of, retry_after};
-use crate::messages::{Checkpoint, Completed, Completion, EndedRun, RunKind, duration, moment};
+use crate::hold::{Hold, HoldEvent, HoldState, Loss, Notice, hold_of, retry_after};
+use crate::messages::{Checkpoint, CompletedRun, Completion, EndedRun, RunKind, duration, moment};
 use crate::proto;
 
 /// No sleep until a deadline is longer: timers stop while the machine sleeps (S3).
@@ -52,7 +52,7 @@ pub(super) async fn give_back(client: &Client, run: &proto::Run) {
 #[must_use = "a run that is dropped is returned for another replica to run"]
 pub struct Run {
     client: Client,
-    hold: HoldGuard,
+    hold: Hold,
     wire: proto::Run,
     scheduled_at: SystemTime,
     /// How long its hold lasts beyond its deadline; `None` if it has none.
@@ -95,7 +95,7 @@ impl Run {
             true => (Some(sender), Some(events)),
             false => (None, None),
         };
-        let hold = guard_of(client.clone(), grant, state, line, sender);
+        let hold = hold_of(client.clone(), grant, state, line, sender);
         let events = Mutex::new(events);
         Ok(Self { client: client.clone(), hold, wire, scheduled_at, stop_span, stage, events })
     }
@@ -226,16 +226,16 @@ impl Run {
         self.hold.checkpoint()
     }
 
-    /// Replaces the lock's checkpoint, and gives its version: see [`HoldGuard::save`].
+    /// Replaces the lock's checkpoint, and gives its version: see [`Hold::save`].
     ///
     /// # Errors
-    /// As [`HoldGuard::save`].
+    /// As [`Hold::save`].
     pub async fn save(&self, value: impl AsRef<[u8]>) -> Result<u64, Error> {
         self.hold.save(value).await
     }
 
     /// The hold of the schedule's lock: validity, deadline, progress. It ends with the run.
-    pub const fn hold(&self) -> &HoldGuard {
+    pub const fn hold(&self) -> &Hold {
         &self.hold
     }
 
@@ -249,11 +249,11 @@ impl Run {
     /// Says how the run ended, and waits until the store has it. The run is not valid from the first moment
     /// of this call on (S13), so stop acting before. Asks again, without end, while the sidecar or its store
     /// is away: drop this to give up. Also the outcome of a run that was lost may still count: see
-    /// [`Completed::result`].
+    /// [`CompletedRun::result`].
     ///
     /// # Errors
     /// [`Error::Refused`] when asking again does not help.
-    pub async fn complete(self, completion: Completion) -> Result<Completed, Error> {
+    pub async fn complete(self, completion: Completion) -> Result<CompletedRun, Error> {
         self.finish(completion).await
     }
 
@@ -261,7 +261,7 @@ impl Run {
     ///
     /// # Errors
     /// As [`complete`](Self::complete).
-    pub async fn succeeded(self) -> Result<Completed, Error> {
+    pub async fn succeeded(self) -> Result<CompletedRun, Error> {
         self.finish(Completion::succeeded()).await
     }
 
@@ -269,7 +269,7 @@ impl Run {
     ///
     /// # Errors
     /// As [`complete`](Self::complete).
-    pub async fn failed(self, detail: impl Into<String>) -> Result<Completed, Error> {
+    pub async fn failed(self, detail: impl Into<String>) -> Result<CompletedRun, Error> {
         self.finish(Completion::failed(detail)).await
     }
 
@@ -277,12 +277,12 @@ impl Run {
     ///
     /// # Errors
     /// As [`complete`](Self::complete).
-    pub async fn returned(self) -> Result<Completed, Error> {
+    pub async fn returned(self) -> Result<CompletedRun, Error> {
         self.finish(Completion::returned()).await
     }
 
     /// The same, for those who share it.
-    pub(super) async fn finish(&self, completion: Completion) -> Result<Completed, Error> {
+    pub(super) async fn finish(&self, completion: Completion) -> Result<CompletedRun, Error> {
         let generation = self.hold.end_and_settle().await;
         let lease_id = self.hold.lease_id().to_owned();
         let request = completion.into_wire(lease_id, generation, self.wire.run_id.clone());

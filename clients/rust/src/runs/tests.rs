@@ -7,9 +7,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::fake::schedules::understood;
 use crate::fake::{Bench, OURS, SubscribeCall, eventually, grant, seconds, validity};
-use crate::messages::{
-    Code, CompletionResult, LockKey, LossReason, RunKind, SavedWith, ScheduleSpec,
-};
+use crate::messages::{Code, CompletionResult, LossReason, RunKind, SavedWith, ScheduleSpec};
 use crate::proto::hold_lease_response::Event as HoldWire;
 use crate::proto::{Lost, Recorded, Renewed};
 use crate::reason::Reason;
@@ -17,7 +15,7 @@ use crate::{Completion, HoldEvent};
 
 pub(super) fn nightly() -> Subscription {
     let spec = ScheduleSpec::cron("30 2 * * *").in_zone("Europe/Copenhagen");
-    Subscription::new(LockKey::new("nightly", ""), spec).with_holder("me")
+    Subscription::new("nightly", spec).with_holder("me")
 }
 
 pub(super) fn at(seconds: i64) -> Option<prost_types::Timestamp> {

@@ -11,9 +11,9 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let sidecar = Sidecar::start().await?;
 //! let client = sidecar.client().await?;
-//! let guard = client.hold(LeaseSpec::new("nightly-report", "")).await?.granted().ok_or("it is busy")?;
-//! sidecar.lose("nightly-report", "").await?;
-//! assert_eq!(guard.lost().await.reason, LossReason::Broken);
+//! let hold = client.hold(LeaseSpec::new("nightly-report")).await?.granted().ok_or("it is busy")?;
+//! sidecar.lose("nightly-report").await?;
+//! assert_eq!(hold.lost().await.reason, LossReason::Broken);
 //! # Ok(())
 //! # }
 //! ```
@@ -128,7 +128,7 @@ impl SidecarBuilder {
         })?;
         process.start(self.timeout).await?;
         let client = Client::connect(endpoint(&process)).await?;
-        client.server_info().await?;
+        client.get_server_info().await?;
         Ok(Sidecar { process, client, timeout: self.timeout })
     }
 }
@@ -184,14 +184,13 @@ impl Sidecar {
         self.process.id()
     }
 
-    /// Has the holder of `function`, or of its part `scope`, lose the lock at once, with
+    /// Has the holder lose the lock at once, with
     /// [`LossReason::Broken`](crate::LossReason::Broken); the lock is available then.
     ///
     /// # Errors
     /// [`SidecarError::NotHeld`] if nobody holds it.
-    pub async fn lose(&self, function: &str, scope: &str) -> Result<(), SidecarError> {
-        let key = LockKey::new(function, scope);
-        self.end_lease(key, "lost by a test", BreakMode::Now).await
+    pub async fn lose(&self, key: impl Into<LockKey>) -> Result<(), SidecarError> {
+        self.end_lease(key.into(), "lost by a test", BreakMode::Now).await
     }
 
     /// Breaks the lock as an operator does: its holder is told, and loses it when its lease has expired.
@@ -200,11 +199,10 @@ impl Sidecar {
     /// [`SidecarError::NotHeld`] if nobody holds it.
     pub async fn break_lock(
         &self,
-        function: &str,
-        scope: &str,
+        key: impl Into<LockKey>,
         reason: &str,
     ) -> Result<(), SidecarError> {
-        self.end_lease(LockKey::new(function, scope), reason, BreakMode::default()).await
+        self.end_lease(key.into(), reason, BreakMode::default()).await
     }
 
     async fn end_lease(
@@ -264,11 +262,9 @@ impl Sidecar {
     /// As [`wait_until`](Self::wait_until).
     pub async fn wait_until_held(
         &self,
-        function: &str,
-        scope: &str,
+        key: impl Into<LockKey>,
     ) -> Result<LockRecord, SidecarError> {
-        let key = LockKey::new(function, scope);
-        self.wait_until(key, "is held", |lock| lock.state == LockState::Held).await
+        self.wait_until(key.into(), "is held", |lock| lock.state == LockState::Held).await
     }
 
     /// Waits until nobody holds the lock.
@@ -277,11 +273,9 @@ impl Sidecar {
     /// As [`wait_until`](Self::wait_until).
     pub async fn wait_until_available(
         &self,
-        function: &str,
-        scope: &str,
+        key: impl Into<LockKey>,
     ) -> Result<LockRecord, SidecarError> {
-        let key = LockKey::new(function, scope);
-        self.wait_until(key, "is available", |lock| lock.state == LockState::Available).await
+        self.wait_until(key.into(), "is available", |lock| lock.state == LockState::Available).await
     }
 
     /// Waits until so many callers, or more, wait for the lock.
@@ -290,13 +284,11 @@ impl Sidecar {
     /// As [`wait_until`](Self::wait_until).
     pub async fn wait_until_waiting(
         &self,
-        function: &str,
-        scope: &str,
+        key: impl Into<LockKey>,
         callers: u32,
     ) -> Result<LockRecord, SidecarError> {
-        let key = LockKey::new(function, scope);
         let what = format!("has {callers} waiting");
-        self.wait_until(key, &what, |lock| lock.waiters_here >= callers).await
+        self.wait_until(key.into(), &what, |lock| lock.waiters_here >= callers).await
     }
 
     /// Waits until the lock's record meets the condition; `what` is for the error.

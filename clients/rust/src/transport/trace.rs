@@ -59,7 +59,7 @@ mod tests {
     async fn a_hold_is_in_the_trace_in_which_it_is_asked_for() {
         let mut bench = Bench::new().await;
         let client = bench.client.clone();
-        let asked = async move { client.hold(LeaseSpec::new("f", "")).await };
+        let asked = async move { client.hold(LeaseSpec::new("f")).await };
         let asked = tokio::spawn(asked.with_context(traced()));
         let call = bench.sidecar.hold().await;
         assert_eq!(call.traceparent, PARENT);

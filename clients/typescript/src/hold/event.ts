@@ -3,7 +3,7 @@
 import type { LockRecord } from "../../gen/leasehold/v1/lock.js";
 import type { Loss } from "../loss.js";
 import type { Notice } from "../notice.js";
-import type { ErrorReason } from "../reason.js";
+import type { Reason } from "../reason.js";
 
 /** What happens to a hold. Durations are milliseconds, counted from when the event is told. */
 export type HoldEvent =
@@ -14,7 +14,7 @@ export type HoldEvent =
   /** The hold was renewed. */
   | { readonly type: "renewed"; readonly remainingMs: number }
   /** Renewals fail: stop what cannot be interrupted later. `detail` is for people. */
-  | { readonly type: "atRisk"; readonly remainingMs: number; readonly cause: ErrorReason; readonly detail: string }
+  | { readonly type: "atRisk"; readonly remainingMs: number; readonly cause: Reason; readonly detail: string }
   /** Renewals succeed again. */
   | { readonly type: "recovered"; readonly remainingMs: number }
   /** The sidecar is shutting down: finish and release. It still waits for so long. */

@@ -5,7 +5,7 @@ import { LossReason } from "../../gen/leasehold/v1/hold.js";
 import type { BootReading } from "../boot-clock.js";
 import type { Checkpoint } from "../checkpoint.js";
 import { checkpointBytes } from "../checkpoint.js";
-import { HoldLostError } from "../errors.js";
+import { LostError } from "../errors.js";
 import type { Loss } from "../loss.js";
 import type { Notice } from "../notice.js";
 import { toldLost } from "../refusal.js";
@@ -105,7 +105,7 @@ export abstract class Held {
   }
 
   /**
-   * Aborts with a {@link HoldLostError} when the hold is lost: at the end of its validity at the latest, or a second
+   * Aborts with a {@link LostError} when the hold is lost: at the end of its validity at the latest, or a second
    * after that where the machine slept. Hand it to what runs under the lock. Never aborts if the holder ends it first.
    */
   get signal(): AbortSignal {
@@ -142,10 +142,10 @@ export abstract class Held {
     return this.#state.remainingMs();
   }
 
-  /** Throws a {@link HoldLostError} if the hold is lost. For between the steps of the work. */
+  /** Throws a {@link LostError} if the hold is lost. For between the steps of the work. */
   throwIfLost(): void {
     const { loss } = this;
-    if (loss !== undefined) throw new HoldLostError(loss);
+    if (loss !== undefined) throw new LostError(loss);
   }
 
   /**
@@ -162,7 +162,7 @@ export abstract class Held {
    * hold is being resumed this waits, within the validity. Of saves that overlap, those that still wait are replaced by the
    * newest, and have its outcome; at most one a second reaches the store (S26).
    *
-   * @throws HoldLostError if the hold is lost: nothing was saved.
+   * @throws LostError if the hold is lost: nothing was saved.
    * @throws CheckpointUnknownError if the hold ended before it was known whether the store has the value (S27).
    * @throws RefusedError with reason `INVALID_FIELD` for more than 2,048 bytes, `HOLD_RELEASED` after the release, and
    *   what else the sidecar refuses.

@@ -7,7 +7,7 @@ import { CheckpointOutcome, LossReason, ReleaseOutcome } from "../../gen/leaseho
 import { LeaseServiceService } from "../../gen/leasehold/v1/lease_service.js";
 import { checkpointBytes } from "../checkpoint.js";
 import { duration } from "../duration.js";
-import { HoldLostError, NotReleasedError, ProtocolError, RefusedError } from "../errors.js";
+import { LostError, ReleaseUnconfirmedError, ProtocolError, RefusedError } from "../errors.js";
 import { alreadyLost } from "../loss.js";
 import type { Outcome } from "../occurrence.js";
 import { OUTCOMES, checkRecorded } from "../occurrence.js";
@@ -23,7 +23,7 @@ export interface ReleaseOptions {
   /** Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes; a text in UTF-8. */
   readonly checkpoint?: Uint8Array | string;
   /**
-   * How the occurrence has ended that was asked for ({@link HoldRequest.occurrence}). Without one, and after `"failed"` and
+   * How the occurrence has ended that was asked for ({@link LeaseSpec.occurrence}). Without one, and after `"failed"` and
    * `"returned"`, the next caller with the occurrence is granted it.
    */
   readonly outcome?: Outcome;
@@ -63,7 +63,7 @@ export class Hold extends Held implements AsyncDisposable {
   }
 
   /**
-   * Which attempt at the occurrence this is that was asked for ({@link HoldRequest.occurrence}), from 1; 0 if none was.
+   * Which attempt at the occurrence this is that was asked for ({@link LeaseSpec.occurrence}), from 1; 0 if none was.
    * Greater than 1 says that an earlier holder failed, or died without an outcome: the work may have been done in part.
    */
   get attempt(): number {
@@ -103,11 +103,11 @@ export class Hold extends Held implements AsyncDisposable {
    * `checkpointOutcome` of the result (S26). With an `outcome` that is recorded. The first call decides what is released
    * with.
    *
-   * @throws HoldLostError if the hold was lost before, so that somebody else may have had the lock.
+   * @throws LostError if the hold was lost before, so that somebody else may have had the lock.
    * @throws RefusedError if the sidecar refuses, or the connection breaks; with reason `INVALID_FIELD` for a checkpoint of
    *   more than 2,048 bytes, and the hold goes on.
    * @throws OutcomeNotRecordedError if the lock was released, and the `outcome` not recorded, or that is not known.
-   * @throws NotReleasedError if no sidecar has confirmed it within `releaseTimeoutMs`: the lock is available when its
+   * @throws ReleaseUnconfirmedError if no sidecar has confirmed it within `releaseTimeoutMs`: the lock is available when its
    *   lease runs out.
    */
   release(options: ReleaseOptions = {}): Promise<ReleaseResult> {
@@ -126,7 +126,7 @@ export class Hold extends Held implements AsyncDisposable {
   async #release(ending: Ending): Promise<ReleaseResult> {
     if (!this.state.end()) {
       await this.#sayKnown();
-      throw new HoldLostError(this.loss ?? { reason: LossReason.UNSPECIFIED, detail: "" });
+      throw new LostError(this.loss ?? { reason: LossReason.UNSPECIFIED, detail: "" });
     }
     const timeoutMs = this.rpc.limits.releaseMs;
     const deadline = this.state.now().latest + timeoutMs;
@@ -138,13 +138,13 @@ export class Hold extends Held implements AsyncDisposable {
     } catch (cause) {
       this.keeper.close();
       if (!(cause instanceof RefusedError) || cause.code !== status.DEADLINE_EXCEEDED) throw cause;
-      throw new NotReleasedError(this.lockPath, `the sidecar has not answered within ${String(timeoutMs)} ms`, {
+      throw new ReleaseUnconfirmedError(this.lockPath, `the sidecar has not answered within ${String(timeoutMs)} ms`, {
         cause,
       });
     }
     this.keeper.finish();
     const loss = alreadyLost(result);
-    if (loss !== undefined) throw new HoldLostError(loss, { released: result });
+    if (loss !== undefined) throw new LostError(loss, { released: result });
     if (ending.checkpoint !== undefined && isUnheard(result)) {
       throw unsupported("checkpoints", "the lock was released, and the checkpoint was not saved");
     }
@@ -166,17 +166,17 @@ export class Hold extends Held implements AsyncDisposable {
   async #answered(deadline: number): Promise<void> {
     if (!(await this.isAnswered(deadline))) {
       this.keeper.close();
-      throw new NotReleasedError(this.lockPath, "the hold was being resumed, and no sidecar has answered yet");
+      throw new ReleaseUnconfirmedError(this.lockPath, "the hold was being resumed, and no sidecar has answered yet");
     }
     if (this.keeper.refused !== undefined) {
       this.keeper.close();
-      throw new HoldLostError(this.keeper.refused);
+      throw new LostError(this.keeper.refused);
     }
   }
 
   /**
    * Releases the lock at the end of an `await using` block, and throws what {@link Hold.release} throws: a
-   * {@link HoldLostError} however the loss was found, and an error where the release failed. Beside an error of the block
+   * {@link LostError} however the loss was found, and an error where the release failed. Beside an error of the block
    * itself, JavaScript then throws a `SuppressedError` that has both: see {@link lossIn}. Silent where the block has
    * called {@link Hold.release}, which told the outcome.
    */

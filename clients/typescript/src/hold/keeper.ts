@@ -14,7 +14,7 @@ import { milliseconds } from "../duration.js";
 import { RefusedError } from "../errors.js";
 import type { Loss } from "../loss.js";
 import { alreadyLost, lossOf } from "../loss.js";
-import { ErrorReason, reasonNamed } from "../reason.js";
+import { Reason, reasonNamed } from "../reason.js";
 import { ownRefusal, toldLost } from "../refusal.js";
 import type { HoldId, Rpc } from "../rpc.js";
 import type { HoldListener } from "./event.js";
@@ -355,7 +355,7 @@ const HOPELESS: ReadonlySet<status> = new Set([
 
 /** The loss, where an error says that no try to resume will ever work; anything else may pass (S16). */
 export function finalRefusal(error: RefusedError): Loss | undefined {
-  if (!HOPELESS.has(error.code) || error.reason === ErrorReason.STREAM_BEHIND) return undefined;
+  if (!HOPELESS.has(error.code) || error.reason === Reason.STREAM_BEHIND) return undefined;
   const detail = `the sidecar will not resume it: ${error.message}`;
   return toldLost(error) ?? { reason: LossReason.UNSPECIFIED, detail };
 }

@@ -8,7 +8,7 @@ import type { Grant, LeaseSpec } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
 import type { BootReading } from "../boot-clock.js";
-import { BusyError, HoldLostError, ProtocolError, RefusedError } from "../errors.js";
+import { BusyError, LostError, ProtocolError, RefusedError } from "../errors.js";
 import { lossOf } from "../loss.js";
 import { occurrenceOver } from "../occurrence.js";
 import { isBreak } from "../refusal.js";
@@ -122,7 +122,7 @@ async function readGrant(
       case "busy":
         throw notUnderstood(spec, message.event.value.understood) ?? new BusyError(message.event.value);
       case "lost":
-        throw new HoldLostError(lossOf(message.event.value));
+        throw new LostError(lossOf(message.event.value));
       case "waiting": {
         const { position, record, understood } = message.event.value;
         const refusal = notUnderstood(spec, understood);
@@ -150,14 +150,14 @@ async function readGrant(
 /**
  * What a grant is worth here, on a stream that was asked for at `sent`.
  *
- * @throws HoldLostError if it is over already; RefusedError if its validity cannot be learned.
+ * @throws LostError if it is over already; RefusedError if its validity cannot be learned.
  */
 export async function believe(rpc: Rpc, grant: Grant, sent: BootReading): Promise<HoldState> {
   const granted = new HoldState(rpc.clock, grant.validity ?? Validity.create(), sent);
   granted.takeInMaxHold(grant.maxHoldEnds, sent);
   const state = await askFirst(rpc, grant, granted);
   if (state.isValid()) return state;
-  throw new HoldLostError(state.loss ?? { reason: LossReason.EXPIRED, detail: "the grant came too late" });
+  throw new LostError(state.loss ?? { reason: LossReason.EXPIRED, detail: "the grant came too late" });
 }
 
 /**

@@ -3,8 +3,8 @@
 import { status } from "@grpc/grpc-js";
 
 import { Checkpoint, CheckpointUnknownError } from "../checkpoint.js";
-import { HoldLostError, RefusedError } from "../errors.js";
-import { ErrorReason } from "../reason.js";
+import { LostError, RefusedError } from "../errors.js";
+import { Reason } from "../reason.js";
 import { isBreak, ownRefusal, toldLost } from "../refusal.js";
 import type { Kept, Keeper } from "./keeper.js";
 
@@ -96,7 +96,7 @@ export class Saver {
       return answer.version;
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
-      if (error.reason === ErrorReason.CHECKPOINT_UNKNOWN) {
+      if (error.reason === Reason.CHECKPOINT_UNKNOWN) {
         throw new CheckpointUnknownError(grant.lockPath, { cause: error });
       }
       const isLate = error.reason === undefined && error.code === status.DEADLINE_EXCEEDED;
@@ -106,14 +106,14 @@ export class Saver {
       const loss = toldLost(error);
       if (loss === undefined) throw error;
       state.lose(loss);
-      throw new HoldLostError(loss, { cause: error });
+      throw new LostError(loss, { cause: error });
     }
   }
 
   #overError(): Error {
     const { loss } = this.#kept.state;
-    if (loss !== undefined) return new HoldLostError(loss);
-    const reason = ErrorReason.HOLD_RELEASED;
+    if (loss !== undefined) return new LostError(loss);
+    const reason = Reason.HOLD_RELEASED;
     return ownRefusal(status.FAILED_PRECONDITION, "the hold was released, so nothing was saved", { reason });
   }
 }

@@ -5,7 +5,7 @@ import type { BootTime, Deadline, Validity } from "../../gen/leasehold/v1/hold.j
 import type { BreakNote } from "../../gen/leasehold/v1/lock.js";
 import { KnownValidity, momentOf } from "../known-validity.js";
 import type { BootReading, Clock } from "../boot-clock.js";
-import { HoldLostError } from "../errors.js";
+import { LostError } from "../errors.js";
 import type { Loss } from "../loss.js";
 import { Notice } from "../notice.js";
 
@@ -143,7 +143,7 @@ export class HoldState {
     if (this.#over) return;
     this.#over = true;
     this.#loss = loss;
-    this.#abort.abort(new HoldLostError(loss));
+    this.#abort.abort(new LostError(loss));
     this.#onLost?.(loss);
   }
 

@@ -4,7 +4,7 @@ import type { Occurrence, Schedule, UnderstoodSchedule } from "../../gen/leaseho
 import { ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.js";
 import { ProtocolError } from "../errors.js";
 import type { Holds } from "../hold/held.js";
-import type { CallOptions, LockName, LockReference } from "../request.js";
+import type { CallOptions, LockKey, LockSelector } from "../request.js";
 import { lockKey, lockSelector, under, wholeNumber } from "../request.js";
 import type { Rpc } from "../rpc.js";
 import { knowing } from "../understood.js";
@@ -15,7 +15,7 @@ import { every } from "./every.js";
 import type { Run } from "./run.js";
 import type { RunsOptions } from "./runs.js";
 import { Runs, eachRun } from "./runs.js";
-import type { ScheduleRequest, ScheduleSpec } from "./spec.js";
+import type { Subscription, ScheduleSpec } from "./spec.js";
 import { scheduleSpec } from "./spec.js";
 
 /** Which schedules to list. */
@@ -35,7 +35,7 @@ export interface PreviewOptions extends CallOptions {
   /** How many: 1 to 100. Default: 10. */
   readonly count?: number;
   /** The lock, if occurrences are to be shown with the offset that `spreadMs` gives them. */
-  readonly name?: LockName;
+  readonly name?: LockKey;
 }
 
 /** How a spec was understood, and its next occurrences. */
@@ -84,7 +84,7 @@ export abstract class ScheduleClient {
    * @throws RefusedError if trying again does not help: with reason `UNSUPPORTED` if the sidecar is older than schedules,
    *   `INVALID_FIELD` for a spec that is not valid.
    */
-  async every(request: ScheduleRequest, work: RunWork, options: EveryOptions = {}): Promise<void> {
+  async every(request: Subscription, work: RunWork, options: EveryOptions = {}): Promise<void> {
     const runs = new Runs(this.rpc, this.holds, request, options);
     await every({ rpc: this.rpc, runs, work, signal: options.signal });
   }
@@ -98,7 +98,7 @@ export abstract class ScheduleClient {
    *
    * @throws as {@link ScheduleClient.every}, and where no sidecar answers at the beginning.
    */
-  async *runs(request: ScheduleRequest, options: RunsOptions = {}): AsyncGenerator<Run, void, undefined> {
+  async *runs(request: Subscription, options: RunsOptions = {}): AsyncGenerator<Run, void, undefined> {
     yield* eachRun(new Runs(this.rpc, this.holds, request, options));
   }
 
@@ -108,7 +108,7 @@ export abstract class ScheduleClient {
    * @throws RefusedError with reason `UNKNOWN_SCHEDULE` if nobody ever subscribed to it, `UNSUPPORTED` if the sidecar knows
    *   no schedules.
    */
-  async getSchedule(lock: LockReference, options: CallOptions = {}): Promise<Schedule> {
+  async getSchedule(lock: LockSelector, options: CallOptions = {}): Promise<Schedule> {
     const request = { lock: lockSelector(lock) };
     const { schedule } = await knowing("schedules", () =>
       this.rpc.unary(ScheduleServiceService.getSchedule, request, options),
@@ -160,7 +160,7 @@ export abstract class ScheduleClient {
    * @throws RefusedError as {@link ScheduleClient.getSchedule}; with reason `SCHEDULE_CHANGES_NOT_ENABLED` unless the
    *   operator enabled it.
    */
-  async pauseSchedule(lock: LockReference, options: CallOptions = {}): Promise<Schedule | undefined> {
+  async pauseSchedule(lock: LockSelector, options: CallOptions = {}): Promise<Schedule | undefined> {
     const request = { lock: lockSelector(lock) };
     return (await knowing("schedules", () => this.rpc.unary(ScheduleServiceService.pauseSchedule, request, options)))
       .schedule;
@@ -171,7 +171,7 @@ export abstract class ScheduleClient {
    *
    * @throws RefusedError as {@link ScheduleClient.pauseSchedule}.
    */
-  async resumeSchedule(lock: LockReference, options: CallOptions = {}): Promise<Schedule | undefined> {
+  async resumeSchedule(lock: LockSelector, options: CallOptions = {}): Promise<Schedule | undefined> {
     const request = { lock: lockSelector(lock) };
     return (await knowing("schedules", () => this.rpc.unary(ScheduleServiceService.resumeSchedule, request, options)))
       .schedule;
@@ -184,7 +184,7 @@ export abstract class ScheduleClient {
    * @throws RefusedError as {@link ScheduleClient.pauseSchedule}; with reason `SCHEDULE_HAS_SUBSCRIBERS`.
    */
   async removeSchedule(
-    lock: LockReference,
+    lock: LockSelector,
     reason: string,
     { force = false, ...options }: CallOptions & { readonly force?: boolean } = {},
   ): Promise<Schedule | undefined> {
@@ -200,7 +200,7 @@ export abstract class ScheduleClient {
    * @throws RefusedError as {@link ScheduleClient.pauseSchedule}.
    */
   async resetSchedule(
-    lock: LockReference,
+    lock: LockSelector,
     reason: string,
     { watermark, revision, ...options }: CallOptions & { readonly watermark?: Date; readonly revision?: number } = {},
   ): Promise<Schedule | undefined> {
@@ -216,7 +216,7 @@ export abstract class ScheduleClient {
    * @throws RefusedError as {@link ScheduleClient.pauseSchedule}; with reason `TOO_MANY_TRIGGERS` when 8 wait already.
    */
   async triggerSchedule(
-    lock: LockReference,
+    lock: LockSelector,
     requestId: string,
     options: CallOptions = {},
   ): Promise<Schedule | undefined> {

@@ -12,7 +12,7 @@ import { Held } from "../hold/held.js";
 import type { HoldEvent } from "../hold/event.js";
 import { tell } from "../hold/event.js";
 import type { Kept } from "../hold/keeper.js";
-import { ErrorReason } from "../reason.js";
+import { Reason } from "../reason.js";
 import { mayPass, ownRefusal } from "../refusal.js";
 import type { Rpc } from "../rpc.js";
 import { idOf } from "../rpc.js";
@@ -217,5 +217,5 @@ export async function sleep(ms: number, signal: AbortSignal | undefined): Promis
 
 function shuttingDown(): Error {
   const details = "the sidecar is shutting down: finish the run, or return it";
-  return ownRefusal(status.UNAVAILABLE, details, { reason: ErrorReason.SHUTTING_DOWN });
+  return ownRefusal(status.UNAVAILABLE, details, { reason: Reason.SHUTTING_DOWN });
 }

@@ -18,7 +18,7 @@ import type { ScheduleListener } from "./event.js";
 import type { RunThread, Subscribed, SubscriptionEvent } from "./line.js";
 import { RunLine, grantOf, subscribe } from "./line.js";
 import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Run, giveBack, sleep } from "./run.js";
-import type { ScheduleRequest } from "./spec.js";
+import type { Subscription } from "./spec.js";
 import { subscription } from "./spec.js";
 
 /** How to take part in a schedule. */
@@ -42,7 +42,7 @@ export class Runs {
   #isHeard = false;
   #pause = FIRST_PAUSE_MS;
 
-  constructor(rpc: Rpc, holds: Holds, request: ScheduleRequest, options: RunsOptions) {
+  constructor(rpc: Rpc, holds: Holds, request: Subscription, options: RunsOptions) {
     this.#rpc = rpc;
     this.#holds = holds;
     this.#request = subscription(request);

@@ -4,7 +4,7 @@ import { CatchUp, FirstRun, Overlap, ScheduleSpec as WireSpec } from "../../gen/
 import { SubscribeScheduleRequest } from "../../gen/leasehold/v1/schedule_service.js";
 import { duration, optionalDuration } from "../duration.js";
 import { holderOrThis } from "../holder.js";
-import type { LockName } from "../request.js";
+import type { LockKey } from "../request.js";
 import { lockKey, wholeNumber } from "../request.js";
 
 /** When a schedule is due: by an expression, or again and again after the same span. */
@@ -70,7 +70,7 @@ export type ScheduleSpec = Timetable & {
 };
 
 /** Takes part in a schedule. It is attached to the lock of this name: all that give the same one share it. */
-export type ScheduleRequest = LockName &
+export type Subscription = LockKey &
   ScheduleSpec & {
     /** Who is asking, for people to read: at most 256 bytes. Default: this pod or host, and the process id. */
     readonly holder?: string;
@@ -118,7 +118,7 @@ function timeout(runTimeoutMs: number | undefined): WireSpec["timeout"] {
 }
 
 /** The request for the wire. */
-export function subscription(request: ScheduleRequest): SubscribeScheduleRequest {
+export function subscription(request: Subscription): SubscribeScheduleRequest {
   return SubscribeScheduleRequest.create({
     key: lockKey(request),
     spec: scheduleSpec(request),

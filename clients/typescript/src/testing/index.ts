@@ -11,7 +11,7 @@ import { LockState } from "../../gen/leasehold/v1/lock.js";
 import { BreakOutcome } from "../../gen/leasehold/v1/lease_service.js";
 import { Client } from "../client.js";
 import type { ConnectOptions } from "../endpoint.js";
-import type { LockReference } from "../request.js";
+import type { LockSelector } from "../request.js";
 import { LOOK_MS, SidecarProcess } from "./process.js";
 import { findProgram } from "./program.js";
 
@@ -54,7 +54,7 @@ export class Sidecar implements AsyncDisposable {
     try {
       await sidecar.start();
       sidecar.own = await sidecar.client();
-      await sidecar.own.serverInfo();
+      await sidecar.own.getServerInfo();
     } catch (error) {
       await sidecar.close();
       throw error;
@@ -84,7 +84,7 @@ export class Sidecar implements AsyncDisposable {
    *
    * @throws Error if nobody holds it.
    */
-  async lose(lock: LockReference): Promise<void> {
+  async lose(lock: LockSelector): Promise<void> {
     await this.#break(lock, "lost by a test", true);
   }
 
@@ -93,11 +93,11 @@ export class Sidecar implements AsyncDisposable {
    *
    * @throws Error if nobody holds it.
    */
-  async breakLock(lock: LockReference, reason = "broken by a test"): Promise<void> {
+  async breakLock(lock: LockSelector, reason = "broken by a test"): Promise<void> {
     await this.#break(lock, reason, false);
   }
 
-  async #break(lock: LockReference, reason: string, now: boolean): Promise<void> {
+  async #break(lock: LockSelector, reason: string, now: boolean): Promise<void> {
     // One that was never acquired does not exist, and cannot be asked to be broken.
     const { state } = await this.#record(lock);
     const isHeld = state !== LockState.AVAILABLE;
@@ -147,17 +147,17 @@ export class Sidecar implements AsyncDisposable {
   }
 
   /** Waits until somebody holds the lock. */
-  async waitUntilHeld(lock: LockReference, options: WaitOptions = {}): Promise<LockRecord> {
+  async waitUntilHeld(lock: LockSelector, options: WaitOptions = {}): Promise<LockRecord> {
     return await this.waitUntil(lock, "is held", ({ state }) => state === LockState.HELD, options);
   }
 
   /** Waits until nobody holds the lock. */
-  async waitUntilAvailable(lock: LockReference, options: WaitOptions = {}): Promise<LockRecord> {
+  async waitUntilAvailable(lock: LockSelector, options: WaitOptions = {}): Promise<LockRecord> {
     return await this.waitUntil(lock, "is available", ({ state }) => state === LockState.AVAILABLE, options);
   }
 
   /** Waits until so many callers, or more, wait for the lock. */
-  async waitUntilWaiting(lock: LockReference, callers = 1, options: WaitOptions = {}): Promise<LockRecord> {
+  async waitUntilWaiting(lock: LockSelector, callers = 1, options: WaitOptions = {}): Promise<LockRecord> {
     const what = `has ${String(callers)} waiting`;
     return await this.waitUntil(lock, what, ({ waitersHere }) => waitersHere >= callers, options);
   }
@@ -168,7 +168,7 @@ export class Sidecar implements AsyncDisposable {
    * @throws Error if that takes longer than `timeoutMs`.
    */
   async waitUntil(
-    lock: LockReference,
+    lock: LockSelector,
     what: string,
     condition: (record: LockRecord) => boolean,
     { timeoutMs = TIMEOUT_MS }: WaitOptions = {},
@@ -185,7 +185,7 @@ export class Sidecar implements AsyncDisposable {
     }
   }
 
-  async #record(lock: LockReference): Promise<LockRecord> {
+  async #record(lock: LockSelector): Promise<LockRecord> {
     this.process.running();
     if (this.process.isPaused) {
       throw new Error(`the sidecar is paused, and cannot be asked about ${nameOf(lock)}: resume() it first`);
@@ -233,6 +233,6 @@ export function withSidecar<A extends unknown[]>(
   };
 }
 
-function nameOf(lock: LockReference): string {
+function nameOf(lock: LockSelector): string {
   return `the lock ${JSON.stringify(lock)}`;
 }

@@ -1,7 +1,7 @@
 package dev.leasehold.samples;
 
 import dev.leasehold.client.Hold;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -45,11 +45,11 @@ public final class Contend {
    */
   public static List<Long> contend(LeaseholdClient client, Path file, int times)
       throws IOException, InterruptedException {
-    LeaseRequest request = LeaseRequest.of("contend").waitWithoutEnd();
+    LeaseSpec spec = LeaseSpec.of("contend").waitWithoutEnd();
     Path tokenFile = Path.of(file + ".token");
     List<Long> tokens = new ArrayList<>();
     for (int done = 0; done < times; done++) {
-      try (Hold hold = client.hold(request)) {
+      try (Hold hold = client.hold(spec)) {
         long number = read(file);
         if (hold.fencingToken() <= read(tokenFile)) {
           throw new IOException("the file has seen a fencing token as great as ours");

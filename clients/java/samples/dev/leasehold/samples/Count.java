@@ -2,7 +2,7 @@ package dev.leasehold.samples;
 
 import dev.leasehold.client.Checkpoint;
 import dev.leasehold.client.Hold;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -26,9 +26,9 @@ public final class Count {
       System.exit(64);
     }
     long times = arguments.length > 1 ? Long.parseLong(arguments[1]) : Long.MAX_VALUE;
-    LeaseRequest request = LeaseRequest.of(arguments[0]).waitWithoutEnd();
+    LeaseSpec spec = LeaseSpec.of(arguments[0]).waitWithoutEnd();
     try (LeaseholdClient client = LeaseholdClient.fromEnvironment();
-        Hold hold = client.hold(request)) {
+        Hold hold = client.hold(spec)) {
       count(hold, times);
     }
   }

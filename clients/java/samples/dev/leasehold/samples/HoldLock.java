@@ -1,10 +1,10 @@
 package dev.leasehold.samples;
 
+import dev.leasehold.client.BusyException;
 import dev.leasehold.client.Hold;
 import dev.leasehold.client.HoldListener;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
-import dev.leasehold.client.LockBusyException;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 
@@ -24,16 +24,16 @@ public final class HoldLock {
       System.exit(64);
     }
     String scope = arguments.length > 1 ? arguments[1] : "";
-    LeaseRequest request = LeaseRequest.of(arguments[0], scope).waitUpTo(Duration.ofSeconds(60));
+    LeaseSpec spec = LeaseSpec.of(arguments[0], scope).waitUpTo(Duration.ofSeconds(60));
     HoldListener listener = System.out::println;
     try (LeaseholdClient client = LeaseholdClient.fromEnvironment();
-        Hold hold = client.hold(request, listener)) {
+        Hold hold = client.hold(spec, listener)) {
       // Ctrl-C ends this process by way of its shutdown hooks.
       Runtime.getRuntime()
           .addShutdownHook(new Thread(() -> System.out.println(hold.release().getOutcome())));
       System.out.println(hold.lockPath() + " is ours, token " + hold.fencingToken());
       new CountDownLatch(1).await();
-    } catch (LockBusyException busy) {
+    } catch (BusyException busy) {
       System.out.println(busy.getMessage());
     }
   }

@@ -1,7 +1,7 @@
 package dev.leasehold.samples;
 
 import dev.leasehold.client.Hold;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
 import java.util.concurrent.CountDownLatch;
 
@@ -21,7 +21,7 @@ public final class Lead {
       System.exit(64);
     }
     try (LeaseholdClient client = LeaseholdClient.fromEnvironment()) {
-      client.lead(LeaseRequest.of(arguments[0]), Lead::term);
+      client.lead(LeaseSpec.of(arguments[0]), Lead::term);
     }
   }
 

@@ -2,9 +2,9 @@ package dev.leasehold.samples;
 
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import dev.leasehold.client.HoldLostException;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
+import dev.leasehold.client.LostException;
 import dev.leasehold.client.testing.LeaseholdExtension;
 import dev.leasehold.client.testing.Sidecar;
 import org.junit.jupiter.api.Test;
@@ -16,12 +16,12 @@ class LossSample {
 
   @Test
   void theReportStopsWhenTheLockIsLost(Sidecar sidecar, LeaseholdClient client) {
-    LeaseRequest request = LeaseRequest.of("nightly-report");
+    LeaseSpec spec = LeaseSpec.of("nightly-report");
     assertThrows(
-        HoldLostException.class,
+        LostException.class,
         () ->
             client.withHold(
-                request,
+                spec,
                 hold -> {
                   sidecar.lose("nightly-report");
                   return hold.lost().get();

@@ -1,12 +1,12 @@
 package dev.leasehold.samples;
 
+import dev.leasehold.client.BusyException;
 import dev.leasehold.client.Checkpoint;
 import dev.leasehold.client.Hold;
 import dev.leasehold.client.HoldEvent;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
-import dev.leasehold.client.LockBusyException;
-import dev.leasehold.client.ScheduleRequest;
+import dev.leasehold.client.ScheduleSpec;
 import java.time.Duration;
 import java.time.Instant;
 
@@ -21,11 +21,11 @@ public final class NightlyReport {
    * @throws InterruptedException when the lock is lost
    */
   public static void main(String[] arguments) throws InterruptedException {
-    LeaseRequest request = LeaseRequest.of("nightly-report").waitUpTo(Duration.ofSeconds(30));
+    LeaseSpec spec = LeaseSpec.of("nightly-report").waitUpTo(Duration.ofSeconds(30));
     try (LeaseholdClient client = LeaseholdClient.fromEnvironment();
-        Hold hold = client.hold(request)) {
+        Hold hold = client.hold(spec)) {
       writeReport(hold.fencingToken());
-    } catch (LockBusyException busy) {
+    } catch (BusyException busy) {
       System.out.println(busy.getMessage());
     }
   }
@@ -38,8 +38,8 @@ public final class NightlyReport {
    * @throws InterruptedException when the thread is interrupted, other than for the loss
    */
   public static int byCallback(LeaseholdClient client) throws InterruptedException {
-    LeaseRequest request = LeaseRequest.of("nightly-report").waitWithoutEnd();
-    return client.withHold(request, hold -> writeReport(hold.fencingToken()));
+    LeaseSpec spec = LeaseSpec.of("nightly-report").waitWithoutEnd();
+    return client.withHold(spec, hold -> writeReport(hold.fencingToken()));
   }
 
   /**
@@ -49,8 +49,8 @@ public final class NightlyReport {
    * @throws InterruptedException when the lock is lost
    */
   public static void listening(LeaseholdClient client) throws InterruptedException {
-    LeaseRequest request = LeaseRequest.of("nightly-report").progressTimeout(Duration.ofMinutes(5));
-    try (Hold hold = client.hold(request, NightlyReport::hear)) {
+    LeaseSpec spec = LeaseSpec.of("nightly-report").progressTimeout(Duration.ofMinutes(5));
+    try (Hold hold = client.hold(spec, NightlyReport::hear)) {
       for (int part = 0; part < 10 && hold.isValid(); part++) {
         writeReport(hold.fencingToken());
         hold.reportProgress();
@@ -65,8 +65,8 @@ public final class NightlyReport {
    * @throws InterruptedException when the lock is lost
    */
   public static void continuing(LeaseholdClient client) throws InterruptedException {
-    LeaseRequest request = LeaseRequest.of("nightly-report").waitWithoutEnd();
-    try (Hold hold = client.hold(request)) {
+    LeaseSpec spec = LeaseSpec.of("nightly-report").waitWithoutEnd();
+    try (Hold hold = client.hold(spec)) {
       int part = hold.checkpoint().map(Checkpoint::text).map(Integer::parseInt).orElse(0);
       while (part < 10 && hold.notice().isEmpty()) {
         writeReport(hold.fencingToken());
@@ -83,7 +83,7 @@ public final class NightlyReport {
    * @throws InterruptedException when the thread is interrupted, other than for a loss
    */
   public static void leading(LeaseholdClient client) throws InterruptedException {
-    client.lead(LeaseRequest.of("scheduler"), term -> schedule(term.fencingToken()));
+    client.lead(LeaseSpec.of("scheduler"), term -> schedule(term.fencingToken()));
   }
 
   /**
@@ -93,8 +93,8 @@ public final class NightlyReport {
    * @throws InterruptedException when the thread is interrupted, other than for a loss
    */
   public static void everyNight(LeaseholdClient client) throws InterruptedException {
-    ScheduleRequest nightly =
-        ScheduleRequest.of("nightly").cron("30 2 * * *").timeZone("Europe/Copenhagen");
+    ScheduleSpec nightly =
+        ScheduleSpec.of("nightly").cron("30 2 * * *").timeZone("Europe/Copenhagen");
     client.every(nightly, run -> writeReportOf(run.scheduledAt()));
   }
 

@@ -1,9 +1,9 @@
 package dev.leasehold.samples;
 
+import dev.leasehold.client.BusyException;
 import dev.leasehold.client.Hold;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
-import dev.leasehold.client.LockBusyException;
 import java.time.Duration;
 
 /** What docs/moving.md shows: a scheduled method that one replica runs at a time. */
@@ -26,10 +26,10 @@ public final class Report {
    */
   @Scheduled(cron = "0 */15 * * * *")
   public void report() throws InterruptedException {
-    LeaseRequest request = LeaseRequest.of("report").minHold(Duration.ofMinutes(1));
-    try (Hold hold = leasehold.hold(request)) {
+    LeaseSpec spec = LeaseSpec.of("report").minHold(Duration.ofMinutes(1));
+    try (Hold hold = leasehold.hold(spec)) {
       write(hold.fencingToken());
-    } catch (LockBusyException busy) {
+    } catch (BusyException busy) {
       // another replica runs it: skip this round, as ShedLock does
     }
   }

@@ -1,11 +1,11 @@
 package dev.leasehold.samples;
 
+import dev.leasehold.client.BusyException;
 import dev.leasehold.client.Hold;
 import dev.leasehold.client.HoldEvent;
-import dev.leasehold.client.HoldLostException;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
-import dev.leasehold.client.LockBusyException;
+import dev.leasehold.client.LostException;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
@@ -38,18 +38,18 @@ public final class RunCommand {
       System.exit(64);
     }
     List<String> command = Arrays.asList(arguments).subList(2, arguments.length);
-    System.exit(new RunCommand(command).under(LeaseRequest.of(arguments[0])));
+    System.exit(new RunCommand(command).under(LeaseSpec.of(arguments[0])));
   }
 
-  private int under(LeaseRequest request) throws IOException, InterruptedException {
+  private int under(LeaseSpec spec) throws IOException, InterruptedException {
     // Whatever ends this process ends the command first, while the lock is still held.
     Runtime.getRuntime().addShutdownHook(new Thread(this::kill));
     try (LeaseholdClient client = LeaseholdClient.fromEnvironment()) {
-      return client.<Integer, IOException>withHold(request, this::hear, this::run);
-    } catch (LockBusyException busy) {
+      return client.<Integer, IOException>withHold(spec, this::hear, this::run);
+    } catch (BusyException busy) {
       System.err.println(busy.getMessage());
       return BUSY;
-    } catch (HoldLostException lost) {
+    } catch (LostException lost) {
       System.err.println(lost.getMessage());
       return LOST;
     }

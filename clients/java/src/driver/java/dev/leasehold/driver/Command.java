@@ -2,7 +2,7 @@ package dev.leasehold.driver;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.Locks;
 import dev.leasehold.v1.LockKey;
 import java.time.Duration;
@@ -46,8 +46,8 @@ record Command(JsonObject json) {
     return Locks.key(text("function"), text("scope"));
   }
 
-  LeaseRequest request() {
-    LeaseRequest request = LeaseRequest.of(key()).labels(labels());
+  LeaseSpec request() {
+    LeaseSpec request = LeaseSpec.of(key()).labels(labels());
     Optional<Duration> wait = millis("wait_ms");
     if (wait.isPresent()) {
       request = wait.get().isNegative() ? request.waitWithoutEnd() : request.waitUpTo(wait.get());

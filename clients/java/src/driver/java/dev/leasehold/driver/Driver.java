@@ -2,9 +2,9 @@ package dev.leasehold.driver;
 
 import com.google.gson.JsonParser;
 import dev.leasehold.client.ClientBuilder;
+import dev.leasehold.client.Grant;
 import dev.leasehold.client.Hold;
-import dev.leasehold.client.LeaseGrant;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
 import dev.leasehold.client.LockWatch;
 import dev.leasehold.client.Locks;
@@ -194,7 +194,7 @@ public final class Driver {
     LockSelector lock = Locks.named(command.key());
     switch (command.what()) {
       case "acquire" -> {
-        LeaseGrant grant = client().acquire(command.request());
+        Grant grant = client().acquire(command.request());
         output.event(
             id,
             "granted",
@@ -230,7 +230,7 @@ public final class Driver {
       case "watch" -> watch(id, lock);
       case "watch_locks" -> watchLocks(command);
       case "server_info" -> {
-        GetServerInfoResponse info = client().serverInfo();
+        GetServerInfoResponse info = client().getServerInfo();
         output.event(
             id,
             "server_info",
@@ -315,7 +315,7 @@ public final class Driver {
 
   private void quick(Command command) throws InterruptedException {
     List<Long> tokens = new ArrayList<>();
-    LeaseRequest request = LeaseRequest.of(command.text("function"));
+    LeaseSpec request = LeaseSpec.of(command.text("function"));
     for (long done = 0; done < command.number("times"); done++) {
       tokens.add(client().withHold(request, Hold::fencingToken));
     }

@@ -4,11 +4,11 @@ import dev.leasehold.client.Checkpoint;
 import dev.leasehold.client.CheckpointUnknownException;
 import dev.leasehold.client.Hold;
 import dev.leasehold.client.HoldEvent;
-import dev.leasehold.client.HoldLostException;
 import dev.leasehold.client.LeaseholdClient;
-import dev.leasehold.client.NotReleasedException;
+import dev.leasehold.client.LostException;
 import dev.leasehold.client.Reason;
 import dev.leasehold.client.RefusedException;
+import dev.leasehold.client.ReleaseUnconfirmedException;
 import dev.leasehold.v1.CheckpointOutcome;
 import dev.leasehold.v1.GetHoldResponse;
 import java.util.HashMap;
@@ -60,12 +60,12 @@ final class HoldCommand {
       output.event(id, "released", checkpointOutcome());
     } catch (Boom boom) {
       output.event(id, "failed", Map.of("error", boom.getMessage()));
-    } catch (HoldLostException lost) {
+    } catch (LostException lost) {
       String reason = lost.loss().reasonName();
       output.event(id, "lost", Map.of("reason", reason, "detail", lost.loss().detail()));
     } catch (InterruptedException stopped) {
       output.event(id, interrupted ? "interrupted_outside" : "aborted");
-    } catch (NotReleasedException unconfirmed) {
+    } catch (ReleaseUnconfirmedException unconfirmed) {
       output.event(id, "release_unconfirmed");
     } catch (RuntimeException error) {
       output.failure(id, error);
@@ -118,7 +118,7 @@ final class HoldCommand {
     try {
       long version = held.save(value);
       output.event(id, "saved", Map.of("version", version));
-    } catch (HoldLostException lost) {
+    } catch (LostException lost) {
       saveFailed(Reason.HOLD_LOST.name());
     } catch (CheckpointUnknownException unknown) {
       saveFailed(Reason.CHECKPOINT_UNKNOWN.name());

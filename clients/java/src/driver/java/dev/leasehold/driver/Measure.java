@@ -1,7 +1,7 @@
 package dev.leasehold.driver;
 
 import dev.leasehold.client.Hold;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
 import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
@@ -62,7 +62,7 @@ final class Measure {
     try {
       LeaseServiceStub holds = LeaseServiceGrpc.newStub(lasting);
       LeaseServiceFutureStub releases = LeaseServiceGrpc.newFutureStub(brief);
-      LeaseRequest request = LeaseRequest.of(function);
+      LeaseSpec request = LeaseSpec.of(function);
       Round byClient = () -> client.withHold(request, Hold::fencingToken);
       Round byStub = () -> holdAndRelease(holds, releases, request);
       // Both are compiled before they count.
@@ -108,10 +108,10 @@ final class Measure {
   }
 
   private static void holdAndRelease(
-      LeaseServiceStub holds, LeaseServiceFutureStub releases, LeaseRequest request)
+      LeaseServiceStub holds, LeaseServiceFutureStub releases, LeaseSpec request)
       throws InterruptedException, ExecutionException {
     Events events = new Events();
-    holds.holdLease(HoldLeaseRequest.newBuilder().setSpec(request.toSpec()).build(), events);
+    holds.holdLease(HoldLeaseRequest.newBuilder().setSpec(request.toMessage()).build(), events);
     String leaseId = events.granted.get();
     releases.releaseLease(ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).build()).get();
     events.ended.get();

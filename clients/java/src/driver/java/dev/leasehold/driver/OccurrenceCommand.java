@@ -1,7 +1,7 @@
 package dev.leasehold.driver;
 
 import dev.leasehold.client.Hold;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
 import dev.leasehold.client.OccurrenceOverException;
 import dev.leasehold.client.OutcomeNotRecordedException;
@@ -20,7 +20,7 @@ final class OccurrenceCommand {
   static void run(LeaseholdClient client, Command command, Output output)
       throws InterruptedException {
     Instant at = Instant.ofEpochSecond(command.number("at"));
-    LeaseRequest request = LeaseRequest.of(command.key()).occurrence(at);
+    LeaseSpec request = LeaseSpec.of(command.key()).occurrence(at);
     try (Hold hold = client.hold(request)) {
       boolean recorded = release(hold, command.optionalText("outcome"));
       Map<String, Object> told = Map.of("attempt", hold.attempt(), "recorded", recorded);

@@ -3,9 +3,9 @@ package dev.leasehold.driver;
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import com.google.gson.JsonObject;
+import dev.leasehold.client.BusyException;
 import dev.leasehold.client.FieldViolation;
 import dev.leasehold.client.LeaseholdException;
-import dev.leasehold.client.LockBusyException;
 import dev.leasehold.client.RefusedException;
 import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.PriorityStatus;
@@ -36,7 +36,7 @@ final class Output {
 
   /** Writes why a command failed. */
   void failure(String id, Throwable error) {
-    if (error instanceof LockBusyException busy) {
+    if (error instanceof BusyException busy) {
       Map<String, Object> told = place(busy.record());
       told.put("holder", busy.holder());
       told.put("token", busy.fencingToken().orElse(0));

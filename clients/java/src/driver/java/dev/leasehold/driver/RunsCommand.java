@@ -6,7 +6,7 @@ import dev.leasehold.client.LeaseholdClient;
 import dev.leasehold.client.Run;
 import dev.leasehold.client.Runs;
 import dev.leasehold.client.ScheduleEvent;
-import dev.leasehold.client.ScheduleRequest;
+import dev.leasehold.client.ScheduleSpec;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -68,9 +68,9 @@ final class RunsCommand {
     }
   }
 
-  private ScheduleRequest request() {
-    ScheduleRequest request =
-        ScheduleRequest.of(command.text("function"))
+  private ScheduleSpec request() {
+    ScheduleSpec request =
+        ScheduleSpec.of(command.text("function"))
             .every(command.millis("every_ms").orElseThrow())
             .backoff(command.millis("backoff_ms").orElseThrow());
     return command.millis("run_timeout_ms").map(request::runTimeout).orElse(request);

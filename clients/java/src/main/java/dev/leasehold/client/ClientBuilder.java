@@ -178,7 +178,7 @@ public final class ClientBuilder {
   /**
    * A client of the sidecar, which may start later: the client connects when a call needs it. Then
    * a call that waits for a lock waits for the sidecar, too, and others fail with a {@link
-   * SidecarUnreachableException} while none answers.
+   * UnreachableException} while none answers.
    *
    * @return the client
    * @throws EndpointException when the endpoint or an option is invalid

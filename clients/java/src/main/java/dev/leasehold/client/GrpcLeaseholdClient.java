@@ -38,18 +38,18 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   }
 
   @Override
-  public Hold hold(LeaseRequest request) throws InterruptedException {
-    return hold(request, Optional.empty());
+  public Hold hold(LeaseSpec spec) throws InterruptedException {
+    return hold(spec, Optional.empty());
   }
 
   @Override
-  public Hold hold(LeaseRequest request, HoldListener listener) throws InterruptedException {
-    return hold(request, Optional.of(listener));
+  public Hold hold(LeaseSpec spec, HoldListener listener) throws InterruptedException {
+    return hold(spec, Optional.of(listener));
   }
 
-  private StreamHold hold(LeaseRequest request, Optional<HoldListener> listener)
+  private StreamHold hold(LeaseSpec spec, Optional<HoldListener> listener)
       throws InterruptedException {
-    HoldOpening opening = HoldOpening.open(context, request, listener, Runnable::run);
+    HoldOpening opening = HoldOpening.open(context, spec, listener, Runnable::run);
     StreamHold hold;
     try {
       hold = (StreamHold) Calls.await(opening);
@@ -62,62 +62,62 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   }
 
   @Override
-  public CompletableFuture<Hold> holdAsync(LeaseRequest request, HoldListener listener) {
-    return HoldOpening.open(context, request, Optional.of(listener), context.workers());
+  public CompletableFuture<Hold> holdAsync(LeaseSpec spec, HoldListener listener) {
+    return HoldOpening.open(context, spec, Optional.of(listener), context.workers());
   }
 
   @Override
-  public <T, E extends Exception> T withHold(LeaseRequest request, HoldBody<T, E> body)
+  public <T, E extends Exception> T withHold(LeaseSpec spec, HoldBody<T, E> body)
       throws E, InterruptedException {
-    return withHold(request, Optional.empty(), body);
+    return withHold(spec, Optional.empty(), body);
   }
 
   @Override
   public <T, E extends Exception> T withHold(
-      LeaseRequest request, HoldListener listener, HoldBody<T, E> body)
-      throws E, InterruptedException {
-    return withHold(request, Optional.of(listener), body);
+      LeaseSpec spec, HoldListener listener, HoldBody<T, E> body) throws E, InterruptedException {
+    return withHold(spec, Optional.of(listener), body);
   }
 
   private <T, E extends Exception> T withHold(
-      LeaseRequest request, Optional<HoldListener> listener, HoldBody<T, E> body)
+      LeaseSpec spec, Optional<HoldListener> listener, HoldBody<T, E> body)
       throws E, InterruptedException {
-    return hold(request, listener).run(body);
+    return hold(spec, listener).run(body);
   }
 
   @Override
-  public <T, E extends Exception> T lead(LeaseRequest request, HoldBody<T, E> term)
+  public <T, E extends Exception> T lead(LeaseSpec spec, HoldBody<T, E> term)
       throws E, InterruptedException {
-    return leader(request, Optional.empty()).lead(term);
+    return leader(spec, Optional.empty()).lead(term);
   }
 
   @Override
-  public <T, E extends Exception> T lead(
-      LeaseRequest request, HoldListener listener, HoldBody<T, E> term)
+  public <T, E extends Exception> T lead(LeaseSpec spec, HoldListener listener, HoldBody<T, E> term)
       throws E, InterruptedException {
-    return leader(request, Optional.of(listener)).lead(term);
+    return leader(spec, Optional.of(listener)).lead(term);
   }
 
-  private Leader leader(LeaseRequest request, Optional<HoldListener> listener) {
-    LeaseRequest endless = request.waitWithoutEnd().paced();
+  private Leader leader(LeaseSpec spec, Optional<HoldListener> listener) {
+    LeaseSpec endless = spec.waitWithoutEnd().paced();
     return new Leader(() -> hold(endless, listener), pacing());
   }
 
   /**
-   * Waits for a sidecar within the wait of {@code request}, and leaves the rest of that. The call
+   * Waits for a sidecar within the wait of {@code spec}, and leaves the rest of that. The call
    * itself is made once: one of which nothing is known may have been granted.
    */
-  private LeaseRequest afterSidecar(LeaseRequest request) throws InterruptedException {
-    Duration wait = Durations.fromWire(request.toSpec().getWait());
+  private LeaseSpec afterSidecar(LeaseSpec spec) throws InterruptedException {
+    Duration wait = Durations.fromWire(spec.toMessage().getWait());
     Duration waited = context.awaitSidecar(wait);
-    return waited.isZero() ? request : request.waitUpTo(Durations.atLeastZero(wait.minus(waited)));
+    return waited.isZero() ? spec : spec.waitUpTo(Durations.atLeastZero(wait.minus(waited)));
   }
 
   @Override
-  public LeaseGrant acquire(LeaseRequest request) throws InterruptedException {
-    LeaseRequest asked = afterSidecar(request.forCall());
-    AcquireLeaseRequest message = AcquireLeaseRequest.newBuilder().setSpec(asked.toSpec()).build();
-    Duration patience = Durations.sum(Durations.fromWire(asked.toSpec().getWait()), Calls.PATIENCE);
+  public Grant acquire(LeaseSpec spec) throws InterruptedException {
+    LeaseSpec asked = afterSidecar(spec.forCall());
+    AcquireLeaseRequest message =
+        AcquireLeaseRequest.newBuilder().setSpec(asked.toMessage()).build();
+    Duration patience =
+        Durations.sum(Durations.fromWire(asked.toMessage().getWait()), Calls.PATIENCE);
     BootInstant sent = context.clock().earliest();
     AcquireLeaseResponse answer =
         Calls.await(lasting(patience, stub -> stub.acquireLease(message)));
@@ -128,13 +128,13 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
           release(answer.getGranted().getLeaseId());
           throw missed.get();
         }
-        yield LeaseGrant.of(answer.getGranted(), sent, context.clock());
+        yield Grant.of(answer.getGranted(), sent, context.clock());
       }
       case BUSY ->
           throw asked
               .missedBy(answer.getBusy().getUnderstood())
               .<LeaseholdException>map(missed -> missed)
-              .orElseGet(() -> new LockBusyException(answer.getBusy()));
+              .orElseGet(() -> new BusyException(answer.getBusy()));
       case ALREADY_DONE -> throw asked.over(OccurrenceOverException.of(answer.getAlreadyDone()));
       case SKIPPED -> throw asked.over(OccurrenceOverException.of(answer.getSkipped()));
       case OUTCOME_NOT_SET ->
@@ -162,7 +162,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   @Override
   public BootInstant extend(String leaseId, Duration maxHold) throws InterruptedException {
     BootInstant sent = context.clock().earliest();
-    return LeaseGrant.until(
+    return Grant.until(
         Calls.await(context.calls().extend(leaseId, Calls.UNKNOWN_GENERATION, maxHold))
             .getValidity(),
         sent,
@@ -172,7 +172,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   @Override
   public BootInstant reportProgress(String leaseId) throws InterruptedException {
     BootInstant sent = context.clock().earliest();
-    return LeaseGrant.until(
+    return Grant.until(
         Calls.await(context.calls().reportProgress(leaseId, Calls.UNKNOWN_GENERATION)),
         sent,
         context.clock());
@@ -218,7 +218,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   }
 
   @Override
-  public GetServerInfoResponse serverInfo() throws InterruptedException {
+  public GetServerInfoResponse getServerInfo() throws InterruptedException {
     GetServerInfoRequest request = GetServerInfoRequest.getDefaultInstance();
     return call(stub -> stub.getServerInfo(request));
   }

@@ -41,31 +41,31 @@ abstract class GrpcSchedules implements Schedules {
   }
 
   @Override
-  public void every(ScheduleRequest request, RunBody body) throws InterruptedException {
-    every(request, Optional.empty(), body);
+  public void every(ScheduleSpec spec, RunBody body) throws InterruptedException {
+    every(spec, Optional.empty(), body);
   }
 
   @Override
-  public void every(ScheduleRequest request, ScheduleListener listener, RunBody body)
+  public void every(ScheduleSpec spec, ScheduleListener listener, RunBody body)
       throws InterruptedException {
-    every(request, Optional.of(listener), body);
+    every(spec, Optional.of(listener), body);
   }
 
-  private void every(ScheduleRequest request, Optional<ScheduleListener> listener, RunBody body)
+  private void every(ScheduleSpec spec, Optional<ScheduleListener> listener, RunBody body)
       throws InterruptedException {
-    try (StreamRuns runs = StreamRuns.of(context, request, listener)) {
+    try (StreamRuns runs = StreamRuns.of(context, spec, listener)) {
       new Every(runs, pacing()).run(body);
     }
   }
 
   @Override
-  public Runs runs(ScheduleRequest request) {
-    return StreamRuns.of(context, request, Optional.empty());
+  public Runs runs(ScheduleSpec spec) {
+    return StreamRuns.of(context, spec, Optional.empty());
   }
 
   @Override
-  public Runs runs(ScheduleRequest request, ScheduleListener listener) {
-    return StreamRuns.of(context, request, Optional.of(listener));
+  public Runs runs(ScheduleSpec spec, ScheduleListener listener) {
+    return StreamRuns.of(context, spec, Optional.of(listener));
   }
 
   @Override

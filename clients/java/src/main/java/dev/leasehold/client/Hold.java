@@ -97,14 +97,14 @@ public interface Hold extends AutoCloseable {
   Optional<BootInstant> maxHoldEnds();
 
   /**
-   * Which permit of the lock is held ({@link LeaseRequest#permits}).
+   * Which permit of the lock is held ({@link LeaseSpec#permits}).
    *
    * @return 0 to 31; 0 for the lock's own path
    */
   int permit();
 
   /**
-   * Which attempt at the occurrence this is ({@link LeaseRequest#occurrence}). Greater than 1 means
+   * Which attempt at the occurrence this is ({@link LeaseSpec#occurrence}). Greater than 1 means
    * that an earlier holder failed, or died without an outcome, so the work may have been done in
    * part.
    *
@@ -126,7 +126,7 @@ public interface Hold extends AutoCloseable {
    * @param value at most 2,048 bytes; may be empty. Not for secrets
    * @return the version that the store has now: of this value, or of a later one that took its
    *     place
-   * @throws HoldLostException when the hold is lost: nothing was saved
+   * @throws LostException when the hold is lost: nothing was saved
    * @throws CheckpointUnknownException when it is not known whether the store has it
    * @throws RefusedException when the sidecar refuses; with {@link Reason#INVALID_FIELD} for a
    *     value that is too long, with {@link Reason#HOLD_RELEASED} after a release
@@ -187,9 +187,9 @@ public interface Hold extends AutoCloseable {
    * Releases the lock. The hold is not valid from the first moment of this call on (S13), so stop
    * acting before. May be repeated.
    *
-   * @return completes when the store has it; with a {@link HoldLostException} if the hold was lost
+   * @return completes when the store has it; with a {@link LostException} if the hold was lost
    *     before; with a {@link RefusedException} if the sidecar refuses; with a {@link
-   *     NotReleasedException} if no sidecar has confirmed it within {@link
+   *     ReleaseUnconfirmedException} if no sidecar has confirmed it within {@link
    *     ClientBuilder#releaseTimeout}: the lock is available when its lease runs out
    */
   CompletableFuture<ReleaseResult> releaseAsync();
@@ -200,10 +200,10 @@ public interface Hold extends AutoCloseable {
    * call on (S13), so stop acting before. May be repeated.
    *
    * @return the outcome
-   * @throws HoldLostException when the hold was lost before, also where only the release finds
-   *     that: what was done under it may have been done by two
+   * @throws LostException when the hold was lost before, also where only the release finds that:
+   *     what was done under it may have been done by two
    * @throws RefusedException when the sidecar refuses, or the connection breaks
-   * @throws NotReleasedException when no sidecar has confirmed it within {@link
+   * @throws ReleaseUnconfirmedException when no sidecar has confirmed it within {@link
    *     ClientBuilder#releaseTimeout}: the lock is available when its lease runs out
    */
   ReleaseResult release();
@@ -215,13 +215,13 @@ public interface Hold extends AutoCloseable {
    *
    * @param checkpoint at most 2,048 bytes
    * @return the outcome, with that of the checkpoint
-   * @throws HoldLostException when the hold was lost before; {@link
-   *     HoldLostException#checkpointOutcome} says what became of the checkpoint
+   * @throws LostException when the hold was lost before; {@link LostException#checkpointOutcome}
+   *     says what became of the checkpoint
    * @throws RefusedException when the sidecar refuses; with {@link Reason#INVALID_FIELD} for a
    *     value that is too long, and nothing is released then; with {@link Reason#UNSUPPORTED} where
    *     the sidecar has released the lock and does not know checkpoints
-   * @throws NotReleasedException when no sidecar has confirmed it in time: either checkpoint may
-   *     stand
+   * @throws ReleaseUnconfirmedException when no sidecar has confirmed it in time: either checkpoint
+   *     may stand
    */
   ReleaseResult release(byte[] checkpoint);
 
@@ -236,7 +236,7 @@ public interface Hold extends AutoCloseable {
   }
 
   /**
-   * Says how the occurrence has ended that was asked for ({@link LeaseRequest#occurrence}), then
+   * Says how the occurrence has ended that was asked for ({@link LeaseSpec#occurrence}), then
    * releases the lock, as {@link #release()} does. SUCCEEDED and FAILED_FINAL make it final; after
    * FAILED and RETURNED, and without an outcome, the next caller with it is granted it. The first
    * release decides: with a later one nothing is recorded.
@@ -245,10 +245,11 @@ public interface Hold extends AutoCloseable {
    * @return the outcome of the release
    * @throws OutcomeNotRecordedException when the lock was released, and the outcome was not
    *     recorded, or that is not known
-   * @throws HoldLostException when the hold was lost before: the outcome was not recorded
+   * @throws LostException when the hold was lost before: the outcome was not recorded
    * @throws RefusedException when the sidecar refuses; with {@link Reason#UNSUPPORTED} where it has
    *     released the lock and does not know occurrences
-   * @throws NotReleasedException when no sidecar has confirmed it in time: it may be recorded
+   * @throws ReleaseUnconfirmedException when no sidecar has confirmed it in time: it may be
+   *     recorded
    */
   ReleaseResult release(RunOutcome outcome);
 
@@ -272,9 +273,9 @@ public interface Hold extends AutoCloseable {
   /**
    * Releases the lock as {@link #release()} does.
    *
-   * @throws HoldLostException when the hold was lost before it was released
+   * @throws LostException when the hold was lost before it was released
    * @throws RefusedException when the sidecar refuses, or the connection breaks
-   * @throws NotReleasedException when no sidecar has confirmed it in time
+   * @throws ReleaseUnconfirmedException when no sidecar has confirmed it in time
    */
   @Override
   void close();

@@ -67,7 +67,7 @@ final class HoldCheckpoint {
     state.remaining();
     return state
         .loss()
-        .<LeaseholdException>map(HoldLostException::new)
+        .<LeaseholdException>map(LostException::new)
         .orElseGet(() -> RefusedException.released(grant.getLockPath()));
   }
 

@@ -85,7 +85,7 @@ final class HoldLine {
   CompletableFuture<Long> releasable(ClientContext context, BootInstant until, String lockPath) {
     return whenKnown(
         context,
-        new Question(this::toRelease, until, () -> NotReleasedException.resuming(lockPath)));
+        new Question(this::toRelease, until, () -> ReleaseUnconfirmedException.resuming(lockPath)));
   }
 
   /**
@@ -117,7 +117,7 @@ final class HoldLine {
     Optional<Loss> hopeless = refused();
     OptionalLong known = question.known.get();
     if (hopeless.isPresent()) {
-      answer.completeExceptionally(new HoldLostException(hopeless.get()));
+      answer.completeExceptionally(new LostException(hopeless.get()));
     } else if (known.isPresent()) {
       answer.complete(known.getAsLong());
     } else if (question.until.since(context.clock().latest()).isZero()) {

@@ -5,7 +5,6 @@ import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
-import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Waiting;
 import io.grpc.Status;
@@ -23,7 +22,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
 
   private final ClientContext context;
-  private final LeaseRequest request;
+  private final LeaseSpec request;
   private final HoldEvents events;
 
   /** Completes this. */
@@ -42,7 +41,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   private boolean waited;
 
   private HoldOpening(
-      ClientContext context, LeaseRequest request, HoldEvents events, Executor completer) {
+      ClientContext context, LeaseSpec request, HoldEvents events, Executor completer) {
     this.context = context;
     this.request = request;
     this.events = events;
@@ -52,7 +51,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
 
   static HoldOpening open(
       ClientContext context,
-      LeaseRequest request,
+      LeaseSpec request,
       Optional<HoldListener> listener,
       Executor completer) {
     HoldEvents events = new HoldEvents(listener, context.workers());
@@ -95,7 +94,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     if (isDone()) {
       return;
     }
-    LeaseSpec spec = spec();
+    dev.leasehold.v1.LeaseSpec spec = spec();
     BootInstant sent = context.clock().earliest();
     HoldLeaseRequest message = HoldLeaseRequest.newBuilder().setSpec(spec).build();
     HoldLeaseLine asked = HoldLeaseLine.open(context, message);
@@ -113,14 +112,14 @@ final class HoldOpening extends CompletableFuture<Hold> {
   /** One asking. */
   private record Round(HoldLeaseLine stream, Silence silence, BootInstant sent) {}
 
-  private LeaseSpec spec() {
+  private dev.leasehold.v1.LeaseSpec spec() {
     boolean again = asked && !request.waitsWithoutEnd();
-    return again ? request.waitUpTo(waitLeft()).toSpec() : request.toSpec();
+    return again ? request.waitUpTo(waitLeft()).toMessage() : request.toMessage();
   }
 
   /** What is left of the wait asked for. */
   private Duration waitLeft() {
-    Duration wait = Durations.fromWire(request.toSpec().getWait());
+    Duration wait = Durations.fromWire(request.toMessage().getWait());
     return Durations.atLeastZero(wait.minus(context.clock().latest().since(began)));
   }
 
@@ -167,7 +166,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
         case LOST -> {
           round.silence.stop();
           round.stream.cancel();
-          fail(new HoldLostException(Loss.of(response.getLost())));
+          fail(new LostException(Loss.of(response.getLost())));
         }
         case ALREADY_DONE -> {
           round.silence.stop();
@@ -217,7 +216,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
       Duration rest = Durations.shorter(Durations.fromWire(busy.getRetryAfter()), LONGEST_PAUSE);
       context.after(rest, this::ask);
     } else {
-      fail(new LockBusyException(busy));
+      fail(new BusyException(busy));
     }
   }
 
@@ -257,7 +256,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     if (left.isZero()) {
       current().cancel();
       Loss late = new Loss(LossReason.LOSS_REASON_EXPIRED, "the grant came too late");
-      fail(new HoldLostException(state.loss().orElse(late)));
+      fail(new LostException(state.loss().orElse(late)));
       return;
     }
     HoldKeeper keeper = new HoldKeeper(context, state, grant, current(), events);

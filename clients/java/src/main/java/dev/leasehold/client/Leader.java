@@ -45,7 +45,7 @@ final class Leader {
       if (!refusal.mayPass()) {
         throw refusal;
       }
-    } catch (HoldLostException lostUnused) {
+    } catch (LostException lostUnused) {
       // Granted too late to be used: as good as none.
     }
     return Optional.empty();
@@ -55,7 +55,7 @@ final class Leader {
       throws E, InterruptedException {
     try {
       return new Outcome<>(false, term.run(body));
-    } catch (HoldLostException lost) {
+    } catch (LostException lost) {
       // The body may have met the loss of another hold.
       if (!term.isLostBy(lost)) {
         throw lost;

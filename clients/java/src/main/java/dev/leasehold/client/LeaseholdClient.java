@@ -85,81 +85,78 @@ public interface LeaseholdClient extends Schedules, AutoCloseable {
    * Takes a lock, and keeps it until it is closed: use it in try-with-resources. This thread is
    * interrupted when the lock is lost before that.
    *
-   * @param request what is asked for
+   * @param spec what is asked for
    * @return the hold
-   * @throws LockBusyException when the lock was not acquired within the wait asked for
+   * @throws BusyException when the lock was not acquired within the wait asked for
    * @throws OccurrenceOverException when the occurrence asked for is not granted any more
-   * @throws HoldLostException when the lock was granted, but was lost before it could be used
+   * @throws LostException when the lock was granted, but was lost before it could be used
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted: it leaves the queue then, and
    *     holds nothing
    */
-  Hold hold(LeaseRequest request) throws InterruptedException;
+  Hold hold(LeaseSpec spec) throws InterruptedException;
 
   /**
-   * As {@link #hold(LeaseRequest)}, and tells what happens.
+   * As {@link #hold(LeaseSpec)}, and tells what happens.
    *
-   * @param request what is asked for
+   * @param spec what is asked for
    * @param listener hears of all that happens, from waiting on
    * @return the hold
-   * @throws LockBusyException when the lock was not acquired within the wait asked for
+   * @throws BusyException when the lock was not acquired within the wait asked for
    * @throws OccurrenceOverException when the occurrence asked for is not granted any more
-   * @throws HoldLostException when the lock was granted, but was lost before it could be used
+   * @throws LostException when the lock was granted, but was lost before it could be used
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted: it leaves the queue then, and
    *     holds nothing
    */
-  Hold hold(LeaseRequest request, HoldListener listener) throws InterruptedException;
+  Hold hold(LeaseSpec spec, HoldListener listener) throws InterruptedException;
 
   /**
    * Takes a lock without waiting for it here. No thread is interrupted when it is lost: listen, or
    * ask {@link Hold#lost()}.
    *
-   * @param request what is asked for
+   * @param spec what is asked for
    * @param listener hears of all that happens, from waiting on
-   * @return the hold to come, or what {@link #hold(LeaseRequest)} throws; cancelled, it leaves the
+   * @return the hold to come, or what {@link #hold(LeaseSpec)} throws; cancelled, it leaves the
    *     queue
    */
-  CompletableFuture<Hold> holdAsync(LeaseRequest request, HoldListener listener);
+  CompletableFuture<Hold> holdAsync(LeaseSpec spec, HoldListener listener);
 
   /**
    * Runs something under a lock, on this thread, which is interrupted when the lock is lost.
    *
-   * @param request what is asked for
+   * @param spec what is asked for
    * @param body what to run
    * @param <T> what it returns
    * @param <E> what it throws
    * @return what {@code body} returns
    * @throws E when {@code body} fails under the lock; the lock is released by then
-   * @throws LockBusyException when the lock was not acquired within the wait asked for
-   * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it
-   *     returned or threw; also where only the release finds that, unless {@code body} threw
-   *     something
+   * @throws BusyException when the lock was not acquired within the wait asked for
+   * @throws LostException when the lock was lost before {@code body} was done, whatever it returned
+   *     or threw; also where only the release finds that, unless {@code body} threw something
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted, other than for the loss
    */
-  <T, E extends Exception> T withHold(LeaseRequest request, HoldBody<T, E> body)
+  <T, E extends Exception> T withHold(LeaseSpec spec, HoldBody<T, E> body)
       throws E, InterruptedException;
 
   /**
-   * As {@link #withHold(LeaseRequest, HoldBody)}, and tells what happens.
+   * As {@link #withHold(LeaseSpec, HoldBody)}, and tells what happens.
    *
-   * @param request what is asked for
+   * @param spec what is asked for
    * @param listener hears of all that happens, from waiting on
    * @param body what to run
    * @param <T> what it returns
    * @param <E> what it throws
    * @return what {@code body} returns
    * @throws E when {@code body} fails under the lock; the lock is released by then
-   * @throws LockBusyException when the lock was not acquired within the wait asked for
-   * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it
-   *     returned or threw; also where only the release finds that, unless {@code body} threw
-   *     something
+   * @throws BusyException when the lock was not acquired within the wait asked for
+   * @throws LostException when the lock was lost before {@code body} was done, whatever it returned
+   *     or threw; also where only the release finds that, unless {@code body} threw something
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted, other than for the loss
    */
-  <T, E extends Exception> T withHold(
-      LeaseRequest request, HoldListener listener, HoldBody<T, E> body)
+  <T, E extends Exception> T withHold(LeaseSpec spec, HoldListener listener, HoldBody<T, E> body)
       throws E, InterruptedException;
 
   /**
@@ -169,25 +166,25 @@ public interface LeaseholdClient extends Schedules, AutoCloseable {
    * while no sidecar answers, with pauses of up to 10 s. Ends when {@code term} returns or throws
    * in a term that was not lost, and when this thread is interrupted or the client closed.
    *
-   * @param request what is asked for; waits without end, whatever it says
+   * @param spec what is asked for; waits without end, whatever it says
    * @param term what to run under the lock
    * @param <T> what it returns
    * @param <E> what it throws
    * @return what {@code term} returns
    * @throws E when {@code term} fails under the lock; the lock is released by then
-   * @throws NotReleasedException when {@code term} has returned, and no sidecar has confirmed the
-   *     release in time
+   * @throws ReleaseUnconfirmedException when {@code term} has returned, and no sidecar has
+   *     confirmed the release in time
    * @throws RefusedException when the sidecar refuses for a cause that does not pass, or the client
    *     is closed
    * @throws InterruptedException when the thread is interrupted, other than for a loss
    */
-  <T, E extends Exception> T lead(LeaseRequest request, HoldBody<T, E> term)
+  <T, E extends Exception> T lead(LeaseSpec spec, HoldBody<T, E> term)
       throws E, InterruptedException;
 
   /**
-   * As {@link #lead(LeaseRequest, HoldBody)}, and tells what happens.
+   * As {@link #lead(LeaseSpec, HoldBody)}, and tells what happens.
    *
-   * @param request what is asked for; waits without end, whatever it says
+   * @param spec what is asked for; waits without end, whatever it says
    * @param listener hears of all that happens in each term, from waiting on
    * @param term what to run under the lock
    * @param <T> what it returns
@@ -198,20 +195,20 @@ public interface LeaseholdClient extends Schedules, AutoCloseable {
    *     is closed
    * @throws InterruptedException when the thread is interrupted, other than for a loss
    */
-  <T, E extends Exception> T lead(LeaseRequest request, HoldListener listener, HoldBody<T, E> term)
+  <T, E extends Exception> T lead(LeaseSpec spec, HoldListener listener, HoldBody<T, E> term)
       throws E, InterruptedException;
 
   /**
    * Takes a lock by a unary call: the sidecar renews it until {@link #release}, its {@code maxHold}
-   * or shutdown, whether or not this process lives. Prefer {@link #hold(LeaseRequest)}.
+   * or shutdown, whether or not this process lives. Prefer {@link #hold(LeaseSpec)}.
    *
-   * @param request what is asked for; a wait without end is one of 24 h here
+   * @param spec what is asked for; a wait without end is one of 24 h here
    * @return the grant
-   * @throws LockBusyException when the lock was not acquired within the wait asked for
+   * @throws BusyException when the lock was not acquired within the wait asked for
    * @throws OccurrenceOverException when the occurrence asked for is not granted any more
    * @throws InterruptedException when the thread is interrupted: the call is cancelled then
    */
-  LeaseGrant acquire(LeaseRequest request) throws InterruptedException;
+  Grant acquire(LeaseSpec spec) throws InterruptedException;
 
   /**
    * Releases what {@link #acquire} took. Stop acting on the lock before; may be repeated. The
@@ -226,7 +223,7 @@ public interface LeaseholdClient extends Schedules, AutoCloseable {
 
   /**
    * As {@link #release(String)}, and says how the occurrence has ended that was asked for ({@link
-   * LeaseRequest#occurrence}).
+   * LeaseSpec#occurrence}).
    *
    * @param leaseId from the grant
    * @param outcome SUCCEEDED, FAILED, FAILED_FINAL or RETURNED
@@ -317,7 +314,7 @@ public interface LeaseholdClient extends Schedules, AutoCloseable {
    * @return what it says
    * @throws InterruptedException when the thread is interrupted
    */
-  GetServerInfoResponse serverInfo() throws InterruptedException;
+  GetServerInfoResponse getServerInfo() throws InterruptedException;
 
   /**
    * The state, the bounds and the validity of what {@link #acquire} took; changes nothing.

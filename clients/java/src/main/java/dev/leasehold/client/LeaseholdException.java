@@ -6,9 +6,9 @@ package dev.leasehold.client;
 public abstract sealed class LeaseholdException extends RuntimeException
     permits CheckpointUnknownException,
         EndpointException,
-        HoldLostException,
-        LockBusyException,
-        NotReleasedException,
+        LostException,
+        BusyException,
+        ReleaseUnconfirmedException,
         OccurrenceOverException,
         OutcomeNotRecordedException,
         ProtocolException,

@@ -8,7 +8,7 @@ import java.time.Instant;
 import java.util.Optional;
 
 /**
- * The occurrence that was asked for ({@link LeaseRequest#occurrence}) is not granted any more: an
+ * The occurrence that was asked for ({@link LeaseSpec#occurrence}) is not granted any more: an
  * answer of the sidecar, and no fault.
  */
 public final class OccurrenceOverException extends LeaseholdException {

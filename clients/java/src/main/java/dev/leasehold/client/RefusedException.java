@@ -20,8 +20,7 @@ import java.util.Set;
 import javax.net.ssl.SSLException;
 
 /** The sidecar answered with an error, or the connection broke. */
-public sealed class RefusedException extends LeaseholdException
-    permits SidecarUnreachableException {
+public sealed class RefusedException extends LeaseholdException permits UnreachableException {
   private static final long serialVersionUID = 1L;
 
   /** The domain of the reasons in google.rpc.ErrorInfo. */
@@ -97,7 +96,7 @@ public sealed class RefusedException extends LeaseholdException
       String cause = status.getCause() == null ? "" : ": " + status.getCause().getMessage();
       if (status.getCause() instanceof Unreached unreached) {
         String why = wantsCertificate(unreached.getCause()) + said + cause;
-        return new SidecarUnreachableException(unreached.endpoint(), error, why);
+        return new UnreachableException(unreached.endpoint(), error, why);
       }
       said = wantsCertificate(status.getCause()) + "the sidecar does not answer: " + said + cause;
     }

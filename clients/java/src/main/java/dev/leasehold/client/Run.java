@@ -186,7 +186,7 @@ public interface Run extends AutoCloseable {
    *
    * @param value at most 2,048 bytes; may be empty. Not for secrets
    * @return the version that the store has now
-   * @throws HoldLostException when the run is lost: nothing was saved
+   * @throws LostException when the run is lost: nothing was saved
    * @throws CheckpointUnknownException when it is not known whether the store has it
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted, as it is when the run is lost; the

@@ -39,45 +39,45 @@ public interface Schedules {
    * <p>Where the sidecar or its store cannot be reached, this tries again, after a pause of 0.1 to
    * 1 s that grows to 10 s.
    *
-   * @param request the schedule
+   * @param spec the schedule
    * @param body what to run
    * @throws RefusedException when the sidecar refuses for a cause that does not pass, or the client
    *     is closed
    * @throws InterruptedException when the thread is interrupted, other than for a loss
    */
-  void every(ScheduleRequest request, RunBody body) throws InterruptedException;
+  void every(ScheduleSpec spec, RunBody body) throws InterruptedException;
 
   /**
-   * As {@link #every(ScheduleRequest, RunBody)}, and tells what happens.
+   * As {@link #every(ScheduleSpec, RunBody)}, and tells what happens.
    *
-   * @param request the schedule
+   * @param spec the schedule
    * @param listener hears of all that happens, also to the holds of the runs
    * @param body what to run
    * @throws RefusedException when the sidecar refuses for a cause that does not pass, or the client
    *     is closed
    * @throws InterruptedException when the thread is interrupted, other than for a loss
    */
-  void every(ScheduleRequest request, ScheduleListener listener, RunBody body)
+  void every(ScheduleSpec spec, ScheduleListener listener, RunBody body)
       throws InterruptedException;
 
   /**
    * Takes part in a schedule, beginning with the first {@link Runs#next}, for a caller with a loop
    * of its own.
    *
-   * @param request the schedule
+   * @param spec the schedule
    * @return the runs to come
    */
-  Runs runs(ScheduleRequest request);
+  Runs runs(ScheduleSpec spec);
 
   /**
-   * As {@link #runs(ScheduleRequest)}, and tells what happens.
+   * As {@link #runs(ScheduleSpec)}, and tells what happens.
    *
-   * @param request the schedule
+   * @param spec the schedule
    * @param listener hears of all that happens while a run is asked for, and of what happens to the
    *     holds of the runs
    * @return the runs to come
    */
-  Runs runs(ScheduleRequest request, ScheduleListener listener);
+  Runs runs(ScheduleSpec spec, ScheduleListener listener);
 
   /**
    * A schedule: its definition, and what is known of its runs.
@@ -113,25 +113,24 @@ public interface Schedules {
   /**
    * Checks a schedule, and tells its next ten occurrences. Asks no store and changes nothing.
    *
-   * @param request the schedule
+   * @param spec the schedule
    * @return how it was understood, and the occurrences
    * @throws RefusedException when the sidecar refuses: with {@link Reason#INVALID_FIELD} if the
    *     schedule is not valid
    * @throws InterruptedException when the thread is interrupted
    */
-  default PreviewScheduleResponse previewSchedule(ScheduleRequest request)
-      throws InterruptedException {
+  default PreviewScheduleResponse previewSchedule(ScheduleSpec spec) throws InterruptedException {
     return previewSchedule(
         PreviewScheduleRequest.newBuilder()
-            .setSpec(request.toSpec())
-            .setKey(request.toMessage().getKey())
+            .setSpec(spec.toSpec())
+            .setKey(spec.toMessage().getKey())
             .build());
   }
 
   /**
    * Checks a schedule, and tells its next occurrences. Asks no store and changes nothing.
    *
-   * @param request the schedule ({@link ScheduleRequest#toSpec}), how many and after when
+   * @param request the schedule ({@link ScheduleSpec#toSpec}), how many and after when
    * @return how it was understood, and the occurrences
    * @throws RefusedException when the sidecar refuses: with {@link Reason#INVALID_FIELD} if the
    *     schedule is not valid

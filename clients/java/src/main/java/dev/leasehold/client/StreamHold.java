@@ -227,7 +227,7 @@ final class StreamHold implements Hold {
     boolean late =
         cause instanceof RefusedException refusal
             && refusal.code() == Status.Code.DEADLINE_EXCEEDED;
-    return late ? NotReleasedException.unanswered(lockPath(), timeout, cause) : cause;
+    return late ? ReleaseUnconfirmedException.unanswered(lockPath(), timeout, cause) : cause;
   }
 
   /** A new exception each time: it may be suppressed by the one before it. */
@@ -235,7 +235,7 @@ final class StreamHold implements Hold {
     found = Loss.foundBy(result);
     Optional<Loss> loss = state.loss().or(() -> found);
     if (loss.isPresent()) {
-      throw new HoldLostException(loss.get(), null, result.getCheckpointOutcome());
+      throw new LostException(loss.get(), null, result.getCheckpointOutcome());
     }
     if (isCheckpointIgnored(result)) {
       String consequence = "the lock was released, and its checkpoint was not saved";
@@ -319,7 +319,7 @@ final class StreamHold implements Hold {
     } catch (LeaseholdException told) {
       Optional<Loss> loss = state.loss();
       if (loss.isPresent()) {
-        throw new HoldLostException(loss.get(), thrown);
+        throw new LostException(loss.get(), thrown);
       }
     }
   }
@@ -337,7 +337,7 @@ final class StreamHold implements Hold {
   }
 
   /** Whether {@code told} tells of the loss of this hold, and not of another's. */
-  boolean isLostBy(HoldLostException told) {
+  boolean isLostBy(LostException told) {
     return state.loss().or(() -> found).filter(loss -> loss.equals(told.loss())).isPresent();
   }
 

@@ -95,8 +95,8 @@ final class StreamRuns implements Runs, Runnable {
   }
 
   static StreamRuns of(
-      ClientContext context, ScheduleRequest request, Optional<ScheduleListener> listener) {
-    StreamRuns runs = new StreamRuns(context, request.toMessage(), listener);
+      ClientContext context, ScheduleSpec spec, Optional<ScheduleListener> listener) {
+    StreamRuns runs = new StreamRuns(context, spec.toMessage(), listener);
     context.whenClosed(runs);
     return runs;
   }

@@ -50,7 +50,7 @@ final class Bench implements AutoCloseable {
   record Held(Hold hold, FakeSidecar.HoldCall call) {}
 
   CompletableFuture<Hold> ask() {
-    return client.holdAsync(LeaseRequest.of("f", "s"), events::add);
+    return client.holdAsync(LeaseSpec.of("f", "s"), events::add);
   }
 
   Held held(Grant grant) throws Exception {

@@ -109,10 +109,10 @@ class CheckpointTest {
     Hold hold = bench.held().hold();
     Status.Code code = Status.Code.FAILED_PRECONDITION;
     refuseSaves(code, "HOLD_LOST", Map.of("loss_reason", "TAKEN"));
-    HoldLostException lost = assertThrows(HoldLostException.class, () -> hold.save("x"));
+    LostException lost = assertThrows(LostException.class, () -> hold.save("x"));
     assertEquals(LossReason.LOSS_REASON_TAKEN, lost.loss().reason());
     assertFalse(hold.isValid());
-    assertThrows(HoldLostException.class, () -> hold.save("y"));
+    assertThrows(LostException.class, () -> hold.save("y"));
     assertEquals(1, bench.sidecar.asked().size(), "nothing is sent under a lost hold");
   }
 
@@ -163,7 +163,7 @@ class CheckpointTest {
     CompletableFuture<Long> save = held.hold().saveAsync(new byte[1]);
     bench.clock.advance(58);
     ExecutionException failed = assertThrows(ExecutionException.class, () -> soon(save));
-    assertInstanceOf(HoldLostException.class, failed.getCause());
+    assertInstanceOf(LostException.class, failed.getCause());
     assertEquals(List.of(), bench.sidecar.asked());
   }
 
@@ -192,7 +192,7 @@ class CheckpointTest {
         HoldTest.taken().toBuilder()
             .setCheckpointOutcome(CheckpointOutcome.CHECKPOINT_OUTCOME_UNKNOWN)
             .build();
-    HoldLostException lost = assertThrows(HoldLostException.class, () -> hold.release("row 9"));
+    LostException lost = assertThrows(LostException.class, () -> hold.release("row 9"));
     assertEquals(CheckpointOutcome.CHECKPOINT_OUTCOME_UNKNOWN, lost.checkpointOutcome());
   }
 

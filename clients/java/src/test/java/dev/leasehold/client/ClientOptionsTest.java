@@ -78,7 +78,8 @@ class ClientOptionsTest {
     try (Bench bench = new Bench(one -> one.releaseTimeout(Duration.ofMillis(200)))) {
       unanswered(bench, never);
       Held held = bench.held();
-      NotReleasedException error = assertThrows(NotReleasedException.class, held.hold()::close);
+      ReleaseUnconfirmedException error =
+          assertThrows(ReleaseUnconfirmedException.class, held.hold()::close);
       assertTrue(error.getMessage().contains("within 200 ms"), error.getMessage());
       held.call().awaitEnd();
       never.countDown();
@@ -101,7 +102,7 @@ class ClientOptionsTest {
                 }
               });
       assertSame(boom, thrown);
-      assertInstanceOf(NotReleasedException.class, thrown.getSuppressed()[0]);
+      assertInstanceOf(ReleaseUnconfirmedException.class, thrown.getSuppressed()[0]);
       never.countDown();
     }
   }

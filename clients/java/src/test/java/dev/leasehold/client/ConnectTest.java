@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.v1.AcquireLeaseResponse;
-import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.Understood;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
@@ -57,8 +56,8 @@ class ConnectTest {
         new String[] {"http://127.0.0.1:" + free, "unix:///nowhere/leasehold.sock"}) {
       try (LeaseholdClient client = LeaseholdClient.connect(endpoint)) {
         for (Executable call :
-            List.<Executable>of(client::listLocks, () -> client.hold(LeaseRequest.of("f")))) {
-          String message = assertThrows(SidecarUnreachableException.class, call).getMessage();
+            List.<Executable>of(client::listLocks, () -> client.hold(LeaseSpec.of("f")))) {
+          String message = assertThrows(UnreachableException.class, call).getMessage();
           assertTrue(message.contains(endpoint) && message.contains("leasehold serve"), message);
         }
       }
@@ -111,8 +110,8 @@ class ConnectTest {
 
   @Test
   void aWaitCoversASidecarThatStartsLater() throws Exception {
-    LeaseRequest request = LeaseRequest.of("f");
-    for (LeaseRequest waits :
+    LeaseSpec request = LeaseSpec.of("f");
+    for (LeaseSpec waits :
         List.of(request.waitUpTo(Duration.ofHours(1)), request.waitWithoutEnd())) {
       CountDownLatch tried = new CountDownLatch(1);
       try (Bench bench = new Bench(builder -> builder.intercept(tries(tried)))) {
@@ -121,7 +120,8 @@ class ConnectTest {
         tried.await();
         bench.sidecar.start();
         Understood understood = Understood.newBuilder().setWaitWithoutEnd(true).build();
-        Grant grant = Messages.grantHere().toBuilder().setUnderstood(understood).build();
+        dev.leasehold.v1.Grant grant =
+            Messages.grantHere().toBuilder().setUnderstood(understood).build();
         bench.sidecar.hold().tell(Messages.granted(grant));
         assertTrue(Bench.soon(asked).isValid());
       }
@@ -132,11 +132,11 @@ class ConnectTest {
   void theWaitOfAUnaryCallCoversASidecarThatStartsLater() throws Exception {
     try (Bench bench = new Bench()) {
       bench.sidecar.kill();
-      FutureTask<LeaseGrant> asked =
+      FutureTask<Grant> asked =
           new FutureTask<>(
-              () -> bench.client.acquire(LeaseRequest.of("f").waitUpTo(Duration.ofHours(1))));
+              () -> bench.client.acquire(LeaseSpec.of("f").waitUpTo(Duration.ofHours(1))));
       new Thread(asked).start();
-      assertThrows(SidecarUnreachableException.class, bench.client::listLocks);
+      assertThrows(UnreachableException.class, bench.client::listLocks);
       bench.sidecar.acquire =
           spec -> AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
       bench.sidecar.start();

@@ -64,8 +64,8 @@ class ConnectionsTest {
             Bench.await(over);
             return AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
           };
-      Future<LeaseGrant> acquired =
-          threads.submit(() -> bench.client.acquire(LeaseRequest.of("f").waitWithoutEnd()));
+      Future<Grant> acquired =
+          threads.submit(() -> bench.client.acquire(LeaseSpec.of("f").waitWithoutEnd()));
       Bench.await(waiting);
       bench.sidecar.list = request -> ListLocksResponse.getDefaultInstance();
       Future<ReleaseOutcome> released =

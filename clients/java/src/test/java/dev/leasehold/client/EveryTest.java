@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Timeout;
 /** Running something on each occurrence. */
 @Timeout(60)
 class EveryTest {
-  private static final ScheduleRequest NIGHTLY = ScheduleRequest.of("nightly").cron("@daily");
+  private static final ScheduleSpec NIGHTLY = ScheduleSpec.of("nightly").cron("@daily");
 
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());

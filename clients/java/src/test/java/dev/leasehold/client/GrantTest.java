@@ -17,7 +17,6 @@ import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.Checkpoint;
 import dev.leasehold.v1.Deadline;
 import dev.leasehold.v1.GetHoldResponse;
-import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.HoldState;
 import dev.leasehold.v1.Renewed;
@@ -57,7 +56,7 @@ class GrantTest {
 
   @Test
   void s11TheEndOfMaxHoldIsReadOnOurBootClock() throws Exception {
-    Grant grant =
+    dev.leasehold.v1.Grant grant =
         Messages.grantHere().toBuilder().setMaxHoldEnds(deadline(OURS, 1_600, 600)).build();
     Held held = bench.held(grant);
     assertEquals(Optional.of(at(1_600)), held.hold().maxHoldEnds());
@@ -78,7 +77,7 @@ class GrantTest {
     CompletableFuture<Hold> asked = bench.ask();
     HoldCall call = bench.sidecar.hold();
     bench.clock.advance(5);
-    Grant grant =
+    dev.leasehold.v1.Grant grant =
         Messages.grant(validity(ELSEWHERE, 70, 58)).toBuilder()
             .setMaxHoldEnds(deadline(ELSEWHERE, 612, 600))
             .build();
@@ -104,7 +103,7 @@ class GrantTest {
     assertEquals(0, hold.permit());
   }
 
-  private static Grant rich() {
+  private static dev.leasehold.v1.Grant rich() {
     Checkpoint checkpoint =
         Checkpoint.newBuilder()
             .setValue(ByteString.copyFromUtf8("row 7"))
@@ -137,7 +136,7 @@ class GrantTest {
   @Test
   void aGrantByAUnaryCallTellsTheSame() throws Exception {
     bench.sidecar.acquire = request -> AcquireLeaseResponse.newBuilder().setGranted(rich()).build();
-    LeaseGrant grant = bench.client.acquire(LeaseRequest.of("f"));
+    Grant grant = bench.client.acquire(LeaseSpec.of("f"));
     assertEquals(2, grant.permit());
     assertEquals(Optional.of(at(1_600)), grant.maxHoldEnds());
     check(grant.checkpoint().orElseThrow());

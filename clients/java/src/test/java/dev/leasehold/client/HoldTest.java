@@ -147,7 +147,7 @@ class HoldTest {
     bench.client.close();
     assertFalse(held.hold().isValid());
     held.call().awaitEnd();
-    HoldLostException lost = assertThrows(HoldLostException.class, held.hold()::close);
+    LostException lost = assertThrows(LostException.class, held.hold()::close);
     assertEquals("the client was closed", lost.loss().detail());
   }
 
@@ -164,10 +164,10 @@ class HoldTest {
   void releasingWhatIsLostSaysSoAndThatItIsKnown() throws Exception {
     Held held = bench.held();
     bench.clock.advance(58);
-    HoldLostException lost = assertThrows(HoldLostException.class, held.hold()::release);
+    LostException lost = assertThrows(LostException.class, held.hold()::release);
     assertEquals(LossReason.LOSS_REASON_EXPIRED, lost.loss().reason());
     assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
-    assertThrows(HoldLostException.class, held.hold()::close);
+    assertThrows(LostException.class, held.hold()::close);
   }
 
   @Test
@@ -190,12 +190,12 @@ class HoldTest {
   void s13AReleaseThatFindsTheLockLostSaysSo() throws Exception {
     bench.sidecar.released = taken();
     Held held = bench.held();
-    HoldLostException lost = assertThrows(HoldLostException.class, held.hold()::release);
+    LostException lost = assertThrows(LostException.class, held.hold()::release);
     assertEquals(LossReason.LOSS_REASON_TAKEN, lost.loss().reason());
-    assertThrows(HoldLostException.class, held.hold()::close);
+    assertThrows(LostException.class, held.hold()::close);
     ExecutionException later =
         assertThrows(ExecutionException.class, () -> soon(held.hold().releaseAsync()));
-    assertInstanceOf(HoldLostException.class, later.getCause());
+    assertInstanceOf(LostException.class, later.getCause());
   }
 
   @Test
@@ -252,7 +252,7 @@ class HoldTest {
     HoldCall call = bench.sidecar.hold();
     bench.clock.advance(500);
     call.tell(Messages.granted(Messages.grant(validity(OURS, 1_100, 58))));
-    assertThrows(HoldLostException.class, () -> Calls.await(asked));
+    assertThrows(LostException.class, () -> Calls.await(asked));
     call.awaitEnd();
   }
 
@@ -306,7 +306,7 @@ class HoldTest {
   void aListenerThatBlocksHoldsUpNothing() throws Exception {
     CompletableFuture<Void> never = new CompletableFuture<>();
     CompletableFuture<Hold> asked =
-        bench.client.holdAsync(LeaseRequest.of("f"), event -> never.join());
+        bench.client.holdAsync(LeaseSpec.of("f"), event -> never.join());
     HoldCall call = bench.sidecar.hold();
     call.tell(Messages.granted(Messages.grantHere()));
     Hold hold = soon(asked);

@@ -21,17 +21,17 @@ class HolderTest {
   @Test
   void eachRequestThatNamesNoHolderNamesThisProcess() {
     String process = "/" + ProcessHandle.current().pid();
-    LeaseRequest request = LeaseRequest.of("f").permits(2);
-    ScheduleRequest schedule = ScheduleRequest.of("f").cron("@daily");
+    LeaseSpec request = LeaseSpec.of("f").permits(2);
+    ScheduleSpec schedule = ScheduleSpec.of("f").cron("@daily");
     List<String> sent =
         List.of(
-            request.toSpec().getHolder(),
-            request.forCall().toSpec().getHolder(),
+            request.toMessage().getHolder(),
+            request.forCall().toMessage().getHolder(),
             schedule.toMessage().getHolder());
     for (String holder : sent) {
       assertTrue(holder.endsWith(process) && holder.length() > process.length(), holder);
     }
-    assertEquals("me", request.holder("me").toSpec().getHolder());
+    assertEquals("me", request.holder("me").toMessage().getHolder());
     assertEquals("me", schedule.holder("me").toMessage().getHolder());
   }
 }

@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Timeout;
 /** Running for as long as the lock is held, term after term. */
 @Timeout(60)
 class LeaderTest {
-  private static final LeaseRequest REQUEST = LeaseRequest.of("f").waitWithoutEnd().paced();
+  private static final LeaseSpec REQUEST = LeaseSpec.of("f").waitWithoutEnd().paced();
 
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());
@@ -147,8 +147,7 @@ class LeaderTest {
 
   @Test
   void theLossOfAnotherHoldIsAnErrorOfTheTerm() throws Exception {
-    HoldLostException other =
-        new HoldLostException(new Loss(LossReason.LOSS_REASON_TAKEN, "another lock"));
+    LostException other = new LostException(new Loss(LossReason.LOSS_REASON_TAKEN, "another lock"));
     Future<Void> result =
         lead(
             term -> {
@@ -174,7 +173,7 @@ class LeaderTest {
         threads.submit(
             () ->
                 bench.client.lead(
-                    LeaseRequest.of("f"),
+                    LeaseSpec.of("f"),
                     term -> {
                       inside.complete(Thread.currentThread());
                       forever();
@@ -188,8 +187,7 @@ class LeaderTest {
 
   @Test
   void aClosedClientEndsItAlsoBetweenTwoTerms() throws Exception {
-    Future<Void> result =
-        threads.submit(() -> bench.client.lead(LeaseRequest.of("f"), term -> null));
+    Future<Void> result = threads.submit(() -> bench.client.lead(LeaseSpec.of("f"), term -> null));
     bench.sidecar.hold().fail(Messages.unavailable());
     bench.client.close();
     RefusedException refusal = assertInstanceOf(RefusedException.class, failure(result));

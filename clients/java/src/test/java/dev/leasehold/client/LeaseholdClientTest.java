@@ -76,7 +76,7 @@ class LeaseholdClientTest {
 
   @Test
   void theSidecarTellsWhatItIs() throws Exception {
-    GetServerInfoResponse info = bench.client.serverInfo();
+    GetServerInfoResponse info = bench.client.getServerInfo();
     assertEquals("0.2.0", info.getVersion());
     assertEquals(List.of("permits"), info.getFeaturesList());
   }
@@ -93,7 +93,7 @@ class LeaseholdClientTest {
   void anAcquireGivesAGrantThatHidesItsSecret() throws Exception {
     bench.sidecar.acquire =
         request -> AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
-    LeaseGrant grant = bench.client.acquire(LeaseRequest.of("f"));
+    Grant grant = bench.client.acquire(LeaseSpec.of("f"));
     assertEquals(65_536, grant.fencingToken());
     assertEquals("lease-1", grant.leaseId());
     assertEquals(ManualClock.at(1_058), grant.validUntil());
@@ -104,13 +104,13 @@ class LeaseholdClientTest {
   void anAcquireThatFindsTheLockBusySaysSo() {
     bench.sidecar.acquire =
         request -> AcquireLeaseResponse.newBuilder().setBusy(Busy.getDefaultInstance()).build();
-    assertThrows(LockBusyException.class, () -> bench.client.acquire(LeaseRequest.of("f")));
+    assertThrows(BusyException.class, () -> bench.client.acquire(LeaseSpec.of("f")));
   }
 
   @Test
   void anOutcomeThatIsNewerThanTheClientIsNoGrant() {
     bench.sidecar.acquire = request -> AcquireLeaseResponse.getDefaultInstance();
-    assertThrows(ProtocolException.class, () -> bench.client.acquire(LeaseRequest.of("f")));
+    assertThrows(ProtocolException.class, () -> bench.client.acquire(LeaseSpec.of("f")));
   }
 
   @Test

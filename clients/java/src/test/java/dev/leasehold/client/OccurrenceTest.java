@@ -11,9 +11,7 @@ import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.AlreadyDone;
 import dev.leasehold.v1.CheckpointOutcome;
 import dev.leasehold.v1.EndedRun;
-import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
-import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.OutcomeResult;
 import dev.leasehold.v1.ReleaseOutcome;
 import dev.leasehold.v1.ReleaseResult;
@@ -36,8 +34,8 @@ import org.junit.jupiter.api.Timeout;
 class OccurrenceTest {
   private static final Instant AT = Instant.ofEpochSecond(1_800_000_000);
   private static final Timestamp WIRE = FakeSchedules.at(1_800_000_000);
-  private static final LeaseRequest REQUEST =
-      LeaseRequest.of("f").occurrence(AT).occurrenceMaxAttempts(3);
+  private static final LeaseSpec REQUEST =
+      LeaseSpec.of("f").occurrence(AT).occurrenceMaxAttempts(3);
   private static final AlreadyDone DONE =
       AlreadyDone.newBuilder()
           .setRun(
@@ -60,12 +58,12 @@ class OccurrenceTest {
     bench.close();
   }
 
-  private static Grant grant() {
+  private static dev.leasehold.v1.Grant grant() {
     Understood understood = Understood.newBuilder().setOccurrenceAt(WIRE).setPermits(1).build();
     return Messages.grantHere().toBuilder().setUnderstood(understood).setAttempt(2).build();
   }
 
-  private CompletableFuture<Hold> ask(LeaseRequest request) {
+  private CompletableFuture<Hold> ask(LeaseSpec request) {
     return bench.client.holdAsync(request, event -> {});
   }
 
@@ -84,7 +82,7 @@ class OccurrenceTest {
             .build();
   }
 
-  private Throwable answer(LeaseRequest request, HoldLeaseResponse answer) throws Exception {
+  private Throwable answer(LeaseSpec request, HoldLeaseResponse answer) throws Exception {
     CompletableFuture<Hold> asked = ask(request);
     bench.sidecar.hold().tell(answer);
     return assertThrows(ExecutionException.class, () -> soon(asked)).getCause();
@@ -94,7 +92,7 @@ class OccurrenceTest {
   void t2TheAttemptIsToldAndTheOutcomeGoesWithTheRelease() throws Exception {
     CompletableFuture<Hold> asked = ask(REQUEST);
     FakeSidecar.HoldCall call = bench.sidecar.hold();
-    LeaseSpec spec = call.request.getSpec();
+    dev.leasehold.v1.LeaseSpec spec = call.request.getSpec();
     assertEquals(WIRE, spec.getOccurrenceAt());
     assertEquals(3, spec.getOccurrenceMaxAttempts());
     call.tell(Messages.granted(grant()));
@@ -140,7 +138,7 @@ class OccurrenceTest {
         assertInstanceOf(OccurrenceOverException.class, answer(REQUEST.waitWithoutEnd(), skipped));
     assertEquals(Optional.of(AT), over.watermark());
     assertTrue(over.run().isEmpty());
-    assertInstanceOf(ProtocolException.class, answer(LeaseRequest.of("f"), done));
+    assertInstanceOf(ProtocolException.class, answer(LeaseSpec.of("f"), done));
   }
 
   @Test
@@ -158,13 +156,13 @@ class OccurrenceTest {
     bench.sidecar.acquire =
         request -> AcquireLeaseResponse.newBuilder().setAlreadyDone(DONE).build();
     assertThrows(OccurrenceOverException.class, () -> bench.client.acquire(REQUEST));
-    assertThrows(ProtocolException.class, () -> bench.client.acquire(LeaseRequest.of("f")));
+    assertThrows(ProtocolException.class, () -> bench.client.acquire(LeaseSpec.of("f")));
     bench.sidecar.acquire =
         request -> AcquireLeaseResponse.newBuilder().setSkipped(SKIPPED).build();
     assertThrows(OccurrenceOverException.class, () -> bench.client.acquire(REQUEST));
     bench.sidecar.acquire =
         request -> AcquireLeaseResponse.newBuilder().setGranted(grant()).build();
-    LeaseGrant grant = bench.client.acquire(REQUEST);
+    Grant grant = bench.client.acquire(REQUEST);
     assertEquals(2, grant.attempt());
     answerReleases(OutcomeResult.OUTCOME_RESULT_NOT_RECORDED);
     assertThrows(

@@ -189,7 +189,7 @@ class ResumeTest {
     assertFalse(held.hold().isValid());
     bench.clock.advance(58);
     ExecutionException failed = assertThrows(ExecutionException.class, () -> soon(released));
-    assertInstanceOf(NotReleasedException.class, failed.getCause());
+    assertInstanceOf(ReleaseUnconfirmedException.class, failed.getCause());
     call.awaitEnd();
     assertEquals(List.of(), bench.sidecar.asked());
   }

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Timeout;
 /** Subscriptions whose stream goes silent, or is on another kernel. */
 @Timeout(60)
 class RunsSilenceTest {
-  private static final ScheduleRequest NIGHTLY = ScheduleRequest.of("nightly").cron("@daily");
+  private static final ScheduleSpec NIGHTLY = ScheduleSpec.of("nightly").cron("@daily");
 
   private final ExecutorService threads = Executors.newCachedThreadPool();
 

@@ -41,8 +41,8 @@ import org.junit.jupiter.api.Timeout;
 /** A subscription and its runs, with a sidecar that says what each test wants. */
 @Timeout(60)
 class RunsTest {
-  private static final ScheduleRequest NIGHTLY =
-      ScheduleRequest.of("nightly").cron("30 2 * * *").timeZone("Europe/Copenhagen").holder("me");
+  private static final ScheduleSpec NIGHTLY =
+      ScheduleSpec.of("nightly").cron("30 2 * * *").timeZone("Europe/Copenhagen").holder("me");
 
   private final ExecutorService threads = Executors.newCachedThreadPool();
   private final BlockingQueue<ScheduleEvent> events = new LinkedBlockingQueue<>();

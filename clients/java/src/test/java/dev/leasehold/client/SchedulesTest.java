@@ -11,7 +11,6 @@ import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.Overlap;
 import dev.leasehold.v1.ResetScheduleRequest;
 import dev.leasehold.v1.Schedule;
-import dev.leasehold.v1.ScheduleSpec;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.ZoneId;
@@ -61,7 +60,7 @@ class SchedulesTest {
         client.listSchedules(ListSchedulesRequest.newBuilder().setPrefix("p").build());
     assertEquals(List.of("p", "p2"), all.stream().map(Schedule::getLockPath).toList());
     assertEquals(2, client.listSchedules().size());
-    ScheduleRequest daily = ScheduleRequest.of("f").cron("@daily");
+    ScheduleSpec daily = ScheduleSpec.of("f").cron("@daily");
     assertEquals("@daily", client.previewSchedule(daily).getUnderstood().getExpression());
     client.completeRun("run-7", Completion.failed("no disk"));
     assertEquals(List.of("run-7 of generation 0: FAILED no disk"), bench.sidecar.asked());
@@ -86,8 +85,8 @@ class SchedulesTest {
 
   @Test
   void aRequestHasAllFieldsOfASpec() {
-    ScheduleRequest request =
-        ScheduleRequest.of("f", "s")
+    ScheduleSpec request =
+        ScheduleSpec.of("f", "s")
             .every(Duration.ofSeconds(1))
             .timeZone(ZoneId.of("Europe/Copenhagen"))
             .revision(2)
@@ -104,14 +103,14 @@ class SchedulesTest {
             .takeoverCheck(Duration.ofSeconds(10))
             .leaseDuration(Duration.ofSeconds(11))
             .labels(Map.of("team", "red"));
-    ScheduleSpec spec = request.toSpec();
+    dev.leasehold.v1.ScheduleSpec spec = request.toSpec();
     // `cron` and `no_run_timeout` are the others of their oneofs.
-    int fields = ScheduleSpec.getDescriptor().getFields().size() - 2;
+    int fields = dev.leasehold.v1.ScheduleSpec.getDescriptor().getFields().size() - 2;
     assertEquals(fields, spec.getAllFields().size());
     assertEquals(Map.of("team", "red"), request.toMessage().getLabelsMap());
     assertEquals("@daily", request.cron("@daily").toSpec().getCron());
     assertTrue(request.withoutRunTimeout().toSpec().getNoRunTimeout());
-    ScheduleSpec none = request.catchUp(CatchUp.CATCH_UP_NONE).toSpec();
+    dev.leasehold.v1.ScheduleSpec none = request.catchUp(CatchUp.CATCH_UP_NONE).toSpec();
     assertEquals(0, none.getCatchUpMax());
   }
 }

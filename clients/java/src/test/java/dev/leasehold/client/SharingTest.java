@@ -15,7 +15,6 @@ import dev.leasehold.v1.BreakNote;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
-import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.PriorityStatus;
 import dev.leasehold.v1.Revoked;
@@ -34,8 +33,8 @@ import org.junit.jupiter.api.Timeout;
 /** Priorities and shares (S33 to S35), as callers ask for them and are told of them. */
 @Timeout(60)
 class SharingTest {
-  private static final LeaseRequest ASKED =
-      LeaseRequest.of("f").priority(7).yields(true).share("listeners").rebalance(true);
+  private static final LeaseSpec ASKED =
+      LeaseSpec.of("f").priority(7).yields(true).share("listeners").rebalance(true);
 
   private Bench bench;
 
@@ -61,7 +60,7 @@ class SharingTest {
     return Messages.grantHere().toBuilder().setUnderstood(understood).build();
   }
 
-  private CompletableFuture<Hold> ask(LeaseRequest request) {
+  private CompletableFuture<Hold> ask(LeaseSpec request) {
     return bench.client.holdAsync(request, event -> {});
   }
 
@@ -80,7 +79,7 @@ class SharingTest {
   void s33ToS35WhatIsAskedForIsSentAndSaidBack() throws Exception {
     CompletableFuture<Hold> asked = ask(ASKED);
     HoldCall call = bench.sidecar.hold();
-    LeaseSpec spec = call.request.getSpec();
+    dev.leasehold.v1.LeaseSpec spec = call.request.getSpec();
     assertEquals(7, spec.getPriority());
     assertTrue(spec.getYields() && spec.getRebalance());
     assertEquals("listeners", spec.getShare());
@@ -91,7 +90,7 @@ class SharingTest {
   @Test
   void s37WhatWasNotAskedForNeedsNoEcho() throws Exception {
     CompletableFuture<Hold> asked =
-        ask(LeaseRequest.of("f").priority(0).yields(false).share("").rebalance(false));
+        ask(LeaseSpec.of("f").priority(0).yields(false).share("").rebalance(false));
     bench.sidecar.hold().tell(Messages.granted(Messages.grantHere()));
     assertTrue(soon(asked).isValid());
   }
@@ -129,18 +128,18 @@ class SharingTest {
     call.awaitEnd();
   }
 
-  private LockBusyException busy(Busy.Builder busy) throws Exception {
+  private BusyException busy(Busy.Builder busy) throws Exception {
     CompletableFuture<Hold> asked = ask(ASKED);
     busy.setUnderstood(understood());
     bench.sidecar.hold().tell(HoldLeaseResponse.newBuilder().setBusy(busy).build());
-    return failure(asked, LockBusyException.class);
+    return failure(asked, BusyException.class);
   }
 
   @Test
   void s33ABusyLockSaysWhyAPriorityWaits() throws Exception {
     PriorityStatus status = PriorityStatus.PRIORITY_STATUS_HOLDER_DOES_NOT_YIELD;
     LockRecord record = LockRecord.newBuilder().setSidecar("pod-a/17").setShare("others").build();
-    LockBusyException told = busy(Busy.newBuilder().setPriorityStatus(status).setRecord(record));
+    BusyException told = busy(Busy.newBuilder().setPriorityStatus(status).setRecord(record));
     assertEquals(Optional.of(status), told.priorityStatus());
     assertTrue(told.getMessage().endsWith(" (priority: holder does not yield)"), told.getMessage());
     assertEquals("pod-a/17", told.record().getSidecar());

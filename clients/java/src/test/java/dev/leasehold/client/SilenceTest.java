@@ -40,7 +40,7 @@ class SilenceTest {
   }
 
   private static CompletableFuture<Hold> waitFor(Bench bench, Duration wait) {
-    return bench.client.holdAsync(LeaseRequest.of("f").waitUpTo(wait), event -> {});
+    return bench.client.holdAsync(LeaseSpec.of("f").waitUpTo(wait), event -> {});
   }
 
   /** Grants it, and gives the call. On a busy machine the first answer may come too late. */
@@ -112,7 +112,7 @@ class SilenceTest {
   void aCallerBetweenTwoRoundsOfWaitingIsToldThatTheClientWasClosed() throws Exception {
     try (Bench bench = new Bench()) {
       CompletableFuture<Hold> asked =
-          bench.client.holdAsync(LeaseRequest.of("f").waitWithoutEnd(), event -> {});
+          bench.client.holdAsync(LeaseSpec.of("f").waitWithoutEnd(), event -> {});
       HoldCall call = bench.sidecar.hold();
       Busy later = Busy.newBuilder().setRetryAfter(Durations.toWire(Duration.ofHours(1))).build();
       call.tell(HoldLeaseResponse.newBuilder().setBusy(later).build());
@@ -132,7 +132,7 @@ class SilenceTest {
       var releasing = held.hold().releaseAsync();
       bench.client.close();
       ExecutionException error = assertThrows(ExecutionException.class, () -> soon(releasing));
-      assertInstanceOf(NotReleasedException.class, error.getCause());
+      assertInstanceOf(ReleaseUnconfirmedException.class, error.getCause());
     }
   }
 

@@ -148,10 +148,9 @@ class TlsTest {
   }
 
   /** What the first call of a client fails with. */
-  private static SidecarUnreachableException unreachable(ClientBuilder builder) {
+  private static UnreachableException unreachable(ClientBuilder builder) {
     try (LeaseholdClient client = builder.connect()) {
-      return assertThrows(
-          SidecarUnreachableException.class, () -> client.resolvePath(Locks.key("f", "")));
+      return assertThrows(UnreachableException.class, () -> client.resolvePath(Locks.key("f", "")));
     }
   }
 
@@ -173,7 +172,7 @@ class TlsTest {
     ClientBuilder shown =
         builder("127.0.0.1").clientCertificate(stranger.certificate(), stranger.key());
     for (ClientBuilder builder : List.of(builder("127.0.0.1"), shown)) {
-      SidecarUnreachableException error = unreachable(builder);
+      UnreachableException error = unreachable(builder);
       String message = error.getMessage();
       assertTrue(message.contains("wants a client certificate that it trusts"), message);
     }

@@ -11,7 +11,6 @@ import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
-import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.Understood;
 import java.time.Duration;
 import java.util.List;
@@ -25,8 +24,8 @@ import org.junit.jupiter.api.Timeout;
 /** Waiting without end, permits, and sidecars that know neither. */
 @Timeout(60)
 class WaitTest {
-  private static final LeaseRequest ENDLESS = LeaseRequest.of("f").waitWithoutEnd();
-  private static final LeaseRequest SHARED = LeaseRequest.of("f").permits(3);
+  private static final LeaseSpec ENDLESS = LeaseSpec.of("f").waitWithoutEnd();
+  private static final LeaseSpec SHARED = LeaseSpec.of("f").permits(3);
 
   private Bench bench;
 
@@ -40,19 +39,19 @@ class WaitTest {
     bench.close();
   }
 
-  private CompletableFuture<Hold> ask(LeaseRequest request) {
+  private CompletableFuture<Hold> ask(LeaseSpec request) {
     return bench.client.holdAsync(request, event -> {});
   }
 
-  private static Understood understood(LeaseRequest request) {
-    LeaseSpec spec = request.toSpec();
+  private static Understood understood(LeaseSpec request) {
+    dev.leasehold.v1.LeaseSpec spec = request.toMessage();
     return Understood.newBuilder()
         .setWaitWithoutEnd(spec.getWaitWithoutEnd())
         .setPermits(Math.max(1, spec.getPermits()))
         .build();
   }
 
-  private static Grant grantOf(LeaseRequest request) {
+  private static Grant grantOf(LeaseSpec request) {
     return Messages.grantHere().toBuilder().setUnderstood(understood(request)).build();
   }
 
@@ -65,7 +64,7 @@ class WaitTest {
     CompletableFuture<Hold> asked = ask(ENDLESS);
     for (int restarts = 0; restarts < 2; restarts++) {
       HoldCall call = bench.sidecar.hold();
-      LeaseSpec spec = call.request.getSpec();
+      dev.leasehold.v1.LeaseSpec spec = call.request.getSpec();
       assertTrue(spec.getWaitWithoutEnd() && !spec.hasWait());
       call.tell(Messages.waiting());
       bench.clock.advance(1_000_000);
@@ -102,7 +101,7 @@ class WaitTest {
     assertEquals(3, call.request.getSpec().getPermits());
     call.tell(busy(Busy.newBuilder().setUnderstood(understood(SHARED)).setHeldPermits(3)));
     ExecutionException failed = assertThrows(ExecutionException.class, () -> soon(asked));
-    LockBusyException busy = assertInstanceOf(LockBusyException.class, failed.getCause());
+    BusyException busy = assertInstanceOf(BusyException.class, failed.getCause());
     assertEquals(3, busy.heldPermits());
   }
 
@@ -143,7 +142,7 @@ class WaitTest {
 
   @Test
   void aUnaryCallWaitsForADayInsteadOfWithoutEnd() throws Exception {
-    CompletableFuture<LeaseSpec> sent = new CompletableFuture<>();
+    CompletableFuture<dev.leasehold.v1.LeaseSpec> sent = new CompletableFuture<>();
     bench.sidecar.acquire =
         request -> {
           sent.complete(request.getSpec());

@@ -54,7 +54,7 @@ class WithHoldTest {
   }
 
   private <T> Future<T> under(HoldBody<T, Exception> body) {
-    return threads.submit(() -> bench.client.withHold(LeaseRequest.of("f"), body));
+    return threads.submit(() -> bench.client.withHold(LeaseSpec.of("f"), body));
   }
 
   private HoldCall grant() throws InterruptedException {
@@ -96,7 +96,7 @@ class WithHoldTest {
     bench.sidecar.released = HoldTest.taken();
     Future<Long> result = under(Hold::fencingToken);
     grant();
-    HoldLostException lost = assertInstanceOf(HoldLostException.class, failure(result));
+    LostException lost = assertInstanceOf(LostException.class, failure(result));
     assertEquals(LossReason.LOSS_REASON_TAKEN, lost.loss().reason());
   }
 
@@ -111,7 +111,7 @@ class WithHoldTest {
             });
     grant();
     assertSame(boom, failure(result));
-    assertInstanceOf(HoldLostException.class, boom.getSuppressed()[0]);
+    assertInstanceOf(LostException.class, boom.getSuppressed()[0]);
   }
 
   @Test
@@ -120,7 +120,7 @@ class WithHoldTest {
     grant();
     inside.await();
     bench.clock.advance(58);
-    HoldLostException lost = assertInstanceOf(HoldLostException.class, failure(result));
+    LostException lost = assertInstanceOf(LostException.class, failure(result));
     assertInstanceOf(InterruptedException.class, lost.getCause());
   }
 
@@ -133,19 +133,19 @@ class WithHoldTest {
               return "done";
             });
     grant();
-    assertInstanceOf(HoldLostException.class, failure(result));
+    assertInstanceOf(LostException.class, failure(result));
   }
 
   @Test
   void noInterruptOutlivesTheBlock() throws Exception {
     Callable<Boolean> work =
         () -> {
-          try (Hold hold = bench.client.hold(LeaseRequest.of("f"))) {
+          try (Hold hold = bench.client.hold(LeaseSpec.of("f"))) {
             bench.clock.advance(58);
             // It finds out, and interrupts this thread.
             assertFalse(hold.isValid());
             assertTrue(Thread.currentThread().isInterrupted());
-          } catch (HoldLostException expected) {
+          } catch (LostException expected) {
             return Thread.currentThread().isInterrupted();
           }
           throw new AssertionError("the loss was not told");
@@ -175,7 +175,7 @@ class WithHoldTest {
   void s13AReleaseIsWaitedForWhateverInterrupts() throws Exception {
     Callable<Boolean> work =
         () -> {
-          Hold hold = bench.client.hold(LeaseRequest.of("f"));
+          Hold hold = bench.client.hold(LeaseSpec.of("f"));
           Thread.currentThread().interrupt();
           hold.close();
           return Thread.interrupted();
@@ -198,7 +198,7 @@ class WithHoldTest {
             .setFencingToken(65_536)
             .build();
     call.tell(HoldLeaseResponse.newBuilder().setBusy(Busy.newBuilder().setRecord(record)).build());
-    LockBusyException busy = assertInstanceOf(LockBusyException.class, failure(result));
+    BusyException busy = assertInstanceOf(BusyException.class, failure(result));
     assertEquals("pod-7", busy.holder());
     assertEquals(65_536, busy.fencingToken().orElseThrow());
     assertEquals("the lock locks/p is busy: held by \"pod-7\"", busy.getMessage());
@@ -211,7 +211,7 @@ class WithHoldTest {
         threads.submit(
             () -> {
               thread.complete(Thread.currentThread());
-              return bench.client.hold(LeaseRequest.of("f").waitWithoutEnd());
+              return bench.client.hold(LeaseSpec.of("f").waitWithoutEnd());
             });
     HoldCall call = bench.sidecar.hold();
     soon(thread).interrupt();

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.leasehold.client.Hold;
 import dev.leasehold.client.HoldEvent;
 import dev.leasehold.client.HoldListener;
-import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseSpec;
 import dev.leasehold.client.LeaseholdClient;
 import dev.leasehold.client.Locks;
 import dev.leasehold.v1.LossReason;
@@ -61,7 +61,7 @@ class SidecarTest {
   }
 
   private static Hold hold(LeaseholdClient client, HoldListener listener) throws Exception {
-    return client.holdAsync(LeaseRequest.of("job").waitWithoutEnd(), listener).get();
+    return client.holdAsync(LeaseSpec.of("job").waitWithoutEnd(), listener).get();
   }
 
   @Test
@@ -132,8 +132,7 @@ class SidecarTest {
   void whoWaitsCanBeWaitedFor(Sidecar sidecar, LeaseholdClient client) throws Exception {
     Hold first = hold(client, NOBODY);
     assertEquals(0, sidecar.waitUntilHeld("job").getWaitersHere());
-    CompletableFuture<Hold> second =
-        client.holdAsync(LeaseRequest.of("job").waitWithoutEnd(), NOBODY);
+    CompletableFuture<Hold> second = client.holdAsync(LeaseSpec.of("job").waitWithoutEnd(), NOBODY);
     sidecar.waitUntilWaiting("job", 1);
     first.close();
     second.get().close();
@@ -160,11 +159,11 @@ class SidecarTest {
   @Test
   void anInterruptByTheLossIsForTheCodeUnderTest(Sidecar sidecar, LeaseholdClient client)
       throws Exception {
-    try (Hold hold = client.hold(LeaseRequest.of("job"))) {
+    try (Hold hold = client.hold(LeaseSpec.of("job"))) {
       sidecar.lose("job");
       sidecar.waitUntilAvailable("job");
       assertThrows(InterruptedException.class, () -> hold.lost().thenCompose(x -> never()).get());
-    } catch (dev.leasehold.client.HoldLostException lost) {
+    } catch (dev.leasehold.client.LostException lost) {
       assertEquals(LossReason.LOSS_REASON_BROKEN, lost.loss().reason());
     }
   }

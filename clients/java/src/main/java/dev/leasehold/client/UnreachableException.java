@@ -1,10 +1,10 @@
 package dev.leasehold.client;
 
 /** No sidecar answers at the endpoint, or it refuses the connection. */
-public final class SidecarUnreachableException extends RefusedException {
+public final class UnreachableException extends RefusedException {
   private static final long serialVersionUID = 1L;
 
-  SidecarUnreachableException(String endpoint, Throwable cause, String why) {
+  UnreachableException(String endpoint, Throwable cause, String why) {
     super(
         cause,
         "no sidecar answers at "

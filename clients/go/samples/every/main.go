@@ -1,6 +1,6 @@
 // Nightly runs a job at each occurrence of a schedule, in one of the processes that run this, until Ctrl-C.
 //
-// Usage: go run ./samples/nightly [CRON]
+// Usage: go run ./samples/every [CRON]
 package main
 
 import (

@@ -4,23 +4,23 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.LockMode;
 import java.time.Duration;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-class LeaseRequestTest {
+class LeaseSpecTest {
   @Test
   void whatIsNotSaidIsNotSent() {
-    LeaseSpec spec = LeaseRequest.of("f").toSpec().toBuilder().clearHolder().build();
-    assertEquals(LeaseSpec.newBuilder().setKey(Locks.key("f", "")).build(), spec);
+    dev.leasehold.v1.LeaseSpec spec =
+        LeaseSpec.of("f").toMessage().toBuilder().clearHolder().build();
+    assertEquals(dev.leasehold.v1.LeaseSpec.newBuilder().setKey(Locks.key("f", "")).build(), spec);
   }
 
   @Test
   void whatIsSaidIsSent() {
-    LeaseSpec spec =
-        LeaseRequest.of("f", "s")
+    dev.leasehold.v1.LeaseSpec spec =
+        LeaseSpec.of("f", "s")
             .listener()
             .hostId("host-1")
             .hostType("Keeper-A")
@@ -33,7 +33,7 @@ class LeaseRequestTest {
             .requestId("id")
             .holder("me")
             .labels(Map.of("team", "red"))
-            .toSpec();
+            .toMessage();
     assertEquals("s", spec.getKey().getScope());
     assertEquals(LockMode.LOCK_MODE_LISTENER, spec.getKey().getMode());
     assertEquals("host-1", spec.getKey().getHostId());
@@ -51,7 +51,7 @@ class LeaseRequestTest {
 
   @Test
   void aRequestIsNotChangedByMakingAnother() {
-    LeaseRequest one = LeaseRequest.of("f");
+    LeaseSpec one = LeaseSpec.of("f");
     assertTrue(one.waitWithoutEnd().waitsWithoutEnd());
     assertFalse(one.waitsWithoutEnd());
     assertFalse(one.waitWithoutEnd().waitUpTo(Duration.ZERO).waitsWithoutEnd());

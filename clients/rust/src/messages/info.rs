@@ -6,7 +6,7 @@ use crate::proto;
 /// A hold that is not over, as the sidecar knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HeldLock {
+pub struct HoldInfo {
     /// Until when the holder may act, unless renewed.
     pub validity: Validity,
     /// What the hold is doing.
@@ -58,7 +58,7 @@ impl HoldState {
     }
 }
 
-impl HeldLock {
+impl HoldInfo {
     pub(crate) fn from_wire(wire: proto::GetHoldResponse) -> Self {
         let state = match wire.state() {
             proto::HoldState::Unspecified => HoldState::Unknown,

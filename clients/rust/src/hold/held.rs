@@ -1,4 +1,4 @@
-//! The guard: who has it, has the lock, as long as it says so.
+//! The hold: its owner has the lock, as long as it says so.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::holder_calls::{check_recorded, check_saved};
 use crate::messages::{
-    Grant, HeldLock, LossReason, ReleaseOutcome, ReleaseResult, RunOutcome, check_size,
+    Grant, HoldInfo, LossReason, ReleaseOutcome, ReleaseResult, RunOutcome, check_size,
 };
 use crate::proto::{self, Validity};
 use crate::reason::Reason;
@@ -28,8 +28,8 @@ pub(super) const ANSWER_POLL: Duration = Duration::from_millis(20);
 /// the boot clock. Between the question and the deed the process may be stopped again, so let protected
 /// resources check [`fencing_token`](Self::fencing_token).
 #[derive(Debug)]
-#[must_use = "the lock is released when the guard is dropped"]
-pub struct HoldGuard {
+#[must_use = "the lock is released when the hold is dropped"]
+pub struct Hold {
     client: Client,
     grant: Grant,
     state: Arc<HoldState>,
@@ -37,7 +37,7 @@ pub struct HoldGuard {
     _stream: oneshot::Sender<()>,
 }
 
-impl HoldGuard {
+impl Hold {
     pub(super) const fn new(
         client: Client,
         grant: Grant,
@@ -131,8 +131,8 @@ impl HoldGuard {
     /// What the sidecar knows of the hold: its state and its bounds.
     ///
     /// # Errors
-    /// [`Error::Refused`]; with [`Reason::HoldLost`] the guard is lost, too.
-    pub async fn info(&self) -> Result<HeldLock, Error> {
+    /// [`Error::Refused`]; with [`Reason::HoldLost`] the hold is lost, too.
+    pub async fn info(&self) -> Result<HoldInfo, Error> {
         let sent = self.state.now();
         let asking =
             self.client.ask_hold(self.grant.lease_id.clone(), self.state.generation()).await;
@@ -142,7 +142,7 @@ impl HoldGuard {
                     self.state.take_in(validity, Some(sent));
                 }
                 self.state.take_in_max_hold(held.max_hold_ends.as_ref(), Some(sent));
-                Ok(HeldLock::from_wire(held))
+                Ok(HoldInfo::from_wire(held))
             }
             Err(error) => Err(self.told(error)),
         }
@@ -151,7 +151,7 @@ impl HoldGuard {
     /// Says that the job makes progress, which restarts `progress_timeout`.
     ///
     /// # Errors
-    /// [`Error::Refused`]; with [`Reason::HoldLost`] the guard is lost, too.
+    /// [`Error::Refused`]; with [`Reason::HoldLost`] the hold is lost, too.
     pub async fn report_progress(&self) -> Result<(), Error> {
         let sent = self.state.now();
         let answer =
@@ -162,7 +162,7 @@ impl HoldGuard {
     /// Sets a new `max_hold`, counted from now.
     ///
     /// # Errors
-    /// [`Error::Refused`]; with [`Reason::HoldLost`] the guard is lost, too.
+    /// [`Error::Refused`]; with [`Reason::HoldLost`] the hold is lost, too.
     pub async fn extend(&self, max_hold: Duration) -> Result<(), Error> {
         let sent = self.state.now();
         let lease_id = self.grant.lease_id.clone();
@@ -185,7 +185,7 @@ impl HoldGuard {
                 ToRelease::Lost(loss) => return Err(Error::Lost(loss)),
                 ToRelease::NotYet if self.state.now() >= until => {
                     let detail = "the hold was being resumed, and no sidecar has answered yet";
-                    return Err(Error::NotReleased(detail.to_owned()));
+                    return Err(Error::ReleaseUnconfirmed(detail.to_owned()));
                 }
                 ToRelease::NotYet => tokio::time::sleep(ANSWER_POLL).await,
             }
@@ -231,31 +231,31 @@ impl HoldGuard {
     ///
     /// # Errors
     /// [`Error::Lost`]: the lock was lost while `body` ran, or the release found that it was lost before, so
-    /// that another holder may have had it meanwhile. [`Error::NotReleased`] and [`Error::Refused`] as
+    /// that another holder may have had it meanwhile. [`Error::ReleaseUnconfirmed`] and [`Error::Refused`] as
     /// [`release`](Self::release). The result of `body` is dropped then.
     pub async fn run<F, B>(self, body: F) -> Result<B::Output, Error>
     where
         F: FnOnce(Arc<Self>) -> B,
         B: Future,
     {
-        let guard = Arc::new(self);
-        let lost = guard.lost();
+        let hold = Arc::new(self);
+        let lost = hold.lost();
         let output = tokio::select! {
             biased;
             loss = lost => return Err(Error::Lost(loss)),
-            output = body(Arc::clone(&guard)) => output,
+            output = body(Arc::clone(&hold)) => output,
         };
-        guard.end_and_release(None, None).await?;
+        hold.end_and_release(None, None).await?;
         Ok(output)
     }
 
     /// Releases the lock and waits until the store has it, for the client's release timeout at most. The
-    /// guard is not valid from the first moment of this call on (S13), so stop acting before.
+    /// hold is not valid from the first moment of this call on (S13), so stop acting before.
     ///
     /// # Errors
     /// [`Error::Lost`]: the hold was lost before, so somebody else may have had the lock.
-    /// [`Error::NotReleased`] and [`Error::Refused`]: whether the lock was released is not known; it is
-    /// available when its lease expires.
+    /// [`Error::ReleaseUnconfirmed`] and [`Error::Refused`]: whether the lock was released is not known; it
+    /// is available when its lease expires.
     pub async fn release(self) -> Result<ReleaseResult, Error> {
         self.end_and_release(None, None).await
     }
@@ -266,7 +266,7 @@ impl HoldGuard {
     /// # Errors
     /// As [`release`](Self::release). [`Error::CheckpointNotSaved`] and [`Error::CheckpointUnknown`]: the
     /// lock was released. [`Error::Refused`] with [`Reason::InvalidField`] for too large a value: then the
-    /// lock is released in the background, as by a guard that is dropped.
+    /// lock is released in the background, as by a hold that is dropped.
     pub async fn release_with_checkpoint(
         self,
         value: impl AsRef<[u8]>,
@@ -312,7 +312,7 @@ impl HoldGuard {
             self.client.release_hold(lease_id, generation, checkpoint, outcome).await
         };
         let result = tokio::time::timeout(timeout, releasing).await.map_err(|_elapsed| {
-            Error::NotReleased(format!("the sidecar has not answered within {timeout:?}"))
+            Error::ReleaseUnconfirmed(format!("the sidecar has not answered within {timeout:?}"))
         })??;
         if let Some(loss) = already_lost(&result) {
             return Err(Error::Lost(loss));
@@ -327,7 +327,7 @@ impl HoldGuard {
     }
 }
 
-impl Drop for HoldGuard {
+impl Drop for Hold {
     fn drop(&mut self) {
         self.state.end();
     }

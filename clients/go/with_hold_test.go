@@ -14,8 +14,8 @@ import (
 
 var errWork = errors.New("the work failed")
 
-// withLock runs work under a lock that is granted at once, and gives what WithLock gave.
-func (b *bench) withLock(
+// withHold runs work under a lock that is granted at once, and gives what WithHold gave.
+func (b *bench) withHold(
 	ctx context.Context, work func(ctx context.Context, hold *Hold, call *holdCall) error,
 ) <-chan error {
 	b.Helper()
@@ -23,7 +23,7 @@ func (b *bench) withLock(
 	done := make(chan error, 1)
 	go func() {
 		defer close(done)
-		done <- b.client.WithLock(ctx, LeaseSpec{}, func(ctx context.Context, hold *Hold) error {
+		done <- b.client.WithHold(ctx, LeaseSpec{}, func(ctx context.Context, hold *Hold) error {
 			return work(ctx, hold, <-calls)
 		})
 	}()
@@ -33,11 +33,11 @@ func (b *bench) withLock(
 	return done
 }
 
-func TestWithLockGivesTheErrorOfTheWorkAndReleases(t *testing.T) {
+func TestWithHoldGivesTheErrorOfTheWorkAndReleases(t *testing.T) {
 	for name, wanted := range map[string]error{"well": nil, "failed": errWork} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			done := b.withLock(t.Context(), func(ctx context.Context, hold *Hold, _ *holdCall) error {
+			done := b.withHold(t.Context(), func(ctx context.Context, hold *Hold, _ *holdCall) error {
 				if hold.Context() != ctx || !hold.Valid() {
 					t.Error("it is not held")
 				}
@@ -55,7 +55,7 @@ func TestWithLockGivesTheErrorOfTheWorkAndReleases(t *testing.T) {
 
 func TestALossCancelsTheWorkWithItsCause(t *testing.T) {
 	b := newBench(t)
-	done := b.withLock(t.Context(), func(ctx context.Context, _ *Hold, call *holdCall) error {
+	done := b.withHold(t.Context(), func(ctx context.Context, _ *Hold, call *holdCall) error {
 		call.tell(lostFor(leaseholdv1.LossReason_LOSS_REASON_BROKEN))
 		receive(t, "the cancellation", ctx.Done())
 		var lost *LostError
@@ -76,7 +76,7 @@ func TestALossCancelsTheWorkWithItsCause(t *testing.T) {
 
 func TestALossThatTheWorkDidNotNoticeIsToldAllTheSame(t *testing.T) {
 	b := newBench(t)
-	done := b.withLock(t.Context(), func(context.Context, *Hold, *holdCall) error {
+	done := b.withHold(t.Context(), func(context.Context, *Hold, *holdCall) error {
 		b.clock.advance(58)
 		return nil
 	})
@@ -93,7 +93,7 @@ func TestAPanicAndGoexitRelease(t *testing.T) {
 			done := make(chan any, 1)
 			go func() {
 				defer func() { done <- recover() }()
-				_ = b.client.WithLock(t.Context(), LeaseSpec{}, func(context.Context, *Hold) error {
+				_ = b.client.WithHold(t.Context(), LeaseSpec{}, func(context.Context, *Hold) error {
 					leave()
 					return nil
 				})
@@ -114,7 +114,7 @@ func TestAPanicAndGoexitRelease(t *testing.T) {
 func TestACancelledCallerReleasesAllTheSame(t *testing.T) {
 	b := newBench(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	done := b.withLock(ctx, func(ctx context.Context, _ *Hold, _ *holdCall) error {
+	done := b.withHold(ctx, func(ctx context.Context, _ *Hold, _ *holdCall) error {
 		cancel()
 		<-ctx.Done()
 		return ctx.Err()
@@ -131,11 +131,11 @@ func TestAReleaseThatFailsIsToldApartFromWorkThatFailed(t *testing.T) {
 	b := newBench(t)
 	b.sidecar.onRelease = func() error { return status.Error(codes.Internal, "the disk is full") }
 	var call *holdCall
-	done := b.withLock(t.Context(), func(_ context.Context, _ *Hold, c *holdCall) error {
+	done := b.withHold(t.Context(), func(_ context.Context, _ *Hold, c *holdCall) error {
 		call = c
 		return errWork
 	})
-	var release *ReleaseError
+	var release *ReleaseUnconfirmedError
 	var refused *RefusedError
 	err := receive(t, "the end", done)
 	if !errors.As(err, &release) || !errors.Is(err, errWork) || !errors.As(err, &refused) || refused.Code != CodeInternal {
@@ -148,7 +148,7 @@ func TestABusyLockRunsNothing(t *testing.T) {
 	b := newBench(t)
 	done := make(chan error, 1)
 	go func() {
-		done <- b.client.WithLock(t.Context(), LeaseSpec{}, func(context.Context, *Hold) error {
+		done <- b.client.WithHold(t.Context(), LeaseSpec{}, func(context.Context, *Hold) error {
 			t.Error("it ran")
 			return nil
 		})
@@ -169,7 +169,7 @@ func TestS13AReleaseThatFindsTheLockLostIsTold(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		spec := LeaseSpec{Key: LockKey{Function: "f"}}
-		done <- b.client.WithLock(t.Context(), spec, func(context.Context, *Hold) error { return nil })
+		done <- b.client.WithHold(t.Context(), spec, func(context.Context, *Hold) error { return nil })
 	}()
 	b.call().tell(granted(validity(ours, 1_058, 58)))
 	var lost *LostError

@@ -10,7 +10,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /** The lock was not acquired within the wait asked for: an answer of the sidecar, and no fault. */
-public final class LockBusyException extends LeaseholdException {
+public final class BusyException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
   private static final String PRIORITY_STATUS = "PRIORITY_STATUS_";
@@ -23,7 +23,7 @@ public final class LockBusyException extends LeaseholdException {
    *
    * @param busy the answer
    */
-  public LockBusyException(Busy busy) {
+  public BusyException(Busy busy) {
     super(describe(busy) + describePriority(busy));
     this.busy = busy;
   }
@@ -101,7 +101,7 @@ public final class LockBusyException extends LeaseholdException {
   }
 
   /**
-   * How many of the lock's permits were found held ({@link LeaseRequest#permits}).
+   * How many of the lock's permits were found held ({@link LeaseSpec#permits}).
    *
    * @return the number, as far as the sidecar knows
    */
@@ -110,7 +110,7 @@ public final class LockBusyException extends LeaseholdException {
   }
 
   /**
-   * Why the caller's priority did not free the lock ({@link LeaseRequest#priority}).
+   * Why the caller's priority did not free the lock ({@link LeaseSpec#priority}).
    *
    * @return the status; empty if the caller gave no priority, if nothing is known of the holder, or
    *     if this client does not know the status

@@ -1,7 +1,6 @@
 package dev.leasehold.client;
 
 import com.google.protobuf.Timestamp;
-import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.LockKey;
 import dev.leasehold.v1.RunOutcome;
 import dev.leasehold.v1.Understood;
@@ -17,16 +16,16 @@ import java.util.function.Consumer;
  *
  * <p>Ranges are checked by the sidecar, which refuses with {@link Reason#INVALID_FIELD}.
  */
-public final class LeaseRequest {
+public final class LeaseSpec {
   /** The longest wait that the API knows, other than one without end. */
   private static final Duration LONGEST_WAIT = Duration.ofHours(24);
 
-  private final LeaseSpec spec;
+  private final dev.leasehold.v1.LeaseSpec spec;
 
   /** Whether the caller pauses where no sidecar answers, so that the wait is not one for that. */
   private final boolean paced;
 
-  private LeaseRequest(LeaseSpec spec, boolean paced) {
+  private LeaseSpec(dev.leasehold.v1.LeaseSpec spec, boolean paced) {
     this.spec = spec;
     this.paced = paced;
   }
@@ -35,9 +34,9 @@ public final class LeaseRequest {
    * Asks for the lock of a function; one try, everything else by default.
    *
    * @param function what the lock is for: a job, a function, a resource
-   * @return the request
+   * @return the spec
    */
-  public static LeaseRequest of(String function) {
+  public static LeaseSpec of(String function) {
     return of(Locks.key(function, ""));
   }
 
@@ -46,9 +45,9 @@ public final class LeaseRequest {
    *
    * @param function what the lock is for: a job, a function, a resource
    * @param scope the part: a tenant, an order, a shard; may be empty
-   * @return the request
+   * @return the spec
    */
-  public static LeaseRequest of(String function, String scope) {
+  public static LeaseSpec of(String function, String scope) {
     return of(Locks.key(function, scope));
   }
 
@@ -56,18 +55,18 @@ public final class LeaseRequest {
    * Asks for a lock by its key, which may carry a mode and overrides of host id and host type.
    *
    * @param key the lock's name
-   * @return the request
+   * @return the spec
    */
-  public static LeaseRequest of(LockKey key) {
-    return new LeaseRequest(LeaseSpec.newBuilder().setKey(key).build(), false);
+  public static LeaseSpec of(LockKey key) {
+    return new LeaseSpec(dev.leasehold.v1.LeaseSpec.newBuilder().setKey(key).build(), false);
   }
 
   /**
    * Waits until the lock is acquired, however long that takes, also while the sidecar restarts.
    *
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest waitWithoutEnd() {
+  public LeaseSpec waitWithoutEnd() {
     return with(spec -> spec.clearWait().setWaitWithoutEnd(true));
   }
 
@@ -76,9 +75,9 @@ public final class LeaseRequest {
    * fencing token and a checkpoint of its own. Give the same number everywhere.
    *
    * @param permits 1 to 32; default 1
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest permits(int permits) {
+  public LeaseSpec permits(int permits) {
     return with(spec -> spec.setPermits(permits));
   }
 
@@ -90,9 +89,9 @@ public final class LeaseRequest {
    * takes over (S33).
    *
    * @param priority 0 or more, not with {@link #permits} above 1; default 0
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest priority(int priority) {
+  public LeaseSpec priority(int priority) {
     return with(spec -> spec.setPriority(priority));
   }
 
@@ -101,9 +100,9 @@ public final class LeaseRequest {
    * (S33, S35).
    *
    * @param yields true not with {@link #permits} above 1; default false
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest yields(boolean yields) {
+  public LeaseSpec yields(boolean yields) {
     return with(spec -> spec.setYields(yields));
   }
 
@@ -113,9 +112,9 @@ public final class LeaseRequest {
    *
    * @param share at most 256 bytes, no invisible characters, not with {@link #permits} above 1; by
    *     default none
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest share(String share) {
+  public LeaseSpec share(String share) {
     return with(spec -> spec.setShare(share));
   }
 
@@ -125,9 +124,9 @@ public final class LeaseRequest {
    * that yield (S35).
    *
    * @param rebalance true only with {@link #share} and {@link #yields}; default false
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest rebalance(boolean rebalance) {
+  public LeaseSpec rebalance(boolean rebalance) {
     return with(spec -> spec.setRebalance(rebalance));
   }
 
@@ -135,18 +134,18 @@ public final class LeaseRequest {
    * Free pairs for people and tools, shown in the lock's record. Not for secrets.
    *
    * @param labels at most 16, 1,024 bytes in all; they replace earlier ones
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest labels(Map<String, String> labels) {
+  public LeaseSpec labels(Map<String, String> labels) {
     return with(spec -> spec.clearLabels().putAllLabels(labels));
   }
 
   /**
    * As the lock of a listener instead of a function: the same name has two independent locks.
    *
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest listener() {
+  public LeaseSpec listener() {
     return with(spec -> spec.setKey(Locks.listener(spec.getKey())));
   }
 
@@ -154,9 +153,9 @@ public final class LeaseRequest {
    * Overrides the sidecar's host id, where the operator allows it.
    *
    * @param hostId small letters, digits and single dashes, at most 32 characters
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest hostId(String hostId) {
+  public LeaseSpec hostId(String hostId) {
     return with(spec -> spec.getKeyBuilder().setHostId(hostId));
   }
 
@@ -164,9 +163,9 @@ public final class LeaseRequest {
    * Overrides the sidecar's host type, where the operator allows it.
    *
    * @param hostType 1 to 256 bytes
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest hostType(String hostType) {
+  public LeaseSpec hostType(String hostType) {
     return with(spec -> spec.getKeyBuilder().setHostType(hostType));
   }
 
@@ -174,9 +173,9 @@ public final class LeaseRequest {
    * Waits so long while the lock is busy.
    *
    * @param wait 0 to 24 h; 0, which is the default, is one try
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest waitUpTo(Duration wait) {
+  public LeaseSpec waitUpTo(Duration wait) {
     return with(spec -> spec.clearWaitWithoutEnd().setWait(Durations.toWire(wait)));
   }
 
@@ -185,9 +184,9 @@ public final class LeaseRequest {
    * and how long an outage of the store a hold survives.
    *
    * @param leaseDuration whole seconds, 15 s to 60 s; default 60 s
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest leaseDuration(Duration leaseDuration) {
+  public LeaseSpec leaseDuration(Duration leaseDuration) {
     return with(spec -> spec.setLeaseDuration(Durations.toWire(leaseDuration)));
   }
 
@@ -197,9 +196,9 @@ public final class LeaseRequest {
    *
    * @param maxHold more than 0; for {@code acquire} at most 24 h and by default 10 min, for {@code
    *     hold} by default without bound
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest maxHold(Duration maxHold) {
+  public LeaseSpec maxHold(Duration maxHold) {
     return with(spec -> spec.setMaxHold(Durations.toWire(maxHold)));
   }
 
@@ -208,9 +207,9 @@ public final class LeaseRequest {
    * before.
    *
    * @param minHold 0 to 24 h, and not over {@code maxHold}; default 0
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest minHold(Duration minHold) {
+  public LeaseSpec minHold(Duration minHold) {
     return with(spec -> spec.setMinHold(Durations.toWire(minHold)));
   }
 
@@ -218,9 +217,9 @@ public final class LeaseRequest {
    * Loses the hold (NO_PROGRESS) when progress was not reported for so long.
    *
    * @param progressTimeout 1 s to 24 h; by default progress is not watched
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest progressTimeout(Duration progressTimeout) {
+  public LeaseSpec progressTimeout(Duration progressTimeout) {
     return with(spec -> spec.setProgressTimeout(Durations.toWire(progressTimeout)));
   }
 
@@ -228,9 +227,9 @@ public final class LeaseRequest {
    * Whether the sidecar renews the lease.
    *
    * @param autoRenew false for a hold of one lease duration and no more; default true
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest autoRenew(boolean autoRenew) {
+  public LeaseSpec autoRenew(boolean autoRenew) {
     return with(spec -> spec.setAutoRenew(autoRenew));
   }
 
@@ -239,9 +238,9 @@ public final class LeaseRequest {
    * the same grant as long as that hold lives.
    *
    * @param requestId at most 128 bytes, fresh and random for each hold
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest requestId(String requestId) {
+  public LeaseSpec requestId(String requestId) {
     return with(spec -> spec.setRequestId(requestId));
   }
 
@@ -252,9 +251,9 @@ public final class LeaseRequest {
    * OccurrenceOverException} (T2).
    *
    * @param at whole seconds, at most 5 s after the store's time; not on a lock that has a schedule
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest occurrence(Instant at) {
+  public LeaseSpec occurrence(Instant at) {
     Timestamp wire =
         Timestamp.newBuilder().setSeconds(at.getEpochSecond()).setNanos(at.getNano()).build();
     return with(spec -> spec.setOccurrenceAt(wire));
@@ -264,9 +263,9 @@ public final class LeaseRequest {
    * How often the occurrence may fail or be abandoned before that is final.
    *
    * @param attempts 1 to 100; default without limit
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest occurrenceMaxAttempts(int attempts) {
+  public LeaseSpec occurrenceMaxAttempts(int attempts) {
     return with(spec -> spec.setOccurrenceMaxAttempts(attempts));
   }
 
@@ -274,9 +273,9 @@ public final class LeaseRequest {
    * Who is asking, for people to read in the lock's record.
    *
    * @param holder at most 256 bytes; default this pod or host, and the process id
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public LeaseRequest holder(String holder) {
+  public LeaseSpec holder(String holder) {
     return with(spec -> spec.setHolder(holder));
   }
 
@@ -285,13 +284,13 @@ public final class LeaseRequest {
    *
    * @return the message
    */
-  public LeaseSpec toSpec() {
+  public dev.leasehold.v1.LeaseSpec toMessage() {
     return spec.toBuilder().setHolder(Holder.orThis(spec.getHolder())).build();
   }
 
   /** For a caller that pauses by itself where no sidecar answers. */
-  LeaseRequest paced() {
-    return new LeaseRequest(spec, true);
+  LeaseSpec paced() {
+    return new LeaseSpec(spec, true);
   }
 
   boolean isPaced() {
@@ -303,7 +302,7 @@ public final class LeaseRequest {
   }
 
   /** For a unary call, which does not wait without end. */
-  LeaseRequest forCall() {
+  LeaseSpec forCall() {
     return waitsWithoutEnd() ? waitUpTo(LONGEST_WAIT) : this;
   }
 
@@ -347,14 +346,14 @@ public final class LeaseRequest {
         : new ProtocolException("a call without an occurrence was answered with one");
   }
 
-  private LeaseRequest with(Consumer<LeaseSpec.Builder> change) {
-    LeaseSpec.Builder changed = spec.toBuilder();
+  private LeaseSpec with(Consumer<dev.leasehold.v1.LeaseSpec.Builder> change) {
+    dev.leasehold.v1.LeaseSpec.Builder changed = spec.toBuilder();
     change.accept(changed);
-    return new LeaseRequest(changed.build(), paced);
+    return new LeaseSpec(changed.build(), paced);
   }
 
   @Override
   public String toString() {
-    return "LeaseRequest[" + spec.getKey().getFunction() + ", " + spec.getKey().getScope() + "]";
+    return "LeaseSpec[" + spec.getKey().getFunction() + ", " + spec.getKey().getScope() + "]";
   }
 }

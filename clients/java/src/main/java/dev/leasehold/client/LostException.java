@@ -6,7 +6,7 @@ import dev.leasehold.v1.CheckpointOutcome;
  * The hold was lost before its holder ended it, as a loss or only its release told: two holders may
  * have acted since.
  */
-public final class HoldLostException extends LeaseholdException {
+public final class LostException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
   private final transient Loss loss;
@@ -19,16 +19,16 @@ public final class HoldLostException extends LeaseholdException {
    *
    * @param loss why it was lost
    */
-  public HoldLostException(Loss loss) {
+  public LostException(Loss loss) {
     this(loss, null);
   }
 
-  HoldLostException(Loss loss, Throwable cause) {
+  LostException(Loss loss, Throwable cause) {
     this(loss, cause, CheckpointOutcome.CHECKPOINT_OUTCOME_UNSPECIFIED);
   }
 
   /** A loss that a release found, with what became of the checkpoint that it carried (S26). */
-  HoldLostException(Loss loss, Throwable cause, CheckpointOutcome checkpoint) {
+  LostException(Loss loss, Throwable cause, CheckpointOutcome checkpoint) {
     super("the hold was lost: " + loss, cause);
     this.loss = loss;
     this.checkpoint = checkpoint;

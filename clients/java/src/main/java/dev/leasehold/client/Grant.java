@@ -1,6 +1,5 @@
 package dev.leasehold.client;
 
-import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.Validity;
 import java.util.Optional;
 
@@ -20,7 +19,7 @@ import java.util.Optional;
  *     than 1 means that an earlier holder failed, or died without an outcome
  * @param checkpoint the lock's checkpoint as the last holder left it; empty if there is none
  */
-public record LeaseGrant(
+public record Grant(
     String lockPath,
     String hostId,
     long fencingToken,
@@ -31,8 +30,8 @@ public record LeaseGrant(
     int attempt,
     Optional<Checkpoint> checkpoint) {
 
-  static LeaseGrant of(Grant grant, BootInstant sent, BootClock clock) {
-    return new LeaseGrant(
+  static Grant of(dev.leasehold.v1.Grant grant, BootInstant sent, BootClock clock) {
+    return new Grant(
         grant.getLockPath(),
         grant.getHostId(),
         grant.getFencingToken(),
@@ -44,7 +43,8 @@ public record LeaseGrant(
         Checkpoint.of(grant));
   }
 
-  private static Optional<BootInstant> maxHoldEnds(Grant grant, BootInstant sent, BootClock clock) {
+  private static Optional<BootInstant> maxHoldEnds(
+      dev.leasehold.v1.Grant grant, BootInstant sent, BootClock clock) {
     return grant.hasMaxHoldEnds()
         ? KnownValidity.momentOf(
             grant.getMaxHoldEnds(), Optional.of(sent), clock.latest(), clock.bootId())
@@ -61,6 +61,6 @@ public record LeaseGrant(
   /** Without the lease id, which is a secret (S20). */
   @Override
   public String toString() {
-    return "LeaseGrant[" + lockPath + ", token " + fencingToken + "]";
+    return "Grant[" + lockPath + ", token " + fencingToken + "]";
   }
 }

@@ -4,7 +4,6 @@ import dev.leasehold.v1.CatchUp;
 import dev.leasehold.v1.FirstRun;
 import dev.leasehold.v1.LockKey;
 import dev.leasehold.v1.Overlap;
-import dev.leasehold.v1.ScheduleSpec;
 import dev.leasehold.v1.SubscribeScheduleRequest;
 import java.time.Duration;
 import java.time.ZoneId;
@@ -18,10 +17,10 @@ import java.util.function.Consumer;
  * <p>Ranges are checked by the sidecar, which refuses with {@link Reason#INVALID_FIELD}. All
  * durations are whole seconds.
  */
-public final class ScheduleRequest {
+public final class ScheduleSpec {
   private final SubscribeScheduleRequest message;
 
-  private ScheduleRequest(SubscribeScheduleRequest message) {
+  private ScheduleSpec(SubscribeScheduleRequest message) {
     this.message = message;
   }
 
@@ -29,9 +28,9 @@ public final class ScheduleRequest {
    * A schedule of a function.
    *
    * @param function what it runs; with the scope at most 256 bytes
-   * @return the request
+   * @return the spec
    */
-  public static ScheduleRequest of(String function) {
+  public static ScheduleSpec of(String function) {
     return of(Locks.key(function, ""));
   }
 
@@ -40,9 +39,9 @@ public final class ScheduleRequest {
    *
    * @param function what it runs; with the scope at most 256 bytes
    * @param scope the part: a tenant, a shard; may be empty
-   * @return the request
+   * @return the spec
    */
-  public static ScheduleRequest of(String function, String scope) {
+  public static ScheduleSpec of(String function, String scope) {
     return of(Locks.key(function, scope));
   }
 
@@ -50,10 +49,10 @@ public final class ScheduleRequest {
    * A schedule on a lock by its key.
    *
    * @param key the lock's name
-   * @return the request
+   * @return the spec
    */
-  public static ScheduleRequest of(LockKey key) {
-    return new ScheduleRequest(SubscribeScheduleRequest.newBuilder().setKey(key).build());
+  public static ScheduleSpec of(LockKey key) {
+    return new ScheduleSpec(SubscribeScheduleRequest.newBuilder().setKey(key).build());
   }
 
   /**
@@ -61,9 +60,9 @@ public final class ScheduleRequest {
    *
    * @param expression five fields as cron has them, six with seconds first, {@code @daily} and its
    *     like, or {@code @every 90s}
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest cron(String expression) {
+  public ScheduleSpec cron(String expression) {
     return with(spec -> spec.setCron(expression));
   }
 
@@ -71,9 +70,9 @@ public final class ScheduleRequest {
    * It is due after the same span again and again, counted from the Unix epoch.
    *
    * @param span 10 s to 366 days
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest every(Duration span) {
+  public ScheduleSpec every(Duration span) {
     return with(spec -> spec.setEvery(Durations.toWire(span)));
   }
 
@@ -81,9 +80,9 @@ public final class ScheduleRequest {
    * The time zone whose clocks the expression is about. The zone of the process is never used.
    *
    * @param name an IANA name such as {@code Europe/Copenhagen}; default UTC
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest timeZone(String name) {
+  public ScheduleSpec timeZone(String name) {
     return with(spec -> spec.setTimeZone(name));
   }
 
@@ -91,9 +90,9 @@ public final class ScheduleRequest {
    * The time zone whose clocks the expression is about.
    *
    * @param zone a zone with an IANA name; default UTC
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest timeZone(ZoneId zone) {
+  public ScheduleSpec timeZone(ZoneId zone) {
     return timeZone(zone.getId());
   }
 
@@ -101,9 +100,9 @@ public final class ScheduleRequest {
    * Which of two different definitions is in force: the one with the higher revision (T16).
    *
    * @param revision such as the number of the release; default 0, which replaces no positive one
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest revision(long revision) {
+  public ScheduleSpec revision(long revision) {
     return with(spec -> spec.setRevision(revision));
   }
 
@@ -111,9 +110,9 @@ public final class ScheduleRequest {
    * What becomes of occurrences that were missed, but for the newest one (T9).
    *
    * @param policy LATEST, which is the default, or NONE; for ALL see {@link #catchUpAll}
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest catchUp(CatchUp policy) {
+  public ScheduleSpec catchUp(CatchUp policy) {
     return with(spec -> spec.setCatchUp(policy).clearCatchUpMax());
   }
 
@@ -121,9 +120,9 @@ public final class ScheduleRequest {
    * Runs the newest of the occurrences that were missed, too, oldest first.
    *
    * @param atMost how many, beside the newest one: 1 to 100
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest catchUpAll(int atMost) {
+  public ScheduleSpec catchUpAll(int atMost) {
     return with(spec -> spec.setCatchUp(CatchUp.CATCH_UP_ALL).setCatchUpMax(atMost));
   }
 
@@ -131,9 +130,9 @@ public final class ScheduleRequest {
    * Never runs occurrences that are older than this.
    *
    * @param window 1 min to 366 days; default as far back as may be caught up, and 25 h at least
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest catchUpWindow(Duration window) {
+  public ScheduleSpec catchUpWindow(Duration window) {
     return with(spec -> spec.setCatchUpWindow(Durations.toWire(window)));
   }
 
@@ -142,9 +141,9 @@ public final class ScheduleRequest {
    *
    * @param grace at least twice the lease duration and 10 s more, which is the default; at most 7
    *     days
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest grace(Duration grace) {
+  public ScheduleSpec grace(Duration grace) {
     return with(spec -> spec.setGrace(Durations.toWire(grace)));
   }
 
@@ -152,9 +151,9 @@ public final class ScheduleRequest {
    * What becomes of occurrences that fall due during a run (T10).
    *
    * @param policy FOLLOW, which is the default, or SKIP
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest overlap(Overlap policy) {
+  public ScheduleSpec overlap(Overlap policy) {
     return with(spec -> spec.setOverlap(policy));
   }
 
@@ -162,9 +161,9 @@ public final class ScheduleRequest {
    * How many attempts an occurrence has that fail or are abandoned (T11).
    *
    * @param attempts 1 to 100; default 3
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest maxAttempts(int attempts) {
+  public ScheduleSpec maxAttempts(int attempts) {
     return with(spec -> spec.setMaxAttempts(attempts));
   }
 
@@ -172,9 +171,9 @@ public final class ScheduleRequest {
    * The wait before the second attempt. It doubles with each further one, up to 10 min.
    *
    * @param backoff 1 s to 10 min; default 10 s
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest backoff(Duration backoff) {
+  public ScheduleSpec backoff(Duration backoff) {
     return with(spec -> spec.setBackoff(Durations.toWire(backoff)));
   }
 
@@ -183,18 +182,18 @@ public final class ScheduleRequest {
    *
    * @param timeout 1 s to 366 days; default until the next occurrence is due, but at least as long
    *     as the gap between the two
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest runTimeout(Duration timeout) {
+  public ScheduleSpec runTimeout(Duration timeout) {
     return with(spec -> spec.setRunTimeout(Durations.toWire(timeout)));
   }
 
   /**
    * A run may take as long as it likes.
    *
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest withoutRunTimeout() {
+  public ScheduleSpec withoutRunTimeout() {
     return with(spec -> spec.setNoRunTimeout(true));
   }
 
@@ -202,9 +201,9 @@ public final class ScheduleRequest {
    * How long a run may take to end after its deadline, and still say how it ended (T12).
    *
    * @param grace at most 1 h; default 10 s
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest stopGrace(Duration grace) {
+  public ScheduleSpec stopGrace(Duration grace) {
     return with(spec -> spec.setStopGrace(Durations.toWire(grace)));
   }
 
@@ -212,9 +211,9 @@ public final class ScheduleRequest {
    * A run is lost unless it reports progress at least this often (S11).
    *
    * @param timeout 1 s to 24 h; default none
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest progressTimeout(Duration timeout) {
+  public ScheduleSpec progressTimeout(Duration timeout) {
     return with(spec -> spec.setProgressTimeout(Durations.toWire(timeout)));
   }
 
@@ -222,9 +221,9 @@ public final class ScheduleRequest {
    * Starts later by an offset of its own, which does not change (T13).
    *
    * @param spread up to this: 0 to 24 h, and at most half the gap to the next occurrence; default 0
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest spread(Duration spread) {
+  public ScheduleSpec spread(Duration spread) {
     return with(spec -> spec.setSpread(Durations.toWire(spread)));
   }
 
@@ -232,19 +231,19 @@ public final class ScheduleRequest {
    * The longest time after which a sidecar looks whether a run elsewhere was abandoned (T17).
    *
    * @param check 1 s to 10 min; by default it doubles from the lease duration up to 10 min
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest takeoverCheck(Duration check) {
+  public ScheduleSpec takeoverCheck(Duration check) {
     return with(spec -> spec.setTakeoverCheck(Durations.toWire(check)));
   }
 
   /**
-   * The duration of the lease in the store, as {@link LeaseRequest#leaseDuration}.
+   * The duration of the lease in the store, as {@link LeaseSpec#leaseDuration}.
    *
    * @param leaseDuration 15 s to 60 s; default the sidecar's
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest leaseDuration(Duration leaseDuration) {
+  public ScheduleSpec leaseDuration(Duration leaseDuration) {
     return with(spec -> spec.setLeaseDuration(Durations.toWire(leaseDuration)));
   }
 
@@ -252,30 +251,30 @@ public final class ScheduleRequest {
    * A schedule that nobody has subscribed to before runs at once, in one replica, and not first at
    * its next occurrence (T25).
    *
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest firstNow() {
-    return new ScheduleRequest(message.toBuilder().setFirst(FirstRun.FIRST_RUN_NOW).build());
+  public ScheduleSpec firstNow() {
+    return new ScheduleSpec(message.toBuilder().setFirst(FirstRun.FIRST_RUN_NOW).build());
   }
 
   /**
    * Who runs, for people to read in the lock's record.
    *
    * @param holder at most 256 bytes; default this pod or host, and the process id
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest holder(String holder) {
-    return new ScheduleRequest(message.toBuilder().setHolder(holder).build());
+  public ScheduleSpec holder(String holder) {
+    return new ScheduleSpec(message.toBuilder().setHolder(holder).build());
   }
 
   /**
    * Free pairs for people and tools, shown in the lock's record. Not for secrets.
    *
    * @param labels at most 16, 1,024 bytes in all; they replace earlier ones
-   * @return a request like this one, so changed
+   * @return a spec like this one, so changed
    */
-  public ScheduleRequest labels(Map<String, String> labels) {
-    return new ScheduleRequest(message.toBuilder().clearLabels().putAllLabels(labels).build());
+  public ScheduleSpec labels(Map<String, String> labels) {
+    return new ScheduleSpec(message.toBuilder().clearLabels().putAllLabels(labels).build());
   }
 
   /**
@@ -283,7 +282,7 @@ public final class ScheduleRequest {
    *
    * @return the message
    */
-  public ScheduleSpec toSpec() {
+  public dev.leasehold.v1.ScheduleSpec toSpec() {
     return message.getSpec();
   }
 
@@ -292,15 +291,15 @@ public final class ScheduleRequest {
     return message.toBuilder().setHolder(Holder.orThis(message.getHolder())).build();
   }
 
-  private ScheduleRequest with(Consumer<ScheduleSpec.Builder> change) {
+  private ScheduleSpec with(Consumer<dev.leasehold.v1.ScheduleSpec.Builder> change) {
     SubscribeScheduleRequest.Builder changed = message.toBuilder();
     change.accept(changed.getSpecBuilder());
-    return new ScheduleRequest(changed.build());
+    return new ScheduleSpec(changed.build());
   }
 
   @Override
   public String toString() {
     LockKey key = message.getKey();
-    return "ScheduleRequest[" + key.getFunction() + ", " + key.getScope() + "]";
+    return "ScheduleSpec[" + key.getFunction() + ", " + key.getScope() + "]";
   }
 }
