@@ -160,7 +160,7 @@ class Notice:
     """All that is known of the break."""
 
     @classmethod
-    def _from_wire(cls, wire: hold_pb2.Revoked, deadline: float) -> Self:
+    def _from_wire(cls, wire: hold_pb2.Revoked | lease_service_pb2.GetHoldResponse, deadline: float) -> Self:
         note = BreakNote._from_wire(wire.break_note) if wire.HasField("break_note") else None
         return cls(deadline, wire.break_note.reason, wire.break_note.broken_by, note)
 

@@ -61,7 +61,8 @@ async def save(session: "Session", calls: Calls, value: bytes) -> int:
         state.told_lost(loss)
         raise LostError(session.lock_path, loss) from error
     known.saved(sending, answer.version, order)
-    state.take_in(answer.validity, sent)
+    if answer.HasField("validity"):
+        state.take_in(answer.validity, sent)
     return answer.version
 
 

@@ -36,7 +36,7 @@ from leasehold._saving import Known, checked
 from leasehold._state import LocalState
 from leasehold._ticker import NAP, Ticker
 from leasehold.v1 import hold_pb2
-from leasehold.v1.lease_service_pb2 import HoldLeaseResponse
+from leasehold.v1.lease_service_pb2 import HOLD_STATE_REVOKED, GetHoldResponse, HoldLeaseResponse
 
 _FIRST_PAUSE: Final = 0.05
 """The pause after the first failed try to resume; doubled up to `NAP`."""
@@ -253,9 +253,11 @@ class Session:
         question = self._calls.get_hold(self.lease_id, self.generation)
         try:
             answer = await asyncio.wait_for(question, _ANSWER_TIMEOUT)
-            self.state.take_in(answer.validity, sent)
+            goes_on = self.state.take_in(answer.validity, sent)
             if answer.HasField("max_hold_ends"):
                 self.state.bound(answer.max_hold_ends, sent)
+            if goes_on and answer.state == HOLD_STATE_REVOKED:
+                self._revoke(answer)
         except RefusedError as error:
             loss = told_lost(error)
             if loss is not None:
@@ -315,7 +317,8 @@ class Session:
             case "at_risk":
                 self._take_in_risk(message.at_risk)
             case "revoked":
-                self._take_in_notice(message.revoked)
+                if self._goes_on(message.revoked):
+                    self._revoke(message.revoked)
             case "recovered":
                 if self._goes_on(message.recovered):
                     self._tell(events.Recovered(seconds(self.state.valid_until)))
@@ -344,10 +347,12 @@ class Session:
             cause = reason_name(risk.cause)
             self._tell(events.AtRisk(seconds(self.state.valid_until), Reason(cause), cause, risk.detail))
 
-    def _take_in_notice(self, revoked: hold_pb2.Revoked) -> None:
-        if not self._goes_on(revoked) or self.notice is not None:
+    def _revoke(self, told: hold_pb2.Revoked | GetHoldResponse) -> None:
+        """Give the holder notice that the lock was broken, unless it was given before (S22)."""
+        if self.notice is not None:
             return
-        self.notice = Notice._from_wire(revoked, seconds(self.state.valid_until))
+        self.notice = Notice._from_wire(told, seconds(self.state.valid_until))
+        self.state.broken(self.notice.break_note)
         self.noticed.set()
         self._is_ending()
         for listener in self._notice_listeners:

@@ -9,6 +9,7 @@ from leasehold._boot_clock import Clock
 from leasehold._enums import LossReason
 from leasehold._grants import Loss
 from leasehold._local_validity import LocalDeadline, LocalValidity
+from leasehold._records import BreakNote
 from leasehold.v1.hold_pb2 import BootTime, Deadline, Validity
 
 
@@ -26,6 +27,8 @@ class LocalState:
         self._loss: Loss | None = None
         # Whether the loss was found by the clock alone, so that the sidecar may know better why.
         self._found_here = False
+        # The loss at the end of the validity.
+        self._at_end = Loss(LossReason.EXPIRED, "its validity ended without a renewal")
         self._on_loss: Callable[[], None] | None = None
         self._process: Final = os.getpid()
 
@@ -63,7 +66,7 @@ class LocalState:
             left = self._local.until - self._clock.now()
             if left <= 0:
                 self._found_here = True
-                self._end_by(Loss(LossReason.EXPIRED, "its validity ended without a renewal"))
+                self._end_by(self._at_end)
                 return 0
             return left
 
@@ -94,6 +97,11 @@ class LocalState:
         """When `max_hold` ends, on the boot clock, in nanoseconds; None if there is no limit."""
         with self._lock:
             return self._max_hold_ends.at
+
+    def broken(self, note: BreakNote | None) -> None:
+        """Take in that the lock was broken: the validity is the last (S22)."""
+        with self._lock:
+            self._at_end = Loss(LossReason.BROKEN, "it was broken, and its validity has ended", note)
 
     def told(self) -> BootTime | None:
         """Give the latest validity's end, in the sidecar's words (S16)."""

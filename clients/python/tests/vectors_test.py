@@ -1,0 +1,199 @@
+"""Plays proto/vectors/client.jsonl; docs/clients.md says what it means."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from fake import OURS
+from vector_messages import BASES, MILLISECOND, Said
+from vector_sidecar import VectorSidecar
+from virtual_time import VirtualLoop, reach, settled
+
+import leasehold
+from leasehold import _events as events
+from leasehold._async_hold import AsyncHold
+from leasehold._calls import Calls
+from leasehold._opening import open_session
+from leasehold._spec import wanted
+
+_VECTORS: Final = Path(__file__).parents[3] / "proto/vectors/client.jsonl"
+
+Step = dict[str, Any]
+
+
+def read() -> list[tuple[Said, list[Step]]]:
+    vectors: list[tuple[Said, list[Step]]] = []
+    for line in _VECTORS.read_text(encoding="utf-8").splitlines():
+        said = json.loads(line) if line else {}
+        if "vector" in said:
+            vectors.append((said, []))
+        elif said:
+            vectors[-1][1].append(said)
+    return vectors
+
+
+class _Stage:
+    """A client in a time of its own, and a sidecar that does what a vector says. It is the clock, too."""
+
+    boot_id = OURS
+
+    def __init__(self, kernel: str) -> None:
+        self._loop: Final = asyncio.get_running_loop()
+        self._slept = 0
+        self._hold: AsyncHold | None = None
+        self._until: int | None = None
+        self._told: list[str] = []
+        self._returned: list[str] = []
+        self._deeds: Final[list[asyncio.Task[None]]] = []
+        self._sidecar: Final = VectorSidecar(kernel, lambda: self._hold is not None and self._hold.is_valid())
+        connector: Any = self._sidecar
+        self._calls: Final = Calls(connector, self)
+
+    def now(self) -> int:
+        return (BASES["ours"] + self._slept) * MILLISECOND + round(self._loop.time() * 1e9)
+
+    @property
+    def _time(self) -> int:
+        return self.now() // MILLISECOND - BASES["ours"]
+
+    async def _pass(self, to: int) -> None:
+        await reach((to - self._slept) / 1_000)
+
+    async def play(self, step: Step) -> None:
+        """Do what a step says, and compare what came of it."""
+        await self._reach(step["at"])
+        self._slept += step.get("sleep", 0)
+        for name, said in step.get("answer", {}).items():
+            self._sidecar.answer(name, said)
+        for name, said in step.get("refuse", {}).items():
+            self._sidecar.refuse(name, said)
+        for name, deed in step.get("do", {}).items():
+            self._deeds.append(self._loop.create_task(self._do(name, deed)))
+        await settled()
+        tell = step.get("tell", [])
+        for told in [tell] if isinstance(tell, dict) else tell:
+            self._sidecar.tell(step.get("on"), told)
+        if "break" in step:
+            self._sidecar.end(step.get("on"), step["break"])
+        await self._pass(step["at"] + step.get("sleep", 0) + step.get("within", 0))
+        self._compare(step)
+
+    async def _reach(self, at: int) -> None:
+        """Let the time go on to a step. The validity ends at its end, neither sooner nor later."""
+        until = self._until
+        if until is not None and self._time < until < at:
+            assert self._hold is not None
+            await self._pass(until - 1)
+            assert self._hold.is_valid(), f"before {at}: the hold is over already"
+            await self._pass(until)
+            assert not self._hold.is_valid(), f"before {at}: the hold is not over"
+        await self._pass(at)
+
+    def _compare(self, step: Step) -> None:
+        self._until = step.get("until", self._until)
+        hold = self._hold
+        is_valid = hold is not None and hold.is_valid()
+        seen = {
+            "sent": self._sidecar.sent,
+            "faults": self._sidecar.faults,
+            "told": self._told,
+            "returned": self._returned,
+            "until": moment(hold.valid_until) if hold is not None and is_valid else None,
+            "open": self._sidecar.open,
+            "max_hold": moment(hold.max_hold_ends) if hold is not None and "max_hold" in step else None,
+        }
+        wanted = {
+            "sent": step.get("sent", []),
+            "faults": [],
+            "told": step.get("told", []),
+            "returned": step.get("returned", []),
+            "until": self._until,
+            "open": step.get("open", seen["open"]),
+            "max_hold": step.get("max_hold"),
+        }
+        self._sidecar.sent, self._sidecar.faults, self._told, self._returned = [], [], [], []
+        assert seen == wanted, f"at {step['at']}"
+
+    async def _do(self, name: str, deed: Said) -> None:
+        try:
+            done = await self._done(name, deed)
+        except leasehold.LeaseholdError as error:
+            done = named(error)
+        self._returned.append(f"{name} {done}")
+
+    async def _done(self, name: str, deed: Said) -> str:
+        """What the holder does, and what comes of it."""
+        if name == "hold":
+            options: Any = deed | ({"wait": deed["wait"] / 1_000} if "wait" in deed else {})
+            session, grant = await open_session(self._calls, wanted("f", "", options), self._tell)
+            self._hold = AsyncHold(self._calls, session, grant)
+            return "held"
+        assert self._hold is not None
+        match name:
+            case "release":
+                return (await self._hold.release()).outcome.name
+            case "report_progress":
+                await self._hold.report_progress()
+            case "extend_lease":
+                await self._hold.extend(deed["max_hold"] / 1_000)
+            case "save_checkpoint":
+                return str(await self._hold.save(deed["value"].encode()))
+        return "done"
+
+    def _tell(self, event: events.HoldEvent) -> None:
+        """Take in what the holder is told, but the grant, which the hold itself is."""
+        match event:
+            case events.Granted():
+                return
+            case events.Waiting(position):
+                said = f"waiting {position}"
+            case events.AtRisk():
+                said = f"at_risk {event.cause_name}"
+            case events.Draining(time_left):
+                said = f"draining {round(time_left * 1_000)}"
+            case events.Revoked(notice):
+                said = f"revoked by {notice.by}"
+            case events.Lost(loss):
+                said = f"lost {loss.reason.name}"
+            case _:
+                said = type(event).__name__.lower()
+        self._told.append(said)
+
+    async def close(self) -> None:
+        for deed in self._deeds:
+            deed.cancel()
+        if self._hold is not None:
+            self._hold._session.close()
+        await settled()
+        await self._calls.close()
+
+
+def moment(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000) - BASES["ours"]
+
+
+def named(error: leasehold.LeaseholdError) -> str:
+    match error:
+        case leasehold.BusyError():
+            return f"busy {error.busy.reason.name}"
+        case leasehold.LostError():
+            return f"lost {error.loss.reason.name}"
+        case leasehold.ReleaseUnconfirmedError():
+            return "unconfirmed"
+        case leasehold.RefusedError():
+            return f"refused {error.reason.name if error.reason is not None else ''}"
+    return repr(error)
+
+
+@pytest.mark.parametrize(("vector", "steps"), [pytest.param(*vector, id=vector[0]["vector"]) for vector in read()])
+def the_client_does_what_the_vector_says(vector: Said, steps: list[Step]) -> None:
+    async def play() -> None:
+        stage = _Stage(vector.get("kernel", "ours"))
+        for step in steps:
+            await stage.play(step)
+        await stage.close()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(play())
