@@ -75,7 +75,7 @@ type CheckpointError struct {
 
 func (e *CheckpointError) Error() string {
 	if e.Outcome == CheckpointOutcomeUnknown {
-		return "it is not known whether the checkpoint was saved; read it before you save another one: " + e.Detail
+		return "it is not known whether the checkpoint was saved; the next grant tells: " + e.Detail
 	}
 	return "the checkpoint was not saved, and the earlier one stands: " + e.Detail
 }

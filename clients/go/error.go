@@ -99,13 +99,15 @@ func alreadyLost(result *leaseholdv1.ReleaseResult) *LostError {
 // ReleaseUnconfirmedError says that the release of the lock was not confirmed. What was done under the lock was done while it was
 // held. The lock becomes available when its lease expires, if not before.
 type ReleaseUnconfirmedError struct {
+	// LockPath is the path of the lock.
+	LockPath string
 	// Err is why.
 	Err error
 }
 
 func (e *ReleaseUnconfirmedError) Error() string {
-	return "the release of the lock was not confirmed, and it becomes available when its lease expires, if not before: " +
-		e.Err.Error()
+	return fmt.Sprintf("the release of the lock %s was not confirmed, and it becomes available when its lease expires, "+
+		"if not before: %v", e.LockPath, e.Err)
 }
 
 // Unwrap gives the cause.

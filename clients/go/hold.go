@@ -213,7 +213,7 @@ func (h *Hold) Release(ctx context.Context, options ...ReleaseOption) (ReleaseRe
 		h.sayKnown()
 	}
 	if err != nil {
-		return ReleaseResult{}, &ReleaseUnconfirmedError{err}
+		return ReleaseResult{}, &ReleaseUnconfirmedError{h.LockPath(), err}
 	}
 	result := resultFrom(wire, with)
 	if result.CheckpointOutcome == CheckpointOutcomeSaved {
@@ -301,7 +301,7 @@ func (h *Hold) abandon(ctx context.Context) error {
 	}
 	_, loss, err := h.release(ctx, releasing{})
 	if err != nil {
-		return &ReleaseUnconfirmedError{err}
+		return &ReleaseUnconfirmedError{h.LockPath(), err}
 	}
 	if loss != nil {
 		return loss

@@ -39,9 +39,18 @@ func unsupported(spec *leaseholdv1.LeaseSpec, understood *leaseholdv1.Understood
 	if missed == nil {
 		return nil
 	}
-	message := "the sidecar does not know what was asked for by " + strings.Join(missed, " and ") +
-		", because it is older than this request; update the sidecar, or do not ask for it"
-	return tooOld(message)
+	return unknownFields(missed...)
+}
+
+// unknownFields says that the sidecar does not know these fields of a request.
+func unknownFields(fields ...string) error {
+	return tooOld("the sidecar does not know " + strings.Join(fields, " and ") +
+		", because it is older than this request: update the sidecar, or ask without that")
+}
+
+// unknownCalls says that the sidecar does not have these calls.
+func unknownCalls(what string) error {
+	return tooOld("the sidecar does not know " + what + ", because it is older than they are: update the sidecar")
 }
 
 // tooOld says that the sidecar does not know what was asked for.
@@ -57,7 +66,7 @@ func tooOld(message string) error {
 func knowing(what string, err error) error {
 	var refused *RefusedError
 	if errors.As(err, &refused) && refused.Code == CodeUnimplemented && refused.Reason == "" {
-		return tooOld("the sidecar does not know " + what + ", because it is older than they are: update the sidecar")
+		return unknownCalls(what)
 	}
 	return err
 }
@@ -71,7 +80,7 @@ func (c *Client) checkGrant(ctx context.Context, spec *leaseholdv1.LeaseSpec, gr
 	within, cancel := c.releaseContext(context.WithoutCancel(ctx))
 	defer cancel()
 	if _, failed := c.release(within, grant.GetLeaseId(), grant.GetGeneration(), releasing{}); failed != nil {
-		return errors.Join(err, &ReleaseUnconfirmedError{failed})
+		return errors.Join(err, &ReleaseUnconfirmedError{grant.GetLockPath(), failed})
 	}
 	return err
 }

@@ -167,7 +167,9 @@ fn of_client(error: &ClientError) -> Exit {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the client's errors may grow")]
     match error {
         ClientError::Endpoint { .. } => Exit::Usage,
-        ClientError::Unreachable { .. } | ClientError::ReleaseUnconfirmed(_) => Exit::Unavailable,
+        ClientError::Unreachable { .. } | ClientError::ReleaseUnconfirmed { .. } => {
+            Exit::Unavailable
+        }
         ClientError::CertificateRefused { .. } => Exit::Denied,
         ClientError::Refused(refusal) => of_refusal(refusal),
         ClientError::Lost(_) => Exit::Lost,

@@ -49,7 +49,7 @@ fn publishes(language: &str, path: &str, line: &str, name: &str) -> bool {
             begins(line, &["message ", "enum "], name)
                 || (line.starts_with("public ") && kinds.into_iter().any(is_a))
         }
-        "Python" if path.ends_with("/testing.py") => begins(line, &["class "], name),
+        "Python" if path.contains("/testing/") => begins(line, &["class "], name),
         "Python" => path.ends_with("/__init__.py") && line.trim() == format!("\"{name}\","),
         "Rust" if path.contains("/testing/") => begins(line, &["pub struct "], name),
         "Rust" => path.ends_with("/lib.rs") && has_word(line, name),

@@ -72,6 +72,17 @@ fn readmes_of_the_clients_have_the_same_headings() {
     assert_none(&findings.collect::<Vec<_>>());
 }
 
+/// What each client's folder has.
+const ENTRIES: [&str; 5] = ["README.md", "check", "driver", "samples", "scenarios"];
+
+#[test]
+fn clients_have_the_same_entries() {
+    let all =
+        CLIENTS.into_iter().flat_map(|(folder, ..)| ENTRIES.map(|name| format!("{folder}/{name}")));
+    let missing = all.filter(|path| !root().join(path).exists());
+    assert_none(&missing.map(|path| format!("{path} is not there")).collect::<Vec<_>>());
+}
+
 #[test]
 fn code_of_the_readmes_is_that_of_samples() {
     let mut findings = Vec::new();

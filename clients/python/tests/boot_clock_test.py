@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leasehold._boot_clock import is_shifted
+from leasehold._hold.boot_clock import is_shifted
 
 ZERO = "monotonic           7         0\nboottime            0         0\n"
 ONE, OTHER = "time:[1]", "time:[2]"

@@ -9,7 +9,7 @@ from fake import ELSEWHERE, OURS, Refusal, bench, eventually, grant, granted, he
 from sync_test import during, sync
 
 import leasehold
-from leasehold._saving import Known
+from leasehold._hold.saving import Known
 from leasehold.v1 import hold_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
@@ -178,7 +178,7 @@ async def s16_a_save_does_not_outwait_the_validity() -> None:
             leasehold.CheckpointResult(
                 leasehold.CheckpointOutcome.NOT_SAVED,
                 None,
-                "the sidecar does not know checkpoints: it is older than this client's request",
+                "the sidecar does not know checkpoints, because it is older than this request",
             ),
         ),
     ],

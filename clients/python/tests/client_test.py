@@ -9,7 +9,7 @@ import pytest
 from fake import OURS, Holder, bench, grant, validity
 
 import leasehold
-from leasehold._connect import Connector
+from leasehold._connect.options import Connector
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 

@@ -14,8 +14,8 @@ import pytest
 from fake import FakeSidecar, HoldCall, bench, grant, validity
 
 import leasehold
-from leasehold import _boot_clock
-from leasehold._connect import Connector
+from leasehold._connect.options import Connector
+from leasehold._hold import boot_clock as _boot_clock
 from leasehold.v1 import lease_service_pb2 as wire
 from leasehold.v1 import lock_pb2
 from leasehold.v1.lease_service_pb2_grpc import add_LeaseServiceServicer_to_server

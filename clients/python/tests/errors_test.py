@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 import leasehold
 from leasehold import Reason
 from leasehold._convert import duration, proto_duration
-from leasehold._spec import wanted
+from leasehold._hold.spec import wanted
 from leasehold.v1 import errors_pb2, hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 

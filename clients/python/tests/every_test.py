@@ -11,7 +11,7 @@ from fake_schedules import DUE, RECORDED, STANDBY, due, scheduled
 
 import leasehold
 from leasehold import CatchUp, LockKey, Overlap, Reason, RunOutcome
-from leasehold._schedule_spec import options_of, schedule_spec, timetable_of
+from leasehold._runs.spec import options_of, schedule_spec, timetable_of
 from leasehold.v1 import hold_pb2, schedule_pb2, schedule_service_pb2
 from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
 

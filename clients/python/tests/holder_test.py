@@ -7,7 +7,7 @@ import socket
 from fake import bench
 from fake_schedules import scheduled
 
-from leasehold._holder import named
+from leasehold._hold.holder import named
 from leasehold.v1 import hold_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
@@ -50,7 +50,7 @@ def a_fork_names_itself() -> None:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        from leasehold._spec import wanted  # noqa: PLC0415 - in the child
+        from leasehold._hold.spec import wanted  # noqa: PLC0415 - in the child
 
         os.write(write, wanted("f", "", {}).spec.holder.encode())
         os._exit(0)

@@ -3,7 +3,7 @@
 from fake import ELSEWHERE, OURS, deadline, validity
 
 from leasehold._convert import SECOND
-from leasehold._local_validity import LocalDeadline, LocalValidity
+from leasehold._hold.local_validity import LocalDeadline, LocalValidity
 from leasehold.v1.hold_pb2 import Validity
 
 

@@ -17,10 +17,11 @@ from fake import PATIENCE, Bench, Refusal, bench
 from fake_schedules import scheduled
 
 import leasehold
-from leasehold import _errors
+from leasehold._connect.listening import SilentError
 from leasehold._enums import LossReason
-from leasehold._grants import Busy, Loss
-from leasehold._listening import SilentError
+from leasehold._errors import answers as _answer_errors
+from leasehold._errors import errors as _errors
+from leasehold._hold.grants import Busy, Loss
 from leasehold.v1 import hold_pb2, lock_pb2
 
 
@@ -141,11 +142,11 @@ def errors() -> list[leasehold.LeaseholdError]:
         leasehold.ClosedError("closed"),
         leasehold.ProtocolError("odd"),
         leasehold.BusyError("f", Busy._from_wire(wire)),
-        leasehold.OccurrenceOverError("f", None, None),
+        leasehold.OccurrenceOverError(None, None),
         leasehold.LostError("l", loss),
         leasehold.ReleaseUnconfirmedError("l", refusal),
         refusal,
-        leasehold.UnsupportedError("permits=2"),
+        leasehold.UnsupportedError("permits"),
         leasehold.CheckpointUnknownError(refusal),
         leasehold.UnreachableError("http://a:1", "nobody"),
     ]
@@ -162,7 +163,11 @@ def errors_survive_a_pickle_with_all_that_they_carry() -> None:
 
 
 def errors_are_named_as_their_users_know_them() -> None:
-    kinds = {kind for kind in vars(_errors).values() if isinstance(kind, type) and issubclass(kind, Exception)}
+    kinds = {
+        kind
+        for kind in (vars(_errors) | vars(_answer_errors)).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    }
     ours = {kind for kind in kinds if issubclass(kind, leasehold.LeaseholdError)}
     assert ours == {type(error) for error in errors()}, "the list above has one of each"
     for kind in ours:

@@ -201,7 +201,7 @@ async def ctrl_c_just_before_the_waiting_is_heeded() -> None:
     async with bench() as (made, _client):
         script = (
             "import leasehold, signal, sys\n"
-            "from leasehold._loop_thread import LoopThread\n"
+            "from leasehold._connect.loop_thread import LoopThread\n"
             "LoopThread.shared()\n"
             "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
             "with leasehold.Client(sys.argv[1]).hold('f'): pass\n"

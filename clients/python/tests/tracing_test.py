@@ -9,7 +9,7 @@ from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 import leasehold
-from leasehold._tracing import reader
+from leasehold._connect.tracing import reader
 from leasehold.v1 import lease_service_pb2 as wire
 from leasehold.v1 import lock_pb2
 

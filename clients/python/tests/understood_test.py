@@ -41,7 +41,7 @@ async def s37_a_grant_that_was_not_understood_is_released(options: leasehold.Lea
     async with bench() as (made, client):
         task, call = await asked(made, client, options)
         call.tell(older())
-        with pytest.raises(leasehold.UnsupportedError, match="older than this client's request") as caught:
+        with pytest.raises(leasehold.UnsupportedError, match="older than this request") as caught:
             await task
         assert caught.value.reason is leasehold.Reason.UNSUPPORTED
         assert str(next(iter(options))) in str(caught.value)
@@ -103,7 +103,7 @@ async def s37_a_unary_grant_that_was_not_understood_is_released() -> None:
         made.sidecar.answer = wire.AcquireLeaseResponse(granted=told)
         with pytest.raises(leasehold.UnsupportedError, match="permits"):
             await client.acquire("f", permits=2)
-        with pytest.raises(leasehold.UnsupportedError, match="share='listeners'"):
+        with pytest.raises(leasehold.UnsupportedError, match="share"):
             await client.acquire("f", share="listeners")
         assert made.sidecar.asked == ["release lease-9 of generation 1"] * 2
         made.sidecar.answer = wire.AcquireLeaseResponse(busy=hold_pb2.Busy())

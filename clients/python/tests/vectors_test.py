@@ -12,11 +12,11 @@ from vector_sidecar import VectorSidecar
 from virtual_time import VirtualLoop, reach, settled
 
 import leasehold
-from leasehold import _events as events
-from leasehold._async_hold import AsyncHold
-from leasehold._calls import Calls
-from leasehold._opening import open_session
-from leasehold._spec import wanted
+from leasehold._connect.calls import Calls
+from leasehold._hold import events
+from leasehold._hold.async_hold import AsyncHold
+from leasehold._hold.opening import open_session
+from leasehold._hold.spec import wanted
 
 _VECTORS: Final = Path(__file__).parents[3] / "proto/vectors/client.jsonl"
 

@@ -11,17 +11,17 @@ use tonic::{Request, Response, Status};
 
 use crate::boot_clock::{BootClock, Clock};
 use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
-use crate::error::{self, Error};
+use crate::connect::{Dial, Headers, Lane, Pool, Rpc, Schedules};
+use crate::errors::understood::Wanted;
+use crate::errors::{self, Error};
 use crate::hold::Holding;
 use crate::messages::{
     BreakLock, BreakResult, Busy, Checkpoint, EndedRun, Grant, Health, LeaseSpec, ListLocks,
     LockKey, LockPage, LockRecord, LockSelector, ResolvedPath, ServerInfo, TokenCheck, moment,
 };
 use crate::proto;
-use crate::transport::{Dial, Headers, Lane, Pool, Rpc, Schedules};
-use crate::understood::Wanted;
 use crate::watch::LockWatch;
-use crate::watch_locks::{LocksWatch, WatchLocks};
+use crate::watch::{LocksWatch, WatchLocks};
 
 /// A call that asks no holder and waits for nothing is given up after this.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -330,7 +330,7 @@ impl Client {
 
     /// Why a call failed.
     pub(crate) fn error(&self, status: &Status) -> Error {
-        match self.pool.refusal().filter(|_| error::is_of_connection(status)) {
+        match self.pool.refusal().filter(|_| errors::is_of_connection(status)) {
             Some(detail) => {
                 Error::CertificateRefused { endpoint: self.endpoint.to_string(), detail }
             }

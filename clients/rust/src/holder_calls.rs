@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use crate::client::{CALL_TIMEOUT, Client, within};
-use crate::error::Error;
+use crate::errors::Error;
+use crate::errors::Reason;
+use crate::errors::understood::Wanted;
 use crate::messages::{
     Extension, HoldInfo, ReleaseResult, RunOutcome, Validity, check_size, wire_duration,
 };
 use crate::proto;
-use crate::reason::Reason;
-use crate::understood::Wanted;
 
 /// A release may wait until the lease can no longer be valid (S13), at most one lease duration.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(90);
@@ -224,15 +224,11 @@ impl Client {
 pub(crate) fn check_recorded(result: &proto::ReleaseResult) -> Result<(), Error> {
     match result.outcome_result() {
         proto::OutcomeResult::Recorded => Ok(()),
-        proto::OutcomeResult::NotRecorded => Err(Error::OutcomeNotRecorded(
-            "the hold was over before, or the store has refused it".to_owned(),
-        )),
-        proto::OutcomeResult::Unknown => {
-            Err(Error::OutcomeUnknown("the hold was over before the store answered".to_owned()))
-        }
+        proto::OutcomeResult::NotRecorded => Err(Error::OutcomeNotRecorded(String::new())),
+        proto::OutcomeResult::Unknown => Err(Error::OutcomeUnknown),
         // S37.
         proto::OutcomeResult::Unspecified => Err(Error::OutcomeNotRecorded(
-            "the sidecar does not know occurrences: it is older than this request; update it"
+            ": the sidecar does not know occurrences, and is older than this request; update it"
                 .to_owned(),
         )),
     }

@@ -3,35 +3,28 @@
 mod boot_clock;
 mod client;
 mod connect;
-mod error;
+mod errors;
 #[cfg(test)]
 mod fake;
 mod health;
 mod hold;
 mod holder_calls;
-mod lead;
 mod messages;
-mod platform;
 #[cfg(feature = "unstable-wire")]
 #[doc(hidden)]
 pub mod proto;
 #[cfg(not(feature = "unstable-wire"))]
 mod proto;
-mod reason;
 mod runs;
-mod schedules;
 #[cfg(all(unix, feature = "testing"))]
 pub mod testing;
-mod transport;
-mod understood;
 mod validity;
 mod watch;
-mod watch_locks;
 
 pub use boot_clock::BootInstant;
 pub use client::{Client, Outcome};
-pub use connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
-pub use error::{Error, FieldViolation, Refusal};
+pub use connect::{Call, ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Interceptor, Tls};
+pub use errors::{Error, FieldViolation, Reason, Refusal};
 pub use hold::{Hold, HoldEvent, Holding, Loss, Notice};
 pub use messages::{
     BreakLock, BreakMode, BreakNote, BreakOutcome, BreakResult, Busy, BusyReason, CatchUp,
@@ -44,8 +37,5 @@ pub use messages::{
     ServerLimits, Standby, StartedRun, Subscription, Timetable, TokenCheck, TokenStatus,
     UnderstoodSchedule, Validity, Waiting,
 };
-pub use reason::Reason;
 pub use runs::{Run, Runs, ScheduleEvent};
-pub use transport::{Call, Interceptor, Tls};
-pub use watch::LockWatch;
-pub use watch_locks::{LocksEvent, LocksWatch, WatchLocks};
+pub use watch::{LockWatch, LocksEvent, LocksWatch, WatchLocks};

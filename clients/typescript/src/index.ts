@@ -7,11 +7,11 @@
 
 export { status as Code } from "@grpc/grpc-js";
 export type { BreakOptions, BreakResult, GetLockOptions, HeldWork, LeadSpec, ListOptions } from "./client.js";
-export { CHECKPOINT_BYTES_MAX, Checkpoint, CheckpointUnknownError } from "./checkpoint.js";
+export { CHECKPOINT_BYTES_MAX, Checkpoint, CheckpointUnknownError } from "./hold/checkpoint.js";
 export { Client } from "./client.js";
-export type { ClientCertificate, ConnectOptions, TlsCredentials } from "./endpoint.js";
-export { DEFAULT_ENDPOINT, ENDPOINT_VARIABLE } from "./endpoint.js";
-export type { FieldViolation, Refusal } from "./errors.js";
+export type { ClientCertificate, ConnectOptions, TlsCredentials } from "./connect/endpoint.js";
+export { DEFAULT_ENDPOINT, ENDPOINT_VARIABLE } from "./connect/endpoint.js";
+export type { FieldViolation, Refusal } from "./errors/errors.js";
 export {
   BusyError,
   EndpointError,
@@ -23,17 +23,17 @@ export {
   RefusedError,
   UnreachableError,
   lossIn,
-} from "./errors.js";
+} from "./errors/errors.js";
 export type { HoldEvent, HoldListener } from "./hold/event.js";
 export type { Hold, ReleaseOptions } from "./hold/hold.js";
 export type { HoldOptions } from "./hold/open.js";
 export type { Held } from "./hold/held.js";
 export type { HoldInfo } from "./hold/info.js";
-export type { Loss } from "./loss.js";
-export { lossReasonName } from "./loss.js";
-export { Notice } from "./notice.js";
-export type { Outcome } from "./occurrence.js";
-export { OccurrenceOverError, OutcomeNotRecordedError } from "./occurrence.js";
+export type { Loss } from "./hold/loss.js";
+export { lossReasonName } from "./hold/loss.js";
+export { Notice } from "./hold/notice.js";
+export type { Outcome } from "./hold/occurrence.js";
+export { OccurrenceOverError, OutcomeNotRecordedError } from "./hold/occurrence.js";
 export type {
   CheckTokenResponse as TokenCheck,
   ExtendLeaseResponse as Extension,
@@ -55,17 +55,17 @@ export {
   ReleaseOutcome,
   TokenStatus,
 } from "./proto.js";
-export { Reason } from "./reason.js";
-export type { ServerInfo, ServerLimits } from "./server-info.js";
-export type { LocksEvent } from "./watch.js";
-export type { CallOptions, LeaseSpec, LockKey, LockPermit, LockSelector, WatchOptions } from "./request.js";
-export type { CompletedRun, Completion } from "./schedules/completion.js";
-export type { EveryOptions, RunWork } from "./schedules/every.js";
-export type { ListSchedulesOptions, PreviewOptions, SchedulePreview } from "./schedules/client.js";
-export type { ScheduleEvent } from "./schedules/event.js";
-export type { Run } from "./schedules/run.js";
-export type { RunsOptions } from "./schedules/runs.js";
-export type { Subscription, ScheduleSpec, Timetable } from "./schedules/spec.js";
+export { Reason } from "./errors/reason.js";
+export type { ServerInfo, ServerLimits } from "./connect/server-info.js";
+export type { LocksEvent } from "./watch/watch.js";
+export type { CallOptions, LeaseSpec, LockKey, LockPermit, LockSelector, WatchOptions } from "./hold/spec.js";
+export type { CompletedRun, Completion } from "./runs/completion.js";
+export type { EveryOptions, RunWork } from "./runs/every.js";
+export type { ListSchedulesOptions, PreviewOptions, SchedulePreview } from "./runs/schedules.js";
+export type { ScheduleEvent } from "./runs/event.js";
+export type { Run } from "./runs/run.js";
+export type { RunsOptions } from "./runs/runs.js";
+export type { Subscription, ScheduleSpec, Timetable } from "./runs/spec.js";
 export type {
   DefinitionInForce,
   EndedRun,

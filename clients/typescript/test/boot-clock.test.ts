@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 
-import { isShifted } from "../src/boot-clock.js";
+import { isShifted } from "../src/hold/boot-clock.js";
 
 const ZERO = "monotonic           7         0\nboottime            0         0\n";
 const ONE = "time:[1]";

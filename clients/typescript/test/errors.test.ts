@@ -15,8 +15,8 @@ import {
 } from "../src/index.js";
 import type { ConnectOptions } from "../src/index.js";
 import { ErrorReason as WireReason } from "../src/proto.js";
-import { reasonNamed } from "../src/reason.js";
-import { refused, toldLost } from "../src/refusal.js";
+import { reasonNamed } from "../src/errors/reason.js";
+import { refused, toldLost } from "../src/errors/refusal.js";
 import type { Refused } from "./fake-sidecar.js";
 import { refusal } from "./fake-sidecar.js";
 
@@ -112,7 +112,7 @@ test("s20 tokens and passwords are never shown", async () => {
 
 test("a loss is told with its reason and its detail", () => {
   const error = new LostError({ reason: LossReason.BROKEN, detail: "by an operator" });
-  assert.equal(error.message, "the hold was lost: BROKEN: by an operator");
+  assert.equal(error.message, "the lock was lost: BROKEN: by an operator");
   assert.equal(error.name, "LostError");
-  assert.equal(new LostError({ reason: LossReason.TAKEN, detail: "" }).message, "the hold was lost: TAKEN");
+  assert.equal(new LostError({ reason: LossReason.TAKEN, detail: "" }).message, "the lock was lost: TAKEN");
 });

@@ -8,11 +8,11 @@ import path from "node:path";
 import type { Metadata, ServerOptions, ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
 import { Server, ServerCredentials, status } from "@grpc/grpc-js";
 
-import type { BootReading, Clock } from "../src/boot-clock.js";
+import type { BootReading, Clock } from "../src/hold/boot-clock.js";
 import { Client } from "../src/client.js";
 import { duration } from "../src/duration.js";
-import type { ConnectOptions } from "../src/endpoint.js";
-import type { Limits } from "../src/rpc.js";
+import type { ConnectOptions } from "../src/connect/endpoint.js";
+import type { Limits } from "../src/connect/rpc.js";
 import type { Hold } from "../src/hold/hold.js";
 import type { HoldEvent } from "../src/index.js";
 import {

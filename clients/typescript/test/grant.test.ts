@@ -82,7 +82,7 @@ test("s29 a busy lock tells how many permits are held", async () => {
 test("s37 what an older sidecar grants is released, and refused", async () => {
   await using bench = await Bench.create();
   const { client, sidecar } = bench;
-  const isUnsupported = { name: "RefusedError", reason: Reason.UNSUPPORTED, message: /the sidecar is older/ };
+  const isUnsupported = { name: "RefusedError", reason: Reason.UNSUPPORTED, message: /the sidecar does not know/ };
   for (const request of [{ permits: 3 }, { waitMs: Infinity }]) {
     const holding = client.hold({ function: "f", ...request });
     const call = await sidecar.hold();

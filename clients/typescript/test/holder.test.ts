@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { hostname } from "node:os";
 import { test } from "node:test";
 
-import { named } from "../src/holder.js";
+import { named } from "../src/hold/holder.js";
 import { LeaseSpec } from "../src/proto.js";
-import { leaseSpec } from "../src/request.js";
-import { subscription } from "../src/schedules/spec.js";
+import { leaseSpec } from "../src/hold/spec.js";
+import { subscription } from "../src/runs/spec.js";
 import { Bench, OURS, grant, validity } from "./fake-sidecar.js";
 
 const THIS = `${hostname()}/${String(process.pid)}`;

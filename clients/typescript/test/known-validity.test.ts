@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { KnownValidity } from "../src/known-validity.js";
-import type { BootReading } from "../src/boot-clock.js";
-import { BootClock, machineClock } from "../src/boot-clock.js";
+import { KnownValidity } from "../src/hold/known-validity.js";
+import type { BootReading } from "../src/hold/boot-clock.js";
+import { BootClock, machineClock } from "../src/hold/boot-clock.js";
 import { duration, milliseconds } from "../src/duration.js";
 import type { Validity } from "../src/proto.js";
 import { ELSEWHERE, OURS, validity } from "./fake-sidecar.js";

@@ -5,8 +5,8 @@ import { status } from "@grpc/grpc-js";
 
 import type { Hold } from "../src/index.js";
 import { LossReason, RefusedError } from "../src/index.js";
-import type { Candidate, Pacing } from "../src/lead.js";
-import { lead, leadPauseMs } from "../src/lead.js";
+import type { Candidate, Pacing } from "../src/hold/lead.js";
+import { lead, leadPauseMs } from "../src/hold/lead.js";
 import { Understood } from "../src/proto.js";
 import type { HoldCall } from "./fake-sidecar.js";
 import { Bench, OURS, PATIENCE_MS, grant, refusal, validity } from "./fake-sidecar.js";

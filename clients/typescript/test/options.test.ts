@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { InterceptingCall, status } from "@grpc/grpc-js";
 import type { Interceptor } from "@grpc/grpc-js";
 
-import { MacClock, clockOf } from "../src/boot-clock.js";
-import { dialer } from "../src/endpoint.js";
+import { MacClock, clockOf } from "../src/hold/boot-clock.js";
+import { dialer } from "../src/connect/endpoint.js";
 import { EndpointError, PlatformError } from "../src/index.js";
 import type { ConnectOptions } from "../src/index.js";
 import { Bench, eventually } from "./fake-sidecar.js";

@@ -3,11 +3,11 @@ import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
-import type { RefusedError } from "../src/errors.js";
-import { ReleaseUnconfirmedError } from "../src/errors.js";
+import type { RefusedError } from "../src/errors/errors.js";
+import { ReleaseUnconfirmedError } from "../src/errors/errors.js";
 import { finalRefusal } from "../src/hold/keeper.js";
 import { LossReason } from "../src/index.js";
-import { refused } from "../src/refusal.js";
+import { refused } from "../src/errors/refusal.js";
 import type { Held, HoldCall, Refused } from "./fake-sidecar.js";
 import { Bench, OURS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 

@@ -7,7 +7,7 @@ import { CompletionResult, Reason, LossReason, RefusedError, RunKind } from "../
 import type { HoldEvent, Run, RunsOptions, Subscription } from "../src/index.js";
 import type { ScheduleEvent } from "../src/index.js";
 import { CatchUp, Lost, Overlap, Recorded, Renewed, RunOutcome, Standby } from "../src/proto.js";
-import { scheduleSpec } from "../src/schedules/spec.js";
+import { scheduleSpec } from "../src/runs/spec.js";
 import type { ScheduleEvent as Told, SubscribeCall } from "./fake-schedules.js";
 import { STANDBY, granted } from "./fake-schedules.js";
 import { Bench, Inbox, OURS, PATIENCE_MS, eventually, grant, refusal, validity } from "./fake-sidecar.js";

@@ -44,10 +44,10 @@ test("s37 each is said back as it was asked for, or nothing is held", { timeout:
   await using bench = await Bench.create();
   const { client, sidecar } = bench;
   const missed: [Partial<LeaseSpec>, Partial<Understood>, RegExp][] = [
-    [{ priority: 7 }, { priority: 6 }, /does not know priorities/],
-    [{ yields: true }, { yields: false }, /does not know holders that yield/],
-    [{ share: "listeners" }, { share: "others" }, /does not know shares/],
-    [{ rebalance: true }, { rebalance: false }, /does not know rebalancing/],
+    [{ priority: 7 }, { priority: 6 }, /does not know priority/],
+    [{ yields: true }, { yields: false }, /does not know yields/],
+    [{ share: "listeners" }, { share: "others" }, /does not know share/],
+    [{ rebalance: true }, { rebalance: false }, /does not know rebalance/],
   ];
   for (const [request, echo, message] of missed) {
     const isUnsupported = { name: "RefusedError", reason: Reason.UNSUPPORTED, message };

@@ -6,7 +6,7 @@ import { Metadata } from "@grpc/grpc-js";
 import { ROOT_CONTEXT, context, trace } from "@opentelemetry/api";
 import type { Context, ContextManager, TraceState } from "@opentelemetry/api";
 
-import { inTrace, traceApi } from "../src/trace-context.js";
+import { inTrace, traceApi } from "../src/connect/trace-context.js";
 import { Bench } from "./fake-sidecar.js";
 
 /** As OpenTelemetry's own for Node.js, which is in another package. */

@@ -6,7 +6,7 @@ import type { Client as Channel } from "@grpc/grpc-js";
 import { Metadata, connectivityState, status } from "@grpc/grpc-js";
 
 import { milliseconds } from "../src/duration.js";
-import type { Dialer } from "../src/endpoint.js";
+import type { Dialer } from "../src/connect/endpoint.js";
 import { HoldLeaseResponse } from "../src/proto.js";
 import type { HoldLeaseRequest, LeaseSpec, Resume } from "../src/proto.js";
 import type { Refusing, Said } from "./vectors-messages.js";

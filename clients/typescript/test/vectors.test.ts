@@ -4,14 +4,14 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import type { BootReading, Clock } from "../src/boot-clock.js";
-import { Connections } from "../src/connections.js";
+import type { BootReading, Clock } from "../src/hold/boot-clock.js";
+import { Connections } from "../src/connect/connections.js";
 import type { Hold } from "../src/hold/hold.js";
 import { openHold } from "../src/hold/open.js";
 import type { HoldEvent } from "../src/index.js";
 import { BusyError, LostError, RefusedError } from "../src/index.js";
-import { leaseSpec } from "../src/request.js";
-import { LIMITS, Rpc } from "../src/rpc.js";
+import { leaseSpec } from "../src/hold/spec.js";
+import { LIMITS, Rpc } from "../src/connect/rpc.js";
 import { OURS } from "./fake-sidecar.js";
 import type { Refusing, Said } from "./vectors-messages.js";
 import { BASES } from "./vectors-messages.js";

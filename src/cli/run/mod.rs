@@ -309,7 +309,7 @@ async fn release(
             error @ (Error::CheckpointNotSaved(_)
             | Error::CheckpointUnknown(_)
             | Error::OutcomeNotRecorded(_)
-            | Error::OutcomeUnknown(_)),
+            | Error::OutcomeUnknown),
         )) => {
             output::note(&error.to_string());
             return ReleaseEnd::NotSaved;

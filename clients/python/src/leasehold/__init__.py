@@ -10,24 +10,8 @@ import os
 # this package does instead is in _forking.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-from leasehold._answers import (
-    BreakResult,
-    LockChanged,
-    LockGone,
-    LocksEvent,
-    LocksListed,
-    ResolvedPath,
-    ServerInfo,
-    ServerLimits,
-    TokenCheck,
-)
 from leasehold._async_client import AsyncClient
-from leasehold._async_hold import AsyncHold, AsyncHolding
-from leasehold._async_run import (
-    AsyncEvery,
-    AsyncRun,
-)
-from leasehold._connect import DEFAULT_ENDPOINT, ClientOptions, Tls
+from leasehold._connect.options import DEFAULT_ENDPOINT, ClientOptions, Tls
 from leasehold._enums import (
     BreakMode,
     BreakOutcome,
@@ -47,17 +31,15 @@ from leasehold._enums import (
     RunOutcome,
     TokenStatus,
 )
-from leasehold._errors import (
+from leasehold._errors.answers import BusyError, LostError, OccurrenceOverError
+from leasehold._errors.errors import (
     ENDPOINT_VARIABLE,
     ArgumentError,
-    BusyError,
     CheckpointUnknownError,
     ClosedError,
     EndpointError,
     FieldViolation,
     LeaseholdError,
-    LostError,
-    OccurrenceOverError,
     PlatformError,
     ProtocolError,
     Reason,
@@ -66,7 +48,8 @@ from leasehold._errors import (
     UnreachableError,
     UnsupportedError,
 )
-from leasehold._events import (
+from leasehold._hold.async_hold import AsyncHold, AsyncHolding
+from leasehold._hold.events import (
     AtRisk,
     Draining,
     EventHandler,
@@ -80,7 +63,7 @@ from leasehold._events import (
     Revoked,
     Waiting,
 )
-from leasehold._grants import (
+from leasehold._hold.grants import (
     Busy,
     CheckpointResult,
     Deadline,
@@ -92,19 +75,21 @@ from leasehold._grants import (
     ReleaseResult,
     Validity,
 )
-from leasehold._hold import BaseHold, current_hold
-from leasehold._leading import AsyncTerm
+from leasehold._hold.hold import BaseHold, current_hold
+from leasehold._hold.leading import AsyncTerm
+from leasehold._hold.spec import FOREVER, LeaseSpec, Seconds
+from leasehold._hold.sync_hold import Hold, Holding
+from leasehold._hold.sync_leading import Term
 from leasehold._records import BreakNote, Checkpoint, LockKey, LockRecord, Reservation
-from leasehold._requests import BreakOptions, ListOptions, WatchOptions
-from leasehold._schedule_requests import (
+from leasehold._runs.async_run import (
+    AsyncEvery,
+    AsyncRun,
+)
+from leasehold._runs.requests import (
     ListSchedulesOptions,
     PreviewOptions,
 )
-from leasehold._schedule_spec import (
-    ScheduleOptions,
-    ScheduleSpec,
-)
-from leasehold._schedules import (
+from leasehold._runs.schedules import (
     CompletedRun,
     DefinitionInForce,
     EndedRun,
@@ -119,17 +104,30 @@ from leasehold._schedules import (
     Subscribed,
     UnderstoodSchedule,
 )
-from leasehold._spec import FOREVER, LeaseSpec, Seconds
-from leasehold._subscription import (
+from leasehold._runs.spec import (
+    ScheduleOptions,
+    ScheduleSpec,
+)
+from leasehold._runs.subscription import (
     ScheduleHandler,
 )
-from leasehold._sync_client import Client
-from leasehold._sync_hold import Hold, Holding
-from leasehold._sync_leading import Term
-from leasehold._sync_run import (
+from leasehold._runs.sync_run import (
     Every,
     Run,
 )
+from leasehold._sync_client import Client
+from leasehold._watch.answers import (
+    BreakResult,
+    LockChanged,
+    LockGone,
+    LocksEvent,
+    LocksListed,
+    ResolvedPath,
+    ServerInfo,
+    ServerLimits,
+    TokenCheck,
+)
+from leasehold._watch.requests import BreakOptions, ListOptions, WatchOptions
 
 __version__ = "0.1.0"
 

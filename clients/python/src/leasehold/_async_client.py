@@ -7,30 +7,27 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from leasehold import _patched
-from leasehold._answers import BreakResult, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
-from leasehold._async_hold import AsyncHold, AsyncHolding
-from leasehold._async_schedules import AsyncSchedules
-from leasehold._boot_clock import BootClock, Clock
-from leasehold._calls import CALL_TIMEOUT, LONGEST_LEASE, Calls
-from leasehold._connect import ClientOptions, Connector
+from leasehold._connect import patched
+from leasehold._connect.calls import CALL_TIMEOUT, LONGEST_LEASE, Calls
+from leasehold._connect.options import ClientOptions, Connector
 from leasehold._convert import moment
 from leasehold._enums import LossReason, RunOutcome
-from leasehold._errors import (
-    BusyError,
-    ClosedError,
-    LeaseholdError,
-    OccurrenceOverError,
-    ProtocolError,
-    RefusedError,
-    attach,
-)
-from leasehold._events import EventHandler
-from leasehold._grants import Busy, Extension, Grant, HoldInfo, Loss, ReleaseResult, Validity
-from leasehold._leading import AsyncTerm, Sleep, for_leading, lead
-from leasehold._opening import unsupported
+from leasehold._errors.answers import BusyError, OccurrenceOverError
+from leasehold._errors.errors import ClosedError, LeaseholdError, ProtocolError, RefusedError, attach
+from leasehold._hold.async_hold import AsyncHold, AsyncHolding
+from leasehold._hold.boot_clock import BootClock, Clock
+from leasehold._hold.events import EventHandler
+from leasehold._hold.grants import Busy, Extension, Grant, HoldInfo, Loss, ReleaseResult, Validity
+from leasehold._hold.leading import AsyncTerm, Sleep, for_leading, lead
+from leasehold._hold.opening import unsupported
+from leasehold._hold.saving import checked
+from leasehold._hold.session import Session
+from leasehold._hold.spec import FOREVER, LeaseSpec, Seconds, Wanted, wanted
 from leasehold._records import LockKey, LockRecord, selector
-from leasehold._requests import (
+from leasehold._runs.async_schedules import AsyncSchedules
+from leasehold._runs.schedules import EndedRun
+from leasehold._watch.answers import BreakResult, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
+from leasehold._watch.requests import (
     UNKNOWN_GENERATION,
     BreakOptions,
     ListOptions,
@@ -40,11 +37,7 @@ from leasehold._requests import (
     list_request,
     watch_request,
 )
-from leasehold._saving import checked
-from leasehold._schedules import EndedRun
-from leasehold._session import Session
-from leasehold._spec import FOREVER, LeaseSpec, Seconds, Wanted, wanted
-from leasehold._watch import watch, watch_all
+from leasehold._watch.watch import watch, watch_all
 from leasehold.v1 import lease_service_pb2 as wire
 
 
@@ -68,7 +61,7 @@ class AsyncClient(AsyncSchedules):
         the endpoint or an option is invalid, and PlatformError on a platform other than Linux and macOS, or where
         gevent or eventlet has patched Python's threads.
         """
-        _patched.check()
+        patched.check()
         self._connector: Final = Connector(endpoint, options)
         self._clock: Clock = BootClock()
         self._sleep: Sleep = asyncio.sleep
@@ -185,9 +178,9 @@ class AsyncClient(AsyncSchedules):
                 case "granted":
                     return Grant._from_wire(answer.granted)
                 case "already_done":
-                    raise OccurrenceOverError(asked.name, EndedRun._from_wire(answer.already_done.run), None)
+                    raise OccurrenceOverError(EndedRun._from_wire(answer.already_done.run), None)
                 case "skipped":
-                    raise OccurrenceOverError(asked.name, None, moment(answer.skipped.watermark))
+                    raise OccurrenceOverError(None, moment(answer.skipped.watermark))
                 case "busy" if asked.forever:
                     continue
                 case "busy":

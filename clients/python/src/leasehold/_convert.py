@@ -7,7 +7,7 @@ from typing import Final
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from leasehold._errors import ArgumentError
+from leasehold._errors.errors import ArgumentError
 
 SECOND: Final = 1_000_000_000
 """The nanoseconds of a second."""

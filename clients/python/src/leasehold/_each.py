@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
-from leasehold._errors import ClosedError
-from leasehold._loop_thread import LoopThread
+from leasehold._connect.loop_thread import LoopThread
+from leasehold._errors.errors import ClosedError
 
 _T = TypeVar("_T")
 

@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from leasehold._convert import duration, moment, seconds
 from leasehold._enums import BreakMode, LockMode, LockState
-from leasehold._errors import ArgumentError
+from leasehold._errors.errors import ArgumentError
 from leasehold.v1 import lock_pb2
 
 

@@ -4,23 +4,23 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from leasehold._answers import BreakResult, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_client import AsyncClient
-from leasehold._calls import Calls
-from leasehold._connect import ClientOptions
+from leasehold._connect.calls import Calls
+from leasehold._connect.loop_thread import LoopThread
+from leasehold._connect.options import ClientOptions
 from leasehold._each import each
 from leasehold._enums import RunOutcome
-from leasehold._errors import LeaseholdError, attach
-from leasehold._events import EventHandler
-from leasehold._grants import Extension, Grant, HoldInfo, ReleaseResult, Validity
-from leasehold._leading import for_leading
-from leasehold._loop_thread import LoopThread
+from leasehold._errors.errors import LeaseholdError, attach
+from leasehold._hold.events import EventHandler
+from leasehold._hold.grants import Extension, Grant, HoldInfo, ReleaseResult, Validity
+from leasehold._hold.leading import for_leading
+from leasehold._hold.spec import LeaseSpec, Seconds, wanted
+from leasehold._hold.sync_hold import Hold, Holding
+from leasehold._hold.sync_leading import Term, lead
 from leasehold._records import LockKey, LockRecord
-from leasehold._requests import BreakOptions, ListOptions, WatchOptions
-from leasehold._spec import LeaseSpec, Seconds, wanted
-from leasehold._sync_hold import Hold, Holding
-from leasehold._sync_leading import Term, lead
-from leasehold._sync_schedules import Schedules
+from leasehold._runs.sync_schedules import Schedules
+from leasehold._watch.answers import BreakResult, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
+from leasehold._watch.requests import BreakOptions, ListOptions, WatchOptions
 
 
 class Client(Schedules):

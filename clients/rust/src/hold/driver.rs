@@ -16,11 +16,11 @@ use super::state::{HoldState, ToRelease};
 use super::{HoldEvent, Loss, Notice};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
-use crate::error::Error;
+use crate::errors::Error;
+use crate::errors::Reason;
 use crate::messages::{LossReason, duration};
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{self, Resume, Validity};
-use crate::reason::Reason;
 
 /// No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 const NAP: Duration = Duration::from_secs(1);

@@ -78,7 +78,7 @@ async fn a_release_that_nobody_answers_is_unconfirmed_when_its_timeout_is_over()
     bench.sidecar.script.lock().unwrap().hang_release = true;
     let (guard, _call, _events) = held_here(&mut bench).await;
     let error = guard.release().await.unwrap_err();
-    assert!(matches!(error, Error::ReleaseUnconfirmed(_)), "{error}");
+    assert!(matches!(error, Error::ReleaseUnconfirmed { .. }), "{error}");
     let (guard, _call, mut events) = held_here(&mut bench).await;
     drop(guard);
     let told = next(&mut events).await;

@@ -10,13 +10,13 @@ use super::Loss;
 use super::state::{HoldState, ToRelease};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
-use crate::error::Error;
+use crate::errors::Error;
+use crate::errors::Reason;
 use crate::holder_calls::{check_recorded, check_saved};
 use crate::messages::{
     Grant, HoldInfo, LossReason, ReleaseOutcome, ReleaseResult, RunOutcome, check_size,
 };
 use crate::proto::{self, Validity};
-use crate::reason::Reason;
 
 /// How often a release looks whether a resume was answered.
 pub(super) const ANSWER_POLL: Duration = Duration::from_millis(20);
@@ -185,11 +185,15 @@ impl Hold {
                 ToRelease::Lost(loss) => return Err(Error::Lost(loss)),
                 ToRelease::NotYet if self.state.now() >= until => {
                     let detail = "the hold was being resumed, and no sidecar has answered yet";
-                    return Err(Error::ReleaseUnconfirmed(detail.to_owned()));
+                    return Err(self.unconfirmed(detail.to_owned()));
                 }
                 ToRelease::NotYet => tokio::time::sleep(ANSWER_POLL).await,
             }
         }
+    }
+
+    fn unconfirmed(&self, detail: String) -> Error {
+        Error::ReleaseUnconfirmed { lock_path: self.grant.lock_path.clone(), detail }
     }
 
     /// Ends the hold here, and waits for the generation to say it with (S13, S16): where no sidecar has
@@ -312,7 +316,7 @@ impl Hold {
             self.client.release_hold(lease_id, generation, checkpoint, outcome).await
         };
         let result = tokio::time::timeout(timeout, releasing).await.map_err(|_elapsed| {
-            Error::ReleaseUnconfirmed(format!("the sidecar has not answered within {timeout:?}"))
+            self.unconfirmed(format!("the sidecar has not answered within {timeout:?}"))
         })??;
         if let Some(loss) = already_lost(&result) {
             return Err(Error::Lost(loss));

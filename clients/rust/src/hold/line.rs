@@ -8,11 +8,11 @@ use tonic::{Status, Streaming};
 use super::HoldEvent;
 use super::held::already_lost;
 use crate::client::Client;
+use crate::connect::Lane;
 use crate::messages::ReleaseResult;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{HoldLeaseRequest, HoldLeaseResponse, Resume};
-use crate::transport::Lane;
 
 /// The life line of a hold (S14).
 pub(crate) trait Line: Sized + Send + Sync + 'static {

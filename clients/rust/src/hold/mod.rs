@@ -13,6 +13,7 @@ mod ends_tests;
 #[cfg(test)]
 mod grant_tests;
 mod held;
+pub(crate) mod lead;
 mod line;
 mod notice;
 #[cfg(test)]
@@ -32,16 +33,16 @@ mod tests;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
-use crate::error::Error;
+use crate::errors::Error;
+use crate::errors::Reason;
 use crate::messages::{BreakNote, LeaseSpec, LossReason, ReleaseOutcome, RunOutcome, Waiting};
 use crate::proto;
-use crate::reason::Reason;
 
 pub use held::Hold;
 pub(crate) use line::{Line, Message, Stream, silent};
@@ -82,13 +83,9 @@ impl Holding {
     pub async fn until_granted(self) -> Result<Hold, Error> {
         match self.until_answered().await? {
             Outcome::Granted(hold) => Ok(hold),
-            Outcome::AlreadyDone(run) => {
-                let outcome = run.outcome.map_or("ended", RunOutcome::as_str);
-                Err(Error::OccurrenceOver(format!("it is done: {outcome}")))
-            }
-            Outcome::Busy(_) | Outcome::Skipped { .. } => {
-                Err(Error::OccurrenceOver("a newer one is done".to_owned()))
-            }
+            Outcome::AlreadyDone(run) => Err(done(run.outcome)),
+            Outcome::Skipped { watermark } => Err(skipped(watermark)),
+            Outcome::Busy(_) => Err(skipped(None)),
         }
     }
 
@@ -111,6 +108,19 @@ impl Holding {
             }
         }
     }
+}
+
+/// An occurrence that has a final outcome.
+pub(crate) fn done(outcome: Option<RunOutcome>) -> Error {
+    let outcome = outcome.map_or("ended", RunOutcome::as_str);
+    Error::OccurrenceOver(format!("done: {outcome}"))
+}
+
+/// An occurrence that is older than one that has an outcome.
+pub(crate) fn skipped(watermark: Option<SystemTime>) -> Error {
+    let newer = watermark.map(|newer| format!(", {}", prost_types::Timestamp::from(newer)));
+    let newer = newer.unwrap_or_default();
+    Error::OccurrenceOver(format!("skipped: a newer one is done{newer}"))
 }
 
 impl IntoFuture for Holding {

@@ -14,12 +14,12 @@ use super::state::HoldState;
 use super::{HoldEvent, Loss};
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
-use crate::error::{Error, Refusal};
+use crate::errors::understood::Wanted;
+use crate::errors::{Error, Refusal};
 use crate::messages::{Busy, Grant, LeaseSpec, LossReason, Waiting};
 use crate::proto;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
-use crate::understood::Wanted;
 
 /// The pause after the first failed try to ask again; doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

@@ -166,7 +166,7 @@ async fn s16_nothing_is_released_while_a_resume_is_unanswered() {
             crate::fake::eventually("the hold ends first", || state.is_over()).await;
             bench.clock.advance(seconds(58));
             let error = releasing.await.unwrap().unwrap_err();
-            assert!(matches!(error, Error::ReleaseUnconfirmed(_)), "{error}");
+            assert!(matches!(error, Error::ReleaseUnconfirmed { .. }), "{error}");
         }
         assert!(!state.is_valid(), "S13");
         call.ended().await;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::held::{Hold, told_lost};
-use crate::error::Error;
+use crate::errors::Error;
 use crate::messages::{Checkpoint, check_size};
 
 impl Hold {

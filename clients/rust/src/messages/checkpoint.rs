@@ -5,7 +5,7 @@ use std::str::Utf8Error;
 use std::time::SystemTime;
 
 use super::moment;
-use crate::error::{Error, FieldViolation};
+use crate::errors::{Error, FieldViolation};
 use crate::proto;
 
 /// The greatest size of a checkpoint in bytes (S23).

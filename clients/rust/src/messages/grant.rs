@@ -141,6 +141,40 @@ pub struct Busy {
     pub priority_status: Option<PriorityStatus>,
 }
 
+impl fmt::Display for Busy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let none = LockRecord::default();
+        let record = self.record.as_ref().unwrap_or(&none);
+        let path = if record.lock_path.is_empty() { "" } else { " " };
+        write!(formatter, "the lock{path}{} is busy: ", record.lock_path)?;
+        match self.reason {
+            BusyReason::Breaking => {
+                formatter.write_str("it was broken, and its lease has not expired yet")?;
+            }
+            BusyReason::Resting => {
+                formatter.write_str("it rests, as its last holder asked (min_hold)")?;
+            }
+            BusyReason::Held if self.held_permits > 1 => {
+                write!(formatter, "{} permits of it are held", self.held_permits)?;
+            }
+            BusyReason::Held if record.holder.is_empty() => {
+                formatter.write_str("held by somebody else")?;
+            }
+            BusyReason::Held if record.holder_is_last_recorded => {
+                write!(formatter, "held, last recorded holder {:?}", record.holder)?;
+            }
+            BusyReason::Held => write!(formatter, "held by {:?}", record.holder)?,
+        }
+        match self.priority_status {
+            Some(status) => {
+                let words = status.as_str().replace('_', " ").to_lowercase();
+                write!(formatter, " (priority: {words})")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 /// Why a caller with a priority waits all the same (S33).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

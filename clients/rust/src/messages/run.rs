@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::{check_size, moment};
-use crate::error::Error;
+use crate::errors::Error;
 use crate::proto;
 
 /// Why there is a run.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::{Run, Runs};
 use crate::client::Client;
-use crate::error::Error;
-use crate::lead::{Pacing, Timer, passes};
+use crate::errors::Error;
+use crate::hold::lead::{Pacing, Timer, passes};
 use crate::messages::{Completion, Subscription};
 
 impl Client {

@@ -13,7 +13,7 @@ use super::every::Every;
 use super::tests::{granted, nightly, standby};
 use super::*;
 use crate::fake::{Bench, PATIENCE, SubscribeCall, eventually};
-use crate::lead::Pacing;
+use crate::hold::lead::Pacing;
 use crate::messages::Completion;
 use crate::proto::Lost;
 

@@ -11,6 +11,7 @@ mod every;
 mod every_tests;
 mod line;
 mod run;
+mod schedules;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +24,7 @@ use tonic::Status;
 
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
-use crate::error::Error;
+use crate::errors::Error;
 use crate::hold::{Message, Stream, retry_after, silent};
 use crate::messages::{DefinitionInForce, Standby, Subscription, UnderstoodSchedule, duration};
 use crate::proto::subscribe_schedule_response::Event;

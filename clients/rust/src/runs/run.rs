@@ -12,7 +12,7 @@ use super::line::{RunLine, Stage};
 use super::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
-use crate::error::Error;
+use crate::errors::Error;
 use crate::hold::{Hold, HoldEvent, HoldState, Loss, Notice, hold_of, retry_after};
 use crate::messages::{Checkpoint, CompletedRun, Completion, EndedRun, RunKind, duration, moment};
 use crate::proto;

@@ -5,12 +5,12 @@ use std::time::UNIX_EPOCH;
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::errors::Reason;
 use crate::fake::schedules::understood;
 use crate::fake::{Bench, OURS, SubscribeCall, eventually, grant, seconds, validity};
 use crate::messages::{Code, CompletionResult, LossReason, RunKind, SavedWith, ScheduleSpec};
 use crate::proto::hold_lease_response::Event as HoldWire;
 use crate::proto::{Lost, Recorded, Renewed};
-use crate::reason::Reason;
 use crate::{Completion, HoldEvent};
 
 pub(super) fn nightly() -> Subscription {

@@ -1,9 +1,9 @@
 // What happens to a hold, for those who want to know.
 
 import type { LockRecord } from "../../gen/leasehold/v1/lock.js";
-import type { Loss } from "../loss.js";
-import type { Notice } from "../notice.js";
-import type { Reason } from "../reason.js";
+import type { Loss } from "./loss.js";
+import type { Notice } from "./notice.js";
+import type { Reason } from "../errors/reason.js";
 
 /** What happens to a hold. Durations are milliseconds, counted from when the event is told. */
 export type HoldEvent =

@@ -2,14 +2,14 @@
 
 import type { Grant, Validity } from "../../gen/leasehold/v1/hold.js";
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
-import type { BootReading } from "../boot-clock.js";
-import type { Checkpoint } from "../checkpoint.js";
-import { checkpointBytes } from "../checkpoint.js";
-import { LostError } from "../errors.js";
-import type { Loss } from "../loss.js";
-import type { Notice } from "../notice.js";
-import { toldLost } from "../refusal.js";
-import type { Rpc } from "../rpc.js";
+import type { BootReading } from "./boot-clock.js";
+import type { Checkpoint } from "./checkpoint.js";
+import { checkpointBytes } from "./checkpoint.js";
+import { LostError } from "../errors/errors.js";
+import type { Loss } from "./loss.js";
+import type { Notice } from "./notice.js";
+import { toldLost } from "../errors/refusal.js";
+import type { Rpc } from "../connect/rpc.js";
 import type { HoldInfo } from "./info.js";
 import { holdInfo } from "./info.js";
 import type { Kept } from "./keeper.js";

@@ -5,14 +5,14 @@ import { status } from "@grpc/grpc-js";
 import type { ReleaseResult } from "../../gen/leasehold/v1/hold.js";
 import { CheckpointOutcome, LossReason, ReleaseOutcome } from "../../gen/leasehold/v1/hold.js";
 import { LeaseServiceService } from "../../gen/leasehold/v1/lease_service.js";
-import { checkpointBytes } from "../checkpoint.js";
+import { checkpointBytes } from "./checkpoint.js";
 import { duration } from "../duration.js";
-import { LostError, ReleaseUnconfirmedError, ProtocolError, RefusedError } from "../errors.js";
-import { alreadyLost } from "../loss.js";
-import type { Outcome } from "../occurrence.js";
-import { OUTCOMES, checkRecorded } from "../occurrence.js";
-import type { Ending } from "../rpc.js";
-import { unsupported } from "../understood.js";
+import { LostError, ReleaseUnconfirmedError, ProtocolError, RefusedError } from "../errors/errors.js";
+import { alreadyLost } from "./loss.js";
+import type { Outcome } from "./occurrence.js";
+import { OUTCOMES, checkRecorded } from "./occurrence.js";
+import type { Ending } from "../connect/rpc.js";
+import { unknownCalls } from "../errors/understood.js";
 import { Held } from "./held.js";
 
 /** How long the holder of a lost hold waits for the sidecar to hear that it has let go. */
@@ -146,7 +146,7 @@ export class Hold extends Held implements AsyncDisposable {
     const loss = alreadyLost(result);
     if (loss !== undefined) throw new LostError(loss, { released: result });
     if (ending.checkpoint !== undefined && isUnheard(result)) {
-      throw unsupported("checkpoints", "the lock was released, and the checkpoint was not saved");
+      throw unknownCalls("checkpoints");
     }
     if (ending.outcome !== undefined) checkRecorded(result);
     return result;

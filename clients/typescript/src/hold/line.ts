@@ -2,7 +2,7 @@
 
 import type { Resume } from "../../gen/leasehold/v1/hold.js";
 import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
-import type { MessageStream, Rpc } from "../rpc.js";
+import type { MessageStream, Rpc } from "../connect/rpc.js";
 
 /** What happens to a hold, in the sidecar's words. */
 export type LineEvent = NonNullable<HoldLeaseResponse["event"]>;

@@ -2,10 +2,10 @@
 
 import { status } from "@grpc/grpc-js";
 
-import { Checkpoint, CheckpointUnknownError } from "../checkpoint.js";
-import { LostError, RefusedError } from "../errors.js";
-import { Reason } from "../reason.js";
-import { isBreak, ownRefusal, toldLost } from "../refusal.js";
+import { Checkpoint, CheckpointUnknownError } from "./checkpoint.js";
+import { LostError, RefusedError } from "../errors/errors.js";
+import { Reason } from "../errors/reason.js";
+import { isBreak, ownRefusal, toldLost } from "../errors/refusal.js";
 import type { Kept, Keeper } from "./keeper.js";
 
 /** How much longer than the validity an answer is waited for: the sidecar answers when that ends. */
@@ -64,7 +64,7 @@ export class Saver {
    * the hold has now. The newest generation goes with each try (S16), and a repeated value changes nothing.
    */
   async #save(value: Buffer): Promise<number> {
-    const { state, grant } = this.#kept;
+    const { state } = this.#kept;
     const deadline = state.validUntil;
     let unknown: RefusedError | undefined;
     let last: RefusedError | undefined;
@@ -72,7 +72,7 @@ export class Saver {
       while (this.#keeper.isResuming && state.isValid()) await sleep(FIRST_PAUSE_MS);
       const isOver = !state.isValid();
       if (isOver || state.now().latest >= deadline) {
-        if (unknown !== undefined) throw new CheckpointUnknownError(grant.lockPath, { cause: unknown });
+        if (unknown !== undefined) throw new CheckpointUnknownError(unknown.message, { cause: unknown });
         throw (isOver ? undefined : last) ?? this.#overError();
       }
       const outcome = await this.#trySave(value, deadline);
@@ -97,7 +97,7 @@ export class Saver {
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
       if (error.reason === Reason.CHECKPOINT_UNKNOWN) {
-        throw new CheckpointUnknownError(grant.lockPath, { cause: error });
+        throw new CheckpointUnknownError(error.message, { cause: error });
       }
       const isLate = error.reason === undefined && error.code === status.DEADLINE_EXCEEDED;
       // The hold has left the sidecar that refused, or is leaving it.

@@ -3,11 +3,11 @@
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
 import type { BootTime, Deadline, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { BreakNote } from "../../gen/leasehold/v1/lock.js";
-import { KnownValidity, momentOf } from "../known-validity.js";
-import type { BootReading, Clock } from "../boot-clock.js";
-import { LostError } from "../errors.js";
-import type { Loss } from "../loss.js";
-import { Notice } from "../notice.js";
+import { KnownValidity, momentOf } from "./known-validity.js";
+import type { BootReading, Clock } from "./boot-clock.js";
+import { LostError } from "../errors/errors.js";
+import type { Loss } from "./loss.js";
+import { Notice } from "./notice.js";
 
 const EXPIRED: Loss = { reason: LossReason.EXPIRED, detail: "its validity ended without a renewal" };
 

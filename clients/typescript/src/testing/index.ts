@@ -10,8 +10,8 @@ import type { LockRecord } from "../../gen/leasehold/v1/lock.js";
 import { LockState } from "../../gen/leasehold/v1/lock.js";
 import { BreakOutcome } from "../../gen/leasehold/v1/lease_service.js";
 import { Client } from "../client.js";
-import type { ConnectOptions } from "../endpoint.js";
-import type { LockSelector } from "../request.js";
+import type { ConnectOptions } from "../connect/endpoint.js";
+import type { LockSelector } from "../hold/spec.js";
 import { LOOK_MS, SidecarProcess } from "./process.js";
 import { findProgram } from "./program.js";
 

@@ -7,13 +7,10 @@ package dev.leasehold.client;
 public final class CheckpointUnknownException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
-  CheckpointUnknownException(String lockPath, RefusedException cause) {
+  CheckpointUnknownException(Throwable cause) {
     super(
-        "it is not known whether the checkpoint of the lock "
-            + lockPath
-            + " was saved: "
-            + cause.getMessage()
-            + "; save it again while the hold is valid",
+        "it is not known whether the checkpoint was saved; the next grant tells: "
+            + cause.getMessage(),
         cause);
   }
 }

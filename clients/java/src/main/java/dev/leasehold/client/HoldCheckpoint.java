@@ -112,7 +112,7 @@ final class HoldCheckpoint {
         cause instanceof RefusedException refusal
             && (refusal.is(Reason.CHECKPOINT_UNKNOWN) || isUnanswered(refusal));
     return unknown
-        ? new CheckpointUnknownException(grant.getLockPath(), (RefusedException) cause)
+        ? new CheckpointUnknownException(cause)
         : RefusedException.knowingCheckpoints(cause);
   }
 

@@ -309,32 +309,25 @@ public final class LeaseSpec {
   /** S37: what to fail with where the sidecar that has answered has not understood all of this. */
   Optional<RefusedException> missedBy(Understood understood) {
     if (spec.getPermits() > 1 && understood.getPermits() != spec.getPermits()) {
-      String consequence = "it would grant the lock to one caller at a time only";
-      return Optional.of(RefusedException.unsupported("permits", consequence));
+      return Optional.of(RefusedException.unknownField("permits"));
     }
     if (spec.getWaitWithoutEnd() && !understood.getWaitWithoutEnd()) {
-      String consequence = "it does not wait for the lock";
-      return Optional.of(RefusedException.unsupported("wait_without_end", consequence));
+      return Optional.of(RefusedException.unknownField("wait_without_end"));
     }
     if (spec.getPriority() != understood.getPriority() && spec.getPriority() != 0) {
-      String consequence = "it would let the holder keep the lock, whatever its priority";
-      return Optional.of(RefusedException.unsupported("priority", consequence));
+      return Optional.of(RefusedException.unknownField("priority"));
     }
     if (spec.getYields() && !understood.getYields()) {
-      String consequence = "it would keep the lock from callers of greater priority";
-      return Optional.of(RefusedException.unsupported("yields", consequence));
+      return Optional.of(RefusedException.unknownField("yields"));
     }
     if (!spec.getShare().isEmpty() && !spec.getShare().equals(understood.getShare())) {
-      String consequence = "it would not spread the locks of the share";
-      return Optional.of(RefusedException.unsupported("share", consequence));
+      return Optional.of(RefusedException.unknownField("share"));
     }
     if (spec.getRebalance() && !understood.getRebalance()) {
-      String consequence = "it would not take a lock of the share over";
-      return Optional.of(RefusedException.unsupported("rebalance", consequence));
+      return Optional.of(RefusedException.unknownField("rebalance"));
     }
     if (spec.hasOccurrenceAt() && !spec.getOccurrenceAt().equals(understood.getOccurrenceAt())) {
-      String consequence = "it would grant an occurrence that is done";
-      return Optional.of(RefusedException.unsupported("occurrence_at", consequence));
+      return Optional.of(RefusedException.unknownField("occurrence_at"));
     }
     return Optional.empty();
   }

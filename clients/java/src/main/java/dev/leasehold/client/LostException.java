@@ -29,7 +29,7 @@ public final class LostException extends LeaseholdException {
 
   /** A loss that a release found, with what became of the checkpoint that it carried (S26). */
   LostException(Loss loss, Throwable cause, CheckpointOutcome checkpoint) {
-    super("the hold was lost: " + loss, cause);
+    super("the lock was lost: " + loss, cause);
     this.loss = loss;
     this.checkpoint = checkpoint;
   }

@@ -40,8 +40,7 @@ public final class OutcomeNotRecordedException extends LeaseholdException {
             && result.getOutcome() != ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST
             && result.getOutcome() != ReleaseOutcome.RELEASE_OUTCOME_ALREADY_RELEASED;
     if (isIgnored) {
-      String consequence = "the lock was released, and the outcome was not recorded";
-      throw RefusedException.unsupported("outcome", consequence);
+      throw RefusedException.unknownCalls("occurrences");
     }
     throw new OutcomeNotRecordedException(result);
   }

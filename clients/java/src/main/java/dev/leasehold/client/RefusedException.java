@@ -138,13 +138,14 @@ public sealed class RefusedException extends LeaseholdException permits Unreacha
   }
 
   /** The sidecar that has answered does not know this field of the request (S37). */
-  static RefusedException unsupported(String field, String consequence) {
+  static RefusedException unknownField(String field) {
     return unsupported(
-        "the sidecar is older than this request, and does not know `"
-            + field
-            + "`: "
-            + consequence
-            + "; use a newer sidecar, or leave the field out");
+        field + ", because it is older than this request: update the sidecar, or ask without that");
+  }
+
+  /** The sidecar does not have these calls (S37). */
+  static RefusedException unknownCalls(String what) {
+    return unsupported(what + ", because it is older than they are: update the sidecar");
   }
 
   /**
@@ -165,16 +166,12 @@ public sealed class RefusedException extends LeaseholdException permits Unreacha
         error instanceof RefusedException refusal
             && refusal.code == Status.Code.UNIMPLEMENTED
             && refusal.reasonName == null;
-    return isMissing
-        ? unsupported(
-            "the sidecar does not know "
-                + what
-                + ", because it is older than they are: update the sidecar")
-        : error;
+    return isMissing ? unknownCalls(what) : error;
   }
 
   /** The sidecar that has answered is too old (S37). */
-  static RefusedException unsupported(String said) {
+  private static RefusedException unsupported(String what) {
+    String said = "the sidecar does not know " + what;
     return made(Status.Code.UNIMPLEMENTED, said, Reason.UNSUPPORTED);
   }
 

@@ -9,13 +9,12 @@ import java.time.Duration;
 public final class ReleaseUnconfirmedException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
-  private ReleaseUnconfirmedException(String lockPath, String why, Throwable cause) {
+  ReleaseUnconfirmedException(String lockPath, String why, Throwable cause) {
     super(
         "the release of the lock "
             + lockPath
-            + " was not confirmed: "
-            + why
-            + "; the lock is available when its lease runs out",
+            + " was not confirmed, and it becomes available when its lease expires, if not before: "
+            + why,
         cause);
   }
 

@@ -238,8 +238,7 @@ final class StreamHold implements Hold {
       throw new LostException(loss.get(), null, result.getCheckpointOutcome());
     }
     if (isCheckpointIgnored(result)) {
-      String consequence = "the lock was released, and its checkpoint was not saved";
-      throw RefusedException.unsupported("checkpoint", consequence);
+      throw RefusedException.unknownCalls("checkpoints");
     }
     if (hasOutcome()) {
       OutcomeNotRecordedException.check(result);

@@ -256,9 +256,7 @@ final class StreamRuns implements Runs, Runnable {
     if (!answered) {
       place = Place.AWAY;
       hangUp();
-      throw RefusedException.unsupported(
-          "the sidecar has not said how it understood the schedule: another version of it is"
-              + " needed");
+      throw RefusedException.unknownField("how to understand this schedule");
     }
   }
 

@@ -1,0 +1,90 @@
+package leasehold
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// words is a line of proto/vectors/words.jsonl.
+type words struct {
+	Error    string
+	Says     string
+	LockPath string `json:"lock_path"`
+	Reason   string
+	Detail   string
+	Cause    string
+
+	Holder               string
+	HolderIsLastRecorded bool   `json:"holder_is_last_recorded"`
+	HeldPermits          uint32 `json:"held_permits"`
+	PriorityStatus       string `json:"priority_status"`
+
+	Outcome   string
+	Watermark time.Time
+	Result    string
+	Endpoint  string
+	Problem   string
+	Field     string
+	Feature   string
+}
+
+func (w words) error() error {
+	switch w.Error {
+	case "busy":
+		record := LockRecord{LockPath: w.LockPath, Holder: w.Holder, HolderIsLastRecorded: w.HolderIsLastRecorded}
+		return &BusyError{Busy{
+			Record: record, Reason: BusyReason(w.Reason), HeldPermits: w.HeldPermits,
+			PriorityStatus: PriorityStatus(w.PriorityStatus),
+		}}
+	case "lost":
+		return &LostError{Reason: LossReason(w.Reason), Detail: w.Detail}
+	case "release_unconfirmed":
+		return &ReleaseUnconfirmedError{w.LockPath, errors.New(w.Cause)}
+	case "checkpoint_unknown":
+		return &CheckpointError{Outcome: CheckpointOutcomeUnknown, Detail: w.Cause}
+	case "occurrence_over":
+		if w.Outcome != "" {
+			return &OccurrenceOverError{Run: &EndedRun{Outcome: RunOutcome(w.Outcome)}}
+		}
+		return &OccurrenceOverError{Watermark: w.Watermark}
+	case "outcome_not_recorded":
+		return &OutcomeNotRecordedError{OutcomeResult(w.Result)}
+	case "endpoint":
+		return &EndpointError{w.Endpoint, w.Problem}
+	case "protocol":
+		return &ProtocolError{w.Problem}
+	case "unsupported":
+		if w.Field != "" {
+			return unknownFields(w.Field)
+		}
+		return unknownCalls(w.Feature)
+	}
+	return errors.New(w.Error + " is no error of this client")
+}
+
+// TestWhatIsSaidIsWhatAllClientsSay makes the errors that the clients have in common, each in the words of the list.
+func TestWhatIsSaidIsWhatAllClientsSay(t *testing.T) {
+	list, err := os.Open("../../proto/vectors/words.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer list.Close()
+	lines, count := bufio.NewScanner(list), 0
+	for lines.Scan() {
+		var line words
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		if said := line.error().Error(); said != line.Says {
+			t.Errorf("%q instead of %q", said, line.Says)
+		}
+		count++
+	}
+	if lines.Err() != nil || count < 20 {
+		t.Error(count, lines.Err())
+	}
+}

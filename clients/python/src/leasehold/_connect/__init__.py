@@ -1,0 +1,1 @@
+"""Where the sidecar is, and the calls to it."""

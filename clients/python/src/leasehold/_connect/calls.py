@@ -1,0 +1,398 @@
+"""The calls over the wire, their deadlines, and the connections that carry them."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakSet
+
+import grpc
+import grpc.aio
+
+from leasehold._connect.forking import connecting
+from leasehold._connect.listening import Listening
+from leasehold._connect.options import Connector, Tls
+from leasehold._connect.tracing import trace_metadata
+from leasehold._enums import LossReason
+from leasehold._errors.errors import (
+    CheckpointUnknownError,
+    ClosedError,
+    Reason,
+    RefusedError,
+    UnreachableError,
+    UnsupportedError,
+    refused,
+)
+from leasehold._hold.boot_clock import Clock
+from leasehold._hold.grants import Loss
+from leasehold.v1.hold_pb2 import ReleaseResult, Validity
+from leasehold.v1.lease_service_pb2 import (
+    GetHoldRequest,
+    GetHoldResponse,
+    HoldLeaseRequest,
+    HoldLeaseResponse,
+    ReleaseLeaseRequest,
+    ReportProgressRequest,
+    SaveCheckpointRequest,
+    SaveCheckpointResponse,
+    WatchLockRequest,
+    WatchLockResponse,
+    WatchLocksRequest,
+    WatchLocksResponse,
+)
+from leasehold.v1.lease_service_pb2_grpc import LeaseServiceStub
+from leasehold.v1.schedule_pb2 import RunOutcome
+from leasehold.v1.schedule_service_pb2 import SubscribeScheduleRequest, SubscribeScheduleResponse
+from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceStub
+
+if TYPE_CHECKING:
+    from leasehold.v1.lease_service_pb2_grpc import LeaseServiceAsyncStub
+    from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceAsyncStub
+
+CALL_TIMEOUT: Final = 30.0
+"""A call that asks no holder and waits for nothing is given up after so many seconds."""
+
+LONGEST_LEASE: Final = 60.0
+"""No lease lasts longer unless it is renewed, in seconds."""
+
+_SILENCE: Final = 90.0
+"""A stream that says nothing for so many seconds is taken for dead: sidecars say something at least every 30 s."""
+
+_FIRST_PAUSE: Final = 0.05
+"""The pause after the first try to connect that failed; doubled up to `_LOOK`."""
+_LOOK: Final = 1.0
+
+_STREAMS: Final = 200
+"""The calls that last on one connection: sidecars carry 256 calls, unless told otherwise."""
+
+_UNANSWERED: Final = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+"""What gRPC itself says of a call whose answer did not come."""
+
+HoldCall = Listening[HoldLeaseResponse]
+
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
+
+
+class Connection:
+    """A channel, and how many calls that last it carries."""
+
+    def __init__(self, channel: grpc.aio.Channel, tls: Tls | None) -> None:
+        """Carry nothing yet."""
+        self.channel: Final = channel
+        self.stub: Final[LeaseServiceAsyncStub] = LeaseServiceStub(channel)
+        self.schedules: Final[ScheduleServiceAsyncStub] = ScheduleServiceStub(channel)
+        self.tls: Final = tls
+        self.streams = 0
+        self.is_silent = False
+        """Whether nothing was heard over it for long. Then no further call goes over it."""
+
+    @property
+    def state(self) -> grpc.ChannelConnectivity:
+        """What the channel is doing."""
+        return self.channel.get_state()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last try to connect failed."""
+        return self.state is grpc.ChannelConnectivity.TRANSIENT_FAILURE
+
+
+class Calls:
+    """The calls of one client, in one event loop."""
+
+    def __init__(self, connector: Connector, clock: Clock) -> None:
+        """Connect to nothing yet."""
+        self.clock: Final = clock
+        self.release_timeout: Final = connector.release_timeout
+        self.silence = _SILENCE
+        # So that a sidecar on the same kernel knows that the end of a stream is this process's doing (S14).
+        self._kernel: Final = (("leasehold-boot-id", clock.boot_id),) if clock.boot_id else ()
+        self._connector: Final = connector
+        self.loop: Final = asyncio.get_running_loop()
+        self._closed = False
+        # The short calls that are under way.
+        self._under_way = 0
+        self._opened: Final[WeakSet[Listening[Any]]] = WeakSet()
+        # One for short calls, so that a release never stands behind holds; the others for calls that last.
+        self._short: Connection | None = None
+        self._lasting: list[Connection] = []
+        self._closing: Final[set[asyncio.Task[None]]] = set()
+
+    @property
+    def stub(self) -> "LeaseServiceAsyncStub":
+        """The stub for short calls."""
+        return self._for_short().stub
+
+    @property
+    def schedules(self) -> "ScheduleServiceAsyncStub":
+        """The stub for short calls about schedules."""
+        return self._for_short().schedules
+
+    def _for_short(self) -> Connection:
+        if self._short is None or not self._is_usable(self._short):
+            if self._short is not None:
+                self._close(self._short)
+            self._short = self._connect()
+        return self._short
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What each call carries besides its request."""
+        return (*self._connector.metadata(), *self._kernel, *trace_metadata())
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        for connection in (self._short, *self._lasting):
+            if connection is not None:
+                await connection.channel.close()
+        await asyncio.gather(*self._closing)
+        # gRPC's thread ends with the last channel, and only then may the process fork.
+        self._short, self._lasting = None, []
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the calls over the connections are about to end, all of them."""
+        return not self._under_way and all(stream.is_ending or stream.done() for stream in self._opened)
+
+    def close_idle(self) -> bool:
+        """Close the connections if no call is made over any of them; say whether none is left."""
+        if self._under_way or self._closing or any(connection.streams for connection in self._lasting):
+            return False
+        self._short, self._lasting = None, []
+        for stream in list(self._opened):
+            stream.let_go()
+        return True
+
+    async def sidecar(self, wait: float) -> float:
+        """Wait until a connection stands, for so many seconds at the most. Whether one does, the next call tells.
+
+        Gives how long that took; nothing where the first try succeeds.
+        """
+        began, pause, has_failed = self.loop.time(), _FIRST_PAUSE, False
+        while (left := began + wait - self.loop.time()) > 0:
+            with self.typed_errors():
+                # One that has failed is made anew.
+                channel = self._for_short().channel
+                state = channel.get_state(try_to_connect=True)
+                if state is grpc.ChannelConnectivity.READY:
+                    break
+                if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                    has_failed = True
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, _LOOK)):
+                        await channel.wait_for_state_change(state)
+                if channel.get_state() is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                    has_failed = True
+                    await asyncio.sleep(min(left, pause))
+                    pause = min(2 * pause, _LOOK)
+        return self.loop.time() - began if has_failed else 0
+
+    async def unary(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[_Request, _Response],
+        request: _Request,
+        timeout: float = CALL_TIMEOUT,  # noqa: ASYNC109 - a deadline of gRPC's, which the sidecar sees
+    ) -> _Response:
+        """Make a unary call."""
+        self._under_way += 1
+        try:
+            with self.typed_errors():
+                return await method(request, timeout=timeout, metadata=self.metadata)
+        finally:
+            self._under_way -= 1
+
+    @contextmanager
+    def lasting(self) -> "Iterator[LeaseServiceAsyncStub]":
+        """Give the stub for a unary call that may last."""
+        connection = self._with_room()
+        connection.streams += 1
+        try:
+            yield connection.stub
+        finally:
+            self._leave(connection)
+
+    def hold(self, request: HoldLeaseRequest, *, until_there: bool = False) -> HoldCall:
+        """Open the stream of a hold. It has no deadline (S14).
+
+        With `until_there` it waits for the sidecar to be there, which is looked for as often as `_connect` says.
+        """
+        # A channel keeps its certificates. Where they may change, each try takes a channel that has the newest.
+        until_there = until_there and not self._connector.reloads
+        connection = self._with_room(also_failed=until_there)
+        call = connection.stub.HoldLease(request, metadata=self.metadata, wait_for_ready=until_there)
+        return self._listen(connection, call)
+
+    def subscribe(
+        self, request: SubscribeScheduleRequest, *, until_there: bool = False
+    ) -> Listening[SubscribeScheduleResponse]:
+        """Open the stream of a subscription, as that of a hold."""
+        until_there = until_there and not self._connector.reloads
+        connection = self._with_room(also_failed=until_there)
+        call = connection.schedules.SubscribeSchedule(request, metadata=self.metadata, wait_for_ready=until_there)
+        return self._listen(connection, call)
+
+    def watch(self, request: WatchLockRequest) -> Listening[WatchLockResponse]:
+        """Open the stream of a watch."""
+        connection = self._with_room()
+        return self._listen(connection, connection.stub.WatchLock(request, metadata=self.metadata))
+
+    def watch_all(self, request: WatchLocksRequest) -> Listening[WatchLocksResponse]:
+        """Open the stream of a watch of all locks."""
+        connection = self._with_room()
+        return self._listen(connection, connection.stub.WatchLocks(request, metadata=self.metadata))
+
+    def _listen(
+        self,
+        connection: Connection,
+        call: grpc.aio.UnaryStreamCall[_Request, _Response],
+    ) -> Listening[_Response]:
+        connection.streams += 1
+        call.add_done_callback(lambda _call: self._leave(connection))
+
+        def suspect() -> None:
+            connection.is_silent = True
+
+        listening = Listening(call, self.silence, suspect)
+        self._opened.add(listening)
+        return listening
+
+    def _with_room(self, *, also_failed: bool = False) -> Connection:
+        """Give a connection with room for a call that lasts.
+
+        gRPC refuses calls for up to a second after a try to connect has failed, without another try. So a connection
+        that has failed is left to the holds that wait on it to be resumed, and a call makes a new one.
+        """
+        for connection in list(self._lasting):
+            if not connection.streams and not self._is_usable(connection):
+                self._lasting.remove(connection)
+                self._close(connection)
+        for connection in self._lasting:
+            is_usable = self._is_usable(connection) or (also_failed and connection.has_failed)
+            if connection.streams < _STREAMS and is_usable and not connection.is_silent:
+                return connection
+        connection = self._connect()
+        self._lasting.append(connection)
+        return connection
+
+    def _is_usable(self, connection: Connection) -> bool:
+        """Say whether a call over the connection would have the newest certificates and not be refused at once."""
+        if connection.is_silent or connection.has_failed:
+            return False
+        is_connected = connection.state is grpc.ChannelConnectivity.READY
+        return is_connected or not self._connector.reloads or connection.tls == self._connector.tls()
+
+    def _connect(self) -> Connection:
+        if self._closed:
+            raise ClosedError("the client was closed")
+        connecting(self)
+        tls = self._connector.tls()
+        return Connection(self._connector.channel(tls), tls)
+
+    def _leave(self, connection: Connection) -> None:
+        """Say that a call that lasted is over. A connection that is not needed any more is closed."""
+        connection.streams -= 1
+        is_needed = len(self._lasting) == 1 and not connection.is_silent
+        if not connection.streams and not is_needed and connection in self._lasting:
+            self._lasting.remove(connection)
+            self._close(connection)
+
+    def _close(self, connection: Connection) -> None:
+        # What goes on over it may end.
+        closing = asyncio.get_running_loop().create_task(connection.channel.close(CALL_TIMEOUT))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def release(
+        self, lease_id: str, generation: int, checkpoint: bytes | None = None, outcome: int = 0
+    ) -> ReleaseResult:
+        """Release a lock; `generation` is the newest that was answered (S16)."""
+        request = ReleaseLeaseRequest(
+            lease_id=lease_id, generation=generation, checkpoint=checkpoint, outcome=RunOutcome.ValueType(outcome)
+        )
+        return (await self.unary(self.stub.ReleaseLease, request, self.release_timeout)).result
+
+    async def save(self, request: SaveCheckpointRequest, valid_for: float) -> SaveCheckpointResponse:
+        """Save a checkpoint. The sidecar answers when the store does, or when the validity is over (S27)."""
+        try:
+            return await self.unary(self.stub.SaveCheckpoint, request, valid_for + CALL_TIMEOUT)
+        except RefusedError as error:
+            unanswered = error.reason is None and error.code in _UNANSWERED
+            if unanswered or error.reason is Reason.CHECKPOINT_UNKNOWN:
+                raise CheckpointUnknownError(error) from error
+            if error.code is grpc.StatusCode.UNIMPLEMENTED:
+                raise UnsupportedError("checkpoints", are_calls=True) from error
+            raise
+
+    async def report_progress(self, lease_id: str, generation: int) -> Validity:
+        """Report progress; `generation` is the newest that was answered (S16)."""
+        request = ReportProgressRequest(lease_id=lease_id, generation=generation)
+        return (await self.unary(self.stub.ReportProgress, request)).validity
+
+    async def get_hold(self, lease_id: str, generation: int) -> GetHoldResponse:
+        """Ask for a hold's validity and state; `generation` is the newest that was answered (S16)."""
+        request = GetHoldRequest(lease_id=lease_id, generation=generation)
+        return await self.unary(self.stub.GetHold, request)
+
+    @contextmanager
+    def knowing_schedules(self) -> Iterator[None]:
+        """Have a sidecar that is older than schedules found out (S37), and raise this client's own errors."""
+        try:
+            with self.typed_errors():
+                yield
+        except RefusedError as error:
+            if error.code is grpc.StatusCode.UNIMPLEMENTED and error.reason is None:
+                raise UnsupportedError("schedules", are_calls=True) from error
+            raise
+
+    @contextmanager
+    def typed_errors(self) -> Iterator[None]:
+        """Turn what gRPC raises into this client's own errors."""
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            raise self._refused(error) from error
+        except grpc.aio.UsageError as error:
+            raise ClosedError(f"the client was closed: {error}") from None
+        except asyncio.CancelledError:
+            # A channel that is closed cancels its calls, which is no cancellation of the task that made them.
+            task = asyncio.current_task()
+            if self._closed and task is not None and task.cancelling() == 0:
+                raise ClosedError("the client was closed during the call") from None
+            raise
+
+    def _refused(self, error: grpc.aio.AioRpcError) -> RefusedError:
+        """Give the typed error, which says so if nobody answers there."""
+        typed = refused(error)
+        if typed.code is grpc.StatusCode.UNAVAILABLE and typed.reason_name is None:
+            trying = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.CONNECTING)
+            made = [connection for connection in (self._short, *self._lasting) if connection is not None]
+            if any(connection.state in trying for connection in made):
+                return UnreachableError(self._connector.endpoint, typed.message)
+        return typed
+
+
+def told_lost(error: RefusedError) -> Loss | None:
+    """Give the loss that an answer tells of, if it does."""
+    if error.reason not in (Reason.HOLD_LOST, Reason.HOLD_RELEASED):
+        return None
+    return Loss(error.loss_reason or LossReason.UNSPECIFIED, error.message)
+
+
+_HOPELESS: Final = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.DATA_LOSS,
+    grpc.StatusCode.UNIMPLEMENTED,
+}
+
+
+def final_refusal(error: RefusedError) -> Loss | None:
+    """Give the loss, if no try to resume will ever work; anything else may pass (S16)."""
+    if error.code not in _HOPELESS or error.reason is Reason.STREAM_BEHIND:
+        return None
+    detail = f"the sidecar will not resume it: {error}"
+    return told_lost(error) or Loss(LossReason.UNSPECIFIED, detail)

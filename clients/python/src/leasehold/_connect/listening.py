@@ -1,0 +1,106 @@
+"""A stream of answers that is not waited for without end."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Generic, TypeVar
+
+import grpc
+import grpc.aio
+
+from leasehold._connect.guarded import Guarded
+from leasehold._errors.errors import RefusedError
+
+_T = TypeVar("_T")
+
+
+class SilentError(RefusedError):
+    """Nothing was heard over a stream for so long that the connection is taken for dead."""
+
+    def __init__(self, silence: float) -> None:
+        message = f"nothing was heard from the sidecar for {silence:g} s"
+        super().__init__(grpc.StatusCode.UNAVAILABLE, message)
+
+
+class _Ended:
+    """In the place of a stream that has ended, because that would keep its channel."""
+
+    async def read(self) -> object:
+        return grpc.aio.EOF
+
+    def cancel(self) -> None:
+        """Do nothing: it has ended."""
+
+    def done(self) -> bool:
+        return True
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        callback(self)
+
+
+class Listening(Generic[_T]):
+    """A stream of answers."""
+
+    def __init__(
+        self,
+        call: grpc.aio.UnaryStreamCall[Any, _T],
+        silence: float,
+        suspect: Callable[[], None],
+    ) -> None:
+        """Read `call`, and say so by `suspect` if nothing is heard for `silence` seconds."""
+        self._call: grpc.aio.UnaryStreamCall[Any, _T] | _Ended = call
+        self._silence: Final = silence
+        self._suspect = suspect
+        self._reading: asyncio.Task[object] | None = None
+        self.is_ending = False
+        """Whether it was ended from here."""
+        self.before_cancelled: Callable[[], None] = lambda: None
+        """Called before the event loop cancels the stream, as it does at its own end."""
+
+    async def read(self) -> object:
+        """Wait for the next answer; what is not one is the end of the stream.
+
+        Raises SilentError, after which the stream still lives, and is to be cancelled; cancelling the task that waits
+        does not cancel it either, and loses no answer.
+        """
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(Guarded(self._next(), self._cancelling))
+            # Where nobody waits for it any more, what it ends with concerns nobody.
+            self._reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        done, _ = await asyncio.wait({self._reading}, timeout=self._silence)
+        if not done:
+            self._suspect()
+            raise SilentError(self._silence)
+        reading, self._reading = self._reading, None
+        try:
+            return reading.result()
+        except BaseException as error:  # noqa: BLE001 - it is raised again
+            # Whoever keeps the error is not to keep gRPC's frames, and by them the channel.
+            raise error.with_traceback(None) from error.__cause__
+
+    def _cancelling(self) -> None:
+        self.before_cancelled()
+
+    def _next(self) -> Coroutine[Any, Any, object]:
+        return self._call.read()
+
+    def cancel(self) -> None:
+        """End the stream."""
+        self.is_ending = True
+        self._call.cancel()
+
+    def drop(self) -> None:
+        """End the stream, which nothing depends on any more."""
+        self.before_cancelled = lambda: None
+        self.cancel()
+
+    def let_go(self) -> None:
+        """Keep nothing of a stream that has ended."""
+        self._call, self._suspect, self._reading = _Ended(), lambda: None, None
+
+    def done(self) -> bool:
+        """Say whether the stream has ended."""
+        return self._call.done()
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Have `callback` called when the stream has ended."""
+        self._call.add_done_callback(callback)

@@ -1,0 +1,1 @@
+"""How a lock is asked for, held, kept and released."""

@@ -1,0 +1,150 @@
+"""Running for as long as this process leads: one term after the other."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import Final, Self
+
+from leasehold._connect.calls import Calls
+from leasehold._errors.answers import LostError
+from leasehold._errors.errors import ArgumentError, LeaseholdError, RefusedError, ReleaseUnconfirmedError, passes
+from leasehold._hold import events
+from leasehold._hold.async_hold import AsyncHold, Block
+from leasehold._hold.grants import Grant
+from leasehold._hold.opening import open_session
+from leasehold._hold.session import Session
+from leasehold._hold.spec import FOREVER, LeaseSpec, Wanted, wanted
+from leasehold._records import LockKey
+
+Sleep = Callable[[float], Awaitable[None]]
+"""Waits for so many seconds."""
+
+_PAUSE: Final = 1.0
+"""The longest pause between two terms, in seconds; doubled with each try that fails in a row, up to `_LONGEST`."""
+_LONGEST: Final = 10.0
+_SPREAD: Final = 10
+"""The shortest pause is this part of the longest, so that those who were sent away together do not come together."""
+
+_log: Final = logging.getLogger("leasehold")
+
+
+class AsyncTerm(AsyncHold):
+    """A lock that is held for one term of `lead`.
+
+    Enter it with `async with`: then a loss cancels the block, stays inside, and the loop goes on with the next term;
+    the lock is released where the block ends. A term that is not entered is released when the loop goes on.
+    """
+
+    _block: Block | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._block is not None:
+            raise LeaseholdError("this term is entered already")
+        self._block = Block(self)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        block, self._block = self._block, None
+        if block is None:
+            return False
+        try:
+            await block.leave(exc)
+        except (LostError, ReleaseUnconfirmedError) as error:
+            _log.warning("a term has ended: %s", error)
+            return True
+        return is_end_of(self, exc)
+
+
+def is_end_of(term: AsyncHold, exc: BaseException | None) -> bool:
+    """Say whether `exc` only tells of the term's own loss, as `check` does."""
+    return isinstance(exc, LostError) and exc.lock_path == term.lock_path and term.loss is not None
+
+
+class Pauses:
+    """The pauses between two terms, or two tries."""
+
+    def __init__(self, sleep: Sleep) -> None:
+        """Begin with short ones."""
+        self._sleep: Final = sleep
+        self._failures = 0
+
+    def granted(self) -> None:
+        """Begin anew."""
+        self._failures = 0
+
+    async def failed(self, name: str, error: LeaseholdError) -> None:
+        """Pause after a try that has failed."""
+        _log.warning("%s cannot be led yet, and is tried again: %s", name, error)
+        self._failures += 1
+        await self.pause()
+
+    async def pause(self) -> None:
+        """Pause for a random while."""
+        longest = min(_PAUSE * 2.0**self._failures, _LONGEST)
+        await self._sleep(random.uniform(longest / _SPREAD, longest))  # noqa: S311 - spreads, and keeps no secret
+
+
+def for_leading(function: str | LockKey, scope: str, options: LeaseSpec) -> Wanted:
+    """Turn a caller's words into what is asked for."""
+    if "wait" in options:
+        raise ArgumentError("lead waits without end: leave `wait` out")
+    return replace(wanted(function, scope, {**options, "wait": FOREVER}), paced=True)
+
+
+async def take(
+    calls: Callable[[], Calls], asked: Wanted, handler: events.EventHandler | None, pauses: Pauses
+) -> tuple[Session, Grant]:
+    """Take the lock, however often that fails by what passes."""
+    while True:
+        try:
+            taken = await open_session(calls(), asked, handler)
+        except LostError as error:
+            await pauses.failed(asked.name, error)
+        except RefusedError as error:
+            if not passes(error):
+                raise
+            await pauses.failed(asked.name, error)
+        else:
+            pauses.granted()
+            return taken
+
+
+async def end(term: AsyncHold) -> None:
+    """Release the lock of a term that is still held."""
+    session = term._session
+    if not session.state.is_valid():
+        await session.why()
+        return
+    try:
+        await session.release()
+    except (LostError, ReleaseUnconfirmedError) as error:
+        _log.warning("a term has ended: %s", error)
+
+
+async def lead(
+    calls: Callable[[], Calls],
+    asked: Wanted,
+    handler: events.EventHandler | None,
+    holds: set[AsyncHold],
+    sleep: Sleep = asyncio.sleep,
+) -> AsyncGenerator[AsyncTerm, None]:
+    """Give one term after the other."""
+    pauses = Pauses(sleep)
+    while True:
+        session, grant = await take(calls, asked, handler, pauses)
+        term = AsyncTerm(calls(), session, grant)
+        holds.add(term)
+        try:
+            yield term
+        finally:
+            holds.discard(term)
+            await end(term)
+        await pauses.pause()

@@ -1,0 +1,71 @@
+"""How a hold that has ended here is released at the sidecar."""
+
+import asyncio
+from typing import Final
+
+from leasehold._enums import LossReason, RunOutcome
+from leasehold._errors.answers import LostError
+from leasehold._errors.errors import LeaseholdError, ReleaseUnconfirmedError
+from leasehold._hold.grants import Loss, ReleaseResult
+from leasehold._hold.saving import Kept
+from leasehold.v1 import hold_pb2
+
+_ANSWER_POLL: Final = 0.02
+"""How often a release looks whether a resume was answered."""
+
+_UNANSWERED: Final = "the hold was being resumed, and no sidecar has answered yet"
+
+
+async def release(
+    session: Kept, limit: float, checkpoint: bytes | None = None, outcome: RunOutcome | None = None
+) -> ReleaseResult:
+    """Release the lock, with a last `checkpoint` if there is one, and wait `limit` seconds until the store has it.
+
+    The hold has ended here before (S13).
+    """
+    try:
+        async with asyncio.timeout(limit):
+            if not await resume_answered(session):
+                raise LeaseholdError(_UNANSWERED)
+            if session.refused is not None:
+                raise LostError(session.lock_path, session.refused)
+            released = await session.release_there(checkpoint, 0 if outcome is None else outcome.value)
+    except LostError:
+        raise
+    except TimeoutError:
+        late = TimeoutError(f"the sidecar did not answer within {limit:g} s")
+        raise ReleaseUnconfirmedError(session.lock_path, late) from late
+    except LeaseholdError as error:
+        raise ReleaseUnconfirmedError(session.lock_path, error) from error
+    finally:
+        session.close()
+    result = ReleaseResult._from_wire(released, checkpoint, outcome)
+    loss = already_lost(released)
+    if loss is not None:
+        lost = LostError(session.lock_path, loss)
+        if result.checkpoint is not None:
+            lost.add_note(f"its checkpoint: {result.checkpoint}")
+        raise lost
+    return result
+
+
+async def resume_answered(session: Kept) -> bool:
+    """Wait until it is known which generation to release, as long as the lease can still be this hold's (S16).
+
+    Says whether it is.
+
+    A sidecar that has not noticed the break would hand the lock on while another takes the hold up.
+    """
+    until = session.state.valid_until
+    while session.resuming:
+        if session.state.now() >= until or session.is_unkept:
+            return False
+        await asyncio.sleep(_ANSWER_POLL)
+    return True
+
+
+def already_lost(result: hold_pb2.ReleaseResult) -> Loss | None:
+    """Give the loss that a release tells of, if it does: the lease was another's, or gone, before (S13)."""
+    if result.outcome != hold_pb2.RELEASE_OUTCOME_ALREADY_LOST:
+        return None
+    return Loss(LossReason(result.loss_reason), "found when it was released")

@@ -1,0 +1,146 @@
+"""The checkpoint of a lock, as its holder knows it."""
+
+import asyncio
+import json
+import threading
+from typing import Any, Final, Protocol
+
+from leasehold._connect.calls import Calls, told_lost
+from leasehold._convert import seconds
+from leasehold._errors.answers import LostError
+from leasehold._errors.errors import ArgumentError, RefusedError
+from leasehold._hold.grants import Loss
+from leasehold._hold.state import LocalState
+from leasehold._records import Checkpoint
+from leasehold.v1 import hold_pb2, lock_pb2
+from leasehold.v1.lease_service_pb2 import SaveCheckpointRequest
+
+LONGEST: Final = 2_048
+"""The bytes of the longest checkpoint (S23)."""
+
+
+_ANSWER_POLL: Final = 0.02
+"""How often a save looks whether a resume was answered."""
+
+
+class Kept(Protocol):
+    """What a save or a release has to know of the hold, and of the session that keeps it."""
+
+    refused: Loss | None
+    """The answer to a resume that was refused."""
+    resuming: bool
+    """Whether the stream broke, and no resume was answered yet."""
+    generation: int
+    """The newest that was answered (S16)."""
+
+    @property
+    def state(self) -> LocalState:
+        """What the holder and the session both know of the hold."""
+
+    @property
+    def known(self) -> "Known":
+        """The newest checkpoint that is known."""
+
+    @property
+    def lease_id(self) -> str:
+        """The id of the lease."""
+
+    @property
+    def lock_path(self) -> str:
+        """The path of the lock."""
+
+    @property
+    def is_unkept(self) -> bool:
+        """Whether nobody reads the stream any more."""
+
+    def check(self) -> None:
+        """Raise unless the hold is valid."""
+
+    async def release_there(self, checkpoint: bytes | None, outcome: int) -> hold_pb2.ReleaseResult:
+        """Ask the sidecar for the release."""
+
+    def close(self) -> None:
+        """End the stream."""
+
+
+def as_json(value: Any) -> bytes:
+    """Give `value` as JSON in UTF-8, without spaces. Raises TypeError or ValueError if it cannot be JSON."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def checked(value: bytes) -> bytes:
+    """Give a value that can be saved."""
+    if len(value) > LONGEST:
+        raise ArgumentError(
+            f"the checkpoint has {len(value):,} bytes; at most {LONGEST:,} are allowed: store the data elsewhere, "
+            "and save its address",
+        )
+    return bytes(value)
+
+
+async def save(session: Kept, calls: Calls, value: bytes) -> int:
+    """Save a value while the hold is valid; give the version that the store has then.
+
+    While the hold is being resumed it waits, and carries the generation that is answered (S16).
+    """
+    sending = checked(value)
+    known, state = session.known, session.state
+    order = known.begin()
+    while session.resuming:
+        session.check()
+        await asyncio.sleep(_ANSWER_POLL)
+    session.check()
+    sent = state.now()
+    request = SaveCheckpointRequest(lease_id=session.lease_id, generation=session.generation, value=sending)
+    try:
+        answer = await calls.save(request, seconds(state.remaining()))
+    except RefusedError as error:
+        loss = told_lost(error)
+        if loss is None:
+            raise
+        state.told_lost(loss)
+        raise LostError(session.lock_path, loss) from error
+    known.saved(sending, answer.version, order)
+    if answer.HasField("validity"):
+        state.take_in(answer.validity, sent)
+    return answer.version
+
+
+class Known:
+    """The newest checkpoint that is known. Answers may come in another order than they were given in."""
+
+    def __init__(self, fencing_token: int) -> None:
+        """Know none yet."""
+        self._fencing_token: Final = fencing_token
+        # A save may be begun in one thread while another asks.
+        self._lock: Final = threading.Lock()
+        self._newest: Checkpoint | None = None
+        self._order = 0
+        self._begun = 0
+
+    @property
+    def newest(self) -> Checkpoint | None:
+        """The newest."""
+        with self._lock:
+            return self._newest
+
+    def told(self, wire: lock_pb2.Checkpoint) -> None:
+        """Take in what a grant carries."""
+        with self._lock:
+            if self._newest is None or wire.version > self._newest.version:
+                self._newest = Checkpoint._from_wire(wire)
+                self._order = 0
+
+    def begin(self) -> int:
+        """Give a save its place among the others of this hold."""
+        with self._lock:
+            self._begun += 1
+            return self._begun
+
+    def saved(self, value: bytes, version: int, order: int) -> None:
+        """Take in that the store has `version`: this value, or that of a newer save that took its place (S26)."""
+        with self._lock:
+            known = (self._newest.version, self._order) if self._newest else (0, 0)
+            if (version, order) > known:
+                self._newest = Checkpoint(value, version, self._fencing_token)
+                self._order = order

@@ -1,0 +1,1 @@
+"""What is known of locks, and how it changes."""

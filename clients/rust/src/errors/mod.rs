@@ -1,0 +1,11 @@
+//! What can go wrong, and whether a sidecar has understood what was asked for.
+//!
+//! Rules: S19 (a violation names its field), S37.
+
+mod error;
+mod reason;
+pub(crate) mod understood;
+
+pub(crate) use error::is_of_connection;
+pub use error::{Error, FieldViolation, Refusal};
+pub use reason::Reason;

@@ -1,0 +1,211 @@
+//! Running for as long as this caller leads: one term after the other.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::client::Client;
+use crate::errors::Error;
+use crate::hold::Hold;
+use crate::messages::{Code, LeaseSpec};
+
+/// The bounds of the pause between two terms; `FIRST` is the longest one after a term that was granted.
+const SHORTEST: Duration = Duration::from_millis(100);
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// Runs `work` for as long as this caller leads: takes the lock, waiting without end, runs `work` for one
+    /// term, and when the term ends by a loss, takes the lock again. The spec's `wait` is not used. Dropped,
+    /// this drops `work`, and releases in the background; see [`lead_until`](Self::lead_until).
+    ///
+    /// When the lock is lost, `work` is dropped, which ends it at its next `.await`, and another term
+    /// follows. What `work` gives decides otherwise:
+    ///
+    /// - `Ok` in a term that was [revoked](Hold::revoked): the lock is released, and another term
+    ///   follows;
+    /// - any other `Ok`: the lock is released, and this gives the value;
+    /// - `Err`: the lock is released, and this fails with it.
+    ///
+    /// Where the sidecar or its store cannot be reached, or the sidecar is busy, the lock is asked for again,
+    /// after a pause of 0.1 s to 1 s that grows to 10 s.
+    ///
+    /// ```no_run
+    /// # use leasehold_client::{Client, Error, LeaseSpec};
+    /// # async fn work() {}
+    /// # async fn sample(client: Client) -> Result<(), Error> {
+    /// client
+    ///     .lead(LeaseSpec::new("scheduler"), async |term| {
+    ///         println!("leading with token {}", term.fencing_token());
+    ///         tokio::select! {
+    ///             () = work() => {}
+    ///             notice = term.revoked() => println!("{notice}"),
+    ///         }
+    ///         Ok::<_, Error>(())
+    ///     })
+    ///     .await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// That of `work`. What [`hold`](Self::hold) gives, if trying again does not help: [`Error::Refused`] for
+    /// an invalid spec or a missing permission. [`Error::Lost`] and [`Error::ReleaseUnconfirmed`] from
+    /// the release of the last term.
+    pub async fn lead<F, B, T, E>(&self, spec: LeaseSpec, work: F) -> Result<T, E>
+    where
+        F: FnMut(Arc<Hold>) -> B,
+        B: Future<Output = Result<T, E>>,
+        E: From<Error>,
+    {
+        match self.lead_until(spec, std::future::pending::<()>(), work).await? {
+            Some(value) => Ok(value),
+            // Not reached: nothing stops it.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The same until `stop` completes. Then `work` is dropped, the lock is released, and this gives `None`.
+    ///
+    /// # Errors
+    /// As [`lead`](Self::lead).
+    pub async fn lead_until<F, B, T, E>(
+        &self,
+        spec: LeaseSpec,
+        stop: impl Future,
+        work: F,
+    ) -> Result<Option<T>, E>
+    where
+        F: FnMut(Arc<Hold>) -> B,
+        B: Future<Output = Result<T, E>>,
+        E: From<Error>,
+    {
+        let leading = Leading { client: self, spec, work, pacing: &Timer };
+        leading.run(pin!(stop)).await
+    }
+}
+
+/// How a leader pauses: by the machine's timer and at random, or as a test says.
+pub(crate) trait Pacing {
+    /// Waits.
+    fn sleep(&self, pause: Duration) -> impl Future<Output = ()> + Send;
+    /// A number from 0 to 1.
+    fn random(&self) -> f64;
+
+    /// The pause after so many failures in a row: at random, so that contenders spread.
+    fn pause(&self, failures: u32) -> Duration {
+        let longest = FIRST.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST);
+        SHORTEST + (longest - SHORTEST).mul_f64(self.random())
+    }
+}
+
+/// The machine's timer.
+pub(crate) struct Timer;
+
+impl Pacing for Timer {
+    async fn sleep(&self, pause: Duration) {
+        tokio::time::sleep(pause).await;
+    }
+
+    fn random(&self) -> f64 {
+        let [a, b, c, d, ..] = uuid::Uuid::new_v4().into_bytes();
+        f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX)
+    }
+}
+
+/// A caller that leads, or waits for that.
+pub(crate) struct Leading<'a, W, P> {
+    pub(crate) client: &'a Client,
+    pub(crate) spec: LeaseSpec,
+    pub(crate) work: W,
+    pub(crate) pacing: &'a P,
+}
+
+/// How a term ended.
+enum Ended<T> {
+    /// From outside: another one follows.
+    Over,
+    /// By what stops the leader.
+    Stopped,
+    /// By its work.
+    Done(T),
+}
+
+impl<W, P: Pacing> Leading<'_, W, P> {
+    /// Leads until `stop` completes, or the work ends it.
+    #[expect(clippy::future_not_send, reason = "it is, if what the caller gives is")]
+    pub(crate) async fn run<B, T, E, S>(mut self, mut stop: Pin<&mut S>) -> Result<Option<T>, E>
+    where
+        W: FnMut(Arc<Hold>) -> B,
+        B: Future<Output = Result<T, E>>,
+        E: From<Error>,
+        S: Future,
+    {
+        let mut failures = 0_u32;
+        loop {
+            let holding = self.client.hold(self.spec.clone()).until_granted();
+            let held = tokio::select! {
+                biased;
+                _ = &mut stop => return Ok(None),
+                held = holding => held,
+            };
+            match held {
+                Ok(hold) => match self.term(hold, stop.as_mut()).await? {
+                    Ended::Over => failures = 0,
+                    Ended::Stopped => return Ok(None),
+                    Ended::Done(value) => return Ok(Some(value)),
+                },
+                Err(error) if passes(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+            tokio::select! {
+                biased;
+                _ = &mut stop => return Ok(None),
+                () = self.pacing.sleep(self.pacing.pause(failures)) => {}
+            }
+            failures = failures.saturating_add(1);
+        }
+    }
+
+    /// One term: the work, and the release.
+    #[expect(clippy::future_not_send, reason = "it is, if what the caller gives is")]
+    async fn term<B, T, E, S>(&mut self, hold: Hold, stop: Pin<&mut S>) -> Result<Ended<T>, E>
+    where
+        W: FnMut(Arc<Hold>) -> B,
+        B: Future<Output = Result<T, E>>,
+        E: From<Error>,
+        S: Future,
+    {
+        let hold = Arc::new(hold);
+        let lost = hold.lost();
+        let output = tokio::select! {
+            biased;
+            _loss = lost => return Ok(Ended::Over),
+            _ = stop => None,
+            output = (self.work)(Arc::clone(&hold)) => Some(output),
+        };
+        let is_over = hold.loss().is_some() || hold.notice().is_some();
+        let released = hold.end_and_release(None, None).await;
+        match (output, released) {
+            (Some(Err(error)), _) => Err(error),
+            (Some(Ok(_)), _) if is_over => Ok(Ended::Over),
+            // One that was lost meanwhile would only have been followed by another.
+            (None, Ok(_) | Err(Error::Lost(_))) => Ok(Ended::Stopped),
+            (Some(Ok(value)), Ok(_)) => Ok(Ended::Done(value)),
+            (_, Err(error)) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether what keeps the lock from being held may be over soon.
+pub(crate) fn passes(error: &Error) -> bool {
+    let is_busy = matches!(
+        error.code(),
+        Some(Code::ResourceExhausted | Code::Aborted | Code::DeadlineExceeded)
+    );
+    is_busy || error.is_transient() || matches!(error, Error::Lost(_))
+}
+
+#[cfg(test)]
+#[path = "lead_tests.rs"]
+mod tests;

@@ -1,0 +1,80 @@
+// Leads: holds a lock term after term.
+
+import { setTimeout } from "node:timers/promises";
+
+import { BusyError, LostError } from "../errors/errors.js";
+import type { Hold } from "./hold.js";
+import { mayPass } from "../errors/refusal.js";
+
+/** The pause between two terms lies between these, at random. */
+const SHORTEST_PAUSE_MS = 100;
+const PAUSE_MS = 1_000;
+/** Each failure in a row doubles the pause, up to this. */
+const LONGEST_PAUSE_MS = 10_000;
+
+/** How the time between terms passes; tests have their own. */
+export interface Pacing {
+  readonly sleep: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
+  /** At least 0, and less than 1. */
+  readonly random: () => number;
+}
+
+export const REAL: Pacing = {
+  sleep: async (ms, signal) => {
+    await setTimeout(ms, undefined, signal === undefined ? {} : { signal }).catch(() => signal?.throwIfAborted());
+  },
+  random: Math.random,
+};
+
+/** The pause in milliseconds before the lock is asked for again, after so many failures in a row. */
+export function leadPauseMs(failures: number, random: number): number {
+  const shortest = Math.min(SHORTEST_PAUSE_MS * 2 ** failures, PAUSE_MS);
+  const longest = Math.min(PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);
+  return shortest + random * (longest - shortest);
+}
+
+/** What asks for a term, and until when. */
+export interface Candidate {
+  /** Waits for the lock. */
+  readonly open: () => Promise<Hold>;
+  /** Whether the client was closed, so that no term can begin any more. */
+  readonly isClosed: () => boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Term after term, each released when the loop goes on or is left. See {@link Client.lead}. */
+export async function* lead(candidate: Candidate, pacing = REAL): AsyncGenerator<Hold, void, undefined> {
+  const { open, isClosed, signal } = candidate;
+  for (let failures = 0; ;) {
+    signal?.throwIfAborted();
+    let term: Hold | undefined;
+    try {
+      term = await open();
+      failures = 0;
+    } catch (error) {
+      if (isClosed() || !mayLeadLater(error)) throw error;
+      failures += 1;
+    }
+    if (term !== undefined) yield* during(term);
+    await pacing.sleep(leadPauseMs(failures, pacing.random()), signal);
+  }
+}
+
+/** One term, and its release. Where the loop is left, that tells what the release throws. */
+async function* during(term: Hold): AsyncGenerator<Hold, void, undefined> {
+  let isLeft = true;
+  try {
+    yield term;
+    isLeft = false;
+  } finally {
+    if (isLeft) await term.release();
+  }
+  // However this ends the term is over: it was lost, or the lock is available when its lease runs out.
+  await term.release().catch(() => undefined);
+}
+
+/** Whether another try may succeed: a term was lost, or the sidecar or its store is away or overloaded. */
+function mayLeadLater(error: unknown): boolean {
+  if (error instanceof LostError || error instanceof BusyError) return true;
+  return mayPass(error);
+}
