@@ -1,6 +1,7 @@
 //! For tests: a sidecar that does what a test says, and a clock that stands still.
 
 pub(crate) mod schedules;
+mod scripted;
 mod service;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::proto::schedule_service_server::ScheduleServiceServer;
 use crate::proto::*;
 use crate::{Client, ClientBuilder};
 use schedules::Schedules;
+pub(crate) use scripted::{Scripted, base, in_memory, status};
 use service::Service;
 
 pub(crate) const OURS: &str = "kernel-a";
@@ -171,6 +173,8 @@ pub(crate) struct Script {
     /// What completions are answered with; the last one first, and RECORDED when there is none.
     pub(crate) completions: Vec<Result<CompletionResult, Status>>,
     pub(crate) asked: Vec<String>,
+    /// Takes and answers the calls of a holder instead.
+    pub(crate) scripted: Option<Arc<Scripted>>,
 }
 
 /// A sidecar on a Unix socket of its own, in a runtime of its own: dropped, it is gone as if killed.

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::{HoldCall, OURS, Script, validity};
+use super::{HoldCall, OURS, Script, Scripted, validity};
 use crate::proto::lease_service_server::LeaseService;
 use crate::proto::*;
 
@@ -19,6 +19,10 @@ pub(super) struct Service {
 impl Service {
     fn note(&self, what: impl Into<String>) {
         self.script.lock().unwrap().asked.push(what.into());
+    }
+
+    fn scripted(&self) -> Option<Arc<Scripted>> {
+        self.script.lock().unwrap().scripted.clone()
     }
 
     fn reported(&self) -> Result<Validity, Status> {
@@ -58,6 +62,9 @@ impl LeaseService for Service {
         let parent = request.metadata().get("traceparent");
         let traceparent = parent.map_or("", |value| value.to_str().unwrap()).to_owned();
         let start = request.into_inner().start.unwrap();
+        if let Some(scripted) = self.scripted() {
+            scripted.opened(&start);
+        }
         let _gone = self.calls.send(HoldCall { start, events, traceparent });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
@@ -80,6 +87,9 @@ impl LeaseService for Service {
         request: Request<ReleaseLeaseRequest>,
     ) -> Answer<ReleaseLeaseResponse> {
         let request = request.into_inner();
+        if let Some(scripted) = self.scripted() {
+            return scripted.released(&request).await;
+        }
         let saving = request.checkpoint.as_deref().map(String::from_utf8_lossy);
         let saving = saving.map(|value| format!(" saving {value:?}")).unwrap_or_default();
         let outcome = Some(request.outcome()).filter(|it| *it != RunOutcome::Unspecified);
@@ -105,6 +115,9 @@ impl LeaseService for Service {
         request: Request<ExtendLeaseRequest>,
     ) -> Answer<ExtendLeaseResponse> {
         let request = request.into_inner();
+        if let Some(scripted) = self.scripted() {
+            return scripted.extended(&request).await;
+        }
         self.note(format!("extend {} of generation {}", request.lease_id, request.generation));
         Ok(Response::new(ExtendLeaseResponse {
             resume_token: "resume-extended".to_owned(),
@@ -117,13 +130,21 @@ impl LeaseService for Service {
         &self,
         request: Request<ReportProgressRequest>,
     ) -> Answer<ReportProgressResponse> {
-        self.note(format!("report of generation {}", request.into_inner().generation));
+        let generation = request.into_inner().generation;
+        if let Some(scripted) = self.scripted() {
+            return scripted.call("report_progress", generation.to_string()).await;
+        }
+        self.note(format!("report of generation {generation}"));
         let validity = Some(self.reported()?);
         Ok(Response::new(ReportProgressResponse { validity }))
     }
 
     async fn get_hold(&self, request: Request<GetHoldRequest>) -> Answer<GetHoldResponse> {
-        self.note(format!("get hold of generation {}", request.into_inner().generation));
+        let generation = request.into_inner().generation;
+        if let Some(scripted) = self.scripted() {
+            return scripted.call("get_hold", generation.to_string()).await;
+        }
+        self.note(format!("get hold of generation {generation}"));
         let validity = Some(self.reported()?);
         let held = self.script.lock().unwrap().held.clone();
         Ok(Response::new(GetHoldResponse { validity, ..held }))
@@ -135,6 +156,9 @@ impl LeaseService for Service {
     ) -> Answer<SaveCheckpointResponse> {
         let SaveCheckpointRequest { lease_id, generation, value } = request.into_inner();
         let value = String::from_utf8_lossy(&value);
+        if let Some(scripted) = self.scripted() {
+            return scripted.call("save_checkpoint", format!("{generation} {value}")).await;
+        }
         self.note(format!("save {value:?} of {lease_id}, generation {generation}"));
         let script = self.script.lock().unwrap().save.clone();
         script.unwrap_or_else(|| Err(Status::unavailable("not now"))).map(Response::new)

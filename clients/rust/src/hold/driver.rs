@@ -271,13 +271,17 @@ fn revoke(state: &HoldState, events: &Events, note: Option<proto::BreakNote>) {
 
 /// Completes when the hold is lost. Reads the clock after every wake-up (S3).
 async fn watch_clock(state: &HoldState) {
+    let mut watched = state.watch_loss();
     loop {
         let left = state.remaining();
         if state.loss().is_some() {
             return;
         }
         // The holder has ended it: what its release needs goes on.
-        tokio::time::sleep(if left.is_zero() { NAP } else { left.min(NAP) }).await;
+        let nap = if left.is_zero() { NAP } else { left.min(NAP) };
+        let lost = async { watched.wait_for(Option::is_some).await.is_ok() };
+        // An answer to the holder may tell of the loss before.
+        let _ = tokio::time::timeout(nap, lost).await;
     }
 }
 

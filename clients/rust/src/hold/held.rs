@@ -182,8 +182,12 @@ impl Hold {
         loop {
             match self.state.to_release() {
                 ToRelease::Generation(generation) => return Ok(generation),
-                ToRelease::Lost(loss) => return Err(Error::Lost(loss)),
+                ToRelease::Lost(loss) => {
+                    self.state.release_is_told();
+                    return Err(Error::Lost(loss));
+                }
                 ToRelease::NotYet if self.state.now() >= until => {
+                    self.state.release_is_told();
                     let detail = "the hold was being resumed, and no sidecar has answered yet";
                     return Err(self.unconfirmed(detail.to_owned()));
                 }

@@ -29,6 +29,8 @@ mod sharing_tests;
 mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vector_tests;
 
 use std::fmt;
 use std::future::{Future, IntoFuture};

@@ -106,9 +106,14 @@ impl HoldState {
         &self.checkpoint
     }
 
-    /// Whether a release was sent.
+    /// Whether a release was sent, or its caller told why none was.
     pub(super) fn is_released(&self) -> bool {
         self.line().released
+    }
+
+    /// The caller of a release is told why none was sent.
+    pub(super) fn release_is_told(&self) {
+        self.line().released = true;
     }
 
     /// What a release is to do now that the hold has ended here.
@@ -221,9 +226,10 @@ impl HoldState {
         self.kept().max_hold.at()
     }
 
-    /// The latest grant's or renewal's end, in the sidecar's words (S16).
+    /// The latest grant's or renewal's end, in the sidecar's words, while the holder relies on it (S16).
     pub(super) fn told(&self) -> Option<BootTime> {
-        self.kept().validity.told().cloned()
+        let kept = self.kept();
+        kept.validity.told().filter(|_| !kept.over).cloned()
     }
 
     /// When the sidecar should be asked next for the validity. `None` where its words are enough (S21).
