@@ -22,9 +22,9 @@ type holdState struct {
 	heard chan struct{}
 
 	mutex sync.Mutex
-	local localValidity
+	local knownValidity
 	// limit is when MaxHold ends.
-	limit localDeadline
+	limit knownDeadline
 	ended bool
 	loss  *LostError
 	// notice and breakNote are what was told when the lock was broken; nil if it was not.

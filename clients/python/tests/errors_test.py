@@ -105,7 +105,7 @@ async def a_sidecar_that_is_gone_at_the_release_is_said() -> None:
         await made.kill()
         await made.event()
         holder.leave.set()
-        await eventually("the hold ends first", lambda: holder.hold._session.state.is_over)
+        await eventually("the hold ends first", lambda: holder.hold._keeper.state.is_over)
         made.clock.advance(58)
         with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
             await holder.task

@@ -140,7 +140,7 @@ async def s16_a_resume_tells_of_a_new_limit_and_of_a_newer_checkpoint_only() -> 
             answer.granted.checkpoint.version = version
             answer.granted.max_hold_ends.CopyFrom(deadline(OURS, 1_300 + version, 300 + version))
             call.tell(answer)
-            await eventually("it is resumed", lambda: holder.hold._session.generation == answer.granted.generation)
+            await eventually("it is resumed", lambda: holder.hold._keeper.generation == answer.granted.generation)
             assert holder.hold.max_hold_ends == 1_300 + version
             assert holder.hold.checkpoint is not None
             assert holder.hold.checkpoint.version == known

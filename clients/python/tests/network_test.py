@@ -170,7 +170,7 @@ async def s14_a_resume_is_tried_again_where_a_token_could_not_be_loaded() -> Non
         tokens.clear()
         call.fail(Refusal(grpc.StatusCode.UNAVAILABLE))
         assert isinstance(await made.event(), leasehold.Interrupted)
-        await eventually("a try fails", lambda: holder.hold._session.resuming)
+        await eventually("a try fails", lambda: holder.hold._keeper.resuming)
         tokens.extend(["four"] * 9)
         resumed: HoldCall = await made.sidecar.hold()
         resumed.tell(grant(validity(OURS, 1_058, 58)))

@@ -135,5 +135,5 @@ async def who_waits_for_a_notice_waits_until_the_hold_has_one() -> None:
         made.tasks.append(waiting)  # type: ignore[arg-type]
         holder.leave.set()
         await holder.task
-        await eventually("the hold is over", holder.hold._session.over.is_set)
+        await eventually("the hold is over", holder.hold._keeper.over.is_set)
         assert not waiting.done()

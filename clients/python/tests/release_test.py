@@ -57,12 +57,12 @@ def s13_an_event_loop_that_ends_ends_the_hold_before_the_stream() -> None:
             entering = asyncio.create_task(holding.__aenter__())
             (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
             hold = await entering
-            call = hold._session._line._call
+            call = hold._keeper._line._call
             call.add_done_callback(lambda _call: was_valid.append(hold.is_valid()))
             # What the end of an event loop does to every task that is left.
-            keeper = hold._session._keeper
-            assert keeper is not None
-            keeper.cancel()
+            keeping = hold._keeper._keeping
+            assert keeping is not None
+            keeping.cancel()
             await eventually("the stream ends", call.done)
             return hold
 

@@ -112,7 +112,7 @@ async def s16_nothing_is_released_while_a_resume_is_unanswered() -> None:
         call.fail(GONE)
         call = await made.sidecar.hold()
         holder.leave.set()
-        await eventually("the hold ends first", lambda: holder.hold._session.state.is_over)
+        await eventually("the hold ends first", lambda: holder.hold._keeper.state.is_over)
         made.clock.advance(58)
         with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
             await holder.task
@@ -128,7 +128,7 @@ async def s16_a_release_waits_for_the_answer_to_a_resume_and_carries_its_generat
         call.fail(GONE)
         call = await made.sidecar.hold()
         holder.leave.set()
-        await eventually("the hold ends first", lambda: holder.hold._session.state.is_over)
+        await eventually("the hold ends first", lambda: holder.hold._keeper.state.is_over)
         # A try that fails is repeated also now.
         call.fail(GONE)
         (await made.sidecar.hold()).tell(resumed(2))

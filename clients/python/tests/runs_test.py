@@ -155,7 +155,7 @@ async def t12_a_loss_that_the_clock_finds_keeps_the_stream_until_the_sidecar_say
         made.clock.advance(58)
         assert not run.is_valid()
         asking = asyncio.ensure_future(anext(runs))
-        await eventually("the hold is closed", run._session.settled.is_set)
+        await eventually("the hold is closed", run._keeper.settled.is_set)
         call.tell(lost(hold_pb2.LOSS_REASON_EXPIRED), due(3, valid_for=158))
         assert (await asyncio.wait_for(asking, PATIENCE)).attempt == 3
         assert call.is_open

@@ -15,7 +15,7 @@ import leasehold
 from leasehold._connect.calls import Calls
 from leasehold._hold import events
 from leasehold._hold.async_hold import AsyncHold
-from leasehold._hold.opening import open_session
+from leasehold._hold.opening import open_keeper
 from leasehold._hold.spec import wanted
 
 _VECTORS: Final = Path(__file__).parents[3] / "proto/vectors/client.jsonl"
@@ -127,8 +127,8 @@ class _Stage:
         """What the holder does, and what comes of it."""
         if name == "hold":
             options: Any = deed | ({"wait": deed["wait"] / 1_000} if "wait" in deed else {})
-            session, grant = await open_session(self._calls, wanted("f", "", options), self._tell)
-            self._hold = AsyncHold(self._calls, session, grant)
+            keeper, grant = await open_keeper(self._calls, wanted("f", "", options), self._tell)
+            self._hold = AsyncHold(self._calls, keeper, grant)
             return "held"
         assert self._hold is not None
         match name:
@@ -165,7 +165,7 @@ class _Stage:
         for deed in self._deeds:
             deed.cancel()
         if self._hold is not None:
-            self._hold._session.close()
+            self._hold._keeper.close()
         await settled()
         await self._calls.close()
 

@@ -18,10 +18,10 @@ from leasehold._hold.async_hold import AsyncHold, AsyncHolding
 from leasehold._hold.boot_clock import BootClock, Clock
 from leasehold._hold.events import EventHandler
 from leasehold._hold.grants import Busy, Extension, Grant, HoldInfo, Loss, ReleaseResult, Validity
+from leasehold._hold.keeper import Keeper
 from leasehold._hold.leading import AsyncTerm, Sleep, for_leading, lead
 from leasehold._hold.opening import unsupported
 from leasehold._hold.saving import checked
-from leasehold._hold.session import Session
 from leasehold._hold.spec import FOREVER, LeaseSpec, Seconds, Wanted, wanted
 from leasehold._records import LockKey, LockRecord, selector
 from leasehold._runs.async_schedules import AsyncSchedules
@@ -96,14 +96,14 @@ class AsyncClient(AsyncSchedules):
         Those holds are lost first (S13). Raises ReleaseUnconfirmedError or LostError, as a hold's `release` does, of
         the first whose release was not confirmed; the others' are its notes.
         """
-        await self._close([hold._session for hold in self._holds])
+        await self._close([hold._keeper for hold in self._holds])
 
-    async def _close(self, held: list[Session]) -> None:
+    async def _close(self, held: list[Keeper]) -> None:
         if self._closed:
             return
         self._closed = True
         loss = Loss(LossReason.UNSPECIFIED, "the client was closed")
-        outcomes = await asyncio.gather(*(session.abandon(loss) for session in held), return_exceptions=True)
+        outcomes = await asyncio.gather(*(keeper.abandon(loss) for keeper in held), return_exceptions=True)
         if self._made is not None:
             await self._made.close()
         failed = [outcome for outcome in outcomes if isinstance(outcome, LeaseholdError)]

@@ -71,7 +71,7 @@ class Client(Schedules):
         Those holds are lost first (S13). Raises ReleaseUnconfirmedError or LostError, as a hold's `release` does, of
         the first whose release was not confirmed; the others' are its notes.
         """
-        held = [hold._session for hold in list(self._holds)]
+        held = [hold._keeper for hold in list(self._holds)]
         LoopThread.shared().run(self._in_loop._close(held))
 
     def hold(

@@ -14,9 +14,9 @@ from leasehold._errors.errors import LeaseholdError, RefusedError, attach
 from leasehold._hold import events
 from leasehold._hold.grants import Extension, Grant, HoldInfo, Loss, Notice, ReleaseResult
 from leasehold._hold.hold import BaseHold, as_current
-from leasehold._hold.opening import open_session
+from leasehold._hold.keeper import Keeper
+from leasehold._hold.opening import open_keeper
 from leasehold._hold.saving import as_json, save
-from leasehold._hold.session import Session
 from leasehold._hold.spec import Seconds, Wanted
 from leasehold._watch.requests import extend_request
 
@@ -27,14 +27,14 @@ _T = TypeVar("_T")
 class AsyncHold(BaseHold):
     """A lock that is held for an `async with` block."""
 
-    def __init__(self, calls: Calls, session: Session, grant: Grant) -> None:
-        """Show `session` to its holder."""
-        super().__init__(session, grant)
+    def __init__(self, calls: Calls, keeper: Keeper, grant: Grant) -> None:
+        """Show `keeper` to its holder."""
+        super().__init__(keeper, grant)
         self._calls: Final = calls
 
     async def lost(self) -> Loss:
         """Wait until the hold is lost; without end, if the holder ends it first."""
-        await self._session.over.wait()
+        await self._keeper.over.wait()
         loss = self.loss
         if loss is None:
             never: asyncio.Future[Loss] = asyncio.get_running_loop().create_future()
@@ -46,19 +46,19 @@ class AsyncHold(BaseHold):
 
         The block is not cancelled by it: the hold is valid until the notice's deadline.
         """
-        while self._session.notice is None:
-            await self._session.noticed.wait()
-        return self._session.notice
+        while self._keeper.notice is None:
+            await self._keeper.noticed.wait()
+        return self._keeper.notice
 
     async def info(self) -> HoldInfo:
         """Ask the sidecar for the hold's validity, limits and state, which changes nothing.
 
         Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
         """
-        state = self._session.state
+        state = self._keeper.state
         sent = state.now()
         try:
-            answer = await self._calls.get_hold(self.lease_id, self._session.generation)
+            answer = await self._calls.get_hold(self.lease_id, self._keeper.generation)
         except RefusedError as error:
             raise self._heard(error) from None
         state.take_in(answer.validity, sent)
@@ -71,10 +71,10 @@ class AsyncHold(BaseHold):
 
         Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
         """
-        state = self._session.state
+        state = self._keeper.state
         sent = state.now()
         try:
-            validity = await self._calls.report_progress(self.lease_id, self._session.generation)
+            validity = await self._calls.report_progress(self.lease_id, self._keeper.generation)
         except RefusedError as error:
             raise self._heard(error) from None
         state.take_in(validity, sent)
@@ -84,14 +84,14 @@ class AsyncHold(BaseHold):
 
         Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
         """
-        state = self._session.state
+        state = self._keeper.state
         sent = state.now()
-        request = extend_request(self.lease_id, self._session.generation, max_hold)
+        request = extend_request(self.lease_id, self._keeper.generation, max_hold)
         try:
             answer = await self._calls.unary(self._calls.stub.ExtendLease, request)
         except RefusedError as error:
             raise self._heard(error) from None
-        self._session.replace_resume_token(answer.resume_token)
+        self._keeper.replace_resume_token(answer.resume_token)
         state.take_in(answer.validity, sent)
         if answer.HasField("max_hold_ends"):
             state.bound(answer.max_hold_ends, sent)
@@ -105,7 +105,7 @@ class AsyncHold(BaseHold):
         second reaches the store. Raises LostError if the hold is lost, CheckpointUnknownError if no answer came in time
         (S27), ArgumentError if the value is too long, RefusedError if the sidecar refuses it.
         """
-        return await save(self._session, self._calls, value)
+        return await save(self._keeper, self._calls, value)
 
     async def save_json(self, value: Any) -> int:
         """Save `value` as JSON, as `save` does. `checkpoint.json()` gives it back.
@@ -125,12 +125,12 @@ class AsyncHold(BaseHold):
         ReleaseUnconfirmedError if the release was not confirmed within the client's `release_timeout`: the lock becomes
         available when its lease expires, if not before.
         """
-        return await self._session.release(checkpoint, outcome)
+        return await self._keeper.release(checkpoint, outcome)
 
     def _heard(self, error: RefusedError) -> RefusedError:
         loss = told_lost(error)
         if loss is not None:
-            self._session.state.told_lost(loss)
+            self._keeper.state.told_lost(loss)
         return error
 
 
@@ -174,8 +174,8 @@ class AsyncHolding:
         if self._block is not None:
             raise LeaseholdError("this block is entered already: ask for another hold")
         calls = self._calls()
-        session, grant = await open_session(calls, self._wanted, self._handler)
-        hold = AsyncHold(calls, session, grant)
+        keeper, grant = await open_keeper(calls, self._wanted, self._handler)
+        hold = AsyncHold(calls, keeper, grant)
         self._holds.add(hold)
         self._block = Block(hold)
         return hold
@@ -206,7 +206,7 @@ class Block:
         self._left = False
         self._current: Final[AbstractContextManager[None]] = as_current(hold)
         self._current.__enter__()
-        hold._session.on_loss(self._lost)
+        hold._keeper.on_loss(self._lost)
 
     def _lost(self, _loss: Loss) -> None:
         # Called by the event loop, so the task is not running, and gets the cancellation before it can leave the block.
@@ -217,7 +217,7 @@ class Block:
     async def leave(self, exc: BaseException | None) -> None:
         """Release the lock, or raise LostError."""
         if self.close():
-            await self._release(self.hold._session, exc)
+            await self._release(self.hold._keeper, exc)
         else:
             await self.after_end(exc)
 
@@ -229,11 +229,11 @@ class Block:
 
     async def after_end(self, exc: BaseException | None) -> None:
         """Raise LostError, or have `exc` tell of it, if the hold has not been ended by its holder."""
-        session = self.hold._session
+        keeper = self.hold._keeper
         others = False
         if self._cancelled:
             others = self._task.uncancel() > self._cancelling
-        loss = await session.why()
+        loss = await keeper.why()
         if loss is None:
             return
         lost = LostError(self.hold.lock_path, loss)
@@ -249,9 +249,9 @@ class Block:
         """Whether the task was cancelled since by somebody else."""
         return self._task.cancelling() > self._cancelling + self._cancelled
 
-    async def _release(self, session: Session, exc: BaseException | None) -> None:
+    async def _release(self, keeper: Keeper, exc: BaseException | None) -> None:
         try:
-            await session.release()
+            await keeper.release()
         except LeaseholdError as error:
             if exc is None:
                 raise

@@ -7,7 +7,7 @@ from typing import Final
 
 from leasehold._convert import seconds
 from leasehold._hold.grants import Grant, Loss, Notice
-from leasehold._hold.session import Session
+from leasehold._hold.keeper import Keeper
 from leasehold._records import Checkpoint
 
 
@@ -19,9 +19,9 @@ class BaseHold:
     `fencing_token`. May be asked from any thread. In a forked child it is never valid.
     """
 
-    def __init__(self, session: Session, grant: Grant) -> None:
-        """Show `session` to its holder."""
-        self._session: Final = session
+    def __init__(self, keeper: Keeper, grant: Grant) -> None:
+        """Show `keeper` to its holder."""
+        self._keeper: Final = keeper
         self._grant: Final = grant
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class BaseHold:
 
         Past it the hold is lost, whether or not anything said so.
         """
-        return seconds(self._session.state.valid_until)
+        return seconds(self._keeper.state.valid_until)
 
     @property
     def max_hold_ends(self) -> float | None:
@@ -67,7 +67,7 @@ class BaseHold:
 
         Seconds on this machine's boot clock, as `valid_until`.
         """
-        ends = self._session.state.max_hold_ends
+        ends = self._keeper.state.max_hold_ends
         return None if ends is None else seconds(ends)
 
     @property
@@ -78,15 +78,15 @@ class BaseHold:
     @property
     def checkpoint(self) -> Checkpoint | None:
         """What the last holder saved, or this one since; None if nobody did."""
-        return self._session.checkpoint
+        return self._keeper.checkpoint
 
     def remaining(self) -> float:
         """Give the seconds left now; 0 when the hold is over."""
-        return seconds(self._session.state.remaining())
+        return seconds(self._keeper.state.remaining())
 
     def is_valid(self) -> bool:
         """Say whether the holder may act now. Once false, it stays false."""
-        return self._session.state.is_valid()
+        return self._keeper.state.is_valid()
 
     @property
     def notice(self) -> Notice | None:
@@ -94,7 +94,7 @@ class BaseHold:
 
         The hold stays valid until the deadline: finish, save the checkpoint, release.
         """
-        return self._session.notice
+        return self._keeper.notice
 
     @property
     def loss(self) -> Loss | None:
@@ -103,14 +103,14 @@ class BaseHold:
         EXPIRED where the clock has found it first, until the sidecar says why: up to 250 ms later, and the end of the
         block waits for it.
         """
-        return self._session.state.loss
+        return self._keeper.state.loss
 
     def check(self) -> None:
         """Raise unless the holder may act now: call it before each step that must not happen twice.
 
         Raises LostError if the hold is lost, LeaseholdError if it was released.
         """
-        self._session.check()
+        self._keeper.check()
 
 
 _current: Final[ContextVar[BaseHold]] = ContextVar("leasehold.current_hold")

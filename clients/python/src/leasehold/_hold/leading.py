@@ -14,8 +14,8 @@ from leasehold._errors.errors import ArgumentError, LeaseholdError, RefusedError
 from leasehold._hold import events
 from leasehold._hold.async_hold import AsyncHold, Block
 from leasehold._hold.grants import Grant
-from leasehold._hold.opening import open_session
-from leasehold._hold.session import Session
+from leasehold._hold.keeper import Keeper
+from leasehold._hold.opening import open_keeper
 from leasehold._hold.spec import FOREVER, LeaseSpec, Wanted, wanted
 from leasehold._records import LockKey
 
@@ -101,11 +101,11 @@ def for_leading(function: str | LockKey, scope: str, options: LeaseSpec) -> Want
 
 async def take(
     calls: Callable[[], Calls], asked: Wanted, handler: events.EventHandler | None, pauses: Pauses
-) -> tuple[Session, Grant]:
+) -> tuple[Keeper, Grant]:
     """Take the lock, however often that fails by what passes."""
     while True:
         try:
-            taken = await open_session(calls(), asked, handler)
+            taken = await open_keeper(calls(), asked, handler)
         except LostError as error:
             await pauses.failed(asked.name, error)
         except RefusedError as error:
@@ -119,12 +119,12 @@ async def take(
 
 async def end(term: AsyncHold) -> None:
     """Release the lock of a term that is still held."""
-    session = term._session
-    if not session.state.is_valid():
-        await session.why()
+    keeper = term._keeper
+    if not keeper.state.is_valid():
+        await keeper.why()
         return
     try:
-        await session.release()
+        await keeper.release()
     except (LostError, ReleaseUnconfirmedError) as error:
         _log.warning("a term has ended: %s", error)
 
@@ -139,8 +139,8 @@ async def lead(
     """Give one term after the other."""
     pauses = Pauses(sleep)
     while True:
-        session, grant = await take(calls, asked, handler, pauses)
-        term = AsyncTerm(calls(), session, grant)
+        keeper, grant = await take(calls, asked, handler, pauses)
+        term = AsyncTerm(calls(), keeper, grant)
         holds.add(term)
         try:
             yield term

@@ -11,8 +11,8 @@ from leasehold._errors.answers import BusyError, LostError, OccurrenceOverError
 from leasehold._errors.errors import LeaseholdError, ProtocolError, RefusedError, UnsupportedError, comes_back
 from leasehold._hold import events
 from leasehold._hold.grants import Busy, Grant, Loss
+from leasehold._hold.keeper import Keeper
 from leasehold._hold.line import HoldLine, Line
-from leasehold._hold.session import Session
 from leasehold._hold.spec import Wanted
 from leasehold._hold.state import LocalState
 from leasehold._records import LockRecord
@@ -27,11 +27,11 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 
-async def open_session(
+async def open_keeper(
     calls: Calls,
     wanted: Wanted,
     handler: events.EventHandler | None,
-) -> tuple[Session, Grant]:
+) -> tuple[Keeper, Grant]:
     """Take the lock and begin to keep it.
 
     Cancelled before the grant, it leaves the queue, and a grant on its way is released.
@@ -160,7 +160,7 @@ async def begin(
     granted: hold_pb2.Grant,
     sent: int,
     handler: events.EventHandler | None,
-) -> tuple[Session, Grant]:
+) -> tuple[Keeper, Grant]:
     """Begin to keep what was granted in answer to a request sent at `sent`. Raises LostError if it is over by now."""
     state = LocalState(calls.clock, granted.validity, sent)
     due = state.next_question()
@@ -176,7 +176,7 @@ async def begin(
     if not state.is_valid():
         raise LostError(granted.lock_path, state.loss or _LATE)
     grant = Grant._from_wire(granted)
-    session = Session(calls, granted, state, line, handler)
+    keeper = Keeper(calls, granted, state, line, handler)
     until = seconds(state.valid_until)
     events.tell(handler, events.Granted(granted.lock_path, granted.fencing_token, until))
-    return session, grant
+    return keeper, grant

@@ -17,7 +17,7 @@ _UNANSWERED: Final = "the hold was being resumed, and no sidecar has answered ye
 
 
 async def release(
-    session: Kept, limit: float, checkpoint: bytes | None = None, outcome: RunOutcome | None = None
+    keeper: Kept, limit: float, checkpoint: bytes | None = None, outcome: RunOutcome | None = None
 ) -> ReleaseResult:
     """Release the lock, with a last `checkpoint` if there is one, and wait `limit` seconds until the store has it.
 
@@ -25,40 +25,40 @@ async def release(
     """
     try:
         async with asyncio.timeout(limit):
-            if not await resume_answered(session):
+            if not await resume_answered(keeper):
                 raise LeaseholdError(_UNANSWERED)
-            if session.refused is not None:
-                raise LostError(session.lock_path, session.refused)
-            released = await session.release_there(checkpoint, 0 if outcome is None else outcome.value)
+            if keeper.refused is not None:
+                raise LostError(keeper.lock_path, keeper.refused)
+            released = await keeper.release_there(checkpoint, 0 if outcome is None else outcome.value)
     except LostError:
         raise
     except TimeoutError:
         late = TimeoutError(f"the sidecar did not answer within {limit:g} s")
-        raise ReleaseUnconfirmedError(session.lock_path, late) from late
+        raise ReleaseUnconfirmedError(keeper.lock_path, late) from late
     except LeaseholdError as error:
-        raise ReleaseUnconfirmedError(session.lock_path, error) from error
+        raise ReleaseUnconfirmedError(keeper.lock_path, error) from error
     finally:
-        session.close()
+        keeper.close()
     result = ReleaseResult._from_wire(released, checkpoint, outcome)
     loss = already_lost(released)
     if loss is not None:
-        lost = LostError(session.lock_path, loss)
+        lost = LostError(keeper.lock_path, loss)
         if result.checkpoint is not None:
             lost.add_note(f"its checkpoint: {result.checkpoint}")
         raise lost
     return result
 
 
-async def resume_answered(session: Kept) -> bool:
+async def resume_answered(keeper: Kept) -> bool:
     """Wait until it is known which generation to release, as long as the lease can still be this hold's (S16).
 
     Says whether it is.
 
     A sidecar that has not noticed the break would hand the lock on while another takes the hold up.
     """
-    until = session.state.valid_until
-    while session.resuming:
-        if session.state.now() >= until or session.is_unkept:
+    until = keeper.state.valid_until
+    while keeper.resuming:
+        if keeper.state.now() >= until or keeper.is_unkept:
             return False
         await asyncio.sleep(_ANSWER_POLL)
     return True

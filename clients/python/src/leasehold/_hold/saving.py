@@ -24,7 +24,7 @@ _ANSWER_POLL: Final = 0.02
 
 
 class Kept(Protocol):
-    """What a save or a release has to know of the hold, and of the session that keeps it."""
+    """What a save or a release has to know of the hold, and of the keeper that keeps it."""
 
     refused: Loss | None
     """The answer to a resume that was refused."""
@@ -35,7 +35,7 @@ class Kept(Protocol):
 
     @property
     def state(self) -> LocalState:
-        """What the holder and the session both know of the hold."""
+        """What the holder and the keeper both know of the hold."""
 
     @property
     def known(self) -> "Known":
@@ -78,20 +78,20 @@ def checked(value: bytes) -> bytes:
     return bytes(value)
 
 
-async def save(session: Kept, calls: Calls, value: bytes) -> int:
+async def save(keeper: Kept, calls: Calls, value: bytes) -> int:
     """Save a value while the hold is valid; give the version that the store has then.
 
     While the hold is being resumed it waits, and carries the generation that is answered (S16).
     """
     sending = checked(value)
-    known, state = session.known, session.state
+    known, state = keeper.known, keeper.state
     order = known.begin()
-    while session.resuming:
-        session.check()
+    while keeper.resuming:
+        keeper.check()
         await asyncio.sleep(_ANSWER_POLL)
-    session.check()
+    keeper.check()
     sent = state.now()
-    request = SaveCheckpointRequest(lease_id=session.lease_id, generation=session.generation, value=sending)
+    request = SaveCheckpointRequest(lease_id=keeper.lease_id, generation=keeper.generation, value=sending)
     try:
         answer = await calls.save(request, seconds(state.remaining()))
     except RefusedError as error:
@@ -99,7 +99,7 @@ async def save(session: Kept, calls: Calls, value: bytes) -> int:
         if loss is None:
             raise
         state.told_lost(loss)
-        raise LostError(session.lock_path, loss) from error
+        raise LostError(keeper.lock_path, loss) from error
     known.saved(sending, answer.version, order)
     if answer.HasField("validity"):
         state.take_in(answer.validity, sent)

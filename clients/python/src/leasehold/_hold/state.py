@@ -1,4 +1,4 @@
-"""What the holder and the session both know of a hold."""
+"""What the holder and the keeper both know of a hold."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ from typing import Final
 from leasehold._enums import LossReason
 from leasehold._hold.boot_clock import Clock
 from leasehold._hold.grants import Loss
-from leasehold._hold.local_validity import LocalDeadline, LocalValidity
+from leasehold._hold.known_validity import KnownDeadline, KnownValidity
 from leasehold._records import BreakNote
 from leasehold.v1.hold_pb2 import BootTime, Deadline, Validity
 
@@ -21,8 +21,8 @@ class LocalState:
         self._clock: Final = clock
         # A signal handler may ask in the midst of an answer, so the lock must let its own thread in again.
         self._lock: Final = threading.RLock()
-        self._local = LocalValidity().after(validity, sent, clock.now(), clock.boot_id)
-        self._max_hold_ends = LocalDeadline()
+        self._local = KnownValidity().after(validity, sent, clock.now(), clock.boot_id)
+        self._max_hold_ends = KnownDeadline()
         self._over = False
         self._loss: Loss | None = None
         # Whether the loss was found by the clock alone, so that the sidecar may know better why.

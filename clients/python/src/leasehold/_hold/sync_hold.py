@@ -18,9 +18,9 @@ from leasehold._hold import events
 from leasehold._hold.async_hold import AsyncHold
 from leasehold._hold.grants import Extension, Grant, HoldInfo, Loss, Notice, ReleaseResult
 from leasehold._hold.hold import BaseHold, as_current
-from leasehold._hold.opening import open_session
+from leasehold._hold.keeper import Keeper
+from leasehold._hold.opening import open_keeper
 from leasehold._hold.saving import as_json
-from leasehold._hold.session import Session
 from leasehold._hold.spec import Seconds, Wanted
 
 _NAP: Final = 1.0
@@ -48,17 +48,17 @@ class Owner(Protocol):
 class Hold(BaseHold):
     """A lock that is held for a `with` block."""
 
-    def __init__(self, thread: LoopThread, calls: Calls, session: Session, grant: Grant) -> None:
-        """Show `session` to its holder."""
-        super().__init__(session, grant)
+    def __init__(self, thread: LoopThread, calls: Calls, keeper: Keeper, grant: Grant) -> None:
+        """Show `keeper` to its holder."""
+        super().__init__(keeper, grant)
         self._thread: Final = thread
-        self._in_loop: Final = AsyncHold(calls, session, grant)
+        self._in_loop: Final = AsyncHold(calls, keeper, grant)
         self._found_lost: Final = threading.Event()
         self.revoked_event: Final = threading.Event()
         """Set when the lock was broken, and `notice` says until when the hold is valid (S22). A loss does not set it:
         wait for it with `wait_revoked`, or with a timeout."""
-        session.on_loss(lambda _loss: self._found_lost.set())
-        session.on_notice(self.revoked_event.set)
+        keeper.on_loss(lambda _loss: self._found_lost.set())
+        keeper.on_notice(self.revoked_event.set)
 
     def wait_lost(self, timeout: float | None = None) -> Loss | None:
         """Wait until the hold is lost; give the loss, or None after `timeout` seconds, or if its holder has ended it.
@@ -175,14 +175,14 @@ class Holding:
 
     async def _open(self, thread: LoopThread) -> Hold:
         calls = self._calls()
-        session, grant = await open_session(calls, self._wanted, self._handler)
-        return Hold(thread, calls, session, grant)
+        keeper, grant = await open_keeper(calls, self._wanted, self._handler)
+        return Hold(thread, calls, keeper, grant)
 
     def __enter__(self) -> Hold:
         if self._hold is not None:
             raise LeaseholdError("this block is entered already: ask for another hold")
         thread = LoopThread.shared()
-        hold = thread.run(self._open(thread), lambda opened: opened._session.close())
+        hold = thread.run(self._open(thread), lambda opened: opened._keeper.close())
         self._hold = hold
         self._holds.add(hold)
         self._current = as_current(hold)
@@ -209,7 +209,7 @@ def leave(hold: Hold, exc: BaseException | None) -> None:
     if hold.is_valid():
         _release(hold, exc)
         return
-    loss = LoopThread.shared().run(hold._session.why())
+    loss = LoopThread.shared().run(hold._keeper.why())
     if loss is None:
         return
     lost = LostError(hold.lock_path, loss)

@@ -61,11 +61,11 @@ def lead(
     pauses = Pauses(client._in_loop._sleep)
 
     async def opened() -> Term:
-        session, grant = await take(client._calls, asked, handler, pauses)
-        return Term(thread, client._calls(), session, grant)
+        keeper, grant = await take(client._calls, asked, handler, pauses)
+        return Term(thread, client._calls(), keeper, grant)
 
     while True:
-        term = thread.run(opened(), lambda unwanted: unwanted._session.close())
+        term = thread.run(opened(), lambda unwanted: unwanted._keeper.close())
         holds.add(term)
         try:
             yield term

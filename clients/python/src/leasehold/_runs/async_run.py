@@ -39,7 +39,7 @@ class AsyncRun(RunFacts, AsyncHold):
 
     def __init__(self, calls: Calls, granted: Granted) -> None:
         """Show a run to who runs it."""
-        super().__init__(calls, granted.session, granted.grant)
+        super().__init__(calls, granted.keeper, granted.grant)
         self._run = granted.run
         self._outcome: Final = Outcome(calls, granted)
 
@@ -70,7 +70,7 @@ class AsyncRun(RunFacts, AsyncHold):
 
         The block is not cancelled by a notice: finish, or return the run.
         """
-        await self._session.ending.wait()
+        await self._keeper.ending.wait()
 
     async def __aenter__(self) -> Self:
         if self._block is not None:

@@ -107,11 +107,11 @@ class Outcome:
         """
         if self._completed is not None:
             return self._completed
-        session = self._granted.session
-        session.state.end()
+        keeper = self._granted.keeper
+        keeper.state.end()
         try:
-            await resume_answered(session)
-            hold = (session.lease_id, session.generation)
+            await resume_answered(keeper)
+            hold = (keeper.lease_id, keeper.generation)
             request = completion(self._granted.run.run_id, hold, outcome, detail, checkpoint)
             pause = FIRST_PAUSE
             while True:
@@ -126,7 +126,7 @@ class Outcome:
                     self._granted.thread.completed.set()
                     return self._completed
         finally:
-            session.close()
+            keeper.close()
 
 
 def text_of(error: BaseException) -> str:

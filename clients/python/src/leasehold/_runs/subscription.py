@@ -17,8 +17,8 @@ from leasehold._errors.answers import LostError
 from leasehold._errors.errors import LeaseholdError, ProtocolError, RefusedError, UnsupportedError, passes
 from leasehold._hold import events
 from leasehold._hold.grants import Grant
+from leasehold._hold.keeper import Keeper
 from leasehold._hold.opening import begin
-from leasehold._hold.session import Session
 from leasehold._runs.run_line import RunLine, Stream, Thread, complete, completion, hold_of
 from leasehold._runs.schedules import DefinitionInForce, ScheduleEvent, Standby, Subscribed, UnderstoodSchedule
 from leasehold.v1 import schedule_service_pb2 as wire
@@ -35,9 +35,9 @@ LONGEST_PAUSE: Final = 2.0
 class Granted:
     """A run that was granted, and its hold."""
 
-    def __init__(self, session: Session, grant: Grant, run: Run, thread: Thread) -> None:
+    def __init__(self, keeper: Keeper, grant: Grant, run: Run, thread: Thread) -> None:
         """Keep them together."""
-        self.session: Final = session
+        self.keeper: Final = keeper
         self.grant: Final = grant
         self.run: Final = run
         self.thread: Final = thread
@@ -154,7 +154,7 @@ class Subscription:
         thread = Thread(self._request, run.run_id, lambda event: events.tell(self._handler, event))
         line = RunLine(calls, stream, thread)
         try:
-            session, grant = await begin(calls, line, hold_of(run), stream.sent, self._handler)
+            keeper, grant = await begin(calls, line, hold_of(run), stream.sent, self._handler)
         except (LostError, RefusedError):
             # Said once, and else its lease expires.
             request = completion(run.run_id, (run.grant.lease_id, run.grant.generation), RunOutcome.RETURNED)
@@ -162,7 +162,7 @@ class Subscription:
                 await asyncio.wait_for(complete(calls, request), calls.release_timeout)
             return None
         self._stream, self._running = None, thread
-        return Granted(session, grant, run, thread)
+        return Granted(keeper, grant, run, thread)
 
 
 def _check_understood(stream: Stream) -> None:

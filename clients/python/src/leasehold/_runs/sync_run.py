@@ -42,12 +42,12 @@ class Run(RunFacts, Hold):
 
     def __init__(self, thread: LoopThread, calls: Calls, granted: Granted) -> None:
         """Show a run to who runs it."""
-        super().__init__(thread, calls, granted.session, granted.grant)
+        super().__init__(thread, calls, granted.keeper, granted.grant)
         self._run = granted.run
         self._there: Final = AsyncRun(calls, granted)
         self.ending_event: Final = threading.Event()
         """Set when the run should end soon: the lock was broken, or the sidecar shuts down, or the run is over."""
-        granted.session.on_ending(self.ending_event.set)
+        granted.keeper.on_ending(self.ending_event.set)
 
     def complete(self, outcome: RunOutcome, detail: str = "", checkpoint: bytes | None = None) -> CompletedRun:
         """Say how the run ended, and wait until the store has it: SUCCEEDED, FAILED, FAILED_FINAL or RETURNED.
@@ -99,7 +99,7 @@ class Run(RunFacts, Hold):
 
     def _leave_over(self, exc: BaseException | None) -> bool:
         """End the block of a run that is over. Say whether `exc` stays inside."""
-        loss = self._thread.run(self._session.why())
+        loss = self._thread.run(self._keeper.why())
         if loss is None:
             return False
         lost = LostError(self.lock_path, loss)
@@ -187,7 +187,7 @@ def _taken(
 
     try:
         while True:
-            run = thread.run(taken(), lambda unwanted: unwanted._session.close())
+            run = thread.run(taken(), lambda unwanted: unwanted._keeper.close())
             client._holds.add(run)
             try:
                 yield run

@@ -14,7 +14,7 @@ _WORTH_ASKING: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class LocalValidity:
+class KnownValidity:
     """Until when this client may act, and from which message."""
 
     until: int = 0
@@ -32,7 +32,7 @@ class LocalValidity:
     longer_heard: int | None = None
     """When the sidecar last told of a validity that is noticeably longer, and cannot be counted before it is asked."""
 
-    def after(self, validity: Validity, sent: int | None, now: int, boot_id: str) -> "LocalValidity":
+    def after(self, validity: Validity, sent: int | None, now: int, boot_id: str) -> "KnownValidity":
         """Take in a validity read at `now`, in an answer to a request sent at `sent` if there was one.
 
         Whether the old one has ended is for the caller to check before.
@@ -50,9 +50,9 @@ class LocalValidity:
             return self
         # An answer to a question from before says nothing of what was told since.
         unanswered = self.longer_heard is not None and not same_kernel and as_of < self.longer_heard
-        return LocalValidity(until, as_of, told, same_kernel, self.longer_heard if unanswered else None)
+        return KnownValidity(until, as_of, told, same_kernel, self.longer_heard if unanswered else None)
 
-    def in_doubt(self, now: int) -> "LocalValidity":
+    def in_doubt(self, now: int) -> "KnownValidity":
         """Have the sidecar asked at once, unless its clock is ours."""
         return self if self.same_kernel else replace(self, longer_heard=now)
 
@@ -70,7 +70,7 @@ class LocalValidity:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalDeadline:
+class KnownDeadline:
     """A moment that lies ahead, on this client's clock."""
 
     at: int | None = None
@@ -79,7 +79,7 @@ class LocalDeadline:
     as_of: int = 0
     """When the newest message was made, or the request sent that it answers."""
 
-    def after(self, told: Deadline, sent: int | None, now: int, boot_id: str) -> "LocalDeadline | None":
+    def after(self, told: Deadline, sent: int | None, now: int, boot_id: str) -> "KnownDeadline | None":
         """Take in a deadline read at `now`, in an answer to a request sent at `sent` if there was one.
 
         None if it cannot be counted here.
@@ -88,7 +88,7 @@ class LocalDeadline:
         if reading is None:
             return None
         at, as_of, _ = reading
-        return self if as_of < self.as_of else LocalDeadline(at, as_of)
+        return self if as_of < self.as_of else KnownDeadline(at, as_of)
 
 
 def _read(told: BootTime, left: int, sent: int | None, now: int, boot_id: str) -> tuple[int, int, bool] | None:

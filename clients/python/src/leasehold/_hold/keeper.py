@@ -47,7 +47,7 @@ _KNOWN_TIMEOUT: Final = 1.0
 _log: Final = logging.getLogger("leasehold")
 
 
-class Session:
+class Keeper:
     """A hold in the event loop that it was granted in."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Session:
         line: Line,
         handler: events.EventHandler | None,
     ) -> None:
-        """Begin to keep what `grant` gave. The stream of `line` is the session's from now on."""
+        """Begin to keep what `grant` gave. The stream of `line` is the keeper's from now on."""
         self.state: Final = state
         self.lease_id: Final = grant.lease_id
         self.over: Final = asyncio.Event()
@@ -96,8 +96,8 @@ class Session:
         self.known: Final = Known(grant.fencing_token)
         self._told_by(grant)
         self._ticker: Final = Ticker(state, self._ask)
-        self._keeper: asyncio.Task[None] | None = self._loop.create_task(Guarded(self._keep(), self._loop_ends))
-        self._keeper.add_done_callback(self._forget_keeper)
+        self._keeping: asyncio.Task[None] | None = self._loop.create_task(Guarded(self._keep(), self._loop_ends))
+        self._keeping.add_done_callback(self._forget_keeping)
         state.on_loss(self._found_lost)
         self._ticker.tick()
 
@@ -126,11 +126,11 @@ class Session:
     @property
     def is_unkept(self) -> bool:
         """Whether nobody reads the stream any more."""
-        return self._keeper is None or self._keeper.done()
+        return self._keeping is None or self._keeping.done()
 
-    def _forget_keeper(self, _ended: "asyncio.Task[None]") -> None:
+    def _forget_keeping(self, _ended: "asyncio.Task[None]") -> None:
         # What it was cancelled by keeps frames of gRPC, and by them the channel (see _forking).
-        self._keeper = None
+        self._keeping = None
 
     def check(self) -> None:
         """Raise unless the holder may act now."""
@@ -201,8 +201,8 @@ class Session:
         self._ticker.stop()
         if self._settling is not None:
             self._settling.cancel()
-        if self._keeper is not None:
-            self._keeper.cancel()
+        if self._keeping is not None:
+            self._keeping.cancel()
         for line in self._others:
             line.cancel()
         self._line.end()

@@ -7,9 +7,9 @@ import (
 // worthAsking is how much of a promised validity is worth a question: a tenth.
 const worthAsking = 10
 
-// localValidity is the validity as this client counts it on its own clock, and from which message (S21). Pure: readings
+// knownValidity is the validity as this client counts it on its own clock, and from which message (S21). Pure: readings
 // of the clock are arguments. The zero value ended long ago.
-type localValidity struct {
+type knownValidity struct {
 	// until is the end of validity. Past it the hold is lost.
 	until BootInstant
 	// asOf is when the newest message was made, or the request sent that it answers: an older one changes nothing.
@@ -26,7 +26,7 @@ type localValidity struct {
 // nextQuestion is when the sidecar should be asked next for the validity: at once when it has told of one that cannot
 // be counted here, which it does at each renewal, and else when half of this one is over. It is false where the
 // sidecar's words are enough.
-func (v *localValidity) nextQuestion() (BootInstant, bool) {
+func (v *knownValidity) nextQuestion() (BootInstant, bool) {
 	if v.longerHeard != nil {
 		return *v.longerHeard, !v.sameKernel
 	}
@@ -35,7 +35,7 @@ func (v *localValidity) nextQuestion() (BootInstant, bool) {
 
 // takeIn takes in a validity that was read at now, in an answer to a request sent at sent if there was one. Whether
 // the old one has ended is for the caller to check before.
-func (v *localValidity) takeIn(validity *leaseholdv1.Validity, sent *BootInstant, now BootInstant, bootID string) {
+func (v *knownValidity) takeIn(validity *leaseholdv1.Validity, sent *BootInstant, now BootInstant, bootID string) {
 	until, asOf, sameKernel, counts := readValidity(validity, sent, now, bootID)
 	if !counts {
 		// Said, though it cannot be counted here: the sidecar keeps to it.
@@ -54,26 +54,26 @@ func (v *localValidity) takeIn(validity *leaseholdv1.Validity, sent *BootInstant
 	if longerHeard != nil && (sameKernel || asOf >= *longerHeard) {
 		longerHeard = nil
 	}
-	*v = localValidity{until, asOf, validity.GetValidUntil(), sameKernel, longerHeard}
+	*v = knownValidity{until, asOf, validity.GetValidUntil(), sameKernel, longerHeard}
 }
 
-// localDeadline is a moment that the sidecar told, as this client counts it on its own clock (S21). The zero value: none
+// knownDeadline is a moment that the sidecar told, as this client counts it on its own clock (S21). The zero value: none
 // was told.
-type localDeadline struct {
+type knownDeadline struct {
 	at    BootInstant
 	asOf  BootInstant
 	known bool
 }
 
-// takeIn takes in a moment, as localValidity takes in an end of validity. An absent one changes nothing.
-func (d *localDeadline) takeIn(deadline *leaseholdv1.Deadline, sent *BootInstant, now BootInstant, bootID string) {
+// takeIn takes in a moment, as knownValidity takes in an end of validity. An absent one changes nothing.
+func (d *knownDeadline) takeIn(deadline *leaseholdv1.Deadline, sent *BootInstant, now BootInstant, bootID string) {
 	if deadline == nil {
 		return
 	}
 	as := &leaseholdv1.Validity{ValidUntil: deadline.GetAt(), ValidFor: deadline.GetAfter()}
 	at, asOf, _, counts := readValidity(as, sent, now, bootID)
 	if counts && asOf >= d.asOf {
-		*d = localDeadline{at, asOf, true}
+		*d = knownDeadline{at, asOf, true}
 	}
 }
 

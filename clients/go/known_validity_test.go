@@ -15,13 +15,13 @@ func instant(seconds int) *BootInstant {
 	return &reading
 }
 
-func after(validity *leaseholdv1.Validity, sent *BootInstant, now int) *localValidity {
-	b := &localValidity{}
+func after(validity *leaseholdv1.Validity, sent *BootInstant, now int) *knownValidity {
+	b := &knownValidity{}
 	b.takeIn(validity, sent, at(now), ours)
 	return b
 }
 
-func wantUntil(t *testing.T, b *localValidity, seconds int) {
+func wantUntil(t *testing.T, b *knownValidity, seconds int) {
 	t.Helper()
 	if b.until != at(seconds) {
 		t.Errorf("until %v, not %d s", b.until.SinceBoot(), seconds)
@@ -42,7 +42,7 @@ func TestS21ElsewhereTheDurationCountsFromBeforeTheRequest(t *testing.T) {
 	wantQuestion(t, b, 99+29)
 }
 
-func wantQuestion(t *testing.T, b *localValidity, seconds int) {
+func wantQuestion(t *testing.T, b *knownValidity, seconds int) {
 	t.Helper()
 	if due, mustAsk := b.nextQuestion(); !mustAsk || due != at(seconds) {
 		t.Errorf("asked at %v (%v), not at %d s", due.SinceBoot(), mustAsk, seconds)
@@ -79,7 +79,7 @@ func TestS21ElsewhereAMessageThatAnswersNothingExtendsNothing(t *testing.T) {
 }
 
 func TestS21AnUnknownBootIDIsNotOurs(t *testing.T) {
-	b := &localValidity{}
+	b := &knownValidity{}
 	b.takeIn(validity("", 158, 58), instant(99), at(100), "")
 	if _, mustAsk := b.nextQuestion(); !mustAsk {
 		t.Error("nobody's clock was taken for ours")

@@ -3,14 +3,14 @@
 from fake import ELSEWHERE, OURS, deadline, validity
 
 from leasehold._convert import SECOND
-from leasehold._hold.local_validity import LocalDeadline, LocalValidity
+from leasehold._hold.known_validity import KnownDeadline, KnownValidity
 from leasehold.v1.hold_pb2 import Validity
 
 
 def after(
-    told: Validity, sent: int | None, now: int, local: LocalValidity | None = None, boot_id: str = OURS
-) -> LocalValidity:
-    begin = local or LocalValidity()
+    told: Validity, sent: int | None, now: int, local: KnownValidity | None = None, boot_id: str = OURS
+) -> KnownValidity:
+    begin = local or KnownValidity()
     return begin.after(told, None if sent is None else sent * SECOND, now * SECOND, boot_id)
 
 
@@ -83,7 +83,7 @@ def an_absent_or_negative_validity_ends_at_once() -> None:
 
 
 def s21_an_older_word_about_a_deadline_changes_nothing() -> None:
-    local = LocalDeadline().after(deadline(OURS, 500, 300), 199 * SECOND, 201 * SECOND, OURS)
-    assert local == LocalDeadline(500 * SECOND, 200 * SECOND)
+    local = KnownDeadline().after(deadline(OURS, 500, 300), 199 * SECOND, 201 * SECOND, OURS)
+    assert local == KnownDeadline(500 * SECOND, 200 * SECOND)
     assert local.after(deadline(OURS, 900, 800), 99 * SECOND, 202 * SECOND, OURS) == local
     assert local.after(deadline(ELSEWHERE, 900, 800), None, 202 * SECOND, OURS) is None
