@@ -200,7 +200,8 @@ public final class ClientBuilder {
                 loop.shutdownGracefully(
                     QUIET.toMillis(), Channels.CONNECT_PATIENCE.toMillis(), TimeUnit.MILLISECONDS));
     ClientContext.Limits limits = new ClientContext.Limits(releaseTimeout, silence);
-    return new GrpcLeaseholdClient(new ClientContext(connections, machine, loop, limits));
+    ClientContext.Engine engine = ClientContext.Engine.of(loop);
+    return new GrpcLeaseholdClient(new ClientContext(connections, machine, engine, limits));
   }
 
   private Channels.Settings settings(Endpoint target) {

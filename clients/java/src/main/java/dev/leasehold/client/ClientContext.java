@@ -15,6 +15,7 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.LongSupplier;
 
 /** What all holds of a client share: the connections, the clock, and threads. */
 final class ClientContext implements AutoCloseable {
@@ -26,20 +27,30 @@ final class ClientContext implements AutoCloseable {
    */
   record Limits(Duration release, Duration silence) {}
 
+  /**
+   * What a client's tasks run on.
+   *
+   * @param timers the connections' thread, which never blocks: it watches the clock, too
+   * @param workers for what the client's user runs. Never shut down: what is to be told after the
+   *     client was closed is told
+   * @param nanos a reading of the time that silence is counted by
+   */
+  record Engine(ScheduledExecutorService timers, ExecutorService workers, LongSupplier nanos) {
+    /**
+     * That of a client whose connections' thread is {@code timers}. Its threads end by themselves.
+     */
+    static Engine of(ScheduledExecutorService timers) {
+      ExecutorService workers = Executors.newCachedThreadPool(daemons("leasehold-worker"));
+      return new Engine(timers, workers, System::nanoTime);
+    }
+  }
+
   private final Connections connections;
   private final Calls calls;
   private final BootClock clock;
 
-  /** The connections' thread, which never blocks: it watches the clock, too. */
   private final ScheduledExecutorService timers;
-
-  /**
-   * For what the client's user runs. Never shut down: what is to be told after the client was
-   * closed is told. Its threads end by themselves.
-   */
-  private final ExecutorService workers =
-      Executors.newCachedThreadPool(daemons("leasehold-worker"));
-
+  private final ExecutorService workers;
   private final Limits limits;
   private final Silence.Watch silence;
   private final Set<HoldState> holds = new HashSet<>();
@@ -49,14 +60,14 @@ final class ClientContext implements AutoCloseable {
 
   private boolean closed;
 
-  ClientContext(
-      Connections connections, BootClock clock, ScheduledExecutorService timers, Limits limits) {
+  ClientContext(Connections connections, BootClock clock, Engine engine, Limits limits) {
     this.connections = connections;
+    this.timers = engine.timers();
+    this.workers = engine.workers();
     this.calls = new Calls(connections.brief(), timers);
     this.clock = clock;
-    this.timers = timers;
     this.limits = limits;
-    this.silence = new Silence.Watch(limits.silence());
+    this.silence = new Silence.Watch(limits.silence(), engine.nanos());
     long interval = silence.interval().toNanos();
     timers.scheduleAtFixedRate(silence::look, interval, interval, TimeUnit.NANOSECONDS);
   }

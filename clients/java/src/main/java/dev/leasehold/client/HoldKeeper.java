@@ -1,6 +1,8 @@
 package dev.leasehold.client;
 
 import dev.leasehold.client.EventStream.Signal;
+import dev.leasehold.v1.BreakNote;
+import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LossReason;
@@ -45,6 +47,9 @@ final class HoldKeeper {
   private Future<?> timer = CompletableFuture.completedFuture(null);
   private boolean stopped;
 
+  /** A release was begun, and not answered yet. */
+  private boolean releasing;
+
   HoldKeeper(
       ClientContext context, HoldState state, Grant grant, LifeLine stream, HoldEvents events) {
     this.context = context;
@@ -53,7 +58,7 @@ final class HoldKeeper {
     this.stream = stream;
     this.events = events;
     this.line = new HoldLine(grant);
-    this.questions = new HoldQuestions(context, state, line, this::watch);
+    this.questions = new HoldQuestions(context, state, line, this::answered, this::watch);
     this.checkpoint = new HoldCheckpoint(context, state, line, grant);
     this.interrupt = new LossInterrupt(task -> context.after(LossInterrupt.LOOK, task));
   }
@@ -146,9 +151,10 @@ final class HoldKeeper {
     state.lose(loss);
   }
 
-  /** Whether a release waits for the answer to a resume. */
+  /** Whether a release waits for its answer, or for that to a resume. */
   private synchronized boolean isAwaited() {
-    return line.isUnanswered() && !stopped && state.loss().isEmpty();
+    boolean unanswered = releasing || line.isUnanswered();
+    return unanswered && !stopped && state.loss().isEmpty();
   }
 
   /** Ends the stream. The hold must have ended before (S13). */
@@ -174,11 +180,19 @@ final class HoldKeeper {
     dead.ifPresent(LifeLine::cancel);
   }
 
+  /** A release begins: the stream lives until it is answered. */
+  synchronized void releasing() {
+    releasing = true;
+  }
+
   /**
    * The release was answered. The sidecar ends the stream by itself: {@link #watch} cancels it only
    * if that does not happen.
    */
   void released() {
+    synchronized (this) {
+      releasing = false;
+    }
     stopListening();
     context.remove(state);
   }
@@ -267,10 +281,23 @@ final class HoldKeeper {
     return Optional.empty();
   }
 
-  /** S22: the hold goes on until its deadline, and the holder is told. */
   private void revoked(Revoked said) {
-    if (state.notice().isEmpty() && heard(said.hasValidity(), said.getValidity())) {
-      Notice notice = state.revoke(said.getBreakNote());
+    if (heard(said.hasValidity(), said.getValidity())) {
+      giveNotice(said.getBreakNote());
+    }
+  }
+
+  /** The sidecar's answer to a question tells of a break, too. */
+  private void answered(GetHoldResponse answer) {
+    if (answer.getState() == dev.leasehold.v1.HoldState.HOLD_STATE_REVOKED && state.isValid()) {
+      giveNotice(answer.getBreakNote());
+    }
+  }
+
+  /** S22: the hold goes on until its deadline, and the holder is told once. */
+  private void giveNotice(BreakNote note) {
+    if (state.notice().isEmpty()) {
+      Notice notice = state.revoke(note);
       events.tell(new HoldEvent.Revoked(notice));
       context.workers().execute(() -> revoked.complete(notice));
     }

@@ -3,6 +3,7 @@ package dev.leasehold.client;
 import dev.leasehold.v1.GetHoldResponse;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.function.Consumer;
 
 /** Asks the sidecar about a hold where its own words cannot be counted (S21). */
 final class HoldQuestions {
@@ -14,15 +15,25 @@ final class HoldQuestions {
   private final ClientContext context;
   private final HoldState state;
   private final HoldLine line;
-  private final Runnable onAnswer;
+  private final Consumer<GetHoldResponse> onAnswer;
+  private final Runnable next;
   private boolean asking;
 
-  /** {@code onAnswer} is run after each answer, if the hold is valid. */
-  HoldQuestions(ClientContext context, HoldState state, HoldLine line, Runnable onAnswer) {
+  /**
+   * {@code onAnswer} is told each answer, and {@code next} is run a little later, if the hold is
+   * valid.
+   */
+  HoldQuestions(
+      ClientContext context,
+      HoldState state,
+      HoldLine line,
+      Consumer<GetHoldResponse> onAnswer,
+      Runnable next) {
     this.context = context;
     this.state = state;
     this.line = line;
     this.onAnswer = onAnswer;
+    this.next = next;
   }
 
   /** Asks if it is due; the time until it is, or {@code pause} if that is shorter. */
@@ -58,6 +69,7 @@ final class HoldQuestions {
   private void answered(GetHoldResponse answer, Throwable error, BootInstant sent) {
     if (error == null) {
       state.takeIn(answer, sent);
+      onAnswer.accept(answer);
     } else {
       // Anything but word of the loss is asked again, until the validity ends.
       Loss.toldBy(Calls.cause(error)).ifPresent(state::lose);
@@ -67,7 +79,7 @@ final class HoldQuestions {
         () -> {
           asking(false);
           if (state.isValid()) {
-            onAnswer.run();
+            next.run();
           }
         });
   }

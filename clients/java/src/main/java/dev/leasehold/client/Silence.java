@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.LongSupplier;
 
 /**
  * Finds out that a stream has gone silent. A sidecar sends a word at least every 30 s, so one that
@@ -16,10 +17,12 @@ final class Silence {
   /** All that a client listens to. They are looked at together: a timer each would be dear. */
   static final class Watch {
     private final Duration limit;
+    private final LongSupplier nanos;
     private final Set<Silence> streams = ConcurrentHashMap.newKeySet();
 
-    Watch(Duration limit) {
+    Watch(Duration limit, LongSupplier nanos) {
       this.limit = limit;
+      this.nanos = nanos;
     }
 
     /** How often {@link #look} should be called. */
@@ -36,7 +39,7 @@ final class Silence {
 
     /** Tells of those that have gone silent. */
     void look() {
-      long now = System.nanoTime();
+      long now = nanos.getAsLong();
       for (Silence stream : List.copyOf(streams)) {
         if (now - stream.heard > limit.toNanos()) {
           stream.stop();
@@ -48,16 +51,17 @@ final class Silence {
 
   private final Watch watch;
   private final Runnable onSilence;
-  private volatile long heard = System.nanoTime();
+  private volatile long heard;
 
   private Silence(Watch watch, Runnable onSilence) {
     this.watch = watch;
     this.onSilence = onSilence;
+    heard();
   }
 
   /** The stream has brought something. */
-  void heard() {
-    heard = System.nanoTime();
+  final void heard() {
+    heard = watch.nanos.getAsLong();
   }
 
   /** The stream is over, or nobody listens any more. */

@@ -204,6 +204,7 @@ final class StreamHold implements Hold {
     ClientContext context = keeper.context();
     Duration timeout = context.limits().release();
     BootInstant deadline = context.clock().latest().plus(timeout);
+    keeper.releasing();
     return keeper
         .releasable(deadline)
         .thenCompose(

@@ -1,0 +1,145 @@
+package dev.leasehold.client;
+
+import java.util.ArrayDeque;
+import java.util.Comparator;
+import java.util.List;
+import java.util.PriorityQueue;
+import java.util.Queue;
+import java.util.concurrent.AbstractExecutorService;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Delayed;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.TimeUnit;
+
+/** A time of its own, and the only thread of what runs in it: it goes on when it is told to. */
+final class VirtualTime extends AbstractExecutorService implements ScheduledExecutorService {
+  private final Queue<Runnable> ready = new ArrayDeque<>();
+  private final PriorityQueue<Timer<?>> timers =
+      new PriorityQueue<>(Comparator.comparingLong((Timer<?> timer) -> timer.at));
+  private long now;
+
+  /** Nanoseconds since it began. */
+  synchronized long nanos() {
+    return now;
+  }
+
+  /** Runs what is due until a moment, and lets the time go there. */
+  void pass(long to) {
+    settle();
+    for (Timer<?> next = due(to); next != null; next = due(to)) {
+      next.run();
+      settle();
+    }
+    synchronized (this) {
+      now = to;
+    }
+  }
+
+  private synchronized Timer<?> due(long to) {
+    Timer<?> next = timers.peek();
+    if (next == null || next.at > to) {
+      return null;
+    }
+    now = Math.max(now, next.at);
+    return timers.remove();
+  }
+
+  /** Runs all that does not wait for its time. */
+  void settle() {
+    for (Runnable next = take(); next != null; next = take()) {
+      next.run();
+    }
+  }
+
+  private synchronized Runnable take() {
+    return ready.poll();
+  }
+
+  @Override
+  public synchronized void execute(Runnable task) {
+    ready.add(task);
+  }
+
+  private synchronized <T> Timer<T> add(Timer<T> timer) {
+    timers.add(timer);
+    return timer;
+  }
+
+  @Override
+  public ScheduledFuture<?> schedule(Runnable task, long delay, TimeUnit unit) {
+    return schedule(
+        () -> {
+          task.run();
+          return null;
+        },
+        delay,
+        unit);
+  }
+
+  @Override
+  public <T> ScheduledFuture<T> schedule(Callable<T> task, long delay, TimeUnit unit) {
+    return add(new Timer<>(task, nanos() + unit.toNanos(delay)));
+  }
+
+  @Override
+  public ScheduledFuture<?> scheduleAtFixedRate(
+      Runnable task, long first, long period, TimeUnit unit) {
+    return schedule(
+        () -> {
+          task.run();
+          scheduleAtFixedRate(task, period, period, unit);
+        },
+        first,
+        unit);
+  }
+
+  @Override
+  public ScheduledFuture<?> scheduleWithFixedDelay(
+      Runnable task, long first, long delay, TimeUnit unit) {
+    return scheduleAtFixedRate(task, first, delay, unit);
+  }
+
+  @Override
+  public void shutdown() {}
+
+  @Override
+  public List<Runnable> shutdownNow() {
+    return List.of();
+  }
+
+  @Override
+  public boolean isShutdown() {
+    return false;
+  }
+
+  @Override
+  public boolean isTerminated() {
+    return false;
+  }
+
+  @Override
+  public boolean awaitTermination(long timeout, TimeUnit unit) {
+    return true;
+  }
+
+  private final class Timer<T> extends FutureTask<T> implements ScheduledFuture<T> {
+    private final long at;
+
+    Timer(Callable<T> task, long at) {
+      super(task);
+      this.at = at;
+    }
+
+    @Override
+    public long getDelay(TimeUnit unit) {
+      return unit.convert(at - nanos(), TimeUnit.NANOSECONDS);
+    }
+
+    @Override
+    public int compareTo(Delayed other) {
+      return Long.compare(getDelay(TimeUnit.NANOSECONDS), other.getDelay(TimeUnit.NANOSECONDS));
+    }
+  }
+}
