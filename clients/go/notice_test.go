@@ -45,22 +45,6 @@ func TestS22ANoticeIsGentlerThanALoss(t *testing.T) {
 	want[Lost](t, events)
 }
 
-func TestS22ANoticeIsToldOnceAndAReleaseEndsTheHold(t *testing.T) {
-	b := newBench(t)
-	hold, call, events := b.heldHere()
-	call.tell(revokedBy(validity(ours, 1_058, 58), "me"))
-	call.tell(revokedBy(validity(ours, 1_058, 58), "you"))
-	call.tell(renewed(validity(ours, 1_058, 58)))
-	want[Revoked](t, events)
-	want[Renewed](t, events)
-	if by := hold.Notice().By; by != "me" {
-		t.Error(by)
-	}
-	if result, err := hold.Release(t.Context()); err != nil || result.Outcome != ReleaseOutcomeReleased {
-		t.Error(result, err)
-	}
-}
-
 func TestS22ALossWithoutNoticeEndsBothContextsAndGivesNone(t *testing.T) {
 	b := newBench(t)
 	hold, call, _ := b.heldHere()
@@ -74,18 +58,5 @@ func TestS22ALossWithoutNoticeEndsBothContextsAndGivesNone(t *testing.T) {
 	case <-hold.Revoked():
 		t.Error("no notice was given")
 	default:
-	}
-}
-
-func TestS22ElsewhereAnAnswerTellsOfTheBreakToo(t *testing.T) {
-	b := newBench(t)
-	hold, _, events := b.held(validity(elsewhere, 70, 58))
-	b.answerReports(validity(elsewhere, 95, 28), nil)
-	b.sidecar.holdState = leaseholdv1.HoldState_HOLD_STATE_REVOKED
-	b.sidecar.breakNote = &leaseholdv1.BreakNote{BrokenBy: "me"}
-	b.clock.advance(30)
-	receive(t, "the notice", hold.Revoked())
-	if notice := want[Revoked](t, events).Notice; notice != (Notice{Deadline: at(1_058), By: "me"}) {
-		t.Error(notice)
 	}
 }

@@ -87,15 +87,6 @@ func TestS13ReleasingWhatIsLostIsALostErrorAndSaysThatItIsKnown(t *testing.T) {
 	}
 }
 
-func TestAReleaseByAnotherIsALoss(t *testing.T) {
-	b := newBench(t)
-	hold, call, _ := b.heldHere()
-	call.tell(&leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Released{}})
-	if loss := lossOf(t, hold); loss.Reason != LossReasonUnspecified {
-		t.Error(loss)
-	}
-}
-
 func TestS13ClosingTheClientReleasesWhatIsHeldAndThenEndsTheConnections(t *testing.T) {
 	b := newBench(t)
 	hold, call, _ := b.heldHere()
@@ -141,18 +132,6 @@ func TestS13AReleaseThatFindsTheLockLostIsALostErrorAgainAndAgain(t *testing.T) 
 	}
 	if calls := b.sidecar.calls(); len(calls) != 1 {
 		t.Error(calls)
-	}
-}
-
-func TestS13AReleaseThatWasNotConfirmedIsHandedOnAndIsNoLoss(t *testing.T) {
-	b := newBench(t)
-	hold, _, _ := b.heldHere()
-	b.sidecar.released = &leaseholdv1.ReleaseResult{
-		Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_NOT_CONFIRMED,
-	}
-	result, err := hold.Release(t.Context())
-	if err != nil || result.Outcome != ReleaseOutcomeNotConfirmed || hold.Loss() != nil {
-		t.Error(result, err, hold.Loss())
 	}
 }
 

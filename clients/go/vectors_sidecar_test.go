@@ -108,6 +108,9 @@ func (c *vectorStream) RecvMsg(into any) error {
 func (s *vectorSidecar) stream(
 	ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ grpc.Streamer, _ ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
+	if _, has := ctx.Deadline(); has {
+		s.fault("S14: a stream has a deadline")
+	}
 	return &vectorStream{sidecar: s, ctx: ctx, said: make(chan any, 8)}, nil
 }
 
