@@ -2,20 +2,14 @@
 
 import asyncio
 
-import grpc
 import pytest
 from fake import (
-    ELSEWHERE,
     OURS,
     UNDERSTOOD,
     Holder,
-    Refusal,
     bench,
-    deadline,
-    eventually,
     grant,
     granted,
-    held,
     renewed,
     validity,
 )
@@ -114,117 +108,6 @@ async def events_come_in_their_order_and_the_block_ends_by_the_loss() -> None:
         assert not holder.hold.is_valid()
 
 
-async def s4_lost_at_valid_until_though_nobody_says_so() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        made.clock.advance(57)
-        assert holder.hold.is_valid()
-        made.clock.advance(1)
-        assert not holder.hold.is_valid()
-        assert holder.hold.remaining() == 0
-        assert (await holder.loss()).reason is leasehold.LossReason.EXPIRED
-        await call.ended()
-        await eventually("it says that it knows", lambda: made.sidecar.asked == ["release lease-1 of generation 1"])
-
-
-async def s4_the_timer_alone_finds_the_end_of_validity() -> None:
-    async with bench() as (made, client):
-        holder, _call = await granted(made, client)
-        made.clock.advance(58)
-        assert (await holder.loss()).reason is leasehold.LossReason.EXPIRED
-
-
-async def s4_a_renewal_that_waited_in_the_socket_revives_nothing() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        # As after a pause of the process: the clock has passed the validity, and the renewal is read only now.
-        made.clock.advance(60)
-        call.tell(renewed(validity(OURS, 1_100, 58)))
-        assert isinstance(await made.event(), leasehold.Lost)
-        assert not holder.hold.is_valid()
-
-
-async def s21_a_renewal_moves_the_end_of_validity() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        made.clock.advance(20)
-        call.tell(renewed(validity(OURS, 1_078, 58)))
-        assert await made.event() == leasehold.Renewed(1_078)
-        assert holder.hold.remaining() == 58
-
-
-async def s21_elsewhere_the_sidecar_is_asked_once_about_each_renewal() -> None:
-    async with bench() as (made, client):
-        holder, call = await held(made, client, validity(ELSEWHERE, 70, 58))
-        # The last is the one with which a sidecar hands over (S15).
-        for count, passed in enumerate([20, 20, 20, 7], start=1):
-            made.clock.advance(passed)
-            made.sidecar.report = validity(ELSEWHERE, 90, 58)
-            call.tell(renewed(made.sidecar.report))
-            await eventually("the answer counts", lambda: holder.hold.remaining() == 58)
-            assert len(made.sidecar.asked) == count, made.sidecar.asked
-
-
-async def s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_nothing() -> None:
-    async with bench() as (made, client):
-        holder, call = await held(made, client, validity(ELSEWHERE, 70, 58))
-        call.tell(renewed(validity(ELSEWHERE, 90, 58)))
-        await made.event()
-        assert holder.hold.remaining() == 58
-        made.sidecar.report = validity(ELSEWHERE, 95, 50)
-        made.clock.advance(30)
-        await eventually("the answer counts from the question", lambda: holder.hold.remaining() == 50)
-        assert set(made.sidecar.asked) == {"ask of generation 1"}
-
-
-async def s21_elsewhere_a_grant_after_a_long_wait_is_asked_about_first() -> None:
-    async with bench() as (made, client):
-        made.sidecar.report = validity(ELSEWHERE, 95, 57)
-        made.sidecar.info.max_hold_ends.CopyFrom(deadline(ELSEWHERE, 9_700, 600))
-        holder = Holder(made, client)
-        call = await made.sidecar.hold()
-        made.clock.advance(500)
-        answer = grant(validity(ELSEWHERE, 70, 58))
-        answer.granted.max_hold_ends.CopyFrom(deadline(ELSEWHERE, 9_700, 600))
-        call.tell(answer)
-        await holder.granted.wait()
-        assert holder.hold.remaining() == 57
-        assert holder.hold.max_hold_ends == 2_100
-
-
-async def s2_a_grant_that_is_read_too_late_is_no_grant() -> None:
-    async with bench() as (made, client):
-        holder = Holder(made, client)
-        call = await made.sidecar.hold()
-        made.clock.advance(500)
-        call.tell(grant(validity(OURS, 1_100, 58)))
-        assert (await holder.loss()).reason is leasehold.LossReason.EXPIRED
-        assert not holder.granted.is_set()
-        await call.ended()
-
-
-async def s11_progress_is_reported_and_its_answer_counts() -> None:
-    async with bench() as (made, client):
-        holder, _call = await granted(made, client)
-        made.sidecar.report = validity(OURS, 1_060, 60)
-        await holder.hold.report_progress()
-        assert holder.hold.remaining() == 60
-        await holder.hold.extend(90)
-        assert holder.hold.remaining() == 90
-        assert made.sidecar.asked == ["report progress of generation 1", "extend 90 of generation 1"]
-
-
-async def an_answer_that_tells_of_the_loss_ends_the_hold() -> None:
-    async with bench() as (made, client):
-        holder, _call = await granted(made, client)
-        made.sidecar.report = Refusal(grpc.StatusCode.FAILED_PRECONDITION, "HOLD_LOST", loss_reason="NO_PROGRESS")
-        with pytest.raises(leasehold.RefusedError) as caught:
-            await holder.hold.report_progress()
-        assert caught.value.reason is leasehold.Reason.HOLD_LOST
-        assert not holder.hold.is_valid()
-        assert (await holder.loss()).reason is leasehold.LossReason.NO_PROGRESS
-
-
 async def a_cause_that_this_version_does_not_know_is_kept_as_text() -> None:
     async with bench() as (made, client):
         _holder, call = await granted(made, client)
@@ -232,13 +115,3 @@ async def a_cause_that_this_version_does_not_know_is_kept_as_text() -> None:
         risk.cause = 999  # type: ignore[assignment]
         call.tell(wire.HoldLeaseResponse(at_risk=risk))
         assert await made.event() == leasehold.AtRisk(1_058, leasehold.Reason.OTHER, "999", "")
-
-
-async def a_hold_that_another_released_says_so_when_it_is_asked() -> None:
-    async with bench() as (made, client):
-        holder, _call = await granted(made, client)
-        made.sidecar.report = Refusal(grpc.StatusCode.FAILED_PRECONDITION, "HOLD_RELEASED")
-        with pytest.raises(leasehold.RefusedError) as caught:
-            await holder.hold.report_progress()
-        assert caught.value.reason is leasehold.Reason.HOLD_RELEASED
-        assert (await holder.loss()).reason is leasehold.LossReason.UNSPECIFIED

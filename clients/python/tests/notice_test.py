@@ -5,7 +5,7 @@ import threading
 
 import grpc
 import pytest
-from fake import ELSEWHERE, OURS, PATIENCE, Refusal, bench, eventually, granted, held, validity
+from fake import OURS, PATIENCE, Refusal, bench, eventually, granted, validity
 from sync_test import during
 
 import leasehold
@@ -68,14 +68,6 @@ async def s22_a_notice_is_given_once_and_to_no_hold_that_is_over() -> None:
         call.tell(revoked(validity(OURS, 1_058, 0)))
         assert isinstance(await made.event(), leasehold.Lost)
         assert holder.hold.notice is None
-
-
-async def s21_elsewhere_a_notice_extends_nothing() -> None:
-    async with bench() as (made, client):
-        holder, call = await held(made, client, validity(ELSEWHERE, 70, 58))
-        made.sidecar.report = validity(ELSEWHERE, 70, 38)
-        call.tell(revoked(validity(ELSEWHERE, 70, 58)))
-        assert (await holder.hold.wait_revoked()).deadline == 1_058
 
 
 async def s22_a_client_that_resumes_after_a_notice_is_lost() -> None:

@@ -9,7 +9,6 @@ from fake import OURS, PATIENCE, Refusal, bench, eventually, grant, granted, val
 
 import leasehold
 from leasehold.v1 import hold_pb2
-from leasehold.v1 import lease_service_pb2 as wire
 
 
 async def s13_the_hold_ends_before_the_release_is_sent() -> None:
@@ -198,13 +197,6 @@ async def s13_a_release_by_the_holder_that_finds_the_lock_lost_raises() -> None:
         made.sidecar.release = TAKEN
         with pytest.raises(leasehold.LostError):
             await holder.hold.release()
-
-
-async def a_release_by_another_is_a_loss() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        call.tell(wire.HoldLeaseResponse(released=hold_pb2.Released()))
-        assert (await holder.loss()).reason is leasehold.LossReason.UNSPECIFIED
 
 
 async def a_block_that_swallows_the_cancellation_still_ends_by_the_loss() -> None:
