@@ -123,49 +123,6 @@ test("a listener that throws does not harm the hold", async (context) => {
   assert.deepEqual(uncaught, [boom, boom]);
 });
 
-test("s4 lost at valid until though nobody says so", async () => {
-  await using bench = await Bench.create();
-  const { hold, call, events } = await bench.held();
-  bench.clock.advance(57);
-  assert.ok(hold.isValid());
-  bench.clock.advance(1);
-  assert.ok(!hold.isValid());
-  assert.equal(hold.remainingMs(), 0);
-  assert.ok(hold.signal.aborted, "who asks finds out first");
-  assert.equal(hold.loss?.reason, LossReason.EXPIRED);
-  assert.equal((await events.next("the loss is told")).type, "lost");
-  await call.ended();
-});
-
-test("s3 the clock is looked at though nobody asks", async () => {
-  await using bench = await Bench.create();
-  const held = await bench.held();
-  bench.clock.advance(58);
-  assert.equal(await lossOf(held), LossReason.EXPIRED);
-});
-
-test("s4 a renewal that waited in the socket revives nothing", async () => {
-  await using bench = await Bench.create();
-  const { hold, call, events } = await bench.held();
-  // As after a pause of the process: the clock has passed the validity, and the renewal is read only now.
-  bench.clock.advance(60);
-  call.tell(renewed(1_100, 58));
-  assert.equal((await events.next("the loss is told")).type, "lost");
-  assert.ok(!hold.isValid());
-  await call.ended();
-  assert.ok(!hold.isValid());
-  assert.deepEqual(events.items, []);
-});
-
-test("s21 a renewal moves the end of validity", async () => {
-  await using bench = await Bench.create();
-  const { hold, call, events } = await bench.held();
-  bench.clock.advance(20);
-  call.tell(renewed(1_078, 58));
-  assert.deepEqual(await events.next("a renewal is told"), { type: "renewed", remainingMs: 58_000 });
-  assert.equal(hold.remainingMs(), 58_000);
-});
-
 test("s13 the hold ends before the release is sent", async () => {
   await using bench = await Bench.create();
   const { hold } = await bench.held();
@@ -279,39 +236,6 @@ test("s13 a block whose release fails says so, unless the block has released", a
   await block(true);
 });
 
-test("a release by another is a loss", async () => {
-  await using bench = await Bench.create();
-  const held = await bench.held();
-  held.call.tell({ $case: "released", value: { result: undefined } });
-  assert.equal(await lossOf(held), LossReason.UNSPECIFIED);
-});
-
-test("s21 elsewhere the sidecar is asked once about each renewal", async () => {
-  await using bench = await Bench.create();
-  const { hold, call } = await bench.held(validity(ELSEWHERE, 70, 58));
-  const { script } = bench.sidecar;
-  script.report = validity(ELSEWHERE, 90, 58);
-  // The last is the one with which a sidecar hands over (S15).
-  for (const [index, passed] of [20, 20, 20, 7].entries()) {
-    bench.clock.advance(passed);
-    call.tell(renewed(90, 58, ELSEWHERE));
-    await eventually("the answer counts", () => hold.remainingMs() === 58_000);
-    assert.equal(script.asked.length, index + 1, script.asked.join());
-  }
-});
-
-test("s21 elsewhere the sidecar is asked, and its words unasked for extend nothing", async () => {
-  await using bench = await Bench.create();
-  const { hold, call, events } = await bench.held(validity(ELSEWHERE, 70, 58));
-  call.tell(renewed(90, 58, ELSEWHERE));
-  assert.equal((await events.next("a renewal is told")).type, "renewed");
-  assert.equal(hold.remainingMs(), 58_000);
-  bench.sidecar.script.report = validity(ELSEWHERE, 95, 50);
-  bench.clock.advance(30);
-  await eventually("the answer counts from the question", () => hold.remainingMs() === 50_000);
-  assert.deepEqual(new Set(bench.sidecar.script.asked), new Set(["get hold of generation 1"]));
-});
-
 test("s21 elsewhere an unanswered question is asked again, and the last word is the clock's", async () => {
   await using bench = await Bench.create();
   const held = await bench.held(validity(ELSEWHERE, 70, 58));
@@ -321,26 +245,6 @@ test("s21 elsewhere an unanswered question is asked again, and the last word is 
   assert.ok(held.hold.isValid());
   bench.clock.advance(1);
   assert.equal(await lossOf(held), LossReason.EXPIRED);
-});
-
-test("s21 elsewhere a grant after a long wait is asked about first", async () => {
-  await using bench = await Bench.create();
-  bench.sidecar.script.report = validity(ELSEWHERE, 95, 57);
-  const holding = bench.client.hold({ function: "f" });
-  const call = await bench.sidecar.hold();
-  bench.clock.advance(500);
-  call.tell(grant(validity(ELSEWHERE, 70, 58)));
-  assert.equal((await holding).remainingMs(), 57_000);
-});
-
-test("s2 a grant that is read too late is no grant", async () => {
-  await using bench = await Bench.create();
-  const holding = bench.client.hold({ function: "f" });
-  const call = await bench.sidecar.hold();
-  bench.clock.advance(500);
-  call.tell(grant(validity(OURS, 1_100, 58)));
-  await assert.rejects(holding, LostError);
-  await call.ended();
 });
 
 test("a grant without a validity is no grant", async () => {
@@ -359,27 +263,4 @@ test("a stream that ends before the grant is no grant", async () => {
   const holding = bench.client.hold({ function: "f" });
   (await bench.sidecar.hold()).end();
   await assert.rejects(holding, ProtocolError);
-});
-
-test("s11 progress is reported and its answer counts", async () => {
-  await using bench = await Bench.create();
-  const { hold } = await bench.held();
-  bench.sidecar.script.report = validity(OURS, 1_060, 60);
-  await hold.reportProgress();
-  assert.equal(hold.remainingMs(), 60_000);
-  assert.deepEqual(bench.sidecar.script.asked, ["report progress of generation 1"]);
-  await hold.extend(90_000);
-  assert.equal(hold.remainingMs(), 90_000);
-});
-
-test("an answer that tells of the loss ends the hold", async () => {
-  await using bench = await Bench.create();
-  const held = await bench.held();
-  const info = { reason: "HOLD_LOST", metadata: { loss_reason: "NO_PROGRESS" } };
-  bench.sidecar.script.report = refusal(status.FAILED_PRECONDITION, "hung", info);
-  const error: unknown = await held.hold.reportProgress().catch((reason: unknown) => reason);
-  assert.ok(error instanceof RefusedError);
-  assert.equal(error.reason, "HOLD_LOST");
-  assert.ok(!held.hold.isValid());
-  assert.equal(await lossOf(held), LossReason.NO_PROGRESS);
 });

@@ -3,10 +3,10 @@ import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
-import { BreakMode, LostError, HoldState, LossReason, Notice } from "../src/index.js";
+import { BreakMode, LostError, LossReason, Notice } from "../src/index.js";
 import { BreakNote } from "../src/proto.js";
 import type { Event, Held } from "./fake-sidecar.js";
-import { Bench, ELSEWHERE, OURS, eventually, refusal, validity } from "./fake-sidecar.js";
+import { Bench, OURS, eventually, refusal, validity } from "./fake-sidecar.js";
 
 const NOTE = BreakNote.create({ reason: "deploy", brokenBy: "ops", fencingToken: 65_536, mode: BreakMode.RUN_OUT });
 const REVOKED: Event = { $case: "revoked", value: { validity: validity(OURS, 1_058, 48), breakNote: NOTE } };
@@ -80,14 +80,4 @@ test("s22 a hold that resumes after its notice is lost", async () => {
   resume.tell({ $case: "lost", value: { reason: LossReason.BROKEN, detail: "", breakNote: NOTE } });
   await eventually("the loss is told", () => held.hold.signal.aborted);
   assert.equal(held.hold.loss?.reason, LossReason.BROKEN);
-});
-
-test("s22 a notice that the stream did not bring is in the answer to a question", async () => {
-  await using bench = await Bench.create();
-  bench.sidecar.script.report = validity(ELSEWHERE, 90, 30);
-  bench.sidecar.script.info = { state: HoldState.REVOKED, breakNote: NOTE };
-  const held = await bench.held(validity(ELSEWHERE, 70, 58));
-  bench.clock.advance(30);
-  assert.equal((await noticed(held)).reason, "deploy");
-  assert.equal(held.hold.remainingMs(), 30_000);
 });
