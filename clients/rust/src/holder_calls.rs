@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crate::client::{CALL_TIMEOUT, Client, within};
-use crate::errors::Error;
-use crate::errors::Reason;
 use crate::errors::understood::Wanted;
+use crate::errors::{Error, Reason};
 use crate::messages::{
     Extension, HoldInfo, ReleaseResult, RunOutcome, Validity, check_size, wire_duration,
 };

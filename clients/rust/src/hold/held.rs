@@ -10,8 +10,7 @@ use super::Loss;
 use super::state::{HoldState, ToRelease};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
-use crate::errors::Error;
-use crate::errors::Reason;
+use crate::errors::{Error, Reason};
 use crate::holder_calls::{check_recorded, check_saved};
 use crate::messages::{
     Grant, HoldInfo, LossReason, ReleaseOutcome, ReleaseResult, RunOutcome, check_size,

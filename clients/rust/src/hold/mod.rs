@@ -4,15 +4,15 @@
 //! release is sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act), S22
 //! (notice), S23 to S27 (checkpoint), S37 (what was understood).
 //!
-//! [`Hold`] is in `held.rs`; `open.rs` asks for the lock, `line.rs` is the stream, `driver.rs` the
+//! [`Hold`] is in `held.rs`; `open.rs` asks for the lock, `line.rs` is the stream, `keeper.rs` the
 //! task, `state.rs` what both know, `notice.rs` tells of a break, `saving.rs` saves checkpoints.
 
-mod driver;
 #[cfg(test)]
 mod ends_tests;
 #[cfg(test)]
 mod grant_tests;
 mod held;
+mod keeper;
 pub(crate) mod lead;
 mod line;
 mod notice;
@@ -41,8 +41,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
-use crate::errors::Error;
-use crate::errors::Reason;
+use crate::errors::{Error, Reason};
 use crate::messages::{BreakNote, LeaseSpec, LossReason, ReleaseOutcome, RunOutcome, Waiting};
 use crate::proto;
 

@@ -7,8 +7,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tonic::Status;
 
-use super::driver::Driver;
 use super::held::Hold;
+use super::keeper::Keeper;
 use super::line::{HoldStream, Line, start};
 use super::state::HoldState;
 use super::{HoldEvent, Loss};
@@ -151,7 +151,7 @@ pub(crate) fn hold_of(
 ) -> Hold {
     let (stream_end, ended) = oneshot::channel();
     let state = Arc::new(state);
-    let driver = Driver {
+    let keeper = Keeper {
         client: client.clone(),
         state: Arc::clone(&state),
         line,
@@ -159,7 +159,7 @@ pub(crate) fn hold_of(
         fencing_token: grant.fencing_token,
         events,
     };
-    driver.start(ended);
+    keeper.start(ended);
     Hold::new(client, Grant::from_wire(grant), state, stream_end)
 }
 

@@ -16,8 +16,7 @@ use super::state::{HoldState, ToRelease};
 use super::{HoldEvent, Loss, Notice};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
-use crate::errors::Error;
-use crate::errors::Reason;
+use crate::errors::{Error, Reason};
 use crate::messages::{LossReason, duration};
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{self, Resume, Validity};
@@ -29,7 +28,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// How long an answer about the validity is waited for before it is asked again.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) struct Driver<L> {
+pub(super) struct Keeper<L> {
     pub(super) client: Client,
     pub(super) state: Arc<HoldState>,
     pub(super) line: L,
@@ -47,7 +46,7 @@ async fn say_known(client: &Client, state: &HoldState, lease_id: String) {
     }
 }
 
-impl<L: Line> Driver<L> {
+impl<L: Line> Keeper<L> {
     /// Starts the task; it ends when the other half of `ended` is dropped.
     pub(super) fn start(self, ended: oneshot::Receiver<()>) {
         let state = Arc::clone(&self.state);
