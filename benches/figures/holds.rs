@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::coordinator::{Observation, Observer};
+use leasehold::coordinator::{LockEvent, LockEventKind, Observer};
 
 use crate::figure::{Figures, Stopwatch, percentile};
 use crate::process::{processor_time, resident_mib};
@@ -182,8 +182,8 @@ async fn probe(socket: &Path, watched: Duration) -> Probe {
 struct Lateness(AtomicU64);
 
 impl Observer for Lateness {
-    fn observe(&self, observation: &Observation) {
-        if let Observation::Renewal { lateness, .. } = observation {
+    fn observe(&self, event: &LockEvent<'_>) {
+        if let LockEventKind::Renewal { lateness, .. } = event.kind {
             let lateness = u64::try_from(lateness.as_millis()).unwrap();
             self.0.fetch_max(lateness, Ordering::Relaxed);
         }

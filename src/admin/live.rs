@@ -66,8 +66,8 @@ struct Follower {
     looked: Arc<Looked>,
     /// None before the first, and after a failure.
     locks: Option<LocksWatch>,
-    newest: Option<watch::Receiver<u64>>,
-    /// The newest happening that was told.
+    newest: watch::Receiver<u64>,
+    /// The newest event that was told.
     told: u64,
     holds: Holds,
     sidecar: Option<SidecarView>,
@@ -85,7 +85,7 @@ impl Follower {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             locks: None,
-            newest: looked.coordinator.newest_happening(),
+            newest: looked.events.newest(),
             looked,
             told: 0,
             holds: Holds::new(),
@@ -119,7 +119,8 @@ impl Follower {
                         return failure(&error);
                     }
                 },
-                () = changed(newest) => {}
+                // The sender lives as long as what is looked at.
+                _ = newest.changed() => {}
                 _ = self.ticks.tick() => {
                     self.is_due = true;
                     self.until_retry = self.until_retry.saturating_sub(1);
@@ -156,13 +157,13 @@ impl Follower {
     }
 
     fn events(&mut self) -> Option<Event> {
-        let newest = *self.newest.as_mut()?.borrow_and_update();
+        let newest = *self.newest.borrow_and_update();
         if newest <= self.told {
             return None;
         }
-        let happenings = self.looked.coordinator.happenings(self.told);
-        self.told = happenings.last().map_or(newest, |last| last.number);
-        let events: Vec<EventView> = happenings.iter().map(|one| view::event(one)).collect();
+        let events = self.looked.events.after(self.told);
+        self.told = events.last().map_or(newest, |last| last.number);
+        let events: Vec<EventView> = events.iter().map(|event| view::event(event)).collect();
         Some(event("events", &events))
     }
 
@@ -186,14 +187,6 @@ impl Follower {
 async fn next_batch(locks: &mut Option<LocksWatch>) -> Result<Batch, CallError> {
     match locks {
         Some(watch) => Batch::next(watch).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn changed(newest: &mut Option<watch::Receiver<u64>>) {
-    match newest {
-        // The sender lives as long as the coordinator.
-        Some(newest) => drop(newest.changed().await),
         None => std::future::pending().await,
     }
 }

@@ -6,6 +6,7 @@
 //! anything: there is no page that ends the process, and there is no sign-in.
 
 mod connection;
+mod event_log;
 mod guard;
 mod live;
 mod page;
@@ -14,6 +15,7 @@ mod schedules;
 mod snapshot;
 mod view;
 
+pub use event_log::EventLog;
 pub use guard::Readers;
 pub use page::{About, Look};
 

@@ -10,6 +10,7 @@ use axum::routing::get;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::event_log::EventLog;
 use super::guard::{Guard, Readers, guard};
 use super::schedules::Schedules;
 use super::{live, snapshot};
@@ -58,6 +59,8 @@ pub struct Look {
     pub hosts: Vec<String>,
     /// What it says of the sidecar.
     pub about: About,
+    /// What has happened at the sidecar: an observer of its coordinator.
+    pub events: Arc<EventLog>,
 }
 
 /// What all requests for the page share.
@@ -65,15 +68,16 @@ pub struct Look {
 pub(super) struct Looked {
     pub(super) coordinator: Coordinator,
     pub(super) about: About,
+    pub(super) events: Arc<EventLog>,
     pub(super) schedules: Schedules,
     /// The server ends.
     pub(super) stopped: CancellationToken,
 }
 
 pub(super) fn router(coordinator: Coordinator, look: Look, stopped: CancellationToken) -> Router {
-    let Look { readers, hosts, about } = look;
+    let Look { readers, hosts, about, events } = look;
     let hosts = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
-    let looked = Looked { coordinator, about, schedules: Schedules::default(), stopped };
+    let looked = Looked { coordinator, about, events, schedules: Schedules::default(), stopped };
     Router::new()
         .route("/", get(html))
         .route("/page.css", get(css))

@@ -14,7 +14,8 @@ const DATA: [&str; 6] =
 fn look(readers: Readers) -> Option<Look> {
     let hosts = vec!["Locks.Example".to_owned()];
     let about = About { version: "1.2.3".to_owned(), ..About::default() };
-    Some(Look { readers, hosts, about })
+    let events = Arc::new(EventLog::new(Arc::new(SimClock::new())));
+    Some(Look { readers, hosts, about, events })
 }
 
 async fn showing() -> Server {

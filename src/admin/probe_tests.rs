@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::connection::SIZES;
 use super::*;
-use crate::coordinator::CallError;
+use crate::coordinator::{CallError, Observer};
 use crate::store::FaultPlan;
 use crate::telemetry::rig::{Rig, request};
 use crate::testing::SimClock;
@@ -36,10 +36,8 @@ impl Server {
 
     /// The same with a page, for those who may look.
     pub(super) async fn showing(clock: SimClock, look: Option<Look>) -> Self {
-        let rig = Rig::new(clock);
-        if look.is_some() {
-            rig.coordinator.keep_journal();
-        }
+        let events = look.as_ref().map(|look| Arc::clone(&look.events) as Arc<dyn Observer>);
+        let rig = Rig::observed(clock, events);
         let admin = Admin::bind(ANY_PORT, None).await.unwrap();
         let address = admin.address();
         assert_ne!(address.port(), 0, "the system chose one");

@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::sync::Mutex;
 
+use super::event_log::{EventLog, LoggedKind};
+use super::page::Looked;
 use super::view::moment;
-use crate::coordinator::{
-    CallError, Coordinator, HappeningKind, RunOutcome, ScheduleInfo, ScheduleListRequest, Under,
-};
+use crate::coordinator::{CallError, RunOutcome, ScheduleInfo, ScheduleListRequest, Under};
 use crate::lock::FencingToken;
 use crate::schedule::{Ended, Occasion, Plan, Run, is_of_occurrences, waited_for};
 use crate::time::{Instant, UnixMillis};
@@ -82,7 +82,8 @@ pub(super) struct Schedules(Mutex<Option<(Instant, Arc<str>)>>);
 
 impl Schedules {
     /// All schedules under the sidecar's prefix, as JSON.
-    pub(super) async fn json(&self, coordinator: &Coordinator) -> Result<Arc<str>, CallError> {
+    pub(super) async fn json(&self, looked: &Looked) -> Result<Arc<str>, CallError> {
+        let coordinator = &looked.coordinator;
         let mut kept = self.0.lock().await;
         let now = coordinator.clock().now();
         if let Some((at, json)) = &*kept
@@ -96,7 +97,7 @@ impl Schedules {
             let under = Under::Prefix(namespace.all_prefix());
             let request = ScheduleListRequest { under, page_size: PAGE, page_token: next };
             let page = coordinator.list_schedules(request, |_| true).await?;
-            schedules.extend(page.schedules.iter().map(|info| view(info, coordinator)));
+            schedules.extend(page.schedules.iter().map(|info| view(info, looked)));
             next = page.next_page_token;
             if next.is_none() {
                 break;
@@ -110,8 +111,8 @@ impl Schedules {
     }
 }
 
-fn view(info: &ScheduleInfo, coordinator: &Coordinator) -> ScheduleView {
-    let namespace = &coordinator.host().namespace;
+fn view(info: &ScheduleInfo, looked: &Looked) -> ScheduleView {
+    let namespace = &looked.coordinator.host().namespace;
     let (plan, problem) = match &info.plan {
         Some(Ok(plan)) => (Some(plan.as_ref()), String::new()),
         Some(Err(problem)) => (None, problem.clone()),
@@ -142,7 +143,7 @@ fn view(info: &ScheduleInfo, coordinator: &Coordinator) -> ScheduleView {
         next_at: next.and_then(second),
         last: state
             .and_then(|state| state.ended.first())
-            .map(|last| ended(last, info, coordinator)),
+            .map(|last| ended(last, info, &looked.events)),
         run: state.and_then(|state| state.run.as_ref()).map(run),
         missed: state.map_or(0, |state| state.missed),
         missed_since_last_run: state.map_or(0, |state| state.missed_since),
@@ -153,12 +154,12 @@ fn view(info: &ScheduleInfo, coordinator: &Coordinator) -> ScheduleView {
     }
 }
 
-fn ended(ended: &Ended, info: &ScheduleInfo, coordinator: &Coordinator) -> EndedView {
+fn ended(ended: &Ended, info: &ScheduleInfo, events: &EventLog) -> EndedView {
     let (scheduled_at, request_id) = occasion(&ended.occasion);
-    // Its reason is in the journal of the sidecar that has recorded it, and not in the store.
-    let happenings = coordinator.happenings_of(&info.path);
-    let said = happenings.iter().rev().find(|one| {
-        one.kind == HappeningKind::RunFailed && one.token.is_some() && one.token == ended.token
+    // Its reason is in the event log of the sidecar that has recorded it, and not in the store.
+    let events = events.of(&info.path);
+    let said = events.iter().rev().find(|event| {
+        event.kind == LoggedKind::RunFailed && event.token.is_some() && event.token == ended.token
     });
     let record = &info.record.record;
     let is_its = ended.token.is_some() && record.token == ended.token;

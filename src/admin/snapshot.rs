@@ -11,12 +11,12 @@ use futures_util::{FutureExt as _, Stream, stream};
 use serde::Serialize;
 
 use super::connection::{Connection, SIZES};
+use super::event_log::LoggedKind;
 use super::page::{About, Looked};
 use super::probes::{obstacle, plain};
 use super::view::{self, EventView, LockView};
 use crate::coordinator::{
-    CallError, Coordinator, Filter, HappeningKind, LockRecord, LockSelector, LocksEvent,
-    LocksWatch, Under,
+    CallError, Coordinator, Filter, LockRecord, LockSelector, LocksEvent, LocksWatch, Under,
 };
 use crate::lock::LockPath;
 use crate::time::UnixMillis;
@@ -100,7 +100,7 @@ pub(super) fn sidecar_now(looked: &Looked) -> SidecarView {
         waiters: gauges.waiters,
         at_risk: gauges.at_risk,
         allows_breaks: coordinator.allows_breaks(),
-        collisions: coordinator.collisions().iter().map(|one| view::event(one)).collect(),
+        collisions: looked.events.collisions().iter().map(|event| view::event(event)).collect(),
     }
 }
 
@@ -109,12 +109,12 @@ pub(super) async fn sidecar(State(looked): State<Arc<Looked>>) -> Response {
 }
 
 pub(super) async fn events(State(looked): State<Arc<Looked>>) -> Response {
-    let happenings = looked.coordinator.happenings(0);
-    json(text(&EventsView { events: happenings.iter().map(|one| view::event(one)).collect() }))
+    let events = looked.events.after(0);
+    json(text(&EventsView { events: events.iter().map(|event| view::event(event)).collect() }))
 }
 
 pub(super) async fn schedules(State(looked): State<Arc<Looked>>) -> Response {
-    match looked.schedules.json(&looked.coordinator).await {
+    match looked.schedules.json(&looked).await {
         Ok(text) => json(text.to_string()),
         Err(error) => failed(&error),
     }
@@ -135,12 +135,12 @@ pub(super) async fn lock(
         Err(error) => return failed(&error),
     };
     let (holds, now) = (view::holds(coordinator), coordinator.clock().now());
-    let history = coordinator.happenings_of(&path);
+    let history = looked.events.of(&path);
     let namespace = &coordinator.host().namespace;
     json(text(&OneLockView {
         lock: view::lock(&record, namespace, holds.get(&path), now),
-        collides: history.iter().any(|one| one.kind == HappeningKind::Collision),
-        history: history.iter().map(|one| view::event(one)).collect(),
+        collides: history.iter().any(|event| event.kind == LoggedKind::Collision),
+        history: history.iter().map(|event| view::event(event)).collect(),
     }))
 }
 

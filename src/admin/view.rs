@@ -6,9 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use crate::coordinator::{
-    BreakNote, BreakPeriod, Coordinator, Happening, HoldHere, LockRecord, LockState,
-};
+use super::event_log::LoggedEvent;
+use crate::coordinator::{BreakNote, BreakPeriod, Coordinator, HoldHere, LockRecord, LockState};
 use crate::lock::{Checkpoint, FencingToken, LockPath, Namespace, Priority};
 use crate::time::{Instant, UnixMillis};
 
@@ -184,16 +183,16 @@ fn break_note(note: &BreakNote) -> BreakView {
     }
 }
 
-pub(super) fn event(happening: &Happening) -> EventView {
+pub(super) fn event(event: &LoggedEvent) -> EventView {
     EventView {
-        number: happening.number,
-        at: moment(happening.at),
-        kind: happening.kind.as_str(),
-        lock_path: happening.path.as_ref().map(ToString::to_string),
-        fencing_token: happening.token.map(FencingToken::value),
-        holder: happening.holder.clone(),
-        detail: happening.detail.clone(),
-        times: happening.times,
+        number: event.number,
+        at: moment(event.at),
+        kind: event.kind.as_str(),
+        lock_path: event.path.as_ref().map(ToString::to_string),
+        fencing_token: event.token.map(FencingToken::value),
+        holder: event.holder.clone(),
+        detail: event.detail.clone(),
+        times: event.times,
     }
 }
 

@@ -18,12 +18,12 @@ use super::output;
 use super::reload::Reload;
 use super::signals::Signals;
 use super::times::span;
-use crate::admin::{About, Admin, Look, Readers};
+use crate::admin::{About, Admin, EventLog, Look, Readers};
 use crate::config::{self, Config, Exposure, Page};
-use crate::coordinator::Coordinator;
+use crate::coordinator::{Coordinator, Observer};
 use crate::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls, UnixSettings, Workers};
 use crate::host_id::HostIdentity;
-use crate::telemetry::{self, ConnectionCounts, Measured, Metrics, Observers, Traces};
+use crate::telemetry::{self, ConnectionCounts, EventLines, Measured, Metrics, Observers, Traces};
 use crate::time::Clock;
 
 /// Runs the sidecar until it is told to stop. Without any configuration it keeps locks in a file of this
@@ -78,14 +78,13 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     announce(&config, &identity, &place);
     warn_of_memory(&config.limits);
     listening(&config, &server, admin.as_ref().map(Admin::address));
-    let look = admin.as_ref().and_then(|_| look(&config, &identity, &place, &server));
+    let look = admin.as_ref().and_then(|_| look(&config, &identity, &place, &server, &clock));
     let traces = traces(&config, &clock, &metrics);
-    let observer = Arc::new(Observers { metrics: metrics.clone(), traces: traces.clone() });
+    let observer = observers(&metrics, traces.as_ref(), look.as_ref());
     let engine = Engine::start(&config, identity, Arc::new(store), clock, observer);
 
     let coordinator = engine.coordinator;
     let look = look.map(|mut look| {
-        coordinator.keep_journal();
         look.about.sidecar = coordinator.sidecar().to_owned();
         look
     });
@@ -110,6 +109,19 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         traces.flush().await;
     }
     Ok(Exit::Success)
+}
+
+/// Those who observe the coordinator: logs, metrics, and what is asked for.
+fn observers(
+    metrics: &Metrics,
+    traces: Option<&Arc<Traces>>,
+    look: Option<&Look>,
+) -> Arc<dyn Observer> {
+    let mut observers: Vec<Arc<dyn Observer>> =
+        vec![Arc::new(EventLines), Arc::new(metrics.clone())];
+    observers.extend(traces.map(|traces| Arc::clone(traces) as Arc<dyn Observer>));
+    observers.extend(look.map(|look| Arc::clone(&look.events) as Arc<dyn Observer>));
+    Arc::new(Observers::new(observers))
 }
 
 /// Traces of holds, if a collector is named. It is not reached yet, and nothing waits for it; locks do
@@ -244,7 +256,13 @@ async fn end(
 }
 
 /// What the page is, if there is one.
-fn look(config: &Config, identity: &HostIdentity, store: &str, server: &Server) -> Option<Look> {
+fn look(
+    config: &Config,
+    identity: &HostIdentity,
+    store: &str,
+    server: &Server,
+    clock: &Arc<dyn Clock>,
+) -> Option<Look> {
     let readers = match config.admin.page {
         Page::Loopback => Readers::ThisMachine,
         Page::Everyone => Readers::Everyone,
@@ -261,7 +279,8 @@ fn look(config: &Config, identity: &HostIdentity, store: &str, server: &Server) 
         layout: config.paths.layout.as_str().to_owned(),
         endpoints: server.endpoints(),
     };
-    Some(Look { readers, hosts: config.admin.page_hosts.clone(), about })
+    let events = Arc::new(EventLog::new(Arc::clone(clock)));
+    Some(Look { readers, hosts: config.admin.page_hosts.clone(), about, events })
 }
 
 fn announce(config: &Config, identity: &HostIdentity, store: &str) {

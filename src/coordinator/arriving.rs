@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::Coordinator;
 use super::caller::{Caller, HoldStream, Presence, Sink};
 use super::error::CallError;
-use super::hold_event::HoldEvent;
+use super::hold_event::{HeldEvent, HoldEvent};
 use super::occurrences::Named;
 use super::request::{HoldRequest, Target};
 use super::task::Command;
-use super::trace::{Asked, TraceEnd, TraceHandle};
+use super::trace::{Asked, TraceHandle};
 use super::unread::unread;
 use crate::hold::{Brought, Terms};
 use crate::lock::{HostId, LockPath, Permit, Permits, Record};
@@ -88,13 +88,15 @@ impl Coordinator {
                 | HoldEvent::Granted(_)
                 | HoldEvent::AlreadyDone(_)
                 | HoldEvent::Skipped { .. }
-                | HoldEvent::Renewed(_)
-                | HoldEvent::Extended(_)
-                | HoldEvent::AtRisk { .. }
-                | HoldEvent::Recovered(_)
-                | HoldEvent::Revoked { .. }
-                | HoldEvent::Draining { .. }
-                | HoldEvent::Lost { .. }
+                | HoldEvent::Held(
+                    HeldEvent::Renewed(_)
+                    | HeldEvent::Extended(_)
+                    | HeldEvent::AtRisk { .. }
+                    | HeldEvent::Recovered(_)
+                    | HeldEvent::Revoked { .. }
+                    | HeldEvent::Draining { .. }
+                    | HeldEvent::Lost { .. },
+                )
                 | HoldEvent::Released(_) => {}
             }
         }
@@ -180,7 +182,7 @@ impl Coordinator {
         };
         let id = caller.id;
         self.admit(path, Command::Arrive(Box::new(caller), named))
-            .inspect_err(|_| self.shared.trace_end(trace.as_ref(), TraceEnd::Refused))?;
+            .inspect_err(|_| self.shared.trace_refusal(path, trace.as_ref()))?;
         Ok(Presence::new(Arc::clone(&self.shared), path.clone(), id))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::error::CallError;
 use super::here::newest;
-use super::journal::{HappeningKind, News};
+use super::observe::{LockEvent, LockEventKind};
 use super::records::PATIENCE;
 use super::request::{BreakResult, LockSelector};
 use super::task::{Command, start};
@@ -168,11 +168,8 @@ impl Shared {
 
     /// An operator has broken the lease of the grant that the note names.
     fn broken(&self, path: &LockPath, note: BreakNote, caller: &str) {
-        let token = note.token.map(FencingToken::value);
-        let reason = calls::note_text(&note);
-        tracing::warn!(lock = %path, token, %reason, %caller, "lock broken by an operator");
-        let news = News::of(HappeningKind::Broken, path).to(&note.by, note.token);
-        self.happened(news.saying(note.reason.as_str()));
+        let event = LockEvent::of(path, LockEventKind::Broken { note: &note, caller });
+        self.observe(&event.with_token(note.token));
         let registry = self.registry();
         let (lock, permit) = self.permit_of(path);
         let _ = registry.send(&lock, Command::Broken(permit, note));

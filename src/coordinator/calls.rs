@@ -1,4 +1,4 @@
-//! Carries out the machine's `Send…` actions: each becomes a request that the lock's task polls, whose answer
+//! Carries out what the machine asks of the store: each becomes a request that the lock's task polls, whose answer
 //! is an event.
 
 use std::future::Future;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::Shared;
 use super::pacing::{HeldBack, Urgency};
-use super::requests::{Answer, Requests};
+use super::requests::{Answered, Requests};
 use super::schedules::Status;
 use crate::hold::{
-    Action, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Rival, StoreFailure,
+    Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, RequestId, Rival, StoreFailure,
     StoreFailureKind, Stored,
 };
 use crate::lock::{ETag, Fields, LeaseId, LockPath, Permit, Record};
@@ -26,6 +26,13 @@ const FUNCTION_INSTANCE: &str = "FunctionInstance";
 /// wait: at its end the hold is lost whatever was read (S4).
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// What a machine asks of the store, as [`crate::hold::Action::Store`] says.
+pub(super) struct Ask {
+    pub(super) request: RequestId,
+    pub(super) what: Request,
+    pub(super) timeout: Duration,
+}
+
 /// The machine that asks the store for something, and gets the answer.
 pub(super) struct Requester {
     /// The path of its permit.
@@ -37,41 +44,35 @@ pub(super) struct Requester {
     pub(super) has_turn: bool,
 }
 
-/// Adds what `action` asks of the store to `requests`, if it asks for something; returns the action if it is
-/// not for the store.
-#[expect(clippy::too_many_lines, reason = "an arm for each request, and the list of what is none")]
-pub(super) fn send(
-    shared: &Arc<Shared>,
-    requests: &mut Requests,
-    requester: Requester,
-    action: Action,
-) -> Option<Action> {
+/// Adds what a machine asks of the store to `requests`.
+pub(super) fn send(shared: &Arc<Shared>, requests: &mut Requests, requester: Requester, ask: Ask) {
     let shared = Arc::clone(shared);
     let Requester { path, permit, valid_until, has_turn } = requester;
-    match action {
-        Action::SendAcquire { request, lease_id, duration, if_match, read, timeout } => {
+    let Ask { request, what, timeout } = ask;
+    match what {
+        Request::Acquire { lease_id, duration, if_match, read } => {
             let acquire = Acquire { lease_id, duration, if_match };
             requests.add(permit, async move {
                 let (answer, read) = acquire_and_read(&shared, &path, acquire, read, timeout).await;
-                Event::AcquireAnswered { request, answer, read }.into()
+                Event::Answer { request, answer: Answer::Acquire { lease: answer, read } }.into()
             });
         }
-        Action::SendRead { request, timeout } => requests.add(permit, async move {
+        Request::Read => requests.add(permit, async move {
             // What a hold reads decides whether it goes on (S16, S27).
             let urgency = valid_until.map_or(Urgency::Poll, Urgency::Renewal);
             let answer = read(&shared, &path, urgency, timeout).await;
-            Event::ReadAnswered { request, answer }.into()
+            Event::Answer { request, answer: Answer::Read(answer) }.into()
         }),
-        Action::SendWrite { request, lease_id, if_match, fields, timeout } => {
+        Request::Write { lease_id, if_match, fields } => {
             let (fields, if_match) = (shared.with_function_instance(fields), Some(if_match));
             let write = Write { lease_id, if_match, fields };
             let status = shared.schedules.status(&path, valid_until.is_none());
             requests.add(permit, async move {
                 let (answer, note) = write_record(&shared, &path, write, status, timeout).await;
-                Answer { note, ..Event::WriteAnswered { request, answer }.into() }
+                Answered { note, ..Event::Answer { request, answer: Answer::Write(answer) }.into() }
             });
         }
-        Action::SendRenew { request, lease_id, if_match, timeout } => {
+        Request::Renew { lease_id, if_match } => {
             let renew = Renew { request, lease_id, if_match, timeout };
             requests.add(permit, async move {
                 match valid_until {
@@ -81,55 +82,28 @@ pub(super) fn send(
                 }
             });
         }
-        Action::SendLook { request, note, timeout } => requests.add(permit, async move {
+        Request::Look { note } => requests.add(permit, async move {
             // S22: without an answer a hold is lost.
             let urgency = valid_until.map_or(Urgency::Lease, Urgency::Renewal);
             let (answer, note) = match look(&shared, &path, note, urgency, timeout).await {
                 Ok((look, note)) => (Ok(look), note),
                 Err(failure) => (Err(failure), None),
             };
-            Answer { note, ..Event::LookAnswered { request, answer }.into() }
+            Answered { note, ..Event::Answer { request, answer: Answer::Look(answer) }.into() }
         }),
-        Action::SendBreak { request, if_match, rival, timeout } => {
+        Request::Break { if_match, rival } => {
             requests.add(permit, async move {
                 let answer = break_for(&shared, &path, *rival, if_match, timeout).await;
-                Event::BreakAnswered { request, answer }.into()
+                Event::Answer { request, answer: Answer::Break(answer) }.into()
             });
         }
-        Action::SendRelease { request, lease_id, if_match, timeout } => {
+        Request::Release { lease_id, if_match } => {
             requests.add(permit, async move {
                 let answer = release(&shared, &path, lease_id, if_match, timeout).await;
-                Event::ReleaseAnswered { request, answer }.into()
+                Event::Answer { request, answer: Answer::Release(answer) }.into()
             });
         }
-        action @ (Action::TellWaiting { .. }
-        | Action::TellGranted { .. }
-        | Action::TellSameGrant { .. }
-        | Action::TellBusy { .. }
-        | Action::TellFailed { .. }
-        | Action::TellSettled { .. }
-        | Action::TellSuperseded { .. }
-        | Action::TellMoved { .. }
-        | Action::TellInterrupted { .. }
-        | Action::TellExtended { .. }
-        | Action::TellRenewed { .. }
-        | Action::TellAtRisk { .. }
-        | Action::TellRecovered { .. }
-        | Action::TellRevoked { .. }
-        | Action::TellSaved { .. }
-        | Action::TellDraining { .. }
-        | Action::TellLost { .. }
-        | Action::TellResumeRefused { .. }
-        | Action::TellReleased { .. }
-        | Action::TellNotConfirmed { .. }
-        | Action::ReportCollision { .. }
-        | Action::ReportTokenNotGrowing { .. }
-        | Action::ReportForgotten
-        | Action::ReportCannotBreak { .. }
-        | Action::ReportOverruled { .. }
-        | Action::ReportRenewal { .. }) => return Some(action),
     }
-    None
 }
 
 async fn acquire_and_read(
@@ -237,7 +211,7 @@ async fn break_for(
 
 /// A renewal that the machine asks for.
 struct Renew {
-    request: Request,
+    request: RequestId,
     lease_id: LeaseId,
     if_match: Option<ETag>,
     timeout: Duration,
@@ -250,7 +224,7 @@ async fn renew_in_turn(
     path: &LockPath,
     renew: Renew,
     valid_until: Instant,
-) -> Answer {
+) -> Answered {
     let Some(waiting) = shared.gate.enter(Urgency::Renewal(valid_until)) else {
         return renew_now(shared, path, renew).await;
     };
@@ -262,19 +236,19 @@ async fn renew_in_turn(
         Event::RenewTurnCame.into()
     };
     let request = renew.request;
-    Answer { next: Some(Box::pin(turn)), ..Event::RenewHeldBack { request }.into() }
+    Answered { next: Some(Box::pin(turn)), ..Event::RenewHeldBack { request }.into() }
 }
 
-async fn renew_now(shared: &Shared, path: &LockPath, renew: Renew) -> Answer {
+async fn renew_now(shared: &Shared, path: &LockPath, renew: Renew) -> Answered {
     let Renew { request, lease_id, if_match, timeout } = renew;
     let answer = limited(timeout, shared.store.renew(path, lease_id, if_match)).await;
     let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
-    Event::RenewAnswered { request, answer }.into()
+    Event::Answer { request, answer: Answer::Renew(answer) }.into()
 }
 
 /// Renews a lease under which nothing is held here: before all that is less urgent, since a client waits that
 /// has a hold (S16), or a caller for its grant.
-async fn prove(shared: &Shared, path: &LockPath, renew: Renew) -> Answer {
+async fn prove(shared: &Shared, path: &LockPath, renew: Renew) -> Answered {
     let Renew { request, lease_id, if_match, timeout } = renew;
     let renewing = shared.store.renew(path, lease_id, if_match);
     let answer = shared.limited(Urgency::Renewal(shared.clock.now()), timeout, renewing).await;
@@ -283,7 +257,7 @@ async fn prove(shared: &Shared, path: &LockPath, renew: Renew) -> Answer {
         true => shared.break_note(path).await,
         false => None,
     };
-    Answer { note, ..Event::RenewAnswered { request, answer }.into() }
+    Answered { note, ..Event::Answer { request, answer: Answer::Renew(answer) }.into() }
 }
 
 /// Reads a lock whose lease was broken, and the note beside it if that is asked for.
@@ -340,14 +314,6 @@ fn gone<T>(answer: Result<T, StoreError>) -> Result<T, StoreError> {
 fn stored(lock: StoredLock) -> Stored {
     let free = !lock.lease.is_held();
     Stored { etag: lock.etag, fields: lock.fields, free, time: lock.time }
-}
-
-pub(super) fn note_text(note: &BreakNote) -> String {
-    if note.by.is_empty() {
-        note.reason.clone()
-    } else {
-        format!("{} (by {})", note.reason, note.by)
-    }
 }
 
 impl Shared {

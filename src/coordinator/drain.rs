@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::Coordinator;
 use super::error::CallError;
-use super::journal::{HappeningKind, News};
+use super::observe::{LockEvent, LockEventKind};
 use super::readiness::StoreStatus;
 use super::records::CHECK_INTERVAL;
 use super::registry::Registry;
@@ -56,7 +56,7 @@ impl Coordinator {
             registry.send_to_all(|| command(ends));
         }
         self.shared.draining.send_replace(true);
-        self.shared.happened(News::of_sidecar(HappeningKind::Draining));
+        self.shared.observe(&LockEvent::of_sidecar(LockEventKind::ShutdownBegun));
     }
 
     /// Keeps knowing whether the store can be used: by real requests where there are any, else by a check, at

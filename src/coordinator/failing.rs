@@ -7,12 +7,11 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 
 use super::error::CallError;
-use super::hold_event::HoldEvent;
+use super::hold_event::{HeldEvent, HoldEvent};
 use super::inbox::Commands;
-use super::observe::{AcquireResult, HoldEnd, Observation};
+use super::observe::{AcquireResult, EndFacts, HoldEnd, LockEvent, LockEventKind};
 use super::registry::Ended;
 use super::task::{Command, Task};
-use super::trace::TraceEnd;
 use crate::hold::{LossReason, Memory, StoreFailure, StoreFailureKind};
 use crate::lock::Permit;
 
@@ -49,7 +48,7 @@ impl Task {
             // S17: which breaks were under way is lost with the task.
             memory.may_break_arrive = true;
         }
-        let mut observations = Vec::new();
+        let mut ended = Vec::new();
         let now = shared.clock.now();
         for (_, mut caller) in self.callers.drain() {
             if std::mem::take(&mut caller.waits) {
@@ -63,12 +62,11 @@ impl Task {
                 };
                 let result = AcquireResult::Failed(store_failure.kind);
                 let waited = now.saturating_since(caller.arrived);
-                observations.push(Observation::Acquire { result, waited });
-                shared.trace_end(caller.trace.as_ref(), TraceEnd::NotGranted(result));
                 caller
                     .sink
                     .event(HoldEvent::Failed(CallError::StoreFailure(store_failure.clone())));
                 caller.sink.answer(Err(CallError::StoreFailure(store_failure)));
+                ended.push((caller, LockEventKind::NotGranted { result, waited, busy: None }));
                 continue;
             };
             let reason = LossReason::Expired;
@@ -78,21 +76,29 @@ impl Task {
             }
             registry.end_hold(caller.lease_id, caller.id, Ended::Lost(reason));
             registry.changed(&self.path.permit(caller.permit));
-            let lost = HoldEvent::Lost { reason, detail: DETAIL.to_owned(), break_note: None };
+            let lost = HoldEvent::Held(HeldEvent::Lost {
+                reason,
+                detail: DETAIL.to_owned(),
+                break_note: None,
+            });
             caller.sink.event(lost);
-            let end = HoldEnd::Lost(reason);
-            shared.trace_end(caller.trace.as_ref(), TraceEnd::Ended(end));
-            let held = now.saturating_since(granted);
-            observations.push(Observation::HoldEnded { end, held: Some(held) });
+            let facts = EndFacts {
+                end: HoldEnd::Lost(reason),
+                held: Some(now.saturating_since(granted)),
+                waited: now.saturating_since(caller.arrived),
+                detail: DETAIL,
+                is_run: caller.is_run,
+            };
+            ended.push((caller, LockEventKind::Ended(facts)));
         }
         let memories = memories.into_iter();
         let memories = memories.map(|(permit, memory)| (self.path_of(permit), memory));
         let forgotten = registry.retire(&self.path, memories, now);
         drop(registry);
         shared.observe_forgotten(forgotten);
-        tracing::error!(lock = %self.path, "the task of a lock has failed; its holds are lost");
-        for observation in observations {
-            shared.observer.observe(&observation);
+        shared.observe(&LockEvent::of(&self.path, LockEventKind::TaskFailed));
+        for (caller, kind) in &ended {
+            shared.observe_caller(&self.path.permit(caller.permit), caller, *kind);
         }
     }
 }

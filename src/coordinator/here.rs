@@ -9,7 +9,7 @@ use super::merged::scheduled;
 use super::registry::HoldEntry;
 use super::request::{Capacity, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState};
 use super::task::{Command, HoldCall, Task};
-use crate::hold::{CallerId, Event, Handed, Holding, Known};
+use crate::hold::{CallerId, Event, Handed, HolderCall, Holding, Known};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, LockPath, Permit, Record};
 use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
@@ -116,7 +116,7 @@ impl Task {
     pub(super) fn held(&mut self, call: HoldCall) -> Result<HeldLock, CallError> {
         let generation = call.generation;
         if let Some(caller) = self.holder(call.lease_id) {
-            self.feed(Event::ValidityAsked { caller, generation });
+            self.feed(Event::Call { caller, generation, call: HolderCall::Validity });
         }
         let caller = self.holder(call.lease_id);
         let holding = self.pool.holdings().find(|(_, holding)| Some(holding.caller) == caller);

@@ -10,6 +10,47 @@ use crate::schedule::Ended;
 use crate::store::BreakNote;
 use crate::timetable::UtcSecond;
 
+/// What happens to a hold between its grant and its end, by the stream of its holder or of its schedule.
+#[derive(Clone, Debug)]
+pub enum HeldEvent {
+    /// The validity has a new end.
+    Renewed(Validity),
+    /// The bounds of the hold have changed (S11).
+    Extended(Extended),
+    /// Renewals fail (S9).
+    AtRisk {
+        /// When the hold will be lost.
+        validity: Validity,
+        /// What kind of failure renewals meet.
+        kind: StoreFailureKind,
+        /// The same for people.
+        detail: String,
+    },
+    /// Renewals work again (S9).
+    Recovered(Validity),
+    /// The lease was broken and runs out: the holder has until then to finish (S22).
+    Revoked {
+        /// The validity that it has; its end is the deadline.
+        validity: Validity,
+        /// Who broke the lock and why.
+        break_note: Option<BreakNote>,
+    },
+    /// The sidecar shuts down; the hold ends after this time at the latest (S15).
+    Draining {
+        /// The time left.
+        time_left: Duration,
+    },
+    /// The hold is over though the holder did not end it: nothing comes after it (S4).
+    Lost {
+        /// Why.
+        reason: LossReason,
+        /// More for people.
+        detail: String,
+        /// Who broke the lock and why, where that is known; with [`LossReason::Broken`] only (S17).
+        break_note: Option<BreakNote>,
+    },
+}
+
 /// What happens to a hold by stream, in order.
 #[derive(Clone, Debug)]
 pub enum HoldEvent {
@@ -38,42 +79,8 @@ pub enum HoldEvent {
         /// The newest occurrence that is final.
         watermark: UtcSecond,
     },
-    /// The validity has a new end.
-    Renewed(Validity),
-    /// The bounds of the hold have changed (S11).
-    Extended(Extended),
-    /// Renewals fail (S9).
-    AtRisk {
-        /// When the hold will be lost.
-        validity: Validity,
-        /// What kind of failure renewals meet.
-        kind: StoreFailureKind,
-        /// The same for people.
-        detail: String,
-    },
-    /// Renewals work again (S9).
-    Recovered(Validity),
-    /// The lease was broken and runs out: the holder has until then to finish (S22).
-    Revoked {
-        /// The validity that it has; its end is the deadline.
-        validity: Validity,
-        /// Who broke the lock and why.
-        break_note: Option<BreakNote>,
-    },
-    /// The sidecar shuts down; the hold ends after this time at the latest (S15).
-    Draining {
-        /// The time left.
-        time_left: Duration,
-    },
-    /// The hold is over though the holder did not end it: the last event (S4).
-    Lost {
-        /// Why.
-        reason: LossReason,
-        /// More for people.
-        detail: String,
-        /// Who broke the lock and why, where that is known; with [`LossReason::Broken`] only (S17).
-        break_note: Option<BreakNote>,
-    },
+    /// Something happened to the hold.
+    Held(HeldEvent),
     /// The hold was released by a call: the last event.
     Released(Released),
     /// The caller could not be served: the last event.
@@ -89,25 +96,28 @@ impl HoldEvent {
             | Self::Settled { .. }
             | Self::AlreadyDone(_)
             | Self::Skipped { .. }
-            | Self::Lost { .. }
+            | Self::Held(HeldEvent::Lost { .. })
             | Self::Released(_)
             | Self::Failed(_) => true,
-            Self::Waiting { .. }
-            | Self::Granted(_)
-            | Self::Renewed(_)
-            | Self::Extended(_)
-            | Self::AtRisk { .. }
-            | Self::Recovered(_)
-            | Self::Revoked { .. }
-            | Self::Draining { .. } => false,
+            Self::Waiting { .. } | Self::Granted(_) | Self::Held(_) => false,
         }
     }
 }
 
+impl HeldEvent {
+    /// Whether both are of one kind.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
 impl Telling for HoldEvent {
-    /// Each kind says what is true now: who reads late needs the newest only.
+    /// Each kind says what is true now: a reader that is late needs the newest only.
     fn supersedes(&self, unread: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(unread)
+        match (self, unread) {
+            (Self::Held(event), Self::Held(unread)) => event.is_alike(unread),
+            _ => std::mem::discriminant(self) == std::mem::discriminant(unread),
+        }
     }
 
     fn is_last(&self) -> bool {

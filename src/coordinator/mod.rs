@@ -23,7 +23,6 @@ mod here;
 mod hold_event;
 mod holder_calls;
 mod inbox;
-mod journal;
 mod marks;
 mod memories;
 mod merged;
@@ -54,7 +53,7 @@ mod trace;
 mod unread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -66,10 +65,12 @@ pub use entropy::{Entropy, SystemEntropy};
 pub use error::CallError;
 pub use following::{Filter, LocksEvent, LocksWatch};
 pub use here::HoldHere;
-pub use hold_event::HoldEvent;
-pub use journal::{Happening, HappeningKind, NEWEST as NEWEST_HAPPENINGS};
+pub use hold_event::{HeldEvent, HoldEvent};
 pub use names::Host;
-pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, RenewalFailure};
+pub use observe::{
+    AcquireResult, EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, NoObserver,
+    Observer, RenewalFailure,
+};
 pub use occurrences::{Concluding, OutcomeResult};
 pub use pacing::Pace;
 pub use readiness::StoreStatus;
@@ -87,10 +88,7 @@ pub use schedules::{
 };
 pub use seldom::Seldom;
 
-pub use trace::{
-    Asked, HoldTrace, TraceContext, TraceEnd, TraceEvent, TraceHandle, TraceId, TraceLink,
-    TracedGrant, TracedRequest,
-};
+pub use trace::{Asked, HoldTrace, TraceContext, TraceHandle, TraceId, TraceLink, TracedRequest};
 
 pub use crate::hold::{LossReason, NotConfirmed, PriorityStatus, StoreFailure, StoreFailureKind};
 pub use crate::schedule::Outcome as RunOutcome;
@@ -98,7 +96,6 @@ pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DUR
 
 use caller::{Caller, Presence, Sink};
 use inbox::Inbox;
-use journal::Journal;
 use pacing::Gate;
 use page_token::PageTokens;
 use readiness::Readiness;
@@ -170,8 +167,6 @@ struct Shared {
     timers: Timers<Inbox>,
     schedules: Schedules,
     shares: Shares,
-    /// None unless somebody may look.
-    journal: OnceLock<Journal>,
     /// Anybody can have a resume refused (S16).
     refused_resumes: Seldom,
     /// For the copies of locks that are followed.
@@ -216,7 +211,6 @@ impl Coordinator {
             schedules: Schedules::new(Arc::clone(&clock), settings.starts_per_second),
             suspected: AtomicU64::new(suspected),
             shares: Shares::default(),
-            journal: OnceLock::new(),
             refused_resumes: Seldom::default(),
             followed: Budget::new(settings.followed_bytes),
             listings: Semaphore::new(1),
@@ -312,7 +306,7 @@ impl Coordinator {
         let named = resumed.named.map(Arc::new);
         let resume = Command::Resume(Box::new(caller), Box::new(resumed.resume), named);
         self.admit(&path, resume)
-            .inspect_err(|_| self.shared.trace_end(trace.as_ref(), TraceEnd::Refused))?;
+            .inspect_err(|_| self.shared.trace_refusal(&path, trace.as_ref()))?;
         Ok(HoldStream { events, presence: Presence::new(Arc::clone(&self.shared), path, id) })
     }
 
@@ -334,18 +328,18 @@ impl Coordinator {
         let shared = &self.shared;
         let mut registry = shared.registry();
         if registry.is_draining() {
-            shared.observe_refusal(AcquireResult::Failed(StoreFailureKind::ShuttingDown));
+            shared.observe_refusal(path, AcquireResult::Failed(StoreFailureKind::ShuttingDown));
             return Err(CallError::shutting_down());
         }
         if matches!(command, Command::Resume(..)) {
             let settings = &shared.settings;
             registry
                 .admit_resume(settings.max_holds, settings.max_resumes)
-                .inspect_err(|_| shared.observe_refusal(AcquireResult::OverLimit))?;
+                .inspect_err(|_| shared.observe_refusal(path, AcquireResult::OverLimit))?;
         } else {
             registry
                 .admit(shared.settings.max_holds, shared.settings.max_waiters)
-                .inspect_err(|_| shared.observe_refusal(AcquireResult::OverLimit))?;
+                .inspect_err(|_| shared.observe_refusal(path, AcquireResult::OverLimit))?;
         }
         if let Err(command) = registry.send(path, command) {
             task::start(shared, path, |inbox| registry.add_task(path.clone(), inbox));
@@ -379,13 +373,22 @@ impl Shared {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn observe_refusal(&self, result: AcquireResult) {
-        self.observer.observe(&Observation::Acquire { result, waited: Duration::ZERO });
+    fn observe_refusal(&self, path: &LockPath, result: AcquireResult) {
+        let kind = LockEventKind::NotGranted { result, waited: Duration::ZERO, busy: None };
+        self.observe(&LockEvent::of(path, kind));
+    }
+
+    /// What comes for a caller that was never in the queue concerns its trace alone.
+    fn trace_refusal(&self, path: &LockPath, trace: Option<&TraceHandle>) {
+        if let Some(trace) = trace {
+            let event = LockEvent::of(path, LockEventKind::Refused);
+            trace.observe(&event, self.clock.now());
+        }
     }
 
     fn observe_forgotten(&self, locks: usize) {
         for _ in 0..locks {
-            self.observer.observe(&Observation::LockForgotten);
+            self.observe(&LockEvent::of_sidecar(LockEventKind::Forgotten));
         }
     }
 

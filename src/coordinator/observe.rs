@@ -1,17 +1,23 @@
-//! What the coordinator lets be observed: one observation a happening, for metrics.
+//! What the coordinator lets be observed: one event for each thing that happens to a lock, a hold, a schedule
+//! or the sidecar. Metrics, logs, traces and the event log are made of it outside.
 
 use std::fmt;
 use std::time::Duration;
 
+use super::Shared;
+use super::caller::Caller;
+use super::request::LockRecord;
 use super::trace::{Asked, TraceHandle};
-use crate::hold::{Failure, LossReason, NotConfirmed, StoreFailureKind};
-use crate::schedule::Outcome;
+use crate::hold::{Failure, LossReason, NotConfirmed, SaveOutcome, StoreFailureKind};
+use crate::lock::{FencingToken, LockPath, Permit, Permits, Priority};
+use crate::schedule::{Outcome, RunId};
+use crate::store::BreakNote;
 use crate::time::SignSource;
 
-/// Takes in observations. Must not block.
+/// Takes in what happens. Must not block.
 pub trait Observer: Send + Sync + fmt::Debug {
     /// Something happened.
-    fn observe(&self, observation: &Observation);
+    fn observe(&self, event: &LockEvent<'_>);
 
     /// A caller asks for a lock: who follows it to the end of its hold, if anybody does.
     fn follow(&self, asked: &Asked<'_>) -> Option<TraceHandle> {
@@ -20,22 +26,49 @@ pub trait Observer: Send + Sync + fmt::Debug {
     }
 }
 
-/// Something that happened, as far as it is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Observation {
-    /// A caller's acquire ended.
-    Acquire {
+/// Something that happened here.
+#[derive(Clone, Copy, Debug)]
+pub struct LockEvent<'a> {
+    /// The path of the lock, or of its permit; none if the event concerns the sidecar.
+    pub path: Option<&'a LockPath>,
+    /// The token of the grant that the event is about (S5).
+    pub token: Option<FencingToken>,
+    /// The holder that it happened to, or the caller that wanted to be one; may be empty.
+    pub holder: &'a str,
+    /// What happened.
+    pub kind: LockEventKind<'a>,
+}
+
+/// What can happen.
+#[derive(Clone, Copy, Debug)]
+pub enum LockEventKind<'a> {
+    /// A caller's request was refused before it was in the queue.
+    Refused,
+    /// A caller holds the lock.
+    Granted(GrantFacts),
+    /// A caller's acquire ended without a grant of its own.
+    NotGranted {
         /// How.
         result: AcquireResult,
         /// From the call to its end.
         waited: Duration,
+        /// The lock as the caller was told it, with [`AcquireResult::Busy`].
+        busy: Option<&'a LockRecord>,
     },
-    /// A hold ended.
-    HoldEnded {
-        /// How.
-        end: HoldEnd,
-        /// From the grant to the end; none if it was never held here, because resuming it failed (S16).
-        held: Option<Duration>,
+    /// A resume was refused: by what is stored the hold is not its caller's, or not any more (S16).
+    ResumeRefused {
+        /// What became of the hold.
+        reason: LossReason,
+        /// More for people.
+        detail: &'a str,
+        /// How many of these were left unsaid since the last that was said; none if this one is left unsaid,
+        /// too, because a stranger can cause it.
+        unsaid: Option<u64>,
+    },
+    /// What a caller brought was written, or was not to be, and nobody is granted the lock (T6).
+    Settled {
+        /// Whether it was written.
+        written: bool,
     },
     /// A renewal was answered or cut off.
     Renewal {
@@ -46,53 +79,204 @@ pub enum Observation {
         /// How long after it was due it was sent.
         lateness: Duration,
     },
-    /// A resume was refused: by what is stored the hold is not its caller's, or not any more (S16).
-    ResumeRefused,
-    /// A hold came to be at risk (S9).
-    AtRisk,
+    /// A hold came to be at risk: renewals fail (S9).
+    AtRisk {
+        /// Of what kind the failure is.
+        cause: StoreFailureKind,
+        /// The same for people.
+        detail: &'a str,
+    },
+    /// Renewals of a hold that was at risk succeed again (S9).
+    Recovered,
+    /// The lease of a hold was broken and runs out (S22).
+    Revoked {
+        /// Who broke it and why, where that is known.
+        reason: &'a str,
+    },
+    /// A hold has a new `max_hold` (S11).
+    Extended,
+    /// A holder was told that the sidecar shuts down (S15).
+    Draining,
+    /// A checkpoint was saved, or not (S23).
+    Saved {
+        /// What became of it.
+        outcome: &'a SaveOutcome,
+    },
+    /// A hold ended here.
+    Ended(EndFacts<'a>),
+    /// The task of a lock has failed: its holds are lost.
+    TaskFailed,
     /// A lock was found under another host type than the acquirer's.
-    HostTypeCollision,
-    /// A grant was refused because the token would not grow (S5).
-    TokenNotGrowing,
+    Collision {
+        /// The host type in the record.
+        stored: &'a str,
+        /// The acquirer's.
+        ours: &'a str,
+        /// Whether it was not seen before.
+        is_new: bool,
+    },
+    /// A grant was refused because the token would not grow (S5). The event's token is the greatest seen.
+    TokenNotGrowing {
+        /// The token that was to be granted.
+        next: Option<FencingToken>,
+    },
     /// Callers of a lock were seen to name different numbers of permits (S29).
-    PermitsDiffer,
+    PermitsDiffer {
+        /// What others have named.
+        others: Permits,
+        /// What the latest caller here has named.
+        ours: Permits,
+        /// Whether that was not seen before.
+        is_new: bool,
+    },
+    /// The store refuses to break leases, so that callers of greater priority wait (S33).
+    CannotBreak {
+        /// What the store said.
+        cause: &'a str,
+    },
     /// A lock was broken for a caller that waits here (S33, S35).
     Overruled {
+        /// The caller's priority.
+        priority: Priority,
         /// Whether for a share's balance (S35); else for its greater priority (S33).
         moves: bool,
     },
-    /// The first attempt at an occurrence was granted here, or a run by hand (T6).
-    ScheduleRunStarted {
-        /// How long after it was due, by the store's time.
-        lateness: Duration,
+    /// An operator broke the lock through this sidecar (S17).
+    Broken {
+        /// The note of the break.
+        note: &'a BreakNote,
+        /// The operator, as the sidecar knows it.
+        caller: &'a str,
     },
-    /// An end of a run, or of an occurrence without one, was recorded here (T8, T9).
-    ScheduleRunEnded {
-        /// How.
-        outcome: Outcome,
-    },
-    /// Occurrences were found to be missed, and that was recorded here (T9).
-    ScheduleMissed {
-        /// How many.
-        count: u64,
-    },
-    /// A schedule's record was seen to have gone back to an older one (T21).
-    ScheduleWentBack,
-    /// Two definitions of a schedule came with the same revision (T16).
-    ScheduleConflict,
-    /// A start is late by this sidecar's own queue alone (T13).
-    ScheduleStartQueued,
     /// A lock that nobody uses was forgotten, because so many others were used since.
-    LockForgotten,
+    Forgotten,
     /// A lock that was forgotten is acquired: its record is read again.
     ForgottenRead,
     /// Another clock showed a pause that the boot clock may not have counted (S3).
     PauseSuspected,
     /// A clock has shown too many pauses that were none, and is not heard for an hour (S3).
     ClockNotHeard {
-        /// Which.
+        /// Which clock.
         source: SignSource,
     },
+    /// The sidecar began to shut down (S15).
+    ShutdownBegun,
+    /// A run of a schedule began here (T6).
+    RunStarted {
+        /// Which run.
+        run: &'a RunId,
+        /// How long after it was due, by the store's time.
+        lateness: Duration,
+        /// Occurrences that were missed before it (T9).
+        missed: u64,
+        /// It goes on with a run that had begun elsewhere or by another stream (T12).
+        is_resumed: bool,
+    },
+    /// An end of a run, or of an occurrence without one, was recorded here (T8, T9).
+    RunEnded {
+        /// How.
+        outcome: Outcome,
+        /// What its holder has reported, for people; may be empty.
+        detail: &'a str,
+    },
+    /// Occurrences were found to be missed, and that was recorded here (T9).
+    Missed {
+        /// How many.
+        count: u64,
+    },
+    /// A schedule's record was seen to have gone back to an older one (T21).
+    WentBack,
+    /// Two definitions of a schedule came with the same revision (T16).
+    Conflict {
+        /// The revision.
+        revision: u64,
+    },
+    /// A start is late by this sidecar's own queue alone (T13).
+    StartQueued,
+    /// An operator changed a schedule (T18).
+    ScheduleChanged {
+        /// A stable name of the change.
+        change: &'static str,
+        /// The operator, as the sidecar knows it.
+        caller: &'a str,
+        /// Why, as the operator said; may be empty.
+        reason: &'a str,
+    },
+}
+
+/// What is told of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrantFacts {
+    /// How the lock was had.
+    pub how: GrantedBy,
+    /// Which permit (S28).
+    pub permit: Permit,
+    /// How often the hold was resumed, from 1 (S16).
+    pub generation: u64,
+    /// From the call to the grant.
+    pub waited: Duration,
+    /// It is for a run of a schedule, of which the run's own events tell (T23).
+    pub is_run: bool,
+}
+
+/// How a lock was had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantedBy {
+    /// By a lease of the store's.
+    Store,
+    /// Under the lease of the holder before (S10).
+    HandOff,
+    /// The hold goes on (S16).
+    Resume,
+}
+
+/// What is told of the end of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndFacts<'a> {
+    /// How.
+    pub end: HoldEnd,
+    /// From the grant to the end; none if it was never held here, because resuming it failed (S16).
+    pub held: Option<Duration>,
+    /// From the call to the end.
+    pub waited: Duration,
+    /// More for people; may be empty.
+    pub detail: &'a str,
+    /// It was for a run of a schedule, of which the run's own events tell (T23).
+    pub is_run: bool,
+}
+
+impl<'a> LockEvent<'a> {
+    /// What happened to a lock, or to one of its permits.
+    pub(crate) const fn of(path: &'a LockPath, kind: LockEventKind<'a>) -> Self {
+        Self { path: Some(path), token: None, holder: "", kind }
+    }
+
+    /// What happened to the sidecar.
+    pub(crate) const fn of_sidecar(kind: LockEventKind<'a>) -> Self {
+        Self { path: None, token: None, holder: "", kind }
+    }
+
+    /// The same, about the grant of this token.
+    pub(crate) const fn with_token(self, token: Option<FencingToken>) -> Self {
+        Self { token, ..self }
+    }
+}
+
+impl Shared {
+    /// Lets an event be observed.
+    pub(super) fn observe(&self, event: &LockEvent<'_>) {
+        self.observer.observe(event);
+    }
+
+    /// Lets be observed what happened to a caller, also by whoever follows it.
+    pub(super) fn observe_caller(&self, path: &LockPath, caller: &Caller, kind: LockEventKind<'_>) {
+        let holder = &caller.terms.record.holder;
+        let event = LockEvent { path: Some(path), token: caller.token, holder, kind };
+        self.observe(&event);
+        if let Some(trace) = &caller.trace {
+            trace.observe(&event, self.clock.now());
+        }
+    }
 }
 
 /// How a hold ended here.
@@ -263,5 +447,5 @@ const fn store_failure_name(kind: StoreFailureKind) -> &'static str {
 pub struct NoObserver;
 
 impl Observer for NoObserver {
-    fn observe(&self, _observation: &Observation) {}
+    fn observe(&self, _event: &LockEvent<'_>) {}
 }

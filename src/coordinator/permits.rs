@@ -1,7 +1,7 @@
 //! The permits of a lock, which one task serves: each has a path, and with it a memory and a record, of its
 //! own (S28).
 
-use super::observe::Observation;
+use super::observe::{LockEvent, LockEventKind};
 use super::task::Task;
 use super::{CallError, Shared};
 use crate::hold::{CallerId, Holding, Known};
@@ -41,13 +41,9 @@ impl Task {
 
     /// S29: callers name different numbers, as in a rolling upgrade.
     pub(super) fn report_permits(&self, others: Permits, ours: Permits) {
-        self.shared.observer.observe(&Observation::PermitsDiffer);
-        if self.shared.registry().is_new_difference(&self.path) {
-            tracing::warn!(
-                lock = %self.path, others = others.get(), ours = ours.get(),
-                "callers of this lock name different numbers of permits: the greatest limits it until all name the same"
-            );
-        }
+        let is_new = self.shared.registry().is_new_difference(&self.path);
+        let kind = LockEventKind::PermitsDiffer { others, ours, is_new };
+        self.shared.observe(&LockEvent::of(&self.path, kind));
     }
 
     /// What is known of the record of a permit.

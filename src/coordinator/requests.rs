@@ -18,7 +18,7 @@ use crate::lock::Permit;
 use crate::store::BreakNote;
 
 /// What the store answered to a request.
-pub(super) struct Answer {
+pub(super) struct Answered {
     /// What it is to the machine.
     pub(super) event: Event,
     /// The note of a break that the request met (S17).
@@ -28,15 +28,15 @@ pub(super) struct Answer {
 }
 
 /// An answer that follows another.
-pub(super) type NextAnswer = Pin<Box<dyn Future<Output = Answer> + Send>>;
+pub(super) type NextAnswer = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for Answered {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Answer").field(&self.event).finish()
+        formatter.debug_tuple("Answered").field(&self.event).finish()
     }
 }
 
-impl From<Event> for Answer {
+impl From<Event> for Answered {
     fn from(event: Event) -> Self {
         Self { event, note: None, next: None }
     }
@@ -47,10 +47,10 @@ impl From<Event> for Answer {
 pub(super) enum Input {
     Command(Command),
     /// The answer to a request of this permit.
-    Answer(Permit, Answer),
+    Answer(Permit, Answered),
 }
 
-type Request = Pin<Box<dyn Future<Output = (Permit, Answer)> + Send>>;
+type Request = Pin<Box<dyn Future<Output = (Permit, Answered)> + Send>>;
 
 /// Requests under way, for which a lock that is held for hours keeps no memory. They are the lock's and not a
 /// caller's: one that goes away cuts none in the middle (S6).
@@ -74,7 +74,7 @@ impl Requests {
     pub(super) fn add(
         &mut self,
         permit: Permit,
-        request: impl Future<Output = Answer> + Send + 'static,
+        request: impl Future<Output = Answered> + Send + 'static,
     ) {
         let requests = &mut self.0.get_or_insert_default().requests;
         requests.push_back(match TraceHandle::current() {
@@ -114,7 +114,7 @@ impl Requests {
     }
 
     /// Polls all of them until one is answered: there are hardly ever more than one a permit.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<(Permit, Answer)> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<(Permit, Answered)> {
         let Some(queue) = &mut self.0 else { return Poll::Pending };
         queue.passed_by = 0;
         for _ in 0..queue.requests.len() {

@@ -7,13 +7,15 @@ use tokio::sync::oneshot;
 
 use super::Coordinator;
 use super::error::CallError;
-use super::hold_event::HoldEvent;
+use super::hold_event::{HeldEvent, HoldEvent};
+use super::observe::{LockEvent, LockEventKind};
 use super::registry::Registry;
 use super::released_before;
 use super::request::{Released, Validity};
 use super::task::{Command, HoldCall, Task};
-use crate::hold::{CallerId, Event, SaveAsked, SaveId, SaveOutcome, SavePart};
-use crate::lock::{CheckpointValue, FencingToken, LeaseId, Permit};
+use crate::hold::{CallerId, Event, HolderCall, SaveAsked, SaveId, SaveOutcome, SavePart};
+use crate::lock::{CheckpointValue, LeaseId, Permit};
+use crate::store::BreakNote;
 use crate::time::Instant;
 
 /// A checkpoint was saved.
@@ -220,8 +222,11 @@ impl Coordinator {
 impl Task {
     /// Asks the machine to save; what the hold is answered tells whether it could ask at all.
     pub(super) fn save(&mut self, call: HoldCall, save: SaveCall) -> Result<Validity, CallError> {
-        let validity =
-            self.ask(call, |caller| Event::ValidityAsked { caller, generation: call.generation })?;
+        let validity = self.ask(call, |caller| Event::Call {
+            caller,
+            generation: call.generation,
+            call: HolderCall::Validity,
+        })?;
         if let Some(caller) = self.holder(call.lease_id) {
             self.save_of(caller, call.generation, save);
         }
@@ -232,26 +237,13 @@ impl Task {
         let SaveCall { saving: Saving { value, part }, reply } = save;
         let id = self.aside().saves.add(reply);
         let save = SaveAsked { id, value, part };
-        self.feed(Event::SaveAsked { caller, generation, save });
+        self.feed(Event::Call { caller, generation, call: HolderCall::Save(save) });
     }
 
     pub(super) fn tell_saved(&mut self, permit: Permit, id: SaveId, outcome: SaveOutcome) {
         let path = self.path_of(permit);
-        match &outcome {
-            SaveOutcome::Saved { version } => {
-                tracing::debug!(lock = %path, version, "checkpoint saved");
-            }
-            SaveOutcome::Nothing => tracing::debug!(lock = %path, "there was nothing to save"),
-            SaveOutcome::NotSaved(store_failure) => {
-                tracing::warn!(lock = %path, detail = %store_failure.message, "checkpoint not saved");
-            }
-            SaveOutcome::Unknown => {
-                tracing::warn!(lock = %path, "it is not known whether a checkpoint was saved");
-            }
-            SaveOutcome::Ended => {
-                tracing::warn!(lock = %path, "checkpoint not saved: the hold is over");
-            }
-        }
+        let kind = LockEventKind::Saved { outcome: &outcome };
+        self.shared.observe(&LockEvent::of(&path, kind));
         self.aside().saves.answer(id, outcome);
         self.shared.registry().changed(&path);
     }
@@ -262,13 +254,11 @@ impl Task {
         let (token, path) = (caller.token, self.path_of(caller.permit));
         let break_note = self.break_note(caller.permit).cloned();
         let break_note = break_note.filter(|note| note.is_about(token));
-        let reason = break_note.as_ref().map(super::calls::note_text).unwrap_or_default();
-        let token = token.map(FencingToken::value);
-        tracing::warn!(lock = %path, token, %reason, "revoked: the lease was broken and runs out");
-        self.happened_revocation(&path, caller, reason);
+        let reason = break_note.as_ref().map(BreakNote::text).unwrap_or_default();
+        self.shared.observe_caller(&path, caller, LockEventKind::Revoked { reason: &reason });
         self.note_validity(caller.lease_id, valid_until, None);
         let validity = self.shared.validity(valid_until);
-        self.send_event(id, HoldEvent::Revoked { validity, break_note });
+        self.send_event(id, HoldEvent::Held(HeldEvent::Revoked { validity, break_note }));
         self.shared.registry().changed(&path);
     }
 }

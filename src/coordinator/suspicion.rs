@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Shared;
-use super::observe::{Observation, RenewalFailure};
+use super::observe::{LockEvent, LockEventKind, RenewalFailure};
 use super::task::{Command, Task};
 use crate::time::Instant;
 
@@ -14,10 +14,7 @@ impl Shared {
     pub(super) fn look_for_pauses(&self) -> u64 {
         let suspected = self.clock.suspected_pauses();
         if self.suspected.fetch_max(suspected, Ordering::Relaxed) < suspected {
-            tracing::warn!(
-                "another clock shows a pause that the boot clock did not count: every hold is renewed at once"
-            );
-            self.observer.observe(&Observation::PauseSuspected);
+            self.observe(&LockEvent::of_sidecar(LockEventKind::PauseSuspected));
             self.registry().send_to_all(|| Command::TimePassed(Instant::default()));
         }
         suspected
@@ -38,11 +35,8 @@ impl Task {
                 let sent = now.saturating_sub(latency);
                 let source = clock.suspicions().refute(sent, now);
                 if let Some(source) = source {
-                    tracing::warn!(
-                        clock = source.as_str(),
-                        "a clock showed three pauses that did not happen: it is ignored for an hour"
-                    );
-                    self.shared.observer.observe(&Observation::ClockNotHeard { source });
+                    let kind = LockEventKind::ClockNotHeard { source };
+                    self.shared.observe(&LockEvent::of_sidecar(kind));
                 }
             }
             (Some(RenewalFailure::Taken | RenewalFailure::Deleted), _) => {

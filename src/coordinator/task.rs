@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::caller::Caller;
-use super::calls::Requester;
+use super::calls::{Ask, Requester};
 use super::error::CallError;
 use super::few::Few;
 use super::here::LocalView;
@@ -16,12 +16,12 @@ use super::occurrences::{Named, Occurrences};
 use super::pacing::{Lease, Renewing};
 use super::repeats::{Departure, Repeatable};
 use super::request::{Extended, HeldLock, Released, Validity};
-use super::requests::{Answer, Input, Requests};
+use super::requests::{Answered, Input, Requests};
 use super::saves::{SaveCall, Saves};
 use super::timers::Timer;
 use super::trace::requesting;
 use super::{Shared, calls, failing};
-use crate::hold::{self, CallerId, Event, Hold, Memory};
+use crate::hold::{self, CallerId, Event, Hold, HolderCall, Memory};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::pool::{Action, Pool};
 use crate::store::{BreakNote, BreakPeriod};
@@ -218,20 +218,24 @@ impl Task {
             Command::Release(call, save, reply) => self.release(call, save, reply),
             Command::LossKnown(caller, generation) => {
                 let generation = Some(generation);
-                self.feed(Event::ReleaseAsked { caller, generation });
+                self.feed(Event::Call { caller, generation, call: HolderCall::Release });
             }
             Command::Save(call, save, reply) => {
                 let _ = reply.send(self.save(call, save));
             }
             Command::Extend(call, max_hold, reply) => {
                 let generation = call.generation;
-                let asked = |caller| Event::ExtendAsked { caller, generation, max_hold };
+                let asked = |caller| Event::Call {
+                    caller,
+                    generation,
+                    call: HolderCall::Extend { max_hold },
+                };
                 let validity = self.ask(call, asked);
                 let _ = reply.send(validity.map(|validity| self.extended(call.lease_id, validity)));
             }
             Command::ReportProgress(call, reply) => {
                 let generation = call.generation;
-                let asked = |caller| Event::ProgressReported { caller, generation };
+                let asked = |caller| Event::Call { caller, generation, call: HolderCall::Progress };
                 let _ = reply.send(self.ask(call, asked));
             }
             Command::GetHold(call, reply) => {
@@ -258,7 +262,7 @@ impl Task {
     }
 
     /// The store has answered a request; the note of a break is known before the loss that it explains (S17).
-    fn answered(&mut self, permit: Permit, Answer { event, note, next }: Answer) {
+    fn answered(&mut self, permit: Permit, Answered { event, note, next }: Answered) {
         let freed = note.as_ref().and_then(freed_by);
         if let Some(note) = note {
             self.aside().break_notes.insert(permit, note);
@@ -310,18 +314,27 @@ impl Task {
                     continue;
                 }
             };
-            if matches!(&action, hold::Action::SendBreak { rival, .. } if rival.moves) {
-                self.note_move();
-            }
-            let valid_until = self.pool.machine(permit).and_then(Hold::lease_until);
-            let (path, trace) = (self.path_of(permit), self.served(permit));
-            let requester = Requester { path, permit, valid_until, has_turn };
-            let send = || calls::send(&self.shared, &mut self.requests, requester, action);
-            if let Some(action) = requesting(trace, send) {
-                self.tell(permit, action);
+            match action {
+                hold::Action::Store { request, what, timeout } => {
+                    self.send(permit, has_turn, Ask { request, what, timeout });
+                }
+                hold::Action::Tell { caller, notice } => self.tell(permit, caller, notice),
+                hold::Action::Saved { id, outcome } => self.tell_saved(permit, id, outcome),
+                hold::Action::Report(remark) => self.report(permit, remark),
             }
         }
         self.leave_share(share);
+    }
+
+    fn send(&mut self, permit: Permit, has_turn: bool, ask: Ask) {
+        if matches!(&ask.what, hold::Request::Break { rival, .. } if rival.moves) {
+            self.note_move();
+        }
+        let valid_until = self.pool.machine(permit).and_then(Hold::lease_until);
+        let (path, trace) = (self.path_of(permit), self.served(permit));
+        let requester = Requester { path, permit, valid_until, has_turn };
+        let send = || calls::send(&self.shared, &mut self.requests, requester, ask);
+        requesting(trace, send);
     }
 
     fn leave(&mut self, id: CallerId) {
@@ -392,7 +405,7 @@ impl Task {
             self.save_of(caller, generation, save);
         }
         if !under_way {
-            self.feed(Event::ReleaseAsked { caller, generation });
+            self.feed(Event::Call { caller, generation, call: HolderCall::Release });
         }
     }
 

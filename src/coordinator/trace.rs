@@ -5,12 +5,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::Shared;
 use super::caller::Caller;
-use super::observe::{AcquireResult, HoldEnd};
+use super::observe::LockEvent;
 use super::task::Task;
-use crate::hold::{Action, CallerId, Granted, Hold, StoreFailureKind};
-use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit, Permits};
+use crate::hold::{Action, CallerId, Hold, Notice};
+use crate::lock::{HostId, LeaseId, LockPath, Permit, Permits};
 use crate::pool;
 use crate::store::Operation;
 use crate::time::Instant;
@@ -53,19 +52,6 @@ pub struct Asked<'a> {
     pub context: Option<&'a TraceContext>,
 }
 
-/// What is told of a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TracedGrant {
-    /// When.
-    pub at: Instant,
-    /// Which permit (S28).
-    pub permit: Permit,
-    /// The token (S5).
-    pub token: FencingToken,
-    /// How often the hold was resumed, from 1 (S16).
-    pub generation: u64,
-}
-
 /// What two holds have to do with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceLink {
@@ -75,36 +61,8 @@ pub enum TraceLink {
     HandedOnTo,
     /// It goes on with the other one, whose stream broke (S16).
     ResumedFrom,
-    /// The other one goes on with it.
+    /// The other one goes on with it here by another stream: what is followed is over.
     ResumedBy,
-}
-
-/// Something that happened to a hold on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TraceEvent {
-    /// Renewals fail (S9).
-    AtRisk(StoreFailureKind),
-    /// Renewals succeed again.
-    Recovered,
-    /// Its lease was broken and runs out (S22).
-    Revoked,
-    /// It has a new `max_hold` (S11).
-    Extended,
-    /// Its holder was told that the sidecar shuts down (S15).
-    Draining,
-}
-
-/// How what was followed has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TraceEnd {
-    /// Without a grant of its own.
-    NotGranted(AcquireResult),
-    /// It was refused before it was in the queue.
-    Refused,
-    /// The hold has ended here.
-    Ended(HoldEnd),
-    /// It goes on here by another stream (S16).
-    ResumedHere,
 }
 
 /// A request to the store that was made for a hold.
@@ -128,17 +86,13 @@ pub struct TracedRequest {
 pub trait HoldTrace: Send + Sync + fmt::Debug {
     /// Where it is followed.
     fn id(&self) -> TraceId;
-    /// It was granted the lock.
-    fn granted(&self, granted: &TracedGrant);
+    /// Something happened to it; nothing comes after its end. One that is dropped before is gone without an
+    /// outcome.
+    fn observe(&self, event: &LockEvent<'_>, at: Instant);
     /// It has to do with another hold.
-    fn linked(&self, other: TraceId, how: TraceLink);
-    /// Something happened on its way.
-    fn happened(&self, event: TraceEvent, at: Instant);
+    fn linked(&self, other: TraceId, how: TraceLink, at: Instant);
     /// A request to the store was made for it.
     fn requested(&self, request: &TracedRequest);
-    /// It has ended; what comes after that changes nothing. One that is dropped before is gone without an
-    /// outcome.
-    fn ended(&self, end: TraceEnd, at: Instant);
 }
 
 /// A hold that is followed. The clones are one.
@@ -193,19 +147,9 @@ pub(super) fn requesting<T>(trace: Option<TraceHandle>, add: impl FnOnce() -> T)
     }
 }
 
-impl Shared {
-    /// Tells whoever follows a caller how that has ended.
-    pub(super) fn trace_end(&self, trace: Option<&TraceHandle>, end: TraceEnd) {
-        if let Some(trace) = trace {
-            trace.ended(end, self.clock.now());
-        }
-    }
-}
-
 fn goes_on(former: &TraceHandle, trace: &TraceHandle, at: Instant) {
-    trace.linked(former.id(), TraceLink::ResumedFrom);
-    former.linked(trace.id(), TraceLink::ResumedBy);
-    former.ended(TraceEnd::ResumedHere, at);
+    trace.linked(former.id(), TraceLink::ResumedFrom, at);
+    former.linked(trace.id(), TraceLink::ResumedBy, at);
 }
 
 impl Task {
@@ -215,33 +159,26 @@ impl Task {
         self.callers.get(&caller)?.trace.clone()
     }
 
-    /// A grant, with the hold that it goes on with (S16).
-    pub(super) fn trace_grant(
-        &self,
-        id: CallerId,
-        lease_id: LeaseId,
-        permit: Permit,
-        granted: &Granted,
-    ) {
+    /// Links a grant with the hold that it goes on with (S16).
+    pub(super) fn trace_resumption(&self, id: CallerId, lease_id: LeaseId) {
         let Some(trace) = self.callers.get(&id).and_then(|caller| caller.trace.as_ref()) else {
             return;
         };
-        let at = self.shared.clock.now();
         for (other, caller) in self.callers.iter() {
             let Some(former) = caller.trace.as_ref().filter(|_| *other != id) else { continue };
             if caller.lease_id == lease_id {
-                goes_on(former, trace, at);
+                goes_on(former, trace, self.shared.clock.now());
             }
         }
-        let Granted { token, generation, .. } = *granted;
-        trace.granted(&TracedGrant { at, permit, token, generation });
     }
 
     /// Links a hold with the one that its lock is handed on to, before it is told to be over (S10).
     pub(super) fn trace_hand_offs(&self, actions: &[pool::Action]) {
         for action in actions {
-            let pool::Action::At { permit, action: Action::TellGranted { caller: id, .. } } =
-                action
+            let pool::Action::At {
+                permit,
+                action: Action::Tell { caller: id, notice: Notice::Granted(_) },
+            } = action
             else {
                 continue;
             };
@@ -252,8 +189,9 @@ impl Task {
                     && former.lease_id != next.lease_id
                     && let (Some(former), Some(next)) = (&former.trace, &next.trace)
                 {
-                    next.linked(former.id(), TraceLink::HandedOnFrom);
-                    former.linked(next.id(), TraceLink::HandedOnTo);
+                    let at = self.shared.clock.now();
+                    next.linked(former.id(), TraceLink::HandedOnFrom, at);
+                    former.linked(next.id(), TraceLink::HandedOnTo, at);
                 }
             }
         }
@@ -265,48 +203,6 @@ impl Task {
         let trace = self.callers.get(&by).and_then(|caller| caller.trace.as_ref());
         if let (Some(former), Some(trace), Some(_)) = (&former.trace, trace, former.granted) {
             goes_on(former, trace, self.shared.clock.now());
-        }
-    }
-
-    /// What is told to a holder on the way of its hold.
-    pub(super) fn trace_event(&self, action: &Action) {
-        let (caller, event) = match action {
-            Action::TellAtRisk { caller, kind, .. } => (caller, TraceEvent::AtRisk(*kind)),
-            Action::TellRecovered { caller, .. } => (caller, TraceEvent::Recovered),
-            Action::TellRevoked { caller, .. } => (caller, TraceEvent::Revoked),
-            Action::TellExtended { caller, .. } => (caller, TraceEvent::Extended),
-            Action::TellDraining { caller, .. } => (caller, TraceEvent::Draining),
-            Action::SendAcquire { .. }
-            | Action::SendRead { .. }
-            | Action::SendWrite { .. }
-            | Action::SendRenew { .. }
-            | Action::SendLook { .. }
-            | Action::SendBreak { .. }
-            | Action::SendRelease { .. }
-            | Action::TellWaiting { .. }
-            | Action::TellGranted { .. }
-            | Action::TellSameGrant { .. }
-            | Action::TellBusy { .. }
-            | Action::TellFailed { .. }
-            | Action::TellSettled { .. }
-            | Action::TellSuperseded { .. }
-            | Action::TellMoved { .. }
-            | Action::TellInterrupted { .. }
-            | Action::TellRenewed { .. }
-            | Action::TellSaved { .. }
-            | Action::TellLost { .. }
-            | Action::TellResumeRefused { .. }
-            | Action::TellReleased { .. }
-            | Action::TellNotConfirmed { .. }
-            | Action::ReportCollision { .. }
-            | Action::ReportCannotBreak { .. }
-            | Action::ReportOverruled { .. }
-            | Action::ReportForgotten
-            | Action::ReportTokenNotGrowing { .. }
-            | Action::ReportRenewal { .. } => return,
-        };
-        if let Some(trace) = self.callers.get(caller).and_then(|caller| caller.trace.as_ref()) {
-            trace.happened(event, self.shared.clock.now());
         }
     }
 }

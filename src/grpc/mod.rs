@@ -18,6 +18,7 @@ mod convert;
 mod deadline;
 mod guard;
 mod health;
+mod held;
 mod life_line;
 mod life_stream;
 mod listen;

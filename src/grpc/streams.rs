@@ -8,11 +8,12 @@ use futures_util::{Stream, StreamExt as _};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tonic::Status;
 
+use super::held::held;
 use super::life_line::LifeLine;
 use super::life_stream::LifeStream;
 use super::{answer, proto, status};
 use crate::coordinator::{
-    CallError, Coordinator, HoldEvent, HoldStream, LockRecord, LockWatch, LocksWatch,
+    CallError, Coordinator, HeldEvent, HoldEvent, HoldStream, LockRecord, LockWatch, LocksWatch,
 };
 use crate::lock::Namespace;
 
@@ -55,29 +56,11 @@ impl HoldEvents {
                 understood: self.understood.as_deref().cloned(),
             }),
             HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant, self.said_back())),
-            HoldEvent::Renewed(validity) => Event::Renewed(proto::Renewed {
-                validity: Some(answer::validity(validity)),
-                ..proto::Renewed::default()
-            }),
-            HoldEvent::Extended(extended) => Event::Renewed(proto::Renewed {
-                validity: Some(answer::validity(extended.validity)),
-                resume_token: extended.resume_token,
-                max_hold_ends: extended.max_hold_ends.map(answer::deadline),
-            }),
-            HoldEvent::AtRisk { validity, kind, detail } => Event::AtRisk(proto::AtRisk {
-                validity: Some(answer::validity(validity)),
-                cause: answer::cause(kind),
-                detail,
-            }),
-            HoldEvent::Recovered(validity) => {
-                Event::Recovered(proto::Recovered { validity: Some(answer::validity(validity)) })
-            }
-            HoldEvent::Revoked { validity, break_note } => Event::Revoked(proto::Revoked {
-                validity: Some(answer::validity(validity)),
-                break_note: break_note.map(answer::break_note),
-            }),
-            HoldEvent::Draining { time_left } => {
-                Event::Draining(proto::Draining { time_left: Some(answer::duration(time_left)) })
+            HoldEvent::Held(event) => {
+                if let HeldEvent::Lost { .. } = event {
+                    self.hold.finish_lost();
+                }
+                held!(event, Event)
             }
             HoldEvent::Busy(busy) => {
                 self.hold.finish();
@@ -94,14 +77,6 @@ impl HoldEvents {
             HoldEvent::Settled { .. } => {
                 self.hold.finish();
                 return Err(status::settled());
-            }
-            HoldEvent::Lost { reason, detail, break_note } => {
-                self.hold.finish_lost();
-                Event::Lost(proto::Lost {
-                    reason: answer::loss_reason(reason).into(),
-                    detail,
-                    break_note: break_note.map(answer::break_note),
-                })
             }
             HoldEvent::Released(released) => {
                 self.hold.finish();

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::action::Action;
-use super::event::{Failure, LeaseGranted, Request, StoreFailure, StoreFailureKind, Stored};
+use super::action::{Remark, Request};
+use super::event::{Failure, LeaseGranted, RequestId, StoreFailure, StoreFailureKind, Stored};
 use super::granting::{Leased, Work};
 use super::idle::{Idle, Wait};
 use super::output::Output;
@@ -38,9 +38,9 @@ pub(super) struct Retry {
 #[derive(Clone, Debug)]
 pub(super) enum Attempt {
     /// The lease is asked for.
-    Acquire { retry: Retry, request: Request, sent: Instant, until: Instant },
+    Acquire { retry: Retry, request: RequestId, sent: Instant, until: Instant },
     /// The lock is another's; its record is read for the busy answer.
-    ReadHolder { retry: Retry, request: Request, until: Instant },
+    ReadHolder { retry: Retry, request: RequestId, until: Instant },
     /// The lease is had, and not granted yet.
     Leased { lease: Leased, work: Work, flight: Flight },
 }
@@ -96,18 +96,20 @@ impl Hold {
             }
         }
         if self.memory.is_forgotten && self.memory.known.is_none() {
-            output.push(Action::ReportForgotten);
+            output.report(Remark::Forgotten);
         }
         let request = self.next_request();
         let timeout = cut_off(duration);
-        output.push(Action::SendAcquire {
+        output.ask(
             request,
-            lease_id: retry.lease_id,
-            duration,
-            if_match: self.memory.known.as_ref().map(Known::etag),
-            read: self.memory.known.is_none(),
+            Request::Acquire {
+                lease_id: retry.lease_id,
+                duration,
+                if_match: self.memory.known.as_ref().map(Known::etag),
+                read: self.memory.known.is_none(),
+            },
             timeout,
-        });
+        );
         self.acquiring(Attempt::Acquire {
             retry,
             request,
@@ -130,7 +132,7 @@ impl Hold {
 
     pub(super) fn acquire_answered(
         &mut self,
-        request: Request,
+        request: RequestId,
         answer: Result<LeaseGranted, Failure>,
         read: Option<Result<Stored, Failure>>,
         output: &mut Output,
@@ -204,7 +206,7 @@ impl Hold {
         retry.unread = 0;
         let request = self.next_request();
         let timeout = cut_off(retry.duration);
-        output.push(Action::SendRead { request, timeout });
+        output.ask(request, Request::Read, timeout);
         self.acquiring(Attempt::ReadHolder { retry, request, until: output.now + timeout });
     }
 
@@ -233,7 +235,7 @@ impl Hold {
                     if matches!(work, Work::Prove { .. }) {
                         let (latency, lateness) = (None, Duration::ZERO);
                         let failure = Some(failure.clone());
-                        output.push(Action::ReportRenewal { latency, lateness, failure });
+                        output.report(Remark::Renewal { latency, lateness, failure });
                     }
                     self.work_failed(lease, work, failure, output);
                 }
@@ -371,12 +373,7 @@ impl Hold {
 
     fn send_release(&mut self, lease_id: LeaseId, duration: Duration, output: &mut Output) {
         let request = self.next_request();
-        output.push(Action::SendRelease {
-            request,
-            lease_id,
-            if_match: None,
-            timeout: cut_off(duration),
-        });
+        output.ask(request, Request::Release { lease_id, if_match: None }, cut_off(duration));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::event::{CallerId, Request, SaveId, StoreFailure, StoreFailureKind};
+use super::event::{CallerId, Failure, RequestId, SaveId, StoreFailure, StoreFailureKind};
 use super::rival::{PriorityStatus, Rival};
 use crate::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Priority, Record};
 use crate::time::{Instant, UnixMillis};
@@ -10,10 +10,38 @@ use crate::time::{Instant, UnixMillis};
 /// Something to do, in the order in which it stands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Acquire the lease; beside it, read the record if `read` says so.
-    SendAcquire {
+    /// Ask the store.
+    Store {
         /// The answer quotes it.
-        request: Request,
+        request: RequestId,
+        /// What is asked.
+        what: Request,
+        /// How long the answer is waited for (S7).
+        timeout: Duration,
+    },
+    /// Tell a caller, or whoever is still there of a hold that has gone.
+    Tell {
+        /// The caller that waits, or the holder.
+        caller: CallerId,
+        /// What it is told.
+        notice: Notice,
+    },
+    /// Answer a save (S24 to S27).
+    Saved {
+        /// The save's number.
+        id: SaveId,
+        /// What became of it.
+        outcome: SaveOutcome,
+    },
+    /// Tell the operator, or count.
+    Report(Remark),
+}
+
+/// What the store is asked, about the machine's lock.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Acquire the lease; beside it, read the record if `read` says so.
+    Acquire {
         /// The proposed id.
         lease_id: LeaseId,
         /// D.
@@ -22,153 +50,94 @@ pub enum Action {
         if_match: Option<ETag>,
         /// Whether to read the record side by side.
         read: bool,
-        /// How long the answer is waited for.
-        timeout: Duration,
     },
     /// Read the record.
-    SendRead {
-        /// The answer quotes it.
-        request: Request,
-        /// How long the answer is waited for.
-        timeout: Duration,
-    },
+    Read,
     /// Write the record under the lease (S5).
-    SendWrite {
-        /// The answer quotes it.
-        request: Request,
+    Write {
         /// The lease.
         lease_id: LeaseId,
         /// Only if the record has this version.
         if_match: ETag,
         /// All its fields.
         fields: Fields,
-        /// How long the answer is waited for.
-        timeout: Duration,
     },
     /// Renew the lease.
-    SendRenew {
-        /// The answer quotes it.
-        request: Request,
+    Renew {
         /// The lease.
         lease_id: LeaseId,
         /// Only if the record has this version: a hold that was resumed elsewhere has another (S16).
         if_match: Option<ETag>,
-        /// How long the answer is waited for (S7).
-        timeout: Duration,
     },
     /// Read the record of a lock whose lease was broken, and whether the lease still runs out (S22).
-    SendLook {
-        /// The answer quotes it.
-        request: Request,
+    Look {
         /// Whether to read the note of the break too.
         note: bool,
-        /// How long the answer is waited for.
-        timeout: Duration,
     },
     /// Break the lease so that it runs out, for the caller at the front, and leave a note of it (S33, S35).
-    SendBreak {
-        /// The answer quotes it.
-        request: Request,
+    Break {
         /// Only if the record has this version.
         if_match: ETag,
         /// For whom, and whose grant it is.
         rival: Box<Rival>,
-        /// How long the answer is waited for.
-        timeout: Duration,
     },
     /// Give the lease back.
-    SendRelease {
-        /// The answer quotes it.
-        request: Request,
+    Release {
         /// The lease.
         lease_id: LeaseId,
         /// Only if the record has this version: a hold that was resumed elsewhere has another (S16).
         if_match: Option<ETag>,
-        /// How long the answer is waited for.
-        timeout: Duration,
     },
-    /// Tell a caller its place in the queue.
-    TellWaiting {
-        /// Whom.
-        caller: CallerId,
-        /// One for the next to be served.
+}
+
+/// What a caller is told: one that waits, or a holder.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// Its place in the queue.
+    Waiting {
+        /// 1 for the next to be served.
         place: usize,
     },
-    /// Tell a caller that it holds the lock.
-    TellGranted {
-        /// Whom.
-        caller: CallerId,
-        /// The grant.
-        grant: Granted,
-    },
-    /// Answer a repeated call with the grant that its first had.
-    TellSameGrant {
-        /// Whom.
-        caller: CallerId,
+    /// It holds the lock.
+    Granted(Granted),
+    /// It repeats a call, and has the grant of the first.
+    SameGrant {
         /// Whose grant.
         holder: CallerId,
     },
-    /// Tell a caller that somebody else has the lock.
-    TellBusy {
-        /// Whom.
-        caller: CallerId,
-        /// Who has it.
-        busy: Busy,
-    },
-    /// Tell a waiting caller that it cannot be served.
-    TellFailed {
-        /// Whom.
-        caller: CallerId,
-        /// Why.
-        store_failure: StoreFailure,
-    },
-    /// Tell a waiting caller that its part has had the lock granted to nobody: it waits no more (T6).
-    TellSettled {
-        /// Whom.
-        caller: CallerId,
+    /// Another caller has the lock.
+    Busy(Busy),
+    /// It cannot be served.
+    Failed(StoreFailure),
+    /// Its part has had the lock granted to nobody: it waits no more (T6).
+    Settled {
         /// Whether its part is stored; else it wanted nothing written.
         written: bool,
     },
-    /// Tell a caller that a repeated call, or a resume of its hold, has taken its place.
-    TellSuperseded {
-        /// Whom.
-        caller: CallerId,
+    /// A repeated call, or a resume of its hold, has taken its place.
+    Superseded {
         /// Who has its place now.
         by: CallerId,
     },
-    /// Tell whoever is still there that the hold went on at another sidecar: nothing of it is left here
-    /// (S16).
-    TellMoved {
-        /// Whom.
-        caller: CallerId,
-    },
-    /// Tell a holder that this sidecar ends and its hold does not: the client resumes it at the replacement,
-    /// within the validity that it was told last (S15, S16). A release that the store has not answered is not
-    /// told as done (S13).
-    TellInterrupted {
-        /// Whom.
-        caller: CallerId,
-    },
-    /// Tell a holder its new validity.
-    TellRenewed {
-        /// Whom.
-        caller: CallerId,
-        /// Its end.
+    /// The hold went on at another sidecar: nothing of it is left here (S16).
+    Moved,
+    /// This sidecar ends and the hold does not: the client resumes it at the replacement, within the validity
+    /// that it was told last (S15, S16). A release that the store has not answered is not told as done (S13).
+    Interrupted,
+    /// Its new validity.
+    Renewed {
+        /// The end of the validity.
         valid_until: Instant,
     },
-    /// Tell a holder its new bound, and its validity (S11).
-    TellExtended {
-        /// Whom.
-        caller: CallerId,
-        /// The end of its validity.
+    /// Its new bound, and its validity (S11).
+    Extended {
+        /// The end of the validity.
         valid_until: Instant,
         /// When its hold ends at the latest.
         max_hold_ends: Instant,
     },
-    /// Tell a holder that renewals fail (S9).
-    TellAtRisk {
-        /// Whom.
-        caller: CallerId,
+    /// Renewals fail (S9).
+    AtRisk {
         /// When the hold will be lost.
         valid_until: Instant,
         /// What kind of failure renewals meet.
@@ -176,107 +145,90 @@ pub enum Action {
         /// The same for people.
         detail: String,
     },
-    /// Tell a holder that renewals work again (S9).
-    TellRecovered {
-        /// Whom.
-        caller: CallerId,
-        /// The end of its validity.
+    /// Renewals work again (S9).
+    Recovered {
+        /// The end of the validity.
         valid_until: Instant,
     },
-    /// Tell a holder that its lease was broken and runs out: it has until then to finish (S22).
-    TellRevoked {
-        /// Whom.
-        caller: CallerId,
-        /// The end of its validity, which is the deadline.
+    /// Its lease was broken and runs out: it has until then to finish (S22).
+    Revoked {
+        /// The end of the validity, which is the deadline.
         valid_until: Instant,
     },
-    /// Answer a save (S24 to S27).
-    TellSaved {
-        /// Which.
-        id: SaveId,
-        /// What became of it.
-        outcome: SaveOutcome,
-    },
-    /// Tell a holder that the sidecar is shutting down (S15).
-    TellDraining {
-        /// Whom.
-        caller: CallerId,
+    /// The sidecar is shutting down (S15).
+    Draining {
         /// When its hold ends at the latest.
         ends: Instant,
     },
-    /// Tell a holder that its hold is over (S4). Nothing else is told to it after that.
-    TellLost {
-        /// Whom.
-        caller: CallerId,
+    /// Its hold is over (S4). Nothing else is told to it after that.
+    Lost {
         /// Why.
         reason: LossReason,
         /// More for people.
         detail: String,
     },
-    /// Tell a client that the hold that it wants to go on with is not its own any more, or never was. To the
-    /// client it is lost; here it is no loss, because its resume token may be forged (S16).
-    TellResumeRefused {
-        /// Whom.
-        caller: CallerId,
+    /// The hold that the client wants to go on with is not its own any more, or never was. To the client it
+    /// is lost; here it is no loss, because its resume token may be forged (S16).
+    ResumeRefused {
         /// What became of the hold, as far as that is known.
         reason: LossReason,
         /// More for people.
         detail: String,
     },
-    /// Answer a release.
-    TellReleased {
-        /// Whom.
-        caller: CallerId,
+    /// It has released.
+    Released {
         /// Until when nobody gets the lock, because of `min_hold` (S11).
         resting_until: Option<Instant>,
     },
-    /// Answer a release that the store has not confirmed: the lease has run out by now, and it is not known
+    /// It has released, and the store has not confirmed it: the lease has run out by now, and it is not known
     /// whether the hold lasted until it was released (S13).
-    TellNotConfirmed {
-        /// Whom.
-        caller: CallerId,
+    NotConfirmed {
         /// Why.
         why: NotConfirmed,
         /// More for people.
         detail: String,
     },
-    /// Tell the operator that two host types share this path.
-    ReportCollision {
+}
+
+/// What the operator is told, and what is counted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Remark {
+    /// Two host types share this path.
+    Collision {
         /// The host type in the record.
         stored: String,
         /// The host type of who acquires.
         ours: String,
     },
-    /// Tell the operator that the store refuses to break leases with these credentials, so that priorities
-    /// wait (S33).
-    ReportCannotBreak {
+    /// The store refuses to break leases with these credentials, so that priorities wait (S33).
+    CannotBreak {
         /// What the store said.
         store_failure: StoreFailure,
     },
-    /// Tell the operator that the lease was broken for a waiting caller (S33, S35).
-    ReportOverruled {
+    /// The lease was broken for a waiting caller (S33, S35).
+    Overruled {
         /// The caller's priority.
         priority: Priority,
         /// Whether it was for a share's balance (S35).
         moves: bool,
     },
-    /// Count that the record is read beside this acquire because the lock was forgotten.
-    ReportForgotten,
-    /// Tell the operator that this path's token did not grow (S5).
-    ReportTokenNotGrowing {
+    /// The record is read beside this acquire because the lock was forgotten.
+    Forgotten,
+    /// This path's token did not grow (S5).
+    TokenNotGrowing {
         /// The greatest token seen so far.
         seen: FencingToken,
         /// The one that was to be granted.
         next: Option<FencingToken>,
     },
-    /// Tell the operator how a renewal went.
-    ReportRenewal {
+    /// How a renewal went.
+    Renewal {
         /// From the send to the answer; none if none came.
         latency: Option<Duration>,
         /// How long after it was due it was sent.
         lateness: Duration,
         /// Why it failed, if it did.
-        failure: Option<super::event::Failure>,
+        failure: Option<Failure>,
     },
 }
 

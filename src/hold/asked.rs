@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::action::{Action, LossReason};
+use super::action::{LossReason, Notice};
 use super::callers::shutting_down;
 use super::event::CallerId;
 use super::hand_over::Shutdown;
@@ -80,7 +80,7 @@ impl Hold {
         {
             let max_hold_ends = held.bounds.extend(max_hold, output.now);
             let valid_until = held.tell_validity(output.now);
-            output.push(Action::TellExtended { caller, valid_until, max_hold_ends });
+            output.tell(caller, Notice::Extended { valid_until, max_hold_ends });
         }
     }
 
@@ -109,7 +109,7 @@ impl Hold {
             }
             State::Held(held) => {
                 if held.phase == Phase::Active {
-                    output.push(Action::TellDraining { caller: held.caller, ends });
+                    output.tell(held.caller, Notice::Draining { ends });
                 }
                 self.state = State::Held(held);
             }

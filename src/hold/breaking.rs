@@ -9,7 +9,7 @@
 //! then it counts as under way: a renewal proves nothing. What this machine has given up and its driver has
 //! not answered goes on with it, by newer versions of the record too (S33).
 
-use super::event::Request;
+use super::event::RequestId;
 use super::overruling::Overruling;
 use super::{Hold, Memory};
 use crate::time::Instant;
@@ -24,13 +24,13 @@ pub(super) struct Breaks {
     over_at: Option<Instant>,
     /// The last request that was sent before one was given up that may yet arrive. None once the record was
     /// written since.
-    late: Option<Request>,
+    late: Option<RequestId>,
 }
 
 impl Breaks {
     /// What is known of them at a lock of which this is remembered.
     pub(super) fn of(memory: &mut Memory) -> Self {
-        let late = std::mem::take(&mut memory.may_break_arrive).then_some(Request(0));
+        let late = std::mem::take(&mut memory.may_break_arrive).then_some(RequestId(0));
         Self { late, ..Self::default() }
     }
 
@@ -62,7 +62,7 @@ impl Hold {
 
     /// A break from here has ended, and may have been done by now; `may_arrive`: or may be done yet.
     pub(super) fn break_ended(&mut self, may_arrive: bool, now: Instant) {
-        let last = Request(self.requests);
+        let last = RequestId(self.requests);
         let breaks = &mut self.seldom.get_or_insert_default().breaks;
         breaks.over_at = Some(now);
         if may_arrive {
@@ -86,7 +86,7 @@ impl Hold {
 
     /// The record was written by this request: what was given up before it was sent comes too late from now
     /// on, and what came before is shown by the next renewal.
-    pub(super) fn record_written(&mut self, request: Request, now: Instant) {
+    pub(super) fn record_written(&mut self, request: RequestId, now: Instant) {
         let Some(seldom) = &mut self.seldom else { return };
         if seldom.breaks.late.is_some_and(|last| request > last) {
             seldom.breaks.late = None;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::action::{Action, Busy};
+use super::action::{Busy, Notice};
 use super::event::{CallerId, StoreFailure, StoreFailureKind, Terms};
 use super::idle::Wait;
 use super::output::Output;
@@ -34,17 +34,17 @@ impl Hold {
 
     pub(super) fn arrive(&mut self, caller: CallerId, terms: Arc<Terms>, output: &mut Output) {
         if self.shutdown.is_under_way() {
-            return output.push(Action::TellFailed { caller, store_failure: shutting_down() });
+            return output.tell(caller, Notice::Failed(shutting_down()));
         }
         if let State::Held(held) = &self.state
             && held.repeats(&terms)
         {
-            return output.push(Action::TellSameGrant { caller, holder: held.caller });
+            return output.tell(caller, Notice::SameGrant { holder: held.caller });
         }
         let waiter = Waiter::new(caller, terms, output.now);
         let waiter = match self.waiters.replace(waiter, output.now) {
             Ok((superseded, _)) => {
-                output.push(Action::TellSuperseded { caller: superseded, by: caller });
+                output.tell(superseded, Notice::Superseded { by: caller });
                 self.refuse_known(output);
                 return self.tell_untold(output);
             }
@@ -52,7 +52,7 @@ impl Hold {
         };
         if waiter.terms.wait.is_zero() && self.is_answer_known(waiter.terms.priority(), output.now)
         {
-            return output.push(self.refusal(&waiter, output.now));
+            return output.tell(waiter.caller, self.refusal(&waiter, output.now));
         }
         if waiter.terms.wait.is_zero() {
             self.try_once_soon(output.now);
@@ -70,7 +70,7 @@ impl Hold {
     /// Those who came while a try was under way are told once it is known that they wait.
     fn tell_untold(&mut self, output: &mut Output) {
         while let Some((caller, place)) = self.waiters.tell_next() {
-            output.push(Action::TellWaiting { caller, place });
+            output.tell(caller, Notice::Waiting { place });
         }
     }
 
@@ -105,14 +105,14 @@ impl Hold {
     /// A call that was repeated may be one try, though the first was not.
     fn refuse_one_tries(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_one_try() {
-            output.push(self.refusal(&waiter, output.now));
+            output.tell(waiter.caller, self.refusal(&waiter, output.now));
         }
     }
 
     /// Answers all whose wait is over.
     pub(super) fn answer_overdue(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_overdue(output.now) {
-            output.push(self.refusal(&waiter, output.now));
+            output.tell(waiter.caller, self.refusal(&waiter, output.now));
         }
     }
 
@@ -120,7 +120,7 @@ impl Hold {
     pub(super) fn repeat_waiting(&mut self, output: &mut Output) {
         if self.waiters.is_repeat_due(output.now) {
             for (caller, place) in self.waiters.tell_again(output.now) {
-                output.push(Action::TellWaiting { caller, place });
+                output.tell(caller, Notice::Waiting { place });
             }
         }
     }
@@ -134,36 +134,27 @@ impl Hold {
     fn tell_busy_one_tries(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_one_try() {
             let busy = self.busy_for(&waiter, output.now);
-            output.push(Action::TellBusy { caller: waiter.caller, busy });
+            output.tell(waiter.caller, Notice::Busy(busy));
         }
     }
 
     pub(super) fn fail_one_tries(&mut self, store_failure: &StoreFailure, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_one_try() {
-            output.push(Action::TellFailed {
-                caller: waiter.caller,
-                store_failure: store_failure.clone(),
-            });
+            output.tell(waiter.caller, Notice::Failed(store_failure.clone()));
         }
     }
 
     pub(super) fn fail_all(&mut self, store_failure: &StoreFailure, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop() {
-            output.push(Action::TellFailed {
-                caller: waiter.caller,
-                store_failure: store_failure.clone(),
-            });
+            output.tell(waiter.caller, Notice::Failed(store_failure.clone()));
         }
     }
 
     /// What a caller is told that does not get the lock now: the store's failure, or who has it.
-    fn refusal(&self, waiter: &Waiter, now: Instant) -> Action {
-        let caller = waiter.caller;
+    fn refusal(&self, waiter: &Waiter, now: Instant) -> Notice {
         match &self.store_failure {
-            Some(store_failure) => {
-                Action::TellFailed { caller, store_failure: store_failure.as_ref().clone() }
-            }
-            None => Action::TellBusy { caller, busy: self.busy_for(waiter, now) },
+            Some(store_failure) => Notice::Failed(store_failure.as_ref().clone()),
+            None => Notice::Busy(self.busy_for(waiter, now)),
         }
     }
 

@@ -2,9 +2,9 @@
 //! client's word: until the record shows that it is of this very hold, nothing here waits for it, is held
 //! back or is counted as lost for its sake.
 
-use super::action::{Action, LossReason};
+use super::action::{LossReason, Notice, Request};
 use super::bounds::Bounds;
-use super::event::{CallerId, Failure, Request, Resume, Stored};
+use super::event::{CallerId, Failure, RequestId, Resume, Stored};
 use super::held::DELETED;
 use super::output::Output;
 use super::resuming::TOO_LATE;
@@ -21,7 +21,7 @@ pub(super) struct Claim {
     /// What is left of its bounds, counted from when it asked, however long that takes (S11).
     pub(super) bounds: Bounds,
     /// The newest request when it asked: a read of before says nothing of it.
-    asked: Request,
+    asked: RequestId,
 }
 
 /// The clients that wait so, and the one read that answers them all.
@@ -55,7 +55,7 @@ impl Hold {
     /// A client is to be heard as soon as the record was read.
     pub(super) fn claim(&mut self, caller: CallerId, resume: Resume, output: &Output) {
         let bounds = Bounds::new(&resume.terms, resume.terms.max_hold, output.now);
-        let claim = Claim { caller, resume, bounds, asked: Request(self.requests) };
+        let claim = Claim { caller, resume, bounds, asked: RequestId(self.requests) };
         let none =
             || Box::new(Claims { waiting: vec![], read: Flight::Waiting { at: output.now } });
         let seldom = self.seldom.get_or_insert_default();
@@ -87,7 +87,7 @@ impl Hold {
             }
             Flight::Waiting { at } if output.now >= at => {
                 let (request, timeout) = (self.next_request(), cut_off(lease_duration));
-                output.push(Action::SendRead { request, timeout });
+                output.ask(request, Request::Read, timeout);
                 Flight::Sent { request, until: output.now + timeout }
             }
             read @ (Flight::Sent { .. } | Flight::Waiting { .. }) => read,
@@ -104,14 +104,14 @@ impl Hold {
     }
 
     /// Whether `request` is the read for those who wait.
-    pub(super) fn claims_by(&self, request: Request) -> bool {
+    pub(super) fn claims_by(&self, request: RequestId) -> bool {
         self.claims().is_some_and(|claims| claims.read.is(request))
     }
 
     /// The record was read: each claim that came before that is refused, or the hold is taken up again.
     pub(super) fn claims_answered(
         &mut self,
-        request: Request,
+        request: RequestId,
         answer: Result<Stored, Failure>,
         output: &mut Output,
     ) {
@@ -165,7 +165,7 @@ impl Hold {
         let claims = self.claims_mut().map(|claims| std::mem::take(&mut claims.waiting));
         for Claim { caller, .. } in claims.unwrap_or_default() {
             let store_failure = super::callers::shutting_down();
-            output.push(Action::TellFailed { caller, store_failure });
+            output.tell(caller, Notice::Failed(store_failure));
         }
         self.forget_claims();
     }
@@ -178,5 +178,5 @@ pub(super) fn refuse(
     detail: &'static str,
     output: &mut Output,
 ) {
-    output.push(Action::TellResumeRefused { caller, reason, detail: detail.to_owned() });
+    output.tell(caller, Notice::ResumeRefused { reason, detail: detail.to_owned() });
 }

@@ -30,7 +30,7 @@ pub struct SaveAsked {
 
 /// The number of a request to the store; its answer quotes it (S2: an answer counts from its own request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Request(pub u64);
+pub struct RequestId(pub u64);
 
 /// Something that happened.
 #[derive(Debug)]
@@ -52,44 +52,14 @@ pub enum Event {
         /// Who.
         caller: CallerId,
     },
-    /// A holder releases: its own belief has ended (S13).
-    ReleaseAsked {
-        /// Who.
+    /// A holder asks for something.
+    Call {
+        /// The holder.
         caller: CallerId,
         /// The generation that it was answered with, if it said one (S16).
         generation: Option<u64>,
-    },
-    /// A holder saves its checkpoint (S23). With a release, it is told just before.
-    SaveAsked {
-        /// Who.
-        caller: CallerId,
-        /// The generation that it was answered with, if it said one (S16).
-        generation: Option<u64>,
-        /// What.
-        save: SaveAsked,
-    },
-    /// A holder sets a new `max_hold`, counted from now (S11).
-    ExtendAsked {
-        /// Who.
-        caller: CallerId,
-        /// The generation that it was answered with, if it said one (S16).
-        generation: Option<u64>,
-        /// For how long from now.
-        max_hold: Duration,
-    },
-    /// A holder reported progress (S11).
-    ProgressReported {
-        /// Who.
-        caller: CallerId,
-        /// The generation that it was answered with, if it said one (S16).
-        generation: Option<u64>,
-    },
-    /// A holder asked for its validity; nothing of its hold changes (S21).
-    ValidityAsked {
-        /// Who.
-        caller: CallerId,
-        /// The generation that it was answered with, if it said one (S16).
-        generation: Option<u64>,
+        /// What it asks for.
+        call: HolderCall,
     },
     /// A client wants to go on with a hold that it had by a stream that broke (S16).
     ResumeAsked {
@@ -98,64 +68,20 @@ pub enum Event {
         /// With which hold.
         resume: Box<Resume>,
     },
-    /// The store answered an acquire, and the read beside it if there was one.
-    AcquireAnswered {
-        /// Which.
-        request: Request,
-        /// What of the lease.
-        answer: Result<LeaseGranted, Failure>,
-        /// What of the record, if it was read too.
-        read: Option<Result<Stored, Failure>>,
-    },
-    /// The store answered a read.
-    ReadAnswered {
-        /// Which.
-        request: Request,
-        /// The record.
-        answer: Result<Stored, Failure>,
-    },
-    /// The store answered a write.
-    WriteAnswered {
-        /// Which.
-        request: Request,
-        /// The record's new version.
-        answer: Result<ETag, Failure>,
-    },
-    /// The store answered a renewal.
-    RenewAnswered {
-        /// Which.
-        request: Request,
-        /// The store's clock, if it was renewed.
-        answer: Result<UnixMillis, Failure>,
+    /// The store answered.
+    Answer {
+        /// Which request.
+        request: RequestId,
+        /// What.
+        answer: Answer,
     },
     /// A renewal of a hold was not sent: it waits for its turn, because the store throttles (S7).
     RenewHeldBack {
         /// Which.
-        request: Request,
+        request: RequestId,
     },
     /// The turn of a renewal that was held back has come: if it is still wanted, it is sent now.
     RenewTurnCame,
-    /// The store answered a release.
-    ReleaseAnswered {
-        /// Which.
-        request: Request,
-        /// Whether it was released.
-        answer: Result<(), Failure>,
-    },
-    /// The store answered a look at a lease that was broken.
-    LookAnswered {
-        /// Which.
-        request: Request,
-        /// What is there.
-        answer: Result<Look, Failure>,
-    },
-    /// The store answered a break for a waiting caller (S33, S35).
-    BreakAnswered {
-        /// Which.
-        request: Request,
-        /// Whether the lease runs out now.
-        answer: Result<(), Failure>,
-    },
     /// Other locks of the share were found free, or are had by fewer: those who wait look soon (S34).
     ShareStirred,
     /// This sidecar has least of the share: whoever waits here takes the lock from its holder, if that yields
@@ -196,6 +122,48 @@ pub enum Event {
     },
     /// Time passed.
     TimePassed,
+}
+
+/// What a holder asks for.
+#[derive(Clone, Debug)]
+pub enum HolderCall {
+    /// To release: its own belief has ended (S13).
+    Release,
+    /// To save its checkpoint (S23). With a release, it is told just before.
+    Save(SaveAsked),
+    /// A new `max_hold` (S11).
+    Extend {
+        /// For how long from now.
+        max_hold: Duration,
+    },
+    /// It reports progress (S11).
+    Progress,
+    /// To be told its validity; nothing of its hold changes (S21).
+    Validity,
+}
+
+/// What the store answered to a request of the same name.
+#[derive(Debug)]
+pub enum Answer {
+    /// To an acquire, and to the read beside it if there was one.
+    Acquire {
+        /// What of the lease.
+        lease: Result<LeaseGranted, Failure>,
+        /// What of the record, if it was read too.
+        read: Option<Result<Stored, Failure>>,
+    },
+    /// The record.
+    Read(Result<Stored, Failure>),
+    /// The record's new version.
+    Write(Result<ETag, Failure>),
+    /// The store's clock, if the lease was renewed.
+    Renew(Result<UnixMillis, Failure>),
+    /// Whether it was released.
+    Release(Result<(), Failure>),
+    /// What is there of a lease that was broken.
+    Look(Result<Look, Failure>),
+    /// Whether the lease runs out now (S33, S35).
+    Break(Result<(), Failure>),
 }
 
 /// What a caller wants of its hold.

@@ -1,17 +1,17 @@
 //! A request to the store that is under way, or due.
 
-use super::event::Request;
+use super::event::RequestId;
 use crate::time::Instant;
 
 /// A request under way, or one to be repeated.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Flight {
-    Sent { request: Request, until: Instant },
+    Sent { request: RequestId, until: Instant },
     Waiting { at: Instant },
 }
 
 impl Flight {
-    pub(super) fn is(&self, request: Request) -> bool {
+    pub(super) fn is(&self, request: RequestId) -> bool {
         matches!(self, Self::Sent { request: sent, .. } if *sent == request)
     }
 

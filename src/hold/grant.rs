@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::action::Action;
+use super::action::Notice;
 use super::bounds::Bounds;
 use super::event::{CallerId, Resume};
 use super::granting::Leased;
@@ -119,10 +119,7 @@ impl Hold {
         );
         self.store_failure = None;
         let checkpoint = self.memory.known.as_ref().and_then(Known::checkpoint);
-        output.push(Action::TellGranted {
-            caller: held.caller,
-            grant: held.granted(resumed, checkpoint, output.now),
-        });
+        output.tell(held.caller, Notice::Granted(held.granted(resumed, checkpoint, output.now)));
         self.state = State::Held(Box::new(held));
         self.tell_taken(output);
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::acquisition::{Attempt, unexpected};
-use super::action::Action;
-use super::event::{Failure, LeaseGranted, Request, StoreFailure, StoreFailureKind, Stored};
+use super::action::{Remark, Request};
+use super::event::{Failure, LeaseGranted, RequestId, StoreFailure, StoreFailureKind, Stored};
 use super::idle::{Idle, Wait};
 use super::output::Output;
 use super::part::Decided;
@@ -113,7 +113,7 @@ impl Leased {
 impl Hold {
     pub(super) fn read_answered(
         &mut self,
-        request: Request,
+        request: RequestId,
         answer: Result<Stored, Failure>,
         output: &mut Output,
     ) {
@@ -166,7 +166,7 @@ impl Hold {
 
     pub(super) fn write_answered(
         &mut self,
-        request: Request,
+        request: RequestId,
         answer: Result<ETag, Failure>,
         output: &mut Output,
     ) {
@@ -264,9 +264,8 @@ impl Hold {
             return self.refuse_token(lease, next, output);
         };
         if !record.host_type.is_empty() && record.host_type != ours.host_type {
-            let collision =
-                Action::ReportCollision { stored: record.host_type, ours: ours.host_type.clone() };
-            output.push(collision);
+            let (stored, ours) = (record.host_type, ours.host_type.clone());
+            output.report(Remark::Collision { stored, ours });
         }
         lease.may_be_broken |= record.sharing.is_some_and(|sharing| sharing.yields);
         let Some((stored, decided)) = self.decide(&lease, token, stored, output) else { return };
@@ -336,7 +335,7 @@ impl Hold {
     /// S5: the token would not grow, so there is no grant; said loudly.
     fn refuse_token(&mut self, lease: Leased, next: Option<FencingToken>, output: &mut Output) {
         if let Some(seen) = self.memory.highest.or(next) {
-            output.push(Action::ReportTokenNotGrowing { seen, next });
+            output.report(Remark::TokenNotGrowing { seen, next });
         }
         let store_failure = StoreFailure {
             kind: StoreFailureKind::TokenNotGrowing,
@@ -365,23 +364,22 @@ impl Hold {
 
     pub(super) fn send_work(&mut self, mut lease: Leased, mut work: Work, output: &mut Output) {
         let (request, timeout) = (self.next_request(), cut_off(lease.duration));
-        output.push(match &mut work {
-            Work::Read { .. } => Action::SendRead { request, timeout },
-            Work::Write { if_match, fields, .. } => Action::SendWrite {
-                request,
+        let what = match &mut work {
+            Work::Read { .. } => Request::Read,
+            Work::Write { if_match, fields, .. } => Request::Write {
                 lease_id: lease.lease_id,
                 if_match: if_match.clone(),
                 fields: fields.clone(),
-                timeout,
             },
             // S16: one that comes late renews nothing that went on elsewhere since.
             Work::Prove { sent, .. } => {
                 *sent = output.now;
                 lease.given_up = output.now + timeout;
                 let if_match = self.memory.known.as_ref().map(Known::etag);
-                Action::SendRenew { request, lease_id: lease.lease_id, if_match, timeout }
+                Request::Renew { lease_id: lease.lease_id, if_match }
             }
-        });
+        };
+        output.ask(request, what, timeout);
         let flight = Flight::Sent { request, until: output.now + timeout };
         self.acquiring(Attempt::Leased { lease, work, flight });
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::action::Action;
+use super::action::Notice;
 use super::callers::shutting_down;
 use super::event::CallerId;
 use super::held::{Held, Phase};
@@ -180,6 +180,6 @@ impl Hold {
 
 fn tell_interrupted(caller: Option<CallerId>, output: &mut Output) {
     if let Some(caller) = caller {
-        output.push(Action::TellInterrupted { caller });
+        output.tell(caller, Notice::Interrupted);
     }
 }

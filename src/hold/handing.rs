@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::action::{Action, LossReason};
+use super::action::{LossReason, Notice};
 use super::bounds::Bounds;
 use super::event::CallerId;
 use super::granting::Leased;
@@ -41,7 +41,7 @@ impl Hold {
                     && generation.is_some_and(|newer| newer > resuming.resume.generation) =>
             {
                 // S16: a repeat of it went on elsewhere and was answered.
-                output.push(Action::TellMoved { caller });
+                output.tell(caller, Notice::Moved);
                 self.leave_to_run_out(resuming.lease_id(), output);
             }
             State::Resuming(resuming) if resuming.is_of(caller) => {
@@ -55,7 +55,7 @@ impl Hold {
                 self.state = other;
                 // S16: it went on elsewhere, or a repeat of its resume may.
                 if self.drop_claim(caller) {
-                    output.push(Action::TellMoved { caller });
+                    output.tell(caller, Notice::Moved);
                 }
             }
         }
@@ -151,7 +151,7 @@ impl Hold {
         self.memory.known = None;
         self.state = State::ready(output.now);
         if held.may_be_told() {
-            output.push(Action::TellMoved { caller: held.caller });
+            output.tell(held.caller, Notice::Moved);
         }
     }
 
@@ -164,7 +164,7 @@ impl Hold {
     }
 
     fn keep_resting(&mut self, held: Box<Held>, until: Instant, output: &mut Output) {
-        output.push(Action::TellReleased { caller: held.caller, resting_until: Some(until) });
+        output.tell(held.caller, Notice::Released { resting_until: Some(until) });
         self.state = State::Held(held);
     }
 
@@ -179,7 +179,7 @@ impl Hold {
         debug_assert_eq!(held.phase, Phase::Active, "only an active hold can be lost");
         let saving = held.saving.take();
         end_saves(saving.as_deref(), output);
-        output.push(Action::TellLost { caller: held.caller, reason, detail });
+        output.tell(held.caller, Notice::Lost { reason, detail });
         if reason == LossReason::Shutdown {
             held.phase = Phase::GracePeriod(GracePeriod::ToldAtShutdown);
             self.state = State::Held(held);
@@ -217,11 +217,11 @@ impl Hold {
             // S13: its holder has ended it, and this is what became of the release.
             Phase::LastSave { .. } => {
                 let detail = format!("{detail}; learned when it was released");
-                output.push(Action::TellLost { caller: held.caller, reason, detail });
+                output.tell(held.caller, Notice::Lost { reason, detail });
                 false
             }
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {
-                output.push(Action::TellLost { caller: held.caller, reason, detail });
+                output.tell(held.caller, Notice::Lost { reason, detail });
                 true
             }
             Phase::GracePeriod(
@@ -250,7 +250,7 @@ impl Hold {
             GracePeriod::Silent => {
                 let detail = "the holder's stream broke and was not resumed in time".to_owned();
                 let reason = LossReason::Expired;
-                output.push(Action::TellLost { caller: held.caller, reason, detail });
+                output.tell(held.caller, Notice::Lost { reason, detail });
                 self.fade(held, saving.as_deref(), output);
             }
             GracePeriod::Told => self.end_unasked(*held, output),
@@ -387,6 +387,6 @@ impl Hold {
 /// Who gave the lock back is told so before the next caller here is told that it has it.
 fn tell_handed_on(former: Option<CallerId>, output: &mut Output) {
     if let Some(caller) = former {
-        output.push(Action::TellReleased { caller, resting_until: None });
+        output.tell(caller, Notice::Released { resting_until: None });
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::action::{Granted, LossReason};
 use super::bounds::Bounds;
 use super::event::{CallerId, Terms};
-use super::notice::Notice;
+use super::notice::BreakNotice;
 use super::output::Output;
 pub(super) use super::phase::{GracePeriod, Phase};
 use super::renewal::Renewal;
@@ -48,7 +48,7 @@ pub(super) struct Held {
     pub(super) believed_until: Instant,
     pub(super) phase: Phase,
     /// The lease was broken and runs out (S22).
-    pub(super) notice: Option<Box<Notice>>,
+    pub(super) notice: Option<Box<BreakNotice>>,
     /// Its checkpoints on their way to the store (S26).
     pub(super) saving: Option<Box<Saving>>,
     /// When the record is to be written: it is of the grant before, from which the lock was handed on (S10).

@@ -1,7 +1,7 @@
 //! Requests that were given up though their answers may yet come (S4, S6).
 
-use super::action::Action;
-use super::event::Request;
+use super::action::Request;
+use super::event::RequestId;
 use super::output::Output;
 use super::validity::cut_off;
 use super::{Attempt, Hold, State};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// A request that, if it succeeded after all, has leased the lock to nobody.
 #[derive(Clone, Debug)]
 struct Late {
-    request: Request,
+    request: RequestId,
     lease_id: LeaseId,
     if_match: Option<ETag>,
     lease_duration: Duration,
@@ -27,7 +27,7 @@ const MAX_LATE: usize = 8;
 impl LateRequests {
     pub(super) fn keep(
         &mut self,
-        request: Request,
+        request: RequestId,
         lease_id: LeaseId,
         if_match: Option<ETag>,
         lease_duration: Duration,
@@ -47,7 +47,7 @@ impl LateRequests {
         }
     }
 
-    fn take(&mut self, request: Request) -> Option<Late> {
+    fn take(&mut self, request: RequestId) -> Option<Late> {
         let index = self.0.iter().position(|late| late.request == request)?;
         Some(self.0.remove(index))
     }
@@ -56,7 +56,7 @@ impl LateRequests {
 impl Hold {
     /// An acquire or a renewal was answered that nobody waits for any more: a lease that it has is given
     /// back.
-    pub(super) fn late_answer(&mut self, request: Request, succeeded: bool, output: &mut Output) {
+    pub(super) fn late_answer(&mut self, request: RequestId, succeeded: bool, output: &mut Output) {
         let Some(late) = self.late.take(request) else {
             return;
         };
@@ -79,12 +79,11 @@ impl Hold {
             releasing.uncertain = true;
         }
         let request = self.next_request();
-        output.push(Action::SendRelease {
+        output.ask(
             request,
-            lease_id: late.lease_id,
-            if_match: late.if_match,
-            timeout: cut_off(late.lease_duration),
-        });
+            Request::Release { lease_id: late.lease_id, if_match: late.if_match },
+            cut_off(late.lease_duration),
+        );
     }
 
     /// Whether this lease is had or tried for now.

@@ -71,10 +71,12 @@ mod waiters;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use action::{Action, Busy, Granted, LossReason, NotConfirmed, SaveOutcome};
+pub use action::{
+    Action, Busy, Granted, LossReason, NotConfirmed, Notice, Remark, Request, SaveOutcome,
+};
 pub use event::{
-    Brought, CallerId, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Resume, SaveAsked,
-    SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
+    Answer, Brought, CallerId, Event, Failure, HolderCall, LeaseGranted, Look, NoteSeen, RequestId,
+    Resume, SaveAsked, SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
 };
 pub use held::Holding;
 pub use idle::{Idle, Wait};
@@ -114,7 +116,7 @@ use crate::time::Instant;
 /// The driver, before each event, calls [`Hold::supply`] if [`Hold::needs_lease_id`]; then
 /// [`Hold::handle_event`], and carries out what it answers, in order; then waits for the next event or until
 /// [`Hold::poll_timeout`], whichever is first. It reads the clock again after every wait (S3), and answers
-/// every `Send…` at most once. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
+/// every [`Action::Store`] at most once. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `idle`, `acquisition`, `polling`, then `granting`, `proving`. While
@@ -235,7 +237,10 @@ impl Hold {
         let mut output = Output::new(now);
         // S4: what time has ended is over before what came in is looked at; but a release is as it was
         // answered (S13), and what is due is not done before a suspicion is known (S3).
-        if !matches!(event, Event::ReleaseAnswered { .. } | Event::PauseSuspected) {
+        if !matches!(
+            event,
+            Event::Answer { answer: Answer::Release(_), .. } | Event::PauseSuspected
+        ) {
             self.advance(&mut output);
         }
         self.take(event, &mut output);
@@ -320,55 +325,13 @@ impl Hold {
             Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
             Event::CallerLeft { caller } => self.caller_left(caller, output),
             Event::HolderDisconnected { caller } => self.caller_disconnected(caller, output),
-            Event::ReleaseAsked { caller, generation } => {
-                self.release_asked(caller, generation, output);
-            }
-            Event::SaveAsked { caller, generation, save } => {
-                if self.has_moved(caller, generation, output) {
-                    output.push(Action::TellSaved { id: save.id, outcome: SaveOutcome::Ended });
-                } else {
-                    self.save(caller, generation, save, output);
-                }
-            }
-            Event::ExtendAsked { caller, generation, max_hold } => {
-                if !self.has_moved(caller, generation, output) {
-                    self.extend(caller, max_hold, output);
-                }
-            }
-            Event::ProgressReported { caller, generation } => {
-                if !self.has_moved(caller, generation, output) {
-                    self.report_progress(caller, output.now);
-                }
-            }
-            Event::ValidityAsked { caller, generation } => {
-                self.has_moved(caller, generation, output);
+            Event::Call { caller, generation, call } => {
+                self.called(caller, generation, call, output);
             }
             Event::ResumeAsked { caller, resume } => self.resume(caller, *resume, output),
-            Event::AcquireAnswered { request, answer, read } => {
-                self.acquire_answered(request, answer, read, output);
-            }
-            Event::ReadAnswered { request, answer } if self.claims_by(request) => {
-                self.claims_answered(request, answer, output);
-            }
-            Event::ReadAnswered { request, answer } => self.read_answered(request, answer, output),
-            Event::WriteAnswered { request, answer } => {
-                self.write_answered(request, answer, output)
-            }
-            Event::RenewAnswered { request, answer } => {
-                self.renew_answered(request, answer, output)
-            }
+            Event::Answer { request, answer } => self.answered(request, answer, output),
             Event::RenewHeldBack { request } => self.renew_held_back(request, output),
             Event::RenewTurnCame => self.renew_turn_came(output.now),
-            Event::ReleaseAnswered { request, answer } => {
-                self.release_answered(request, answer, output);
-            }
-            Event::LookAnswered { request, answer } if self.overrules_by(request) => {
-                self.looked_to_overrule(answer, output);
-            }
-            Event::LookAnswered { request, answer } => self.look_answered(request, answer, output),
-            Event::BreakAnswered { request, answer } => {
-                self.break_answered(request, answer, output);
-            }
             Event::ShareStirred => self.stir(output.now),
             Event::MoveAsked => self.move_asked(output.now),
             Event::LeaseBroken { ends_now } => self.broken_here(ends_now, output),
@@ -383,14 +346,55 @@ impl Hold {
         }
     }
 
+    fn called(
+        &mut self,
+        caller: CallerId,
+        generation: Option<u64>,
+        call: HolderCall,
+        output: &mut Output,
+    ) {
+        if let HolderCall::Release = call {
+            return self.release_asked(caller, generation, output);
+        }
+        let moved = self.has_moved(caller, generation, output);
+        match call {
+            HolderCall::Save(save) if moved => {
+                output.push(Action::Saved { id: save.id, outcome: SaveOutcome::Ended });
+            }
+            _ if moved => {}
+            HolderCall::Save(save) => self.save(caller, generation, save, output),
+            HolderCall::Extend { max_hold } => self.extend(caller, max_hold, output),
+            HolderCall::Progress => self.report_progress(caller, output.now),
+            HolderCall::Release | HolderCall::Validity => {}
+        }
+    }
+
+    fn answered(&mut self, request: RequestId, answer: Answer, output: &mut Output) {
+        match answer {
+            Answer::Acquire { lease, read } => self.acquire_answered(request, lease, read, output),
+            Answer::Read(read) if self.claims_by(request) => {
+                self.claims_answered(request, read, output);
+            }
+            Answer::Read(read) => self.read_answered(request, read, output),
+            Answer::Write(written) => self.write_answered(request, written, output),
+            Answer::Renew(renewed) => self.renew_answered(request, renewed, output),
+            Answer::Release(released) => self.release_answered(request, released, output),
+            Answer::Look(look) if self.overrules_by(request) => {
+                self.looked_to_overrule(look, output);
+            }
+            Answer::Look(look) => self.look_answered(request, look, output),
+            Answer::Break(broken) => self.break_answered(request, broken, output),
+        }
+    }
+
     /// Takes the state out, to put another in its place.
     const fn take_state(&mut self, now: Instant) -> State {
         std::mem::replace(&mut self.state, State::ready(now))
     }
 
-    const fn next_request(&mut self) -> Request {
+    const fn next_request(&mut self) -> RequestId {
         self.requests += 1;
-        Request(self.requests)
+        RequestId(self.requests)
     }
 
     /// What is true after every event; checked in builds with debug assertions.

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::action::{Action, LossReason};
-use super::event::{Failure, Look, Request};
+use super::action::{LossReason, Notice, Request};
+use super::event::{Failure, Look, RequestId};
 use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
 use super::output::Output;
 use super::overruling::EAGER_BEYOND;
@@ -21,7 +21,7 @@ const MISSED_LOOKS: u8 = 2;
 
 /// What is known of the break of a hold's lease.
 #[derive(Clone, Debug)]
-pub(super) struct Notice {
+pub(super) struct BreakNotice {
     met: Met,
     /// The deadline that the holder was told; none before the note was read.
     told: Option<Instant>,
@@ -40,7 +40,7 @@ enum Met {
     Operator,
 }
 
-impl Notice {
+impl BreakNotice {
     /// The deadline, once the holder was told.
     pub(super) const fn deadline(&self) -> Option<Instant> {
         self.told
@@ -50,7 +50,7 @@ impl Notice {
         self.look.at()
     }
 
-    pub(super) fn expects(&self, request: Request) -> bool {
+    pub(super) fn expects(&self, request: RequestId) -> bool {
         self.look.is(request)
     }
 
@@ -112,8 +112,13 @@ impl Hold {
             Some(notice) => notice.met = met,
             none => {
                 let look = Flight::Waiting { at: output.now };
-                *none =
-                    Some(Box::new(Notice { met, told: None, look, missed: 0, for_priority: None }));
+                *none = Some(Box::new(BreakNotice {
+                    met,
+                    told: None,
+                    look,
+                    missed: 0,
+                    for_priority: None,
+                }));
             }
         }
         // Who has ended its hold is told nothing of it: its last save and its release are for the store to
@@ -147,14 +152,14 @@ impl Hold {
         }
         let request = self.next_request();
         let note = notice.told.is_none();
-        output.push(Action::SendLook { request, note, timeout: interval });
+        output.ask(request, Request::Look { note }, interval);
         notice.look = Flight::Sent { request, until: output.now + interval };
         Some(held)
     }
 
     pub(super) fn look_answered(
         &mut self,
-        request: Request,
+        request: RequestId,
         answer: Result<Look, Failure>,
         output: &mut Output,
     ) {
@@ -176,7 +181,7 @@ impl Hold {
         }
     }
 
-    fn looked(&mut self, mut held: Box<Held>, request: Request, look: Look, output: &mut Output) {
+    fn looked(&mut self, mut held: Box<Held>, request: RequestId, look: Look, output: &mut Output) {
         let record = Record::from_fields(&look.stored.fields);
         match held.compare(&record) {
             Some(Ordering::Equal) => {}
@@ -243,7 +248,7 @@ impl Hold {
         {
             notice.told = Some(valid_until);
             let reserves = notice.for_priority.is_some();
-            output.push(Action::TellRevoked { caller: held.caller, valid_until });
+            output.tell(held.caller, Notice::Revoked { valid_until });
             if reserves {
                 held.saving.get_or_insert_default().reserve(output.now);
             }

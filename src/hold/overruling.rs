@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::action::Action;
-use super::event::{Failure, Look, Request, StoreFailure};
+use super::action::{Remark, Request};
+use super::event::{Failure, Look, RequestId, StoreFailure};
 use super::held::Phase;
 use super::output::Output;
 use super::rival::{Eager, PriorityStatus, Rival};
@@ -189,13 +189,13 @@ impl Hold {
         let Some((waiter, _)) = self.overruler(&holder, output.now) else { return };
         let timeout = cut_off(waiter.terms.lease_duration);
         let request = self.next_request();
-        output.push(Action::SendLook { request, note: true, timeout });
+        output.ask(request, Request::Look { note: true }, timeout);
         let flight = Flight::Sent { request, until: output.now + timeout };
         self.overruling_mut().step = Some(BreakStep::Look(flight));
     }
 
     /// Whether the answer to this look is for the caller at the front.
-    pub(super) fn overrules_by(&self, request: Request) -> bool {
+    pub(super) fn overrules_by(&self, request: RequestId) -> bool {
         let step = self.overruling().and_then(|overruling| overruling.step);
         matches!(step, Some(BreakStep::Look(flight)) if flight.is(request))
     }
@@ -267,12 +267,14 @@ impl Hold {
         let request = self.next_request();
         let Target { etag, token, time } = target;
         let Broken { priority, moves, .. } = breaks;
-        output.push(Action::SendBreak {
+        output.ask(
             request,
-            if_match: etag,
-            rival: Box::new(Rival { token, priority, holder, moves, at: time }),
+            Request::Break {
+                if_match: etag,
+                rival: Box::new(Rival { token, priority, holder, moves, at: time }),
+            },
             timeout,
-        });
+        );
         let flight = Flight::Sent { request, until: output.now + timeout };
         self.overruling_mut().step = Some(BreakStep::Break(flight, breaks));
     }
@@ -280,7 +282,7 @@ impl Hold {
     /// The store answered the break.
     pub(super) fn break_answered(
         &mut self,
-        request: Request,
+        request: RequestId,
         answer: Result<(), Failure>,
         output: &mut Output,
     ) {
@@ -298,7 +300,7 @@ impl Hold {
         self.overruling_mut().step = None;
         self.poll_now(output.now);
         let Broken { priority, moves, .. } = breaks;
-        output.push(Action::ReportOverruled { priority, moves });
+        output.report(Remark::Overruled { priority, moves });
         self.wait_for_release(breaks, output.now);
         match self.take_state(output.now) {
             State::Held(held) if held.phase.is_open() => self.broken_here_softly(held, output),
@@ -334,7 +336,7 @@ impl Hold {
             Failure::Refused(store_failure) => {
                 let said = self.overruling().and_then(|overruling| overruling.paused);
                 if !matches!(said, Some((_, PriorityStatus::CannotBreak))) {
-                    output.push(Action::ReportCannotBreak { store_failure });
+                    output.report(Remark::CannotBreak { store_failure });
                 }
                 self.pause(REFUSED, PriorityStatus::CannotBreak, output.now);
             }

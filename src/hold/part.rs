@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::action::Action;
+use super::action::Notice;
 use super::event::CallerId;
 use super::granting::{Leased, Plan};
 use super::output::Output;
@@ -103,7 +103,7 @@ impl Hold {
 
     fn tell_settled(&mut self, written: bool, output: &mut Output) {
         if let Some(waiter) = self.waiters.pop() {
-            output.push(Action::TellSettled { caller: waiter.caller, written });
+            output.tell(waiter.caller, Notice::Settled { written });
         }
     }
 

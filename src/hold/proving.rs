@@ -10,8 +10,8 @@
 use std::time::Duration;
 
 use super::acquisition::Attempt;
-use super::action::Action;
-use super::event::{Failure, Request};
+use super::action::Remark;
+use super::event::{Failure, RequestId};
 use super::granting::{Leased, Plan, Work};
 use super::held::Held;
 use super::output::Output;
@@ -48,7 +48,7 @@ impl Hold {
     pub(super) fn proof_answered(
         &mut self,
         attempt: Attempt,
-        request: Request,
+        request: RequestId,
         answer: Result<UnixMillis, Failure>,
         output: &mut Output,
     ) {
@@ -56,7 +56,7 @@ impl Hold {
             Attempt::Leased { lease, work: Work::Prove { plan, sent }, flight }
                 if flight.is(request) =>
             {
-                output.push(Action::ReportRenewal {
+                output.report(Remark::Renewal {
                     latency: Some(output.now.saturating_since(sent)),
                     lateness: Duration::ZERO,
                     failure: answer.as_ref().err().cloned(),

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::action::{Action, LossReason, NotConfirmed};
-use super::event::{CallerId, Failure, Request, StoreFailure, Stored};
+use super::action::{LossReason, NotConfirmed, Notice, Request};
+use super::event::{CallerId, Failure, RequestId, StoreFailure, Stored};
 use super::held::{Held, compare};
 use super::idle::Idle;
 use super::output::Output;
@@ -31,7 +31,7 @@ pub(super) struct Releasing {
     /// An earlier try may have been done.
     pub(super) uncertain: bool,
     /// The only release that was sent so far: its answer is definite, however late it comes.
-    pub(super) only: Option<Request>,
+    pub(super) only: Option<RequestId>,
 }
 
 /// What is known of the hold that a lease backed.
@@ -100,7 +100,7 @@ impl Releasing {
     }
 
     /// A release is sent: whether it is the only one.
-    fn sends(&mut self, request: Request, now: Instant) -> Request {
+    fn sends(&mut self, request: RequestId, now: Instant) -> RequestId {
         self.asked_at = now;
         let first = self.only.is_none() && !self.uncertain;
         self.only = first.then_some(request);
@@ -108,7 +108,7 @@ impl Releasing {
     }
 
     /// Whether `request` is to be answered, or was the only one and is answered late.
-    fn expects(&mut self, request: Request) -> bool {
+    fn expects(&mut self, request: RequestId) -> bool {
         if self.flight.is(request) {
             return true;
         }
@@ -139,13 +139,15 @@ impl Hold {
         let request = self.next_request();
         let timeout = cut_off(releasing.lease_duration);
         match releasing.step {
-            Step::Release => output.push(Action::SendRelease {
-                request: releasing.sends(request, output.now),
-                lease_id: releasing.lease_id,
-                if_match: releasing.hold.as_ref().and_then(|hold| hold.if_match.clone()),
+            Step::Release => output.ask(
+                releasing.sends(request, output.now),
+                Request::Release {
+                    lease_id: releasing.lease_id,
+                    if_match: releasing.hold.as_ref().and_then(|hold| hold.if_match.clone()),
+                },
                 timeout,
-            }),
-            Step::Settle => output.push(Action::SendRead { request, timeout }),
+            ),
+            Step::Settle => output.ask(request, Request::Read, timeout),
             Step::RunOut => {}
         }
         releasing.flight = Flight::Sent { request, until: output.now + timeout };
@@ -170,7 +172,7 @@ impl Hold {
 
     pub(super) fn release_answered(
         &mut self,
-        request: Request,
+        request: RequestId,
         answer: Result<(), Failure>,
         output: &mut Output,
     ) {
@@ -217,7 +219,7 @@ impl Hold {
     pub(super) fn release_read_answered(
         &mut self,
         mut releasing: Box<Releasing>,
-        request: Request,
+        request: RequestId,
         answer: Result<Stored, Failure>,
         output: &mut Output,
     ) {
@@ -281,7 +283,7 @@ impl Hold {
 
     fn released(&mut self, releasing: &Releasing, output: &mut Output) {
         if let Some(Released { caller: Some(caller), resting_until, .. }) = releasing.hold {
-            output.push(Action::TellReleased { caller, resting_until });
+            output.tell(caller, Notice::Released { resting_until });
         }
         self.released_or_not(releasing, output);
     }
@@ -326,7 +328,7 @@ impl Hold {
         }
         if let Some(Released { caller: Some(caller), .. }) = releasing.hold {
             let detail = format!("{detail}; learned when it was released");
-            output.push(Action::TellLost { caller, reason, detail });
+            output.tell(caller, Notice::Lost { reason, detail });
         }
         self.released_or_not(releasing, output);
     }
@@ -339,7 +341,7 @@ impl Hold {
         output: &mut Output,
     ) {
         if let Some(Released { caller: Some(caller), .. }) = releasing.hold {
-            output.push(Action::TellNotConfirmed { caller, why, detail });
+            output.tell(caller, Notice::NotConfirmed { why, detail });
         }
         self.released_or_not(releasing, output);
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::acquisition::unexpected;
-use super::event::{Failure, Request, StoreFailure, StoreFailureKind};
+use super::event::{Failure, RequestId, StoreFailure, StoreFailureKind};
 use super::jitter::Jitter;
 use super::validity::{cut_off, valid_until};
 use crate::time::Instant;
@@ -37,7 +37,7 @@ pub(super) struct Renewal {
 
 #[derive(Clone, Debug)]
 struct Try {
-    request: Request,
+    request: RequestId,
     sent: Instant,
     lateness: Duration,
     cut_off: bool,
@@ -144,7 +144,7 @@ impl Renewal {
     }
 
     /// The tries whose answers may yet come.
-    pub(super) fn unanswered(&self) -> impl Iterator<Item = Request> {
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = RequestId> {
         self.tries.iter().map(|one| one.request)
     }
 
@@ -154,7 +154,7 @@ impl Renewal {
     }
 
     /// The renewal that `request` was is not sent before its turn comes (S7); whether it was one.
-    pub(super) fn held_back(&mut self, request: Request, now: Instant) -> bool {
+    pub(super) fn held_back(&mut self, request: RequestId, now: Instant) -> bool {
         let Some(asked) = self.answered(request, now) else { return false };
         self.is_held_back = true;
         // Its turn is not the sidecar's lateness.
@@ -189,7 +189,7 @@ impl Renewal {
     }
 
     /// A renewal is sent now.
-    pub(super) fn sent(&mut self, request: Request, now: Instant) {
+    pub(super) fn sent(&mut self, request: RequestId, now: Instant) {
         let lateness = now.saturating_since(self.due);
         self.tries.reserve_exact(1);
         self.tries.push(Try { request, sent: now, lateness, cut_off: false });
@@ -197,7 +197,7 @@ impl Renewal {
     }
 
     /// Takes the try that `request` was; none if it is not of this lease, or was answered before.
-    pub(super) fn answered(&mut self, request: Request, now: Instant) -> Option<Answered> {
+    pub(super) fn answered(&mut self, request: RequestId, now: Instant) -> Option<Answered> {
         let index = self.tries.iter().position(|one| one.request == request)?;
         let one = self.tries.remove(index);
         let others = self.tries.iter().map(|other| other.sent + cut_off(self.lease_duration));

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::action::{Action, LossReason};
-use super::event::{Failure, Request, StoreFailure, Stored};
+use super::action::{LossReason, Notice, Remark, Request};
+use super::event::{Failure, RequestId, StoreFailure, Stored};
 use super::held::{BROKEN, DELETED, Held, Phase, StoreClock};
 use super::output::Output;
 use super::releasing::TAKEN;
@@ -22,7 +22,7 @@ impl Hold {
     /// and the read after one. Saves wait for both (S26).
     pub(super) fn give_up_overdue(&mut self, held: &mut Held, output: &mut Output) {
         if let Some(missed) = held.renewal.cut_off_overdue(output.now, &mut self.jitter) {
-            output.push(Action::ReportRenewal {
+            output.report(Remark::Renewal {
                 latency: None,
                 lateness: missed.lateness,
                 failure: Some(Failure::Unknown(StoreFailure::unanswered("renewal"))),
@@ -38,19 +38,19 @@ impl Hold {
             held.renewal.sent(request, output.now);
             let timeout = cut_off(held.renewal.lease_duration());
             let if_match = self.memory.known.as_ref().map(Known::etag);
-            output.push(Action::SendRenew { request, lease_id: held.lease_id, if_match, timeout });
+            output.ask(request, Request::Renew { lease_id: held.lease_id, if_match }, timeout);
         }
         if let Some((kind, detail)) = held.renewal.warn(output.now)
             && held.phase == Phase::Active
         {
             let (caller, valid_until) = (held.caller, held.tell_validity(output.now));
-            output.push(Action::TellAtRisk { caller, valid_until, kind, detail });
+            output.tell(caller, Notice::AtRisk { valid_until, kind, detail });
         }
     }
 
     pub(super) fn renew_answered(
         &mut self,
-        request: Request,
+        request: RequestId,
         answer: Result<UnixMillis, Failure>,
         output: &mut Output,
     ) {
@@ -75,7 +75,7 @@ impl Hold {
     }
 
     /// S7: waiting for the turn is no try, so nothing is cut off and nothing counts from it.
-    pub(super) fn renew_held_back(&mut self, request: Request, output: &mut Output) {
+    pub(super) fn renew_held_back(&mut self, request: RequestId, output: &mut Output) {
         if let State::Held(held) = &mut self.state
             && held.renewal.held_back(request, output.now)
         {
@@ -99,7 +99,7 @@ impl Hold {
     ) {
         // A try that was cut off has been reported and repeated: of its answer only the definite counts.
         if !answered.cut_off || answer.is_ok() {
-            output.push(Action::ReportRenewal {
+            output.report(Remark::Renewal {
                 latency: Some(output.now.saturating_since(answered.sent)),
                 lateness: answered.lateness,
                 failure: answer.as_ref().err().cloned(),
@@ -152,7 +152,7 @@ impl Hold {
         let timeout = cut_off(held.renewal.lease_duration());
         let until = output.now + timeout;
         held.settling = Some(Box::new(Flight::Sent { request, until }));
-        output.push(Action::SendRead { request, timeout });
+        output.ask(request, Request::Read, timeout);
     }
 
     /// The record was read because a renewal met another version than ours. An unknown outcome needs no
@@ -160,7 +160,7 @@ impl Hold {
     pub(super) fn settle_answered(
         &mut self,
         mut held: Box<Held>,
-        request: Request,
+        request: RequestId,
         answer: Result<Stored, Failure>,
         output: &mut Output,
     ) {
@@ -211,9 +211,9 @@ fn tell_renewed(held: &mut Held, recovered: bool, output: &mut Output) {
         return;
     }
     let (caller, valid_until) = (held.caller, held.tell_validity(output.now));
-    output.push(if recovered {
-        Action::TellRecovered { caller, valid_until }
-    } else {
-        Action::TellRenewed { caller, valid_until }
-    });
+    let notice = match recovered {
+        true => Notice::Recovered { valid_until },
+        false => Notice::Renewed { valid_until },
+    };
+    output.tell(caller, notice);
 }

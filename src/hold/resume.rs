@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Hold;
-use super::action::Action;
+use super::action::Notice;
 use super::event::{CallerId, Resume, Terms};
 use super::output::Output;
 use super::releasing::{Released, Releasing};
@@ -36,7 +36,7 @@ impl Hold {
     pub(super) fn leave_behind(&mut self, releasing: &Releasing, output: &mut Output) {
         self.memory.known = None;
         if let Some(caller) = releasing.hold.as_ref().and_then(|hold| hold.caller) {
-            output.push(Action::TellMoved { caller });
+            output.tell(caller, Notice::Moved);
         }
     }
 

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::acquisition::Attempt;
-use super::action::{Action, LossReason};
+use super::action::{LossReason, Notice, Request};
 use super::bounds::Bounds;
 use super::callers::shutting_down;
 use super::claiming::{Claim, refuse};
-use super::event::{CallerId, Failure, Request, Resume, StoreFailure, StoreFailureKind, Stored};
+use super::event::{CallerId, Failure, RequestId, Resume, StoreFailure, StoreFailureKind, Stored};
 use super::grant::Resumed;
 use super::held::{BROKEN, DELETED, GracePeriod, Phase, StoreClock};
 use super::idle::{Idle, Wait};
@@ -56,7 +56,7 @@ enum Verdict {
 impl Hold {
     pub(super) fn resume(&mut self, caller: CallerId, resume: Resume, output: &mut Output) {
         if self.shutdown.is_under_way() {
-            return output.push(Action::TellFailed { caller, store_failure: shutting_down() });
+            return output.tell(caller, Notice::Failed(shutting_down()));
         }
         let Some(resume) = self.resume_here(caller, resume, output) else { return };
         if self.is_answered(caller, &resume, output) {
@@ -83,7 +83,7 @@ impl Hold {
                     message: "another hold of this lock is not settled yet".to_owned(),
                     retry_after: None,
                 };
-                output.push(Action::TellFailed { caller, store_failure });
+                output.tell(caller, Notice::Failed(store_failure));
             }
         }
         true
@@ -102,7 +102,7 @@ impl Hold {
             State::Idle { retry, .. } => self.drop_retry(retry.map(|retry| *retry), output),
             State::Acquiring(attempt) => self.drop_attempt(*attempt, output),
             State::Resuming(former) => {
-                output.push(Action::TellSuperseded { caller: former.caller, by: caller });
+                output.tell(former.caller, Notice::Superseded { by: caller });
             }
             State::Releasing(releasing) => self.leave_behind(&releasing, output),
             State::Held(_) => {}
@@ -147,7 +147,7 @@ impl Hold {
         if held.notice.is_some() {
             // S22: a hold whose lease was broken is not resumed.
             let (reason, detail) = (LossReason::Broken, BROKEN.to_owned());
-            output.push(Action::TellLost { caller, reason, detail });
+            output.tell(caller, Notice::Lost { reason, detail });
             return None;
         }
         let known = self.memory.known.as_ref();
@@ -164,7 +164,7 @@ impl Hold {
         };
         let etag = known.etag();
         end_saves(held.saving.as_deref(), output);
-        output.push(Action::TellSuperseded { caller: held.caller, by: caller });
+        output.tell(held.caller, Notice::Superseded { by: caller });
         // What the client was told last was told here.
         resume.believed_until = held.told_until;
         let believed_until = held.believed_until;
@@ -206,21 +206,19 @@ impl Hold {
         let request = self.next_request();
         let lease_id = resuming.lease_id();
         let timeout = cut_off(resuming.resume.terms.lease_duration);
-        output.push(match &mut resuming.step {
+        let what = match &mut resuming.step {
             ResumeStep::Renew { sent, if_match, .. } => {
                 *sent = output.now;
                 let if_match = Some(if_match.clone());
-                Action::SendRenew { request, lease_id, if_match, timeout }
+                Request::Renew { lease_id, if_match }
             }
-            ResumeStep::Read { .. } => Action::SendRead { request, timeout },
-            ResumeStep::Write { if_match, fields, .. } => Action::SendWrite {
-                request,
-                lease_id,
-                if_match: if_match.clone(),
-                fields: fields.clone(),
-                timeout,
-            },
-        });
+            ResumeStep::Read { .. } => Request::Read,
+            ResumeStep::Write { if_match, fields, .. } => {
+                let (if_match, fields) = (if_match.clone(), fields.clone());
+                Request::Write { lease_id, if_match, fields }
+            }
+        };
+        output.ask(request, what, timeout);
         resuming.flight = Flight::Sent { request, until: output.now + timeout };
         self.state = State::Resuming(resuming);
     }
@@ -243,7 +241,7 @@ impl Hold {
     pub(super) fn resume_renew_answered(
         &mut self,
         mut resuming: Box<Resuming>,
-        request: Request,
+        request: RequestId,
         answer: Result<UnixMillis, Failure>,
         output: &mut Output,
     ) {
@@ -279,7 +277,7 @@ impl Hold {
     pub(super) fn resume_read_answered(
         &mut self,
         mut resuming: Box<Resuming>,
-        request: Request,
+        request: RequestId,
         answer: Result<Stored, Failure>,
         output: &mut Output,
     ) {
@@ -312,7 +310,7 @@ impl Hold {
     pub(super) fn resume_write_answered(
         &mut self,
         mut resuming: Box<Resuming>,
-        request: Request,
+        request: RequestId,
         answer: Result<ETag, Failure>,
         output: &mut Output,
     ) {
@@ -385,10 +383,7 @@ impl Hold {
         self.drain_claims(output);
         if let State::Resuming(resuming) = &self.state {
             let lease_id = resuming.lease_id();
-            output.push(Action::TellFailed {
-                caller: resuming.caller,
-                store_failure: shutting_down(),
-            });
+            output.tell(resuming.caller, Notice::Failed(shutting_down()));
             self.leave_to_run_out(lease_id, output);
         }
     }
@@ -432,7 +427,7 @@ impl Hold {
         detail: String,
         output: &mut Output,
     ) {
-        output.push(Action::TellLost { caller: resuming.caller, reason, detail });
+        output.tell(resuming.caller, Notice::Lost { reason, detail });
         self.late.forget(resuming.lease_id());
         let until = resuming.believed_until.max(output.now);
         self.state = State::Idle { idle: Idle { until, why: Wait::Believed }, retry: None };

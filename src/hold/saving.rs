@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use super::acquisition::unexpected;
-use super::action::{Action, LossReason, SaveOutcome};
-use super::event::{CallerId, Failure, Request, SaveAsked, StoreFailure};
+use super::action::{Action, LossReason, Request, SaveOutcome};
+use super::event::{CallerId, Failure, RequestId, SaveAsked, StoreFailure};
 use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
 use super::output::Output;
 use super::releasing::TAKEN;
 use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
-use crate::lock::{Checkpoint, CheckpointValue, ETag, Fields};
+use crate::lock::{Checkpoint, CheckpointValue, ETag, Fields, LeaseId};
 use crate::time::Instant;
 
 mod beginning;
@@ -33,7 +33,7 @@ pub(super) struct Saving {
     /// When a save was last begun.
     begun_at: Option<Instant>,
     /// The newest request when a save was last found to be stored: reads up to it may be from before.
-    newest: Option<Request>,
+    newest: Option<RequestId>,
     /// The reservation that ends soon after the release was begun to be written (S33).
     reserved_at_end: bool,
 }
@@ -156,7 +156,7 @@ pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
 
 fn tell_saved(askers: &[Asker], outcome: &SaveOutcome, output: &mut Output) {
     for asker in askers {
-        output.push(Action::TellSaved { id: asker.id, outcome: outcome.clone() });
+        output.push(Action::Saved { id: asker.id, outcome: outcome.clone() });
     }
 }
 
@@ -214,7 +214,7 @@ impl Held {
     }
 
     /// Whether the answer to this read may show the record as it was before the last save.
-    pub(super) fn is_outdated(&self, request: Request) -> bool {
+    pub(super) fn is_outdated(&self, request: RequestId) -> bool {
         let newest = self.saving.as_ref().and_then(|saving| saving.newest);
         newest.is_some_and(|newest| request <= newest)
     }
@@ -236,7 +236,7 @@ impl Hold {
         {
             return held.saving.get_or_insert_default().queue(save, output.now);
         }
-        output.push(Action::TellSaved { id: save.id, outcome: SaveOutcome::Ended });
+        output.push(Action::Saved { id: save.id, outcome: SaveOutcome::Ended });
     }
 
     /// Does what is due of the saves of a hold.
@@ -262,7 +262,7 @@ impl Hold {
             } else if !renewing {
                 let request = self.next_request();
                 writing.flight = Flight::Sent { request, until: output.now + cut_off };
-                output.push(writing.request(request, held.lease_id, cut_off));
+                output.ask(request, writing.request(held.lease_id), cut_off);
             }
             return;
         }
@@ -281,7 +281,7 @@ impl Hold {
     pub(super) fn save_answered(
         &mut self,
         mut held: Box<Held>,
-        request: Request,
+        request: RequestId,
         answer: Result<ETag, Failure>,
         output: &mut Output,
     ) {
@@ -351,7 +351,7 @@ impl Hold {
     /// The store has the save that was under way.
     fn saved(&mut self, mut held: Box<Held>, output: &mut Output) {
         if let Some(saving) = &mut held.saving {
-            saving.newest = Some(Request(self.requests));
+            saving.newest = Some(RequestId(self.requests));
         }
         held.record_at = None;
         self.memory.handed = None;
@@ -405,21 +405,14 @@ impl Hold {
 }
 
 impl Writing {
-    fn request(
-        &self,
-        request: Request,
-        lease_id: crate::lock::LeaseId,
-        timeout: Duration,
-    ) -> Action {
+    fn request(&self, lease_id: LeaseId) -> Request {
         match self.step {
-            SaveStep::Write => Action::SendWrite {
-                request,
+            SaveStep::Write => Request::Write {
                 lease_id,
                 if_match: self.if_match.clone(),
                 fields: self.fields.clone(),
-                timeout,
             },
-            SaveStep::Settle => Action::SendRead { request, timeout },
+            SaveStep::Settle => Request::Read,
         }
     }
 }

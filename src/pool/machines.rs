@@ -161,7 +161,8 @@ impl Machines {
         let machine = self.made(permit, now);
         machine.in_flight = machine.in_flight.saturating_sub(u32::from(answered));
         let actions = machine.hold.handle_event(event, now);
-        let sent = actions.iter().filter(|action| is_request(action)).count();
+        let sent =
+            actions.iter().filter(|action| matches!(action, hold::Action::Store { .. })).count();
         machine.in_flight += u32::try_from(sent).unwrap_or(u32::MAX);
         actions
     }
@@ -235,30 +236,7 @@ impl Machines {
     }
 }
 
+/// A renewal that is held back is under way until its turn comes.
 const fn is_answer(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::AcquireAnswered { .. }
-            | Event::ReadAnswered { .. }
-            | Event::WriteAnswered { .. }
-            | Event::RenewAnswered { .. }
-            // A renewal that is held back is under way until its turn comes.
-            | Event::RenewTurnCame
-            | Event::ReleaseAnswered { .. }
-            | Event::LookAnswered { .. }
-            | Event::BreakAnswered { .. }
-    )
-}
-
-const fn is_request(action: &hold::Action) -> bool {
-    matches!(
-        action,
-        hold::Action::SendAcquire { .. }
-            | hold::Action::SendRead { .. }
-            | hold::Action::SendWrite { .. }
-            | hold::Action::SendRenew { .. }
-            | hold::Action::SendRelease { .. }
-            | hold::Action::SendLook { .. }
-            | hold::Action::SendBreak { .. }
-    )
+    matches!(event, Event::Answer { .. } | Event::RenewTurnCame)
 }

@@ -27,7 +27,8 @@ use machines::Machines;
 use serving::Serving;
 
 use crate::hold::{
-    self, CallerId, Event, Handed, Hold, Holding, Memory, Settings, Standing, Waiters,
+    self, Answer, CallerId, Event, Handed, Hold, HolderCall, Holding, Memory, Settings, Standing,
+    Waiters,
 };
 use crate::lock::{FencingToken, LeaseId, Permit, Permits};
 use crate::time::Instant;
@@ -68,6 +69,10 @@ struct Output {
 }
 
 impl Output {
+    fn tell(&mut self, permit: Permit, caller: CallerId, notice: hold::Notice) {
+        self.push(permit, hold::Action::Tell { caller, notice });
+    }
+
     fn push(&mut self, permit: Permit, action: hold::Action) {
         self.actions.push(Action::At { permit, action });
     }
@@ -129,18 +134,14 @@ impl Pool {
         match event {
             Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
             // S26, S30: the save first, then the hand-off.
-            Event::WriteAnswered { .. } | Event::ReadAnswered { .. } if self.saves_last(permit) => {
+            Event::Answer { answer: Answer::Write(_) | Answer::Read(_), .. }
+                if self.saves_last(permit) =>
+            {
                 self.feed_ending(permit, event, output);
             }
-            Event::AcquireAnswered { .. }
-            | Event::ReadAnswered { .. }
-            | Event::WriteAnswered { .. }
-            | Event::RenewAnswered { .. }
+            Event::Answer { .. }
             | Event::RenewHeldBack { .. }
             | Event::RenewTurnCame
-            | Event::ReleaseAnswered { .. }
-            | Event::LookAnswered { .. }
-            | Event::BreakAnswered { .. }
             | Event::ShareStirred
             | Event::MoveAsked
             | Event::ResumeAsked { .. }
@@ -149,14 +150,15 @@ impl Pool {
             | Event::LeaseBroken { .. }
             | Event::LockFreed { .. } => self.feed(permit, event, output),
             // Who holds nothing here is told so by any machine.
-            Event::SaveAsked { caller, .. } => {
+            Event::Call { caller, call: HolderCall::Save(_), .. } => {
                 let permit = self.machines.place_of(caller).unwrap_or(Permit::FIRST);
                 self.feed(permit, event, output);
             }
             Event::CallerLeft { caller } if self.withdraw(caller, output) => {}
             Event::HolderDisconnected { caller } if self.withdraw(caller, output) => {}
             // S30: a permit that its holder ends goes to who waits here.
-            Event::CallerLeft { caller } | Event::ReleaseAsked { caller, .. } => {
+            Event::CallerLeft { caller }
+            | Event::Call { caller, call: HolderCall::Release, .. } => {
                 let place = self.machines.place_of(caller);
                 let Some(permit) = place else { return self.feed_each(&event, output) };
                 self.feed_ending(permit, event, output);
@@ -168,9 +170,10 @@ impl Pool {
                 self.feed_each(&event, output);
             }
             Event::HolderDisconnected { .. }
-            | Event::ExtendAsked { .. }
-            | Event::ProgressReported { .. }
-            | Event::ValidityAsked { .. }
+            | Event::Call {
+                call: HolderCall::Extend { .. } | HolderCall::Progress | HolderCall::Validity,
+                ..
+            }
             | Event::PauseSuspected
             | Event::DrainEnded => self.feed_each(&event, output),
         }
@@ -306,36 +309,24 @@ impl Pool {
 
 /// An event for more than one machine, again; none for one that is about a single one.
 fn copy(event: &Event) -> Option<Event> {
-    Some(match *event {
-        Event::CallerLeft { caller } => Event::CallerLeft { caller },
-        Event::HolderDisconnected { caller } => Event::HolderDisconnected { caller },
-        Event::ReleaseAsked { caller, generation } => Event::ReleaseAsked { caller, generation },
-        Event::ExtendAsked { caller, generation, max_hold } => {
-            Event::ExtendAsked { caller, generation, max_hold }
+    Some(match event {
+        Event::CallerLeft { caller } => Event::CallerLeft { caller: *caller },
+        Event::HolderDisconnected { caller } => Event::HolderDisconnected { caller: *caller },
+        Event::Call { caller, generation, call } => {
+            Event::Call { caller: *caller, generation: *generation, call: call.clone() }
         }
-        Event::ProgressReported { caller, generation } => {
-            Event::ProgressReported { caller, generation }
-        }
-        Event::ValidityAsked { caller, generation } => Event::ValidityAsked { caller, generation },
         Event::PauseSuspected => Event::PauseSuspected,
-        Event::DrainStarted { ends } => Event::DrainStarted { ends },
+        Event::DrainStarted { ends } => Event::DrainStarted { ends: *ends },
         Event::DrainEnded => Event::DrainEnded,
-        Event::HandOverStarted { ends } => Event::HandOverStarted { ends },
+        Event::HandOverStarted { ends } => Event::HandOverStarted { ends: *ends },
         Event::TimePassed => Event::TimePassed,
         Event::CallerArrived { .. }
         | Event::ResumeAsked { .. }
-        | Event::AcquireAnswered { .. }
-        | Event::ReadAnswered { .. }
-        | Event::WriteAnswered { .. }
-        | Event::RenewAnswered { .. }
+        | Event::Answer { .. }
         | Event::RenewHeldBack { .. }
         | Event::RenewTurnCame
-        | Event::ReleaseAnswered { .. }
-        | Event::LookAnswered { .. }
-        | Event::BreakAnswered { .. }
         | Event::ShareStirred
         | Event::MoveAsked
-        | Event::SaveAsked { .. }
         | Event::BreakBegun
         | Event::BreakOver { .. }
         | Event::LeaseBroken { .. }

@@ -6,7 +6,7 @@ use super::chooser::Chooser;
 use super::serving::Serving;
 use super::{Output, Pool, Shared};
 use crate::hold::{
-    self, Action, Busy, CallerId, Event, Hold, Readiness, StoreFailure, Terms, Waiter, Waiters,
+    self, Busy, CallerId, Event, Hold, Notice, Readiness, StoreFailure, Terms, Waiter, Waiters,
 };
 use crate::lock::{Permit, Permits};
 use crate::time::Instant;
@@ -15,7 +15,7 @@ impl Pool {
     pub(super) fn arrive(&mut self, caller: CallerId, terms: Arc<Terms>, output: &mut Output) {
         if self.machines.is_shutting_down() {
             let store_failure = hold::shutting_down();
-            return output.push(Permit::FIRST, Action::TellFailed { caller, store_failure });
+            return output.tell(Permit::FIRST, caller, Notice::Failed(store_failure));
         }
         if let Some(permit) = self.repeated(&terms) {
             return self.feed(permit, Event::CallerArrived { caller, terms }, output);
@@ -59,20 +59,20 @@ impl Pool {
             let shared = self.shared.as_ref();
             let former = shared.and_then(|shared| shared.waiters.caller_of(&terms.request_id));
             if let Some(former) = former {
-                output.push(Permit::FIRST, Action::TellSuperseded { caller: former, by: caller });
+                output.tell(Permit::FIRST, former, Notice::Superseded { by: caller });
                 self.withdraw(former, output);
             }
         } else if let Some(former) = self.machines.first().waiter_of(&terms.request_id)
             && !self.is_queued(former)
         {
-            output.push(Permit::FIRST, Action::TellSuperseded { caller: former, by: caller });
+            output.tell(Permit::FIRST, former, Notice::Superseded { by: caller });
             self.feed(Permit::FIRST, Event::CallerLeft { caller: former }, output);
         }
     }
 
     /// A repeated call has taken its first one's place, also where it is tried for.
     fn supersede(&mut self, former: CallerId, by: CallerId, output: &mut Output) {
-        output.push(Permit::FIRST, Action::TellSuperseded { caller: former, by });
+        output.tell(Permit::FIRST, former, Notice::Superseded { by });
         self.leave_trial(former, output);
     }
 
@@ -102,7 +102,7 @@ impl Pool {
             let caller = waiter.caller;
             self.leave_trial(caller, output);
             let store_failure = store_failure.clone();
-            output.push(Permit::FIRST, Action::TellFailed { caller, store_failure });
+            output.tell(Permit::FIRST, caller, Notice::Failed(store_failure));
         }
     }
 
@@ -146,7 +146,7 @@ impl Pool {
         while let Some(waiter) = next(self) {
             self.leave_trial(waiter.caller, output);
             let (caller, store_failure) = (waiter.caller, store_failure.clone());
-            output.push(Permit::FIRST, Action::TellFailed { caller, store_failure });
+            output.tell(Permit::FIRST, caller, Notice::Failed(store_failure));
         }
     }
 
@@ -155,11 +155,11 @@ impl Pool {
         let failure = self.shared.as_ref().and_then(|shared| shared.serving.store_failure());
         match failure.cloned() {
             Some(store_failure) => {
-                output.push(Permit::FIRST, Action::TellFailed { caller, store_failure });
+                output.tell(Permit::FIRST, caller, Notice::Failed(store_failure));
             }
             None => {
                 let (permit, busy) = self.busy(waiter.terms.permits(), output.now);
-                output.push(permit, Action::TellBusy { caller, busy });
+                output.tell(permit, caller, Notice::Busy(busy));
             }
         }
     }
@@ -193,13 +193,13 @@ impl Pool {
         let Some(shared) = &mut self.shared else { return };
         if shared.waiters.is_repeat_due(output.now) {
             for (caller, place) in shared.waiters.tell_again(output.now) {
-                output.push(Permit::FIRST, Action::TellWaiting { caller, place });
+                output.tell(Permit::FIRST, caller, Notice::Waiting { place });
             }
         }
         if self.is_known_to_wait() {
             let next = |pool: &mut Self| pool.shared.as_mut()?.waiters.tell_next();
             while let Some((caller, place)) = next(self) {
-                output.push(Permit::FIRST, Action::TellWaiting { caller, place });
+                output.tell(Permit::FIRST, caller, Notice::Waiting { place });
             }
         }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::chooser::Candidate;
 use super::{Action, Output, Pool};
 use crate::hold::{
-    self, Busy, CallerId, Event, Failure, Hold, Readiness, StoreFailure, StoreFailureKind, Stored,
-    Terms, Waiter,
+    self, Answer, Busy, CallerId, Event, Failure, Hold, Notice, Readiness, StoreFailure,
+    StoreFailureKind, Stored, Terms, Waiter,
 };
 use crate::lock::{Permit, Permits, Record};
 use crate::time::Instant;
@@ -215,27 +215,39 @@ impl Pool {
     /// Passes on what a machine tells, but for what concerns the pool's callers only as callers of that
     /// machine.
     fn tell(&mut self, permit: Permit, action: hold::Action, refused: bool, output: &mut Output) {
-        if let hold::Action::TellGranted { caller, .. } = action
-            && self.is_queued(caller)
+        if let hold::Action::Tell { caller, notice } = &action
+            && self.is_queued(*caller)
         {
-            output.push(permit, action);
-            return self.granted(permit, caller, output);
-        }
-        if let hold::Action::TellBusy { caller, ref busy } = action
-            && self.is_queued(caller)
-        {
-            return self.try_failed(permit, caller, Ok(busy.clone()), output);
-        }
-        if let hold::Action::TellFailed { caller, ref store_failure } = action
-            && self.is_queued(caller)
-        {
-            let why = Err((store_failure.clone(), refused));
-            return self.try_failed(permit, caller, why, output);
-        }
-        if let hold::Action::TellWaiting { caller, .. } = action
-            && self.is_queued(caller)
-        {
-            return;
+            let caller = *caller;
+            match notice {
+                Notice::Granted(_) => {
+                    output.push(permit, action);
+                    return self.granted(permit, caller, output);
+                }
+                Notice::Busy(busy) => {
+                    return self.try_failed(permit, caller, Ok(busy.clone()), output);
+                }
+                Notice::Failed(store_failure) => {
+                    let why = Err((store_failure.clone(), refused));
+                    return self.try_failed(permit, caller, why, output);
+                }
+                Notice::Waiting { .. } => return,
+                Notice::SameGrant { .. }
+                | Notice::Settled { .. }
+                | Notice::Superseded { .. }
+                | Notice::Moved
+                | Notice::Interrupted
+                | Notice::Renewed { .. }
+                | Notice::Extended { .. }
+                | Notice::AtRisk { .. }
+                | Notice::Recovered { .. }
+                | Notice::Revoked { .. }
+                | Notice::Draining { .. }
+                | Notice::Lost { .. }
+                | Notice::ResumeRefused { .. }
+                | Notice::Released { .. }
+                | Notice::NotConfirmed { .. } => {}
+            }
         }
         output.push(permit, action);
     }
@@ -336,17 +348,22 @@ const fn is_of_one_path(kind: StoreFailureKind) -> bool {
 const fn is_refused(event: &Event) -> bool {
     matches!(
         event,
-        Event::AcquireAnswered { answer: Err(Failure::Refused(_)), .. }
-            | Event::WriteAnswered { answer: Err(Failure::Refused(_)), .. }
-            | Event::ReadAnswered { answer: Err(Failure::Refused(_)), .. }
+        Event::Answer {
+            answer: Answer::Acquire { lease: Err(Failure::Refused(_)), .. }
+                | Answer::Write(Err(Failure::Refused(_)))
+                | Answer::Read(Err(Failure::Refused(_))),
+            ..
+        }
     )
 }
 
 /// The record that was read while another had the permit.
 const fn stored_elsewhere(event: &Event) -> Option<&Stored> {
-    if let Event::ReadAnswered { answer: Ok(stored), .. }
-    | Event::AcquireAnswered {
-        answer: Err(Failure::Contended), read: Some(Ok(stored)), ..
+    if let Event::Answer {
+        answer:
+            Answer::Read(Ok(stored))
+            | Answer::Acquire { lease: Err(Failure::Contended), read: Some(Ok(stored)), .. },
+        ..
     } = event
     {
         return Some(stored);
@@ -356,9 +373,12 @@ const fn stored_elsewhere(event: &Event) -> Option<&Stored> {
 
 /// What an answer says of whether somebody has the permit; none if it says nothing.
 const fn seen_free(event: &Event) -> Option<bool> {
-    if let Event::ReadAnswered { answer: Ok(stored), .. } = event {
+    if let Event::Answer { answer: Answer::Read(Ok(stored)), .. } = event {
         return Some(stored.free);
     }
-    let contended = matches!(event, Event::AcquireAnswered { answer: Err(Failure::Contended), .. });
+    let contended = matches!(
+        event,
+        Event::Answer { answer: Answer::Acquire { lease: Err(Failure::Contended), .. }, .. }
+    );
     if contended { Some(false) } else { None }
 }

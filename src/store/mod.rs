@@ -344,6 +344,15 @@ pub struct BreakNote {
 }
 
 impl BreakNote {
+    /// Why, and by whom where that is known; for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self.by.as_str() {
+            "" => self.reason.clone(),
+            by => format!("{} (by {by})", self.reason),
+        }
+    }
+
     /// Whether the note is about the grant with this token or one that was handed on from it (S10).
     #[must_use]
     pub fn is_about(&self, token: Option<FencingToken>) -> bool {

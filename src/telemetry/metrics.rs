@@ -31,7 +31,9 @@ use series::{end_label, granted_label, is_grant, renewal_labels};
 use super::Exposition;
 use super::process::ProcessCollector;
 use super::registration::{HOLDS, LATENESSES, REQUESTS, Registration, WAITS};
-use crate::coordinator::{Coordinator, HoldEnd, Observation, Observer};
+use crate::coordinator::{
+    AcquireResult, Coordinator, EndFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, Observer,
+};
 use crate::store::Operation;
 use crate::time::{Clock, UnixMillis};
 
@@ -417,67 +419,108 @@ impl Metrics {
 }
 
 impl Observer for Metrics {
-    fn observe(&self, observation: &Observation) {
+    fn observe(&self, event: &LockEvent<'_>) {
         let families = &self.inner.families;
-        match *observation {
-            Observation::Acquire { result, waited } => {
-                families.acquires.get_or_create(&[("result", result.as_str())]).inc();
-                let label = granted_label(is_grant(result));
-                families.acquire_wait.get_or_create(&label).observe(waited.as_secs_f64());
+        match event.kind {
+            LockEventKind::Granted(facts) => {
+                let result = match facts.how {
+                    GrantedBy::Store | GrantedBy::HandOff => AcquireResult::Granted,
+                    GrantedBy::Resume => AcquireResult::Resumed,
+                };
+                families.acquired(result, facts.waited);
             }
-            Observation::HoldEnded { end, held } => {
-                if let HoldEnd::Lost(reason) = end {
-                    families.losses.get_or_create(&[("reason", reason.as_str())]).inc();
-                }
-                if let HoldEnd::NotConfirmed(why) = end {
-                    families.releases_not_confirmed.get_or_create(&[("why", why.as_str())]).inc();
-                }
-                if let Some(held) = held {
-                    let duration = families.hold_duration.get_or_create(&end_label(end));
-                    duration.observe(held.as_secs_f64());
-                }
-            }
-            Observation::Renewal { failure, latency, lateness } => {
+            LockEventKind::NotGranted { result, waited, .. } => families.acquired(result, waited),
+            LockEventKind::Ended(facts) => families.ended(&facts),
+            LockEventKind::Renewal { failure, latency, lateness } => {
                 families.renewals.get_or_create(&renewal_labels(failure)).inc();
                 if let Some(latency) = latency {
                     families.renewal_latency.observe(latency.as_secs_f64());
                 }
                 families.renewal_lateness.observe(lateness.as_secs_f64());
             }
-            Observation::ResumeRefused => {
+            LockEventKind::ResumeRefused { .. } => {
                 families.resumes_refused.inc();
             }
-            Observation::AtRisk => {
+            LockEventKind::AtRisk { .. } => {
                 families.at_risk.inc();
             }
-            Observation::HostTypeCollision => {
+            LockEventKind::Collision { .. } => {
                 families.host_type_collisions.inc();
             }
-            Observation::PermitsDiffer => {
+            LockEventKind::PermitsDiffer { .. } => {
                 families.permits_differ.inc();
             }
-            Observation::LockForgotten => {
+            LockEventKind::Forgotten => {
                 families.locks_forgotten.inc();
             }
-            Observation::ForgottenRead => {
+            LockEventKind::ForgottenRead => {
                 families.forgotten_locks_read.inc();
             }
-            Observation::Overruled { moves } => families.sharing.overruled(moves),
-            Observation::ScheduleRunStarted { lateness } => families.schedules.started(lateness),
-            Observation::ScheduleRunEnded { outcome } => families.schedules.ended(outcome),
-            Observation::ScheduleMissed { count } => families.schedules.missed(count),
-            Observation::ScheduleWentBack => families.schedules.went_back(),
-            Observation::ScheduleConflict => families.schedules.conflict(),
-            Observation::ScheduleStartQueued => families.schedules.start_queued(),
-            Observation::TokenNotGrowing => {
+            LockEventKind::Overruled { moves, .. } => families.sharing.overruled(moves),
+            LockEventKind::RunStarted { run, lateness, is_resumed: false, .. }
+                if run.attempt == 1 =>
+            {
+                families.schedules.started(lateness);
+            }
+            LockEventKind::RunEnded { outcome, .. } => families.schedules.ended(outcome),
+            LockEventKind::Missed { count } => families.schedules.missed(count),
+            LockEventKind::WentBack => families.schedules.went_back(),
+            LockEventKind::Conflict { .. } => families.schedules.conflict(),
+            LockEventKind::StartQueued => families.schedules.start_queued(),
+            LockEventKind::TokenNotGrowing { .. } => {
                 families.tokens_not_growing.inc();
             }
-            Observation::PauseSuspected => {
+            LockEventKind::PauseSuspected => {
                 families.pauses_suspected.inc();
             }
-            Observation::ClockNotHeard { source } => {
+            LockEventKind::ClockNotHeard { source } => {
                 families.clocks_not_heard.get_or_create(&[("clock", source.as_str())]).inc();
             }
+            LockEventKind::Refused
+            | LockEventKind::Settled { .. }
+            | LockEventKind::Recovered
+            | LockEventKind::Revoked { .. }
+            | LockEventKind::Extended
+            | LockEventKind::Draining
+            | LockEventKind::Saved { .. }
+            | LockEventKind::TaskFailed
+            | LockEventKind::CannotBreak { .. }
+            | LockEventKind::Broken { .. }
+            | LockEventKind::ShutdownBegun
+            | LockEventKind::RunStarted { .. }
+            | LockEventKind::ScheduleChanged { .. } => {}
+        }
+    }
+}
+
+impl Families {
+    fn acquired(&self, result: AcquireResult, waited: Duration) {
+        self.acquires.get_or_create(&[("result", result.as_str())]).inc();
+        let label = granted_label(is_grant(result));
+        self.acquire_wait.get_or_create(&label).observe(waited.as_secs_f64());
+    }
+
+    fn ended(&self, facts: &EndFacts<'_>) {
+        let ends_here = match facts.end {
+            HoldEnd::Lost(reason) => {
+                self.losses.get_or_create(&[("reason", reason.as_str())]).inc();
+                true
+            }
+            HoldEnd::NotConfirmed(why) => {
+                self.releases_not_confirmed.get_or_create(&[("why", why.as_str())]).inc();
+                true
+            }
+            HoldEnd::Released => true,
+            HoldEnd::HandedOver | HoldEnd::ResumedElsewhere => false,
+        };
+        match facts.held {
+            Some(held) => {
+                let duration = self.hold_duration.get_or_create(&end_label(facts.end));
+                duration.observe(held.as_secs_f64());
+            }
+            // S16: what was to be resumed was never held here.
+            None if ends_here => self.acquired(AcquireResult::ResumeLost, facts.waited),
+            None => {}
         }
     }
 }

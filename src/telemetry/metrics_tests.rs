@@ -5,11 +5,11 @@ use std::path::Path;
 use super::super::rig::{Rig, request, resume};
 use super::*;
 use crate::coordinator::{
-    AcquireResult, HoldEnd, HoldEvent, HoldRequest, LossReason, NotConfirmed, Outcome,
-    RenewalFailure,
+    AcquireResult, EndFacts, HoldEnd, HoldEvent, HoldRequest, LockEvent, LockEventKind, LossReason,
+    NotConfirmed, Outcome, RenewalFailure,
 };
 use crate::hold::StoreFailureKind;
-use crate::lock::Labels as LockLabels;
+use crate::lock::{Labels as LockLabels, Permits, Priority};
 use crate::testing::SimClock;
 use crate::time::SignSource;
 
@@ -171,30 +171,38 @@ async fn the_end_of_the_signature_is_shown_and_follows_a_renewal() {
 }
 
 #[tokio::test]
-async fn every_observation_moves_its_series_and_no_other() {
+async fn every_event_moves_its_series_and_no_other() {
     let span = Duration::from_secs(1);
-    let acquire = |result| Observation::Acquire { result, waited: span };
-    let lost = |reason| Observation::HoldEnded { end: HoldEnd::Lost(reason), held: Some(span) };
-    let renewal = |failure| Observation::Renewal { failure, latency: None, lateness: span };
+    let acquire = |result| LockEventKind::NotGranted { result, waited: span, busy: None };
+    let ended = |end| {
+        let held = Some(span);
+        LockEventKind::Ended(EndFacts { end, held, waited: span, detail: "", is_run: false })
+    };
+    let lost = |reason| ended(HoldEnd::Lost(reason));
+    let renewal = |failure| LockEventKind::Renewal { failure, latency: None, lateness: span };
+    let overruled = |moves| LockEventKind::Overruled { priority: Priority::NONE, moves };
+    let collision = LockEventKind::Collision { stored: "a", ours: "b", is_new: false };
+    let (others, ours) = (Permits::ONE, Permits::ONE);
+    let permits = LockEventKind::PermitsDiffer { others, ours, is_new: false };
+    let reason = LossReason::Taken;
+    let refused = LockEventKind::ResumeRefused { reason, detail: "", unsaid: None };
+    let at_risk = LockEventKind::AtRisk { cause: StoreFailureKind::Unavailable, detail: "" };
     let mut expected = vec![
-        (Observation::AtRisk, "leasehold_at_risk_total".to_owned()),
-        (Observation::HostTypeCollision, "leasehold_host_type_collisions_total".to_owned()),
-        (Observation::PermitsDiffer, "leasehold_permits_differ_total".to_owned()),
+        (at_risk, "leasehold_at_risk_total".to_owned()),
+        (collision, "leasehold_host_type_collisions_total".to_owned()),
+        (permits, "leasehold_permits_differ_total".to_owned()),
+        (overruled(false), "leasehold_broken_for_caller_total{why=\"priority\"}".to_owned()),
+        (overruled(true), "leasehold_broken_for_caller_total{why=\"balance\"}".to_owned()),
+        (LockEventKind::Forgotten, "leasehold_locks_forgotten_total".to_owned()),
+        (refused, "leasehold_resumes_refused_total".to_owned()),
+        (LockEventKind::ForgottenRead, "leasehold_forgotten_locks_read_total".to_owned()),
         (
-            Observation::Overruled { moves: false },
-            "leasehold_broken_for_caller_total{why=\"priority\"}".to_owned(),
+            LockEventKind::TokenNotGrowing { next: None },
+            "leasehold_tokens_not_growing_total".to_owned(),
         ),
+        (LockEventKind::PauseSuspected, "leasehold_pauses_suspected_total".to_owned()),
         (
-            Observation::Overruled { moves: true },
-            "leasehold_broken_for_caller_total{why=\"balance\"}".to_owned(),
-        ),
-        (Observation::LockForgotten, "leasehold_locks_forgotten_total".to_owned()),
-        (Observation::ResumeRefused, "leasehold_resumes_refused_total".to_owned()),
-        (Observation::ForgottenRead, "leasehold_forgotten_locks_read_total".to_owned()),
-        (Observation::TokenNotGrowing, "leasehold_tokens_not_growing_total".to_owned()),
-        (Observation::PauseSuspected, "leasehold_pauses_suspected_total".to_owned()),
-        (
-            Observation::ClockNotHeard { source: SignSource::WallClock },
+            LockEventKind::ClockNotHeard { source: SignSource::WallClock },
             "leasehold_clocks_not_heard_total{clock=\"wall_clock\"}".to_owned(),
         ),
         (renewal(None), "leasehold_renewals_total{result=\"succeeded\",cause=\"none\"}".to_owned()),
@@ -208,25 +216,24 @@ async fn every_observation_moves_its_series_and_no_other() {
         expected.push((lost(reason), series));
     }
     for why in NotConfirmed::ALL {
-        let ended = Observation::HoldEnded { end: HoldEnd::NotConfirmed(why), held: None };
         let series = format!("leasehold_releases_not_confirmed_total{{why=\"{}\"}}", why.as_str());
-        expected.push((ended, series));
+        expected.push((ended(HoldEnd::NotConfirmed(why)), series));
     }
     for failure in RenewalFailure::EXPECTED {
         let cause = failure.as_str();
         let series = format!("leasehold_renewals_total{{result=\"failed\",cause=\"{cause}\"}}");
         expected.push((renewal(Some(failure)), series));
     }
-    for (observation, series) in expected {
+    for (kind, series) in expected {
         let rig = Rig::new(SimClock::new());
-        rig.metrics.observe(&observation);
+        rig.metrics.observe(&LockEvent::of_sidecar(kind));
         let text = rig.text();
         let moved: Vec<&str> = text
             .lines()
             .filter(|line| line.starts_with("leasehold_") && line.contains("_total"))
             .filter(|line| !line.ends_with(" 0"))
             .collect();
-        assert_eq!(moved, [format!("{series} 1")], "{observation:?}");
+        assert_eq!(moved, [format!("{series} 1")], "{kind:?}");
     }
 }
 

@@ -5,10 +5,12 @@
 //! of `Families` in `metrics.rs`, its line in `Families::register`, and whoever moves it; the table in
 //! docs/operations.md comes from there, and a test says so.
 
+mod event_lines;
 mod exposition;
 mod logs;
 mod measured;
 mod metrics;
+mod observers;
 #[cfg(test)]
 mod operator_tests;
 mod process;
@@ -18,12 +20,13 @@ pub(crate) mod rig;
 mod stderr;
 mod traces;
 
+pub use event_lines::EventLines;
 pub use exposition::Exposition;
 pub use logs::{Filter, FilterError, Format, LogsError, init, subscriber};
 pub use measured::Measured;
 pub use metrics::{ConnectionCounts, Connections, Metrics};
+pub use observers::Observers;
 pub use stderr::{Stderr, flush, lines_dropped};
 pub use traces::{
-    Collector, Observers, Ratio, Sampler, TraceSettings, Traces, TracesError, parse_headers,
-    parse_pairs,
+    Collector, Ratio, Sampler, TraceSettings, Traces, TracesError, parse_headers, parse_pairs,
 };

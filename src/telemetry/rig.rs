@@ -10,9 +10,10 @@ use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::{Exposition, Format, Measured, Metrics, subscriber};
+use super::{EventLines, Exposition, Format, Measured, Metrics, Observers, subscriber};
 use crate::coordinator::{
-    Coordinator, Grant, HoldRequest, Host, KeyRequest, NoObserver, Outcome, ResumeRequest, Settings,
+    Coordinator, Grant, HoldRequest, Host, KeyRequest, NoObserver, Observer, Outcome,
+    ResumeRequest, Settings,
 };
 use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Permits, Prefix,
@@ -35,6 +36,14 @@ impl Rig {
     }
 
     pub(crate) fn with_settings(clock: SimClock, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::made(clock, change, None)
+    }
+
+    fn made(
+        clock: SimClock,
+        change: impl FnOnce(&mut Settings),
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Self {
         let clock = Arc::new(clock);
         let of_stores: Arc<dyn Clock> = Arc::<SimClock>::clone(&clock);
         let memory = Arc::new(MemoryStore::new(Arc::clone(&of_stores)));
@@ -42,23 +51,32 @@ impl Rig {
         let store = Arc::new(FaultyStore::new(memory, of_stores, 1, plan));
         let mut settings = settings();
         change(&mut settings);
-        Self::around(clock, store, settings)
+        Self::around(clock, store, settings, observer)
+    }
+
+    /// The same with one more observer, if there is one.
+    pub(crate) fn observed(clock: SimClock, observer: Option<Arc<dyn Observer>>) -> Self {
+        Self::made(clock, |_| {}, observer)
     }
 
     /// Another sidecar of the same store.
     pub(crate) fn beside(&self) -> Self {
-        Self::around(Arc::clone(&self.clock), Arc::clone(&self.store), settings())
+        Self::around(Arc::clone(&self.clock), Arc::clone(&self.store), settings(), None)
     }
 
     fn around(
         clock: Arc<SimClock>,
         store: Arc<FaultyStore<MemoryStore>>,
         settings: Settings,
+        observer: Option<Arc<dyn Observer>>,
     ) -> Self {
         let of_stores: Arc<dyn Clock> = Arc::<SimClock>::clone(&clock);
         let metrics = Metrics::new(clock.as_ref());
         let measured = measured(&store, &clock, &metrics);
-        let observer = Arc::new(metrics.clone());
+        let mut observers: Vec<Arc<dyn Observer>> =
+            vec![Arc::new(EventLines), Arc::new(metrics.clone())];
+        observers.extend(observer);
+        let observer = Arc::new(Observers::new(observers));
         let coordinator = Coordinator::new(Arc::new(measured), of_stores, observer, settings);
         Self { clock, store, metrics, coordinator }
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Failure, Hold, LeaseGranted, Look, Memory, NoteSeen, Request, Resume,
-    SaveAsked, SaveId, SavePart, Settings, Standing, StoreFailure, StoreFailureKind, Stored, Terms,
+    Action, Answer, CallerId, Event, Failure, Hold, HolderCall, LeaseGranted, Look, Memory,
+    NoteSeen, Notice, Request, RequestId, Resume, SaveAsked, SaveId, SavePart, Settings, Standing,
+    StoreFailure, StoreFailureKind, Stored, Terms,
 };
 use leasehold::lock::{
     CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record, ShareName, Sharing,
@@ -127,7 +128,7 @@ fn failure(outcome: u8) -> Failure {
 }
 
 fn answered(kind: u8, request: u64, outcome: u8) -> Event {
-    let request = Request(request);
+    let request = RequestId(request);
     let etag = || ETag(format!("\"{outcome}\""));
     let time = UnixMillis(1_800_000_000_000);
     let stored = || Stored { etag: etag(), fields: fields(request), free: outcome > 3, time };
@@ -139,13 +140,16 @@ fn answered(kind: u8, request: u64, outcome: u8) -> Event {
         0 => {
             let good = LeaseGranted { etag: etag(), time, created: outcome > 3 };
             let read = (request.0.is_multiple_of(2)).then(|| Ok(stored()));
-            Event::AcquireAnswered { request, answer: answer(refused, good), read }
+            Event::Answer {
+                request,
+                answer: Answer::Acquire { lease: answer(refused, good), read },
+            }
         }
-        1 => Event::ReadAnswered { request, answer: answer(refused, stored()) },
-        2 => Event::WriteAnswered { request, answer: answer(refused, etag()) },
-        3 => Event::RenewAnswered { request, answer: answer(refused, time) },
-        4 => Event::ReleaseAnswered { request, answer: answer(refused, ()) },
-        5 => Event::BreakAnswered { request, answer: answer(refused, ()) },
+        1 => Event::Answer { request, answer: Answer::Read(answer(refused, stored())) },
+        2 => Event::Answer { request, answer: Answer::Write(answer(refused, etag())) },
+        3 => Event::Answer { request, answer: Answer::Renew(answer(refused, time)) },
+        4 => Event::Answer { request, answer: Answer::Release(answer(refused, ())) },
+        5 => Event::Answer { request, answer: Answer::Break(answer(refused, ())) },
         _ => {
             let token = FencingToken::from_u64(4_096 * request.0);
             let note = request.0.is_multiple_of(2).then_some(NoteSeen {
@@ -154,7 +158,7 @@ fn answered(kind: u8, request: u64, outcome: u8) -> Event {
                 for_priority: request.0.is_multiple_of(4).then_some((Priority::MAX, time)),
             });
             let look = Look { stored: stored(), breaking: outcome.is_multiple_of(2), note };
-            Event::LookAnswered { request, answer: answer(refused, look) }
+            Event::Answer { request, answer: Answer::Look(answer(refused, look)) }
         }
     }
 }
@@ -162,20 +166,20 @@ fn answered(kind: u8, request: u64, outcome: u8) -> Event {
 /// Which kind of answer a request wants.
 fn sent(action: &Action) -> Option<(u8, u64)> {
     match action {
-        Action::SendAcquire { request, .. } => Some((0, request.0)),
-        Action::SendRead { request, .. } => Some((1, request.0)),
-        Action::SendWrite { request, .. } => Some((2, request.0)),
-        Action::SendRenew { request, .. } => Some((3, request.0)),
-        Action::SendRelease { request, .. } => Some((4, request.0)),
-        Action::SendBreak { request, .. } => Some((5, request.0)),
-        Action::SendLook { request, .. } => Some((6, request.0)),
+        Action::Store { request, what: Request::Acquire { .. }, .. } => Some((0, request.0)),
+        Action::Store { request, what: Request::Read, .. } => Some((1, request.0)),
+        Action::Store { request, what: Request::Write { .. }, .. } => Some((2, request.0)),
+        Action::Store { request, what: Request::Renew { .. }, .. } => Some((3, request.0)),
+        Action::Store { request, what: Request::Release { .. }, .. } => Some((4, request.0)),
+        Action::Store { request, what: Request::Break { .. }, .. } => Some((5, request.0)),
+        Action::Store { request, what: Request::Look { .. }, .. } => Some((6, request.0)),
         _ => None,
     }
 }
 
 /// What a record may have: nothing, a checkpoint, or something that cannot be read as one; a holder that
 /// yields, or a reservation, of this grant or of an earlier one.
-fn fields(request: Request) -> Fields {
+fn fields(request: RequestId) -> Fields {
     let checkpoints =
         ["", "4096.4096.7.YQ", "18446744073709551615.4096.7.", "x.1.1.", "5.0.7.!", "9"];
     let number = usize::try_from(request.0).unwrap_or_default();
@@ -216,7 +220,7 @@ impl Saves {
     /// Each is answered once.
     fn told(&mut self, action: &Action) -> Result<(), String> {
         match action {
-            Action::TellSaved { id, .. } if !self.asked.remove(id) => {
+            Action::Saved { id, .. } if !self.asked.remove(id) => {
                 Err(format!("S26: {id:?} is answered twice, or was not asked for"))
             }
             _ => Ok(()),
@@ -288,19 +292,25 @@ fn event(happens: Happens, saves: &mut Saves, arrived: u64, now: Instant) -> Eve
         }
         Happens::Leaves(caller) => Event::CallerLeft { caller: CallerId(caller) },
         Happens::Silent(caller) => Event::HolderDisconnected { caller: CallerId(caller) },
-        Happens::Releases(caller, of) => {
-            Event::ReleaseAsked { caller: CallerId(caller), generation: known(of) }
-        }
+        Happens::Releases(caller, of) => Event::Call {
+            caller: CallerId(caller),
+            generation: known(of),
+            call: HolderCall::Release,
+        },
         Happens::Extends(caller, of, span) => {
             let (caller, generation) = (CallerId(caller), known(of));
-            Event::ExtendAsked { caller, generation, max_hold: seconds(span) }
+            Event::Call { caller, generation, call: HolderCall::Extend { max_hold: seconds(span) } }
         }
-        Happens::Reports(caller, of) => {
-            Event::ProgressReported { caller: CallerId(caller), generation: known(of) }
-        }
-        Happens::Saves(caller, of) => {
-            Event::SaveAsked { caller: CallerId(caller), generation: known(of), save: saves.ask() }
-        }
+        Happens::Reports(caller, of) => Event::Call {
+            caller: CallerId(caller),
+            generation: known(of),
+            call: HolderCall::Progress,
+        },
+        Happens::Saves(caller, of) => Event::Call {
+            caller: CallerId(caller),
+            generation: known(of),
+            call: HolderCall::Save(saves.ask()),
+        },
         Happens::Resumes { generation, believes } => {
             let resume = Resume {
                 lease_id: LeaseId::from_uuid(Uuid::from_u64_pair(7, arrived)),
@@ -318,7 +328,7 @@ fn event(happens: Happens, saves: &mut Saves, arrived: u64, now: Instant) -> Eve
         Happens::Answered { kind, request, outcome } => answered(kind, request, outcome),
         Happens::AnsweredLast { outcome } => answered(0, 0, outcome),
         Happens::HeldBack(request) => {
-            Event::RenewHeldBack { request: Request(request.unwrap_or_default()) }
+            Event::RenewHeldBack { request: RequestId(request.unwrap_or_default()) }
         }
         Happens::TurnCame => Event::RenewTurnCame,
         Happens::Broken { ends_now } => Event::LeaseBroken { ends_now },
@@ -377,7 +387,7 @@ proptest! {
                     last = sent(&action).or(last);
                     prop_assert_eq!(queue.told(&action), Ok(()));
                     prop_assert_eq!(saves.told(&action), Ok(()));
-                    if let Action::TellGranted { grant, .. } = action {
+                    if let Action::Tell { notice: Notice::Granted(grant), .. } = action {
                         prop_assert!(grant.valid_until > now, "S2");
                         prop_assert!(grant.token.value() > token || grant.resumed, "S5");
                         token = grant.token.value();

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use leasehold::hold::{Action, CallerId, Event};
+use leasehold::hold::{Action, CallerId, Event, Notice};
 use leasehold::lock::Priority;
 
 /// A call that waits or holds: its place, by priority and then by arrival, and its request id.
@@ -44,16 +44,23 @@ impl Queue {
     /// What an action says must be so.
     pub(crate) fn told(&mut self, action: &Action) -> Result<(), String> {
         let is_right = match action {
-            Action::TellSuperseded { caller, by } => self.superseded(*caller, *by),
-            Action::TellSameGrant { caller, holder } => self.repeats_holder(*caller, *holder),
-            Action::TellGranted { caller, grant } if !grant.resumed => self.served(*caller),
-            Action::TellGranted { .. } => {
+            Action::Tell { caller, notice: Notice::Superseded { by } } => {
+                self.superseded(*caller, *by)
+            }
+            Action::Tell { caller, notice: Notice::SameGrant { holder } } => {
+                self.repeats_holder(*caller, *holder)
+            }
+            Action::Tell { caller, notice: Notice::Granted(grant) } if !grant.resumed => {
+                self.served(*caller)
+            }
+            Action::Tell { notice: Notice::Granted(_), .. } => {
                 self.holder = None;
                 true
             }
-            Action::TellBusy { caller, .. }
-            | Action::TellFailed { caller, .. }
-            | Action::TellSettled { caller, .. } => {
+            Action::Tell {
+                caller,
+                notice: Notice::Busy(_) | Notice::Failed(_) | Notice::Settled { .. },
+            } => {
                 self.waiting.retain(|waiting| waiting.caller != *caller);
                 self.arriving.take_if(|arriving| arriving.caller == *caller);
                 true

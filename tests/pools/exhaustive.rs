@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{self, CallerId, Event, Memory, Settings};
+use leasehold::hold::{self, Answer, CallerId, Event, HolderCall, Memory, Settings};
 use leasehold::lock::{FencingToken, LeaseId, Permit};
 use leasehold::pool::{Action, Pool};
 use leasehold::time::Instant;
@@ -186,7 +186,7 @@ impl World {
             }
             Step::Release(caller) => {
                 self.callers.insert(caller, Stage::Done);
-                let event = Event::ReleaseAsked { caller, generation: None };
+                let event = Event::Call { caller, generation: None, call: HolderCall::Release };
                 self.feed(place(caller), Permit::FIRST, event);
             }
             Step::Leave(caller) => {
@@ -206,7 +206,7 @@ impl World {
         for action in pool.handle_event(permit, event, Instant::from_boot(self.now)) {
             let Action::At { permit, action } = action else { continue };
             match action {
-                hold::Action::TellGranted { caller, grant } => {
+                hold::Action::Tell { caller, notice: hold::Notice::Granted(grant) } => {
                     let former = self.callers.insert(caller, Stage::Believes(permit));
                     let beside = self.callers.iter().any(|(other, stage)| {
                         *other != caller && *stage == Stage::Believes(permit)
@@ -221,7 +221,7 @@ impl World {
                         self.breach = Some(format!("S5: a token of permit {permit} does not grow"));
                     }
                 }
-                hold::Action::TellLost { caller, .. } => {
+                hold::Action::Tell { caller, notice: hold::Notice::Lost { .. } } => {
                     self.breach =
                         Some(format!("S4: {caller:?} has lost its hold: nothing broke it"));
                 }
@@ -235,7 +235,10 @@ impl World {
         let tries = self.requests.iter().filter(|asked| {
             asked.at == at
                 && asked.until > self.now
-                && matches!(asked.action, hold::Action::SendAcquire { .. })
+                && matches!(
+                    asked.action,
+                    hold::Action::Store { what: hold::Request::Acquire { .. }, .. }
+                )
         });
         if tries.count() > 1 {
             self.breach = Some(format!("S31: sidecar {at} has more than one request under way"));
@@ -246,11 +249,16 @@ impl World {
 /// How long the sidecar waits for the answer to a request.
 fn timeout(action: &hold::Action) -> Duration {
     match action {
-        hold::Action::SendAcquire { timeout, .. }
-        | hold::Action::SendRead { timeout, .. }
-        | hold::Action::SendWrite { timeout, .. }
-        | hold::Action::SendRenew { timeout, .. }
-        | hold::Action::SendRelease { timeout, .. } => *timeout,
+        hold::Action::Store {
+            what:
+                hold::Request::Acquire { .. }
+                | hold::Request::Read
+                | hold::Request::Write { .. }
+                | hold::Request::Renew { .. }
+                | hold::Request::Release { .. },
+            timeout,
+            ..
+        } => *timeout,
         other => panic!("this is no request: {other:?}"),
     }
 }
@@ -262,20 +270,23 @@ fn place(caller: CallerId) -> usize {
 /// An answer is looked at in each order in which it may be: a copy each time.
 fn again(event: &Event) -> Event {
     match event {
-        Event::AcquireAnswered { request, answer, read } => {
-            Event::AcquireAnswered { request: *request, answer: answer.clone(), read: read.clone() }
+        Event::Answer { request, answer: Answer::Acquire { lease: answer, read } } => {
+            Event::Answer {
+                request: *request,
+                answer: Answer::Acquire { lease: answer.clone(), read: read.clone() },
+            }
         }
-        Event::ReadAnswered { request, answer } => {
-            Event::ReadAnswered { request: *request, answer: answer.clone() }
+        Event::Answer { request, answer: Answer::Read(answer) } => {
+            Event::Answer { request: *request, answer: Answer::Read(answer.clone()) }
         }
-        Event::WriteAnswered { request, answer } => {
-            Event::WriteAnswered { request: *request, answer: answer.clone() }
+        Event::Answer { request, answer: Answer::Write(answer) } => {
+            Event::Answer { request: *request, answer: Answer::Write(answer.clone()) }
         }
-        Event::RenewAnswered { request, answer } => {
-            Event::RenewAnswered { request: *request, answer: answer.clone() }
+        Event::Answer { request, answer: Answer::Renew(answer) } => {
+            Event::Answer { request: *request, answer: Answer::Renew(answer.clone()) }
         }
-        Event::ReleaseAnswered { request, answer } => {
-            Event::ReleaseAnswered { request: *request, answer: answer.clone() }
+        Event::Answer { request, answer: Answer::Release(answer) } => {
+            Event::Answer { request: *request, answer: Answer::Release(answer.clone()) }
         }
         other => panic!("this does not happen here: {other:?}"),
     }

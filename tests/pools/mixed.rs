@@ -2,7 +2,7 @@
 //! (S12, S28 to S32).
 
 use leasehold::hold::{
-    self, CallerId, Event, Failure, Memory, StoreFailure, StoreFailureKind, Terms,
+    self, CallerId, Event, Failure, HolderCall, Memory, StoreFailure, StoreFailureKind, Terms,
 };
 use leasehold::lock::{CheckpointValue, Permit};
 use leasehold::pool::Action;
@@ -22,9 +22,10 @@ fn resting(permits: u32, rest: u64) -> Terms {
 
 fn superseded(rig: &mut Rig) -> Vec<(CallerId, CallerId)> {
     let superseded = |action| match action {
-        Action::At { action: hold::Action::TellSuperseded { caller, by }, .. } => {
-            Some((caller, by))
-        }
+        Action::At {
+            action: hold::Action::Tell { caller, notice: hold::Notice::Superseded { by } },
+            ..
+        } => Some((caller, by)),
         _ => None,
     };
     rig.told().into_iter().filter_map(superseded).collect()
@@ -77,7 +78,7 @@ fn s31_a_repeated_call_has_the_grant_of_its_first_whatever_number_it_names() {
         rig.arrive(caller, named(permits, 600));
         let told = rig.told();
         let same = told.iter().any(|action| {
-            matches!(action, Action::At { action: hold::Action::TellSameGrant { caller: whom, holder: ANN }, .. } if *whom == caller)
+            matches!(action, Action::At { action: hold::Action::Tell { caller: whom, notice: hold::Notice::SameGrant { holder: ANN } }, .. } if *whom == caller)
         });
         assert!(same, "{told:?}");
     }
@@ -121,7 +122,8 @@ fn s11_s31_a_permit_that_rests_keeps_nobody_from_the_others() {
     rig.pass(secs(60));
     rig.arrive(CAT, terms(2, secs(0)));
     // The rest is met, and the lease goes back.
-    while !matches!(rig.sent[0].1, hold::Action::SendRelease { .. }) {
+    while !matches!(rig.sent[0].1, hold::Action::Store { what: hold::Request::Release { .. }, .. })
+    {
         rig.serve_one();
     }
     rig.busy(CAT);
@@ -155,8 +157,14 @@ fn s26_s30_a_permit_is_handed_on_after_the_last_save() {
     rig.arrive(CAT, terms(2, secs(60)));
     let value = CheckpointValue::new(b"page 7").unwrap();
     let save = hold::SaveAsked { id: hold::SaveId(1), value: Some(value), part: None };
-    rig.on(Permit::FIRST, Event::SaveAsked { caller: ANN, generation: None, save });
-    rig.on(Permit::FIRST, Event::ReleaseAsked { caller: ANN, generation: Some(1) });
+    rig.on(
+        Permit::FIRST,
+        Event::Call { caller: ANN, generation: None, call: HolderCall::Save(save) },
+    );
+    rig.on(
+        Permit::FIRST,
+        Event::Call { caller: ANN, generation: Some(1), call: HolderCall::Release },
+    );
     rig.told();
     let requests = rig.requests();
     rig.serve();
@@ -213,7 +221,7 @@ fn s18_one_try_is_told_that_the_store_failed_and_not_that_the_lock_is_busy() {
         rig.fail(throttled(1));
         let told = rig.told();
         let failed = told.iter().any(|action| {
-            matches!(action, Action::At { action: hold::Action::TellFailed { caller: whom, .. }, .. } if *whom == caller)
+            matches!(action, Action::At { action: hold::Action::Tell { caller: whom, notice: hold::Notice::Failed(_) }, .. } if *whom == caller)
         });
         assert!(failed, "in round {round}: {told:?}");
         // So that the record of each is read now and then.

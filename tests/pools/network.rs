@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::hold::{self, Event};
+use leasehold::hold::{self, Answer, Event};
 use leasehold::lock::{LockPath, Permit, Permits};
 use leasehold::time::Instant;
 
@@ -48,8 +48,8 @@ impl World {
         };
         let acquired = match (action, &event) {
             (
-                hold::Action::SendAcquire { lease_id, .. },
-                Event::AcquireAnswered { answer: Ok(_), .. },
+                hold::Action::Store { what: hold::Request::Acquire { lease_id, .. }, .. },
+                Event::Answer { answer: Answer::Acquire { lease: Ok(_), .. }, .. },
             ) => Some(*lease_id),
             _ => None,
         };
@@ -79,7 +79,9 @@ impl World {
         permit: Permit,
         action: &hold::Action,
     ) -> bool {
-        let hold::Action::SendRenew { request, .. } = action else { return false };
+        let hold::Action::Store { request, what: hold::Request::Renew { .. }, .. } = action else {
+            return false;
+        };
         let Some(until) = self.renewed_until(at, permit) else { return false };
         if self.now >= BUSY_UNTIL || !self.random.chance(200) {
             return false;
@@ -97,10 +99,13 @@ impl World {
     }
 
     pub(crate) fn send(&mut self, at: usize, permit: Permit, action: hold::Action) {
-        if let hold::Action::SendRelease { lease_id, request, .. } = &action {
+        if let hold::Action::Store {
+            request, what: hold::Request::Release { lease_id, .. }, ..
+        } = &action
+        {
             if self.bug == Some(Bug::LateGrantKept) && self.checks.is_unused(*lease_id) {
                 let from = Sender { at, life: self.sidecars[at].life };
-                let event = Event::ReleaseAnswered { request: *request, answer: Ok(()) };
+                let event = Event::Answer { request: *request, answer: Answer::Release(Ok(())) };
                 return self.schedule(
                     self.now + millis(5),
                     What::Answer { from, permit, event, acquired: None },

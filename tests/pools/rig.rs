@@ -7,7 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{self, CallerId, Event, Failure, Granted, Memory, Settings, Terms};
+use leasehold::hold::{
+    self, CallerId, Event, Failure, Granted, HolderCall, Memory, Settings, Terms,
+};
 use leasehold::lock::{LeaseId, Permit, Permits, Record};
 use leasehold::pool::{Action, Pool};
 use leasehold::time::Instant;
@@ -140,7 +142,7 @@ impl Rig {
     }
 
     pub(crate) fn release(&mut self, caller: CallerId) {
-        self.on(Permit::FIRST, Event::ReleaseAsked { caller, generation: None });
+        self.on(Permit::FIRST, Event::Call { caller, generation: None, call: HolderCall::Release });
     }
 
     /// The store does the oldest request, and its answer arrives.
@@ -190,11 +192,10 @@ impl Rig {
     pub(crate) fn granted(&mut self, caller: CallerId) -> (u8, Granted) {
         let told = self.told();
         let grant = told.iter().find_map(|action| match action {
-            Action::At { permit, action: hold::Action::TellGranted { caller: whom, grant } }
-                if *whom == caller =>
-            {
-                Some((permit.number(), grant.clone()))
-            }
+            Action::At {
+                permit,
+                action: hold::Action::Tell { caller: whom, notice: hold::Notice::Granted(grant) },
+            } if *whom == caller => Some((permit.number(), grant.clone())),
             _ => None,
         });
         grant.unwrap_or_else(|| panic!("{caller:?} was granted nothing: {told:?}"))
@@ -211,11 +212,10 @@ impl Rig {
     pub(crate) fn busy(&mut self, caller: CallerId) -> u8 {
         let told = self.told();
         let held = told.iter().find_map(|action| match action {
-            Action::At { action: hold::Action::TellBusy { caller: whom, busy }, .. }
-                if *whom == caller =>
-            {
-                Some(busy.held_permits)
-            }
+            Action::At {
+                action: hold::Action::Tell { caller: whom, notice: hold::Notice::Busy(busy) },
+                ..
+            } if *whom == caller => Some(busy.held_permits),
             _ => None,
         });
         held.unwrap_or_else(|| panic!("{caller:?} was not told busy: {told:?}"))

@@ -57,7 +57,7 @@ fn s29_lowering_the_number_ends_nothing_and_a_release_does_not_look_at_it() {
     assert!(!rig.is_leased(permit(number)));
     let told = rig.told();
     let released = told.iter().any(|action| {
-        matches!(action, Action::At { action: hold::Action::TellReleased { caller, .. }, .. } if *caller == above)
+        matches!(action, Action::At { action: hold::Action::Tell { caller, notice: hold::Notice::Released { .. } }, .. } if *caller == above)
     });
     assert!(released, "{told:?}");
 }
@@ -283,8 +283,14 @@ fn hand_offs(permits: u32) -> (usize, usize) {
         rig.pass(millis(100));
         for action in rig.told() {
             match action {
-                Action::At { action: hold::Action::TellGranted { .. }, .. } => grants += 1,
-                Action::At { action: hold::Action::TellWaiting { .. }, .. } => waits += 1,
+                Action::At {
+                    action: hold::Action::Tell { notice: hold::Notice::Granted(_), .. },
+                    ..
+                } => grants += 1,
+                Action::At {
+                    action: hold::Action::Tell { notice: hold::Notice::Waiting { .. }, .. },
+                    ..
+                } => waits += 1,
                 _ => {}
             }
         }
@@ -372,7 +378,13 @@ fn s31_a_repeated_call_has_the_grant_or_the_place_of_its_first() {
     assert!(
         matches!(
             told[..],
-            [Action::At { action: hold::Action::TellSameGrant { caller: CAT, holder: BOB }, .. }]
+            [Action::At {
+                action: hold::Action::Tell {
+                    caller: CAT,
+                    notice: hold::Notice::SameGrant { holder: BOB }
+                },
+                ..
+            }]
         ),
         "{told:?}"
     );
@@ -386,7 +398,13 @@ fn s18_a_store_that_cannot_be_reached_fails_one_try_and_not_a_wait() {
     rig.fail(unknown());
     let told = rig.told();
     let failed = told.iter().any(|action| {
-        matches!(action, Action::At { action: hold::Action::TellFailed { caller: BOB, .. }, .. })
+        matches!(
+            action,
+            Action::At {
+                action: hold::Action::Tell { caller: BOB, notice: hold::Notice::Failed(_) },
+                ..
+            }
+        )
     });
     assert!(failed, "{told:?}");
     rig.pass(secs(5));
@@ -417,7 +435,7 @@ fn s15_nobody_waits_in_a_drain_and_no_machine_is_made_that_does_not_know_of_it()
     let told = rig.told();
     let failed = |whom| {
         told.iter().any(|action| {
-            matches!(action, Action::At { action: hold::Action::TellFailed { caller, .. }, .. } if *caller == whom)
+            matches!(action, Action::At { action: hold::Action::Tell { caller, notice: hold::Notice::Failed(_) }, .. } if *caller == whom)
         })
     };
     assert!(failed(BOB) && failed(CAT), "{told:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, Event, Failure, LeaseGranted, StoreFailure, StoreFailureKind, Stored,
+    Action, Answer, Event, Failure, LeaseGranted, Request, StoreFailure, StoreFailureKind, Stored,
 };
 use leasehold::lock::{Container, LockPath, Permit};
 use leasehold::store::{Acquire, LeaseEnd, LeaseState, MemoryLocks, StoreError, Write};
@@ -40,7 +40,11 @@ impl Store {
         let (at, time) = Self::times(now);
         self.requests += 1;
         match action {
-            Action::SendAcquire { request, lease_id, duration, if_match, read, .. } => {
+            Action::Store {
+                request,
+                what: Request::Acquire { lease_id, duration, if_match, read, .. },
+                ..
+            } => {
                 self.requests += u64::from(*read);
                 let acquire = Acquire {
                     lease_id: *lease_id,
@@ -54,27 +58,33 @@ impl Store {
                     created: acquired.created,
                 });
                 let read = read.then(|| self.read(path, now));
-                Event::AcquireAnswered { request: *request, answer, read }
+                Event::Answer { request: *request, answer: Answer::Acquire { lease: answer, read } }
             }
-            Action::SendRead { request, .. } => {
-                Event::ReadAnswered { request: *request, answer: self.read(path, now) }
+            Action::Store { request, what: Request::Read, .. } => {
+                Event::Answer { request: *request, answer: Answer::Read(self.read(path, now)) }
             }
-            Action::SendWrite { request, lease_id, if_match, fields, .. } => {
+            Action::Store {
+                request,
+                what: Request::Write { lease_id, if_match, fields, .. },
+                ..
+            } => {
                 let if_match = Some(if_match.clone());
                 let write = Write { lease_id: *lease_id, if_match, fields: fields.clone() };
                 let answer = self.locks.write_record(path, write, at, time);
                 let answer = answer.map(|written| written.etag).map_err(|error| failure(&error));
-                Event::WriteAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Write(answer) }
             }
-            Action::SendRenew { request, lease_id, if_match, .. } => {
+            Action::Store { request, what: Request::Renew { lease_id, if_match, .. }, .. } => {
                 let answer = self.locks.renew(path, *lease_id, if_match.as_ref(), at, time);
                 let answer = answer.map(|renewed| renewed.time).map_err(|error| failure(&error));
-                Event::RenewAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Renew(answer) }
             }
-            Action::SendRelease { request, lease_id, if_match, .. } => {
+            Action::Store {
+                request, what: Request::Release { lease_id, if_match, .. }, ..
+            } => {
                 let answer = self.locks.release(path, *lease_id, if_match.as_ref(), at);
                 let answer = answer.map_err(|error| failure(&error));
-                Event::ReleaseAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Release(answer) }
             }
             other => panic!("not for the store: {other:?}"),
         }
@@ -122,20 +132,21 @@ pub(crate) fn unknown() -> Failure {
 /// The answer to `action` that it failed; none if it is not for the store.
 pub(crate) fn failed(action: &Action, failure: Failure) -> Option<Event> {
     Some(match action {
-        Action::SendAcquire { request, .. } => {
-            Event::AcquireAnswered { request: *request, answer: Err(failure), read: None }
+        Action::Store { request, what: Request::Acquire { .. }, .. } => Event::Answer {
+            request: *request,
+            answer: Answer::Acquire { lease: Err(failure), read: None },
+        },
+        Action::Store { request, what: Request::Read, .. } => {
+            Event::Answer { request: *request, answer: Answer::Read(Err(failure)) }
         }
-        Action::SendRead { request, .. } => {
-            Event::ReadAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Write { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Write(Err(failure)) }
         }
-        Action::SendWrite { request, .. } => {
-            Event::WriteAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Renew { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Renew(Err(failure)) }
         }
-        Action::SendRenew { request, .. } => {
-            Event::RenewAnswered { request: *request, answer: Err(failure) }
-        }
-        Action::SendRelease { request, .. } => {
-            Event::ReleaseAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Release { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Release(Err(failure)) }
         }
         _ => return None,
     })

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{self, CallerId, Event, Memory, Settings};
+use leasehold::hold::{self, CallerId, Event, HolderCall, Memory, Settings};
 use leasehold::lock::{LeaseId, Permit, Permits};
 use leasehold::pool::{Action, Pool};
 use leasehold::testing::SeededRandom;
@@ -267,7 +267,7 @@ impl World {
             self.bug == Some(Bug::LimitReadAtRelease) && !self.named(at).contains(permit);
         if !forgotten {
             let event = match self.random.chance(700) {
-                true => Event::ReleaseAsked { caller, generation: None },
+                true => Event::Call { caller, generation: None, call: HolderCall::Release },
                 false => Event::CallerLeft { caller },
             };
             self.feed(at, Permit::FIRST, event);
@@ -298,7 +298,10 @@ impl World {
             sidecar.pool.supply(LeaseId::from_uuid(id));
         }
         let has_turn = matches!(event, Event::RenewTurnCame);
-        let handed_on = matches!(event, Event::ReleaseAsked { .. } | Event::CallerLeft { .. });
+        let handed_on = matches!(
+            event,
+            Event::Call { call: HolderCall::Release, .. } | Event::CallerLeft { .. }
+        );
         for action in sidecar.pool.handle_event(permit, event, now) {
             match action {
                 Action::ReportPermitsDiffer { .. } => self.count("numbers differ"),
@@ -330,7 +333,7 @@ impl World {
     fn tell(&mut self, at: usize, permit: Permit, action: hold::Action, handed_on: bool) {
         self.note(format!("  {at} {permit} {action:?}"));
         match action {
-            hold::Action::TellGranted { caller, grant } => {
+            hold::Action::Tell { caller, notice: hold::Notice::Granted(grant) } => {
                 self.count(match permit {
                     Permit::FIRST => "a grant of permit 0",
                     _ => "a grant of another permit",
@@ -356,20 +359,26 @@ impl World {
                     );
                 }
             }
-            hold::Action::TellWaiting { caller, .. } => {
+            hold::Action::Tell { caller, notice: hold::Notice::Waiting { .. } } => {
                 self.count("a caller was told that it waits");
                 self.checks.told_to_wait(caller, self.now);
             }
-            hold::Action::TellBusy { caller, .. } | hold::Action::TellFailed { caller, .. } => {
+            hold::Action::Tell {
+                caller,
+                notice: hold::Notice::Busy(_) | hold::Notice::Failed(_),
+            } => {
                 self.count("busy");
                 self.checks.answered(caller);
                 self.sidecars[at].callers.remove(&caller);
             }
-            hold::Action::TellRenewed { caller, valid_until }
-            | hold::Action::TellRecovered { caller, valid_until } => {
+            hold::Action::Tell {
+                caller,
+                notice:
+                    hold::Notice::Renewed { valid_until } | hold::Notice::Recovered { valid_until },
+            } => {
                 self.checks.renewed(caller, valid_until.since_boot());
             }
-            hold::Action::TellLost { caller, .. } => {
+            hold::Action::Tell { caller, notice: hold::Notice::Lost { .. } } => {
                 self.checks.ended(caller);
                 self.granted.remove(&caller);
                 self.sidecars[at].callers.remove(&caller);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Granted};
+use leasehold::hold::{Action, CallerId, Granted, Request};
 use leasehold::lock::FencingToken;
 
 use crate::shares::clients::{Client, Stage};
@@ -173,7 +173,7 @@ impl World {
 
     /// What is about to be broken, if that is asked for: as the lock truly is.
     pub(crate) fn before_break(&mut self, lock: usize, action: &Action) -> Option<Broken> {
-        let Action::SendBreak { rival, .. } = action else { return None };
+        let Action::Store { what: Request::Break { rival, .. }, .. } = action else { return None };
         let by: usize = rival.holder.strip_prefix("client-").unwrap().parse().unwrap();
         let of =
             rival.token.and_then(|token| self.checks.granted.get(&(lock, token.epoch())).copied());

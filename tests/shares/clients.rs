@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{self, CallerId, Event, SaveAsked, SaveId, Terms};
+use leasehold::hold::{self, CallerId, Event, HolderCall, SaveAsked, SaveId, Terms};
 use leasehold::lock::{CheckpointValue, Priority, Record, Sharing};
 
 use crate::shares::planted::Bug;
@@ -147,7 +147,7 @@ impl World {
             self.save(number, caller, generation);
         }
         let generation = Some(generation);
-        self.feed(at, lock, Event::ReleaseAsked { caller, generation });
+        self.feed(at, lock, Event::Call { caller, generation, call: HolderCall::Release });
     }
 
     fn save(&mut self, number: usize, caller: CallerId, generation: u64) {
@@ -156,7 +156,7 @@ impl World {
         let save = SaveAsked { id: SaveId(self.saves), value: Some(value), part: None };
         let (at, lock) = (self.clients[number].at, self.clients[number].profile.lock);
         let generation = Some(generation);
-        self.feed(at, lock, Event::SaveAsked { caller, generation, save });
+        self.feed(at, lock, Event::Call { caller, generation, call: HolderCall::Save(save) });
     }
 
     /// It saves now and then while it holds.
@@ -171,29 +171,39 @@ impl World {
     /// A caller at sidecar `at` is told something of `lock`.
     pub(crate) fn tell(&mut self, at: usize, lock: usize, action: hold::Action) {
         match action {
-            hold::Action::TellGranted { caller, grant } => {
+            hold::Action::Tell { caller, notice: hold::Notice::Granted(grant) } => {
                 let Some(number) = self.by_caller.get(&caller).copied() else { return };
                 self.granted(number, caller, &grant);
             }
-            hold::Action::TellRenewed { caller, valid_until }
-            | hold::Action::TellRecovered { caller, valid_until } => {
+            hold::Action::Tell {
+                caller,
+                notice:
+                    hold::Notice::Renewed { valid_until } | hold::Notice::Recovered { valid_until },
+            } => {
                 let until = self.sidecars[at].clock.when(valid_until);
                 self.checks.renewed(lock, caller, until);
             }
-            hold::Action::TellRevoked { caller, .. } => {
+            hold::Action::Tell { caller, notice: hold::Notice::Revoked { .. } } => {
                 self.count("a notice");
                 self.checks.told_revoked(lock);
                 self.let_go(caller);
             }
-            hold::Action::TellDraining { caller, .. } => self.let_go(caller),
-            hold::Action::TellLost { caller, .. } => {
+            hold::Action::Tell { caller, notice: hold::Notice::Draining { .. } } => {
+                self.let_go(caller)
+            }
+            hold::Action::Tell { caller, notice: hold::Notice::Lost { .. } } => {
                 self.count("a hold lost");
                 self.checks.ended(lock, caller, self.now);
                 self.over(caller, Duration::ZERO);
             }
-            hold::Action::TellReleased { caller, .. }
-            | hold::Action::TellNotConfirmed { caller, .. } => self.over(caller, Duration::ZERO),
-            hold::Action::TellBusy { caller, .. } | hold::Action::TellFailed { caller, .. } => {
+            hold::Action::Tell {
+                caller,
+                notice: hold::Notice::Released { .. } | hold::Notice::NotConfirmed { .. },
+            } => self.over(caller, Duration::ZERO),
+            hold::Action::Tell {
+                caller,
+                notice: hold::Notice::Busy(_) | hold::Notice::Failed(_),
+            } => {
                 self.count("busy");
                 self.over(caller, Duration::from_secs(1));
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event, Look, Stored};
+use leasehold::hold::{Action, Answer, Event, Look, Request, Stored};
 use leasehold::lock::Fields;
 
 use crate::shares::directed;
@@ -103,7 +103,7 @@ impl World {
     /// A request as the sidecar sends it: an older build keeps what it does not know (S36).
     pub(crate) fn as_written(&self, at: usize, lock: usize, action: &Action) -> Action {
         let mut action = action.clone();
-        if let Action::SendWrite { fields, .. } = &mut action {
+        if let Action::Store { what: Request::Write { fields, .. }, .. } = &mut action {
             if self.sidecars[at].is_old {
                 let stored = self.store.fields(lock, self.now);
                 for name in UNKNOWN_TO_OLD {
@@ -126,9 +126,11 @@ impl World {
             return event;
         }
         match &mut event {
-            Event::ReadAnswered { answer: Ok(stored), .. }
-            | Event::AcquireAnswered { read: Some(Ok(stored)), .. } => self.misread(at, stored),
-            Event::LookAnswered { answer: Ok(Look { stored, note, .. }), .. } => {
+            Event::Answer {
+                answer: Answer::Read(Ok(stored)) | Answer::Acquire { read: Some(Ok(stored)), .. },
+                ..
+            } => self.misread(at, stored),
+            Event::Answer { answer: Answer::Look(Ok(Look { stored, note, .. })), .. } => {
                 self.misread(at, stored);
                 if self.bug == Some(Bug::BreaksEachPoll)
                     && let Some(note) = note

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, Event, Failure, LeaseGranted, Look, NoteSeen, StoreFailure, StoreFailureKind, Stored,
+    Action, Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure,
+    StoreFailureKind, Stored,
 };
 use leasehold::lock::{Container, Fields, LockPath, Record};
 use leasehold::store::{
@@ -51,7 +52,11 @@ impl Store {
     pub(crate) fn apply(&mut self, lock: usize, action: &Action, now: Duration) -> Event {
         let ((at, time), path) = (Self::times(now), self.path(lock));
         match action {
-            Action::SendAcquire { request, lease_id, duration, if_match, read, .. } => {
+            Action::Store {
+                request,
+                what: Request::Acquire { lease_id, duration, if_match, read, .. },
+                ..
+            } => {
                 self.count("acquire");
                 let (lease_id, duration) = (*lease_id, *duration);
                 let acquire = Acquire { lease_id, duration, if_match: if_match.clone() };
@@ -62,36 +67,42 @@ impl Store {
                     created: acquired.created,
                 });
                 let read = read.then(|| self.read(&path, now));
-                Event::AcquireAnswered { request: *request, answer, read }
+                Event::Answer { request: *request, answer: Answer::Acquire { lease: answer, read } }
             }
-            Action::SendRead { request, .. } => {
-                Event::ReadAnswered { request: *request, answer: self.read(&path, now) }
+            Action::Store { request, what: Request::Read, .. } => {
+                Event::Answer { request: *request, answer: Answer::Read(self.read(&path, now)) }
             }
-            Action::SendWrite { request, lease_id, if_match, fields, .. } => {
+            Action::Store {
+                request,
+                what: Request::Write { lease_id, if_match, fields, .. },
+                ..
+            } => {
                 self.count("write");
                 let if_match = Some(if_match.clone());
                 let write = Write { lease_id: *lease_id, if_match, fields: fields.clone() };
                 let answer = self.locks.write_record(&path, write, at, time);
                 let answer = answer.map(|written| written.etag).map_err(|error| failure(&error));
-                Event::WriteAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Write(answer) }
             }
-            Action::SendRenew { request, lease_id, if_match, .. } => {
+            Action::Store { request, what: Request::Renew { lease_id, if_match, .. }, .. } => {
                 self.count("renew");
                 let answer = self.locks.renew(&path, *lease_id, if_match.as_ref(), at, time);
                 let answer = answer.map(|renewed| renewed.time).map_err(|error| failure(&error));
-                Event::RenewAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Renew(answer) }
             }
-            Action::SendRelease { request, lease_id, if_match, .. } => {
+            Action::Store {
+                request, what: Request::Release { lease_id, if_match, .. }, ..
+            } => {
                 self.count("release");
                 let answer = self.locks.release(&path, *lease_id, if_match.as_ref(), at);
                 let answer = answer.map_err(|error| failure(&error));
-                Event::ReleaseAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Release(answer) }
             }
-            Action::SendLook { request, note, .. } => {
+            Action::Store { request, what: Request::Look { note, .. }, .. } => {
                 let answer = self.look(&path, *note, now);
-                Event::LookAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Look(answer) }
             }
-            Action::SendBreak { request, if_match, rival, .. } => {
+            Action::Store { request, what: Request::Break { if_match, rival, .. }, .. } => {
                 self.count("break");
                 let note = BreakNote {
                     period: BreakPeriod::RunOut,
@@ -103,7 +114,7 @@ impl Store {
                 };
                 let answer = self.locks.break_lease(&path, note, if_match, at);
                 let answer = answer.map(drop).map_err(|error| failure(&error));
-                Event::BreakAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Break(answer) }
             }
             other => panic!("not for the store: {other:?}"),
         }
@@ -188,26 +199,27 @@ pub(crate) fn unknown(action: &Action) -> Option<Event> {
         retry_after: None,
     });
     Some(match action {
-        Action::SendAcquire { request, .. } => {
-            Event::AcquireAnswered { request: *request, answer: Err(failure), read: None }
+        Action::Store { request, what: Request::Acquire { .. }, .. } => Event::Answer {
+            request: *request,
+            answer: Answer::Acquire { lease: Err(failure), read: None },
+        },
+        Action::Store { request, what: Request::Read, .. } => {
+            Event::Answer { request: *request, answer: Answer::Read(Err(failure)) }
         }
-        Action::SendRead { request, .. } => {
-            Event::ReadAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Write { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Write(Err(failure)) }
         }
-        Action::SendWrite { request, .. } => {
-            Event::WriteAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Renew { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Renew(Err(failure)) }
         }
-        Action::SendRenew { request, .. } => {
-            Event::RenewAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Release { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Release(Err(failure)) }
         }
-        Action::SendRelease { request, .. } => {
-            Event::ReleaseAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Look { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Look(Err(failure)) }
         }
-        Action::SendLook { request, .. } => {
-            Event::LookAnswered { request: *request, answer: Err(failure) }
-        }
-        Action::SendBreak { request, .. } => {
-            Event::BreakAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Break { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Break(Err(failure)) }
         }
         _ => return None,
     })

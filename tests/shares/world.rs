@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event};
+use leasehold::hold::{Action, Answer, CallerId, Event, Request};
 use leasehold::lock::{LeaseId, Record};
 use leasehold::testing::SeededRandom;
 use uuid::Uuid;
@@ -191,7 +191,7 @@ impl World {
             What::Save { client, caller } => self.save_now(client, caller),
             What::Request { at, lock, action } => self.request(at, lock, &action),
             What::Answer { at, lock, event } => {
-                if let Event::AcquireAnswered { .. } = event {
+                if let Event::Answer { answer: Answer::Acquire { .. }, .. } = event {
                     self.sidecars[at].acquiring.remove(&lock);
                 }
                 self.feed(at, lock, event);
@@ -294,7 +294,7 @@ impl World {
             if let Some(timeline) = &mut self.timeline {
                 timeline.push(format!("             {at} {lock} {action:?}"));
             }
-            if let Action::SendBreak { rival, .. } = &action
+            if let Action::Store { what: Request::Break { rival, .. }, .. } = &action
                 && rival.moves
                 && let Some(share) = &mut self.sidecars[at].share
             {
@@ -331,7 +331,7 @@ impl World {
     }
 
     fn send(&mut self, at: usize, lock: usize, action: Action) {
-        if let Action::SendAcquire { .. } = action {
+        if let Action::Store { what: Request::Acquire { .. }, .. } = action {
             self.check_acquire(at, lock);
         }
         let arrives = self.now + self.way();
@@ -348,7 +348,9 @@ impl World {
         let action = self.as_written(at, lock, action);
         let broken = self.before_break(lock, &action);
         let event = self.store.apply(lock, &action, self.now);
-        if let (Some(broken), Event::BreakAnswered { answer: Ok(()), .. }) = (broken, &event) {
+        if let (Some(broken), Event::Answer { answer: Answer::Break(Ok(())), .. }) =
+            (broken, &event)
+        {
             self.broke(at, lock, broken);
         }
         let arrives = self.now + self.way();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::hold::Event;
+use leasehold::hold::{Event, HolderCall};
 use leasehold::testing::SeededRandom;
 
 use crate::simulation::chance::millis;
@@ -65,25 +65,30 @@ impl World {
             2 | 3 if self.plan.mode == Mode::Everything => self.cut_off(index, random),
             4 => {
                 let max_hold = millis(random, 0, 40_000);
-                self.send_event(index, Event::ExtendAsked { caller, generation, max_hold });
+                self.send_event(
+                    index,
+                    Event::Call { caller, generation, call: HolderCall::Extend { max_hold } },
+                );
             }
             7..=9 if self.plan.crossing.moves => self.cut_off(index, random),
             10 if self.plan.crossing.moves => self.stray_cancel(index, random),
             5 if moved => {
                 let max_hold = millis(random, 0, 40_000);
-                self.stray(index, random, |caller, generation| Event::ExtendAsked {
+                self.stray(index, random, |caller, generation| Event::Call {
                     caller,
                     generation,
-                    max_hold,
+                    call: HolderCall::Extend { max_hold },
                 });
             }
             6 if moved => {
-                self.stray(index, random, |caller, generation| Event::ProgressReported {
+                self.stray(index, random, |caller, generation| Event::Call {
                     caller,
                     generation,
+                    call: HolderCall::Progress,
                 });
             }
-            _ => self.send_event(index, Event::ProgressReported { caller, generation }),
+            _ => self
+                .send_event(index, Event::Call { caller, generation, call: HolderCall::Progress }),
         }
     }
 

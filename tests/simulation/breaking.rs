@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::hold::Event;
+use leasehold::hold::{Answer, Event};
 use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::store::BreakPeriod;
 
@@ -194,7 +194,7 @@ impl World {
 /// The grant that the note in this answer says to have been ended at once.
 pub(crate) fn freed_by(event: &Event) -> Option<FencingToken> {
     match event {
-        Event::LookAnswered { answer: Ok(look), .. } => {
+        Event::Answer { answer: Answer::Look(Ok(look)), .. } => {
             look.note.filter(|note| !note.runs_out)?.token
         }
         _ => None,

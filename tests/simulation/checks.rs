@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Hold, Holding, LossReason};
+use leasehold::hold::{
+    Action, Answer, CallerId, Event, Hold, HolderCall, Holding, LossReason, Notice, Request,
+};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 
@@ -130,16 +132,20 @@ impl Checks {
         self.judge(judged);
         self.notices.reached(look, done);
         let saves = self.counters.reached(action);
-        if let (Action::SendWrite { fields, .. }, Event::WriteAnswered { answer: Ok(_), .. }) = done
+        if let (
+            Action::Store { what: Request::Write { fields, .. }, .. },
+            Event::Answer { answer: Answer::Write(Ok(_)), .. },
+        ) = done
         {
             let judged = self.counters.ledger.wrote(fields);
             self.judge(judged);
         }
         let is_done = matches!(
             event,
-            Event::WriteAnswered { answer: Ok(_), .. }
-                | Event::RenewAnswered { answer: Ok(_), .. }
-                | Event::ReleaseAnswered { answer: Ok(()), .. }
+            Event::Answer {
+                answer: Answer::Write(Ok(_)) | Answer::Renew(Ok(_)) | Answer::Release(Ok(())),
+                ..
+            }
         );
         // S5: a store that went back to an older copy has older versions again.
         let honoured = !self.truth.has_ended(action);
@@ -160,13 +166,13 @@ impl Checks {
             self.idle.sent(action, look.now);
         }
         self.truth.sent(sidecar, action);
-        if let Action::SendAcquire { lease_id, .. } = action {
+        if let Action::Store { what: Request::Acquire { lease_id, .. }, .. } = action {
             self.proposed.insert((sidecar, *lease_id));
         }
-        if matches!(action, Action::SendAcquire { .. } | Action::SendRead { .. }) {
+        if matches!(action, Action::Store { what: Request::Acquire { .. } | Request::Read, .. }) {
             self.polls[sidecar].asked += 1;
         }
-        if let Action::SendAcquire { lease_id, .. } = action
+        if let Action::Store { what: Request::Acquire { lease_id, .. }, .. } = action
             && self.granted.contains(&(sidecar, *lease_id))
         {
             self.fail(format!("S6: sidecar {sidecar} acquires again under {lease_id}"));
@@ -187,7 +193,7 @@ impl Checks {
         self.counters.came_in(sidecar, event, |caller| leases.get(&caller).copied());
         self.turns.came_in(sidecar, event, local);
         self.check_polls(sidecar, event, now);
-        if let Event::ReleaseAsked { caller, .. } = event {
+        if let Event::Call { caller, call: HolderCall::Release, .. } = event {
             self.asked.insert(*caller);
         }
     }
@@ -206,7 +212,8 @@ impl Checks {
         }
         let answered = matches!(
             event,
-            Event::TimePassed | Event::AcquireAnswered { .. } | Event::ReadAnswered { .. }
+            Event::TimePassed
+                | Event::Answer { answer: Answer::Acquire { .. } | Answer::Read(_), .. }
         );
         self.polls[sidecar].reasons += u32::from(!answered);
     }
@@ -280,7 +287,7 @@ impl Checks {
         self.judge(judged);
         // A resume that is answered late may have been followed by another (S16).
         let outdated = match action {
-            Action::TellGranted { grant, .. } if grant.resumed => {
+            Action::Tell { notice: Notice::Granted(grant), .. } if grant.resumed => {
                 !self.promises.goes_on(grant.lease_id, grant.generation)
             }
             _ => false,
@@ -289,14 +296,14 @@ impl Checks {
         let is_excused = |lease| outdated || broken.contains(&lease) || moved.may_have_ended(lease);
         let judged = self.counters.told(sidecar, action, is_excused);
         self.judge(judged);
-        if let Action::TellGranted { grant, .. } = action
+        if let Action::Tell { notice: Notice::Granted(grant), .. } = action
             && grant.token.hand_offs() > 0
             && !grant.resumed
         {
             self.idle.handed_on(grant.lease_id, now);
         }
         let (caller, next) = match action {
-            Action::TellGranted { caller, grant } => {
+            Action::Tell { caller, notice: Notice::Granted(grant) } => {
                 self.granted.insert((sidecar, grant.lease_id));
                 self.moved.granted(grant.lease_id, grant.token.value());
                 if !grant.resumed {
@@ -307,20 +314,24 @@ impl Checks {
                 }
                 (*caller, Told::Held)
             }
-            Action::TellRenewed { caller, .. } | Action::TellRecovered { caller, .. } => {
+            Action::Tell { caller, notice: Notice::Renewed { .. } | Notice::Recovered { .. } } => {
                 (*caller, Told::Held)
             }
-            Action::TellAtRisk { caller, .. } => (*caller, Told::AtRisk),
-            Action::TellLost { caller, .. } | Action::TellResumeRefused { caller, .. } => {
+            Action::Tell { caller, notice: Notice::AtRisk { .. } } => (*caller, Told::AtRisk),
+            Action::Tell { caller, notice: Notice::Lost { .. } | Notice::ResumeRefused { .. } } => {
                 (*caller, Told::Over)
             }
-            Action::TellReleased { caller, .. } | Action::TellNotConfirmed { caller, .. } => {
+            Action::Tell {
+                caller,
+                notice: Notice::Released { .. } | Notice::NotConfirmed { .. },
+            } => {
                 self.told.insert(*caller, Told::Over);
                 return;
             }
-            Action::TellBusy { caller, .. }
-            | Action::TellFailed { caller, .. }
-            | Action::TellSuperseded { caller, .. } => {
+            Action::Tell {
+                caller,
+                notice: Notice::Busy(_) | Notice::Failed(_) | Notice::Superseded { .. },
+            } => {
                 self.stops_waiting(sidecar, *caller);
                 return;
             }
@@ -349,18 +360,22 @@ impl Checks {
     /// What is told must be so (S3, S8, S13).
     fn check_truth(&mut self, sidecar: usize, action: &Action) {
         let lie = match action {
-            Action::TellLost { reason, .. }
+            Action::Tell { notice: Notice::Lost { reason, .. }, .. }
                 if self.mode == Mode::Clocks && !by_its_bounds(*reason) =>
             {
                 Some(format!("S3: nothing but clocks was wrong, and yet {action:?}"))
             }
-            Action::TellAtRisk { .. } if self.mode == Mode::Clocks => {
+            Action::Tell { notice: Notice::AtRisk { .. }, .. } if self.mode == Mode::Clocks => {
                 Some(format!("S3: nothing but clocks was wrong, and yet {action:?}"))
             }
-            Action::TellLost { caller, reason, .. } if !self.is_excused(*caller) => {
+            Action::Tell { caller, notice: Notice::Lost { reason, .. } }
+                if !self.is_excused(*caller) =>
+            {
                 self.truth.lost(*caller, *reason)
             }
-            Action::TellReleased { caller, .. } => self.truth.released(sidecar, *caller),
+            Action::Tell { caller, notice: Notice::Released { .. } } => {
+                self.truth.released(sidecar, *caller)
+            }
             _ => None,
         };
         if let Some(lie) = lie {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{CallerId, Event, Granted, Terms};
+use leasehold::hold::{CallerId, Event, Granted, HolderCall, Terms};
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
@@ -312,7 +312,7 @@ impl World {
         let client = &self.clients[index];
         let (at, caller, generation) = (client.at, client.caller, client.generation);
         if generation.is_some() {
-            let known = Event::ReleaseAsked { caller, generation };
+            let known = Event::Call { caller, generation, call: HolderCall::Release };
             self.call(KNOWN_AFTER, (at, caller), Incoming::Event(known));
         }
     }
@@ -406,9 +406,10 @@ impl World {
                 self.send_release(index, saves);
             }
             if moved || random.chance(100) {
-                self.stray(index, &mut random, |caller, generation| Event::ReleaseAsked {
+                self.stray(index, &mut random, |caller, generation| Event::Call {
                     caller,
                     generation,
+                    call: HolderCall::Release,
                 });
             }
         }

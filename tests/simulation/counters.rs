@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Granted, Request, SaveId, SaveOutcome};
+use leasehold::hold::{
+    Action, Answer, CallerId, Event, Granted, HolderCall, Notice, Request, RequestId, SaveId,
+    SaveOutcome,
+};
 use leasehold::lock::{CheckpointValue, Fields, LeaseId};
 use leasehold::time::Instant;
 
-use crate::simulation::ledger::{Answer, Ledger, name_of};
+use crate::simulation::ledger::{Ledger, SaveAnswer, name_of};
 use crate::simulation::promises::Look;
 
 /// The field of the record that the checkpoint stands in.
@@ -31,7 +34,7 @@ struct Asked {
 /// A save that is on its way to the store.
 #[derive(Debug)]
 struct Writing {
-    request: Request,
+    request: RequestId,
     /// When its sidecar stops to wait for the answer.
     until: Instant,
 }
@@ -67,12 +70,12 @@ impl Counters {
     ) {
         self.events += 1;
         match event {
-            Event::SaveAsked { caller, save, .. } => {
+            Event::Call { caller, call: HolderCall::Save(save), .. } => {
                 let (lease_id, event) = (lease_of(*caller), self.events);
                 self.asked.insert(save.id, Asked { sidecar, lease_id, event });
                 self.ledger.comes(number(save.id));
             }
-            Event::WriteAnswered { request, .. }
+            Event::Answer { request, answer: Answer::Write(_) }
                 if self.writing.get(&sidecar).is_some_and(|save| save.request == *request) =>
             {
                 self.writing.remove(&sidecar);
@@ -92,10 +95,17 @@ impl Counters {
     pub(crate) fn sent(&mut self, look: Look, action: &Action, state: &str) -> Result<(), String> {
         let sidecar = look.sidecar;
         match action {
-            Action::SendRelease { lease_id, .. } if self.is_pending(sidecar, *lease_id) => {
+            Action::Store { what: Request::Release { lease_id, .. }, .. }
+                if self.is_pending(sidecar, *lease_id) =>
+            {
                 Err(format!("S26: sidecar {sidecar} releases {lease_id} before its last save"))
             }
-            Action::SendWrite { request, lease_id, fields, timeout, .. } => {
+            Action::Store {
+                request,
+                what: Request::Write { lease_id, fields, .. },
+                timeout,
+                ..
+            } => {
                 let under_way = self.writing.remove(&sidecar);
                 if under_way.is_some_and(|save| look.local < save.until) {
                     return Err(format!("S26: sidecar {sidecar} writes beside a save: {action:?}"));
@@ -122,7 +132,7 @@ impl Counters {
 
     /// A request has reached the store: whether it is a write that changes the checkpoint.
     pub(crate) fn reached(&mut self, action: &Action) -> bool {
-        matches!(action, Action::SendWrite { fields, request, .. }
+        matches!(action, Action::Store { request, what: Request::Write { fields, .. }, .. }
             if self.ledger.reached(fields, request.0))
     }
 
@@ -139,8 +149,10 @@ impl Counters {
         is_excused: impl Fn(LeaseId) -> bool,
     ) -> Result<(), String> {
         match action {
-            Action::TellGranted { grant, .. } => self.check_grant(sidecar, grant, is_excused),
-            Action::TellSaved { id, outcome } => self.answered(sidecar, *id, outcome),
+            Action::Tell { notice: Notice::Granted(grant), .. } => {
+                self.check_grant(sidecar, grant, is_excused)
+            }
+            Action::Saved { id, outcome } => self.answered(sidecar, *id, outcome),
             _ => Ok(()),
         }
     }
@@ -180,13 +192,17 @@ impl Counters {
             return Err(format!("S26: {id:?} is answered, and was not asked for"));
         }
         let answer = match outcome {
-            SaveOutcome::Saved { version: Some(version) } => Answer::Stored { version: *version },
+            SaveOutcome::Saved { version: Some(version) } => {
+                SaveAnswer::Stored { version: *version }
+            }
             SaveOutcome::Saved { version: None } | SaveOutcome::Nothing => {
                 return Err(format!("S26: {id:?} had a checkpoint, and is told of none"));
             }
-            SaveOutcome::Ended => Answer::Ended,
-            SaveOutcome::NotSaved(store_failure) => Answer::Refused(store_failure.message.clone()),
-            SaveOutcome::Unknown => Answer::Unknown,
+            SaveOutcome::Ended => SaveAnswer::Ended,
+            SaveOutcome::NotSaved(store_failure) => {
+                SaveAnswer::Refused(store_failure.message.clone())
+            }
+            SaveOutcome::Unknown => SaveAnswer::Unknown,
         };
         self.ledger.answered(number(id), &answer)?;
         if !matches!(outcome, SaveOutcome::Saved { .. }) {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Granted, Hold, Memory, Resume, Settings, StoreFailureKind,
+    Action, Answer, CallerId, Event, Granted, Hold, HolderCall, Memory, Notice, Resume, Settings,
+    StoreFailureKind,
 };
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
@@ -239,7 +240,7 @@ impl State {
                 let place = client.former.filter(|_| stray).unwrap_or((client.at, client.caller));
                 let generation = client.grant.as_ref().map(|grant| grant.generation);
                 let (at, caller) = place;
-                let released = Event::ReleaseAsked { caller, generation };
+                let released = Event::Call { caller, generation, call: HolderCall::Release };
                 self.sidecars[at].inbox.push(Arc::new(released));
             }
         }
@@ -255,7 +256,7 @@ impl State {
         }
         for action in sidecar.hold.handle_event(event, Instant::from_boot(self.now)) {
             match action {
-                Action::TellGranted { caller, grant } => {
+                Action::Tell { caller, notice: Notice::Granted(grant) } => {
                     let token = grant.token.value();
                     if !grant.resumed {
                         self.grants += 1;
@@ -275,13 +276,16 @@ impl State {
                         }
                     }
                 }
-                Action::TellRenewed { caller, valid_until }
-                | Action::TellRecovered { caller, valid_until }
-                    if self.client(caller).is_some_and(|client| client.until.is_some()) =>
-                {
+                Action::Tell {
+                    caller,
+                    notice: Notice::Renewed { valid_until } | Notice::Recovered { valid_until },
+                } if self.client(caller).is_some_and(|client| client.until.is_some()) => {
                     self.believe(caller, valid_until)?;
                 }
-                Action::TellLost { caller, .. } | Action::TellResumeRefused { caller, .. } => {
+                Action::Tell {
+                    caller,
+                    notice: Notice::Lost { .. } | Notice::ResumeRefused { .. },
+                } => {
                     if let Some(client) = self.client(caller) {
                         client.until = None;
                     }
@@ -350,26 +354,29 @@ fn again(event: &Event) -> Event {
         Event::CallerArrived { caller, terms } => {
             Event::CallerArrived { caller: *caller, terms: Arc::clone(terms) }
         }
-        Event::ReleaseAsked { caller, generation } => {
-            Event::ReleaseAsked { caller: *caller, generation: *generation }
+        Event::Call { caller, generation, call: HolderCall::Release } => {
+            Event::Call { caller: *caller, generation: *generation, call: HolderCall::Release }
         }
         Event::ResumeAsked { caller, resume } => {
             Event::ResumeAsked { caller: *caller, resume: resume.clone() }
         }
-        Event::AcquireAnswered { request, answer, read } => {
-            Event::AcquireAnswered { request: *request, answer: answer.clone(), read: read.clone() }
+        Event::Answer { request, answer: Answer::Acquire { lease: answer, read } } => {
+            Event::Answer {
+                request: *request,
+                answer: Answer::Acquire { lease: answer.clone(), read: read.clone() },
+            }
         }
-        Event::ReadAnswered { request, answer } => {
-            Event::ReadAnswered { request: *request, answer: answer.clone() }
+        Event::Answer { request, answer: Answer::Read(answer) } => {
+            Event::Answer { request: *request, answer: Answer::Read(answer.clone()) }
         }
-        Event::WriteAnswered { request, answer } => {
-            Event::WriteAnswered { request: *request, answer: answer.clone() }
+        Event::Answer { request, answer: Answer::Write(answer) } => {
+            Event::Answer { request: *request, answer: Answer::Write(answer.clone()) }
         }
-        Event::RenewAnswered { request, answer } => {
-            Event::RenewAnswered { request: *request, answer: answer.clone() }
+        Event::Answer { request, answer: Answer::Renew(answer) } => {
+            Event::Answer { request: *request, answer: Answer::Renew(answer.clone()) }
         }
-        Event::ReleaseAnswered { request, answer } => {
-            Event::ReleaseAnswered { request: *request, answer: answer.clone() }
+        Event::Answer { request, answer: Answer::Release(answer) } => {
+            Event::Answer { request: *request, answer: Answer::Release(answer.clone()) }
         }
         other => panic!("this does not happen here: {other:?}"),
     }

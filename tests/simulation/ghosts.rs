@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Granted, Resume, Terms};
+use leasehold::hold::{Action, Answer, CallerId, Event, Granted, Notice, Request, Resume, Terms};
 use leasehold::store::BreakPeriod;
 
 use crate::simulation::chance::{About, millis};
@@ -79,7 +79,7 @@ impl World {
 
     /// A ghost was served.
     pub(crate) fn note_haunted(&mut self, action: &Action) {
-        if let Action::TellGranted { caller, .. } = action
+        if let Action::Tell { caller, notice: Notice::Granted(_) } = action
             && let Some(served) = self.checks.ghosts.get_mut(caller)
         {
             *served = Some(self.now);
@@ -93,8 +93,10 @@ impl World {
         before: Option<leasehold::lock::FencingToken>,
         (action, event): (&Action, &Event),
     ) {
-        let (Action::SendWrite { .. }, Event::WriteAnswered { answer: Ok(_), .. }) =
-            (action, event)
+        let (
+            Action::Store { what: Request::Write { .. }, .. },
+            Event::Answer { answer: Answer::Write(Ok(_)), .. },
+        ) = (action, event)
         else {
             return;
         };

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, LossReason, Request};
+use leasehold::hold::{Action, Answer, CallerId, Event, LossReason, Notice, Request, RequestId};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 
@@ -17,7 +17,7 @@ pub(crate) struct HandOvers {
     /// Since when, by the sidecar's clock.
     since: BTreeMap<usize, Instant>,
     /// The renewals of each that were not answered yet, and when the latest that succeeded was sent.
-    renewals: BTreeMap<(usize, Request), Instant>,
+    renewals: BTreeMap<(usize, RequestId), Instant>,
     renewed: BTreeMap<usize, Instant>,
     left: BTreeSet<LeaseId>,
     /// Holds that went on elsewhere after that.
@@ -30,7 +30,7 @@ impl HandOvers {
             Event::HandOverStarted { .. } => {
                 self.since.entry(sidecar).or_insert(local);
             }
-            Event::RenewAnswered { request, answer } => {
+            Event::Answer { request, answer: Answer::Renew(answer) } => {
                 let sent = self.renewals.remove(&(sidecar, *request));
                 if let Some(sent) = sent.filter(|_| answer.is_ok()) {
                     let renewed = self.renewed.entry(sidecar).or_insert(sent);
@@ -52,7 +52,7 @@ impl World {
     /// S15: nobody is told draining or lost, and nobody is told to resume before its hold was renewed once
     /// more, as far as the store answers.
     pub(crate) fn check_hand_over(&mut self, index: usize, action: &Action) {
-        if let Action::TellGranted { grant, .. } = action
+        if let Action::Tell { notice: Notice::Granted(grant), .. } = action
             && grant.resumed
             && self.checks.hand_overs.left.remove(&grant.lease_id)
         {
@@ -60,14 +60,20 @@ impl World {
         }
         let Some(since) = self.checks.hand_overs.since.get(&index).copied() else { return };
         match action {
-            Action::TellDraining { .. }
-            | Action::TellLost { reason: LossReason::Shutdown, .. }
-            | Action::TellGranted { .. } => {
+            Action::Tell {
+                notice:
+                    Notice::Draining { .. }
+                    | Notice::Lost { reason: LossReason::Shutdown, .. }
+                    | Notice::Granted(_),
+                ..
+            } => {
                 let text =
                     format!("S15: sidecar {index} is followed by another, and yet {action:?}");
                 self.checks.fail(text);
             }
-            Action::TellInterrupted { caller } => self.check_left(index, *caller, since),
+            Action::Tell { caller, notice: Notice::Interrupted } => {
+                self.check_left(index, *caller, since)
+            }
             _ => {}
         }
     }
@@ -94,11 +100,11 @@ impl World {
 
     /// S13, S15: nothing is released in which a client believes.
     pub(crate) fn check_release_at_hand_over(&mut self, index: usize, action: &Action) {
-        if let Action::SendRenew { request, .. } = action {
+        if let Action::Store { request, what: Request::Renew { .. }, .. } = action {
             let now = self.time_at(index);
             self.checks.hand_overs.renewals.insert((index, *request), now);
         }
-        let Action::SendRelease { lease_id, .. } = action else { return };
+        let Action::Store { what: Request::Release { lease_id, .. }, .. } = action else { return };
         if !self.checks.hand_overs.since.contains_key(&index)
             || self.checks.truth.is_over(*lease_id)
         {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event};
+use leasehold::hold::{Action, Answer, Event, Request};
 use leasehold::lock::LeaseId;
 
 use crate::simulation::network::LATEST;
@@ -47,13 +47,17 @@ impl Idle {
 
     /// A sidecar asks something of the store on behalf of somebody who wants the lock or has it.
     pub(crate) fn sent(&mut self, action: &Action, now: Duration) {
-        if let Action::SendAcquire { lease_id, .. }
-        | Action::SendWrite { lease_id, .. }
-        | Action::SendRenew { lease_id, .. } = action
+        if let Action::Store {
+            what:
+                Request::Acquire { lease_id, .. }
+                | Request::Write { lease_id, .. }
+                | Request::Renew { lease_id, .. },
+            ..
+        } = action
         {
             self.had(*lease_id, now);
         }
-        if let Action::SendAcquire { lease_id, duration, .. } = action {
+        if let Action::Store { what: Request::Acquire { lease_id, duration, .. }, .. } = action {
             self.leases.entry(*lease_id).or_default().duration = *duration;
         }
     }
@@ -77,10 +81,13 @@ impl Idle {
     ) -> Result<(), String> {
         match (action, event) {
             (
-                Action::SendAcquire { lease_id, .. },
-                Event::AcquireAnswered { answer: Ok(_), .. },
+                Action::Store { what: Request::Acquire { lease_id, .. }, .. },
+                Event::Answer { answer: Answer::Acquire { lease: Ok(_), .. }, .. },
             )
-            | (Action::SendRenew { lease_id, .. }, Event::RenewAnswered { answer: Ok(_), .. }) => {
+            | (
+                Action::Store { what: Request::Renew { lease_id, .. }, .. },
+                Event::Answer { answer: Answer::Renew(Ok(_)), .. },
+            ) => {
                 let former = self.current.replace(*lease_id);
                 let judged = former.map_or(Ok(()), |former| self.judge(former, now));
                 let lease = self.leases.entry(*lease_id).or_default();
@@ -88,14 +95,17 @@ impl Idle {
                 judged
             }
             (
-                Action::SendRelease { lease_id, .. },
-                Event::ReleaseAnswered { answer: Ok(()), .. },
+                Action::Store { what: Request::Release { lease_id, .. }, .. },
+                Event::Answer { answer: Answer::Release(Ok(())), .. },
             ) => {
                 self.current = None;
                 self.leases.entry(*lease_id).or_default().released = now;
                 self.judge(*lease_id, now)
             }
-            (Action::SendWrite { lease_id, fields, .. }, Event::WriteAnswered { answer, .. }) => {
+            (
+                Action::Store { what: Request::Write { lease_id, fields, .. }, .. },
+                Event::Answer { answer: Answer::Write(answer), .. },
+            ) => {
                 let lease = self.leases.entry(*lease_id).or_default();
                 let crossed = [
                     ("hand-off", lease.handed_on),

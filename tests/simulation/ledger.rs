@@ -25,7 +25,7 @@ pub(crate) fn log_of(checkpoint: Option<&Checkpoint>) -> Vec<u32> {
 
 /// What a save is answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum SaveAnswer {
     Stored {
         version: u64,
     },
@@ -193,9 +193,9 @@ impl Ledger {
     }
 
     /// A save is answered.
-    pub(crate) fn answered(&mut self, save: u32, answer: &Answer) -> Result<(), String> {
+    pub(crate) fn answered(&mut self, save: u32, answer: &SaveAnswer) -> Result<(), String> {
         match answer {
-            Answer::Stored { version } => {
+            SaveAnswer::Stored { version } => {
                 self.count("saves: stored");
                 let stored = self.stored.contains(&save);
                 if stored && !self.gone.contains(&save) {
@@ -209,8 +209,8 @@ impl Ledger {
                     return Err(format!("S24: save {save} is told as stored, and is not"));
                 }
             }
-            Answer::Ended | Answer::Refused(_) => {
-                let ended = *answer == Answer::Ended;
+            SaveAnswer::Ended | SaveAnswer::Refused(_) => {
+                let ended = *answer == SaveAnswer::Ended;
                 self.count(if ended { "saves: ended" } else { "saves: refused" });
                 self.refused.insert(save);
                 let stands = self.own.contains(&save) && !self.gone.contains(&save);
@@ -218,7 +218,7 @@ impl Ledger {
                     return Err(format!("S27: save {save} is told as {answer:?}, and is stored"));
                 }
             }
-            Answer::Unknown => self.count("saves: unknown"),
+            SaveAnswer::Unknown => self.count("saves: unknown"),
         }
         Ok(())
     }

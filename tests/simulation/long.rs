@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::hold::{Event, Settings};
+use leasehold::hold::{Event, HolderCall, Settings};
 
 use crate::simulation::chance::Chance;
 use crate::simulation::client::Stage;
@@ -53,7 +53,10 @@ impl World {
                 let client = &mut self.clients[index];
                 (client.grant, client.until, client.stage) = (None, None, Stage::Gone);
                 let (caller, generation) = (client.caller, client.generation);
-                self.send_event(index, Event::ReleaseAsked { caller, generation });
+                self.send_event(
+                    index,
+                    Event::Call { caller, generation, call: HolderCall::Release },
+                );
             }
             Stage::Gone if loops.away.is_some() => self.come_again(index),
             Stage::Gone | Stage::Waiting | Stage::CutOff | Stage::Resuming => {}
@@ -236,7 +239,7 @@ fn first_after(seed: u64, first: First, bug: Option<Bug>) -> Result<(), String> 
     let client = &world.clients[here];
     let (caller, generation) = (client.caller, client.generation);
     let event = match first {
-        First::Release => Some(Event::ReleaseAsked { caller, generation }),
+        First::Release => Some(Event::Call { caller, generation, call: HolderCall::Release }),
         First::Cancel => Some(Event::CallerLeft { caller }),
         First::Silence => Some(Event::HolderDisconnected { caller }),
         First::Caller => {
@@ -247,7 +250,7 @@ fn first_after(seed: u64, first: First, bug: Option<Bug>) -> Result<(), String> 
         First::Answer(_) => None,
     };
     let life = world.sidecars[0].life;
-    let release = Event::ReleaseAsked { caller, generation };
+    let release = Event::Call { caller, generation, call: HolderCall::Release };
     for event in event.into_iter().chain(Some(release).filter(|_| generation.is_some())) {
         let incoming = crate::simulation::due::Incoming::Event(event);
         world.after(second, Delivery::ToSidecar { sidecar: 0, life, incoming });

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Hold, LossReason, Memory, Request, Settings, StoreFailureKind, Stored,
-    Terms, margin,
+    Action, Answer, CallerId, Event, Hold, HolderCall, LossReason, Memory, Notice, Request,
+    RequestId, Settings, StoreFailureKind, Stored, Terms, margin,
 };
 use leasehold::lock::{ETag, FencingToken, LeaseId};
 use leasehold::time::{Instant, UnixMillis};
@@ -20,10 +20,10 @@ use crate::simulation::storage::unknown;
 pub(crate) struct Machine {
     pub(crate) hold: Hold,
     bug: Option<Bug>,
-    sent: BTreeMap<Request, Instant>,
-    newest: Option<Request>,
+    sent: BTreeMap<RequestId, Instant>,
+    newest: Option<RequestId>,
     shift: Duration,
-    renewals: BTreeMap<Request, ()>,
+    renewals: BTreeMap<RequestId, ()>,
     lost: Option<CallerId>,
     token: Option<FencingToken>,
     arrivals: u64,
@@ -105,7 +105,7 @@ impl Machine {
                 self.suspects = true;
                 Event::TimePassed
             }
-            (Bug::HandsOnUnproven, event @ Event::ReleaseAsked { .. }) => event,
+            (Bug::HandsOnUnproven, event @ Event::Call { call: HolderCall::Release, .. }) => event,
             (Bug::HandsOnUnproven, event) if std::mem::take(&mut self.suspects) => {
                 told.extend(self.hold.handle_event(Event::PauseSuspected, now));
                 event
@@ -122,26 +122,35 @@ impl Machine {
         match (bug, event) {
             (
                 Bug::CountsFromAnswer,
-                event @ (Event::AcquireAnswered { request, answer: Ok(_), .. }
-                | Event::RenewAnswered { request, answer: Ok(_) }),
+                event @ Event::Answer {
+                    request,
+                    answer: Answer::Acquire { lease: Ok(_), .. } | Answer::Renew(Ok(_)),
+                },
             ) => {
                 let sent = self.sent.get(&request).copied().unwrap_or(now);
                 self.shift = now.saturating_since(sent);
                 event
             }
-            (Bug::MatchesNewestSend, Event::RenewAnswered { request, answer: Ok(time) }) => {
+            (
+                Bug::MatchesNewestSend,
+                Event::Answer { request, answer: Answer::Renew(Ok(time)) },
+            ) => {
                 let request = self.newest.unwrap_or(request);
-                Event::RenewAnswered { request, answer: Ok(time) }
+                Event::Answer { request, answer: Answer::Renew(Ok(time)) }
             }
-            (Bug::AcquiresToRenew, Event::AcquireAnswered { request, answer, read: None })
-                if self.renewals.contains_key(&request) =>
-            {
-                Event::RenewAnswered { request, answer: answer.map(|granted| granted.time) }
+            (
+                Bug::AcquiresToRenew,
+                Event::Answer { request, answer: Answer::Acquire { lease: answer, read: None } },
+            ) if self.renewals.contains_key(&request) => {
+                Event::Answer { request, answer: Answer::Renew(answer.map(|granted| granted.time)) }
             }
-            (Bug::LateRenewalRevives, event @ Event::RenewAnswered { answer: Ok(_), .. }) => {
+            (
+                Bug::LateRenewalRevives,
+                event @ Event::Answer { answer: Answer::Renew(Ok(_)), .. },
+            ) => {
                 if let Some(caller) = self.lost {
                     let valid_until = now + Duration::from_secs(10);
-                    told.push(Action::TellRenewed { caller, valid_until });
+                    told.push(Action::Tell { caller, notice: Notice::Renewed { valid_until } });
                 }
                 event
             }
@@ -161,8 +170,11 @@ impl Machine {
                 self.own_release(caller).unwrap_or(Event::HolderDisconnected { caller })
             }
             (Bug::SilentIsRenewed, Event::HolderDisconnected { .. }) => Event::TimePassed,
-            (Bug::LeftHandsOn, Event::ReleaseAsked { caller, generation, .. }) => {
-                let release = Event::ReleaseAsked { caller, generation };
+            (
+                Bug::LeftHandsOn,
+                Event::Call { caller, generation, call: HolderCall::Release, .. },
+            ) => {
+                let release = Event::Call { caller, generation, call: HolderCall::Release };
                 let newer = self.own.is_some_and(|(_, own)| generation > Some(own));
                 self.own_release(caller).filter(|_| newer).unwrap_or(release)
             }
@@ -182,7 +194,7 @@ impl Machine {
             (Bug::IgnoresGeneration, event) => self.own_generation(event),
             (Bug::WaitIsFailure, Event::RenewHeldBack { request }) => {
                 let answer = Err(unknown(StoreFailureKind::Throttled));
-                Event::RenewAnswered { request, answer }
+                Event::Answer { request, answer: Answer::Renew(answer) }
             }
             (Bug::TurnForgotten, Event::RenewTurnCame) => Event::TimePassed,
             (Bug::HandOverWithoutRenewal, Event::HandOverStarted { .. }) => {
@@ -215,7 +227,8 @@ impl Machine {
                     let (left, waited) =
                         (Event::CallerLeft { caller: former }, self.hold.waiting());
                     told.extend(self.hold.handle_event(left, now));
-                    let superseded = Action::TellSuperseded { caller: former, by: caller };
+                    let superseded =
+                        Action::Tell { caller: former, notice: Notice::Superseded { by: caller } };
                     told.extend((self.hold.waiting() < waited).then_some(superseded));
                 }
                 Event::CallerArrived { caller, terms }
@@ -238,21 +251,25 @@ impl Machine {
     /// A release by the holder, with the generation that is had here.
     fn own_release(&self, caller: CallerId) -> Option<Event> {
         let (_, generation) = self.own.filter(|(own, _)| *own == caller)?;
-        Some(Event::ReleaseAsked { caller, generation: Some(generation) })
+        Some(Event::Call { caller, generation: Some(generation), call: HolderCall::Release })
     }
 
     /// A call as if it carried the generation that is had here.
     fn own_generation(&self, event: Event) -> Event {
         let own = self.own.map(|(_, generation)| generation);
         match event {
-            Event::ReleaseAsked { caller, .. } => Event::ReleaseAsked { caller, generation: own },
-            Event::ExtendAsked { caller, max_hold, .. } => {
-                Event::ExtendAsked { caller, generation: own, max_hold }
+            Event::Call { caller, call: HolderCall::Release, .. } => {
+                Event::Call { caller, generation: own, call: HolderCall::Release }
             }
-            Event::ProgressReported { caller, .. } => {
-                Event::ProgressReported { caller, generation: own }
+            Event::Call { caller, call: HolderCall::Extend { max_hold }, .. } => {
+                Event::Call { caller, generation: own, call: HolderCall::Extend { max_hold } }
             }
-            Event::ValidityAsked { caller, .. } => Event::ValidityAsked { caller, generation: own },
+            Event::Call { caller, call: HolderCall::Progress, .. } => {
+                Event::Call { caller, generation: own, call: HolderCall::Progress }
+            }
+            Event::Call { caller, call: HolderCall::Validity, .. } => {
+                Event::Call { caller, generation: own, call: HolderCall::Validity }
+            }
             other => other,
         }
     }
@@ -270,12 +287,12 @@ impl Machine {
             stored
         };
         match event {
-            Event::ReadAnswered { request, answer } => {
-                Event::ReadAnswered { request, answer: answer.map(changed) }
+            Event::Answer { request, answer: Answer::Read(answer) } => {
+                Event::Answer { request, answer: Answer::Read(answer.map(changed)) }
             }
-            Event::AcquireAnswered { request, answer, read } => {
+            Event::Answer { request, answer: Answer::Acquire { lease: answer, read } } => {
                 let read = read.map(|read| read.map(changed));
-                Event::AcquireAnswered { request, answer, read }
+                Event::Answer { request, answer: Answer::Acquire { lease: answer, read } }
             }
             other => other,
         }
@@ -286,68 +303,95 @@ impl Machine {
         let lease_id = self.lease?;
         let beside = Beside::of(bug, action, self.hold.state())?;
         self.looks += 1;
-        Some(beside.action(Request((1 << 32) + self.looks), lease_id))
+        Some(beside.action(RequestId((1 << 32) + self.looks), lease_id))
     }
 
     /// What the bug makes of an action.
     fn behind(&mut self, bug: Bug, mut action: Action, now: Instant) -> Behind {
-        if let Action::TellGranted { caller, grant } = &action {
+        if let Action::Tell { caller, notice: Notice::Granted(grant) } = &action {
             self.own = Some((*caller, grant.generation));
             self.lease = Some(grant.lease_id);
         }
         match (bug, &mut action) {
             (
                 Bug::CountsFromAnswer | Bug::MatchesNewestSend,
-                Action::SendAcquire { request, .. } | Action::SendRenew { request, .. },
+                Action::Store {
+                    request,
+                    what: Request::Acquire { .. } | Request::Renew { .. },
+                    ..
+                },
             ) => {
                 self.sent.insert(*request, now);
                 self.newest = Some(*request);
             }
-            (Bug::CountsFromAnswer, Action::TellGranted { grant, .. }) => {
+            (Bug::CountsFromAnswer, Action::Tell { notice: Notice::Granted(grant), .. }) => {
                 grant.valid_until = grant.valid_until + self.shift;
             }
-            (Bug::CountsFromAnswer, Action::TellRenewed { valid_until, .. }) => {
+            (
+                Bug::CountsFromAnswer,
+                Action::Tell { notice: Notice::Renewed { valid_until, .. }, .. },
+            ) => {
                 *valid_until = *valid_until + self.shift;
             }
-            (Bug::NoMargin, Action::TellGranted { grant, .. }) => {
+            (Bug::NoMargin, Action::Tell { notice: Notice::Granted(grant), .. }) => {
                 self.shift = margin(grant.lease_duration);
                 grant.valid_until = grant.valid_until + self.shift;
             }
-            (Bug::NoMargin, Action::TellRenewed { valid_until, .. }) => {
+            (Bug::NoMargin, Action::Tell { notice: Notice::Renewed { valid_until, .. }, .. }) => {
                 *valid_until = *valid_until + self.shift;
             }
-            (Bug::AssumesRenewed, Action::SendRenew { request, .. }) => {
+            (Bug::AssumesRenewed, Action::Store { request, what: Request::Renew { .. }, .. }) => {
                 let answer = Ok(UnixMillis(1_800_000_000_000));
-                return Behind::Event(Event::RenewAnswered { request: *request, answer });
-            }
-            (Bug::TokenNotStored, Action::SendWrite { request, if_match, .. }) => {
-                let answer = Ok(ETag(if_match.0.clone()));
-                return Behind::Event(Event::WriteAnswered { request: *request, answer });
-            }
-            (Bug::AcquiresToRenew, Action::SendRenew { request, lease_id, timeout, .. }) => {
-                self.renewals.insert(*request, ());
-                return Behind::Action(Box::new(Action::SendAcquire {
+                return Behind::Event(Event::Answer {
                     request: *request,
-                    lease_id: *lease_id,
-                    duration: Duration::from_secs(15),
-                    if_match: None,
-                    read: false,
+                    answer: Answer::Renew(answer),
+                });
+            }
+            (
+                Bug::TokenNotStored,
+                Action::Store { request, what: Request::Write { if_match, .. }, .. },
+            ) => {
+                let answer = Ok(ETag(if_match.0.clone()));
+                return Behind::Event(Event::Answer {
+                    request: *request,
+                    answer: Answer::Write(answer),
+                });
+            }
+            (
+                Bug::AcquiresToRenew,
+                Action::Store { request, what: Request::Renew { lease_id, .. }, timeout, .. },
+            ) => {
+                self.renewals.insert(*request, ());
+                return Behind::Action(Box::new(Action::Store {
+                    request: *request,
+                    what: Request::Acquire {
+                        lease_id: *lease_id,
+                        duration: Duration::from_secs(15),
+                        if_match: None,
+                        read: false,
+                    },
                     timeout: *timeout,
                 }));
             }
-            (Bug::HandOverTellsLost, Action::TellInterrupted { caller }) => {
-                return Behind::Action(Box::new(Action::TellLost {
+            (Bug::HandOverTellsLost, Action::Tell { caller, notice: Notice::Interrupted }) => {
+                return Behind::Action(Box::new(Action::Tell {
                     caller: *caller,
-                    reason: LossReason::Shutdown,
-                    detail: "the sidecar shut down".to_owned(),
+                    notice: Notice::Lost {
+                        reason: LossReason::Shutdown,
+                        detail: "the sidecar shut down".to_owned(),
+                    },
                 }));
             }
-            (Bug::RepeatUnanswered, Action::TellSameGrant { .. }) => {
+            (Bug::RepeatUnanswered, Action::Tell { notice: Notice::SameGrant { .. }, .. }) => {
                 return Behind::Event(Event::TimePassed);
             }
-            (Bug::LateRenewalRevives, Action::TellLost { caller, .. }) => self.lost = Some(*caller),
-            (Bug::LateRenewalRevives, Action::TellGranted { .. }) => self.lost = None,
-            (Bug::SameTokenOnHandOff, Action::TellGranted { grant, .. }) => {
+            (Bug::LateRenewalRevives, Action::Tell { caller, notice: Notice::Lost { .. } }) => {
+                self.lost = Some(*caller)
+            }
+            (Bug::LateRenewalRevives, Action::Tell { notice: Notice::Granted(_), .. }) => {
+                self.lost = None
+            }
+            (Bug::SameTokenOnHandOff, Action::Tell { notice: Notice::Granted(grant), .. }) => {
                 let own = grant.token;
                 if let Some(token) = self.token.filter(|token| token.epoch() == own.epoch()) {
                     grant.token = token;
@@ -365,27 +409,40 @@ impl Machine {
 
     /// The renewal before a grant is taken to be good (S3).
     fn assume_proof(&self, bug: Bug, action: &Action) -> Option<Event> {
-        let Action::SendRenew { request, .. } = action else { return None };
+        let Action::Store { request, what: Request::Renew { .. }, .. } = action else {
+            return None;
+        };
         let assumes = bug == Bug::GrantsUnproven && self.suspects && self.hold.state() == "storing";
         let answer = Ok(UnixMillis(1_800_000_000_000));
-        assumes.then_some(Event::RenewAnswered { request: *request, answer })
+        assumes.then_some(Event::Answer { request: *request, answer: Answer::Renew(answer) })
     }
 
     /// What the bug makes of versions, generations, rests and releases in an action (S10, S11, S13, S16).
     fn about_generations(&mut self, bug: Bug, action: &mut Action) {
         match (bug, &mut *action) {
-            (Bug::UnconfirmedIsReleased, Action::TellNotConfirmed { caller, .. }) => {
+            (
+                Bug::UnconfirmedIsReleased,
+                Action::Tell { caller, notice: Notice::NotConfirmed { .. } },
+            ) => {
                 let (caller, resting_until) = (*caller, None);
-                *action = Action::TellReleased { caller, resting_until };
+                *action = Action::Tell { caller, notice: Notice::Released { resting_until } };
             }
-            (Bug::RenewsWithoutMatch, Action::SendRenew { if_match, .. }) => *if_match = None,
-            (Bug::GenerationNotStored, Action::SendWrite { fields, .. }) => {
+            (
+                Bug::RenewsWithoutMatch,
+                Action::Store { what: Request::Renew { if_match, .. }, .. },
+            ) => *if_match = None,
+            (
+                Bug::GenerationNotStored,
+                Action::Store { what: Request::Write { fields, .. }, .. },
+            ) => {
                 fields.retain(|name, _| !name.ends_with("_generation"));
             }
-            (Bug::CancelEndsResumed, Action::TellGranted { caller, grant }) if grant.resumed => {
+            (Bug::CancelEndsResumed, Action::Tell { caller, notice: Notice::Granted(grant) })
+                if grant.resumed =>
+            {
                 self.resumed.insert(*caller);
             }
-            (Bug::RestByStoreClock, Action::SendWrite { fields, .. }) => {
+            (Bug::RestByStoreClock, Action::Store { what: Request::Write { fields, .. }, .. }) => {
                 fields.retain(|name, _| !name.ends_with("_resting_for"));
             }
             _ => {}

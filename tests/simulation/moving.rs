@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Granted, LossReason, Resume};
+use leasehold::hold::{Action, CallerId, Event, Granted, HolderCall, LossReason, Notice, Resume};
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
@@ -84,8 +84,8 @@ impl World {
         let life = self.sidecars[sidecar].life;
         let event = match call(caller, generation) {
             // S16: who has resumed never releases the generation that it had before.
-            Event::ReleaseAsked { caller, .. } if caller != client.caller => {
-                Event::ReleaseAsked { caller, generation: newest }
+            Event::Call { caller, call: HolderCall::Release, .. } if caller != client.caller => {
+                Event::Call { caller, generation: newest, call: HolderCall::Release }
             }
             event => event,
         };
@@ -114,39 +114,50 @@ impl World {
         let here = Here { boot: self.time_at(index), ..self.here(index) };
         let for_now = |until: &Instant| until.saturating_since(here.boot);
         Some(match action {
-            Action::TellGranted { caller, grant } => {
+            Action::Tell { caller, notice: Notice::Granted(grant) } => {
                 let kept = Kept::made(grant, here);
                 let valid_for = for_now(&grant.valid_until);
                 let valid_until = grant.valid_until.saturating_sub(gained);
                 let grant = Granted { valid_until, ..grant.clone() };
                 (*caller, Message::Granted { grant, valid_for, kept })
             }
-            Action::TellRenewed { caller, valid_until: until }
-            | Action::TellRecovered { caller, valid_until: until }
-            | Action::TellAtRisk { caller, valid_until: until, .. } => {
+            Action::Tell {
+                caller,
+                notice:
+                    Notice::Renewed { valid_until: until }
+                    | Notice::Recovered { valid_until: until }
+                    | Notice::AtRisk { valid_until: until, .. },
+            } => {
                 let valid_for = for_now(until);
                 (*caller, Message::Validity { until: until.saturating_sub(gained), valid_for })
             }
-            Action::TellRevoked { caller, valid_until: until } => {
+            Action::Tell { caller, notice: Notice::Revoked { valid_until: until } } => {
                 let valid_for = for_now(until);
                 (*caller, Message::Revoked { until: until.saturating_sub(gained), valid_for })
             }
-            Action::TellExtended { caller, valid_until: until, max_hold_ends } => {
+            Action::Tell {
+                caller,
+                notice: Notice::Extended { valid_until: until, max_hold_ends },
+            } => {
                 let ends = self.now + max_hold_ends.saturating_since(here.boot);
                 let bound = (*max_hold_ends, here, ends);
                 (*caller, Message::Extended { until: *until, valid_for: for_now(until), bound })
             }
-            Action::TellSameGrant { caller, holder } => (*caller, self.same_grant(index, *holder)?),
-            Action::TellReleased { caller, .. } | Action::TellNotConfirmed { caller, .. } => {
-                (*caller, Message::Released)
+            Action::Tell { caller, notice: Notice::SameGrant { holder } } => {
+                (*caller, self.same_grant(index, *holder)?)
             }
-            Action::TellLost { caller, .. } | Action::TellResumeRefused { caller, .. } => {
+            Action::Tell {
+                caller,
+                notice: Notice::Released { .. } | Notice::NotConfirmed { .. },
+            } => (*caller, Message::Released),
+            Action::Tell { caller, notice: Notice::Lost { .. } | Notice::ResumeRefused { .. } } => {
                 (*caller, Message::Lost)
             }
-            Action::TellMoved { caller }
-            | Action::TellInterrupted { caller }
-            | Action::TellSuperseded { caller, .. } => (*caller, Message::Closed),
-            Action::TellBusy { caller, .. } | Action::TellFailed { caller, .. } => {
+            Action::Tell {
+                caller,
+                notice: Notice::Moved | Notice::Interrupted | Notice::Superseded { .. },
+            } => (*caller, Message::Closed),
+            Action::Tell { caller, notice: Notice::Busy(_) | Notice::Failed(_) } => {
                 (*caller, Message::Refused)
             }
             _ => return None,
@@ -174,7 +185,11 @@ impl World {
 
     /// S11: what was agreed on last bounds the hold, and nothing older does.
     pub(crate) fn check_bound(&mut self, action: &Action) {
-        let Action::TellLost { caller, reason: LossReason::MaxHoldReached, .. } = action else {
+        let Action::Tell {
+            caller,
+            notice: Notice::Lost { reason: LossReason::MaxHoldReached, .. },
+        } = action
+        else {
             return;
         };
         let Some(client) = self.callers.get(caller).map(|index| &self.clients[*index]) else {
@@ -199,8 +214,12 @@ impl World {
 
     /// S16: who asks to go on with a hold that is still its own is not told that another had the lock.
     pub(crate) fn check_resume(&mut self, action: &Action) {
-        let (Action::TellLost { caller, reason: LossReason::Taken, .. }
-        | Action::TellResumeRefused { caller, reason: LossReason::Taken, .. }) = action
+        let Action::Tell {
+            caller,
+            notice:
+                Notice::Lost { reason: LossReason::Taken, .. }
+                | Notice::ResumeRefused { reason: LossReason::Taken, .. },
+        } = action
         else {
             return;
         };
@@ -221,7 +240,7 @@ impl World {
 
     /// S5: tokens stay with the clock, so that a lock that is made again does not start over.
     pub(crate) fn check_token(&mut self, action: &Action) {
-        let Action::TellGranted { grant, .. } = action else { return };
+        let Action::Tell { notice: Notice::Granted(grant), .. } = action else { return };
         let ahead = self.storage.ahead(grant.token, self.now);
         self.checks.farthest_ahead = self.checks.farthest_ahead.max(ahead);
         if ahead > AHEAD && !self.checks.measures_only {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event, StoreFailureKind};
+use leasehold::hold::{Action, Answer, Event, Request, StoreFailureKind};
 
 use crate::simulation::chance::{About, millis};
 use crate::simulation::due::{Delivery, Incoming};
@@ -72,7 +72,7 @@ impl World {
 
     /// How long a record write is held up, if it is: it has been repeated by then, or given up (S13).
     fn held_up(&mut self, action: &Action, whose: (usize, u64)) -> Option<Duration> {
-        let is_write = matches!(action, Action::SendWrite { .. });
+        let is_write = matches!(action, Action::Store { what: Request::Write { .. }, .. });
         let rate = if self.calm || !is_write { 0 } else { self.plan.crossing.late_writes };
         let mut random = self.chance.fault(About::LateWrite, whose, rate)?;
         Some(millis(&mut random, 3_000, 45_000))
@@ -111,7 +111,7 @@ impl World {
     /// How long the answer to a renewal takes that comes after its time-out, and after the next one was sent
     /// (S2).
     fn slowly(&mut self, event: &Event, whose: (usize, u64)) -> Option<Duration> {
-        let is_renewal = matches!(event, Event::RenewAnswered { .. });
+        let is_renewal = matches!(event, Event::Answer { answer: Answer::Renew(_), .. });
         let rate = if self.calm || !is_renewal { 0 } else { self.plan.crossing.slow_answers };
         let mut random = self.chance.fault(About::SlowAnswer, whose, rate)?;
         Some(millis(&mut random, 2_500, 12_000))

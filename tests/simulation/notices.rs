@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Hold, Request};
+use leasehold::hold::{Action, Answer, CallerId, Event, Hold, Notice, Request, RequestId};
 use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::time::Instant;
 
@@ -34,7 +34,7 @@ pub(crate) struct Notices {
     /// When a lease was made to end earlier than it would have.
     ends: BTreeMap<LeaseId, Duration>,
     /// When the looks reached the store that are not answered, and the latest that was.
-    looks: BTreeMap<(usize, Request), Duration>,
+    looks: BTreeMap<(usize, RequestId), Duration>,
     looked: BTreeMap<usize, Duration>,
     grants: BTreeMap<CallerId, (LeaseId, FencingToken, Duration)>,
     revoked: BTreeMap<(usize, LeaseId), Told>,
@@ -68,8 +68,8 @@ impl Notices {
     pub(crate) fn reached(&mut self, look: Look, (action, event): (&Action, &Event)) {
         // A lease that was acquired once more is another, whatever became of it before.
         if let (
-            Action::SendAcquire { lease_id, .. },
-            Event::AcquireAnswered { answer: Ok(_), .. },
+            Action::Store { what: Request::Acquire { lease_id, .. }, .. },
+            Event::Answer { answer: Answer::Acquire { lease: Ok(_), .. }, .. },
         ) = (action, event)
         {
             if let Some(epochs) = self.run_out.remove(lease_id) {
@@ -77,7 +77,7 @@ impl Notices {
             }
             self.ends.remove(lease_id);
         }
-        if let Action::SendLook { request, .. } = action
+        if let Action::Store { request, what: Request::Look { .. }, .. } = action
             && !look.former
         {
             self.looks.insert((look.sidecar, *request), look.now);
@@ -88,7 +88,7 @@ impl Notices {
     /// broke that one: what is seen is that one's end, and nobody is granted anything before the record shows
     /// it.
     pub(crate) fn looked(&mut self, look: Look, event: &Event, newest: Option<LeaseId>) {
-        let Event::LookAnswered { answer: Ok(seen), .. } = event else { return };
+        let Event::Answer { answer: Answer::Look(Ok(seen)), .. } = event else { return };
         let own = self.revoked.iter_mut().find(|((at, _), _)| *at == look.sidecar);
         if let Some(((_, lease_id), told)) = own
             && seen.breaking
@@ -99,7 +99,7 @@ impl Notices {
     }
 
     pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event) {
-        if let Event::LookAnswered { request, .. } = event
+        if let Event::Answer { request, answer: Answer::Look(_) } = event
             && let Some(at) = self.looks.remove(&(sidecar, *request))
         {
             self.looked.insert(sidecar, at);
@@ -109,14 +109,14 @@ impl Notices {
     /// S22: a lease that runs out is looked at, and not renewed.
     pub(crate) fn sent(&mut self, look: Look, action: &Action) -> Result<(), String> {
         match action {
-            Action::SendRenew { lease_id, .. } => {
+            Action::Store { what: Request::Renew { lease_id, .. }, .. } => {
                 match self.revoked.contains_key(&(look.sidecar, *lease_id)) {
                     true => Err(format!("S22: {lease_id} is renewed after the notice")),
                     false => Ok(()),
                 }
             }
             // One that asks for the note is for the notice itself, or for a waiting caller (S33).
-            Action::SendLook { note: false, .. } => {
+            Action::Store { what: Request::Look { note: false, .. }, .. } => {
                 let own = self.revoked.iter_mut().find(|((at, _), _)| *at == look.sidecar);
                 let Some(((_, lease_id), told)) = own else { return Ok(()) };
                 told.looked = look.local;
@@ -137,7 +137,7 @@ impl Notices {
 
     pub(crate) fn told(&mut self, look: Look, action: &Action) -> Result<(), String> {
         match action {
-            Action::TellGranted { caller, grant } => {
+            Action::Tell { caller, notice: Notice::Granted(grant) } => {
                 let kept = (grant.lease_id, grant.token, grant.lease_duration);
                 self.grants.insert(*caller, kept);
                 match self.revoked.contains_key(&(look.sidecar, grant.lease_id)) {
@@ -145,28 +145,34 @@ impl Notices {
                     false => Ok(()),
                 }
             }
-            Action::TellRevoked { caller, valid_until } => {
+            Action::Tell { caller, notice: Notice::Revoked { valid_until } } => {
                 self.revoked(look, *caller, *valid_until)
             }
-            Action::TellRenewed { caller, .. } | Action::TellRecovered { caller, .. } => {
+            Action::Tell { caller, notice: Notice::Renewed { .. } | Notice::Recovered { .. } } => {
                 match self.of(*caller) {
                     Some(_) => Err(format!("S22: {caller:?} is told {action:?} after its notice")),
                     None => Ok(()),
                 }
             }
-            Action::TellExtended { caller, valid_until, .. }
-            | Action::TellAtRisk { caller, valid_until, .. } => match self.of(*caller) {
+            Action::Tell {
+                caller,
+                notice: Notice::Extended { valid_until, .. } | Notice::AtRisk { valid_until, .. },
+            } => match self.of(*caller) {
                 Some(told) if *valid_until > told.deadline => {
                     Err(format!("S22: {action:?}, and the deadline was {:?}", told.deadline))
                 }
                 Some(_) | None => Ok(()),
             },
-            Action::TellLost { caller, .. }
-            | Action::TellReleased { caller, .. }
-            | Action::TellNotConfirmed { caller, .. }
-            | Action::TellMoved { caller }
-            | Action::TellSuperseded { caller, .. }
-            | Action::TellInterrupted { caller } => {
+            Action::Tell {
+                caller,
+                notice:
+                    Notice::Lost { .. }
+                    | Notice::Released { .. }
+                    | Notice::NotConfirmed { .. }
+                    | Notice::Moved
+                    | Notice::Superseded { .. }
+                    | Notice::Interrupted,
+            } => {
                 self.revoked.retain(|_, told| told.caller != *caller);
                 Ok(())
             }
@@ -251,12 +257,16 @@ impl World {
     /// What a holder is promised, in true time.
     pub(crate) fn note_promise(&mut self, index: usize, action: &Action) {
         let (caller, until) = match action {
-            Action::TellGranted { caller, grant } => (caller, grant.valid_until),
-            Action::TellRenewed { caller, valid_until }
-            | Action::TellRecovered { caller, valid_until }
-            | Action::TellRevoked { caller, valid_until }
-            | Action::TellExtended { caller, valid_until, .. }
-            | Action::TellAtRisk { caller, valid_until, .. } => (caller, *valid_until),
+            Action::Tell { caller, notice: Notice::Granted(grant) } => (caller, grant.valid_until),
+            Action::Tell {
+                caller,
+                notice:
+                    Notice::Renewed { valid_until }
+                    | Notice::Recovered { valid_until }
+                    | Notice::Revoked { valid_until }
+                    | Notice::Extended { valid_until, .. }
+                    | Notice::AtRisk { valid_until, .. },
+            } => (caller, *valid_until),
             _ => return,
         };
         self.promise(index, *caller, until);

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
-use leasehold::hold::{Action, CallerId, Event, Holding};
+use leasehold::hold::{Action, CallerId, Event, Holding, Notice};
 use leasehold::lock::Priority;
 use leasehold::time::Instant;
 
@@ -55,20 +55,23 @@ impl Places {
     pub(crate) fn told(&mut self, sidecar: usize, action: &Action) -> Result<(), String> {
         let Some(arriving) = self.arriving else { return Ok(()) };
         let is_right = match action {
-            Action::TellSuperseded { caller: former, by } if *by == arriving => {
+            Action::Tell { caller: former, notice: Notice::Superseded { by } }
+                if *by == arriving =>
+            {
                 let is_repeat = self.is_repeat(arriving, *former);
                 let place = self.waiting[sidecar].iter_mut().find(|caller| *caller == former);
                 place.filter(|_| is_repeat).map(|place| *place = arriving).is_some()
             }
-            Action::TellSameGrant { caller, holder } if *caller == arriving => {
-                self.is_repeat(arriving, *holder)
-            }
-            Action::TellWaiting { caller, .. }
-            | Action::TellGranted { caller, .. }
-            | Action::TellBusy { caller, .. }
-            | Action::TellFailed { caller, .. }
+            Action::Tell { caller, notice: Notice::SameGrant { holder } }
                 if *caller == arriving =>
             {
+                self.is_repeat(arriving, *holder)
+            }
+            Action::Tell {
+                caller,
+                notice:
+                    Notice::Waiting { .. } | Notice::Granted(_) | Notice::Busy(_) | Notice::Failed(_),
+            } if *caller == arriving => {
                 return self.is_another(sidecar);
             }
             _ => return Ok(()),

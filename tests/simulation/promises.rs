@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Request};
+use leasehold::hold::{Action, Answer, CallerId, Event, HolderCall, Notice, Request, RequestId};
 use leasehold::lock::{LeaseId, Record};
 use leasehold::time::Instant;
 
@@ -42,9 +42,9 @@ struct Had {
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
     /// What each request was about, and when it was sent, by the sidecar's clock.
-    sent: BTreeMap<(usize, Request), (LeaseId, Instant)>,
+    sent: BTreeMap<(usize, RequestId), (LeaseId, Instant)>,
     /// Renewals that ask whether a client's hold may go on: they know no version yet.
-    resuming: BTreeSet<(usize, Request)>,
+    resuming: BTreeSet<(usize, RequestId)>,
     /// When the latest request was sent that was answered well.
     good: BTreeMap<(usize, LeaseId), Instant>,
     holds: BTreeMap<(usize, LeaseId), Had>,
@@ -83,14 +83,17 @@ impl Promises {
 
     /// Something is sent to the store: whether there is somebody for whom (S14).
     pub(crate) fn sent(&mut self, look: Look, action: &Action, state: &str) -> bool {
-        if let Action::SendWrite { fields, .. } = action
+        if let Action::Store { what: Request::Write { fields, .. }, .. } = action
             && state == "resuming"
         {
             self.resumes.insert(Record::from_fields(fields).write);
         }
         let (request, lease_id) = match action {
-            Action::SendAcquire { request, lease_id, .. }
-            | Action::SendRenew { request, lease_id, .. } => (*request, *lease_id),
+            Action::Store {
+                request,
+                what: Request::Acquire { lease_id, .. } | Request::Renew { lease_id, .. },
+                ..
+            } => (*request, *lease_id),
             _ => return true,
         };
         let key = (look.sidecar, request);
@@ -107,19 +110,28 @@ impl Promises {
     /// Something reaches a sidecar.
     pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event) {
         match event {
-            Event::AcquireAnswered { request, answer, .. } => {
+            Event::Answer { request, answer: Answer::Acquire { lease: answer, .. } } => {
                 self.answered((sidecar, *request), answer.is_ok());
             }
-            Event::RenewAnswered { request, answer } => {
+            Event::Answer { request, answer: Answer::Renew(answer) } => {
                 self.answered((sidecar, *request), answer.is_ok());
             }
-            Event::ReleaseAsked { caller, generation: Some(generation), .. } => {
+            Event::Call {
+                caller, generation: Some(generation), call: HolderCall::Release, ..
+            } => {
                 self.called(*caller, *generation, true);
             }
-            Event::ExtendAsked { caller, generation: Some(generation), .. }
-            | Event::ProgressReported { caller, generation: Some(generation) }
-            | Event::SaveAsked { caller, generation: Some(generation), .. }
-            | Event::ValidityAsked { caller, generation: Some(generation) } => {
+            Event::Call {
+                caller,
+                generation: Some(generation),
+                call: HolderCall::Extend { .. },
+                ..
+            }
+            | Event::Call { caller, generation: Some(generation), call: HolderCall::Progress }
+            | Event::Call {
+                caller, generation: Some(generation), call: HolderCall::Save(_), ..
+            }
+            | Event::Call { caller, generation: Some(generation), call: HolderCall::Validity } => {
                 self.called(*caller, *generation, false);
             }
             Event::CallerLeft { caller } => {
@@ -131,12 +143,12 @@ impl Promises {
         }
     }
 
-    fn answered(&mut self, key: (usize, Request), is_good: bool) {
+    fn answered(&mut self, key: (usize, RequestId), is_good: bool) {
         let Some((lease_id, sent)) = self.sent.remove(&key) else { return };
         if !is_good {
             return;
         }
-        let newest = (key.0, Request(u64::MAX));
+        let newest = (key.0, RequestId(u64::MAX));
         let overlaps = self.sent.range(key..=newest).any(|(_, (of, _))| *of == lease_id);
         self.overlapping += u64::from(overlaps);
         let good = self.good.entry((key.0, lease_id)).or_insert(sent);
@@ -160,7 +172,7 @@ impl Promises {
     /// Something is told to a caller.
     pub(crate) fn told(&mut self, look: Look, action: &Action) -> Result<(), String> {
         match action {
-            Action::TellGranted { caller, grant } => {
+            Action::Tell { caller, notice: Notice::Granted(grant) } => {
                 let key = (look.sidecar, grant.lease_id);
                 if !grant.resumed && self.holds.contains_key(&key) {
                     self.may_end(key, look.now, "handed on")?;
@@ -180,21 +192,23 @@ impl Promises {
                 self.callers.insert(*caller, key);
                 self.check_validity(look.sidecar, *caller, grant.valid_until)
             }
-            Action::TellRenewed { caller, valid_until }
-            | Action::TellRecovered { caller, valid_until }
-            | Action::TellRevoked { caller, valid_until }
-            | Action::TellExtended { caller, valid_until, .. }
-            | Action::TellAtRisk { caller, valid_until, .. } => {
-                self.check_validity(look.sidecar, *caller, *valid_until)
-            }
-            Action::TellReleased { caller, resting_until } => {
+            Action::Tell {
+                caller,
+                notice:
+                    Notice::Renewed { valid_until }
+                    | Notice::Recovered { valid_until }
+                    | Notice::Revoked { valid_until }
+                    | Notice::Extended { valid_until, .. }
+                    | Notice::AtRisk { valid_until, .. },
+            } => self.check_validity(look.sidecar, *caller, *valid_until),
+            Action::Tell { caller, notice: Notice::Released { resting_until } } => {
                 if let Some(had) = self.had_mut(*caller) {
                     had.rests_until = *resting_until;
                 }
                 self.over.extend(self.callers.get(caller).map(|(_, lease_id)| *lease_id));
                 Ok(())
             }
-            Action::TellLost { caller, .. } | Action::TellNotConfirmed { caller, .. } => {
+            Action::Tell { caller, notice: Notice::Lost { .. } | Notice::NotConfirmed { .. } } => {
                 self.over.extend(self.callers.get(caller).map(|(_, lease_id)| *lease_id));
                 Ok(())
             }
@@ -240,15 +254,19 @@ impl Promises {
     /// The store has done what `action` asked of it.
     pub(crate) fn done(&mut self, look: Look, action: &Action) -> Result<(), String> {
         match action {
-            Action::SendRenew { .. } | Action::SendRelease { .. } if look.former => Ok(()),
-            Action::SendWrite { lease_id, fields, .. } => {
+            Action::Store { what: Request::Renew { .. } | Request::Release { .. }, .. }
+                if look.former =>
+            {
+                Ok(())
+            }
+            Action::Store { what: Request::Write { lease_id, fields, .. }, .. } => {
                 let record = Record::from_fields(fields);
                 match self.resumes.contains(&record.write) {
                     true => self.written(*lease_id, &record.attempt),
                     false => Ok(()),
                 }
             }
-            Action::SendRenew { request, lease_id, .. } => {
+            Action::Store { request, what: Request::Renew { lease_id, .. }, .. } => {
                 let key = (look.sidecar, *lease_id);
                 let stored = self.stored(*lease_id);
                 let asks = self.resuming.contains(&(look.sidecar, *request));
@@ -260,7 +278,7 @@ impl Promises {
                     )),
                 }
             }
-            Action::SendRelease { lease_id, .. } => {
+            Action::Store { what: Request::Release { lease_id, .. }, .. } => {
                 self.may_end((look.sidecar, *lease_id), look.now, "ended")
             }
             _ => Ok(()),

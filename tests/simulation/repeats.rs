@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Granted, Terms};
+use leasehold::hold::{Action, CallerId, Event, Granted, HolderCall, Notice, Terms};
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
@@ -163,9 +163,13 @@ impl World {
             }
             6 => {
                 let max_hold = millis(random, 0, 40_000);
-                self.send_event(index, Event::ExtendAsked { caller, generation, max_hold });
+                self.send_event(
+                    index,
+                    Event::Call { caller, generation, call: HolderCall::Extend { max_hold } },
+                );
             }
-            _ => self.send_event(index, Event::ProgressReported { caller, generation }),
+            _ => self
+                .send_event(index, Event::Call { caller, generation, call: HolderCall::Progress }),
         }
     }
 
@@ -178,7 +182,7 @@ impl World {
         let held = client.grant.take().is_some();
         (client.until, client.stage) = (None, Stage::Gone);
         if held && random.chance(700) {
-            self.send_event(index, Event::ReleaseAsked { caller, generation });
+            self.send_event(index, Event::Call { caller, generation, call: HolderCall::Release });
         }
         self.callers.remove(&caller);
         self.cut_calls(index, &mut random);
@@ -266,14 +270,14 @@ impl World {
     /// What the coordinator keeps of what a call is answered with.
     pub(crate) fn keep_grant(&mut self, action: &Action) {
         let (holder, caller) = match action {
-            Action::TellGranted { caller, .. } => (*caller, *caller),
-            Action::TellSameGrant { caller, holder } => (*holder, *caller),
+            Action::Tell { caller, notice: Notice::Granted(_) } => (*caller, *caller),
+            Action::Tell { caller, notice: Notice::SameGrant { holder } } => (*holder, *caller),
             _ => return,
         };
         if !self.whose.get(&caller).is_some_and(|index| self.has_calls(*index)) {
             return;
         }
-        if let Action::TellGranted { grant, .. } = action {
+        if let Action::Tell { notice: Notice::Granted(grant), .. } = action {
             self.repeats.granted.insert(holder, grant.clone());
             self.repeats.unconfirmed.insert(holder, vec![caller]);
         } else {

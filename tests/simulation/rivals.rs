@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event, Request, Rival, Standing, Terms};
+use leasehold::hold::{Action, Answer, Event, Notice, RequestId, Rival, Standing, Terms};
 use leasehold::lock::{ETag, FencingToken, LeaseId, Priority, ShareName, Sharing};
 use leasehold::store::{BreakNote, BreakPeriod};
 use leasehold::testing::SeededRandom;
@@ -50,7 +50,7 @@ impl Storage {
     /// S33: the lease is broken for a waiting caller, if the record still has this version.
     pub(crate) fn overrule(
         &mut self,
-        request: Request,
+        request: RequestId,
         (if_match, rival): (&ETag, &Rival),
         now: Duration,
         truth: &mut Truth,
@@ -73,7 +73,7 @@ impl Storage {
             self.rivals.breaks += 1;
         }
         let answer = answer.map(drop).map_err(|error| failure(&error));
-        Event::BreakAnswered { request, answer }
+        Event::Answer { request, answer: Answer::Break(answer) }
     }
 }
 
@@ -86,7 +86,7 @@ impl World {
 
     /// S33: nobody is granted a lease that was broken for the grant before.
     pub(crate) fn check_unbroken(&mut self, action: &Action) {
-        let Action::TellGranted { grant, .. } = action else { return };
+        let Action::Tell { notice: Notice::Granted(grant), .. } = action else { return };
         let epochs = self.storage.rivals.broken.get(&grant.lease_id);
         if epochs.is_some_and(|epochs| epochs.iter().any(|epoch| *epoch != grant.token.epoch())) {
             let (lease_id, token) = (grant.lease_id, grant.token);

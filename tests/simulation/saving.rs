@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::hold::{CallerId, Event, SaveAsked};
+use leasehold::hold::{CallerId, Event, HolderCall, SaveAsked};
 use leasehold::testing::SeededRandom;
 
 use crate::simulation::chance::{About, millis};
@@ -19,10 +19,10 @@ impl World {
         generation: Option<u64>,
     ) -> Option<Event> {
         let (id, value) = self.checks.counters.next(&mut self.clients[index].log)?;
-        Some(Event::SaveAsked {
+        Some(Event::Call {
             caller,
             generation,
-            save: SaveAsked { id, value: Some(value), part: None },
+            call: HolderCall::Save(SaveAsked { id, value: Some(value), part: None }),
         })
     }
 
@@ -61,10 +61,10 @@ impl World {
         let mut log = std::mem::take(&mut self.clients[index].log);
         if let Some((id, value)) = self.checks.counters.next(&mut log) {
             let save = SaveAsked { id, value: Some(value), part: None };
-            self.stray(index, random, |caller, generation| Event::SaveAsked {
+            self.stray(index, random, |caller, generation| Event::Call {
                 caller,
                 generation,
-                save,
+                call: HolderCall::Save(save),
             });
         }
         self.clients[index].log = log;
@@ -74,7 +74,7 @@ impl World {
     pub(crate) fn send_release(&mut self, index: usize, must_save: bool) {
         let client = &self.clients[index];
         let (at, caller, generation) = (client.at, client.caller, client.generation);
-        let release = Event::ReleaseAsked { caller, generation };
+        let release = Event::Call { caller, generation, call: HolderCall::Release };
         // Who has not heard of its grant has nothing to save.
         let saves = self.plan.crossing.saves
             && generation.is_some()

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event, Failure, Hold, Memory, Settings};
+use leasehold::hold::{Action, Event, Failure, Hold, Memory, Remark, Settings};
 use leasehold::time::{Instant, Suspicions, UnixMillis};
 
 use crate::simulation::due::Incoming;
@@ -122,7 +122,7 @@ impl World {
 
     /// What a renewal says of a pause that is suspected.
     pub(crate) fn weigh_suspicion(&mut self, index: usize, action: &Action) {
-        let Action::ReportRenewal { latency, failure, .. } = action else { return };
+        let Action::Report(Remark::Renewal { latency, failure, .. }) = action else { return };
         let now = self.read_clock(index);
         let suspicions = &mut self.sidecars[index].suspicions;
         match (failure, latency) {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, Event, Failure, Hold, Look, NoteSeen, Request, SaveId, SaveOutcome, StoreFailure,
-    Stored,
+    Action, Answer, Event, Failure, Hold, HolderCall, Look, NoteSeen, Notice, Request, RequestId,
+    SaveId, SaveOutcome, StoreFailure, Stored,
 };
 use leasehold::lock::{Checkpoint, ETag, FencingToken, LeaseId, Record};
 
@@ -23,7 +23,7 @@ pub(crate) struct Spoilt {
     /// The record that the latest look showed.
     looked: Option<Stored>,
     /// The request of the latest save.
-    save: Option<Request>,
+    save: Option<RequestId>,
     /// What the latest failure of a save was.
     failure: Option<StoreFailure>,
     newest: Option<SaveId>,
@@ -35,36 +35,40 @@ impl Spoilt {
     /// What the bug makes of an event.
     pub(crate) fn before(&mut self, bug: Bug, mut event: Event) -> Event {
         match (bug, &mut event) {
-            (_, Event::SaveAsked { save, .. }) => self.newest = Some(save.id),
+            (_, Event::Call { call: HolderCall::Save(save), .. }) => self.newest = Some(save.id),
             (_, Event::ResumeAsked { resume, .. }) => self.resumes = Some(resume.token),
-            (Bug::ResumesByEpoch, Event::ReadAnswered { answer: Ok(stored), .. }) => {
+            (Bug::ResumesByEpoch, Event::Answer { answer: Answer::Read(Ok(stored)), .. }) => {
                 let epoch = Record::from_fields(&stored.fields).token.map(FencingToken::epoch);
                 if let Some(token) = self.resumes.filter(|token| Some(token.epoch()) == epoch) {
                     stored.fields.insert("leasehold_token".to_owned(), token.to_string());
                 }
             }
-            (Bug::UnknownSaveHandedOn, Event::WriteAnswered { request, answer })
-                if self.is_save(*request) =>
-            {
+            (
+                Bug::UnknownSaveHandedOn,
+                Event::Answer { request, answer: Answer::Write(answer) },
+            ) if self.is_save(*request) => {
                 if let Err(Failure::Unknown(failure)) = answer {
                     self.failure = Some(failure.clone());
                     *answer = Err(Failure::Refused(failure.clone()));
                 }
             }
-            (Bug::UnknownSaveIsStored, Event::WriteAnswered { request, answer })
-                if self.is_save(*request) =>
-            {
+            (
+                Bug::UnknownSaveIsStored,
+                Event::Answer { request, answer: Answer::Write(answer) },
+            ) if self.is_save(*request) => {
                 if matches!(answer, Err(Failure::Unknown(_))) {
                     *answer = Ok(ETag(String::new()));
                 }
             }
-            (_, Event::LookAnswered { answer: Ok(look), .. }) => self.misread_look(bug, look),
+            (_, Event::Answer { answer: Answer::Look(Ok(look)), .. }) => {
+                self.misread_look(bug, look)
+            }
             _ => {}
         }
         event
     }
 
-    fn is_save(&self, request: Request) -> bool {
+    fn is_save(&self, request: RequestId) -> bool {
         self.save == Some(request)
     }
 
@@ -83,27 +87,33 @@ impl Spoilt {
     /// What the bug makes of an action: changed, or answered by an event without being done.
     pub(crate) fn behind(&mut self, bug: Bug, action: &mut Action, hold: &Hold) -> Option<Event> {
         match (bug, action) {
-            (Bug::HandOffNotRecorded, Action::SendWrite { request, if_match, .. })
-                if hold.holding().is_some_and(|holding| holding.token.hand_offs() > 0) =>
-            {
-                return Some(Event::WriteAnswered {
+            (
+                Bug::HandOffNotRecorded,
+                Action::Store { request, what: Request::Write { if_match, .. }, .. },
+            ) if hold.holding().is_some_and(|holding| holding.token.hand_offs() > 0) => {
+                return Some(Event::Answer {
                     request: *request,
-                    answer: Ok(if_match.clone()),
+                    answer: Answer::Write(Ok(if_match.clone())),
                 });
             }
-            (_, Action::SendWrite { request, fields, .. }) if hold.holding().is_some() => {
+            (_, Action::Store { request, what: Request::Write { fields, .. }, .. })
+                if hold.holding().is_some() =>
+            {
                 checkpoint_of(fields)?;
                 self.save = Some(*request);
             }
-            (Bug::NoticeUnwatched, Action::SendLook { request, note: false, .. }) => {
+            (
+                Bug::NoticeUnwatched,
+                Action::Store { request, what: Request::Look { note: false, .. }, .. },
+            ) => {
                 let look = Look { stored: self.looked.clone()?, breaking: true, note: None };
-                return Some(Event::LookAnswered { request: *request, answer: Ok(look) });
+                return Some(Event::Answer { request: *request, answer: Answer::Look(Ok(look)) });
             }
-            (Bug::CheckpointBeforeAcquire, Action::SendAcquire { .. }) => {
+            (Bug::CheckpointBeforeAcquire, Action::Store { what: Request::Acquire { .. }, .. }) => {
                 let known = hold.known().map(|known| checkpoint_of(&known.fields()));
                 self.before = known.or_else(|| self.before.take());
             }
-            (_, Action::TellGranted { grant, .. }) => {
+            (_, Action::Tell { notice: Notice::Granted(grant), .. }) => {
                 self.token = Some(grant.token);
                 self.resumes = None;
                 let is_handed_on = grant.token.hand_offs() > 0 && !grant.resumed;
@@ -118,10 +128,10 @@ impl Spoilt {
                 }
                 self.granted = granted;
             }
-            (Bug::ForgetsReplacedSave, Action::TellSaved { id, .. }) if Some(*id) < self.newest => {
+            (Bug::ForgetsReplacedSave, Action::Saved { id, .. }) if Some(*id) < self.newest => {
                 return Some(Event::TimePassed);
             }
-            (Bug::UnknownSaveHandedOn, Action::TellSaved { outcome, .. }) => {
+            (Bug::UnknownSaveHandedOn, Action::Saved { outcome, .. }) => {
                 let failure = self.failure.clone().map(SaveOutcome::NotSaved);
                 if Some(&*outcome) == failure.as_ref() {
                     *outcome = SaveOutcome::Unknown;
@@ -144,20 +154,31 @@ impl Beside {
     /// Beside `action`, after which the machine is in `state`.
     pub(crate) fn of(bug: Bug, action: &Action, state: &str) -> Option<Self> {
         match (bug, action) {
-            (Bug::HandOverReleases, Action::TellInterrupted { .. }) => Some(Self::Release),
-            (Bug::ReleaseBeforeSave, Action::SendWrite { .. }) if state == "saving" => {
+            (Bug::HandOverReleases, Action::Tell { notice: Notice::Interrupted, .. }) => {
                 Some(Self::Release)
             }
-            (Bug::RenewsAfterNotice, Action::SendLook { note: false, .. }) => Some(Self::Renewal),
+            (Bug::ReleaseBeforeSave, Action::Store { what: Request::Write { .. }, .. })
+                if state == "saving" =>
+            {
+                Some(Self::Release)
+            }
+            (
+                Bug::RenewsAfterNotice,
+                Action::Store { what: Request::Look { note: false, .. }, .. },
+            ) => Some(Self::Renewal),
             _ => None,
         }
     }
 
-    pub(crate) fn action(self, request: Request, lease_id: LeaseId) -> Action {
+    pub(crate) fn action(self, request: RequestId, lease_id: LeaseId) -> Action {
         let (if_match, timeout) = (None, Duration::from_secs(1));
         match self {
-            Self::Release => Action::SendRelease { request, lease_id, if_match, timeout },
-            Self::Renewal => Action::SendRenew { request, lease_id, if_match, timeout },
+            Self::Release => {
+                Action::Store { request, what: Request::Release { lease_id, if_match }, timeout }
+            }
+            Self::Renewal => {
+                Action::Store { request, what: Request::Renew { lease_id, if_match }, timeout }
+            }
         }
     }
 }
@@ -167,33 +188,39 @@ pub(crate) fn misread(bug: Bug, event: Event) -> Event {
     match (bug, event) {
         (
             Bug::UnreadableIsNone,
-            Event::AcquireAnswered { request, answer, read: Some(Ok(read)) },
-        ) => Event::AcquireAnswered { request, answer, read: Some(Ok(without_garbage(read))) },
-        (Bug::UnreadableIsNone, Event::ReadAnswered { request, answer: Ok(read) }) => {
-            Event::ReadAnswered { request, answer: Ok(without_garbage(read)) }
+            Event::Answer {
+                request,
+                answer: Answer::Acquire { lease: answer, read: Some(Ok(read)) },
+            },
+        ) => Event::Answer {
+            request,
+            answer: Answer::Acquire { lease: answer, read: Some(Ok(without_garbage(read))) },
+        },
+        (Bug::UnreadableIsNone, Event::Answer { request, answer: Answer::Read(Ok(read)) }) => {
+            Event::Answer { request, answer: Answer::Read(Ok(without_garbage(read))) }
         }
         (
             Bug::EpochInSeconds,
-            Event::AcquireAnswered { request, answer: Ok(mut granted), read },
+            Event::Answer { request, answer: Answer::Acquire { lease: Ok(mut granted), read } },
         ) => {
             granted.time.0 = EPOCHS_BEGIN + (granted.time.0 - EPOCHS_BEGIN) / 1_000;
-            Event::AcquireAnswered { request, answer: Ok(granted), read }
+            Event::Answer { request, answer: Answer::Acquire { lease: Ok(granted), read } }
         }
         (
             Bug::UnknownIsStored,
-            Event::WriteAnswered { request, answer: Err(Failure::Unknown(_)) },
-        ) => Event::WriteAnswered { request, answer: Ok(ETag(String::new())) },
+            Event::Answer { request, answer: Answer::Write(Err(Failure::Unknown(_))) },
+        ) => Event::Answer { request, answer: Answer::Write(Ok(ETag(String::new()))) },
         (
             Bug::RefusalIsLoss,
-            Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) },
-        ) => Event::RenewAnswered { request, answer: Err(Failure::Taken) },
+            Event::Answer { request, answer: Answer::Renew(Err(Failure::Refused(_))) },
+        ) => Event::Answer { request, answer: Answer::Renew(Err(Failure::Taken)) },
         (
             Bug::TakenIsReleased,
-            Event::ReleaseAnswered {
+            Event::Answer {
                 request,
-                answer: Err(Failure::Taken | Failure::Broken | Failure::Deleted),
+                answer: Answer::Release(Err(Failure::Taken | Failure::Broken | Failure::Deleted)),
             },
-        ) => Event::ReleaseAnswered { request, answer: Ok(()) },
+        ) => Event::Answer { request, answer: Answer::Release(Ok(())) },
         (_, event) => event,
     }
 }

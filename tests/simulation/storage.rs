@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, Event, Failure, LeaseGranted, Look, NoteSeen, StoreFailure, StoreFailureKind, Stored,
+    Action, Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure,
+    StoreFailureKind, Stored,
 };
 use leasehold::lock::{Container, FencingToken, Fields, LeaseId, LockPath, Record};
 use leasehold::store::{
@@ -88,7 +89,11 @@ impl Storage {
     pub(crate) fn apply(&mut self, action: &Action, now: Duration, truth: &mut Truth) -> Event {
         let (at, time) = self.times(now);
         match action {
-            Action::SendAcquire { request, lease_id, duration, if_match, read, .. } => {
+            Action::Store {
+                request,
+                what: Request::Acquire { lease_id, duration, if_match, read, .. },
+                ..
+            } => {
                 let (lease_id, duration) = (*lease_id, *duration);
                 let acquire = Acquire { lease_id, duration, if_match: if_match.clone() };
                 let answer = self.locks.acquire(&self.path, &acquire, at, time);
@@ -102,12 +107,16 @@ impl Storage {
                     created: acquired.created,
                 });
                 let read = read.then(|| self.read(at, time));
-                Event::AcquireAnswered { request: *request, answer, read }
+                Event::Answer { request: *request, answer: Answer::Acquire { lease: answer, read } }
             }
-            Action::SendRead { request, .. } => {
-                Event::ReadAnswered { request: *request, answer: self.read(at, time) }
+            Action::Store { request, what: Request::Read, .. } => {
+                Event::Answer { request: *request, answer: Answer::Read(self.read(at, time)) }
             }
-            Action::SendWrite { request, lease_id, if_match, fields, .. } => {
+            Action::Store {
+                request,
+                what: Request::Write { lease_id, if_match, fields, .. },
+                ..
+            } => {
                 let loose = self.loose || self.loose_saves && self.is_save(fields, now);
                 let if_match = Some(if_match.clone()).filter(|_| !loose);
                 let write = Write { lease_id: *lease_id, if_match, fields: fields.clone() };
@@ -118,27 +127,29 @@ impl Storage {
                 }
                 self.only_clocks &= answer.is_err();
                 let answer = answer.map(|written| written.etag).map_err(|error| failure(&error));
-                Event::WriteAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Write(answer) }
             }
-            Action::SendRenew { request, lease_id, if_match, .. } => {
+            Action::Store { request, what: Request::Renew { lease_id, if_match, .. }, .. } => {
                 let if_match = if_match.as_ref();
                 let answer = self.locks.renew(&self.path, *lease_id, if_match, at, time);
                 let answer = answer.map(|renewed| renewed.time).map_err(|error| failure(&error));
-                Event::RenewAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Renew(answer) }
             }
-            Action::SendRelease { request, lease_id, if_match, .. } => {
+            Action::Store {
+                request, what: Request::Release { lease_id, if_match, .. }, ..
+            } => {
                 let answer = self.locks.release(&self.path, *lease_id, if_match.as_ref(), at);
                 if answer.is_ok() {
                     truth.given_back(*lease_id);
                 }
                 let answer = answer.map_err(|error| failure(&error));
-                Event::ReleaseAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Release(answer) }
             }
-            Action::SendLook { request, note, .. } => {
+            Action::Store { request, what: Request::Look { note, .. }, .. } => {
                 let answer = self.look(*note, at, time);
-                Event::LookAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Look(answer) }
             }
-            Action::SendBreak { request, if_match, rival, .. } => {
+            Action::Store { request, what: Request::Break { if_match, rival, .. }, .. } => {
                 self.overrule(*request, (if_match, rival), now, truth)
             }
             other => panic!("not for the store: {other:?}"),
@@ -369,26 +380,27 @@ pub(crate) fn unknown(kind: StoreFailureKind) -> Failure {
 /// The answer to `action` that it failed; none if it is not for the store.
 pub(crate) fn failed(action: &Action, failure: Failure) -> Option<Event> {
     Some(match action {
-        Action::SendAcquire { request, .. } => {
-            Event::AcquireAnswered { request: *request, answer: Err(failure), read: None }
+        Action::Store { request, what: Request::Acquire { .. }, .. } => Event::Answer {
+            request: *request,
+            answer: Answer::Acquire { lease: Err(failure), read: None },
+        },
+        Action::Store { request, what: Request::Read, .. } => {
+            Event::Answer { request: *request, answer: Answer::Read(Err(failure)) }
         }
-        Action::SendRead { request, .. } => {
-            Event::ReadAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Write { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Write(Err(failure)) }
         }
-        Action::SendWrite { request, .. } => {
-            Event::WriteAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Renew { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Renew(Err(failure)) }
         }
-        Action::SendRenew { request, .. } => {
-            Event::RenewAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Release { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Release(Err(failure)) }
         }
-        Action::SendRelease { request, .. } => {
-            Event::ReleaseAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Look { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Look(Err(failure)) }
         }
-        Action::SendLook { request, .. } => {
-            Event::LookAnswered { request: *request, answer: Err(failure) }
-        }
-        Action::SendBreak { request, .. } => {
-            Event::BreakAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Break { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Break(Err(failure)) }
         }
         _ => return None,
     })

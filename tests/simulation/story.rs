@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event, Failure, LossReason};
+use leasehold::hold::{Action, Answer, Event, Failure, LossReason, Notice};
 use leasehold::testing::{TraceEvent, Traced};
 
 /// What happens to a sidecar, to clients, or to the store.
@@ -127,24 +127,26 @@ impl Story {
 
     pub(crate) fn count_action(&mut self, action: &Action) {
         let name = match action {
-            Action::TellGranted { grant, .. } if grant.resumed => "resumed",
-            Action::TellGranted { grant, .. } if grant.token.hand_offs() > 0 => "handed on",
-            Action::TellGranted { .. } => "granted",
-            Action::TellRenewed { .. } => "renewed",
-            Action::TellAtRisk { .. } => "at risk",
-            Action::TellRecovered { .. } => "recovered",
-            Action::TellRevoked { .. } => "revoked",
-            Action::TellDraining { .. } => "draining",
-            Action::TellReleased { .. } => "released",
-            Action::TellNotConfirmed { .. } => "release not confirmed",
-            Action::TellMoved { .. } => "moved",
-            Action::TellSuperseded { .. } => "superseded",
-            Action::TellInterrupted { .. } => "interrupted",
-            Action::TellExtended { .. } => "extended",
-            Action::TellBusy { .. } => "busy",
-            Action::TellFailed { .. } => "failed",
-            Action::TellResumeRefused { .. } => "resume refused",
-            Action::TellLost { reason, .. } => {
+            Action::Tell { notice: Notice::Granted(grant), .. } if grant.resumed => "resumed",
+            Action::Tell { notice: Notice::Granted(grant), .. } if grant.token.hand_offs() > 0 => {
+                "handed on"
+            }
+            Action::Tell { notice: Notice::Granted(_), .. } => "granted",
+            Action::Tell { notice: Notice::Renewed { .. }, .. } => "renewed",
+            Action::Tell { notice: Notice::AtRisk { .. }, .. } => "at risk",
+            Action::Tell { notice: Notice::Recovered { .. }, .. } => "recovered",
+            Action::Tell { notice: Notice::Revoked { .. }, .. } => "revoked",
+            Action::Tell { notice: Notice::Draining { .. }, .. } => "draining",
+            Action::Tell { notice: Notice::Released { .. }, .. } => "released",
+            Action::Tell { notice: Notice::NotConfirmed { .. }, .. } => "release not confirmed",
+            Action::Tell { notice: Notice::Moved, .. } => "moved",
+            Action::Tell { notice: Notice::Superseded { .. }, .. } => "superseded",
+            Action::Tell { notice: Notice::Interrupted, .. } => "interrupted",
+            Action::Tell { notice: Notice::Extended { .. }, .. } => "extended",
+            Action::Tell { notice: Notice::Busy(_), .. } => "busy",
+            Action::Tell { notice: Notice::Failed(_), .. } => "failed",
+            Action::Tell { notice: Notice::ResumeRefused { .. }, .. } => "resume refused",
+            Action::Tell { notice: Notice::Lost { reason, .. }, .. } => {
                 *self.losses.entry(*reason).or_default() += 1;
                 return;
             }
@@ -154,12 +156,16 @@ impl Story {
     }
 
     pub(crate) fn count_answer(&mut self, event: &Event) {
-        let (Event::AcquireAnswered { answer: Err(failure), .. }
-        | Event::ReadAnswered { answer: Err(failure), .. }
-        | Event::WriteAnswered { answer: Err(failure), .. }
-        | Event::RenewAnswered { answer: Err(failure), .. }
-        | Event::ReleaseAnswered { answer: Err(failure), .. }
-        | Event::LookAnswered { answer: Err(failure), .. }) = event
+        let Event::Answer {
+            answer:
+                Answer::Acquire { lease: Err(failure), .. }
+                | Answer::Read(Err(failure))
+                | Answer::Write(Err(failure))
+                | Answer::Renew(Err(failure))
+                | Answer::Release(Err(failure))
+                | Answer::Look(Err(failure)),
+            ..
+        } = event
         else {
             return;
         };

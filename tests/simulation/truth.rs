@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold::hold::{Action, CallerId, Event, Failure, LossReason, Request};
+use leasehold::hold::{
+    Action, Answer, CallerId, Event, Failure, LossReason, Notice, Request, RequestId,
+};
 use leasehold::lock::LeaseId;
 
 /// How a lease ended in the store, other than by its own release or by time.
@@ -21,10 +23,10 @@ pub(crate) struct Truth {
     /// Under which lease a caller was granted the lock.
     pub(crate) leases: BTreeMap<CallerId, LeaseId>,
     /// The latest release of each lease by each sidecar, and those that were repeated.
-    releases: BTreeMap<(usize, LeaseId), Request>,
+    releases: BTreeMap<(usize, LeaseId), RequestId>,
     repeated: BTreeSet<(usize, LeaseId)>,
     /// Which lease each release was of, and the leases of which the store has answered one.
-    asked: BTreeMap<(usize, Request), LeaseId>,
+    asked: BTreeMap<(usize, RequestId), LeaseId>,
     answered: BTreeSet<(usize, LeaseId)>,
     /// Leases whose first release was answered so that they had ended before.
     refused: BTreeSet<(usize, LeaseId)>,
@@ -37,7 +39,7 @@ pub(crate) struct Truth {
 impl Truth {
     pub(crate) fn sent(&mut self, sidecar: usize, action: &Action) {
         match action {
-            Action::SendRelease { request, lease_id, .. } => {
+            Action::Store { request, what: Request::Release { lease_id, .. }, .. } => {
                 self.asked.insert((sidecar, *request), *lease_id);
                 // Once it was repeated, an answer may be about the try before.
                 let only = self.releases.insert((sidecar, *lease_id), *request).is_none();
@@ -45,7 +47,7 @@ impl Truth {
                     self.repeated.insert((sidecar, *lease_id));
                 }
             }
-            Action::TellGranted { caller, grant } => {
+            Action::Tell { caller, notice: Notice::Granted(grant) } => {
                 self.leases.insert(*caller, grant.lease_id);
                 // S16: what was asked before the hold came back is not its own release.
                 let place = (sidecar, grant.lease_id);
@@ -83,9 +85,13 @@ impl Truth {
     /// Whether the lease that a request is about was ended in the store by somebody or something else.
     pub(crate) fn has_ended(&self, action: &Action) -> bool {
         match action {
-            Action::SendRenew { lease_id, .. }
-            | Action::SendWrite { lease_id, .. }
-            | Action::SendRelease { lease_id, .. } => self.ended.contains_key(lease_id),
+            Action::Store {
+                what:
+                    Request::Renew { lease_id, .. }
+                    | Request::Write { lease_id, .. }
+                    | Request::Release { lease_id, .. },
+                ..
+            } => self.ended.contains_key(lease_id),
             _ => false,
         }
     }
@@ -94,7 +100,7 @@ impl Truth {
         if let Event::ResumeAsked { resume, .. } = event {
             self.moved.insert(resume.lease_id);
         }
-        if let Event::ReleaseAnswered { request, answer } = event
+        if let Event::Answer { request, answer: Answer::Release(answer) } = event
             && matches!(
                 answer,
                 Ok(())
@@ -104,7 +110,7 @@ impl Truth {
         {
             self.answered.insert((sidecar, *lease_id));
         }
-        if let Event::ReleaseAnswered { request, answer: Err(failure) } = event
+        if let Event::Answer { request, answer: Answer::Release(Err(failure)) } = event
             && matches!(failure, Failure::Taken | Failure::Broken | Failure::Deleted)
         {
             let first =

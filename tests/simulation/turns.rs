@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event, Hold, Request};
+use leasehold::hold::{Action, Answer, Event, Hold, Notice, Request, RequestId};
 use leasehold::time::Instant;
 
 use crate::simulation::chance::{About, millis};
@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     /// Renewals that were asked for, of a hold.
-    asked: BTreeSet<(usize, Request)>,
+    asked: BTreeSet<(usize, RequestId)>,
     /// At these sidecars a renewal waits.
     waiting: BTreeSet<usize>,
     /// Its turn has come, and when.
@@ -35,7 +35,7 @@ impl Turns {
             Event::RenewHeldBack { request } => self.held_back(sidecar, *request),
             Event::RenewTurnCame => self.turn_came(sidecar, local),
             // Another one has decided meanwhile.
-            Event::RenewAnswered { .. } => self.forget(sidecar),
+            Event::Answer { answer: Answer::Renew(_), .. } => self.forget(sidecar),
             _ => {}
         }
     }
@@ -48,7 +48,7 @@ impl Turns {
         (holds, has_turn): (bool, bool),
     ) -> Result<(), String> {
         match action {
-            Action::SendRenew { request, .. } if holds => {
+            Action::Store { request, what: Request::Renew { .. }, .. } if holds => {
                 self.owed.remove(&sidecar);
                 self.asked.insert((sidecar, *request));
                 match self.waiting.contains(&sidecar) && !has_turn {
@@ -58,7 +58,7 @@ impl Turns {
                     false => Ok(()),
                 }
             }
-            Action::TellGranted { .. } => {
+            Action::Tell { notice: Notice::Granted(_), .. } => {
                 self.forget(sidecar);
                 Ok(())
             }
@@ -88,7 +88,7 @@ impl Turns {
         self.forget(sidecar);
     }
 
-    fn held_back(&mut self, sidecar: usize, request: Request) {
+    fn held_back(&mut self, sidecar: usize, request: RequestId) {
         if self.asked.remove(&(sidecar, request)) {
             self.waited += 1;
             self.waiting.insert(sidecar);
@@ -130,7 +130,9 @@ impl World {
         number: u64,
         action: &Action,
     ) -> bool {
-        let Action::SendRenew { request, .. } = action else { return false };
+        let Action::Store { request, what: Request::Renew { .. }, .. } = action else {
+            return false;
+        };
         let sidecar = &self.sidecars[index];
         let (life, has_turn) = (sidecar.life, sidecar.has_turn);
         let until = sidecar.machine.hold.lease_until().filter(|_| !has_turn);

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Settings};
+use leasehold::hold::{Action, CallerId, Event, HolderCall, Settings};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 use uuid::Uuid;
@@ -229,7 +229,7 @@ impl World {
             }
             Incoming::CallCut(caller) => self.call_cut(index, caller),
             Incoming::Question(caller, generation, asked) => {
-                self.feed(index, Event::ValidityAsked { caller, generation });
+                self.feed(index, Event::Call { caller, generation, call: HolderCall::Validity });
                 if let Some(until) = self.sidecars[index].machine.hold.validity(caller) {
                     let valid_for = until.saturating_since(self.time_at(index));
                     self.promise(index, caller, until);
@@ -266,7 +266,7 @@ impl World {
             _ => None,
         };
         let releases = match &event {
-            Event::ReleaseAsked { caller, .. } => Some(*caller),
+            Event::Call { caller, call: HolderCall::Release, .. } => Some(*caller),
             _ => None,
         };
         let has_turn = matches!(event, Event::RenewTurnCame);

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{CallError, Grant, HoldEvent, HoldRequest, Outcome, Validity};
+use leasehold::coordinator::{
+    CallError, Grant, HeldEvent, HoldEvent, HoldRequest, Outcome, Validity,
+};
 use leasehold::lock::{Labels, LeaseId, LockPath, Permits, Sharing};
 use leasehold::testing::SeededRandom;
 use leasehold::time::BootReading;
@@ -219,8 +221,10 @@ impl Client {
             self.is_late().await;
             match event {
                 HoldEvent::Granted(grant) => return Begun::Granted(grant),
-                HoldEvent::Waiting { .. } | HoldEvent::Draining { .. } => {}
-                HoldEvent::Lost { .. } | HoldEvent::Released(_) => return Begun::Over,
+                HoldEvent::Waiting { .. } | HoldEvent::Held(HeldEvent::Draining { .. }) => {}
+                HoldEvent::Held(HeldEvent::Lost { .. }) | HoldEvent::Released(_) => {
+                    return Begun::Over;
+                }
                 HoldEvent::Failed(error) if is_to_come_again(&error) => return Begun::ComeAgain,
                 _ => return Begun::Gone,
             }

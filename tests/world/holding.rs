@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{Extended, HoldEvent, Released, Validity};
+use leasehold::coordinator::{Extended, HeldEvent, HoldEvent, Released, Validity};
 use leasehold::testing::SeededRandom;
 
 use crate::world::chance::millis;
@@ -89,22 +89,24 @@ impl Client {
 
     fn hears(&self, holding: &mut Holding, event: HoldEvent, now: Duration) -> Heard {
         match event {
-            HoldEvent::Renewed(validity)
-            | HoldEvent::Recovered(validity)
-            | HoldEvent::AtRisk { validity, .. } => {
+            HoldEvent::Held(
+                HeldEvent::Renewed(validity)
+                | HeldEvent::Recovered(validity)
+                | HeldEvent::AtRisk { validity, .. },
+            ) => {
                 self.hears_validity(holding, &validity, now);
                 Heard::GoesOn
             }
-            HoldEvent::Extended(extended) => {
+            HoldEvent::Held(HeldEvent::Extended(extended)) => {
                 self.keeps(holding, extended.resume_token);
                 self.hears_validity(holding, &extended.validity, now);
                 Heard::GoesOn
             }
-            HoldEvent::Revoked { .. } => {
+            HoldEvent::Held(HeldEvent::Revoked { .. }) => {
                 holding.revoked = true;
                 Heard::EndsSoon
             }
-            HoldEvent::Draining { .. } => Heard::EndsSoon,
+            HoldEvent::Held(HeldEvent::Draining { .. }) => Heard::EndsSoon,
             HoldEvent::Failed(error) if is_to_come_again(&error) => Heard::Interrupted,
             _ => Heard::Over,
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{HoldEvent, LossReason};
+use leasehold::coordinator::{HeldEvent, HoldEvent, LossReason};
 use leasehold::lock::{FencingToken, LockPath};
 use leasehold::store::{BreakNote, BreakPeriod};
 
@@ -56,7 +56,7 @@ pub(crate) fn validity(
 ) -> Option<String> {
     promised(state, (stream.path.clone(), token), until);
     let deadline = *state.checks.revoked.get(&stream.number)?;
-    let renewed = matches!(event, HoldEvent::Renewed(_) | HoldEvent::Recovered(_));
+    let renewed = matches!(event, HoldEvent::Held(HeldEvent::Renewed(_) | HeldEvent::Recovered(_)));
     (renewed || until > deadline + TICK)
         .then(|| format!("S22: {token} is told {event:?} after its notice until {deadline:?}"))
 }

@@ -8,7 +8,7 @@ use leasehold::coordinator::{CallError, CheckpointOutcome, Grant, Released, Save
 use leasehold::lock::Fields;
 use leasehold::testing::Asked;
 
-use crate::simulation::ledger::{Answer, Ledger};
+use crate::simulation::ledger::{Ledger, SaveAnswer};
 use crate::world::justice::Stream;
 use crate::world::shared::State;
 use crate::world::story::Counts;
@@ -97,28 +97,32 @@ pub(crate) fn granted(
 }
 
 /// What the answer of a save says.
-pub(crate) fn answer_of(saved: &Result<Saved, CallError>) -> Answer {
+pub(crate) fn answer_of(saved: &Result<Saved, CallError>) -> SaveAnswer {
     match saved {
-        Ok(Saved { version, .. }) => Answer::Stored { version: *version },
-        Err(CallError::CheckpointUnknown) => Answer::Unknown,
+        Ok(Saved { version, .. }) => SaveAnswer::Stored { version: *version },
+        Err(CallError::CheckpointUnknown) => SaveAnswer::Unknown,
         Err(CallError::StoreFailure(store_failure)) => {
-            Answer::Refused(store_failure.message.clone())
+            SaveAnswer::Refused(store_failure.message.clone())
         }
-        Err(_) => Answer::Ended,
+        Err(_) => SaveAnswer::Ended,
     }
 }
 
 /// What the answer of a release says of the save that came with it; one that was refused was never asked for.
 pub(crate) fn answer_of_release(
     released: &Result<(Released, Option<CheckpointOutcome>), CallError>,
-) -> Answer {
+) -> SaveAnswer {
     match released {
-        Ok((_, Some(CheckpointOutcome::Saved { version }))) => Answer::Stored { version: *version },
-        Ok((_, Some(CheckpointOutcome::Unknown { .. }))) => Answer::Unknown,
-        Ok((_, Some(CheckpointOutcome::NotSaved { detail }))) => Answer::Refused(detail.clone()),
+        Ok((_, Some(CheckpointOutcome::Saved { version }))) => {
+            SaveAnswer::Stored { version: *version }
+        }
+        Ok((_, Some(CheckpointOutcome::Unknown { .. }))) => SaveAnswer::Unknown,
+        Ok((_, Some(CheckpointOutcome::NotSaved { detail }))) => {
+            SaveAnswer::Refused(detail.clone())
+        }
         // The sidecar could not say what became of the release, nor of what came before it.
-        Err(CallError::StoreFailure(_)) => Answer::Unknown,
-        Ok((_, None)) | Err(_) => Answer::Ended,
+        Err(CallError::StoreFailure(_)) => SaveAnswer::Unknown,
+        Ok((_, None)) | Err(_) => SaveAnswer::Ended,
     }
 }
 
@@ -127,7 +131,7 @@ pub(crate) fn answer_of_release(
 pub(crate) fn released(
     state: &State,
     sidecar: usize,
-    (released, answer): (&Released, &Answer),
+    (released, answer): (&Released, &SaveAnswer),
     asked: Duration,
 ) -> Option<String> {
     let done = matches!(released, Released::Released | Released::Resting { .. });
@@ -135,7 +139,7 @@ pub(crate) fn released(
         || state.service.policy.is_some_and(|(until, _)| asked < until + SETTLED)
         || state.signed_in_vain[sidecar].is_some_and(|at| asked < at + SIGN_IN)
         || state.signing_in[sidecar].is_some();
-    let stored = matches!(answer, Answer::Stored { .. });
+    let stored = matches!(answer, SaveAnswer::Stored { .. });
     (done && !stored && !excused)
         .then(|| format!("S26: a hold is released before its save is stored: {answer:?}"))
 }

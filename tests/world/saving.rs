@@ -7,7 +7,7 @@ use leasehold::coordinator::{CallError, CheckpointOutcome, Released, Saved};
 use leasehold::lock::{CheckpointValue, Layout};
 use leasehold::testing::SeededRandom;
 
-use crate::simulation::ledger::Answer;
+use crate::simulation::ledger::SaveAnswer;
 use crate::world::chance::About;
 use crate::world::client::{Client, Holding, PATIENCE};
 use crate::world::cost::Cause;
@@ -116,7 +116,7 @@ impl Client {
         let told = saves::answer_of_release(&answer);
         self.note(|| format!("saved {save} with the release of {}: {told:?}", holding.token));
         let mut state = self.world.state();
-        if matches!(told, Answer::Stored { .. }) {
+        if matches!(told, SaveAnswer::Stored { .. }) {
             let revoked = holding.revoked;
             state.story.count(if revoked {
                 "saves: after a notice"
@@ -150,8 +150,8 @@ impl Client {
         let saved = at.coordinator.save(lease_id, generation, value);
         let (released, saved) = tokio::join!(biased; released, saved);
         let saved = match saves::answer_of(&saved) {
-            Answer::Stored { version } => CheckpointOutcome::Saved { version },
-            Answer::Unknown => CheckpointOutcome::Unknown { detail: String::new() },
+            SaveAnswer::Stored { version } => CheckpointOutcome::Saved { version },
+            SaveAnswer::Unknown => CheckpointOutcome::Unknown { detail: String::new() },
             other => CheckpointOutcome::NotSaved { detail: format!("{other:?}") },
         };
         released.map(|released| (released, Some(saved)))

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold::coordinator::{
-    CallError, Coordinator, Entropy, HoldEvent, HoldRequest, HoldStream, Host, KeyRequest,
-    NoObserver, ResumeRequest, Settings,
+    CallError, Coordinator, Entropy, HeldEvent, HoldEvent, HoldRequest, HoldStream, Host,
+    KeyRequest, NoObserver, ResumeRequest, Settings,
 };
 use leasehold::host_id::{FromHostType, Provider};
 use leasehold::lock::{
@@ -285,8 +285,10 @@ impl Pump {
         let sidecar = (self.sidecar.index, self.sidecar.life);
         let (number, path, resumes, wants) = (self.number, &self.path, self.resumes, self.wants);
         let stream = justice::Stream { number, sidecar, path, resumes, wants };
-        if let (HoldEvent::Revoked { validity, .. }, Some(Told::Held { token, .. })) =
-            (event, state.checks.told.get(&number))
+        if let (
+            HoldEvent::Held(HeldEvent::Revoked { validity, .. }),
+            Some(Told::Held { token, .. }),
+        ) = (event, state.checks.told.get(&number))
         {
             notices::watch(world, &self.sidecar, number, (path, *token), until(validity));
         }

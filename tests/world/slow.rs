@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{Grant, HoldEvent, HoldRequest, HoldStream};
+use leasehold::coordinator::{Grant, HeldEvent, HoldEvent, HoldRequest, HoldStream};
 use leasehold::lock::{CheckpointValue, Layout, Priority, Sharing};
 
 use crate::world::chance::Chance;
@@ -83,7 +83,7 @@ async fn s33_a_holder_that_saves_each_second_is_revoked_over_a_slow_store() {
     let told = tokio::time::timeout(world.lease() / 3 + 5 * SECOND, async {
         loop {
             let event = holder.next().await.unwrap();
-            if let HoldEvent::Revoked { break_note: Some(note), .. } = event {
+            if let HoldEvent::Held(HeldEvent::Revoked { break_note: Some(note), .. }) = event {
                 return note;
             }
         }

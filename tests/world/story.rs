@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::coordinator::HoldEvent;
+use leasehold::coordinator::{HeldEvent, HoldEvent};
 
 /// How often things have happened, by name.
 pub(crate) type Counts = BTreeMap<String, u64>;
@@ -40,15 +40,21 @@ pub(crate) fn told(event: &HoldEvent) -> String {
         HoldEvent::Settled { .. } | HoldEvent::AlreadyDone(_) | HoldEvent::Skipped { .. } => {
             "settled".to_owned()
         }
-        HoldEvent::Renewed(validity) => format!("renewed: {:?}", validity.valid_for),
-        HoldEvent::Extended(extended) => {
+        HoldEvent::Held(HeldEvent::Renewed(validity)) => {
+            format!("renewed: {:?}", validity.valid_for)
+        }
+        HoldEvent::Held(HeldEvent::Extended(extended)) => {
             format!("extended: {:?}", extended.validity.valid_for)
         }
-        HoldEvent::AtRisk { detail, .. } => format!("at risk: {detail}"),
-        HoldEvent::Recovered(_) => "recovered".to_owned(),
-        HoldEvent::Revoked { validity, .. } => format!("revoked: {:?}", validity.valid_for),
-        HoldEvent::Draining { .. } => "draining".to_owned(),
-        HoldEvent::Lost { reason, detail, .. } => format!("lost {}: {detail}", reason.as_str()),
+        HoldEvent::Held(HeldEvent::AtRisk { detail, .. }) => format!("at risk: {detail}"),
+        HoldEvent::Held(HeldEvent::Recovered(_)) => "recovered".to_owned(),
+        HoldEvent::Held(HeldEvent::Revoked { validity, .. }) => {
+            format!("revoked: {:?}", validity.valid_for)
+        }
+        HoldEvent::Held(HeldEvent::Draining { .. }) => "draining".to_owned(),
+        HoldEvent::Held(HeldEvent::Lost { reason, detail, .. }) => {
+            format!("lost {}: {detail}", reason.as_str())
+        }
         HoldEvent::Released(released) => format!("released: {released:?}"),
         HoldEvent::Failed(error) => format!("failed: {error}"),
     }

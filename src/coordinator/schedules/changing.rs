@@ -5,7 +5,7 @@ use super::request::{ScheduleChange, ScheduleInfo};
 use super::task::Message;
 use crate::coordinator::Coordinator;
 use crate::coordinator::error::CallError;
-use crate::coordinator::journal::{HappeningKind, News};
+use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::coordinator::request::LockSelector;
 use crate::lock::LockPath;
 use crate::schedule::{Intervention, Plan, PlanError, ScheduleRecord};
@@ -110,11 +110,9 @@ impl Coordinator {
             ScheduleChange::Remove { reason, .. } | ScheduleChange::Reset { reason, .. } => reason,
             ScheduleChange::Pause | ScheduleChange::Resume | ScheduleChange::Trigger { .. } => "",
         };
-        tracing::warn!(
-            lock = %path, change = change.as_str(), caller, reason, "schedule changed by an operator"
-        );
-        let news = News::of(HappeningKind::ScheduleChanged, path).saying(change.as_str());
-        self.shared.happened(news);
+        let change = change.as_str();
+        let kind = LockEventKind::ScheduleChanged { change, caller, reason };
+        self.shared.observe(&LockEvent::of(path, kind));
         self.shared.schedules.send(path, Message::PlanWritten(written));
     }
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::desk::KnownSchedule;
 use crate::coordinator::Coordinator;
 use crate::coordinator::error::CallError;
-use crate::coordinator::journal::{HappeningKind, News};
-use crate::coordinator::observe::Observation;
+use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::lock::LockPath;
 use crate::schedule::{Intervention, Occasion, Outcome, Plan, RunId, ScheduleRecord, Tally};
 use crate::time::UnixMillis;
@@ -40,33 +39,25 @@ impl CallError {
 impl Coordinator {
     /// What was written here is counted; what was reported for it is shown with why.
     pub(super) fn count(&self, path: &LockPath, tally: &Tally, reported: Option<&ReportedEnd<'_>>) {
-        let observer = &self.shared.observer;
+        let observe = |kind, token| {
+            self.shared.observe(&LockEvent::of(path, kind).with_token(token));
+        };
         if tally.missed() > 0 {
-            self.happened(HappeningKind::Missed, path, tally.missed().to_string());
-            observer.observe(&Observation::ScheduleMissed { count: tally.missed() });
+            observe(LockEventKind::Missed { count: tally.missed() }, None);
         }
         for (outcome, times) in tally.ended() {
+            let reported = reported.filter(|reported| reported.outcome == outcome);
+            let detail = reported.map_or("", |reported| reported.detail);
             for _ in 0..times {
-                observer.observe(&Observation::ScheduleRunEnded { outcome });
-                let reported = reported.filter(|reported| reported.outcome == outcome);
-                self.shared.happened(ended(path, outcome, reported));
+                let token = reported.map(|reported| reported.run_id.token);
+                observe(LockEventKind::RunEnded { outcome, detail }, token);
             }
         }
     }
 
     /// T21: loudly, and counted.
     pub(super) fn say_back(&self, path: &LockPath) {
-        tracing::error!(
-            lock = %path,
-            "the schedule's record has gone back to an older one: what was final before stays final, and is written again; \
-             look for a store that was restored from a copy (T21)"
-        );
-        self.shared.observer.observe(&Observation::ScheduleWentBack);
-        self.happened(HappeningKind::WentBack, path, "");
-    }
-
-    pub(super) fn happened(&self, kind: HappeningKind, path: &LockPath, detail: impl Into<String>) {
-        self.shared.happened(News::of(kind, path).saying(detail));
+        self.shared.observe(&LockEvent::of(path, LockEventKind::WentBack));
     }
 
     /// The schedules with subscribers here, in no order.
@@ -89,24 +80,6 @@ pub(super) struct ReportedEnd<'a> {
     pub(super) outcome: Outcome,
     /// Why, for people; may be empty.
     pub(super) detail: &'a str,
-}
-
-/// What is shown of a run that ended.
-fn ended<'a>(path: &'a LockPath, outcome: Outcome, reported: Option<&ReportedEnd<'_>>) -> News<'a> {
-    let (kind, how) = match outcome {
-        Outcome::Succeeded => (HappeningKind::RunEnded, "succeeded"),
-        Outcome::Returned => (HappeningKind::RunEnded, "given to another replica"),
-        Outcome::Skipped => (HappeningKind::RunEnded, "skipped"),
-        Outcome::Failed => (HappeningKind::RunFailed, "failed"),
-        Outcome::FailedFinal => (HappeningKind::RunFailed, "failed, and is not tried again"),
-        Outcome::TimedOut => (HappeningKind::RunFailed, "timed out: its deadline came"),
-        Outcome::Abandoned => {
-            (HappeningKind::RunFailed, "abandoned: its holder ended or lost the lock")
-        }
-    };
-    let detail = reported.map_or("", |reported| reported.detail);
-    let said = if detail.is_empty() { how.to_owned() } else { format!("{how}: {detail}") };
-    News::of(kind, path).to("", reported.map(|reported| reported.run_id.token)).saying(said)
 }
 
 /// None while nothing is known of it.

@@ -12,7 +12,7 @@ use super::starts::Place;
 use super::subscriber::{Subscriber, SubscriberId};
 use super::task::{Message, Running, ScheduleTask};
 use crate::coordinator::error::CallError;
-use crate::coordinator::observe::Observation;
+use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::coordinator::request::HoldRequest;
 use crate::hold::{Brought, Stored};
 use crate::lock::{Permits, Sharing};
@@ -213,7 +213,8 @@ impl ScheduleTask {
     /// T13: what is asked for beyond the starts of a second is warned about, and counted.
     fn say_queued(&self, place: Place) {
         if place.is_late {
-            self.shared.observer.observe(&Observation::ScheduleStartQueued);
+            let event = LockEvent::of(&self.target.path, LockEventKind::StartQueued);
+            self.shared.observe(&event);
         }
         if place.is_said {
             let most = self.shared.settings.starts_per_second;

@@ -1,18 +1,13 @@
 //! What subscribers and operators ask of schedules, and what they are answered: plain domain values.
 
-use std::time::Duration;
-
 use crate::coordinator::error::CallError;
+use crate::coordinator::hold_event::HeldEvent;
 use crate::coordinator::records::Under;
-use crate::coordinator::request::{
-    Deadline, Grant, KeyRequest, LockRecord, ResumeRequest, Validity,
-};
+use crate::coordinator::request::{Deadline, Grant, KeyRequest, LockRecord, ResumeRequest};
 use crate::coordinator::saves::CheckpointOutcome;
 use crate::coordinator::unread::Telling;
-use crate::hold::{LossReason, StoreFailureKind};
 use crate::lock::{CheckpointValue, Labels, LeaseId, LockPath};
 use crate::schedule::{Definition, Ended, Plan, Report, RunId, ScheduleRecord, Told};
-use crate::store::BreakNote;
 use crate::timetable::UtcSecond;
 
 /// Asks to take part in a schedule. Limits were checked when it was made (S19).
@@ -51,35 +46,8 @@ pub enum ScheduleEvent {
     Standby(Box<Standby>),
     /// It is to run an occurrence now.
     Run(Box<RunGrant>),
-    /// The validity of the run's hold has a new end.
-    Renewed(Validity),
-    /// Renewals of the run's hold fail (S9).
-    AtRisk {
-        /// When it will be lost.
-        validity: Validity,
-        /// What kind of failure renewals meet.
-        kind: StoreFailureKind,
-        /// The same for people.
-        detail: String,
-    },
-    /// Renewals work again (S9).
-    Recovered(Validity),
-    /// The run's lease was broken and runs out (S22).
-    Revoked {
-        /// The validity that it has; its end is the deadline.
-        validity: Validity,
-        /// Who broke the lock and why.
-        break_note: Option<BreakNote>,
-    },
-    /// The run's hold is over though its holder did not end it (S4).
-    Lost {
-        /// Why.
-        reason: LossReason,
-        /// More for people.
-        detail: String,
-        /// Who broke the lock and why, where that is known.
-        break_note: Option<BreakNote>,
-    },
+    /// Something happened to the run's hold.
+    Held(HeldEvent),
     /// The run is over, by a call.
     Recorded {
         /// Which.
@@ -95,11 +63,6 @@ pub enum ScheduleEvent {
         definition: Box<Definition>,
         /// Whether both have the same revision.
         conflict: bool,
-    },
-    /// The sidecar shuts down; a run ends after this time at the latest (S15).
-    Draining {
-        /// The time left.
-        time_left: Duration,
     },
     /// The subscriber could not be served, or the sidecar ends: the last event.
     Failed(CallError),
@@ -117,11 +80,16 @@ impl Telling for ScheduleEvent {
     /// What is true of a run now replaces what was; what has happened is told each time. Who does not read
     /// for long while it waits is to be found behind, before it is given a run (T6).
     fn supersedes(&self, unread: &Self) -> bool {
-        let is_so_now = matches!(
-            self,
-            Self::Renewed(_) | Self::AtRisk { .. } | Self::Recovered(_) | Self::Draining { .. }
-        );
-        is_so_now && std::mem::discriminant(self) == std::mem::discriminant(unread)
+        let (Self::Held(event), Self::Held(unread)) = (self, unread) else { return false };
+        let is_so_now = match event {
+            HeldEvent::Renewed(_)
+            | HeldEvent::Extended(_)
+            | HeldEvent::AtRisk { .. }
+            | HeldEvent::Recovered(_)
+            | HeldEvent::Draining { .. } => true,
+            HeldEvent::Revoked { .. } | HeldEvent::Lost { .. } => false,
+        };
+        is_so_now && event.is_alike(unread)
     }
 
     fn is_last(&self) -> bool {

@@ -15,9 +15,8 @@ use super::subscriber::Life;
 use crate::coordinator::Coordinator;
 use crate::coordinator::caller::HoldStream;
 use crate::coordinator::error::CallError;
-use crate::coordinator::hold_event::HoldEvent;
-use crate::coordinator::journal::HappeningKind;
-use crate::coordinator::observe::Observation;
+use crate::coordinator::hold_event::{HeldEvent, HoldEvent};
+use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::coordinator::request::{Deadline, Grant};
 use crate::coordinator::unread::Teller;
 use crate::hold::LossReason;
@@ -106,24 +105,28 @@ impl Run {
                 // A run names no occurrence.
                 Some(HoldEvent::AlreadyDone(_) | HoldEvent::Skipped { .. }) => {}
                 Some(HoldEvent::Failed(error)) => return self.failed(error),
-                Some(HoldEvent::Lost { reason, detail, break_note }) => {
+                Some(HoldEvent::Held(HeldEvent::Lost { reason, detail, break_note })) => {
                     let Begin::Resume(told) = &self.begin else {
                         self.withdraw();
                         return RunEnd::Failed(CallError::HoldLost { reason });
                     };
                     // Its runner acts on it until it is told (S12, S16).
                     let run_id = told.run_id.clone();
-                    self.events.tell(ScheduleEvent::Lost { reason, detail, break_note });
+                    self.events.tell(ScheduleEvent::Held(HeldEvent::Lost {
+                        reason,
+                        detail,
+                        break_note,
+                    }));
                     return RunEnd::Lost { run_id, reason };
                 }
-                Some(
-                    HoldEvent::Renewed(_)
-                    | HoldEvent::Extended(_)
-                    | HoldEvent::AtRisk { .. }
-                    | HoldEvent::Recovered(_)
-                    | HoldEvent::Revoked { .. }
-                    | HoldEvent::Draining { .. },
-                ) => {}
+                Some(HoldEvent::Held(
+                    HeldEvent::Renewed(_)
+                    | HeldEvent::Extended(_)
+                    | HeldEvent::AtRisk { .. }
+                    | HeldEvent::Recovered(_)
+                    | HeldEvent::Revoked { .. }
+                    | HeldEvent::Draining { .. },
+                )) => {}
                 Some(HoldEvent::Released(_)) | None => {
                     return self.failed(CallError::HoldReleased);
                 }
@@ -194,13 +197,6 @@ impl Run {
                 Some(StartDecision::Run { token, record, told, tally }) if token == grant.token => {
                     self.coordinator.count(&self.path, &tally, None);
                     self.desk.learn(Some(*record));
-                    if told.attempt == 1 {
-                        let lateness = told.lateness;
-                        self.coordinator
-                            .shared
-                            .observer
-                            .observe(&Observation::ScheduleRunStarted { lateness });
-                    }
                     told
                 }
                 // A grant without its start written would be a run that nobody knows of: it is not told (T6).
@@ -218,17 +214,14 @@ impl Run {
         };
         self.desk.known().is_last_runner = true;
         let run_id = told.run_id.clone();
-        tracing::info!(
-            lock = %self.path,
-            occurrence = %run_id.occasion,
-            attempt = run_id.attempt,
-            token = run_id.token.value(),
-            lateness = told.lateness.as_secs(),
-            missed = told.missed_count,
-            "run started"
-        );
-        let detail = format!("{}, attempt {}", run_id.occasion, run_id.attempt);
-        self.coordinator.happened(HappeningKind::RunStarted, &self.path, detail);
+        let kind = LockEventKind::RunStarted {
+            run: &run_id,
+            lateness: told.lateness,
+            missed: told.missed_count,
+            is_resumed: matches!(self.begin, Begin::Resume(_)),
+        };
+        let event = LockEvent::of(&self.path, kind).with_token(Some(run_id.token));
+        self.coordinator.shared.observe(&event);
         let times_out = grant.max_hold_ends.as_ref().filter(|_| told.timeout.is_some());
         let times_out = times_out.map(|ends| ends.after.saturating_sub(FOR_THE_WRITE));
         let deadline = self.deadline(&grant, &told);
@@ -305,32 +298,8 @@ impl Run {
 
     /// What an event of its hold means for the run.
     fn hear(&self, event: HoldEvent, run_id: &RunId, ends: &mut Ends) -> Heard {
-        let told = match event {
-            HoldEvent::Renewed(validity) => ScheduleEvent::Renewed(validity),
-            HoldEvent::Extended(extended) => {
-                let times_out = ends.times_out.take().and(extended.max_hold_ends.as_ref());
-                ends.times_out = times_out.map(|ends| {
-                    Box::pin(tokio::time::sleep(ends.after.saturating_sub(FOR_THE_WRITE)))
-                });
-                ScheduleEvent::Renewed(extended.validity)
-            }
-            HoldEvent::AtRisk { validity, kind, detail } => {
-                ScheduleEvent::AtRisk { validity, kind, detail }
-            }
-            HoldEvent::Recovered(validity) => ScheduleEvent::Recovered(validity),
-            HoldEvent::Revoked { validity, break_note } => {
-                ends.is_revoked = true;
-                ScheduleEvent::Revoked { validity, break_note }
-            }
-            HoldEvent::Draining { time_left } => {
-                let before = time_left.checked_sub(BEFORE_THE_END);
-                ends.returns_at = before.map(|before| Box::pin(tokio::time::sleep(before)));
-                ScheduleEvent::Draining { time_left }
-            }
-            HoldEvent::Lost { reason, detail, break_note } => {
-                self.events.tell(ScheduleEvent::Lost { reason, detail, break_note });
-                return Heard::End(RunEnd::Lost { run_id: run_id.clone(), reason });
-            }
+        let event = match event {
+            HoldEvent::Held(event) => event,
             HoldEvent::Released(_) => {
                 if ends.is_revoked {
                     // T12: where no call says another outcome.
@@ -349,7 +318,30 @@ impl Run {
             | HoldEvent::Skipped { .. }
             | HoldEvent::Busy(_) => return Heard::Nothing,
         };
-        Heard::Tell(told)
+        let told = match event {
+            HeldEvent::Renewed(_) | HeldEvent::AtRisk { .. } | HeldEvent::Recovered(_) => event,
+            HeldEvent::Extended(extended) => {
+                let times_out = ends.times_out.take().and(extended.max_hold_ends.as_ref());
+                ends.times_out = times_out.map(|ends| {
+                    Box::pin(tokio::time::sleep(ends.after.saturating_sub(FOR_THE_WRITE)))
+                });
+                HeldEvent::Renewed(extended.validity)
+            }
+            HeldEvent::Revoked { .. } => {
+                ends.is_revoked = true;
+                event
+            }
+            HeldEvent::Draining { time_left } => {
+                let before = time_left.checked_sub(BEFORE_THE_END);
+                ends.returns_at = before.map(|before| Box::pin(tokio::time::sleep(before)));
+                event
+            }
+            HeldEvent::Lost { reason, .. } => {
+                self.events.tell(ScheduleEvent::Held(event));
+                return Heard::End(RunEnd::Lost { run_id: run_id.clone(), reason });
+            }
+        };
+        Heard::Tell(ScheduleEvent::Held(told))
     }
 }
 

@@ -14,6 +14,7 @@ use super::run::RunEnd;
 use super::subscriber::{Subscriber, SubscriberId};
 use super::timer::TimerDesk;
 use crate::coordinator::error::CallError;
+use crate::coordinator::hold_event::HeldEvent;
 use crate::coordinator::request::{KeyRequest, Target};
 use crate::coordinator::timers::{Alarm, Timer};
 use crate::coordinator::{Coordinator, Shared};
@@ -323,7 +324,9 @@ impl ScheduleTask {
     fn drain(&mut self) {
         let running = self.with_a_run();
         for subscriber in self.subscribers.extract_if(.., |it| !running.contains(&it.id)) {
-            subscriber.events.tell(ScheduleEvent::Draining { time_left: Duration::ZERO });
+            subscriber
+                .events
+                .tell(ScheduleEvent::Held(HeldEvent::Draining { time_left: Duration::ZERO }));
             subscriber.events.tell(ScheduleEvent::Failed(CallError::shutting_down()));
             self.shared.schedules.count_out();
         }

@@ -11,8 +11,8 @@ use super::rig::{
     pass, path, request, settle, waiting,
 };
 use crate::coordinator::{
-    BreakPeriod, BreakRequest, BreakResult, CallError, CheckpointOutcome, HoldEvent, HoldRequest,
-    LockState, LossReason, NoObserver, Released, Validity,
+    BreakPeriod, BreakRequest, BreakResult, CallError, CheckpointOutcome, HeldEvent, HoldEvent,
+    HoldRequest, LockState, LossReason, NoObserver, Released, Validity,
 };
 use crate::lock::{CheckpointValue, FencingToken, Fields, LeaseId};
 use crate::store::{Acquire, LeaseState, LeaseStore as _, Operation, Write};
@@ -60,7 +60,11 @@ fn broken_by_another_tool(account: &Account) {
 }
 
 pub(super) fn assert_lost_by_the_break(event: &HoldEvent) {
-    let HoldEvent::Lost { reason: LossReason::Broken, detail, break_note: Some(note) } = event
+    let HoldEvent::Held(HeldEvent::Lost {
+        reason: LossReason::Broken,
+        detail,
+        break_note: Some(note),
+    }) = event
     else {
         panic!("{event:?}")
     };
@@ -70,7 +74,7 @@ pub(super) fn assert_lost_by_the_break(event: &HoldEvent) {
 
 /// What the notice says; the deadline that it has.
 fn assert_revoked(event: &HoldEvent) -> Validity {
-    let HoldEvent::Revoked { validity, break_note: Some(note) } = event else {
+    let HoldEvent::Held(HeldEvent::Revoked { validity, break_note: Some(note) }) = event else {
         panic!("{event:?}")
     };
     assert_eq!((note.reason.as_str(), note.by.as_str()), ("the job hangs", "ann"));
@@ -169,7 +173,9 @@ async fn s22_now_during_a_notice_is_learned() {
     let asked = account.now();
     let event = next(&mut stream).await;
     assert_lost_by_the_break(&event);
-    let HoldEvent::Lost { break_note: Some(note), .. } = event else { panic!("{event:?}") };
+    let HoldEvent::Held(HeldEvent::Lost { break_note: Some(note), .. }) = event else {
+        panic!("{event:?}")
+    };
     assert_eq!(note.period, BreakPeriod::Now, "S17: the break that has ended it");
     assert!(account.now() - asked <= 3 * SECOND);
 }
@@ -184,7 +190,10 @@ async fn s17_now_frees_the_lock_at_once_for_others() {
     let grant = there.acquire(request("nightly")).await;
     assert!(grant.token > first.token);
     let event = next_but_renewals(&mut stream).await;
-    assert!(matches!(event, HoldEvent::Lost { reason: LossReason::Taken, .. }), "{event:?}");
+    assert!(
+        matches!(event, HoldEvent::Held(HeldEvent::Lost { reason: LossReason::Taken, .. })),
+        "{event:?}"
+    );
     stream.closed_by_client();
     settle().await;
     here.assert_idle();
@@ -204,7 +213,10 @@ async fn s13_a_waiter_here_gets_a_broken_lock_only_when_the_holder_cannot_believ
         settle().await;
         broken_by_another_tool(&account);
         let event = next_but_renewals(&mut stream).await;
-        assert!(matches!(event, HoldEvent::Lost { reason: LossReason::Broken, .. }), "{event:?}");
+        assert!(
+            matches!(event, HoldEvent::Held(HeldEvent::Lost { reason: LossReason::Broken, .. })),
+            "{event:?}"
+        );
         let shown = sidecar.coordinator.get(&by_key("nightly")).await.unwrap();
         assert_eq!(shown.state, LockState::Available, "for others it is");
         assert!(shown.kept_until.is_some(), "{shown:?}");
@@ -346,7 +358,7 @@ async fn s17_a_late_break_does_not_hit_who_has_the_lock_since() {
         assert_eq!(account.store.read_break_note(&path("nightly")).await.unwrap(), None);
         assert_eq!(account.lease("nightly").await, LeaseState::Leased);
         let ended = tokio::time::timeout(2 * LEASE, async {
-            while matches!(innocent.next().await, Some(HoldEvent::Renewed(_))) {}
+            while matches!(innocent.next().await, Some(HoldEvent::Held(HeldEvent::Renewed(_)))) {}
         });
         assert!(ended.await.is_err(), "its hold goes on");
         innocent.closed_by_client();
@@ -382,7 +394,7 @@ async fn s17_a_late_break_does_not_hit_who_gets_the_lock_here_meanwhile() {
         assert_eq!((*named, *now), (Some(first.token), Some(last.token)));
         assert_eq!(account.lease("nightly").await, LeaseState::Leased);
         let ended = tokio::time::timeout(2 * LEASE, async {
-            while matches!(stream.next().await, Some(HoldEvent::Renewed(_))) {}
+            while matches!(stream.next().await, Some(HoldEvent::Held(HeldEvent::Renewed(_)))) {}
         });
         assert!(ended.await.is_err(), "{links} {period:?}: its hold goes on");
     }
@@ -429,7 +441,7 @@ async fn s17_a_late_break_does_not_hit_who_is_about_to_be_granted_here() {
         granted(&mut second).await;
         drop(answer);
         let ended = tokio::time::timeout(2 * LEASE, async {
-            while matches!(second.next().await, Some(HoldEvent::Renewed(_))) {}
+            while matches!(second.next().await, Some(HoldEvent::Held(HeldEvent::Renewed(_)))) {}
         });
         assert!(ended.await.is_err(), "{period:?}: its hold goes on");
     }
@@ -522,7 +534,9 @@ async fn s17_the_note_of_an_earlier_break_says_nothing_about_a_later_loss() {
     let (mut second, _) = sidecar.hold(&waiting("nightly", MINUTE)).await;
     account.store.locks().delete_lock(&path("nightly"));
     let event = next_but_renewals(&mut second).await;
-    let HoldEvent::Lost { reason, break_note, .. } = event else { panic!("{event:?}") };
+    let HoldEvent::Held(HeldEvent::Lost { reason, break_note, .. }) = event else {
+        panic!("{event:?}")
+    };
     assert_eq!((reason, break_note), (LossReason::LockDeleted, None));
 }
 

@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use super::checker::{Belief, Checker};
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, waiting};
 use crate::coordinator::{
-    Grant, HoldEvent, HoldRequest, HoldStream, NoObserver, Outcome, ResumeRequest,
+    Grant, HeldEvent, HoldEvent, HoldRequest, HoldStream, NoObserver, Outcome, ResumeRequest,
 };
 use crate::store::{FaultPlan, LeaseState};
 use crate::testing::SeededRandom;
@@ -184,12 +184,12 @@ impl Client {
                 Either::Right((event, _)) => event,
             };
             match event {
-                Some(
-                    HoldEvent::Renewed(validity)
-                    | HoldEvent::Recovered(validity)
-                    | HoldEvent::AtRisk { validity, .. },
-                ) => self.checker.renewed(belief, &validity),
-                Some(HoldEvent::Lost { .. }) => {
+                Some(HoldEvent::Held(
+                    HeldEvent::Renewed(validity)
+                    | HeldEvent::Recovered(validity)
+                    | HeldEvent::AtRisk { validity, .. },
+                )) => self.checker.renewed(belief, &validity),
+                Some(HoldEvent::Held(HeldEvent::Lost { .. })) => {
                     self.checker.lost(belief);
                     assert!(stream.next().await.is_none(), "S4: something came after the loss");
                     return false;

@@ -4,7 +4,7 @@ use super::rig::{
     Account, MINUTE, SECOND, counts, granted, next, next_but_renewals, pass, request, settle,
     waiting,
 };
-use crate::coordinator::{CallError, HoldEvent, LossReason, Outcome, StoreFailureKind};
+use crate::coordinator::{CallError, HeldEvent, HoldEvent, LossReason, Outcome, StoreFailureKind};
 use crate::store::{LeaseState, Operation};
 
 fn is_shutting_down(error: &CallError) -> bool {
@@ -36,7 +36,9 @@ async fn s15_waiters_and_new_callers_are_refused_and_holders_are_told() {
     settle().await;
     let draining = sidecar.coordinator.clone();
     let drain = tokio::spawn(async move { draining.drain(20 * SECOND).await });
-    let HoldEvent::Draining { time_left } = next(&mut held).await else { panic!("not told") };
+    let HoldEvent::Held(HeldEvent::Draining { time_left }) = next(&mut held).await else {
+        panic!("not told")
+    };
     assert_eq!(time_left, 20 * SECOND);
     assert!(matches!(next(&mut waits).await, HoldEvent::Waiting { .. }));
     let HoldEvent::Failed(error) = next(&mut waits).await else { panic!("still waits") };
@@ -67,9 +69,12 @@ async fn s15_holds_are_renewed_to_the_end_of_the_drain_and_then_lost() {
     let draining = sidecar.coordinator.clone();
     let drain = tokio::spawn(async move { draining.drain(90 * SECOND).await });
     for stream in [&mut closes, &mut stays] {
-        assert!(matches!(next(stream).await, HoldEvent::Draining { .. }));
+        assert!(matches!(next(stream).await, HoldEvent::Held(HeldEvent::Draining { .. })));
         let event = next_but_renewals(stream).await;
-        assert!(matches!(event, HoldEvent::Lost { reason: LossReason::Shutdown, .. }), "{event:?}");
+        assert!(
+            matches!(event, HoldEvent::Held(HeldEvent::Lost { reason: LossReason::Shutdown, .. })),
+            "{event:?}"
+        );
     }
     assert!(account.now() > believed, "it was renewed meanwhile");
     // Whoever answers by closing is released; the lease of the other runs out (S13).
@@ -94,7 +99,10 @@ async fn s15_another_sidecar_takes_over_what_was_released() {
     let mut waits = new.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
     settle().await;
     let drain = tokio::spawn(async move { old.coordinator.drain(20 * SECOND).await });
-    assert!(matches!(next_but_renewals(&mut held).await, HoldEvent::Draining { .. }));
+    assert!(matches!(
+        next_but_renewals(&mut held).await,
+        HoldEvent::Held(HeldEvent::Draining { .. })
+    ));
     drop(held);
     let second = granted(&mut waits).await;
     assert!(second.token > first.token);

@@ -10,7 +10,7 @@ use super::rig::{
     waiting,
 };
 use crate::coordinator::{
-    CallError, HoldEvent, HoldRequest, LossReason, NoObserver, Outcome, Released,
+    CallError, HeldEvent, HoldEvent, HoldRequest, LossReason, NoObserver, Outcome, Released,
 };
 use crate::store::{FaultPlan, LeaseState, LeaseStore as _};
 use crate::time::Clock as _;
@@ -95,9 +95,11 @@ async fn s4_a_hold_that_cannot_be_renewed_is_lost_by_the_clock() {
     let (mut stream, grant) = sidecar.hold(&request("nightly")).await;
     let until = account.now() + grant.validity.valid_for;
     sidecar.faults().go_down(Duration::MAX);
-    assert!(matches!(next(&mut stream).await, HoldEvent::AtRisk { .. }));
+    assert!(matches!(next(&mut stream).await, HoldEvent::Held(HeldEvent::AtRisk { .. })));
     assert_eq!(sidecar.coordinator.gauges().at_risk, 1);
-    let HoldEvent::Lost { reason, .. } = next(&mut stream).await else { panic!("not lost") };
+    let HoldEvent::Held(HeldEvent::Lost { reason, .. }) = next(&mut stream).await else {
+        panic!("not lost")
+    };
     assert_eq!(reason, LossReason::Expired);
     assert!(
         account.now() <= until + Duration::from_millis(2),
@@ -127,7 +129,10 @@ async fn s3_after_a_suspend_past_the_validity_the_hold_is_lost_and_not_renewed()
     let woken = account.now();
     sidecar.counts();
     let lost = next_but_renewals(&mut stream).await;
-    assert!(matches!(lost, HoldEvent::Lost { reason: LossReason::Expired, .. }), "{lost:?}");
+    assert!(
+        matches!(lost, HoldEvent::Held(HeldEvent::Lost { reason: LossReason::Expired, .. })),
+        "{lost:?}"
+    );
     assert!(account.now() - woken <= SECOND);
     assert_eq!(sidecar.counts().of(crate::store::Operation::Renew), 0);
 }
@@ -219,7 +224,7 @@ async fn s14_a_holder_that_does_not_read_is_taken_for_silent() {
     assert_eq!(sidecar.coordinator.gauges().holds, 1);
     let mut last = None;
     while let Ok(Some(event)) = timeout(Duration::from_millis(1), stream.next()).await {
-        assert!(matches!(event, HoldEvent::Renewed(_)), "{event:?}");
+        assert!(matches!(event, HoldEvent::Held(HeldEvent::Renewed(_))), "{event:?}");
         last = Some(event);
     }
     assert!(last.is_some());

@@ -13,8 +13,8 @@ use super::rig::{
 };
 use super::sharing::listener;
 use crate::coordinator::{
-    BreakPeriod, CallError, Coordinator, HoldEvent, HoldRequest, LossReason, NoObserver,
-    Observation, Observer, Outcome, Released, StoreFailureKind,
+    BreakPeriod, CallError, Coordinator, HeldEvent, HoldEvent, HoldRequest, LockEvent,
+    LockEventKind, LossReason, NoObserver, Observer, Outcome, Released, StoreFailureKind,
 };
 use crate::lock::{Container, ETag, LeaseId, LockPath, Permits};
 use crate::store::{
@@ -36,8 +36,8 @@ impl Faulty {
 }
 
 impl Observer for Faulty {
-    fn observe(&self, observation: &Observation) {
-        let renewal = matches!(observation, Observation::Renewal { .. });
+    fn observe(&self, event: &LockEvent<'_>) {
+        let renewal = matches!(event.kind, LockEventKind::Renewal { .. });
         assert!(!(renewal && self.0.swap(false, Ordering::Relaxed)), "a fault for the test");
     }
 }
@@ -53,7 +53,7 @@ async fn a_panic_in_the_task_of_one_lock_harms_no_other() {
     pass(LEASE / 6).await;
     let (mut sound, _) = sidecar.hold(&request("sound")).await;
     faulty.0.store(true, Ordering::Relaxed);
-    let HoldEvent::Lost { reason, detail, .. } = next(&mut failing).await else {
+    let HoldEvent::Held(HeldEvent::Lost { reason, detail, .. }) = next(&mut failing).await else {
         panic!("the holder is not told")
     };
     assert_eq!(reason, LossReason::Expired);
@@ -73,7 +73,7 @@ async fn a_panic_in_the_task_of_one_lock_harms_no_other() {
     assert!(account.now() >= believed);
     assert!(second.token > first.token);
     for stream in [&mut sound, &mut again] {
-        assert!(matches!(next(stream).await, HoldEvent::Renewed(_)));
+        assert!(matches!(next(stream).await, HoldEvent::Held(HeldEvent::Renewed(_))));
     }
     drop((sound, again, failing, waits));
     settle().await;
@@ -90,7 +90,10 @@ async fn s17_a_break_that_was_under_way_when_a_task_panicked_is_remembered() {
     let (_under_way, _answer) = breaking_late(&sidecar, Some(first.token), BreakPeriod::Now);
     settle().await;
     faulty.0.store(true, Ordering::Relaxed);
-    assert!(matches!(next_but_renewals(&mut failing).await, HoldEvent::Lost { .. }));
+    assert!(matches!(
+        next_but_renewals(&mut failing).await,
+        HoldEvent::Held(HeldEvent::Lost { .. })
+    ));
     sidecar.counts();
     let mut second = sidecar.coordinator.hold(&waiting("nightly", 2 * MINUTE)).unwrap();
     granted(&mut second).await;
@@ -107,7 +110,7 @@ async fn calls_that_are_on_their_way_to_a_task_that_panics_are_answered() {
     faulty.0.store(true, Ordering::Relaxed);
     let caller = sidecar.clone();
     let lost = next_but_renewals(&mut failing).await;
-    assert!(matches!(lost, HoldEvent::Lost { .. }), "{lost:?}");
+    assert!(matches!(lost, HoldEvent::Held(HeldEvent::Lost { .. })), "{lost:?}");
     let released =
         caller.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     assert_eq!(released, Released::AlreadyLost { reason: LossReason::Expired });
@@ -234,7 +237,10 @@ async fn a_panic_in_a_request_to_the_store_ends_the_holds_of_its_lock() {
     granted(&mut stream).await;
     let before = account.now();
     let lost = next(&mut stream).await;
-    assert!(matches!(lost, HoldEvent::Lost { reason: LossReason::Expired, .. }), "{lost:?}");
+    assert!(
+        matches!(lost, HoldEvent::Held(HeldEvent::Lost { reason: LossReason::Expired, .. })),
+        "{lost:?}"
+    );
     assert!(
         account.now() < before + LEASE / 2,
         "told when it came, and not at the end of the lease"
@@ -260,7 +266,7 @@ async fn s6_a_request_that_is_under_way_outlives_the_task_that_panics() {
     let (lease_id, generation) = (released.lease_id, Some(released.generation));
     tokio::spawn(async move { caller.release(lease_id, generation).await });
     let lost = next(&mut stream).await;
-    assert!(matches!(lost, HoldEvent::Lost { .. }), "{lost:?}");
+    assert!(matches!(lost, HoldEvent::Held(HeldEvent::Lost { .. })), "{lost:?}");
     let lease = async |path: &LockPath| account.store.read_record(path).await.unwrap().lease;
     assert_eq!(lease(&released.path).await, LeaseState::Leased);
     store.releases.add_permits(1);
@@ -294,7 +300,7 @@ async fn s34_a_lock_whose_task_panicked_counts_for_its_share_no_more() {
     pass(LEASE / 6).await;
     let (_sound, _) = sidecar.hold(&listener("sound", false)).await;
     faulty.0.store(true, Ordering::Relaxed);
-    while !matches!(next(&mut failing).await, HoldEvent::Lost { .. }) {}
+    while !matches!(next(&mut failing).await, HoldEvent::Held(HeldEvent::Lost { .. })) {}
     settle().await;
     assert_eq!(sidecar.coordinator.gauges().share_locks, 1);
     // Who waits for others of the share has its turn.

@@ -9,7 +9,9 @@ use super::rig::{
     Account, LEASE, MINUTE, SECOND, Sidecar, counts, granted, next_but_renewals, pass, path,
     request, settle, waiting,
 };
-use crate::coordinator::{HoldEvent, HoldRequest, NoObserver, Observation, Observer};
+use crate::coordinator::{
+    HeldEvent, HoldEvent, HoldRequest, LockEvent, LockEventKind, NoObserver, Observer,
+};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, LeaseStore as _, Operation};
 use crate::time::{Clock as _, UnixMillis};
 
@@ -31,10 +33,10 @@ impl Forgetting {
 }
 
 impl Observer for Forgetting {
-    fn observe(&self, observation: &Observation) {
-        match observation {
-            Observation::LockForgotten => self.forgotten.fetch_add(1, Ordering::Relaxed),
-            Observation::ForgottenRead => self.read.fetch_add(1, Ordering::Relaxed),
+    fn observe(&self, event: &LockEvent<'_>) {
+        match event.kind {
+            LockEventKind::Forgotten => self.forgotten.fetch_add(1, Ordering::Relaxed),
+            LockEventKind::ForgottenRead => self.read.fetch_add(1, Ordering::Relaxed),
             _ => 0,
         };
     }
@@ -100,7 +102,7 @@ async fn locks_are_not_forgotten_while_somebody_uses_them() {
         cycle(&sidecar, function).await;
     }
     pass(LEASE).await;
-    assert!(matches!(stream.next().await, Some(HoldEvent::Renewed(_))));
+    assert!(matches!(stream.next().await, Some(HoldEvent::Held(HeldEvent::Renewed(_)))));
     assert_eq!(sidecar.coordinator.gauges().remembered, 0);
     drop(stream);
     settle().await;
@@ -163,8 +165,8 @@ async fn s5_tokens_of_a_forgotten_lock_grow_beyond_its_hand_offs() {
 struct Faulty(AtomicBool);
 
 impl Observer for Faulty {
-    fn observe(&self, observation: &Observation) {
-        let renewal = matches!(observation, Observation::Renewal { .. });
+    fn observe(&self, event: &LockEvent<'_>) {
+        let renewal = matches!(event.kind, LockEventKind::Renewal { .. });
         assert!(!renewal || self.0.swap(true, Ordering::Relaxed), "a fault for the test");
     }
 }
@@ -175,7 +177,10 @@ async fn s13_nobody_gets_a_forgotten_lock_before_its_holder_cannot_believe_in_it
     let sidecar = remembering(&account, 0, Arc::new(Faulty::default()));
     let (mut failing, grant) = sidecar.hold(&request("nightly")).await;
     let believed = account.now() + grant.validity.valid_for;
-    assert!(matches!(next_but_renewals(&mut failing).await, HoldEvent::Lost { .. }));
+    assert!(matches!(
+        next_but_renewals(&mut failing).await,
+        HoldEvent::Held(HeldEvent::Lost { .. })
+    ));
     // The store would let somebody in: what the sidecar knows of its holder is all that does not.
     let note = BreakNote {
         period: BreakPeriod::Now,

@@ -5,7 +5,7 @@ use super::rig::{
     settle, waiting,
 };
 use crate::coordinator::{
-    CallError, Grant, HoldEvent, HoldStream, LossReason, ResumeRequest, StoreFailureKind,
+    CallError, Grant, HeldEvent, HoldEvent, HoldStream, LossReason, ResumeRequest, StoreFailureKind,
 };
 use crate::store::{LeaseState, Operation};
 use crate::time::Clock as _;
@@ -21,7 +21,9 @@ async fn interrupted(stream: &mut HoldStream, grant: &Grant) -> std::time::Durat
     let mut until = grant.validity.valid_until.since_boot;
     loop {
         match next(stream).await {
-            HoldEvent::Renewed(validity) => until = validity.valid_until.since_boot,
+            HoldEvent::Held(HeldEvent::Renewed(validity)) => {
+                until = validity.valid_until.since_boot
+            }
             HoldEvent::Failed(error) => {
                 assert!(is_to_come_again(&error), "{error}");
                 return until;
@@ -45,7 +47,7 @@ async fn resume(account: &Account, sidecar: &Sidecar, grant: &Grant) -> Result<G
             stream.disconnected();
             Ok(*again)
         }
-        HoldEvent::Lost { reason, .. } => Err(reason),
+        HoldEvent::Held(HeldEvent::Lost { reason, .. }) => Err(reason),
         other => panic!("{other:?}"),
     }
 }
@@ -96,7 +98,9 @@ async fn s15_s21_a_client_elsewhere_asks_after_the_last_renewal_and_is_answered(
     let ending = old.coordinator.clone();
     let began = account.now();
     let handing_over = tokio::spawn(async move { ending.hand_over(TOGETHER).await });
-    let HoldEvent::Renewed(told) = next(&mut held).await else { panic!("it is not renewed") };
+    let HoldEvent::Held(HeldEvent::Renewed(told)) = next(&mut held).await else {
+        panic!("it is not renewed")
+    };
     pass(SECOND / 2).await;
     let answer = old.coordinator.get_hold(grant.lease_id, Some(1)).await.unwrap().validity;
     assert_eq!(answer.valid_until, told.valid_until);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, granted, pass, path, request, settle, waiting};
-use crate::coordinator::{Grant, HoldEvent, HoldRequest, HoldStream, ResumeRequest};
+use crate::coordinator::{Grant, HeldEvent, HoldEvent, HoldRequest, HoldStream, ResumeRequest};
 use crate::lock::{FencingToken, Record};
 use crate::store::{FaultPlan, LeaseStore as _, Operation};
 use crate::testing::SimClock;
@@ -211,8 +211,11 @@ async fn s3_the_answer_to_a_renewal_is_the_first_that_a_sidecar_is_told_after_a_
             pass(MILLI).await;
         }
         let theirs = world.pause().await;
-        let answered =
-            async { while !matches!(first.next().await, Some(HoldEvent::Renewed(_)) | None) {} };
+        let answered = async {
+            while !matches!(first.next().await, Some(HoldEvent::Held(HeldEvent::Renewed(_))) | None)
+            {
+            }
+        };
         answered.await;
         let _ = world.ours.coordinator.release(grant.lease_id, Some(grant.generation)).await;
         world.assert_refused(theirs, vec![waiter]).await;
@@ -267,11 +270,14 @@ async fn s3_a_suspicion_that_is_refuted_ends_no_hold_and_frees_no_lock() {
     ours.release(&grant).await;
     assert!(granted(&mut waiter).await.token > grant.token);
     while let Some(Some(event)) = first.next().now_or_never() {
-        assert!(matches!(event, HoldEvent::Renewed(_) | HoldEvent::Released { .. }), "{event:?}");
+        assert!(
+            matches!(event, HoldEvent::Held(HeldEvent::Renewed(_)) | HoldEvent::Released { .. }),
+            "{event:?}"
+        );
     }
     pass(5 * MINUTE).await;
     while let Some(Some(event)) = waiter.next().now_or_never() {
-        assert!(matches!(event, HoldEvent::Renewed(_)), "{event:?}");
+        assert!(matches!(event, HoldEvent::Held(HeldEvent::Renewed(_))), "{event:?}");
     }
     other.busy(request("job")).await;
 }

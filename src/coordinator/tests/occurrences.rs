@@ -8,8 +8,8 @@ use super::rig::{
     request, settle, waiting,
 };
 use crate::coordinator::{
-    CallError, CheckpointOutcome, Concluding, Grant, HoldEvent, HoldRequest, LossReason, Outcome,
-    OutcomeResult, Released, ResumeRequest,
+    CallError, CheckpointOutcome, Concluding, Grant, HeldEvent, HoldEvent, HoldRequest, LossReason,
+    Outcome, OutcomeResult, Released, ResumeRequest,
 };
 use crate::lock::{CheckpointValue, Layout};
 use crate::schedule::{Ended, Occurrence, Outcome as RunOutcome, Report};
@@ -247,7 +247,10 @@ async fn s11_an_occurrence_whose_hold_is_lost_is_granted_again() {
     let short = HoldRequest { max_hold: Some(30 * SECOND), ..naming(at) };
     let (mut stream, grant) = sidecar.hold(&short).await;
     let lost = next_but_renewals(&mut stream).await;
-    assert!(matches!(lost, HoldEvent::Lost { reason: LossReason::MaxHoldReached, .. }), "{lost:?}");
+    assert!(
+        matches!(lost, HoldEvent::Held(HeldEvent::Lost { reason: LossReason::MaxHoldReached, .. })),
+        "{lost:?}"
+    );
     drop(stream);
     let late = conclude(&sidecar, &grant, Report::Succeeded).await;
     assert_eq!(late.outcome, Some(OutcomeResult::NotRecorded));

@@ -7,8 +7,9 @@ use super::rig::{
     settle, waiting,
 };
 use crate::coordinator::{
-    BreakPeriod, BreakRequest, CallError, Grant, HoldEvent, HoldRequest, LockSelector, LockState,
-    LossReason, NoObserver, Observation, Observer, ResumeRequest, TokenStatus,
+    BreakPeriod, BreakRequest, CallError, Grant, HeldEvent, HoldEvent, HoldRequest, LockEvent,
+    LockEventKind, LockSelector, LockState, LossReason, NoObserver, Observer, ResumeRequest,
+    TokenStatus,
 };
 use crate::lock::{CheckpointValue, Layout, LockPath, Permit, Permits};
 use crate::store::{FaultPlan, LeaseState, LeaseStore as _, Operation};
@@ -130,15 +131,18 @@ async fn s28_each_permit_is_seen_broken_and_checked_by_itself() {
         caller: String::new(),
     };
     there.coordinator.break_lock(request).await.unwrap();
-    let HoldEvent::Revoked { break_note: Some(note), .. } = next(&mut stream).await else {
+    let HoldEvent::Held(HeldEvent::Revoked { break_note: Some(note), .. }) =
+        next(&mut stream).await
+    else {
         panic!("no notice")
     };
     assert_eq!(note.reason, "too many");
     let shown = there.coordinator.get(&by_permit(1)).await.unwrap();
     assert_eq!((shown.state, shown.break_note), (LockState::Breaking, Some(note)));
     assert_eq!(there.coordinator.get(&by_key("nightly")).await.unwrap().state, LockState::Held);
-    let HoldEvent::Lost { reason: LossReason::Broken, break_note: Some(_), .. } =
-        next(&mut stream).await
+    let HoldEvent::Held(HeldEvent::Lost {
+        reason: LossReason::Broken, break_note: Some(_), ..
+    }) = next(&mut stream).await
     else {
         panic!("not lost")
     };
@@ -314,8 +318,8 @@ async fn s18_a_store_that_cannot_be_reached_fails_one_try_and_lets_others_wait()
 struct Differences(Mutex<usize>);
 
 impl Observer for Differences {
-    fn observe(&self, observation: &Observation) {
-        if *observation == Observation::PermitsDiffer {
+    fn observe(&self, event: &LockEvent<'_>) {
+        if let LockEventKind::PermitsDiffer { .. } = event.kind {
             *self.0.lock().unwrap() += 1;
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::rig::{
     Account, LEASE, MINUTE, SECOND, counts, granted, next, pass, request, settle, waiting,
 };
-use crate::coordinator::{CallError, HoldEvent, StoreFailureKind, StoreStatus};
+use crate::coordinator::{CallError, HeldEvent, HoldEvent, StoreFailureKind, StoreStatus};
 use crate::store::Operation;
 
 #[tokio::test(start_paused = true)]
@@ -43,16 +43,17 @@ async fn s9_a_hold_lives_through_an_outage_that_is_shorter_than_its_validity() {
     let account = Account::new();
     let sidecar = account.sidecar();
     let (mut stream, _) = sidecar.hold(&request("nightly")).await;
-    assert!(matches!(next(&mut stream).await, HoldEvent::Renewed(_)));
+    assert!(matches!(next(&mut stream).await, HoldEvent::Held(HeldEvent::Renewed(_))));
     sidecar.faults().go_down(LEASE * 4 / 5);
-    let HoldEvent::AtRisk { kind, detail, validity } = next(&mut stream).await else {
+    let HoldEvent::Held(HeldEvent::AtRisk { kind, detail, validity }) = next(&mut stream).await
+    else {
         panic!("not warned")
     };
     assert_eq!(kind, StoreFailureKind::Unavailable);
     assert!(detail.contains("connection refused"), "{detail}");
     assert!(validity.valid_for < LEASE / 3);
     assert_eq!(sidecar.coordinator.gauges().at_risk, 1);
-    assert!(matches!(next(&mut stream).await, HoldEvent::Recovered(_)));
+    assert!(matches!(next(&mut stream).await, HoldEvent::Held(HeldEvent::Recovered(_))));
     assert_eq!(sidecar.coordinator.gauges().at_risk, 0);
 }
 

@@ -11,7 +11,8 @@ use super::rig::{
     waiting,
 };
 use crate::coordinator::{
-    CallError, Grant, HoldEvent, HoldState, LossReason, Observation, Observer, ResumeRequest,
+    CallError, Grant, HeldEvent, HoldEvent, HoldState, LockEvent, LockEventKind, LossReason,
+    Observer, ResumeRequest,
 };
 use crate::store::LeaseState;
 
@@ -37,7 +38,9 @@ async fn s16_a_hold_goes_on_here_with_its_token() {
     assert_eq!((second.token, second.lease_id), (first.token, first.lease_id));
     assert_eq!(sidecar.coordinator.gauges().holds, 1);
     // It is renewed from then on.
-    let HoldEvent::Renewed(_) = next(&mut resumed).await else { panic!("not renewed") };
+    let HoldEvent::Held(HeldEvent::Renewed(_)) = next(&mut resumed).await else {
+        panic!("not renewed")
+    };
     pass(3 * LEASE).await;
     assert_eq!(sidecar.coordinator.gauges().holds, 1);
     drop(resumed);
@@ -97,7 +100,10 @@ async fn s16_a_hold_that_another_had_since_is_lost() {
     let (_held, second) = other.hold(&waiting("nightly", MINUTE)).await;
     let mut resumed = new.coordinator.resume(&resume(&first)).unwrap();
     let event = next_but_renewals(&mut resumed).await;
-    assert!(matches!(event, HoldEvent::Lost { reason: LossReason::Taken, .. }), "{event:?}");
+    assert!(
+        matches!(event, HoldEvent::Held(HeldEvent::Lost { reason: LossReason::Taken, .. })),
+        "{event:?}"
+    );
     assert!(resumed.next().await.is_none());
     settle().await;
     new.assert_idle();
@@ -168,7 +174,10 @@ async fn s16_the_bounds_of_a_hold_are_not_stretched_by_a_resume() {
     }
     let event = next_but_renewals(&mut stream).await;
     assert!(
-        matches!(event, HoldEvent::Lost { reason: LossReason::MaxHoldReached, .. }),
+        matches!(
+            event,
+            HoldEvent::Held(HeldEvent::Lost { reason: LossReason::MaxHoldReached, .. })
+        ),
         "{event:?}"
     );
     assert!(account.now() - began <= 2 * MINUTE + SECOND);
@@ -240,10 +249,10 @@ struct Counted {
 }
 
 impl Observer for Counted {
-    fn observe(&self, observation: &Observation) {
-        let counter = match observation {
-            Observation::ResumeRefused => &self.refused,
-            Observation::HoldEnded { .. } => &self.ended,
+    fn observe(&self, event: &LockEvent<'_>) {
+        let counter = match event.kind {
+            LockEventKind::ResumeRefused { .. } => &self.refused,
+            LockEventKind::Ended(_) => &self.ended,
             _ => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -270,7 +279,10 @@ async fn s16_forged_resumes_are_no_losses_and_keep_nobody_from_the_lock() {
     for number in 0..1_000 {
         let mut resumed = sidecar.coordinator.resume(&forged(&grant, number)).unwrap();
         let event = next(&mut resumed).await;
-        assert!(matches!(event, HoldEvent::Lost { reason: LossReason::Taken, .. }), "{event:?}");
+        assert!(
+            matches!(event, HoldEvent::Held(HeldEvent::Lost { reason: LossReason::Taken, .. })),
+            "{event:?}"
+        );
     }
     assert_eq!(observer.refused.load(Ordering::Relaxed), 1_000);
     assert_eq!(observer.ended.load(Ordering::Relaxed), 1, "nobody is paged for them");
@@ -310,7 +322,7 @@ async fn s16_a_resume_token_means_the_lock_of_its_key() {
     assert!(matches!(event, HoldEvent::Failed(CallError::StoreFailure(_))), "{event:?}");
     let mut resumed = change("function", "never held").unwrap();
     let event = next(&mut resumed).await;
-    assert!(matches!(event, HoldEvent::Lost { .. }), "{event:?}");
+    assert!(matches!(event, HoldEvent::Held(HeldEvent::Lost { .. })), "{event:?}");
     let left = sidecar.coordinator.get_hold(other.lease_id, Some(other.generation)).await.unwrap();
     assert!(left.validity.valid_for > SECOND, "nobody notices");
     change("holder", "somebody else").unwrap();

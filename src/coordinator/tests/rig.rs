@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::coordinator::{
-    BusyAnswer, CallError, Coordinator, Entropy, Grant, HoldEvent, HoldRequest, HoldStream, Host,
-    KeyRequest, LockSelector, NoObserver, Observer, Outcome, Settings,
+    BusyAnswer, CallError, Coordinator, Entropy, Grant, HeldEvent, HoldEvent, HoldRequest,
+    HoldStream, Host, KeyRequest, LockSelector, NoObserver, Observer, Outcome, Settings,
 };
 use crate::host_id::{FromHostType, Provider};
 use crate::lock::{
@@ -256,7 +256,7 @@ pub(super) async fn granted(stream: &mut HoldStream) -> Grant {
 pub(super) async fn next_but_renewals(stream: &mut HoldStream) -> HoldEvent {
     loop {
         match next(stream).await {
-            HoldEvent::Renewed(_) => {}
+            HoldEvent::Held(HeldEvent::Renewed(_)) => {}
             other => return other,
         }
     }

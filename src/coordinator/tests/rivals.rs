@@ -9,7 +9,8 @@ use super::rig::{
 };
 use super::sharing::{listener, of, release, revoked};
 use crate::coordinator::{
-    Grant, HoldEvent, HoldRequest, HoldStream, NoObserver, PriorityStatus, WAIT_WITHOUT_END,
+    Grant, HeldEvent, HoldEvent, HoldRequest, HoldStream, NoObserver, PriorityStatus,
+    WAIT_WITHOUT_END,
 };
 use crate::lock::{FencingToken, LeaseId, Priority, Record, Reserved, Sharing};
 use crate::store::{Acquire, FaultPlan, LeaseState, LeaseStore as _, Operation, Write};
@@ -139,7 +140,7 @@ async fn s33_a_break_that_meets_a_lease_of_somebody_else_harms_nobody_that_was_g
     assert!(broken > 0 || first.is_some());
     if first.is_some() {
         let heard = heard(&mut held, 5 * MINUTE).await;
-        let ok = heard.iter().all(|event| matches!(event, HoldEvent::Renewed(_)));
+        let ok = heard.iter().all(|event| matches!(event, HoldEvent::Held(HeldEvent::Renewed(_))));
         assert!(ok, "it does not yield, and its lock was broken: {heard:?}");
     }
 }

@@ -9,7 +9,7 @@ use super::rig::{
     waiting,
 };
 use crate::coordinator::{
-    Grant, HoldEvent, HoldRequest, HoldStream, LockState, NoObserver, PriorityStatus,
+    Grant, HeldEvent, HoldEvent, HoldRequest, HoldStream, LockState, NoObserver, PriorityStatus,
     WAIT_WITHOUT_END,
 };
 use crate::hold::LossReason;
@@ -36,7 +36,9 @@ fn named(account: &Account, name: &str) -> Sidecar {
 /// The holder is told that it has until its lease expires, and for which priority.
 pub(super) async fn revoked(stream: &mut HoldStream) -> Priority {
     match next_but_renewals(stream).await {
-        HoldEvent::Revoked { break_note: Some(note), .. } => note.for_priority.unwrap(),
+        HoldEvent::Held(HeldEvent::Revoked { break_note: Some(note), .. }) => {
+            note.for_priority.unwrap()
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -255,8 +257,9 @@ async fn listens(sidecar: Sidecar, function: String) {
         let grant = granted(&mut stream).await;
         loop {
             match stream.next().await {
-                Some(HoldEvent::Revoked { .. }) => release(&sidecar, &grant).await,
-                Some(HoldEvent::Lost { reason: LossReason::Broken, .. }) | None => break,
+                Some(HoldEvent::Held(HeldEvent::Revoked { .. })) => release(&sidecar, &grant).await,
+                Some(HoldEvent::Held(HeldEvent::Lost { reason: LossReason::Broken, .. }))
+                | None => break,
                 Some(HoldEvent::Released(_)) => break,
                 Some(_) => {}
             }

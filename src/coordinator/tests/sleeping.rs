@@ -1,7 +1,7 @@
 //! Machines that sleep, and clocks that step, between two renewals (S3, S4).
 
 use super::rig::{Account, LEASE, SECOND, counts, next_but_renewals, pass, request};
-use crate::coordinator::{HoldEvent, LossReason};
+use crate::coordinator::{HeldEvent, HoldEvent, LossReason};
 use crate::store::Operation;
 use crate::time::Clock as _;
 
@@ -23,7 +23,8 @@ async fn s3_s4_holds_are_lost_within_a_second_after_the_machine_has_slept_too_lo
     assert_eq!(sidecar.coordinator.gauges().holds, 0);
     for stream in &mut streams {
         let lost = next_but_renewals(stream).await;
-        let HoldEvent::Lost { reason: LossReason::Expired, detail, .. } = &lost else {
+        let HoldEvent::Held(HeldEvent::Lost { reason: LossReason::Expired, detail, .. }) = &lost
+        else {
             panic!("{lost:?}")
         };
         // S9: the store is well, and the sidecar was not there.

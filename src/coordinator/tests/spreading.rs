@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, path, request};
-use crate::coordinator::{Entropy, HoldEvent, HoldRequest, WAIT_WITHOUT_END};
+use crate::coordinator::{Entropy, HeldEvent, HoldEvent, HoldRequest, WAIT_WITHOUT_END};
 use crate::lock::{Priority, ShareName, Sharing};
 use crate::store::{FaultPlan, LeaseStore as _, Operation};
 use crate::testing::SeededRandom;
@@ -191,7 +191,9 @@ impl Listener {
                         self.grants.lock().unwrap().push(had);
                         grant = Some(granted);
                     }
-                    Some(HoldEvent::Revoked { .. } | HoldEvent::Draining { .. }) => {
+                    Some(HoldEvent::Held(
+                        HeldEvent::Revoked { .. } | HeldEvent::Draining { .. },
+                    )) => {
                         pass(self.finishes).await;
                         if let Some(grant) = &grant {
                             let generation = Some(grant.generation);
@@ -201,7 +203,9 @@ impl Listener {
                         }
                     }
                     Some(
-                        HoldEvent::Lost { .. } | HoldEvent::Released(_) | HoldEvent::Failed(_),
+                        HoldEvent::Held(HeldEvent::Lost { .. })
+                        | HoldEvent::Released(_)
+                        | HoldEvent::Failed(_),
                     )
                     | None => break,
                     Some(_) => {}

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, request};
-use crate::coordinator::{HoldRequest, Observation, Observer, Outcome};
+use crate::coordinator::{HoldRequest, LockEvent, LockEventKind, Observer, Outcome};
 use crate::hold::{margin, valid_until};
 use crate::store::{Fault, FaultPlan, Operation};
 use crate::time::Instant;
@@ -19,8 +19,9 @@ use crate::time::Instant;
 struct Warned(AtomicUsize);
 
 impl Observer for Warned {
-    fn observe(&self, observation: &Observation) {
-        self.0.fetch_add(usize::from(*observation == Observation::AtRisk), Ordering::Relaxed);
+    fn observe(&self, event: &LockEvent<'_>) {
+        let at_risk = matches!(event.kind, LockEventKind::AtRisk { .. });
+        self.0.fetch_add(usize::from(at_risk), Ordering::Relaxed);
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use super::rig::{Account, LEASE, MINUTE, SECOND, granted, pass, request, settle, waiting};
 use crate::coordinator::{
-    AcquireResult, Asked, Grant, HoldEnd, HoldTrace, LossReason, NotConfirmed, Observation,
-    Observer, ResumeRequest, TraceContext, TraceEnd, TraceEvent, TraceHandle, TraceId, TraceLink,
-    TracedGrant, TracedRequest,
+    AcquireResult, Asked, Grant, HoldEnd, HoldTrace, LockEvent, LockEventKind, LossReason,
+    NotConfirmed, Observer, ResumeRequest, TraceContext, TraceHandle, TraceId, TraceLink,
+    TracedRequest,
 };
 use crate::time::Instant;
 
@@ -25,7 +25,7 @@ struct Followed {
 }
 
 impl Observer for Follower {
-    fn observe(&self, _observation: &Observation) {}
+    fn observe(&self, _event: &LockEvent<'_>) {}
 
     fn follow(&self, asked: &Asked<'_>) -> Option<TraceHandle> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -57,30 +57,28 @@ impl HoldTrace for Followed {
         TraceId { trace: [0; 16], span: [self.number; 8] }
     }
 
-    fn granted(&self, granted: &TracedGrant) {
-        self.note(format!("granted, generation {}", granted.generation));
+    fn observe(&self, event: &LockEvent<'_>, _at: Instant) {
+        self.note(match event.kind {
+            LockEventKind::Granted(facts) => format!("granted, generation {}", facts.generation),
+            LockEventKind::Ended(facts) => ended(facts.end),
+            LockEventKind::NotGranted { result, .. } => format!("NotGranted({result:?})"),
+            LockEventKind::AtRisk { cause, .. } => format!("AtRisk({cause:?})"),
+            other => format!("{other:?}"),
+        });
     }
 
-    fn linked(&self, other: TraceId, how: TraceLink) {
+    fn linked(&self, other: TraceId, how: TraceLink, _at: Instant) {
         let [other, ..] = other.span;
         self.note(format!("{how:?} {other}"));
-    }
-
-    fn happened(&self, event: TraceEvent, _at: Instant) {
-        self.note(format!("{event:?}"));
     }
 
     fn requested(&self, request: &TracedRequest) {
         self.note(request.operation.as_str().to_owned());
     }
-
-    fn ended(&self, end: TraceEnd, _at: Instant) {
-        self.note(format!("{end:?}"));
-    }
 }
 
 fn ended(end: HoldEnd) -> String {
-    format!("{:?}", TraceEnd::Ended(end))
+    format!("Ended({end:?})")
 }
 
 fn resume(grant: &Grant) -> ResumeRequest {
@@ -129,8 +127,7 @@ async fn s16_a_hold_that_goes_on_by_another_stream_is_linked_with_the_first() {
         drop((stream, resumed));
         // Somebody may have resumed it elsewhere meanwhile: its lease is left to run out.
         pass(2 * LEASE).await;
-        let over = format!("{:?}", TraceEnd::ResumedHere);
-        let of_first = ["the-pod", "granted, generation 1", "ResumedBy 1", &over];
+        let of_first = ["the-pod", "granted, generation 1", "ResumedBy 1"];
         assert_eq!(follower.of(0), of_first, "noticed: {noticed}");
         let of_second = [
             "resumes the-pod",
@@ -149,7 +146,7 @@ async fn what_ends_without_a_grant_and_what_is_lost_is_told_with_why() {
     let sidecar = account.sidecar_with(Arc::new(follower.clone()), 1, |_| {});
     let (_stream, _) = sidecar.hold(&request("nightly")).await;
     sidecar.busy(request("nightly")).await;
-    let busy = format!("{:?}", TraceEnd::NotGranted(AcquireResult::Busy));
+    let busy = format!("NotGranted({:?})", AcquireResult::Busy);
     assert_eq!(follower.of(1).last(), Some(&busy));
     sidecar.faults().go_down(2 * LEASE);
     pass(LEASE + SECOND).await;
@@ -158,5 +155,5 @@ async fn what_ends_without_a_grant_and_what_is_lost_is_told_with_why() {
     assert_eq!(told.last(), Some(&ended(HoldEnd::Lost(LossReason::Expired))));
     sidecar.coordinator.drain(SECOND).await;
     assert!(sidecar.coordinator.hold(&request("other")).is_err());
-    assert_eq!(follower.of(2).last(), Some(&format!("{:?}", TraceEnd::Refused)));
+    assert_eq!(follower.of(2).last(), Some(&"Refused".to_owned()));
 }

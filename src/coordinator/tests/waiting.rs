@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, granted, next, pass, request, settle, waiting};
 use crate::coordinator::{
-    CallError, HoldEvent, HoldRequest, ListRequest, LockSelector, LockState, TokenStatus, Under,
+    CallError, HeldEvent, HoldEvent, HoldRequest, ListRequest, LockSelector, LockState,
+    TokenStatus, Under,
 };
 use crate::lock::{Labels, Permits};
 use crate::time::Instant;
@@ -193,7 +194,9 @@ async fn s31_who_does_not_read_that_it_waits_is_granted_all_the_same() {
         };
         let HoldEvent::Granted(granted) = next(&mut silent).await else { panic!("no grant") };
         pass(60 * MINUTE).await;
-        let HoldEvent::Renewed(validity) = next(&mut silent).await else { panic!("no renewal") };
+        let HoldEvent::Held(HeldEvent::Renewed(validity)) = next(&mut silent).await else {
+            panic!("no renewal")
+        };
         assert!(validity.valid_until.since_boot > account.now().since_boot(), "the newest");
         sidecar.release(&granted).await;
         settle().await;

@@ -6,10 +6,11 @@ use std::task::{Context, Poll, ready};
 use futures_util::Stream;
 use tonic::Status;
 
-use super::answer;
+use super::answer as schedules;
 use super::run_name::RunKey;
-use crate::coordinator::{ScheduleEvent, ScheduleStream};
-use crate::grpc::answer::{break_note, cause, duration, loss_reason, validity};
+use crate::coordinator::{HeldEvent, ScheduleEvent, ScheduleStream};
+use crate::grpc::answer;
+use crate::grpc::held::held;
 use crate::grpc::life_line::LifeLine;
 use crate::grpc::life_stream::LifeStream;
 use crate::grpc::{proto, status};
@@ -33,7 +34,7 @@ impl ScheduleEvents {
         definition: &Definition,
         key: Option<RunKey>,
     ) -> Self {
-        let understood = Some(answer::understood(definition));
+        let understood = Some(schedules::understood(definition));
         Self { stream: LifeStream::new(stream, life_line), understood, key }
     }
 
@@ -45,50 +46,23 @@ impl ScheduleEvents {
         use proto::subscribe_schedule_response::Event;
         let event = match event {
             ScheduleEvent::Standby(standby) => {
-                Event::Standby(answer::standby(*standby, self.understood.take()))
+                Event::Standby(schedules::standby(*standby, self.understood.take()))
             }
             ScheduleEvent::Run(run) => {
                 let run_id = self.run_id(&run.told.run_id);
-                Event::Run(answer::run(*run, run_id))
+                Event::Run(schedules::run(*run, run_id))
             }
-            ScheduleEvent::Renewed(renewed) => Event::Renewed(proto::Renewed {
-                validity: Some(validity(renewed)),
-                ..proto::Renewed::default()
-            }),
-            ScheduleEvent::AtRisk { validity: left, kind, detail } => {
-                Event::AtRisk(proto::AtRisk {
-                    validity: Some(validity(left)),
-                    cause: cause(kind),
-                    detail,
-                })
-            }
-            ScheduleEvent::Recovered(renewed) => {
-                Event::Recovered(proto::Recovered { validity: Some(validity(renewed)) })
-            }
-            ScheduleEvent::Revoked { validity: left, break_note: note } => {
-                Event::Revoked(proto::Revoked {
-                    validity: Some(validity(left)),
-                    break_note: note.map(break_note),
-                })
-            }
-            ScheduleEvent::Lost { reason, detail, break_note: note } => Event::Lost(proto::Lost {
-                reason: loss_reason(reason).into(),
-                detail,
-                break_note: note.map(break_note),
-            }),
+            ScheduleEvent::Held(event) => held!(event, Event),
             ScheduleEvent::Recorded { run_id, report, completion } => {
-                let outcome = report.map(|report| answer::outcome(Outcome::from(report)));
+                let outcome = report.map(|report| schedules::outcome(Outcome::from(report)));
                 Event::Recorded(proto::Recorded {
                     run_id: self.run_id(&run_id),
                     outcome: outcome.unwrap_or_default().into(),
-                    result: answer::completion(completion).into(),
+                    result: schedules::completion(completion).into(),
                 })
             }
             ScheduleEvent::DefinitionInForce { definition, conflict } => {
-                Event::DefinitionInForce(answer::definition_in_force(&definition, conflict))
-            }
-            ScheduleEvent::Draining { time_left } => {
-                Event::Draining(proto::Draining { time_left: Some(duration(time_left)) })
+                Event::DefinitionInForce(schedules::definition_in_force(&definition, conflict))
             }
             ScheduleEvent::Failed(error) => {
                 self.stream.finish();

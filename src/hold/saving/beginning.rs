@@ -100,7 +100,7 @@ impl Hold {
             uncertain: false,
             only_records,
         };
-        output.push(writing.request(request, held.lease_id, timeout));
+        output.ask(request, writing.request(held.lease_id), timeout);
         let saving = held.saving.get_or_insert_default();
         saving.begun_at = Some(output.now);
         saving.under_way = Some(writing);

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::SaveStep;
 use crate::hold::action::LossReason;
-use crate::hold::event::{Failure, Request, StoreFailure, Stored};
+use crate::hold::event::{Failure, RequestId, StoreFailure, Stored};
 use crate::hold::held::{DELETED, Held};
 use crate::hold::output::Output;
 use crate::hold::releasing::TAKEN;
@@ -13,7 +13,7 @@ use crate::lock::{Checkpoint, Record, checkpoint_version_of};
 
 impl Hold {
     /// Whether `request` is the read that settles a save.
-    pub(in crate::hold) fn settles_save(held: &Held, request: Request) -> bool {
+    pub(in crate::hold) fn settles_save(held: &Held, request: RequestId) -> bool {
         held.saving
             .as_ref()
             .and_then(|saving| saving.under_way.as_ref())
@@ -73,7 +73,7 @@ impl Hold {
         let changed = StoreFailure::unanswered("save");
         let pause = self.backoff(&changed, held.renewal.lease_duration());
         if let Some(saving) = &mut held.saving {
-            saving.newest = Some(Request(self.requests));
+            saving.newest = Some(RequestId(self.requests));
             // The last one waits for nothing else: a store that always says so is not asked without a pause.
             saving.begun_at = Some(output.now + pause);
             // One that only brings the record up to the hold begins by itself (S10).

@@ -3,12 +3,12 @@
 use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, millis, one_try, outage, secs, store_failure, terms,
 };
-use crate::hold::{Action, Failure, StoreFailure, StoreFailureKind, Terms};
+use crate::hold::{Action, Failure, Remark, Request, StoreFailure, StoreFailureKind, Terms};
 use crate::lock::{FencingToken, LeaseId};
 
 fn acquire(action: &Action) -> (LeaseId, bool, bool) {
     match action {
-        Action::SendAcquire { lease_id, if_match, read, .. } => {
+        Action::Store { what: Request::Acquire { lease_id, if_match, read, .. }, .. } => {
             (*lease_id, if_match.is_some(), *read)
         }
         other => panic!("not an acquire: {other:?}"),
@@ -35,7 +35,10 @@ fn s2_an_answer_counts_from_its_own_request_not_the_newest() {
     let sent = rig.at();
     let answer = rig.do_in_store(&first);
     rig.pass(secs(3));
-    assert!(matches!(rig.request(), Action::SendRenew { .. }), "the first was cut off");
+    assert!(
+        matches!(rig.request(), Action::Store { what: Request::Renew { .. }, .. }),
+        "the first was cut off"
+    );
     rig.on(answer);
     let valid_until = rig.hold.validity(ANN).unwrap();
     assert!(valid_until <= sent + millis(14_200), "it counts from a later request");
@@ -53,7 +56,7 @@ fn s2_a_lease_that_ran_out_meanwhile_is_not_granted() {
     rig.pause(millis(14_200));
     rig.on(answer);
     assert!(!is_granted(&rig.told(), ANN));
-    assert!(matches!(rig.request(), Action::SendRelease { .. }));
+    assert!(matches!(rig.request(), Action::Store { what: Request::Release { .. }, .. }));
 }
 
 #[test]
@@ -108,7 +111,9 @@ fn s5_a_store_that_fell_back_gets_no_grant() {
     rig.serve();
     let told = rig.told();
     assert_eq!(store_failure(&told, BOB), Some(StoreFailureKind::TokenNotGrowing));
-    assert!(told.iter().any(|action| matches!(action, Action::ReportTokenNotGrowing { .. })));
+    assert!(
+        told.iter().any(|action| matches!(action, Action::Report(Remark::TokenNotGrowing { .. })))
+    );
     assert!(!rig.is_leased(), "its lease is released");
 }
 
@@ -140,7 +145,9 @@ fn s6_another_lease_duration_never_goes_out_under_an_id_of_unknown_outcome() {
     let (id, ..) = acquire(&rig.request());
     rig.leave(ANN);
     rig.pass(secs(5));
-    assert!(matches!(rig.request(), Action::SendRelease { lease_id, .. } if lease_id == id));
+    assert!(
+        matches!(rig.request(), Action::Store { what: Request::Release { lease_id, .. }, .. } if lease_id == id)
+    );
     rig.pass_served(secs(10));
     assert_ne!(rig.granted(BOB).lease_id, id);
 }
@@ -152,7 +159,9 @@ fn s6_an_attempt_given_up_is_followed_by_a_release() {
     let (id, ..) = acquire(&rig.request());
     rig.leave(ANN);
     rig.pass(millis(2_500));
-    assert!(matches!(rig.request(), Action::SendRelease { lease_id, .. } if lease_id == id));
+    assert!(
+        matches!(rig.request(), Action::Store { what: Request::Release { lease_id, .. }, .. } if lease_id == id)
+    );
 }
 
 #[test]
@@ -177,7 +186,10 @@ fn s6_a_late_answer_does_not_release_a_lease_in_use() {
     let answer = rig.do_in_store(&late);
     rig.pass(secs(3));
     rig.on(answer);
-    let releases = rig.sent.iter().filter(|action| matches!(action, Action::SendRelease { .. }));
+    let releases = rig
+        .sent
+        .iter()
+        .filter(|action| matches!(action, Action::Store { what: Request::Release { .. }, .. }));
     assert_eq!(releases.count(), 0);
     rig.pass_served(secs(2));
     rig.granted(ANN);
@@ -257,7 +269,7 @@ fn a_collision_of_host_types_is_reported() {
     rig.arrive(BOB, other);
     rig.serve();
     let told = rig.told();
-    let collides = |action: &Action| matches!(action, Action::ReportCollision { .. });
+    let collides = |action: &Action| matches!(action, Action::Report(Remark::Collision { .. }));
     assert!(told.iter().any(collides));
     // The same one again is none.
     let mut same = terms();

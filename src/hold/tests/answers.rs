@@ -7,31 +7,34 @@ use super::rig::{
 };
 use super::table::{Table, failed};
 use crate::hold::{
-    Action, Event, Failure, LeaseGranted, LossReason, NotConfirmed, Request, StoreFailureKind,
-    Stored, Terms,
+    Action, Answer, Event, Failure, LeaseGranted, LossReason, NotConfirmed, Notice, Remark,
+    Request, RequestId, StoreFailureKind, Stored, Terms,
 };
 use crate::lock::{ETag, Fields};
 
 /// Answers to a request that was never sent.
 fn strangers(now: Duration) -> Vec<Event> {
-    let request = Request(10_000);
+    let request = RequestId(10_000);
     let etag = || ETag("\"9\"".to_owned());
     let time = Table::time(now);
     let stored = Stored { etag: etag(), fields: Fields::new(), free: true, time };
     let granted = LeaseGranted { etag: etag(), time, created: true };
     let mut events = vec![
-        Event::AcquireAnswered { request, answer: Ok(granted), read: None },
-        Event::ReadAnswered { request, answer: Ok(stored) },
-        Event::WriteAnswered { request, answer: Ok(etag()) },
-        Event::RenewAnswered { request, answer: Ok(time) },
-        Event::ReleaseAnswered { request, answer: Ok(()) },
+        Event::Answer { request, answer: Answer::Acquire { lease: Ok(granted), read: None } },
+        Event::Answer { request, answer: Answer::Read(Ok(stored)) },
+        Event::Answer { request, answer: Answer::Write(Ok(etag())) },
+        Event::Answer { request, answer: Answer::Renew(Ok(time)) },
+        Event::Answer { request, answer: Answer::Release(Ok(())) },
     ];
     for failure in [Failure::Contended, Failure::Taken, Failure::Deleted, Failure::Changed] {
-        events.push(Event::AcquireAnswered { request, answer: Err(failure.clone()), read: None });
-        events.push(Event::ReadAnswered { request, answer: Err(failure.clone()) });
-        events.push(Event::WriteAnswered { request, answer: Err(failure.clone()) });
-        events.push(Event::RenewAnswered { request, answer: Err(failure.clone()) });
-        events.push(Event::ReleaseAnswered { request, answer: Err(failure) });
+        events.push(Event::Answer {
+            request,
+            answer: Answer::Acquire { lease: Err(failure.clone()), read: None },
+        });
+        events.push(Event::Answer { request, answer: Answer::Read(Err(failure.clone())) });
+        events.push(Event::Answer { request, answer: Answer::Write(Err(failure.clone())) });
+        events.push(Event::Answer { request, answer: Answer::Renew(Err(failure.clone())) });
+        events.push(Event::Answer { request, answer: Answer::Release(Err(failure)) });
     }
     events
 }
@@ -71,7 +74,11 @@ fn s2_an_answer_to_another_request_changes_nothing() {
     rig.fail(outage());
     rig.pass(millis(1_300));
     rig.fail(Failure::Changed);
-    assert!(matches!(rig.sent.front(), Some(Action::SendRead { .. })), "{:?}", rig.sent);
+    assert!(
+        matches!(rig.sent.front(), Some(Action::Store { what: Request::Read, .. })),
+        "{:?}",
+        rig.sent
+    );
     hears_no_strangers(&mut rig, "storing");
     rig.serve();
     let grant = rig.granted(ANN);
@@ -100,7 +107,7 @@ fn s2_the_answer_to_a_read_that_was_given_up_is_not_taken_for_a_later_ones() {
     rig.grant(ANN, terms());
     other.arrive(CAT, terms());
     serve_next(&mut other);
-    while !matches!(other.sent.front(), Some(Action::SendRead { .. })) {
+    while !matches!(other.sent.front(), Some(Action::Store { what: Request::Read, .. })) {
         other.serve();
         other.pass(millis(50));
     }
@@ -110,7 +117,11 @@ fn s2_the_answer_to_a_read_that_was_given_up_is_not_taken_for_a_later_ones() {
     other.pass(millis(2_500));
     assert_eq!(other.hold.state(), "polling");
     other.pass(secs(6));
-    assert!(matches!(other.sent.front(), Some(Action::SendAcquire { .. })), "{:?}", other.sent);
+    assert!(
+        matches!(other.sent.front(), Some(Action::Store { what: Request::Acquire { .. }, .. })),
+        "{:?}",
+        other.sent
+    );
     let before = format!("{:?}", other.hold);
     let answer = other.do_in_store(&read);
     other.on(answer);
@@ -136,7 +147,7 @@ fn s7_each_outcome_of_a_renewal_is_reported_once() {
     let reports = |told: Vec<Action>| {
         let mut reports = Vec::new();
         for action in told {
-            if let Action::ReportRenewal { latency, failure, .. } = action {
+            if let Action::Report(Remark::Renewal { latency, failure, .. }) = action {
                 reports.push((latency.is_some(), failure.is_some()));
             }
         }
@@ -242,7 +253,11 @@ fn s6_a_lease_that_nobody_was_granted_is_not_settled() {
     serve_next(&mut rig);
     rig.leave(ANN);
     serve_next(&mut rig);
-    assert!(matches!(rig.sent.front(), Some(Action::SendRelease { .. })), "{:?}", rig.sent);
+    assert!(
+        matches!(rig.sent.front(), Some(Action::Store { what: Request::Release { .. }, .. })),
+        "{:?}",
+        rig.sent
+    );
     rig.fail(Failure::Changed);
     assert!(rig.sent.is_empty() && rig.hold.is_idle(), "{:?}", rig.hold);
 }
@@ -254,7 +269,7 @@ fn s6_work_under_a_lease_that_nobody_waits_for_is_not_repeated() {
     serve_next(&mut rig);
     rig.leave(ANN);
     rig.fail(outage());
-    assert!(matches!(rig.request(), Action::SendRelease { .. }));
+    assert!(matches!(rig.request(), Action::Store { what: Request::Release { .. }, .. }));
 }
 
 #[test]
@@ -266,7 +281,10 @@ fn s5_a_lock_whose_record_goes_on_changing_is_polled_after_three_tries() {
     rig.arrive(BOB, terms());
     for _ in 0..3 {
         rig.fail(Failure::Changed);
-        assert!(matches!(rig.sent.front(), Some(Action::SendAcquire { .. })), "it is asked again");
+        assert!(
+            matches!(rig.sent.front(), Some(Action::Store { what: Request::Acquire { .. }, .. })),
+            "it is asked again"
+        );
     }
     rig.fail(Failure::Changed);
     assert!(rig.sent.is_empty(), "{:?}", rig.sent);
@@ -285,13 +303,20 @@ fn s12_who_knew_the_record_reads_it_again_when_another_has_the_lock() {
     named.record.holder = "keeper-7".to_owned();
     other.grant(CAT, named);
     rig.arrive(BOB, Terms { wait: Duration::ZERO, ..terms() });
-    assert!(matches!(rig.sent.front(), Some(Action::SendAcquire { read: false, .. })));
+    assert!(matches!(
+        rig.sent.front(),
+        Some(Action::Store { what: Request::Acquire { read: false, .. }, .. })
+    ));
     serve_next(&mut rig);
-    assert!(matches!(rig.sent.front(), Some(Action::SendRead { .. })), "{:?}", rig.sent);
+    assert!(
+        matches!(rig.sent.front(), Some(Action::Store { what: Request::Read, .. })),
+        "{:?}",
+        rig.sent
+    );
     hears_no_strangers(&mut rig, "acquiring");
     rig.serve();
     let told = rig.told();
-    let named = |action: &Action| matches!(action, Action::TellBusy { busy, .. } if busy.record.holder == "keeper-7");
+    let named = |action: &Action| matches!(action, Action::Tell { notice: Notice::Busy(busy), .. } if busy.record.holder == "keeper-7");
     assert!(told.iter().any(named), "{told:?}");
 }
 

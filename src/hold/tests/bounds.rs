@@ -3,7 +3,9 @@
 use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, outage, released, secs, terms,
 };
-use crate::hold::{Action, Event, Failure, LossReason, StoreBounds, Terms};
+use crate::hold::{
+    Action, Event, Failure, HolderCall, LossReason, Notice, Request, StoreBounds, Terms,
+};
 
 fn at_most(max_hold: u64) -> Terms {
     Terms { max_hold: Some(secs(max_hold)), ..terms() }
@@ -30,7 +32,11 @@ fn s11_max_hold_ends_a_hold_and_the_lock_is_free_when_no_clock_can_say_otherwise
 fn s11_an_extended_hold_lasts_longer() {
     let (mut rig, _) = Rig::with_holder(ANN, at_most(4));
     rig.pass_served(secs(3));
-    rig.on(Event::ExtendAsked { caller: ANN, generation: None, max_hold: secs(20) });
+    rig.on(Event::Call {
+        caller: ANN,
+        generation: None,
+        call: HolderCall::Extend { max_hold: secs(20) },
+    });
     rig.pass_served(secs(19));
     assert_eq!(loss(&rig.told(), ANN), None);
     rig.pass_served(secs(1));
@@ -41,7 +47,11 @@ fn s11_an_extended_hold_lasts_longer() {
 fn s13_a_hold_that_was_shortened_is_nobody_elses_before_its_told_validity_is_over() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.arrive(BOB, terms());
-    rig.on(Event::ExtendAsked { caller: ANN, generation: None, max_hold: secs(2) });
+    rig.on(Event::Call {
+        caller: ANN,
+        generation: None,
+        call: HolderCall::Extend { max_hold: secs(2) },
+    });
     rig.pass_served(secs(2));
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
     rig.pass_served(grant.valid_until - rig.at() + millis(141));
@@ -54,7 +64,11 @@ fn s13_a_hold_that_was_shortened_is_nobody_elses_before_its_told_validity_is_ove
 fn s13_a_holder_that_says_so_ends_its_told_validity() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.arrive(BOB, terms());
-    rig.on(Event::ExtendAsked { caller: ANN, generation: None, max_hold: secs(2) });
+    rig.on(Event::Call {
+        caller: ANN,
+        generation: None,
+        call: HolderCall::Extend { max_hold: secs(2) },
+    });
     rig.pass_served(secs(3));
     rig.release(ANN);
     rig.serve();
@@ -67,7 +81,7 @@ fn s11_who_reports_no_progress_loses_the_lock() {
     let (mut rig, grant) = Rig::with_holder(ANN, patient);
     assert_eq!(grant.valid_until - rig.at(), secs(4));
     rig.pass_served(secs(3));
-    rig.on(Event::ProgressReported { caller: ANN, generation: None });
+    rig.on(Event::Call { caller: ANN, generation: None, call: HolderCall::Progress });
     assert_eq!(rig.hold.validity(ANN), Some(rig.at() + secs(4)));
     rig.pass_served(millis(3_999));
     assert_eq!(loss(&rig.told(), ANN), None);
@@ -85,8 +99,7 @@ fn s11_a_lock_rests_until_min_hold_is_over() {
     assert_eq!(released(&rig.told(), ANN), Some(Some(ends)));
     rig.arrive(CAT, one_try());
     let told = rig.told();
-    let resting =
-        |action: &Action| matches!(action, Action::TellBusy { caller: CAT, busy } if busy.resting);
+    let resting = |action: &Action| matches!(action, Action::Tell { caller: CAT, notice: Notice::Busy(busy) } if busy.resting);
     assert!(told.iter().any(resting), "{told:?}");
     rig.pass_served(millis(37_999));
     assert!(!is_granted(&rig.told(), BOB));
@@ -106,7 +119,9 @@ fn s11_a_rest_outlives_the_sidecar_that_promised_it() {
     other.serve();
     let told = other.told();
     let resting = |action: &Action| match action {
-        Action::TellBusy { caller: BOB, busy } => busy.resting && busy.retry_after > secs(15),
+        Action::Tell { caller: BOB, notice: Notice::Busy(busy) } => {
+            busy.resting && busy.retry_after > secs(15)
+        }
         _ => false,
     };
     assert!(told.iter().any(resting), "{told:?}");
@@ -238,7 +253,7 @@ fn s11_s12_one_try_does_not_wait_for_the_end_of_a_rest() {
     // The rest is met, and the lease goes back.
     let release = loop {
         let request = other.request();
-        if matches!(request, Action::SendRelease { .. }) {
+        if matches!(request, Action::Store { what: Request::Release { .. }, .. }) {
             break request;
         }
         other.serve_one(&request);

@@ -3,7 +3,7 @@
 use super::overruling::waits;
 use super::proving::of;
 use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, revoked, secs, terms};
-use crate::hold::{Action, Event, Failure, Granted};
+use crate::hold::{Action, Answer, Event, Failure, Granted, Request};
 
 /// A break that is over may have been done: what was renewed before says nothing of it.
 #[test]
@@ -81,7 +81,8 @@ fn s17_a_lease_under_which_a_late_break_may_have_come_is_proved_before_it_is_gra
     while !is_granted(&rig.told(), ANN) {
         rig.pass(millis(10));
         while let Some(action) = rig.sent.pop_front() {
-            renewals += u32::from(matches!(action, Action::SendRenew { .. }));
+            renewals +=
+                u32::from(matches!(action, Action::Store { what: Request::Renew { .. }, .. }));
             rig.serve_one(&action);
         }
     }
@@ -131,14 +132,16 @@ fn s33_a_break_that_was_given_up_is_under_way_until_it_is_answered() {
         (Some(Err(outage())), true, true),
     ] {
         let (mut rig, grant, asked) = broken_for_bob();
-        let Action::SendBreak { request, .. } = asked else { panic!("{asked:?}") };
+        let Action::Store { request, what: Request::Break { .. }, .. } = asked else {
+            panic!("{asked:?}")
+        };
         rig.leave(BOB);
         rig.arrive(CAT, waits(of(1, terms())));
         rig.pass_served(secs(3));
         rig.save(ANN, 1, "since it was given up");
         rig.pass_served(secs(6));
         if let Some(answer) = answer.clone() {
-            rig.on(Event::BreakAnswered { request, answer });
+            rig.on(Event::Answer { request, answer: Answer::Break(answer) });
         }
         if saved_since {
             rig.save(ANN, 2, "since it was answered");
@@ -152,5 +155,5 @@ fn s33_a_break_that_was_given_up_is_under_way_until_it_is_answered() {
 }
 
 const fn is_break(action: &Action) -> bool {
-    matches!(action, Action::SendBreak { .. })
+    matches!(action, Action::Store { what: Request::Break { .. }, .. })
 }

@@ -3,7 +3,10 @@
 use super::rig::{
     ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, secs, store_failure, terms,
 };
-use crate::hold::{Action, Event, Failure, Granted, LossReason, StoreFailureKind, Terms};
+use crate::hold::{
+    Action, Event, Failure, Granted, HolderCall, LossReason, Notice, Request, StoreFailureKind,
+    Terms,
+};
 use crate::lock::{FencingToken, LeaseId};
 
 /// What a client would bring of a hold that this sidecar does not know, with a greater token.
@@ -86,8 +89,12 @@ fn s16_who_went_on_elsewhere_and_comes_back_goes_on_here() {
     other.serve();
     let there = other.granted(BOB);
     rig.resume(CAT, &there, terms(), secs(12));
-    assert!(matches!(rig.sent.front(), Some(Action::SendRead { .. })), "{:?}", rig.sent);
-    assert!(rig.told().contains(&Action::TellMoved { caller: ANN }));
+    assert!(
+        matches!(rig.sent.front(), Some(Action::Store { what: Request::Read, .. })),
+        "{:?}",
+        rig.sent
+    );
+    assert!(rig.told().contains(&Action::Tell { caller: ANN, notice: Notice::Moved }));
     rig.serve();
     assert_eq!(rig.granted(CAT).generation, there.generation + 1);
 }
@@ -173,17 +180,24 @@ fn s16_nothing_is_asked_while_a_lease_runs_out() {
     assert!(rig.sent.is_empty(), "{:?}", rig.sent);
     assert_eq!(released(&rig.told(), BOB), None);
     rig.pass(millis(100));
-    assert!(matches!(rig.sent.front(), Some(Action::SendAcquire { .. })), "{:?}", rig.sent);
+    assert!(
+        matches!(rig.sent.front(), Some(Action::Store { what: Request::Acquire { .. }, .. })),
+        "{:?}",
+        rig.sent
+    );
 }
 
 #[test]
 fn s16_a_call_with_the_holds_own_generation_leaves_it_here() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     let generation = Some(grant.generation);
-    rig.on(Event::ExtendAsked { caller: ANN, generation, max_hold: secs(9) });
-    assert!(matches!(rig.told()[..], [Action::TellExtended { caller: ANN, .. }]));
-    rig.on(Event::ProgressReported { caller: ANN, generation });
-    rig.on(Event::ValidityAsked { caller: ANN, generation });
+    rig.on(Event::Call { caller: ANN, generation, call: HolderCall::Extend { max_hold: secs(9) } });
+    assert!(matches!(
+        rig.told()[..],
+        [Action::Tell { caller: ANN, notice: Notice::Extended { .. } }]
+    ));
+    rig.on(Event::Call { caller: ANN, generation, call: HolderCall::Progress });
+    rig.on(Event::Call { caller: ANN, generation, call: HolderCall::Validity });
     assert_eq!(rig.told(), []);
     assert!(rig.hold.validity(ANN).is_some());
 }
@@ -227,7 +241,7 @@ fn s6_s16_a_resume_gives_back_what_may_have_been_acquired_for_others() {
         rig.resume(BOB, grant, terms(), secs(9));
         rig.serve_claims();
         let releases = rig.sent.iter().filter_map(|action| match action {
-            Action::SendRelease { lease_id, .. } => Some(*lease_id),
+            Action::Store { what: Request::Release { lease_id, .. }, .. } => Some(*lease_id),
             _ => None,
         });
         releases.collect::<Vec<_>>()
@@ -240,7 +254,9 @@ fn s6_s16_a_resume_gives_back_what_may_have_been_acquired_for_others() {
         (rig, grant)
     };
     let (mut rig, grant) = elsewhere(secs(1));
-    let Action::SendAcquire { lease_id, .. } = rig.request() else { panic!("it acquires") };
+    let Action::Store { what: Request::Acquire { lease_id, .. }, .. } = rig.request() else {
+        panic!("it acquires")
+    };
     assert_eq!(given_back(&mut rig, &grant), [lease_id], "it is not answered");
     let (mut rig, grant) = elsewhere(secs(1));
     rig.fail(outage());

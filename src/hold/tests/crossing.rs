@@ -4,7 +4,7 @@ use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, not_confirmed, one_try, released, secs,
     store_failure, terms,
 };
-use crate::hold::{Action, Event, LossReason, StoreBounds, Terms};
+use crate::hold::{Action, Event, LossReason, Notice, Request, StoreBounds, Terms};
 
 /// A stream broke at its client, which goes on elsewhere before this sidecar has noticed; then a rest is over
 /// here.
@@ -44,11 +44,14 @@ fn s16_s13_a_late_renewal_does_not_release_a_hold_whose_resume_was_given_up() {
         rig.arrive(CAT, terms());
         rig.pass(secs(6));
         let renewal = rig.request();
-        assert!(matches!(renewal, Action::SendRenew { .. }), "{renewal:?}");
+        assert!(
+            matches!(renewal, Action::Store { what: Request::Renew { .. }, .. }),
+            "{renewal:?}"
+        );
         let late = rig.do_in_store(&renewal);
         // The stream broke; the client comes back, and that call breaks too, before its write is done.
         rig.resume(BOB, &grant, terms(), secs(8));
-        assert!(matches!(rig.request(), Action::SendWrite { .. }));
+        assert!(matches!(rig.request(), Action::Store { what: Request::Write { .. }, .. }));
         match end {
             0 => rig.leave(BOB),
             1 => rig.silent(BOB),
@@ -89,7 +92,7 @@ fn s13_a_lease_has_run_out_only_when_no_renewal_from_before_a_resume_keeps_it() 
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.pass(secs(6));
     let renewal = rig.request();
-    assert!(matches!(renewal, Action::SendRenew { .. }), "{renewal:?}");
+    assert!(matches!(renewal, Action::Store { what: Request::Renew { .. }, .. }), "{renewal:?}");
     rig.do_in_store(&renewal);
     rig.resume(BOB, &grant, terms(), secs(8));
     rig.serve();
@@ -138,7 +141,7 @@ fn s12_a_repeated_call_that_waits_no_longer_is_answered_at_once() {
     rig.arrive(CAT, named(one_try()));
     rig.pass_served(secs(1));
     let told = rig.told();
-    assert!(told.contains(&Action::TellSuperseded { caller: BOB, by: CAT }));
+    assert!(told.contains(&Action::Tell { caller: BOB, notice: Notice::Superseded { by: CAT } }));
     assert!(is_busy(&told, CAT), "{told:?}");
     assert_eq!(rig.hold.waiting(), 0);
     assert_eq!(store_failure(&told, CAT), None);

@@ -5,8 +5,8 @@ use super::rig::{
     store_failure, terms,
 };
 use crate::hold::{
-    Action, CallerId, Event, Failure, LossReason, NotConfirmed, StoreFailure, StoreFailureKind,
-    Terms,
+    Action, CallerId, Event, Failure, HolderCall, LossReason, NotConfirmed, Notice, StoreFailure,
+    StoreFailureKind, Terms,
 };
 
 fn throttled() -> Failure {
@@ -173,7 +173,7 @@ fn s15_a_drain_refuses_the_new_warns_the_holder_and_releases_as_it_lets_go() {
     let ends = rig.at() + secs(20);
     rig.on(Event::DrainStarted { ends });
     let told = rig.told();
-    assert!(told.contains(&Action::TellDraining { caller: ANN, ends }));
+    assert!(told.contains(&Action::Tell { caller: ANN, notice: Notice::Draining { ends } }));
     assert_eq!(store_failure(&told, BOB), Some(StoreFailureKind::ShuttingDown));
     rig.arrive(CAT, one_try());
     assert_eq!(store_failure(&rig.told(), CAT), Some(StoreFailureKind::ShuttingDown));
@@ -252,7 +252,7 @@ fn s17_a_break_here_is_told_with_its_reason_at_once() {
     rig.on(Event::LeaseBroken { ends_now: true });
     let told = rig.told();
     assert!(told.iter().any(|action| matches!(
-        action, Action::TellLost { reason: LossReason::Broken, detail, .. } if detail.contains("broken")
+        action, Action::Tell { notice: Notice::Lost { reason: LossReason::Broken, detail, .. }, .. } if detail.contains("broken")
     )));
     rig.pass_served(grant.valid_until - rig.at() - millis(1));
     assert!(!is_granted(&rig.told(), BOB), "its holder may not have read it yet");
@@ -276,9 +276,13 @@ fn spurious_events_do_nothing() {
         Event::TimePassed,
         Event::CallerLeft { caller: stranger },
         Event::HolderDisconnected { caller: stranger },
-        Event::ReleaseAsked { caller: stranger, generation: None },
-        Event::ExtendAsked { caller: stranger, generation: None, max_hold: secs(0) },
-        Event::ProgressReported { caller: stranger, generation: None },
+        Event::Call { caller: stranger, generation: None, call: HolderCall::Release },
+        Event::Call {
+            caller: stranger,
+            generation: None,
+            call: HolderCall::Extend { max_hold: secs(0) },
+        },
+        Event::Call { caller: stranger, generation: None, call: HolderCall::Progress },
         Event::DrainEnded,
     ] {
         let drains = matches!(event, Event::DrainEnded);

@@ -4,7 +4,7 @@
 use uuid::Uuid;
 
 use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, secs, terms};
-use crate::hold::{Action, CallerId, Granted, LossReason, Terms};
+use crate::hold::{Action, CallerId, Granted, LossReason, Notice, Request, Terms};
 use crate::lock::LeaseId;
 
 /// The same grant under a lease that nobody ever had.
@@ -24,7 +24,11 @@ fn free() -> (Rig, Granted) {
 
 fn refused(told: &[Action], caller: CallerId) -> Option<LossReason> {
     told.iter().find_map(|action| match action {
-        Action::TellResumeRefused { caller: whom, reason, .. } if *whom == caller => Some(*reason),
+        Action::Tell { caller: whom, notice: Notice::ResumeRefused { reason, .. } }
+            if *whom == caller =>
+        {
+            Some(*reason)
+        }
         _ => None,
     })
 }
@@ -33,7 +37,11 @@ fn refused(told: &[Action], caller: CallerId) -> Option<LossReason> {
 fn s16_a_forged_resume_costs_one_read_and_holds_nothing_back() {
     let (mut rig, grant) = free();
     rig.resume(BOB, &forged(&grant), terms(), secs(15));
-    assert!(matches!(rig.sent.make_contiguous(), [Action::SendRead { .. }]), "{:?}", rig.sent);
+    assert!(
+        matches!(rig.sent.make_contiguous(), [Action::Store { what: Request::Read, .. }]),
+        "{:?}",
+        rig.sent
+    );
     rig.arrive(CAT, terms());
     rig.serve();
     let told = rig.told();
@@ -57,7 +65,9 @@ fn s16_nobody_waits_until_the_record_is_read_for_a_forged_resume() {
     rig.on(event);
     let refused = |rig: &mut Rig| {
         let told = rig.told();
-        let refused = |action: &&Action| matches!(action, Action::TellResumeRefused { .. });
+        let refused = |action: &&Action| {
+            matches!(action, Action::Tell { notice: Notice::ResumeRefused { .. }, .. })
+        };
         told.iter().filter(refused).count()
     };
     assert_eq!(refused(&mut rig), 1, "the others asked when it was under way");
@@ -123,7 +133,12 @@ fn s13_s16_what_the_record_says_to_be_the_clients_is_held_back_for_it() {
     rig.table_mut().break_now();
     rig.serve();
     let told = rig.told();
-    assert!(told.iter().any(|action| matches!(action, Action::TellLost { caller: BOB, .. })));
+    assert!(
+        told.iter().any(|action| matches!(
+            action,
+            Action::Tell { caller: BOB, notice: Notice::Lost { .. } }
+        ))
+    );
     rig.arrive(CAT, Terms { wait: secs(60), ..terms() });
     rig.pass_served(secs(8));
     assert!(!is_granted(&rig.told(), CAT));
@@ -142,12 +157,17 @@ fn s16_a_claim_ends_with_its_caller_and_with_the_sidecar() {
     assert!(rig.hold.is_idle() && rig.is_leased());
     rig.resume(BOB, &grant, terms(), secs(9));
     rig.release_of(BOB, &grant);
-    assert!(rig.told().contains(&Action::TellMoved { caller: BOB }));
+    assert!(rig.told().contains(&Action::Tell { caller: BOB, notice: Notice::Moved }));
     rig.resume(CAT, &grant, terms(), secs(9));
     rig.fail(outage());
     rig.pass(millis(1));
     rig.on(crate::hold::Event::DrainStarted { ends: rig.at() + secs(20) });
     let told = rig.told();
-    assert!(told.iter().any(|action| matches!(action, Action::TellFailed { caller: CAT, .. })));
+    assert!(
+        told.iter().any(|action| matches!(
+            action,
+            Action::Tell { caller: CAT, notice: Notice::Failed(_) }
+        ))
+    );
     assert!(rig.hold.is_idle());
 }

@@ -5,23 +5,26 @@ use super::rig::{
     ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, released, secs, store_failure,
     terms,
 };
-use crate::hold::{Action, Event, Failure, LossReason, StoreFailureKind, Terms};
+use crate::hold::{
+    Action, Event, Failure, HolderCall, LossReason, Notice, Request, StoreFailureKind, Terms,
+};
 
 fn hand_over(rig: &mut Rig) {
     rig.on(Event::HandOverStarted { ends: rig.at() + secs(20) });
 }
 
 fn is_interrupted(told: &[Action]) -> bool {
-    told.contains(&Action::TellInterrupted { caller: ANN })
+    told.contains(&Action::Tell { caller: ANN, notice: Notice::Interrupted })
 }
 
 fn is_told_of_an_end(told: &[Action]) -> bool {
-    told.iter()
-        .any(|action| matches!(action, Action::TellDraining { .. } | Action::TellLost { .. }))
+    told.iter().any(|action| {
+        matches!(action, Action::Tell { notice: Notice::Draining { .. } | Notice::Lost { .. }, .. })
+    })
 }
 
 fn is_release(action: &Action) -> bool {
-    matches!(action, Action::SendRelease { .. })
+    matches!(action, Action::Store { what: Request::Release { .. }, .. })
 }
 
 #[test]
@@ -39,7 +42,7 @@ fn s15_s16_a_hold_is_renewed_once_more_and_goes_on_at_the_replacement() {
     rig.serve();
     let told = rig.told();
     let renewed = told.iter().find_map(|action| match action {
-        Action::TellRenewed { caller: ANN, valid_until } => Some(*valid_until),
+        Action::Tell { caller: ANN, notice: Notice::Renewed { valid_until } } => Some(*valid_until),
         _ => None,
     });
     assert_eq!(renewed, Some(crate::hold::valid_until(asked, secs(15))));
@@ -70,7 +73,7 @@ fn s15_s21_a_client_elsewhere_has_a_moment_to_ask_what_the_last_renewal_gave_it(
     rig.pass(millis(300));
     rig.serve();
     rig.pass(millis(999));
-    rig.on(Event::ValidityAsked { caller: ANN, generation: None });
+    rig.on(Event::Call { caller: ANN, generation: None, call: HolderCall::Validity });
     assert_eq!(rig.hold.validity(ANN), Some(crate::hold::valid_until(renewed, secs(15))));
     assert!(!is_interrupted(&rig.told()));
     rig.pass(millis(1));

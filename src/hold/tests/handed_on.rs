@@ -4,8 +4,8 @@ use super::rig::{
     ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, saved, secs, terms,
 };
 use crate::hold::{
-    Action, CallerId, Failure, Granted, LossReason, SaveOutcome, StoreFailure, StoreFailureKind,
-    Terms,
+    Action, CallerId, Failure, Granted, LossReason, Notice, Request, SaveOutcome, StoreFailure,
+    StoreFailureKind, Terms,
 };
 use crate::lock::{Labels, Record};
 
@@ -35,7 +35,10 @@ fn refusal() -> Failure {
 /// The write that is under way.
 fn write(rig: &mut Rig) -> Action {
     let action = rig.request();
-    assert!(matches!(action, Action::SendWrite { .. }) && rig.sent.is_empty(), "{action:?}");
+    assert!(
+        matches!(action, Action::Store { what: Request::Write { .. }, .. }) && rig.sent.is_empty(),
+        "{action:?}"
+    );
     action
 }
 
@@ -145,7 +148,7 @@ fn s16_who_was_handed_the_lock_just_before_goes_on_elsewhere() {
     assert_eq!((record.token, record.holder.as_str()), (Some(second.token), "bob"));
     // The sidecar that it left writes nothing over that, and the holder before is refused.
     rig.pass_served(secs(1));
-    assert!(rig.told().contains(&Action::TellMoved { caller: BOB }));
+    assert!(rig.told().contains(&Action::Tell { caller: BOB, notice: Notice::Moved }));
     other.resume(ANN, &first, named("ann"), secs(13));
     assert_eq!(loss(&other.told(), ANN), Some(LossReason::Taken));
     assert_eq!(other.record().generation, 2);
@@ -256,7 +259,10 @@ fn s10_the_write_waits_for_a_renewal_and_a_release_does_not_wait_for_it() {
     // The renewal comes first, and its answer is late.
     rig.pass(secs(2));
     let renewal = rig.request();
-    assert!(matches!(renewal, Action::SendRenew { .. }) && rig.sent.is_empty(), "{renewal:?}");
+    assert!(
+        matches!(renewal, Action::Store { what: Request::Renew { .. }, .. }) && rig.sent.is_empty(),
+        "{renewal:?}"
+    );
     rig.arrive(CAT, named("cat"));
     rig.release_of(BOB, &second);
     assert!(is_granted(&rig.told(), CAT), "nothing of it was sent");

@@ -4,7 +4,9 @@ use super::rig::{
     ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, saved, secs, store_failure,
     terms,
 };
-use crate::hold::{Action, Event, SaveOutcome, StoreFailureKind, Terms, valid_until};
+use crate::hold::{
+    Action, Event, HolderCall, Notice, Request, SaveOutcome, StoreFailureKind, Terms, valid_until,
+};
 
 /// The stream is closed where the hold was; it goes on elsewhere.
 #[test]
@@ -18,7 +20,7 @@ fn s13_s16_a_stream_that_closes_where_the_hold_has_left_is_no_loss() {
     former.serve();
     let told = former.told();
     assert_eq!(loss(&told, ANN), None, "it goes on: {told:?}");
-    assert!(told.contains(&Action::TellMoved { caller: ANN }), "{told:?}");
+    assert!(told.contains(&Action::Tell { caller: ANN, notice: Notice::Moved }), "{told:?}");
 }
 
 #[test]
@@ -78,7 +80,11 @@ fn s6_a_stale_resume_does_not_throw_a_lease_away() {
     rig.arrive(CAT, terms());
     let acquire = rig.request();
     rig.serve_one(&acquire);
-    assert!(matches!(rig.sent[0], Action::SendWrite { .. }), "{:?}", rig.sent);
+    assert!(
+        matches!(rig.sent[0], Action::Store { what: Request::Write { .. }, .. }),
+        "{:?}",
+        rig.sent
+    );
     rig.resume(BOB, &grant, terms(), secs(15));
     rig.pass_served(secs(2));
     let told = rig.told();
@@ -132,7 +138,10 @@ fn s3_a_pause_that_is_suspected_before_the_grant_is_told_is_asked_about() {
     rig.on(stored);
     let told = rig.told();
     assert!(!is_granted(&told, ANN), "BOB has it: {told:?}");
-    let asked = rig.sent.iter().any(|action| matches!(action, Action::SendRenew { .. }));
+    let asked = rig
+        .sent
+        .iter()
+        .any(|action| matches!(action, Action::Store { what: Request::Renew { .. }, .. }));
     assert!(asked, "{:?}", rig.sent);
     rig.serve();
     assert!(!is_granted(&rig.told(), ANN), "and it waits on");
@@ -148,7 +157,7 @@ fn s13_s16_a_release_of_a_newer_generation_than_a_resume_that_hangs_is_not_told_
     rig.serve();
     let generation = Some(rig.granted(BOB).generation);
     former.told();
-    former.on(Event::ReleaseAsked { caller: CAT, generation });
+    former.on(Event::Call { caller: CAT, generation, call: HolderCall::Release });
     for _ in 0..20 {
         former.pass_served(secs(1));
         rig.pass_served(secs(1));
@@ -168,7 +177,10 @@ fn s3_a_pause_that_is_suspected_before_a_resume_is_told_is_asked_about() {
     rig.on(Event::PauseSuspected);
     rig.on(stored);
     assert!(!is_granted(&rig.told(), BOB), "its renewal is from before the suspicion");
-    let asked = rig.sent.iter().any(|action| matches!(action, Action::SendRenew { .. }));
+    let asked = rig
+        .sent
+        .iter()
+        .any(|action| matches!(action, Action::Store { what: Request::Renew { .. }, .. }));
     assert!(asked, "{:?}", rig.sent);
     let sent = rig.at();
     rig.serve();

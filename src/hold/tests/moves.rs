@@ -4,7 +4,7 @@ use super::overruling::{breaks, does, go_on, held, moving, serves, waits};
 use super::proving::of;
 use super::rig::{BOB, outage, secs, terms};
 use super::table::failed;
-use crate::hold::{Action, Event};
+use crate::hold::{Action, Event, Request};
 
 #[test]
 fn s35_a_move_breaks_an_equal_that_has_had_the_lock_for_ten_minutes() {
@@ -30,7 +30,7 @@ fn s35_a_move_that_does_not_begin_is_over() {
     new.on(Event::MoveAsked);
     let mut looks = 0;
     go_on((&mut old, &mut new), secs(120), |rig, action| match action {
-        Action::SendLook { .. } => {
+        Action::Store { what: Request::Look { .. }, .. } => {
             looks += 1;
             rig.on(failed(&action, outage()).unwrap());
         }
@@ -39,7 +39,7 @@ fn s35_a_move_that_does_not_begin_is_over() {
     assert!((5..=80).contains(&looks), "{looks} in the half minute in which it may begin");
     let mut later = 0;
     go_on((&mut old, &mut new), secs(60), |rig, action| {
-        later += u32::from(matches!(action, Action::SendLook { .. }));
+        later += u32::from(matches!(action, Action::Store { what: Request::Look { .. }, .. }));
         rig.serve_one(&action);
     });
     assert_eq!(later, 0);

@@ -3,7 +3,9 @@
 use super::rig::{
     ANN, BOB, Rig, is_granted, loss, millis, outage, released, revoked, saved, secs, terms,
 };
-use crate::hold::{Action, Event, Failure, LossReason, NoteSeen, SaveOutcome, Terms};
+use crate::hold::{
+    Action, Event, Failure, LossReason, NoteSeen, Notice, Request, SaveOutcome, Terms,
+};
 use crate::lock::FencingToken;
 
 /// A rig whose holder was told that its lease runs out.
@@ -77,14 +79,17 @@ fn s22_nothing_is_renewed_or_handed_on_after_the_notice() {
     for _ in 0..7 {
         rig.pass(secs(1));
         while let Some(action) = rig.sent.pop_front() {
-            assert!(matches!(action, Action::SendLook { note: false, .. }), "{action:?}");
+            assert!(
+                matches!(action, Action::Store { what: Request::Look { note: false, .. }, .. }),
+                "{action:?}"
+            );
             rig.serve_one(&action);
         }
     }
     rig.release_of(ANN, &grant);
     assert!(!is_granted(&rig.told(), BOB), "not without the store");
     let release = rig.request();
-    assert!(matches!(release, Action::SendRelease { .. }), "{release:?}");
+    assert!(matches!(release, Action::Store { what: Request::Release { .. }, .. }), "{release:?}");
     rig.serve_one(&release);
     let told = rig.told();
     assert_eq!(released(&told, ANN), Some(None));
@@ -197,7 +202,11 @@ fn s22_a_renewal_that_was_done_before_the_break_does_not_move_the_deadline() {
     rig.serve();
     assert_eq!(revoked(&rig.told(), ANN), Some(grant.valid_until));
     rig.on(late);
-    assert!(rig.told().iter().all(|action| !matches!(action, Action::TellRenewed { .. })));
+    assert!(
+        rig.told()
+            .iter()
+            .all(|action| !matches!(action, Action::Tell { notice: Notice::Renewed { .. }, .. }))
+    );
     assert_eq!(rig.hold.validity(ANN), Some(grant.valid_until));
 }
 
@@ -222,7 +231,7 @@ fn s22_s26_a_save_after_a_notice_waits_for_no_renewal() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.pass(secs(6));
     let renewal = rig.request();
-    assert!(matches!(renewal, Action::SendRenew { .. }), "{renewal:?}");
+    assert!(matches!(renewal, Action::Store { what: Request::Renew { .. }, .. }), "{renewal:?}");
     rig.break_softly(&grant);
     rig.on(Event::LeaseBroken { ends_now: false });
     rig.serve();
@@ -265,7 +274,7 @@ fn s13_what_is_renewed_before_the_notice_is_told() {
     rig.on(late);
     let told = rig.told();
     let renewed = told.iter().find_map(|action| match action {
-        Action::TellRenewed { valid_until, .. } => Some(*valid_until),
+        Action::Tell { notice: Notice::Renewed { valid_until, .. }, .. } => Some(*valid_until),
         _ => None,
     });
     assert!(renewed.is_some(), "{told:?}");
@@ -307,7 +316,7 @@ fn s22_a_hold_is_not_called_revoked_before_its_note_was_read() {
     let renewal = rig.request();
     rig.serve_one(&renewal);
     let look = rig.request();
-    assert!(matches!(look, Action::SendLook { .. }), "{look:?}");
+    assert!(matches!(look, Action::Store { what: Request::Look { .. }, .. }), "{look:?}");
     assert!(rig.hold.holding().is_some_and(|holding| holding.active && !holding.revoked));
     rig.serve_one(&look);
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Broken));

@@ -4,11 +4,13 @@ use super::overruling::{breaks, does, go_on, held, moving, serves, waits};
 use super::proving::of;
 use super::rig::{ANN, BOB, CAT, Rig, is_granted, millis, outage, revoked, secs, terms};
 use super::table::{failed, note_for};
-use crate::hold::{Action, Event, Failure, PriorityStatus, StoreFailure, StoreFailureKind, Terms};
+use crate::hold::{
+    Action, Event, Failure, Notice, PriorityStatus, Request, StoreFailure, StoreFailureKind, Terms,
+};
 use crate::lock::Priority;
 
 fn is_look(action: &Action) -> bool {
-    matches!(action, Action::SendLook { note: true, .. })
+    matches!(action, Action::Store { what: Request::Look { note: true, .. }, .. })
 }
 
 /// A holder of priority 1 that yields, and a caller here for which it is looked at: that look.
@@ -52,7 +54,7 @@ fn s33_a_store_that_refuses_breaks_is_left_alone_for_ten_minutes_here_too() {
     let (mut rig, look) = looked_at();
     rig.serve_one(&look);
     let asked = rig.request();
-    assert!(matches!(asked, Action::SendBreak { .. }), "{asked:?}");
+    assert!(matches!(asked, Action::Store { what: Request::Break { .. }, .. }), "{asked:?}");
     let refused = Failure::Refused(StoreFailure {
         kind: StoreFailureKind::Denied,
         message: "no".to_owned(),
@@ -83,7 +85,11 @@ fn s13_who_may_not_know_any_more_when_the_look_is_answered_is_not_overruled() {
     let (mut rig, look) = looked_at();
     rig.silent(ANN);
     rig.serve_one(&look);
-    assert!(!rig.sent.iter().any(|action| matches!(action, Action::SendBreak { .. })));
+    assert!(
+        !rig.sent
+            .iter()
+            .any(|action| matches!(action, Action::Store { what: Request::Break { .. }, .. }))
+    );
 }
 
 #[test]
@@ -120,7 +126,7 @@ fn s33_what_was_broken_for_a_caller_is_polled_as_ever_once_that_had_the_lock() {
     new.arrive(BOB, waits(of(2, terms())));
     let mut polls = 0;
     go_on((&mut old, &mut new), secs(15), |rig, action| {
-        polls += u32::from(matches!(action, Action::SendAcquire { .. }));
+        polls += u32::from(matches!(action, Action::Store { what: Request::Acquire { .. }, .. }));
         rig.serve_one(&action);
     });
     assert!(polls <= 20, "{polls} in 15 s");
@@ -144,7 +150,9 @@ fn reserved() -> (Rig, Rig) {
 /// What became of the priority of `CAT`, and whether the lock rests, as it was told when its wait was over.
 fn told_busy(rig: &mut Rig) -> Option<(Option<PriorityStatus>, bool)> {
     rig.told().iter().find_map(|action| match action {
-        Action::TellBusy { caller: CAT, busy } => Some((busy.priority, busy.resting)),
+        Action::Tell { caller: CAT, notice: Notice::Busy(busy) } => {
+            Some((busy.priority, busy.resting))
+        }
         _ => None,
     })
 }
@@ -184,12 +192,13 @@ fn s33_who_reads_that_a_lock_is_reserved_is_told_that_it_waits_and_of_no_old_fai
     record.sharing.as_mut().unwrap().share = share;
     new.arrive(CAT, Terms { wait: secs(6), record, ..low });
     let read = new.request();
-    assert!(matches!(read, Action::SendRead { .. }), "{read:?}");
+    assert!(matches!(read, Action::Store { what: Request::Read, .. }), "{read:?}");
     new.on(failed(&read, outage()).unwrap());
     new.pass_served(secs(3));
     let told = new.told();
-    let waiting =
-        told.iter().any(|action| matches!(action, Action::TellWaiting { caller: CAT, .. }));
+    let waiting = told.iter().any(|action| {
+        matches!(action, Action::Tell { caller: CAT, notice: Notice::Waiting { .. } })
+    });
     assert!(waiting && !is_granted(&told, CAT), "{told:?}");
     new.pass_served(secs(4));
     assert_eq!(told_busy(&mut new), Some((Some(PriorityStatus::Reserved), true)));
@@ -242,7 +251,10 @@ fn s33_a_lock_is_not_polled_eagerly_for_who_is_left_once_the_one_that_it_was_bro
     old.restart();
     let mut polls = 0;
     go_on((&mut old, &mut new), secs(5), |rig, action| {
-        polls += u32::from(matches!(action, Action::SendAcquire { .. } | Action::SendRead { .. }));
+        polls += u32::from(matches!(
+            action,
+            Action::Store { what: Request::Acquire { .. } | Request::Read, .. }
+        ));
         rig.serve_one(&action);
     });
     assert!(polls <= 8, "{polls} in 5 s");

@@ -6,7 +6,8 @@ use super::proving::of;
 use super::rig::{ANN, BOB, CAT, Rig, is_granted, millis, one_try, outage, revoked, secs, terms};
 use super::table::{failed, note_for};
 use crate::hold::{
-    Action, Event, Failure, Granted, PriorityStatus, Rival, StoreFailure, StoreFailureKind, Terms,
+    Action, Answer, Event, Failure, Granted, Notice, PriorityStatus, Remark, Request, Rival,
+    StoreFailure, StoreFailureKind, Terms,
 };
 use crate::lock::Priority;
 
@@ -61,7 +62,7 @@ pub(super) fn breaks(
     let begun = rigs.1.now;
     let mut asked = Vec::new();
     go_on(rigs, span, |rig, action| match &action {
-        Action::SendBreak { rival, .. } => {
+        Action::Store { what: Request::Break { rival, .. }, .. } => {
             asked.push((rig.now - begun, (**rival).clone()));
             answer(rig, &action, rival);
         }
@@ -118,7 +119,7 @@ fn s33_who_may_not_overrule_does_not_even_look() {
         let (mut old, mut new, _) = held(holder);
         new.arrive(BOB, waiter);
         go_on((&mut old, &mut new), secs(60), |rig, action| {
-            assert!(!matches!(action, Action::SendLook { .. }), "{why}");
+            assert!(!matches!(action, Action::Store { what: Request::Look { .. }, .. }), "{why}");
             rig.serve_one(&action);
         });
     }
@@ -131,7 +132,7 @@ fn s33_one_try_behind_does_not_overrule_however_often_it_comes() {
     for _ in 0..20 {
         new.arrive(BOB, Terms { wait: Duration::ZERO, ..of(2, one_try()) });
         go_on((&mut old, &mut new), secs(2), |rig, action| {
-            assert!(!matches!(action, Action::SendLook { .. }));
+            assert!(!matches!(action, Action::Store { what: Request::Look { .. }, .. }));
             rig.serve_one(&action);
         });
     }
@@ -194,7 +195,7 @@ fn s33_a_break_whose_answer_was_lost_does_not_meet_the_next_holder() {
     let mut broken_at = None;
     while broken_at.is_none() {
         go_on((&mut old, &mut new), STEP, |rig, action| {
-            if matches!(action, Action::SendBreak { .. }) {
+            if matches!(action, Action::Store { what: Request::Break { .. }, .. }) {
                 rig.do_in_store(&action);
                 broken_at = Some(rig.now);
                 rig.on(failed(&action, outage()).unwrap());
@@ -246,7 +247,7 @@ fn s33_a_store_that_refuses_breaks_is_asked_each_ten_minutes_and_that_is_said_on
 }
 
 const fn is_cannot_break(action: &Action) -> bool {
-    matches!(action, Action::ReportCannotBreak { .. })
+    matches!(action, Action::Report(Remark::CannotBreak { .. }))
 }
 
 #[test]
@@ -255,7 +256,7 @@ fn s12_a_look_that_is_not_answered_is_given_up_and_the_lock_is_polled_again() {
     new.arrive(BOB, waits(of(2, terms())));
     let (mut looks, mut asked) = (Vec::new(), Vec::new());
     go_on((&mut old, &mut new), secs(60), |rig, action| {
-        if matches!(action, Action::SendLook { .. }) {
+        if matches!(action, Action::Store { what: Request::Look { .. }, .. }) {
             looks.push(rig.now);
         } else {
             asked.push(rig.now);
@@ -279,11 +280,11 @@ fn s33_what_was_broken_for_a_caller_here_is_polled_eagerly_until_it_must_be_free
     let mut polls = Vec::new();
     // The lease goes on: somebody else has it, and holds it.
     go_on((&mut old, &mut new), secs(75), |rig, action| match &action {
-        Action::SendBreak { request, .. } => {
+        Action::Store { request, what: Request::Break { .. }, .. } => {
             broken_at.get_or_insert(rig.now);
-            rig.on(Event::BreakAnswered { request: *request, answer: Ok(()) });
+            rig.on(Event::Answer { request: *request, answer: Answer::Break(Ok(())) });
         }
-        Action::SendAcquire { .. } => {
+        Action::Store { what: Request::Acquire { .. }, .. } => {
             polls.push(rig.now);
             rig.serve_one(&action);
         }
@@ -344,7 +345,11 @@ fn s13_who_may_not_know_is_not_overruled() {
     rig.pass_served(LEASE - secs(1));
     rig.silent(ANN);
     rig.pass(secs(3));
-    assert!(!rig.sent.iter().any(|action| matches!(action, Action::SendLook { .. })));
+    assert!(
+        !rig.sent
+            .iter()
+            .any(|action| matches!(action, Action::Store { what: Request::Look { .. }, .. }))
+    );
 }
 
 #[test]
@@ -354,7 +359,11 @@ fn s15_a_sidecar_that_ends_breaks_nothing() {
     rig.pass_served(LEASE - secs(1));
     rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
     rig.pass(secs(3));
-    assert!(!rig.sent.iter().any(|action| matches!(action, Action::SendLook { .. })));
+    assert!(
+        !rig.sent
+            .iter()
+            .any(|action| matches!(action, Action::Store { what: Request::Look { .. }, .. }))
+    );
 }
 
 #[test]
@@ -364,7 +373,7 @@ fn s33_who_leaves_while_its_break_is_prepared_breaks_nothing() {
     let mut look = None;
     while look.is_none() {
         go_on((&mut old, &mut new), STEP, |rig, action| match action {
-            Action::SendLook { .. } => look = Some(action),
+            Action::Store { what: Request::Look { .. }, .. } => look = Some(action),
             _ => rig.serve_one(&action),
         });
     }
@@ -380,7 +389,7 @@ fn s33_a_caller_that_leaves_is_told_why_its_priority_did_not_help() {
     new.arrive(BOB, Terms { wait: secs(22), ..of(2, terms()) });
     go_on((&mut old, &mut new), secs(23), serves);
     let status = new.told().iter().find_map(|action| match action {
-        Action::TellBusy { caller: BOB, busy } => Some(busy.priority),
+        Action::Tell { caller: BOB, notice: Notice::Busy(busy) } => Some(busy.priority),
         _ => None,
     });
     assert_eq!(status, Some(Some(PriorityStatus::Revoked)));

@@ -8,8 +8,8 @@ use super::rig::{
 };
 use super::table::Table;
 use crate::hold::{
-    Action, AtGrant, Brought, CallerId, Event, Failure, GrantPart, LossReason, StoreFailure,
-    StoreFailureKind, Stored, Terms,
+    Action, Answer, AtGrant, Brought, CallerId, Event, Failure, GrantPart, LossReason, Notice,
+    Request, StoreFailure, StoreFailureKind, Stored, Terms,
 };
 use crate::lock::{ETag, FencingToken, Fields};
 use crate::time::UnixMillis;
@@ -81,7 +81,9 @@ pub(super) fn runs(rig: &Rig) -> Option<(u64, u64)> {
 /// Whether `caller` was told that nobody is granted the lock, and whether something was written for it.
 pub(super) fn settled(told: &[Action], caller: CallerId) -> Option<bool> {
     told.iter().find_map(|action| match action {
-        Action::TellSettled { caller: whom, written } if *whom == caller => Some(*written),
+        Action::Tell { caller: whom, notice: Notice::Settled { written } } if *whom == caller => {
+            Some(*written)
+        }
         _ => None,
     })
 }
@@ -229,7 +231,7 @@ fn t6_who_is_turned_away_writes_nothing_and_the_lease_goes_back() {
     assert_eq!(settled(&rig.told(), ANN), Some(false));
     assert_eq!(rig.record().token, None);
     let release = rig.request();
-    assert!(matches!(release, Action::SendRelease { .. }), "{release:?}");
+    assert!(matches!(release, Action::Store { what: Request::Release { .. }, .. }), "{release:?}");
     rig.serve_one(&release);
     rig.serve();
     assert!(is_granted(&rig.told(), BOB), "one try waits for the lease that goes back");
@@ -313,16 +315,19 @@ fn t6_parts_are_kept_by_a_resume_a_plain_grant_and_a_checkpoint() {
 
 /// What a caller reads of the lock now.
 fn look(rig: &Rig) -> Stored {
-    let read = Action::SendRead { request: crate::hold::Request(0), timeout: secs(1) };
+    let read =
+        Action::Store { request: crate::hold::RequestId(0), what: Request::Read, timeout: secs(1) };
     match rig.do_in_store(&read) {
-        Event::ReadAnswered { answer: Ok(stored), .. } => stored,
+        Event::Answer { answer: Answer::Read(Ok(stored)), .. } => stored,
         other => panic!("{other:?}"),
     }
 }
 
 fn read_of(acquire: &Action) -> (bool, Option<&ETag>) {
     match acquire {
-        Action::SendAcquire { read, if_match, .. } => (*read, if_match.as_ref()),
+        Action::Store { what: Request::Acquire { read, if_match, .. }, .. } => {
+            (*read, if_match.as_ref())
+        }
         other => panic!("{other:?}"),
     }
 }

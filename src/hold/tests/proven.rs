@@ -4,7 +4,7 @@
 use super::proving::{is_renewal, of, written};
 use super::rig::{ANN, BOB, CAT, Rig, millis, not_confirmed, outage, secs, terms};
 use super::table::failed;
-use crate::hold::{Action, Event, Failure, Terms};
+use crate::hold::{Action, Answer, Event, Failure, Request, Terms};
 
 #[test]
 fn s13_a_lease_that_was_renewed_before_its_grant_is_not_told_as_given_back_before_it_has_run_out() {
@@ -45,7 +45,7 @@ fn s16_a_renewal_from_before_a_grant_that_comes_late_renews_nothing_that_went_on
     new.serve();
     assert_eq!(new.granted(CAT).generation, 2);
     let answer = new.do_in_store(&late);
-    let Event::RenewAnswered { answer, .. } = answer else { panic!("{answer:?}") };
+    let Event::Answer { answer: Answer::Renew(answer), .. } = answer else { panic!("{answer:?}") };
     assert_eq!(answer, Err(Failure::Changed));
 }
 
@@ -54,7 +54,7 @@ fn s5_a_renewal_that_meets_another_version_before_a_grant_has_the_record_read() 
     let (mut rig, proof) = written(terms());
     rig.on(failed(&proof, Failure::Changed).unwrap());
     let read = rig.request();
-    assert!(matches!(read, Action::SendRead { .. }), "{read:?}");
+    assert!(matches!(read, Action::Store { what: Request::Read, .. }), "{read:?}");
     rig.serve_one(&read);
     let proof = rig.request();
     assert!(is_renewal(&proof), "{proof:?}");

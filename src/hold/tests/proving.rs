@@ -5,7 +5,9 @@ use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, millis, one_try, outage, secs, store_failure, terms,
 };
 use super::table::{Table, failed};
-use crate::hold::{Action, Event, Failure, NoteSeen, StoreFailure, StoreFailureKind, Terms};
+use crate::hold::{
+    Action, Event, Failure, NoteSeen, Request, StoreFailure, StoreFailureKind, Terms,
+};
 use crate::lock::{Priority, Sharing};
 
 /// The terms of a caller of this priority that yields.
@@ -31,7 +33,7 @@ fn leased(terms: Terms) -> (Rig, Action) {
     let acquire = rig.request();
     rig.serve_one(&acquire);
     let write = rig.request();
-    assert!(matches!(write, Action::SendWrite { .. }), "{write:?}");
+    assert!(matches!(write, Action::Store { what: Request::Write { .. }, .. }), "{write:?}");
     (rig, write)
 }
 
@@ -51,7 +53,7 @@ fn break_for_the_former(rig: &Rig) {
 }
 
 pub(super) const fn is_renewal(action: &Action) -> bool {
-    matches!(action, Action::SendRenew { .. })
+    matches!(action, Action::Store { what: Request::Renew { .. }, .. })
 }
 
 fn refusal() -> Failure {
@@ -280,7 +282,7 @@ fn s33_a_renewal_of_the_former_holder_that_is_answered_late_grants_nothing() {
     assert!(is_renewal(&former), "{former:?}");
     let late = rig.do_in_store(&former);
     rig.release_of(ANN, &grant);
-    rig.sent.retain(|action| matches!(action, Action::SendRelease { .. }));
+    rig.sent.retain(|action| matches!(action, Action::Store { what: Request::Release { .. }, .. }));
     rig.serve();
     rig.arrive(BOB, terms());
     for _ in ["acquire", "write"] {
@@ -299,14 +301,21 @@ fn s4_a_renewal_that_revives_a_lease_is_given_back_while_the_next_is_acquired() 
     let (mut rig, proof) = written(terms());
     rig.pass_failing(secs(18));
     assert!(!rig.is_leased());
-    while !rig.sent.iter().any(|action| matches!(action, Action::SendAcquire { .. })) {
+    while !rig
+        .sent
+        .iter()
+        .any(|action| matches!(action, Action::Store { what: Request::Acquire { .. }, .. }))
+    {
         rig.sent.clear();
         rig.pass(millis(100));
     }
     let late = rig.do_in_store(&proof);
     assert!(rig.is_leased());
     rig.on(late);
-    let release = rig.sent.iter().any(|action| matches!(action, Action::SendRelease { .. }));
+    let release = rig
+        .sent
+        .iter()
+        .any(|action| matches!(action, Action::Store { what: Request::Release { .. }, .. }));
     assert!(release, "{:?}", rig.sent);
 }
 
@@ -317,7 +326,7 @@ fn s33_a_lease_is_renewed_once_and_only_for_somebody() {
     rig.arrive(CAT, at_least(1));
     rig.serve_one(&proof);
     let write = rig.request();
-    assert!(matches!(write, Action::SendWrite { .. }), "{write:?}");
+    assert!(matches!(write, Action::Store { what: Request::Write { .. }, .. }), "{write:?}");
     rig.serve_one(&write);
     rig.granted(CAT);
     // Who leaves before the token is written needs none.
@@ -325,5 +334,5 @@ fn s33_a_lease_is_renewed_once_and_only_for_somebody() {
     rig.leave(BOB);
     rig.serve_one(&write);
     let next = rig.request();
-    assert!(matches!(next, Action::SendRelease { .. }), "{next:?}");
+    assert!(matches!(next, Action::Store { what: Request::Release { .. }, .. }), "{next:?}");
 }

@@ -4,7 +4,8 @@ use super::parts::{Brings, brings, runs};
 use super::rig::{ANN, BOB, Rig, is_granted, loss, millis, outage, released, saved, secs, terms};
 use super::table::failed;
 use crate::hold::{
-    Action, Failure, Granted, LossReason, SaveOutcome, SavePart, StoreFailure, StoreFailureKind,
+    Action, Failure, Granted, LossReason, Request, SaveOutcome, SavePart, StoreFailure,
+    StoreFailureKind,
 };
 use crate::lock::{FencingToken, Fields, Record};
 use crate::time::UnixMillis;
@@ -233,7 +234,7 @@ fn s27_an_outcome_may_have_been_recorded_and_written_over_since() {
     rig.pass(millis(2_000));
     while let Some(action) = rig.sent.pop_front() {
         // A store that says "changed" before it looks at the lease.
-        let changed = matches!(action, Action::SendWrite { .. });
+        let changed = matches!(action, Action::Store { what: Request::Write { .. }, .. });
         match changed.then(|| failed(&action, Failure::Changed)).flatten() {
             Some(event) => rig.on(event),
             None => rig.serve_one(&action),

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::rig::{ANN, BOB, Rig, is_granted, loss, millis, outage, secs, terms};
-use crate::hold::{Action, Event, Failure, LossReason, StoreFailureKind, Terms};
+use crate::hold::{
+    Action, Event, Failure, HolderCall, LossReason, Notice, Remark, Request, StoreFailureKind,
+    Terms,
+};
 use crate::time::Instant;
 
 /// When the first of the matching actions comes while the store is out, since the grant's send.
@@ -31,14 +34,25 @@ fn s9_the_table_of_renewal_warning_and_loss() {
     for (lease, renew, at_risk, lost) in
         [(60, 20, 40, 58_300), (30, 10, 20, 28_900), (15, 5, 10, 14_200)]
     {
-        let renews = first(lease, |action| matches!(action, Action::SendRenew { .. }));
+        let renews = first(lease, |action| {
+            matches!(action, Action::Store { what: Request::Renew { .. }, .. })
+        });
         let tenth = secs(renew) / 10;
         assert!(renews >= secs(renew) - tenth && renews <= secs(renew) + tenth, "{renews:?}");
         assert_eq!(
-            first(lease, |action| matches!(action, Action::TellAtRisk { .. })),
+            first(lease, |action| matches!(
+                action,
+                Action::Tell { notice: Notice::AtRisk { .. }, .. }
+            )),
             secs(at_risk)
         );
-        assert_eq!(first(lease, |action| matches!(action, Action::TellLost { .. })), millis(lost));
+        assert_eq!(
+            first(lease, |action| matches!(
+                action,
+                Action::Tell { notice: Notice::Lost { .. }, .. }
+            )),
+            millis(lost)
+        );
     }
 }
 
@@ -48,8 +62,10 @@ fn s7_each_renewal_comes_a_third_after_the_last() {
     rig.pass_served(secs(6));
     let (first, asked) = (rig.hold.validity(ANN).unwrap(), rig.now);
     rig.pass_served(secs(60));
-    let renewals =
-        rig.told().into_iter().filter(|action| matches!(action, Action::TellRenewed { .. }));
+    let renewals = rig
+        .told()
+        .into_iter()
+        .filter(|action| matches!(action, Action::Tell { notice: Notice::Renewed { .. }, .. }));
     assert!((11..=15).contains(&renewals.count()));
     assert!(rig.hold.validity(ANN).unwrap() > first + (rig.now - asked - secs(6)));
 }
@@ -65,7 +81,9 @@ fn s7_a_failed_renewal_is_repeated_with_backoff_until_the_end() {
     while loss(&rig.told(), ANN).is_none() {
         let wait = rig.hold.poll_timeout().unwrap() - rig.at();
         rig.pass(wait);
-        if !rig.sent.is_empty() && matches!(rig.sent[0], Action::SendRenew { .. }) {
+        if !rig.sent.is_empty()
+            && matches!(rig.sent[0], Action::Store { what: Request::Renew { .. }, .. })
+        {
             let (pause, left) = (rig.now - last, end - last);
             assert!(pause <= secs(5) && pause <= (left / 4).max(millis(250)), "{pause:?}");
             assert!(pause >= secs(2).min(left / 4).max(millis(250)), "{pause:?}, {left:?} left");
@@ -85,7 +103,9 @@ fn s7_a_try_is_cut_off_and_repeated() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.pass(rig.hold.poll_timeout().unwrap() - rig.at());
     let first = rig.request();
-    assert!(matches!(first, Action::SendRenew { timeout, .. } if timeout == millis(2_500)));
+    assert!(
+        matches!(first, Action::Store { what: Request::Renew { .. }, timeout, .. } if timeout == millis(2_500))
+    );
     rig.pass(millis(2_500));
     let again_at = rig.hold.poll_timeout();
     rig.pass(millis(400));
@@ -93,10 +113,10 @@ fn s7_a_try_is_cut_off_and_repeated() {
     rig.on(super::table::failed(&first, outage()).unwrap());
     assert_eq!(rig.hold.poll_timeout(), again_at);
     rig.pass(secs(1));
-    assert!(matches!(rig.request(), Action::SendRenew { .. }));
+    assert!(matches!(rig.request(), Action::Store { what: Request::Renew { .. }, .. }));
     let told = rig.told();
     let cut_off = |action: &Action| {
-        matches!(action, Action::ReportRenewal { latency: None, failure: Some(_), .. })
+        matches!(action, Action::Report(Remark::Renewal { latency: None, failure: Some(_), .. }))
     };
     assert_eq!(told.iter().filter(|action| cut_off(action)).count(), 1);
 }
@@ -107,14 +127,24 @@ fn s9_a_renewal_that_succeeds_again_is_told() {
     rig.pass_failing(secs(11));
     let told = rig.told();
     let cause = told.iter().find_map(|action| match action {
-        Action::TellAtRisk { kind, detail, .. } => Some((*kind, detail.as_str())),
+        Action::Tell { notice: Notice::AtRisk { kind, detail, .. }, .. } => {
+            Some((*kind, detail.as_str()))
+        }
         _ => None,
     });
     assert_eq!(cause, Some((StoreFailureKind::Unavailable, "connection reset")));
     rig.pass_served(secs(2));
-    assert!(rig.told().iter().any(|action| matches!(action, Action::TellRecovered { .. })));
+    assert!(
+        rig.told()
+            .iter()
+            .any(|action| matches!(action, Action::Tell { notice: Notice::Recovered { .. }, .. }))
+    );
     rig.pass_served(secs(60));
-    assert!(!rig.told().iter().any(|action| matches!(action, Action::TellAtRisk { .. })));
+    assert!(
+        !rig.told()
+            .iter()
+            .any(|action| matches!(action, Action::Tell { notice: Notice::AtRisk { .. }, .. }))
+    );
 }
 
 #[test]
@@ -201,8 +231,12 @@ fn s4_nothing_is_told_after_lost() {
     rig.pass_failing(secs(15));
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired));
     rig.serve();
-    rig.on(Event::ExtendAsked { caller: ANN, generation: None, max_hold: secs(60) });
-    rig.on(Event::ProgressReported { caller: ANN, generation: None });
+    rig.on(Event::Call {
+        caller: ANN,
+        generation: None,
+        call: HolderCall::Extend { max_hold: secs(60) },
+    });
+    rig.on(Event::Call { caller: ANN, generation: None, call: HolderCall::Progress });
     rig.silent(ANN);
     rig.leave(ANN);
     rig.pass_served(secs(60));
@@ -242,7 +276,11 @@ fn spans(count: usize) -> Vec<Duration> {
     let mut sends = Vec::new();
     while sends.len() <= count {
         rig.pass(rig.hold.poll_timeout().unwrap() - rig.at());
-        if rig.sent.iter().any(|action| matches!(action, Action::SendRenew { .. })) {
+        if rig
+            .sent
+            .iter()
+            .any(|action| matches!(action, Action::Store { what: Request::Renew { .. }, .. }))
+        {
             sends.push(rig.now);
         }
         rig.serve();
@@ -262,7 +300,9 @@ fn s7_each_span_between_renewals_is_another() {
 fn s7_a_renewal_that_is_held_back_is_no_try() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.pass(rig.hold.poll_timeout().unwrap() - rig.at());
-    let Action::SendRenew { request, .. } = rig.request() else { panic!("no renewal") };
+    let Action::Store { request, what: Request::Renew { .. }, .. } = rig.request() else {
+        panic!("no renewal")
+    };
     rig.on(Event::RenewHeldBack { request });
     // Longer than a try: nothing is cut off, reported or sent meanwhile.
     rig.pass(secs(4));
@@ -273,7 +313,7 @@ fn s7_a_renewal_that_is_held_back_is_no_try() {
     rig.serve();
     let told = rig.told();
     let lateness = |action: &Action| match action {
-        Action::ReportRenewal { lateness, .. } => Some(*lateness),
+        Action::Report(Remark::Renewal { lateness, .. }) => Some(*lateness),
         _ => None,
     };
     assert_eq!(told.iter().find_map(lateness), Some(Duration::ZERO), "the sidecar was not late");
@@ -286,12 +326,16 @@ fn s7_a_renewal_that_is_held_back_is_no_try() {
 fn s9_a_hold_whose_renewal_has_no_turn_is_told_why() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.pass(rig.hold.poll_timeout().unwrap() - rig.at());
-    let Action::SendRenew { request, .. } = rig.request() else { panic!("no renewal") };
+    let Action::Store { request, what: Request::Renew { .. }, .. } = rig.request() else {
+        panic!("no renewal")
+    };
     rig.on(Event::RenewHeldBack { request });
     rig.pass(secs(15));
     let told = rig.told();
     let at_risk = told.iter().find_map(|action| match action {
-        Action::TellAtRisk { kind, detail, .. } => Some((*kind, detail.contains("its turn"))),
+        Action::Tell { notice: Notice::AtRisk { kind, detail, .. }, .. } => {
+            Some((*kind, detail.contains("its turn")))
+        }
         _ => None,
     });
     assert_eq!(at_risk, Some((StoreFailureKind::Throttled, true)));
@@ -302,7 +346,11 @@ fn s9_a_hold_whose_renewal_has_no_turn_is_told_why() {
     // A turn that comes after the end sends nothing.
     rig.serve();
     rig.on(Event::RenewTurnCame);
-    assert!(!rig.sent.iter().any(|action| matches!(action, Action::SendRenew { .. })));
+    assert!(
+        !rig.sent
+            .iter()
+            .any(|action| matches!(action, Action::Store { what: Request::Renew { .. }, .. }))
+    );
 }
 
 #[test]
@@ -330,7 +378,11 @@ fn s9_a_loss_tells_that_renewals_were_sent_late() {
 }
 
 fn loss_detail(told: &[Action]) -> &str {
-    let lost = told.iter().find(|action| matches!(action, Action::TellLost { .. }));
-    let Some(Action::TellLost { detail, .. }) = lost else { panic!("{told:?}") };
+    let lost = told
+        .iter()
+        .find(|action| matches!(action, Action::Tell { notice: Notice::Lost { .. }, .. }));
+    let Some(Action::Tell { notice: Notice::Lost { detail, .. }, .. }) = lost else {
+        panic!("{told:?}")
+    };
     detail
 }

@@ -6,7 +6,7 @@ use super::overruling::{breaks, does, go_on, held, serves, waits};
 use super::proving::of;
 use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, revoked, secs, terms};
 use super::table::failed;
-use crate::hold::{Action, Granted, LossReason, Terms};
+use crate::hold::{Action, Granted, LossReason, Request, Terms};
 
 /// A lease that has long to go when its holder lets go.
 fn long(terms: Terms) -> Terms {
@@ -67,10 +67,17 @@ fn s33_s11_a_lock_is_kept_from_the_end_of_a_bound_on() {
 fn s33_s13_a_write_that_is_under_way_when_a_bound_ends_does_not_keep_the_lease() {
     let (mut old, mut new, _) = told(Terms { max_hold: Some(secs(90)), ..terms() });
     old.save(ANN, 1, "saved");
-    while !old.sent.iter().any(|action| matches!(action, Action::SendWrite { .. })) {
+    while !old
+        .sent
+        .iter()
+        .any(|action| matches!(action, Action::Store { what: Request::Write { .. }, .. }))
+    {
         old.pass(millis(100));
     }
-    let place = old.sent.iter().position(|action| matches!(action, Action::SendWrite { .. }));
+    let place = old
+        .sent
+        .iter()
+        .position(|action| matches!(action, Action::Store { what: Request::Write { .. }, .. }));
     let write = old.sent.remove(place.unwrap()).unwrap();
     // It is done, and nobody here knows.
     old.do_in_store(&write);
@@ -79,7 +86,8 @@ fn s33_s13_a_write_that_is_under_way_when_a_bound_ends_does_not_keep_the_lease()
     for _ in 0..200 {
         old.pass(millis(100));
         old.sent.retain(|action| {
-            !matches!(action, Action::SendRead { .. } | Action::SendWrite { .. }) || lost
+            !matches!(action, Action::Store { what: Request::Read | Request::Write { .. }, .. })
+                || lost
         });
         old.serve();
         lost |= loss(&old.told(), ANN).is_some();

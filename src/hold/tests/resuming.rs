@@ -3,7 +3,7 @@
 use super::rig::{
     ANN, BOB, CAT, Rig, is_granted, loss, millis, not_confirmed, released, secs, terms,
 };
-use crate::hold::{Action, Event, LossReason, NotConfirmed, Terms};
+use crate::hold::{Action, Event, HolderCall, LossReason, NotConfirmed, Notice, Request, Terms};
 use crate::lock::{Labels, Record};
 
 #[test]
@@ -32,7 +32,7 @@ fn s16_a_hold_goes_on_after_a_restart() {
     let resumed_at = rig.at();
     rig.resume(BOB, &grant, terms(), secs(6));
     assert!(
-        matches!(rig.sent[0], Action::SendRead { .. }),
+        matches!(rig.sent[0], Action::Store { what: Request::Read, .. }),
         "nothing is asked of a lease before the record is seen: {:?}",
         rig.sent
     );
@@ -191,7 +191,7 @@ fn s16_a_renewal_where_the_hold_has_left_finds_out() {
     // The sidecar that it left has not noticed, and renews.
     former.pass_served(secs(6));
     let told = former.told();
-    assert!(told.contains(&Action::TellMoved { caller: ANN }), "{told:?}");
+    assert!(told.contains(&Action::Tell { caller: ANN, notice: Notice::Moved }), "{told:?}");
     assert_eq!(loss(&told, ANN), None, "it is not lost");
     rig.pass_served(secs(40));
     assert!(rig.hold.validity(BOB).is_some());
@@ -208,13 +208,17 @@ fn s16_a_call_with_a_newer_generation_shows_that_the_hold_has_left() {
         let generation = Some(rig.granted(BOB).generation);
         former.told();
         former.on(match call {
-            0 => Event::ReleaseAsked { caller: ANN, generation },
-            1 => Event::ExtendAsked { caller: ANN, generation, max_hold: secs(9) },
-            2 => Event::ProgressReported { caller: ANN, generation },
-            _ => Event::ValidityAsked { caller: ANN, generation },
+            0 => Event::Call { caller: ANN, generation, call: HolderCall::Release },
+            1 => Event::Call {
+                caller: ANN,
+                generation,
+                call: HolderCall::Extend { max_hold: secs(9) },
+            },
+            2 => Event::Call { caller: ANN, generation, call: HolderCall::Progress },
+            _ => Event::Call { caller: ANN, generation, call: HolderCall::Validity },
         });
         let told = former.told();
-        assert!(told.contains(&Action::TellMoved { caller: ANN }), "{told:?}");
+        assert!(told.contains(&Action::Tell { caller: ANN, notice: Notice::Moved }), "{told:?}");
         assert!(!is_granted(&told, CAT), "nothing is handed on");
         former.pass_served(secs(10));
         rig.pass_served(secs(10));
@@ -346,7 +350,10 @@ fn s16_a_repeated_resume_takes_the_place_of_the_first() {
     rig.serve_claims();
     rig.serve();
     let told = rig.told();
-    assert!(told.contains(&Action::TellSuperseded { caller: BOB, by: CAT }), "{told:?}");
+    assert!(
+        told.contains(&Action::Tell { caller: BOB, notice: Notice::Superseded { by: CAT } }),
+        "{told:?}"
+    );
     assert!(is_granted(&told, CAT));
     rig.leave(BOB);
     assert!(rig.hold.validity(CAT).is_some());

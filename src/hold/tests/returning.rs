@@ -3,7 +3,7 @@
 use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, outage, secs, store_failure, terms,
 };
-use crate::hold::{Action, LossReason, StoreFailureKind, Terms};
+use crate::hold::{Action, LossReason, Notice, Request, StoreFailureKind, Terms};
 
 #[test]
 fn s16_a_resume_waits_for_a_sidecar_that_does_not_know_yet_that_its_own_lease_is_gone() {
@@ -62,7 +62,7 @@ fn s16_who_comes_back_while_the_lease_goes_back_from_here_is_not_lost() {
             true => former.release(ANN),
             false => former.leave(ANN),
         }
-        assert!(matches!(former.sent[0], Action::SendRelease { .. }));
+        assert!(matches!(former.sent[0], Action::Store { what: Request::Release { .. }, .. }));
         former.resume(CAT, &again, terms(), secs(9));
         former.serve();
         assert_eq!(former.granted(CAT).generation, 3);
@@ -97,5 +97,8 @@ fn s16_who_comes_back_to_a_sidecar_where_its_hold_ended_by_an_older_bound_goes_o
     former.serve();
     let told = former.told();
     assert!(is_granted(&told, CAT), "{told:?}");
-    assert!(told.iter().all(|action| !matches!(action, Action::TellMoved { .. })), "{told:?}");
+    assert!(
+        told.iter().all(|action| !matches!(action, Action::Tell { notice: Notice::Moved, .. })),
+        "{told:?}"
+    );
 }

@@ -15,8 +15,9 @@ pub(super) use super::told::{
     is_busy, is_granted, loss, not_confirmed, released, revoked, saved, store_failure, text,
 };
 use crate::hold::{
-    Action, CallerId, Event, Failure, Granted, Memory, NoteSeen, Resume, SaveAsked, SaveId,
-    SavePart, Settings, StoreBounds, StoreFailure, StoreFailureKind, Terms,
+    Action, CallerId, Event, Failure, Granted, HolderCall, Memory, NoteSeen, Notice, Request,
+    Resume, SaveAsked, SaveId, SavePart, Settings, StoreBounds, StoreFailure, StoreFailureKind,
+    Terms,
 };
 use crate::lock::{Checkpoint, CheckpointValue, LeaseId, Record};
 use crate::time::Instant;
@@ -180,7 +181,7 @@ impl Rig {
     pub(super) fn save(&mut self, caller: CallerId, id: u64, value: &str) {
         let value = CheckpointValue::new(value.as_bytes()).unwrap();
         let save = SaveAsked { id: SaveId(id), value: Some(value), part: None };
-        self.on(Event::SaveAsked { caller, generation: None, save });
+        self.on(Event::Call { caller, generation: None, call: HolderCall::Save(save) });
     }
 
     /// The same by a call that carries the generation of `grant` (S16).
@@ -188,7 +189,7 @@ impl Rig {
         let value = CheckpointValue::new(b"saved").unwrap();
         let (save, generation) =
             (SaveAsked { id: SaveId(id), value: Some(value), part: None }, Some(grant.generation));
-        self.on(Event::SaveAsked { caller, generation, save });
+        self.on(Event::Call { caller, generation, call: HolderCall::Save(save) });
     }
 
     /// `caller` records something, with a checkpoint or without one, by the call `id`.
@@ -200,7 +201,7 @@ impl Rig {
     ) {
         let value = value.map(|value| CheckpointValue::new(value.as_bytes()).unwrap());
         let save = SaveAsked { id: SaveId(id), value, part: Some(Arc::new(part)) };
-        self.on(Event::SaveAsked { caller, generation: None, save });
+        self.on(Event::Call { caller, generation: None, call: HolderCall::Save(save) });
     }
 
     /// An operator breaks the lock elsewhere, so that its lease runs out: with the note that says so.
@@ -217,13 +218,13 @@ impl Rig {
     }
 
     pub(super) fn release(&mut self, caller: CallerId) {
-        self.on(Event::ReleaseAsked { caller, generation: None });
+        self.on(Event::Call { caller, generation: None, call: HolderCall::Release });
     }
 
     /// `caller` releases the hold of `grant`, with its generation (S16).
     pub(super) fn release_of(&mut self, caller: CallerId, grant: &Granted) {
         let generation = Some(grant.generation);
-        self.on(Event::ReleaseAsked { caller, generation });
+        self.on(Event::Call { caller, generation, call: HolderCall::Release });
     }
 
     /// `caller` goes on with the hold of `grant`, in which it may believe for `believes`.
@@ -241,7 +242,7 @@ impl Rig {
 
     /// The store answers the read for those that want to resume, if it is next.
     pub(super) fn serve_claims(&mut self) {
-        if matches!(self.sent.front(), Some(Action::SendRead { .. })) {
+        if matches!(self.sent.front(), Some(Action::Store { what: Request::Read, .. })) {
             let read = self.request();
             self.serve_one(&read);
         }
@@ -353,7 +354,9 @@ impl Rig {
     pub(super) fn granted(&mut self, caller: CallerId) -> Granted {
         let told = self.told();
         let grant = told.iter().find_map(|action| match action {
-            Action::TellGranted { caller: whom, grant } if *whom == caller => Some(grant.clone()),
+            Action::Tell { caller: whom, notice: Notice::Granted(grant) } if *whom == caller => {
+                Some(grant.clone())
+            }
             _ => None,
         });
         grant.unwrap_or_else(|| panic!("{caller:?} was granted nothing: {told:?}"))

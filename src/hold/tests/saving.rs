@@ -6,8 +6,8 @@ use super::rig::{
 };
 use super::table::failed;
 use crate::hold::{
-    Action, Event, Failure, LossReason, NotConfirmed, SaveOutcome, StoreFailure, StoreFailureKind,
-    Terms,
+    Action, Answer, Event, Failure, LossReason, NotConfirmed, Notice, Request, SaveOutcome,
+    StoreFailure, StoreFailureKind, Terms,
 };
 use crate::lock::Record;
 
@@ -117,7 +117,7 @@ fn s26_a_release_waits_for_its_save_and_for_nothing_else() {
     rig.release_of(ANN, &grant);
     assert!(!is_granted(&rig.told(), BOB), "a hand-off comes after the save");
     let save = rig.request();
-    assert!(matches!(save, Action::SendWrite { .. }), "{save:?}");
+    assert!(matches!(save, Action::Store { what: Request::Write { .. }, .. }), "{save:?}");
     assert!(rig.sent.is_empty(), "the release comes after the save");
     rig.serve_one(&save);
     let told = rig.told();
@@ -187,12 +187,16 @@ fn s27_a_save_whose_answer_was_lost_is_known_by_its_name() {
 fn s27_an_unknown_outcome_is_repeated_with_the_same_condition() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.save(ANN, 1, "page 7");
-    let Action::SendWrite { if_match: first, fields: written, .. } = rig.request() else {
+    let Action::Store { what: Request::Write { if_match: first, fields: written, .. }, .. } =
+        rig.request()
+    else {
         panic!()
     };
     rig.pass(secs(4));
     let again = rig.sent.iter().find_map(|action| match action {
-        Action::SendWrite { if_match, fields, .. } => Some((if_match.clone(), fields.clone())),
+        Action::Store { what: Request::Write { if_match, fields, .. }, .. } => {
+            Some((if_match.clone(), fields.clone()))
+        }
         _ => None,
     });
     assert_eq!(again, Some((first, written)));
@@ -250,14 +254,17 @@ fn s26_saves_and_renewals_do_not_meet() {
         rig.save(ANN, id, &id.to_string());
         rig.pass(millis(500));
         while let Some(action) = rig.sent.pop_front() {
-            let changed = !matches!(action, Action::SendRead { .. });
+            let changed = !matches!(action, Action::Store { what: Request::Read, .. });
             assert!(changed, "neither makes the other's version old");
             rig.serve_one(&action);
         }
     }
     let told = rig.told();
     assert_eq!(loss(&told, ANN), None);
-    assert!(told.iter().any(|action| matches!(action, Action::TellRenewed { .. })));
+    assert!(
+        told.iter()
+            .any(|action| matches!(action, Action::Tell { notice: Notice::Renewed { .. }, .. }))
+    );
 }
 
 #[test]
@@ -298,7 +305,7 @@ fn s26_the_last_save_waits_for_a_renewal_no_longer_than_for_its_answer() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.pass(secs(6));
     let renewal = rig.request();
-    assert!(matches!(renewal, Action::SendRenew { .. }), "{renewal:?}");
+    assert!(matches!(renewal, Action::Store { what: Request::Renew { .. }, .. }), "{renewal:?}");
     rig.save(ANN, 1, "page 7");
     rig.release_of(ANN, &grant);
     assert!(rig.sent.is_empty(), "both go by the record's version");
@@ -313,7 +320,9 @@ fn s26_the_last_save_waits_for_a_renewal_no_longer_than_for_its_answer() {
 fn s26_a_save_waits_for_a_renewal_that_is_held_back_and_the_last_one_does_not() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.pass(secs(6));
-    let Action::SendRenew { request, .. } = rig.request() else { panic!("no renewal") };
+    let Action::Store { request, what: Request::Renew { .. }, .. } = rig.request() else {
+        panic!("no renewal")
+    };
     rig.on(Event::RenewHeldBack { request });
     rig.save(ANN, 1, "page 7");
     rig.pass(secs(2));
@@ -329,10 +338,12 @@ fn s26_a_save_waits_for_a_renewal_that_is_held_back_and_the_last_one_does_not() 
 fn s26_a_save_waits_no_longer_for_a_read_whose_answer_is_lost() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.pass(secs(6));
-    let Action::SendRenew { request, .. } = rig.request() else { panic!("no renewal") };
-    rig.on(Event::RenewAnswered { request, answer: Err(Failure::Changed) });
+    let Action::Store { request, what: Request::Renew { .. }, .. } = rig.request() else {
+        panic!("no renewal")
+    };
+    rig.on(Event::Answer { request, answer: Answer::Renew(Err(Failure::Changed)) });
     let read = rig.request();
-    assert!(matches!(read, Action::SendRead { .. }), "{read:?}");
+    assert!(matches!(read, Action::Store { what: Request::Read, .. }), "{read:?}");
     rig.save(ANN, 1, "page 7");
     rig.release_of(ANN, &grant);
     rig.pass_served(millis(2_500));
@@ -347,12 +358,14 @@ fn s25_a_read_from_before_a_save_does_not_take_it_back() {
     rig.arrive(BOB, terms());
     // A renewal is given up, its answer comes late: the record is read to see why.
     rig.pass(secs(6));
-    let Action::SendRenew { request, .. } = rig.request() else { panic!("no renewal") };
+    let Action::Store { request, what: Request::Renew { .. }, .. } = rig.request() else {
+        panic!("no renewal")
+    };
     rig.save(ANN, 1, "page 7");
     rig.pass(millis(2_500));
     let save = rig.request();
-    assert!(matches!(save, Action::SendWrite { .. }), "{save:?}");
-    rig.on(Event::RenewAnswered { request, answer: Err(Failure::Changed) });
+    assert!(matches!(save, Action::Store { what: Request::Write { .. }, .. }), "{save:?}");
+    rig.on(Event::Answer { request, answer: Answer::Renew(Err(Failure::Changed)) });
     let read = rig.request();
     let old = rig.do_in_store(&read);
     rig.serve_one(&save);
@@ -376,7 +389,7 @@ fn s27_a_save_whose_repeat_came_first_is_not_told_as_not_done() {
     rig.do_in_store(&save);
     rig.serve_one(&save);
     let read = rig.request();
-    assert!(matches!(read, Action::SendRead { .. }), "{read:?}");
+    assert!(matches!(read, Action::Store { what: Request::Read, .. }), "{read:?}");
     rig.on(Event::LeaseBroken { ends_now: true });
     assert_eq!(saved(&rig.told(), 1), Some(SaveOutcome::Unknown));
 }
@@ -393,7 +406,7 @@ fn s13_a_release_after_an_unsettled_save_is_not_told_as_a_loss() {
     rig.pass(grant.valid_until - rig.at());
     assert_eq!(saved(&rig.told(), 1), Some(SaveOutcome::Unknown));
     let release = rig.sent.pop_back().unwrap();
-    assert!(matches!(release, Action::SendRelease { .. }), "{release:?}");
+    assert!(matches!(release, Action::Store { what: Request::Release { .. }, .. }), "{release:?}");
     rig.sent.clear();
     rig.serve_one(&release);
     rig.pass_failing(secs(5));
@@ -452,7 +465,7 @@ fn s26_a_store_that_always_says_changed_is_not_asked_without_a_pause() {
     let mut writes = 0;
     for _ in 0..1_000 {
         while let Some(action) = rig.sent.pop_front() {
-            let is_write = matches!(action, Action::SendWrite { .. });
+            let is_write = matches!(action, Action::Store { what: Request::Write { .. }, .. });
             writes += usize::from(is_write);
             match is_write.then(|| failed(&action, Failure::Changed)).flatten() {
                 Some(event) => rig.on(event),

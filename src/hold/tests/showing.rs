@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::rig::{ANN, BOB, CAT, Rig, loss, millis, one_try, secs, terms};
 use super::table::Table;
-use crate::hold::{Action, Event, Hold, Idle, LossReason, Memory, Settings, State, Terms, Wait};
+use crate::hold::{
+    Action, Event, Hold, Idle, LossReason, Memory, Notice, Request, Settings, State, Terms, Wait,
+};
 use crate::lock::Record;
 use crate::time::Instant;
 
@@ -83,7 +85,10 @@ fn s5_s10_s11_what_a_machine_knows_outlives_it() {
     again.supply(grant.lease_id);
     let told =
         again.handle_event(Event::CallerArrived { caller: CAT, terms: Arc::new(terms()) }, at);
-    assert!(matches!(told[..], [Action::TellWaiting { caller: CAT, place: 1 }]), "{told:?}");
+    assert!(
+        matches!(told[..], [Action::Tell { caller: CAT, notice: Notice::Waiting { place: 1 } }]),
+        "{told:?}"
+    );
     assert_eq!(again.poll_timeout(), Some(until));
 }
 
@@ -107,7 +112,9 @@ fn s2_every_request_has_its_own_number() {
     for output in 1..=9 {
         rig.pass(secs(6));
         let renewal = rig.request();
-        let Action::SendRenew { request, .. } = &renewal else { panic!("{renewal:?}") };
+        let Action::Store { request, what: Request::Renew { .. }, .. } = &renewal else {
+            panic!("{renewal:?}")
+        };
         assert!(numbers.insert(*request), "{request:?} came twice");
         rig.serve_one(&renewal);
         assert_eq!(numbers.len(), output);
@@ -127,7 +134,7 @@ fn s12_a_busy_answer_names_the_holder_here() {
     let (mut rig, grant) = Rig::with_holder(ANN, Terms { record: named, ..terms() });
     rig.arrive(BOB, one_try());
     let told = rig.told();
-    let [Action::TellBusy { busy, .. }] = &told[..] else { panic!("{told:?}") };
+    let [Action::Tell { notice: Notice::Busy(busy), .. }] = &told[..] else { panic!("{told:?}") };
     assert_eq!(busy.record.holder, "keeper-7");
     assert_eq!(busy.record.token, Some(grant.token));
     assert_eq!(busy.record.acquired_at, Some(grant.acquired_at));
@@ -164,7 +171,7 @@ fn s12_s31_who_waits_is_told_again_each_25_s_and_not_because_the_lock_has_gone_t
     other.arrive(CAT, Terms { wait: secs(600), ..terms() });
     other.serve();
     let told = |other: &mut Rig| {
-        let waits = Action::TellWaiting { caller: CAT, place: 1 };
+        let waits = Action::Tell { caller: CAT, notice: Notice::Waiting { place: 1 } };
         other.told().iter().filter(|action| **action == waits).count()
     };
     assert_eq!(told(&mut other), 1);
@@ -187,7 +194,7 @@ fn s11_the_clocks_reasons_are_told_apart() {
         let told = rig.told();
         assert_eq!(loss(&told, ANN), Some(LossReason::MaxHoldReached));
         let details = told.iter().find_map(|action| match action {
-            Action::TellLost { detail, .. } => Some(detail.clone()),
+            Action::Tell { notice: Notice::Lost { detail, .. }, .. } => Some(detail.clone()),
             _ => None,
         });
         details.unwrap()

@@ -1,10 +1,10 @@
 //! Pauses that no clock here counted: S3.
 
 use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, secs, terms};
-use crate::hold::{Action, Event, Terms, valid_until};
+use crate::hold::{Action, Event, Notice, Request, Terms, valid_until};
 
 fn warned(told: &[Action]) -> bool {
-    told.iter().any(|action| matches!(action, Action::TellAtRisk { .. }))
+    told.iter().any(|action| matches!(action, Action::Tell { notice: Notice::AtRisk { .. }, .. }))
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn suspect(rig: &mut Rig) {
 }
 
 const fn is_renewal(action: &Action) -> bool {
-    matches!(action, Action::SendRenew { .. })
+    matches!(action, Action::Store { what: Request::Renew { .. }, .. })
 }
 
 /// Lets the store do what is asked for `steps` times, and a pause be suspected before the answer to the last.
@@ -118,7 +118,8 @@ fn s3_s16_a_resume_is_proved_again_from_the_generation_that_it_has_written() {
         assert!(is_renewal(&proof), "{proof:?}");
         let sent = rig.at();
         rig.serve_one(&proof);
-        let writes = |action: &Action| matches!(action, Action::SendWrite { .. });
+        let writes =
+            |action: &Action| matches!(action, Action::Store { what: Request::Write { .. }, .. });
         assert_eq!(rig.sent.iter().all(writes), !touched, "{:?}", rig.sent);
         rig.serve();
         let again = rig.granted(BOB);
@@ -202,7 +203,9 @@ fn s3_a_suspicion_whose_renewal_has_no_turn_is_a_risk_as_well() {
     rig.pass(secs(1));
     rig.on(Event::PauseSuspected);
     rig.pass(millis(500));
-    let Action::SendRenew { request, .. } = rig.request() else { panic!("no renewal") };
+    let Action::Store { request, what: Request::Renew { .. }, .. } = rig.request() else {
+        panic!("no renewal")
+    };
     rig.on(Event::RenewHeldBack { request });
     rig.pass(millis(2_400));
     assert!(!warned(&rig.told()), "a renewal has its time");

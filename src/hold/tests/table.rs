@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use crate::hold::{Action, Event, Failure, LeaseGranted, Look, NoteSeen, Rival, Stored};
+use crate::hold::{
+    Action, Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Rival, Stored,
+};
 use crate::lock::{ETag, Fields, LeaseId};
 use crate::time::UnixMillis;
 
@@ -90,37 +92,47 @@ impl Table {
     /// Does what `action` asks, and answers as the driver would; none if it is not for the store.
     pub(super) fn apply(&mut self, action: &Action, now: Duration) -> Option<Event> {
         Some(match action {
-            Action::SendAcquire { request, lease_id, duration, if_match, read, .. } => {
+            Action::Store {
+                request,
+                what: Request::Acquire { lease_id, duration, if_match, read, .. },
+                ..
+            } => {
                 let answer = self.acquire(*lease_id, *duration, if_match.as_ref(), now);
                 let read = read.then(|| Ok(self.read(now)));
-                Event::AcquireAnswered { request: *request, answer, read }
+                Event::Answer { request: *request, answer: Answer::Acquire { lease: answer, read } }
             }
-            Action::SendRead { request, .. } => {
-                Event::ReadAnswered { request: *request, answer: Ok(self.read(now)) }
+            Action::Store { request, what: Request::Read, .. } => {
+                Event::Answer { request: *request, answer: Answer::Read(Ok(self.read(now))) }
             }
-            Action::SendLook { request, note, .. } => {
+            Action::Store { request, what: Request::Look { note, .. }, .. } => {
                 let breaking = self.leased(now).is_some()
                     && self.lease.as_ref().is_some_and(|lease| lease.breaking);
                 let note = self.note.filter(|_| *note);
                 let look = Look { stored: self.read(now), breaking, note };
-                Event::LookAnswered { request: *request, answer: Ok(look) }
+                Event::Answer { request: *request, answer: Answer::Look(Ok(look)) }
             }
-            Action::SendWrite { request, lease_id, if_match, fields, .. } => {
+            Action::Store {
+                request,
+                what: Request::Write { lease_id, if_match, fields, .. },
+                ..
+            } => {
                 let answer = self.write(*lease_id, if_match, fields, now);
-                Event::WriteAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Write(answer) }
             }
-            Action::SendRenew { request, lease_id, if_match, .. } => {
+            Action::Store { request, what: Request::Renew { lease_id, if_match, .. }, .. } => {
                 let answer =
                     self.renew(*lease_id, if_match.as_ref(), now).map(|()| Self::time(now));
-                Event::RenewAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Renew(answer) }
             }
-            Action::SendBreak { request, if_match, rival, .. } => {
+            Action::Store { request, what: Request::Break { if_match, rival, .. }, .. } => {
                 let answer = self.break_for(if_match, rival, now);
-                Event::BreakAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Break(answer) }
             }
-            Action::SendRelease { request, lease_id, if_match, .. } => {
+            Action::Store {
+                request, what: Request::Release { lease_id, if_match, .. }, ..
+            } => {
                 let answer = self.release(*lease_id, if_match.as_ref());
-                Event::ReleaseAnswered { request: *request, answer }
+                Event::Answer { request: *request, answer: Answer::Release(answer) }
             }
             _ => return None,
         })
@@ -215,26 +227,27 @@ pub(super) const fn note_for(rival: &Rival) -> NoteSeen {
 /// The answer to `action` that it failed; none if it is not for the store.
 pub(super) fn failed(action: &Action, failure: Failure) -> Option<Event> {
     Some(match action {
-        Action::SendAcquire { request, .. } => {
-            Event::AcquireAnswered { request: *request, answer: Err(failure), read: None }
+        Action::Store { request, what: Request::Acquire { .. }, .. } => Event::Answer {
+            request: *request,
+            answer: Answer::Acquire { lease: Err(failure), read: None },
+        },
+        Action::Store { request, what: Request::Read, .. } => {
+            Event::Answer { request: *request, answer: Answer::Read(Err(failure)) }
         }
-        Action::SendRead { request, .. } => {
-            Event::ReadAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Look { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Look(Err(failure)) }
         }
-        Action::SendLook { request, .. } => {
-            Event::LookAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Write { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Write(Err(failure)) }
         }
-        Action::SendWrite { request, .. } => {
-            Event::WriteAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Renew { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Renew(Err(failure)) }
         }
-        Action::SendRenew { request, .. } => {
-            Event::RenewAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Break { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Break(Err(failure)) }
         }
-        Action::SendBreak { request, .. } => {
-            Event::BreakAnswered { request: *request, answer: Err(failure) }
-        }
-        Action::SendRelease { request, .. } => {
-            Event::ReleaseAnswered { request: *request, answer: Err(failure) }
+        Action::Store { request, what: Request::Release { .. }, .. } => {
+            Event::Answer { request: *request, answer: Answer::Release(Err(failure)) }
         }
         _ => return None,
     })

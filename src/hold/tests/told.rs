@@ -1,7 +1,7 @@
 //! What was told, looked through.
 
 use crate::hold::{
-    Action, CallerId, LossReason, NotConfirmed, SaveId, SaveOutcome, StoreFailureKind,
+    Action, CallerId, LossReason, NotConfirmed, Notice, SaveId, SaveOutcome, StoreFailureKind,
 };
 use crate::lock::Checkpoint;
 use crate::time::Instant;
@@ -15,7 +15,7 @@ pub(super) fn text(checkpoint: &Checkpoint) -> (String, u64) {
 /// What the save `id` was answered.
 pub(super) fn saved(told: &[Action], id: u64) -> Option<SaveOutcome> {
     told.iter().find_map(|action| match action {
-        Action::TellSaved { id: which, outcome } if *which == SaveId(id) => Some(outcome.clone()),
+        Action::Saved { id: which, outcome } if *which == SaveId(id) => Some(outcome.clone()),
         _ => None,
     })
 }
@@ -23,7 +23,11 @@ pub(super) fn saved(told: &[Action], id: u64) -> Option<SaveOutcome> {
 /// The deadline that `caller` was told when its lease was broken.
 pub(super) fn revoked(told: &[Action], caller: CallerId) -> Option<Instant> {
     told.iter().find_map(|action| match action {
-        Action::TellRevoked { caller: whom, valid_until } if *whom == caller => Some(*valid_until),
+        Action::Tell { caller: whom, notice: Notice::Revoked { valid_until } }
+            if *whom == caller =>
+        {
+            Some(*valid_until)
+        }
         _ => None,
     })
 }
@@ -31,29 +35,27 @@ pub(super) fn revoked(told: &[Action], caller: CallerId) -> Option<Instant> {
 /// Why `caller` was told that its hold is lost; none if it was not.
 pub(super) fn loss(told: &[Action], caller: CallerId) -> Option<LossReason> {
     told.iter().find_map(|action| match action {
-        Action::TellLost { caller: whom, reason, .. }
-        | Action::TellResumeRefused { caller: whom, reason, .. }
-            if *whom == caller =>
-        {
-            Some(*reason)
-        }
+        Action::Tell {
+            caller: whom,
+            notice: Notice::Lost { reason, .. } | Notice::ResumeRefused { reason, .. },
+        } if *whom == caller => Some(*reason),
         _ => None,
     })
 }
 
 pub(super) fn is_granted(told: &[Action], caller: CallerId) -> bool {
     told.iter()
-        .any(|action| matches!(action, Action::TellGranted { caller: whom, .. } if *whom == caller))
+        .any(|action| matches!(action, Action::Tell { caller: whom, notice: Notice::Granted(_) } if *whom == caller))
 }
 
 pub(super) fn is_busy(told: &[Action], caller: CallerId) -> bool {
     told.iter()
-        .any(|action| matches!(action, Action::TellBusy { caller: whom, .. } if *whom == caller))
+        .any(|action| matches!(action, Action::Tell { caller: whom, notice: Notice::Busy(_) } if *whom == caller))
 }
 
 pub(super) fn store_failure(told: &[Action], caller: CallerId) -> Option<StoreFailureKind> {
     told.iter().find_map(|action| match action {
-        Action::TellFailed { caller: whom, store_failure } if *whom == caller => {
+        Action::Tell { caller: whom, notice: Notice::Failed(store_failure) } if *whom == caller => {
             Some(store_failure.kind)
         }
         _ => None,
@@ -62,7 +64,9 @@ pub(super) fn store_failure(told: &[Action], caller: CallerId) -> Option<StoreFa
 
 pub(super) fn released(told: &[Action], caller: CallerId) -> Option<Option<Instant>> {
     told.iter().find_map(|action| match action {
-        Action::TellReleased { caller: whom, resting_until } if *whom == caller => {
+        Action::Tell { caller: whom, notice: Notice::Released { resting_until } }
+            if *whom == caller =>
+        {
             Some(*resting_until)
         }
         _ => None,
@@ -72,7 +76,11 @@ pub(super) fn released(told: &[Action], caller: CallerId) -> Option<Option<Insta
 /// Why `caller` was told that its release was not confirmed; none if it was not.
 pub(super) fn not_confirmed(told: &[Action], caller: CallerId) -> Option<NotConfirmed> {
     told.iter().find_map(|action| match action {
-        Action::TellNotConfirmed { caller: whom, why, .. } if *whom == caller => Some(*why),
+        Action::Tell { caller: whom, notice: Notice::NotConfirmed { why, .. } }
+            if *whom == caller =>
+        {
+            Some(*why)
+        }
         _ => None,
     })
 }

@@ -4,7 +4,7 @@ use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, outage, released, secs, terms,
 };
 use crate::hold::waiters::Waiters;
-use crate::hold::{Action, CallerId, Terms};
+use crate::hold::{Action, CallerId, Notice, Request, Terms};
 
 #[test]
 fn s12_callers_are_served_in_the_order_in_which_they_came() {
@@ -43,14 +43,17 @@ fn s12_the_first_busy_answer_names_the_holder_and_later_polls_are_the_acquire_al
     rig.grant(ANN, named);
     other.arrive(BOB, Terms { wait: secs(10), ..terms() });
     let first = other.request();
-    assert!(matches!(first, Action::SendAcquire { read: true, .. }));
+    assert!(matches!(first, Action::Store { what: Request::Acquire { read: true, .. }, .. }));
     other.serve_one(&first);
     other.pass(millis(900));
-    assert!(matches!(other.sent.front(), Some(Action::SendAcquire { read: false, .. })));
+    assert!(matches!(
+        other.sent.front(),
+        Some(Action::Store { what: Request::Acquire { read: false, .. }, .. })
+    ));
     other.pass_served(secs(10));
     let told = other.told();
     assert!(told.iter().any(|action| matches!(
-        action, Action::TellBusy { busy, .. } if busy.record.holder == "keeper-7" && !busy.resting
+        action, Action::Tell { notice: Notice::Busy(busy), .. } if busy.record.holder == "keeper-7" && !busy.resting
     )));
 }
 
@@ -104,15 +107,23 @@ fn a_repeated_call_has_the_place_of_its_first_and_the_grant_of_its_holder() {
     rig.pass(secs(4));
     rig.arrive(CAT, named(secs(60)));
     let told = rig.told();
-    assert!(told.contains(&Action::TellSuperseded { caller: CallerId(9), by: CAT }));
-    assert!(told.contains(&Action::TellWaiting { caller: CAT, place: 1 }));
+    assert!(
+        told.contains(&Action::Tell {
+            caller: CallerId(9),
+            notice: Notice::Superseded { by: CAT }
+        })
+    );
+    assert!(told.contains(&Action::Tell { caller: CAT, notice: Notice::Waiting { place: 1 } }));
     assert_eq!(rig.hold.waiting(), 2);
     // Its wait is its own, not what was left of the first call's.
     rig.pass_served(secs(20));
     rig.leave(ANN);
     rig.granted(CAT);
     rig.arrive(CallerId(10), named(secs(60)));
-    assert_eq!(rig.told(), [Action::TellSameGrant { caller: CallerId(10), holder: CAT }]);
+    assert_eq!(
+        rig.told(),
+        [Action::Tell { caller: CallerId(10), notice: Notice::SameGrant { holder: CAT } }]
+    );
 }
 
 #[test]
@@ -124,7 +135,7 @@ fn s10_a_local_hand_off_sends_nothing_and_gives_a_new_token() {
     let told = rig.told();
     assert_eq!(released(&told, ANN), Some(None));
     let second = told.iter().find_map(|action| match action {
-        Action::TellGranted { caller: BOB, grant } => Some(grant.clone()),
+        Action::Tell { caller: BOB, notice: Notice::Granted(grant) } => Some(grant.clone()),
         _ => None,
     });
     let second = second.expect("Bob has it");
@@ -143,7 +154,7 @@ fn hand_on(rig: &mut Rig) -> u64 {
         rig.arrive(CallerId(callers), terms());
         rig.pass_served(millis(100));
         rig.leave(CallerId(callers - 1));
-        if let Some(Action::SendRelease { .. }) = rig.sent.front() {
+        if let Some(Action::Store { what: Request::Release { .. }, .. }) = rig.sent.front() {
             assert!(rig.now - begun >= secs(5), "given back too early");
             assert!(rig.now - begun < millis(5_400), "given back too late");
             return callers;
@@ -217,7 +228,7 @@ fn s10_who_looks_while_the_lock_is_free_asks_for_it_at_once() {
     rig.grant(ANN, terms());
     other.arrive(CAT, Terms { wait: secs(600), ..terms() });
     other.serve();
-    while !matches!(other.sent.front(), Some(Action::SendRead { .. })) {
+    while !matches!(other.sent.front(), Some(Action::Store { what: Request::Read, .. })) {
         other.serve();
         other.pass(millis(50));
         assert!(other.now < secs(1_060), "every fourth poll reads");
@@ -245,7 +256,7 @@ fn s10_a_lock_is_not_handed_on_past_half_the_lease() {
     rig.pass_served(millis(7_500));
     rig.release(BOB);
     let release = rig.request();
-    assert!(matches!(release, Action::SendRelease { .. }));
+    assert!(matches!(release, Action::Store { what: Request::Release { .. }, .. }));
     rig.serve_one(&release);
     assert!(!is_granted(&rig.told(), CAT));
     assert!(rig.sent.is_empty(), "it stands back");
@@ -304,11 +315,17 @@ fn s5_when_the_hand_offs_of_an_epoch_are_used_up_the_next_is_written_under_the_s
     }
     assert!(rig.sent.is_empty());
     let told = rig.told();
-    let grants = told.iter().filter(|action| matches!(action, Action::TellGranted { .. }));
+    let grants = told
+        .iter()
+        .filter(|action| matches!(action, Action::Tell { notice: Notice::Granted(_), .. }));
     assert_eq!(grants.count(), 4_095);
     rig.arrive(CallerId(5_000), terms());
     rig.leave(CallerId(4_095));
-    assert!(matches!(rig.sent.front(), Some(Action::SendWrite { .. })), "{:?}", rig.sent);
+    assert!(
+        matches!(rig.sent.front(), Some(Action::Store { what: Request::Write { .. }, .. })),
+        "{:?}",
+        rig.sent
+    );
     assert!(!is_granted(&rig.told(), CallerId(5_000)), "not before it is stored");
     rig.serve();
     let next = rig.granted(CallerId(5_000));
@@ -351,7 +368,10 @@ fn s12_who_waits_is_told_so_again_within_thirty_seconds() {
             rig.pass_served(secs(1));
             let told = other.told();
             for (caller, place, last) in &mut heard {
-                if told.contains(&Action::TellWaiting { caller: *caller, place: *place }) {
+                if told.contains(&Action::Tell {
+                    caller: *caller,
+                    notice: Notice::Waiting { place: *place },
+                }) {
                     *last = other.now;
                 }
                 assert!(other.now - *last < secs(30), "{caller:?} hears nothing");
@@ -365,7 +385,11 @@ fn s12_one_try_is_not_told_to_wait() {
     let mut rig = Rig::new();
     rig.arrive(ANN, one_try());
     rig.pass(secs(60));
-    assert!(!rig.told().iter().any(|action| matches!(action, Action::TellWaiting { .. })));
+    assert!(
+        !rig.told()
+            .iter()
+            .any(|action| matches!(action, Action::Tell { notice: Notice::Waiting { .. }, .. }))
+    );
 }
 
 #[test]

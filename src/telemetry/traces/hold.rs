@@ -6,9 +6,10 @@ use super::Recorder;
 use super::context::Parent;
 use super::wire::{Event, KeyValue, Link, Span, SpanKind, Status, StatusCode};
 use crate::coordinator::{
-    AcquireResult, Asked, HoldEnd, HoldTrace, NotConfirmed, TraceEnd, TraceEvent, TraceId,
-    TraceLink, TracedGrant, TracedRequest,
+    AcquireResult, Asked, GrantFacts, HoldEnd, HoldTrace, LockEvent, LockEventKind, NotConfirmed,
+    TraceId, TraceLink, TracedRequest,
 };
+use crate::lock::FencingToken;
 use crate::store::Operation;
 use crate::time::{Instant, UnixMillis};
 
@@ -35,6 +36,19 @@ pub(super) struct HoldSpans {
     times: Times,
     arrived: Instant,
     state: Mutex<SpanState>,
+}
+
+/// How what is recorded has ended.
+#[derive(Clone, Copy, Debug)]
+enum SpanEnd {
+    /// Without a grant of its own.
+    NotGranted(AcquireResult),
+    /// It was refused before it was in the queue.
+    Refused,
+    /// The hold has ended here.
+    Ended(HoldEnd),
+    /// It goes on here by another stream (S16).
+    ResumedHere,
 }
 
 /// From the boot clock to that of people, as they stood when the hold was asked for.
@@ -123,20 +137,44 @@ impl HoldSpans {
         self.recorder.record(wait);
     }
 
+    fn granted(&self, token: Option<FencingToken>, facts: &GrantFacts, at: Instant) {
+        {
+            let mut state = self.state();
+            if state.is_ended || std::mem::replace(&mut state.is_granted, true) {
+                return;
+            }
+            let token = token.map_or(0, FencingToken::value);
+            state.attributes.extend([
+                KeyValue::number("leasehold.fencing_token", token),
+                KeyValue::number("leasehold.permit", facts.permit.number().into()),
+                KeyValue::number("leasehold.generation", facts.generation),
+            ]);
+            state.add_event(self.times.unix_nanos(at), "granted", Vec::new());
+        }
+        self.end_wait(at, "granted");
+    }
+
+    fn happened(&self, name: &str, attributes: Vec<KeyValue>, at: Instant) {
+        let mut state = self.state();
+        if !state.is_ended {
+            state.add_event(self.times.unix_nanos(at), name, attributes);
+        }
+    }
+
     /// The hold itself: `outcome` is missing of one that nobody ended.
-    fn end(&self, end: Option<TraceEnd>, at: Instant) {
+    fn end(&self, end: Option<SpanEnd>, at: Instant) {
         let mut state = std::mem::replace(&mut *self.state(), SpanState::over());
         if state.is_ended {
             return;
         }
-        let outcome = end.map(outcome);
+        let outcome = end.map(SpanEnd::outcome);
         if let (Some(outcome), false) = (outcome, state.is_granted) {
             self.end_wait(at, outcome);
         }
         if let Some(outcome) = outcome {
             state.attributes.push(KeyValue::text("leasehold.outcome", outcome));
         }
-        if let Some(TraceEnd::Ended(HoldEnd::Lost(reason))) = end {
+        if let Some(SpanEnd::Ended(HoldEnd::Lost(reason))) = end {
             state.attributes.push(KeyValue::text("leasehold.loss_reason", reason.as_str()));
         }
         let counts = [
@@ -145,7 +183,7 @@ impl HoldSpans {
             ("leasehold.store_requests_without_span", state.not_exported),
         ];
         state.attributes.extend(counts.map(|(key, count)| KeyValue::number(key, count)));
-        let failure = end.and_then(failure);
+        let failure = end.and_then(SpanEnd::failure);
         let status =
             failure.map(|why| Status { message: why.to_owned(), code: StatusCode::Error.into() });
         let parent = self.parent.as_ref();
@@ -175,55 +213,68 @@ impl HoldTrace for HoldSpans {
         self.id
     }
 
-    fn granted(&self, granted: &TracedGrant) {
-        {
-            let mut state = self.state();
-            if state.is_ended || std::mem::replace(&mut state.is_granted, true) {
-                return;
+    fn observe(&self, event: &LockEvent<'_>, at: Instant) {
+        match event.kind {
+            LockEventKind::Granted(facts) => self.granted(event.token, &facts, at),
+            LockEventKind::AtRisk { cause, .. } => {
+                let cause = AcquireResult::Failed(cause).as_str();
+                self.happened("at_risk", vec![KeyValue::text("leasehold.cause", cause)], at);
             }
-            state.attributes.extend([
-                KeyValue::number("leasehold.fencing_token", granted.token.value()),
-                KeyValue::number("leasehold.permit", granted.permit.number().into()),
-                KeyValue::number("leasehold.generation", granted.generation),
-            ]);
-            state.add_event(self.times.unix_nanos(granted.at), "granted", Vec::new());
+            LockEventKind::Recovered => self.happened("recovered", Vec::new(), at),
+            LockEventKind::Revoked { .. } => self.happened("revoked", Vec::new(), at),
+            LockEventKind::Extended => self.happened("extended", Vec::new(), at),
+            LockEventKind::Draining => self.happened("draining", Vec::new(), at),
+            LockEventKind::NotGranted { result, .. } => {
+                self.end(Some(SpanEnd::NotGranted(result)), at);
+            }
+            LockEventKind::Refused => self.end(Some(SpanEnd::Refused), at),
+            LockEventKind::Ended(facts) => self.end(Some(SpanEnd::Ended(facts.end)), at),
+            // They concern no hold, or are said by its end.
+            LockEventKind::ResumeRefused { .. }
+            | LockEventKind::Settled { .. }
+            | LockEventKind::Renewal { .. }
+            | LockEventKind::Saved { .. }
+            | LockEventKind::TaskFailed
+            | LockEventKind::Collision { .. }
+            | LockEventKind::TokenNotGrowing { .. }
+            | LockEventKind::PermitsDiffer { .. }
+            | LockEventKind::CannotBreak { .. }
+            | LockEventKind::Overruled { .. }
+            | LockEventKind::Broken { .. }
+            | LockEventKind::Forgotten
+            | LockEventKind::ForgottenRead
+            | LockEventKind::PauseSuspected
+            | LockEventKind::ClockNotHeard { .. }
+            | LockEventKind::ShutdownBegun
+            | LockEventKind::RunStarted { .. }
+            | LockEventKind::RunEnded { .. }
+            | LockEventKind::Missed { .. }
+            | LockEventKind::WentBack
+            | LockEventKind::Conflict { .. }
+            | LockEventKind::StartQueued
+            | LockEventKind::ScheduleChanged { .. } => {}
         }
-        self.end_wait(granted.at, "granted");
     }
 
-    fn linked(&self, other: TraceId, how: TraceLink) {
-        let mut state = self.state();
-        if state.is_ended || state.links.len() >= MAX_LINKS {
-            return;
-        }
+    fn linked(&self, other: TraceId, how: TraceLink, at: Instant) {
         let relation = match how {
             TraceLink::HandedOnFrom => "handed_on_from",
             TraceLink::HandedOnTo => "handed_on_to",
             TraceLink::ResumedFrom => "resumed_from",
             TraceLink::ResumedBy => "resumed_by",
         };
-        state.links.push(Link {
-            trace_id: other.trace.to_vec(),
-            span_id: other.span.to_vec(),
-            attributes: vec![KeyValue::text("leasehold.link", relation)],
-            flags: SAMPLED | LOCAL,
-        });
-    }
-
-    fn happened(&self, event: TraceEvent, at: Instant) {
-        let (name, attributes) = match event {
-            TraceEvent::AtRisk(kind) => {
-                let cause = AcquireResult::Failed(kind).as_str();
-                ("at_risk", vec![KeyValue::text("leasehold.cause", cause)])
-            }
-            TraceEvent::Recovered => ("recovered", Vec::new()),
-            TraceEvent::Revoked => ("revoked", Vec::new()),
-            TraceEvent::Extended => ("extended", Vec::new()),
-            TraceEvent::Draining => ("draining", Vec::new()),
-        };
         let mut state = self.state();
-        if !state.is_ended {
-            state.add_event(self.times.unix_nanos(at), name, attributes);
+        if !state.is_ended && state.links.len() < MAX_LINKS {
+            state.links.push(Link {
+                trace_id: other.trace.to_vec(),
+                span_id: other.span.to_vec(),
+                attributes: vec![KeyValue::text("leasehold.link", relation)],
+                flags: SAMPLED | LOCAL,
+            });
+        }
+        drop(state);
+        if how == TraceLink::ResumedBy {
+            self.end(Some(SpanEnd::ResumedHere), at);
         }
     }
 
@@ -251,10 +302,6 @@ impl HoldTrace for HoldSpans {
         });
         self.recorder.record(span);
     }
-
-    fn ended(&self, end: TraceEnd, at: Instant) {
-        self.end(Some(end), at);
-    }
 }
 
 /// A task that ended without a word, as in a fault.
@@ -274,44 +321,46 @@ impl SpanState {
     }
 }
 
-const fn outcome(end: TraceEnd) -> &'static str {
-    match end {
-        TraceEnd::NotGranted(result) => result.as_str(),
-        TraceEnd::Refused => "refused",
-        TraceEnd::Ended(end) => end.as_str(),
-        TraceEnd::ResumedHere => "resumed_here",
+impl SpanEnd {
+    const fn outcome(self) -> &'static str {
+        match self {
+            Self::NotGranted(result) => result.as_str(),
+            Self::Refused => "refused",
+            Self::Ended(end) => end.as_str(),
+            Self::ResumedHere => "resumed_here",
+        }
     }
-}
 
-/// What an operator looks for: holds that were lost, and calls that failed. Somebody else's hold is no
-/// failure.
-const fn failure(end: TraceEnd) -> Option<&'static str> {
-    match end {
-        TraceEnd::Ended(HoldEnd::Lost(reason)) => Some(reason.as_str()),
-        TraceEnd::Ended(
-            end @ HoldEnd::NotConfirmed(NotConfirmed::NoAnswer | NotConfirmed::LeaseGone),
-        ) => Some(end.as_str()),
-        TraceEnd::NotGranted(
-            result @ (AcquireResult::Failed(_)
-            | AcquireResult::ResumeLost
-            | AcquireResult::ResumeRefused
-            | AcquireResult::OverLimit),
-        ) => Some(result.as_str()),
-        TraceEnd::Refused => Some("refused"),
-        TraceEnd::Ended(
-            HoldEnd::Released
-            | HoldEnd::NotConfirmed(NotConfirmed::LeftToExpire)
-            | HoldEnd::HandedOver
-            | HoldEnd::ResumedElsewhere,
-        )
-        | TraceEnd::ResumedHere
-        | TraceEnd::NotGranted(
-            AcquireResult::Granted
-            | AcquireResult::Resumed
-            | AcquireResult::Busy
-            | AcquireResult::Settled
-            | AcquireResult::Left,
-        ) => None,
+    /// What an operator looks for: holds that were lost, and calls that failed. Somebody else's hold is no
+    /// failure.
+    const fn failure(self) -> Option<&'static str> {
+        match self {
+            Self::Ended(HoldEnd::Lost(reason)) => Some(reason.as_str()),
+            Self::Ended(
+                end @ HoldEnd::NotConfirmed(NotConfirmed::NoAnswer | NotConfirmed::LeaseGone),
+            ) => Some(end.as_str()),
+            Self::NotGranted(
+                result @ (AcquireResult::Failed(_)
+                | AcquireResult::ResumeLost
+                | AcquireResult::ResumeRefused
+                | AcquireResult::OverLimit),
+            ) => Some(result.as_str()),
+            Self::Refused => Some("refused"),
+            Self::Ended(
+                HoldEnd::Released
+                | HoldEnd::NotConfirmed(NotConfirmed::LeftToExpire)
+                | HoldEnd::HandedOver
+                | HoldEnd::ResumedElsewhere,
+            )
+            | Self::ResumedHere
+            | Self::NotGranted(
+                AcquireResult::Granted
+                | AcquireResult::Resumed
+                | AcquireResult::Busy
+                | AcquireResult::Settled
+                | AcquireResult::Left,
+            ) => None,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::super::{Families, QUEUE, SharedRecorder};
 use super::*;
-use crate::coordinator::{LossReason, StoreFailureKind, TraceHandle};
+use crate::coordinator::{EndFacts, GrantedBy, LossReason, StoreFailureKind, TraceHandle};
 use crate::lock::{
     Container, HostId, Layout, LockKey, LockMode, LockPath, Namespace, Permits, Prefix,
 };
@@ -70,16 +70,26 @@ impl Rig {
     }
 
     fn grant(&self) {
-        self.trace.granted(&TracedGrant {
-            at: self.clock.now(),
+        let facts = GrantFacts {
+            how: GrantedBy::Store,
             permit: crate::lock::Permit::FIRST,
-            token: crate::lock::FencingToken::from_u64(1 << 20).unwrap(),
             generation: 1,
-        });
+            waited: Duration::ZERO,
+            is_run: false,
+        };
+        let event = LockEvent::of_sidecar(LockEventKind::Granted(facts));
+        let token = FencingToken::from_u64(1 << 20).unwrap();
+        self.trace.observe(&event.with_token(Some(token)), self.clock.now());
     }
 
-    fn end(&self, end: TraceEnd) {
-        self.trace.ended(end, self.clock.now());
+    fn observe(&self, kind: LockEventKind<'_>) {
+        self.trace.observe(&LockEvent::of_sidecar(kind), self.clock.now());
+    }
+
+    fn end(&self, end: HoldEnd) {
+        let (held, waited) = (None, Duration::ZERO);
+        let facts = EndFacts { end, held, waited, detail: "", is_run: false };
+        self.observe(LockEventKind::Ended(facts));
     }
 
     fn sent(&mut self) -> Vec<Span> {
@@ -110,7 +120,7 @@ fn a_hold_is_a_span_with_its_wait_and_its_requests_below_it() {
     rig.grant();
     rig.clock.advance(Duration::from_secs(3));
     rig.request(Operation::Release, true);
-    rig.end(TraceEnd::Ended(HoldEnd::Released));
+    rig.end(HoldEnd::Released);
     let spans = rig.sent();
     let names: Vec<&str> = spans.iter().map(|span| span.name.as_str()).collect();
     assert_eq!(names, ["store acquire", "wait", "store release", "hold"]);
@@ -134,8 +144,8 @@ fn a_hold_is_a_span_with_its_wait_and_its_requests_below_it() {
 fn a_loss_is_an_error_with_its_reason_and_a_refusal_to_wait_is_none() {
     let mut rig = Rig::new(None);
     rig.grant();
-    rig.trace.happened(TraceEvent::AtRisk(StoreFailureKind::Unavailable), rig.clock.now());
-    rig.end(TraceEnd::Ended(HoldEnd::Lost(LossReason::Expired)));
+    rig.observe(LockEventKind::AtRisk { cause: StoreFailureKind::Unavailable, detail: "" });
+    rig.end(HoldEnd::Lost(LossReason::Expired));
     let spans = rig.sent();
     let hold = spans.last().unwrap();
     assert_eq!(attribute(hold, "leasehold.loss_reason").as_deref(), Some("expired"));
@@ -144,7 +154,8 @@ fn a_loss_is_an_error_with_its_reason_and_a_refusal_to_wait_is_none() {
     assert_eq!(events, ["granted", "at_risk"]);
 
     let mut rig = Rig::new(None);
-    rig.end(TraceEnd::NotGranted(AcquireResult::Busy));
+    let (result, waited) = (AcquireResult::Busy, Duration::ZERO);
+    rig.observe(LockEventKind::NotGranted { result, waited, busy: None });
     let spans = rig.sent();
     assert_eq!(spans.iter().map(|span| span.name.as_str()).collect::<Vec<_>>(), ["wait", "hold"]);
     assert!(
@@ -160,15 +171,15 @@ fn a_hold_of_days_keeps_and_sends_no_more_than_one_of_an_hour() {
     let mut sent = rig.sent();
     for round in 0..10_000 {
         rig.request(Operation::Renew, true);
-        rig.trace.happened(TraceEvent::Extended, rig.clock.now());
-        rig.trace.linked(OTHER, TraceLink::HandedOnFrom);
+        rig.observe(LockEventKind::Extended);
+        rig.trace.linked(OTHER, TraceLink::HandedOnFrom, rig.clock.now());
         if round == 9_000 {
             rig.request(Operation::Renew, false);
         }
         sent.extend(rig.sent());
     }
     rig.request(Operation::Release, true);
-    rig.end(TraceEnd::Ended(HoldEnd::Released));
+    rig.end(HoldEnd::Released);
     sent.extend(rig.sent());
     assert_eq!(
         named(&sent, "store renew").len() as u64,
@@ -188,11 +199,11 @@ fn a_hold_of_days_keeps_and_sends_no_more_than_one_of_an_hour() {
 fn the_end_is_the_last_word_and_one_that_nobody_ended_is_sent_without_an_outcome() {
     let mut rig = Rig::new(None);
     rig.grant();
-    rig.end(TraceEnd::Ended(HoldEnd::Released));
+    rig.end(HoldEnd::Released);
     assert_eq!(named(&rig.sent(), "hold").len(), 1);
-    rig.end(TraceEnd::Ended(HoldEnd::Lost(LossReason::Taken)));
+    rig.end(HoldEnd::Lost(LossReason::Taken));
     rig.grant();
-    rig.trace.happened(TraceEvent::Revoked, rig.clock.now());
+    rig.observe(LockEventKind::Revoked { reason: "" });
     assert_eq!(rig.sent(), []);
 
     let mut rig = Rig::new(None);
@@ -210,7 +221,7 @@ fn it_is_below_its_callers_span_and_passes_its_state_on() {
     let parent = Parent { id: OTHER, sampled: true, state: "vendor=1".to_owned() };
     let mut rig = Rig::new(Some(parent));
     rig.grant();
-    rig.end(TraceEnd::Ended(HoldEnd::Released));
+    rig.end(HoldEnd::Released);
     let spans = rig.sent();
     assert!(spans.iter().all(|span| span.trace_state == "vendor=1"));
     assert_eq!(spans.last().unwrap().parent_span_id, OTHER.span);

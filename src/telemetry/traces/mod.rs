@@ -40,7 +40,7 @@ use wire::Span;
 
 use super::Metrics;
 use super::metrics::traces::{Dropped, Families};
-use crate::coordinator::{Asked, Observation, Observer, TraceHandle, TraceId};
+use crate::coordinator::{Asked, LockEvent, Observer, TraceHandle, TraceId};
 use crate::time::Clock;
 
 /// Spans that wait for the collector at the most: about 2 MiB.
@@ -106,6 +106,11 @@ impl Traces {
             );
         }
     }
+}
+
+impl Observer for Traces {
+    /// Traces follow single holds.
+    fn observe(&self, _event: &LockEvent<'_>) {}
 
     /// Records a hold, if its trace is one of those that are.
     fn follow(&self, asked: &Asked<'_>) -> Option<TraceHandle> {
@@ -164,24 +169,5 @@ impl Recorder {
 impl fmt::Debug for Recorder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Recorder").finish_non_exhaustive()
-    }
-}
-
-/// What observes a sidecar: its metrics, and its traces where they are on.
-#[derive(Clone, Debug)]
-pub struct Observers {
-    /// The metrics.
-    pub metrics: Metrics,
-    /// The traces.
-    pub traces: Option<Arc<Traces>>,
-}
-
-impl Observer for Observers {
-    fn observe(&self, observation: &Observation) {
-        self.metrics.observe(observation);
-    }
-
-    fn follow(&self, asked: &Asked<'_>) -> Option<TraceHandle> {
-        self.traces.as_ref()?.follow(asked)
     }
 }

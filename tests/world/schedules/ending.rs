@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{CompleteRequest, ResumeRequest, ResumeRun, RunGrant, ScheduleEvent};
+use leasehold::coordinator::{
+    CompleteRequest, HeldEvent, ResumeRequest, ResumeRun, RunGrant, ScheduleEvent,
+};
 use leasehold::lock::LeaseId;
 use leasehold::schedule::{Report, RunId};
 use leasehold::testing::SeededRandom;
@@ -72,7 +74,7 @@ impl Runner {
             while let Some(event) = running.stream.next().await {
                 match event {
                     ScheduleEvent::Recorded { .. } => return Some(true),
-                    ScheduleEvent::Lost { .. } => return Some(false),
+                    ScheduleEvent::Held(HeldEvent::Lost { .. }) => return Some(false),
                     _ => {}
                 }
             }
@@ -299,7 +301,7 @@ async fn first(stream: &mut Stream) -> First {
     loop {
         match stream.next().await {
             Some(ScheduleEvent::Run(run)) => return First::Run(run),
-            Some(ScheduleEvent::Lost { .. }) => return First::Lost,
+            Some(ScheduleEvent::Held(HeldEvent::Lost { .. })) => return First::Lost,
             Some(ScheduleEvent::Failed(_)) | None => return First::End,
             Some(_) => {}
         }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{CallError, ResumeRun, RunGrant, ScheduleEvent, SubscribeRequest};
+use leasehold::coordinator::{
+    CallError, Extended, HeldEvent, ResumeRun, RunGrant, ScheduleEvent, SubscribeRequest,
+};
 use leasehold::lock::Labels;
 use leasehold::schedule::{Definition, RunId};
 use leasehold::testing::SeededRandom;
@@ -204,14 +206,9 @@ impl Runner {
                 // What is told of a run that is over for its runner; the definition in force; that it waits.
                 Some(
                     ScheduleEvent::Standby(_)
-                    | ScheduleEvent::Renewed(_)
-                    | ScheduleEvent::AtRisk { .. }
-                    | ScheduleEvent::Recovered(_)
-                    | ScheduleEvent::Revoked { .. }
-                    | ScheduleEvent::Lost { .. }
+                    | ScheduleEvent::Held(_)
                     | ScheduleEvent::Recorded { .. }
-                    | ScheduleEvent::DefinitionInForce { .. }
-                    | ScheduleEvent::Draining { .. },
+                    | ScheduleEvent::DefinitionInForce { .. },
                 ) => {}
             }
         }
@@ -307,19 +304,22 @@ impl Runner {
     ) -> Option<Worked> {
         let client = &self.client;
         match event {
-            ScheduleEvent::Renewed(validity)
-            | ScheduleEvent::Recovered(validity)
-            | ScheduleEvent::AtRisk { validity, .. } => {
+            ScheduleEvent::Held(
+                HeldEvent::Renewed(validity)
+                | HeldEvent::Extended(Extended { validity, .. })
+                | HeldEvent::Recovered(validity)
+                | HeldEvent::AtRisk { validity, .. },
+            ) => {
                 client.hears_validity(&mut running.holding, &validity, now);
                 None
             }
-            ScheduleEvent::Revoked { .. } | ScheduleEvent::Draining { .. } => {
+            ScheduleEvent::Held(HeldEvent::Revoked { .. } | HeldEvent::Draining { .. }) => {
                 *ends = (*ends).min(soon);
                 None
             }
             ScheduleEvent::Standby(_) | ScheduleEvent::DefinitionInForce { .. } => None,
             ScheduleEvent::Failed(error) if is_to_come_again(&error) => Some(Worked::Interrupted),
-            ScheduleEvent::Lost { .. } => {
+            ScheduleEvent::Held(HeldEvent::Lost { .. }) => {
                 client.believes_no_more(&running.holding);
                 Some(Worked::Lost)
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::coordinator::{
-    CallError, Completed, Completion, LossReason, RunGrant, ScheduleEvent,
+    CallError, Completed, Completion, Extended, HeldEvent, LossReason, RunGrant, ScheduleEvent,
 };
 use leasehold::schedule::{Occasion, Outcome, Report, RunId};
 
@@ -34,7 +34,7 @@ pub(super) fn told(world: &World, sidecar: &Sidecar, runs: Runs<'_>, event: &Sch
     if let ScheduleEvent::Failed(CallError::ScheduleRemoved { .. }) = event {
         state.schedules.count("told removed");
     }
-    if let ScheduleEvent::Lost { reason: LossReason::NoProgress, .. } = event
+    if let ScheduleEvent::Held(HeldEvent::Lost { reason: LossReason::NoProgress, .. }) = event
         && let Some(run_id) = last.or(resumes)
         && is_told_here(state, run_id, (sidecar.index, sidecar.life))
         && let Some(what) = lost_without_progress(state, run_id, now)
@@ -153,18 +153,22 @@ fn shortly(event: &ScheduleEvent) -> String {
             let id = &run.told.run_id;
             format!("run: {} as {} of {}", id.occasion, id.attempt, id.token)
         }
-        ScheduleEvent::Renewed(validity) => format!("renewed: {:?}", validity.valid_for),
-        ScheduleEvent::AtRisk { detail, .. } => format!("at risk: {detail}"),
-        ScheduleEvent::Recovered(_) => "recovered".to_owned(),
-        ScheduleEvent::Revoked { .. } => "revoked".to_owned(),
-        ScheduleEvent::Lost { reason, detail, .. } => {
+        ScheduleEvent::Held(
+            HeldEvent::Renewed(validity) | HeldEvent::Extended(Extended { validity, .. }),
+        ) => {
+            format!("renewed: {:?}", validity.valid_for)
+        }
+        ScheduleEvent::Held(HeldEvent::AtRisk { detail, .. }) => format!("at risk: {detail}"),
+        ScheduleEvent::Held(HeldEvent::Recovered(_)) => "recovered".to_owned(),
+        ScheduleEvent::Held(HeldEvent::Revoked { .. }) => "revoked".to_owned(),
+        ScheduleEvent::Held(HeldEvent::Lost { reason, detail, .. }) => {
             format!("lost {}: {detail}", reason.as_str())
         }
         ScheduleEvent::Recorded { run_id, report, completion } => {
             format!("what became of it: {} {report:?} {completion:?}", run_id.occasion)
         }
         ScheduleEvent::DefinitionInForce { conflict, .. } => format!("definition: {conflict}"),
-        ScheduleEvent::Draining { .. } => "draining".to_owned(),
+        ScheduleEvent::Held(HeldEvent::Draining { .. }) => "draining".to_owned(),
         ScheduleEvent::Failed(error) => format!("failed: {error}"),
     }
 }

@@ -5,7 +5,8 @@ use super::rig::{
 };
 use crate::coordinator::tests::rig::{Account, MINUTE, SECOND, Sidecar, by_key, pass};
 use crate::coordinator::{
-    CallError, LossReason, ScheduleChange, ScheduleEvent, ScheduleStream, SubscribeRequest,
+    CallError, HeldEvent, LossReason, ScheduleChange, ScheduleEvent, ScheduleStream,
+    SubscribeRequest,
 };
 use crate::schedule::{Report, Spec};
 use crate::time::{Clock as _, UnixMillis};
@@ -175,7 +176,10 @@ async fn t24_a_run_that_makes_no_progress_is_lost_and_another_replica_runs_it() 
         here.coordinator.report_progress(id, generation).await.unwrap();
     }
     let lost = news(&mut stream).await;
-    assert!(matches!(lost, ScheduleEvent::Lost { reason: LossReason::NoProgress, .. }), "{lost:?}");
+    assert!(
+        matches!(lost, ScheduleEvent::Held(HeldEvent::Lost { reason: LossReason::NoProgress, .. })),
+        "{lost:?}"
+    );
     let again = run_within(&mut other, 2 * MINUTE).await.expect("it was abandoned");
     assert_eq!((again.told.scheduled_at, again.told.attempt), (granted.told.scheduled_at, 2));
     complete(&elsewhere, &again, Report::Succeeded).await;

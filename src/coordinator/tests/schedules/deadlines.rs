@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::rig::{at, complete, late, news, next, run, run_within, spec, standby, subscribe};
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, Sidecar, by_key, pass};
-use crate::coordinator::{Completion, LossReason, ScheduleEvent};
+use crate::coordinator::{Completion, HeldEvent, LossReason, ScheduleEvent};
 use crate::schedule::{Ended, Outcome, Report, RunTimeout, ScheduleRecord, Spec};
 use crate::time::Clock as _;
 
@@ -32,7 +32,10 @@ async fn t12_a_run_at_its_deadline_is_timed_out_once_and_never_run_again() {
     let mut other = subscribe(&second, timed());
     let lost = news(&mut stream).await;
     assert!(
-        matches!(lost, ScheduleEvent::Lost { reason: LossReason::MaxHoldReached, .. }),
+        matches!(
+            lost,
+            ScheduleEvent::Held(HeldEvent::Lost { reason: LossReason::MaxHoldReached, .. })
+        ),
         "{lost:?}"
     );
     assert!(run_within(&mut other, 5 * MINUTE).await.is_none(), "it has its outcome");
@@ -79,7 +82,7 @@ async fn t8_a_success_that_a_sidecar_was_told_never_loses_to_its_own_look() {
         let granted = run(&mut stream).await;
         sidecar.faults().go_down(2 * LEASE);
         loop {
-            if let ScheduleEvent::Lost { .. } = next(&mut stream).await {
+            if let ScheduleEvent::Held(HeldEvent::Lost { .. }) = next(&mut stream).await {
                 break;
             }
         }

@@ -1,5 +1,6 @@
 //! How runs end otherwise: abandoned, timed out, returned, resumed.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::rig::{
@@ -8,7 +9,10 @@ use super::rig::{
 };
 use crate::coordinator::tests::breaking::broken;
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
-use crate::coordinator::{BreakPeriod, HappeningKind, LossReason, RunGrant, ScheduleEvent};
+use crate::coordinator::{
+    BreakPeriod, HeldEvent, LockEvent, LockEventKind, LossReason, Observer, RunGrant, ScheduleEvent,
+};
+use crate::lock::FencingToken;
 use crate::schedule::{Outcome, Report, RunTimeout, Spec};
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +91,10 @@ async fn t12_a_run_that_reaches_its_deadline_is_lost_and_final() {
     assert!(ends <= 90 * SECOND + grace && ends > 85 * SECOND + grace, "{ends:?}");
     let lost = news(&mut stream).await;
     assert!(
-        matches!(lost, ScheduleEvent::Lost { reason: LossReason::MaxHoldReached, .. }),
+        matches!(
+            lost,
+            ScheduleEvent::Held(HeldEvent::Lost { reason: LossReason::MaxHoldReached, .. })
+        ),
         "{lost:?}"
     );
     pass(3 * MINUTE).await;
@@ -113,9 +120,12 @@ async fn t20_a_sidecar_that_drains_starts_nothing_and_returns_what_is_unfinished
     standby(&mut other).await;
     let draining = first.coordinator.clone();
     tokio::spawn(async move { draining.drain(30 * SECOND).await });
-    assert!(matches!(news(&mut stream).await, ScheduleEvent::Draining { .. }));
+    assert!(matches!(news(&mut stream).await, ScheduleEvent::Held(HeldEvent::Draining { .. })));
     let lost = news(&mut stream).await;
-    assert!(matches!(lost, ScheduleEvent::Lost { reason: LossReason::Shutdown, .. }), "{lost:?}");
+    assert!(
+        matches!(lost, ScheduleEvent::Held(HeldEvent::Lost { reason: LossReason::Shutdown, .. })),
+        "{lost:?}"
+    );
     drop(stream);
     let again = run_within(&mut other, 3 * LEASE).await.expect("the other one runs it");
     assert_eq!(again.told.scheduled_at, granted.told.scheduled_at);
@@ -128,7 +138,7 @@ async fn t20_a_subscriber_without_a_run_is_sent_away_by_a_drain() {
     let mut stream = minutely(&sidecar);
     standby(&mut stream).await;
     sidecar.coordinator.drain(Duration::ZERO).await;
-    assert!(matches!(news(&mut stream).await, ScheduleEvent::Draining { .. }));
+    assert!(matches!(news(&mut stream).await, ScheduleEvent::Held(HeldEvent::Draining { .. })));
     assert!(matches!(news(&mut stream).await, ScheduleEvent::Failed(_)));
     assert!(stream.next().await.is_none());
 }
@@ -191,7 +201,10 @@ async fn s12_s16_who_goes_on_with_a_run_whose_lock_was_broken_is_told_that_it_is
     let request = resume(spec("@every 600s"), &granted);
     let mut stream = second.coordinator.subscribe(request).unwrap();
     let lost = news(&mut stream).await;
-    assert!(matches!(lost, ScheduleEvent::Lost { reason: LossReason::Broken, .. }), "{lost:?}");
+    assert!(
+        matches!(lost, ScheduleEvent::Held(HeldEvent::Lost { reason: LossReason::Broken, .. })),
+        "{lost:?}"
+    );
     // T24: until it says how that ended, others are given the next attempt.
     let told = late(&granted.told.run_id, Report::Failed);
     second.coordinator.complete_run(told).await.unwrap();
@@ -221,18 +234,29 @@ async fn t12_after_a_deadline_without_an_outcome_the_next_one_is_on_time() {
     let mut stream = subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 75s") });
     let first = run(&mut stream).await;
     let lost = news(&mut stream).await;
-    assert!(matches!(lost, ScheduleEvent::Lost { .. }), "{lost:?}");
+    assert!(matches!(lost, ScheduleEvent::Held(HeldEvent::Lost { .. })), "{lost:?}");
     let mut healthy = subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 75s") });
     let second = run(&mut healthy).await;
     assert_eq!(second.told.scheduled_at.seconds_since(first.told.scheduled_at), 75);
     assert!(second.told.lateness <= 2 * SECOND, "{:?}", second.told.lateness);
 }
 
+/// How runs ended, as it is told to those who look.
+#[derive(Debug, Default)]
+struct Ends(Mutex<Vec<(Outcome, String, Option<FencingToken>)>>);
+
+impl Observer for Ends {
+    fn observe(&self, event: &LockEvent<'_>) {
+        if let LockEventKind::RunEnded { outcome, detail } = event.kind {
+            self.0.lock().unwrap().push((outcome, detail.to_owned(), event.token));
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn t23_who_looks_is_told_that_a_run_has_failed_and_why() {
-    let account = Account::new();
-    let sidecar = account.sidecar();
-    sidecar.coordinator.keep_journal();
+    let ends = Arc::new(Ends::default());
+    let sidecar = Account::new().sidecar_with(Arc::clone(&ends) as _, 1, |_| {});
     let mut stream = minutely(&sidecar);
     let failed = run(&mut stream).await;
     let mut request = completion(&failed, Report::Failed);
@@ -240,13 +264,7 @@ async fn t23_who_looks_is_told_that_a_run_has_failed_and_why() {
     sidecar.coordinator.complete_run(request).await.unwrap();
     let next = run(&mut stream).await;
     complete(&sidecar, &next, Report::Succeeded).await;
-    let ends = sidecar
-        .coordinator
-        .happenings(0)
-        .into_iter()
-        .filter(|one| matches!(one.kind, HappeningKind::RunFailed | HappeningKind::RunEnded));
-    let ends: Vec<_> = ends.map(|one| (one.kind, one.detail.clone(), one.token)).collect();
     let (first, second) = (Some(failed.grant.token), Some(next.grant.token));
-    let as_said = (HappeningKind::RunFailed, "failed: exit code 3".to_owned(), first);
-    assert_eq!(ends, [as_said, (HappeningKind::RunEnded, "succeeded".to_owned(), second)]);
+    let as_said = (Outcome::Failed, "exit code 3".to_owned(), first);
+    assert_eq!(*ends.0.lock().unwrap(), [as_said, (Outcome::Succeeded, String::new(), second)]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::rig::{complete, late, news, next, run, run_within, spec, standby, subscribe};
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, Sidecar, pass};
-use crate::coordinator::{LossReason, RunGrant, ScheduleEvent, ScheduleStream};
+use crate::coordinator::{HeldEvent, LossReason, RunGrant, ScheduleEvent, ScheduleStream};
 use crate::schedule::{Report, RunTimeout, Spec};
 use crate::timetable::UtcSecond;
 
@@ -19,7 +19,8 @@ async fn hung(sidecar: &Sidecar) -> (ScheduleStream, RunGrant) {
     let mut stream = subscribe(sidecar, short());
     let granted = run(&mut stream).await;
     let lost = news(&mut stream).await;
-    let ScheduleEvent::Lost { reason: LossReason::MaxHoldReached, .. } = lost else {
+    let ScheduleEvent::Held(HeldEvent::Lost { reason: LossReason::MaxHoldReached, .. }) = lost
+    else {
         panic!("{lost:?}")
     };
     (stream, granted)
@@ -118,7 +119,7 @@ async fn t24_who_says_elsewhere_how_its_lost_run_ended_is_given_the_next_one() {
     // Its lease runs out while the sidecar cannot reach the store; the client does, through another one.
     here.faults().go_down(2 * LEASE);
     loop {
-        if let ScheduleEvent::Lost { .. } = next(&mut stream).await {
+        if let ScheduleEvent::Held(HeldEvent::Lost { .. }) = next(&mut stream).await {
             break;
         }
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::coordinator::tests::rig::{LEASE, Sidecar, key};
 use crate::coordinator::{
-    CompleteRequest, Completed, ResumeRequest, ResumeRun, RunGrant, ScheduleEvent, ScheduleStream,
-    Standby, SubscribeRequest,
+    CompleteRequest, Completed, HeldEvent, ResumeRequest, ResumeRun, RunGrant, ScheduleEvent,
+    ScheduleStream, Standby, SubscribeRequest,
 };
 use crate::lock::Labels;
 use crate::schedule::{Definition, Report, RunId, Spec};
@@ -66,7 +66,7 @@ pub(super) async fn run(stream: &mut ScheduleStream) -> RunGrant {
             ScheduleEvent::Run(run) => return *run,
             ScheduleEvent::Standby(_)
             | ScheduleEvent::Recorded { .. }
-            | ScheduleEvent::Renewed(_)
+            | ScheduleEvent::Held(HeldEvent::Renewed(_))
             | ScheduleEvent::DefinitionInForce { .. } => {}
             other => panic!("{other:?}"),
         }
@@ -89,7 +89,7 @@ pub(super) async fn standby(stream: &mut ScheduleStream) -> Standby {
 pub(super) async fn news(stream: &mut ScheduleStream) -> ScheduleEvent {
     loop {
         match next(stream).await {
-            ScheduleEvent::Renewed(_) | ScheduleEvent::Standby(_) => {}
+            ScheduleEvent::Held(HeldEvent::Renewed(_)) | ScheduleEvent::Standby(_) => {}
             other => return other,
         }
     }

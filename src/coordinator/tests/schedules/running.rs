@@ -9,7 +9,9 @@ use super::rig::{
 use crate::coordinator::tests::rig::{
     Account, LEASE, MINUTE, SECOND, by_key, pass, request, settle,
 };
-use crate::coordinator::{Completion, HoldRequest, Observation, Observer, ScheduleEvent};
+use crate::coordinator::{
+    Completion, HoldRequest, LockEvent, LockEventKind, Observer, ScheduleEvent,
+};
 use crate::schedule::{CatchUp, Occasion, Report, Spec};
 use crate::time::Clock as _;
 
@@ -155,8 +157,8 @@ async fn t9_all_runs_what_was_missed_oldest_first() {
 struct Queued(AtomicUsize);
 
 impl Observer for Queued {
-    fn observe(&self, observation: &Observation) {
-        if let Observation::ScheduleStartQueued = observation {
+    fn observe(&self, event: &LockEvent<'_>) {
+        if let LockEventKind::StartQueued = event.kind {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }

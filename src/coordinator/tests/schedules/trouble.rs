@@ -10,7 +10,7 @@ use super::rig::{
 use crate::coordinator::tests::rig::{
     Account, LEASE, MINUTE, SECOND, by_key, pass, request, settle,
 };
-use crate::coordinator::{HoldRequest, NoObserver, ScheduleChange, ScheduleEvent};
+use crate::coordinator::{HeldEvent, HoldRequest, NoObserver, ScheduleChange, ScheduleEvent};
 use crate::schedule::{CatchUp, Occasion, Overlap, Report, Spec};
 use crate::store::Operation;
 use crate::time::{Clock as _, UnixMillis};
@@ -83,11 +83,11 @@ async fn t20_a_run_that_goes_on_here_after_its_stream_broke_is_not_forgotten() {
     let until = account.now() + 2 * MINUTE;
     while account.now() < until {
         let event = next(&mut stream).await;
-        assert!(matches!(event, ScheduleEvent::Renewed(_)), "{event:?}");
+        assert!(matches!(event, ScheduleEvent::Held(HeldEvent::Renewed(_))), "{event:?}");
     }
     let draining = sidecar.coordinator.clone();
     tokio::spawn(async move { draining.drain(30 * SECOND).await });
-    let ScheduleEvent::Draining { time_left } = next(&mut stream).await else {
+    let ScheduleEvent::Held(HeldEvent::Draining { time_left }) = next(&mut stream).await else {
         panic!("it is not told")
     };
     assert!(time_left > 20 * SECOND, "{time_left:?}");

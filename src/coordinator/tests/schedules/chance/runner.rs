@@ -11,7 +11,7 @@ use crate::coordinator::tests::checker::Belief;
 use crate::coordinator::tests::rig::{MINUTE, SECOND, Sidecar, key, pass};
 use crate::coordinator::tests::schedules::rig::{completion, late};
 use crate::coordinator::{
-    CompleteRequest, ResumeRequest, ResumeRun, RunGrant, ScheduleEvent, ScheduleStream,
+    CompleteRequest, HeldEvent, ResumeRequest, ResumeRun, RunGrant, ScheduleEvent, ScheduleStream,
     SubscribeRequest,
 };
 use crate::lock::Labels;
@@ -332,12 +332,14 @@ impl Runner {
                 Either::Right((event, _)) => event,
             };
             match event {
-                Some(ScheduleEvent::Renewed(validity) | ScheduleEvent::Recovered(validity)) => {
+                Some(ScheduleEvent::Held(
+                    HeldEvent::Renewed(validity) | HeldEvent::Recovered(validity),
+                )) => {
                     if self.judge().beliefs.is_believed(belief) {
                         self.judge().beliefs.renewed(belief, &validity);
                     }
                 }
-                Some(ScheduleEvent::Lost { .. }) => {
+                Some(ScheduleEvent::Held(HeldEvent::Lost { .. })) => {
                     self.judge().beliefs.lost(belief);
                     return Followed::Ended;
                 }
