@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::event::{CallerId, Failure, RequestId, SaveId, StoreFailure, StoreFailureKind};
-use super::rival::{PriorityStatus, Rival};
+use super::preempt::{PriorityStatus, Rival};
 use crate::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Priority, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// Something to do, in the order in which it stands.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "each lives for as long as it is carried out")]
 pub enum Action {
     /// Ask the store.
     Store {
@@ -369,5 +370,41 @@ impl LossReason {
             Self::NoProgress => "no_progress",
             Self::Shutdown => "shutdown",
         }
+    }
+}
+
+/// The moment at which an event is looked at, and the actions that it brings, in order.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) now: Instant,
+    actions: Vec<Action>,
+}
+
+impl Output {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { now, actions: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    /// Asks the store.
+    pub(super) fn ask(&mut self, request: RequestId, what: Request, timeout: Duration) {
+        self.push(Action::Store { request, what, timeout });
+    }
+
+    /// Tells a caller.
+    pub(super) fn tell(&mut self, caller: CallerId, notice: Notice) {
+        self.push(Action::Tell { caller, notice });
+    }
+
+    /// Tells the operator, or counts.
+    pub(super) fn report(&mut self, remark: Remark) {
+        self.push(Action::Report(remark));
+    }
+
+    pub(super) fn into_actions(self) -> Vec<Action> {
+        self.actions
     }
 }

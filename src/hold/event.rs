@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::part::{GrantPart, SavePart};
+use super::decide::{GrantPart, SavePart};
 use crate::lock::{
     CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record, ShareName,
 };

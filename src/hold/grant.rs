@@ -1,17 +1,434 @@
-//! What a grant makes of a lease, and of a hold that is resumed (S4, S5, S11, S16, S25).
+//! From a lease to a grant: the record is read if need be, the token written, the lease proven, the caller
+//! told (S2, S5, S11).
 
 use std::time::Duration;
 
-use super::action::Notice;
-use super::bounds::Bounds;
-use super::event::{CallerId, Resume};
-use super::granting::Leased;
-use super::held::{Held, Phase, StoreClock};
-use super::output::Output;
-use super::renewal::Renewal;
-use super::{Hold, Known, State};
-use crate::lock::FencingToken;
-use crate::time::Instant;
+use super::acquire::{Attempt, unexpected};
+use super::action::{Notice, Output, Remark, Request};
+use super::callers::{Idle, Wait};
+use super::decide::Decided;
+use super::event::{
+    CallerId, Failure, LeaseGranted, RequestId, Resume, StoreFailure, StoreFailureKind, Stored,
+};
+use super::held::{Bounds, Held, Phase, StoreClock};
+use super::release::Releasing;
+use super::renew::{Renewal, cut_off, valid_until};
+use super::{Flight, Hold, Known, State, Waiter};
+use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
+use crate::time::{Instant, UnixMillis};
+
+/// A lease that was given, and is not granted yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leased {
+    pub(super) lease_id: LeaseId,
+    /// When the acquire that was answered was sent.
+    pub(super) sent: Instant,
+    /// S2: when the newest request was sent that is known to have acquired or renewed it.
+    pub(super) good_sent: Instant,
+    pub(super) duration: Duration,
+    /// What the store's clock showed, and when that was heard: it had surely passed by then.
+    pub(super) time: UnixMillis,
+    pub(super) heard: Instant,
+    /// When the last request after which it may last for D was answered, or will have been given up: it has
+    /// surely run out D later.
+    pub(super) given_up: Instant,
+    /// Until the token was written under it, a break that was meant for the grant before may have met it:
+    /// that one's holder yields, or an operator breaks the lock through this sidecar.
+    pub(super) may_be_broken: bool,
+}
+
+/// What is to be done under a lease before it can be granted.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    /// The record must be read. A write may have been done before, with an unknown outcome.
+    Read { planned: Option<Plan> },
+    /// The token must be stored.
+    Write { plan: Plan, if_match: ETag, fields: Fields },
+    /// The token is stored. The lease is renewed, by a request of `sent`, because it may have been broken
+    /// before that (S33), or have run out in a pause (S3).
+    Prove { plan: Plan, sent: Instant },
+}
+
+/// What a write of the record is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) token: FencingToken,
+    /// The rest that is written beside it (S11).
+    pub(super) min_hold: Duration,
+    /// What the part of a caller has said to it, if the write is for one that has a part (T6).
+    pub(super) decided: Option<Decided>,
+}
+
+impl Work {
+    pub(super) const fn what(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Prove { .. } => "renewal",
+        }
+    }
+
+    /// What a write has said whose outcome is not known, if a caller has brought a part of it.
+    fn unsettled_part(&self) -> Option<Plan> {
+        match self {
+            Self::Write { plan, .. } => Some(*plan).filter(|plan| plan.decided.is_some()),
+            Self::Read { .. } | Self::Prove { .. } => None,
+        }
+    }
+
+    /// A rest may be stored for a hold that nobody was granted: it must not stay.
+    fn may_leave_a_rest(&self) -> bool {
+        let plan = match self {
+            Self::Read { planned } => planned.as_ref(),
+            Self::Write { plan, .. } | Self::Prove { plan, .. } => Some(plan),
+        };
+        plan.is_some_and(|plan| !plan.min_hold.is_zero())
+    }
+}
+
+impl Plan {
+    /// Whether what is written serves `waiter`: one with a part only if its own part has said it.
+    fn is_for(&self, waiter: &Waiter) -> bool {
+        let part_fits = match self.decided {
+            Some(decided) => decided.caller == waiter.caller,
+            None => waiter.terms.part().is_none(),
+        };
+        part_fits && waiter.terms.min_hold == self.min_hold
+    }
+}
+
+impl Leased {
+    pub(super) fn valid_until(&self) -> Instant {
+        valid_until(self.good_sent, self.duration)
+    }
+
+    /// The store's clock now, as nearly as it is known.
+    fn store_time(&self, now: Instant) -> UnixMillis {
+        self.time + now.saturating_since(self.sent)
+    }
+
+    /// What the store's clock has surely reached (T7).
+    pub(super) fn store_time_at_least(&self, now: Instant) -> UnixMillis {
+        self.time + now.saturating_since(self.heard)
+    }
+}
+
+impl Hold {
+    pub(super) fn read_answered(
+        &mut self,
+        request: RequestId,
+        answer: Result<Stored, Failure>,
+        output: &mut Output,
+    ) {
+        match self.take_state(output.now) {
+            State::Resuming(resuming) => {
+                self.resume_read_answered(resuming, request, answer, output)
+            }
+            State::Releasing(releasing) => {
+                self.release_read_answered(releasing, request, answer, output);
+            }
+            State::Held(held) => self.settle_answered(held, request, answer, output),
+            State::Acquiring(attempt) => match *attempt {
+                Attempt::ReadHolder { retry, request: expected, .. } if expected == request => {
+                    // A lock that is not there yet is free.
+                    let free = match &answer {
+                        Ok(stored) => stored.free,
+                        Err(failure) => *failure == Failure::Deleted && self.share().is_some(),
+                    };
+                    let time = answer.as_ref().ok().map(|stored| stored.time);
+                    match answer.map(|stored| self.learn(stored, output.now)) {
+                        Ok(()) | Err(_) if free => {
+                            if let Some(retry) = self.leave_to_rest(retry, time, output)
+                                && let Some(retry) = self.leave_to_others(retry, output)
+                            {
+                                self.try_acquire(Some(retry), output);
+                            }
+                        }
+                        Ok(()) => self.contended(retry, output),
+                        Err(failure) => self.holder_unread(retry, failure, output),
+                    }
+                }
+                Attempt::Leased { lease, work: work @ Work::Read { planned }, flight }
+                    if flight.is(request) =>
+                {
+                    match answer {
+                        Ok(stored) => {
+                            self.learn(stored, output.now);
+                            self.record_had(lease, planned, output);
+                        }
+                        Err(failure) => self.work_failed(lease, work, failure, output),
+                    }
+                }
+                other @ (Attempt::Acquire { .. }
+                | Attempt::ReadHolder { .. }
+                | Attempt::Leased { .. }) => self.acquiring(other),
+            },
+            other @ State::Idle { .. } => self.state = other,
+        }
+    }
+
+    pub(super) fn write_answered(
+        &mut self,
+        request: RequestId,
+        answer: Result<ETag, Failure>,
+        output: &mut Output,
+    ) {
+        match self.take_state(output.now) {
+            State::Resuming(resuming) => {
+                self.resume_write_answered(resuming, request, answer, output);
+            }
+            State::Acquiring(attempt) => match *attempt {
+                Attempt::Leased { lease, work: Work::Write { plan, if_match, fields }, flight }
+                    if flight.is(request) =>
+                {
+                    match answer {
+                        Ok(etag) => {
+                            self.memory.known = Some(Known::new(&etag, &fields));
+                            self.record_written(request, output.now);
+                            self.token_written(lease, plan, output);
+                        }
+                        // Our own write whose answer was lost, or an older one's: the record says which (S5).
+                        Err(Failure::Changed) => {
+                            self.send_work(lease, Work::Read { planned: Some(plan) }, output);
+                        }
+                        Err(failure) => {
+                            let work = Work::Write { plan, if_match, fields };
+                            self.work_failed(lease, work, failure, output);
+                        }
+                    }
+                }
+                other @ (Attempt::Acquire { .. }
+                | Attempt::ReadHolder { .. }
+                | Attempt::Leased { .. }) => self.acquiring(other),
+            },
+            State::Held(held) => self.save_answered(held, request, answer, output),
+            other @ (State::Idle { .. } | State::Releasing(_)) => {
+                self.state = other;
+            }
+        }
+    }
+
+    /// The store leased the lock to us.
+    pub(super) fn lease_had(&mut self, lease: Leased, granted: LeaseGranted, output: &mut Output) {
+        self.note_free();
+        self.memory.tenure.acquired(&granted.etag, self.settings.poll_cap, output.now);
+        if granted.created {
+            self.memory.known = Some(Known::new(&granted.etag, &Fields::new()));
+            self.memory.is_forgotten = false;
+        }
+        if self.memory.known.as_ref().is_some_and(|known| known.is_version(&granted.etag)) {
+            self.record_had(lease, None, output);
+        } else {
+            self.send_work(lease, Work::Read { planned: None }, output);
+        }
+    }
+
+    /// The lease is ours and the record is known: write the token, unless the lock rests.
+    pub(super) fn record_had(
+        &mut self,
+        mut lease: Leased,
+        planned: Option<Plan>,
+        output: &mut Output,
+    ) {
+        let Some(known) = self.memory.known.clone() else {
+            return self.send_work(lease, Work::Read { planned }, output);
+        };
+        let stored = known.fields();
+        let record = Record::from_fields(&stored);
+        let written_here = record.lease == Some(lease.lease_id.fingerprint());
+        if let Some(plan) = planned
+            && written_here
+            && record.token == Some(plan.token)
+        {
+            // S5: our write was done, only its answer was lost.
+            return self.token_written(lease, plan, output);
+        }
+        let front = self.waiters.front();
+        let Some(front) = front.filter(|front| front.terms.lease_duration == lease.duration) else {
+            return self.release_unused(lease, output);
+        };
+        let (ours, min_hold) = (front.terms.record.clone(), front.terms.min_hold);
+        let priority = front.terms.priority();
+        // A rest under this very lease was written for a caller that has gone ungranted: it does not count.
+        let rest = if written_here {
+            None
+        } else {
+            self.rest_promised(lease.time, &record, priority, output.now)
+        };
+        if let Some(free_at) = rest {
+            return self.rest_until(lease, free_at, output);
+        }
+        if record.token_is_unreadable {
+            return self.refuse_unreadable(lease, output);
+        }
+        let next = FencingToken::after_acquisition(record.token, lease.time);
+        let seen = self.memory.highest.max(record.token);
+        let Some(token) = next.filter(|token| seen.is_none_or(|seen| *token > seen)) else {
+            return self.refuse_token(lease, next, output);
+        };
+        if !record.host_type.is_empty() && record.host_type != ours.host_type {
+            let (stored, ours) = (record.host_type, ours.host_type.clone());
+            output.report(Remark::Collision { stored, ours });
+        }
+        lease.may_be_broken |= record.sharing.is_some_and(|sharing| sharing.yields);
+        let Some((stored, decided)) = self.decide(&lease, token, stored, output) else { return };
+        let rest = (!min_hold.is_zero()).then(|| lease.store_time(output.now) + min_hold);
+        let fields = Record {
+            token: Some(token),
+            acquired_at: Some(lease.time),
+            resting_until: rest,
+            resting_for: rest.map(|_until| min_hold),
+            handed_on: ours.handed_on
+                || self.waiters.will_be_handed_on()
+                || self.memory.tenure.is_repeated(),
+            lease: Some(lease.lease_id.fingerprint()),
+            // A new epoch under the same lease leaves the generation as it is (S5, S16).
+            generation: if written_here { record.generation.max(1) } else { 1 },
+            write: self.jitter.name(),
+            ..ours
+        }
+        .into_fields(stored);
+        let plan = Plan { token, min_hold, decided };
+        self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
+    }
+
+    /// The token was written: a break from here that was under way until then has met this lease, or comes
+    /// too late for it (S17).
+    fn token_written(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+        let may_be_broken = lease.may_be_broken || self.may_be_broken_since(lease.sent);
+        self.token_stored(Leased { may_be_broken, ..lease }, plan, output);
+    }
+
+    /// The token is in the store: grant, if anything is, once the lease is known to be ours still.
+    fn token_stored(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+        let settles = plan.decided.is_some_and(|decided| decided.settles);
+        let unproven = lease.may_be_broken || self.is_unproven(lease.good_sent);
+        // What has run out by our own clock goes back, and is not renewed.
+        if unproven && !settles && !self.waiters.is_empty() && output.now < lease.valid_until() {
+            return self.send_work(lease, Work::Prove { plan, sent: output.now }, output);
+        }
+        self.grant_planned(lease, plan, output);
+    }
+
+    /// Grants, if the lease is still good (S2) and somebody still waits.
+    fn grant_planned(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+        if output.now >= lease.valid_until() {
+            return self.release_unused(lease, output);
+        }
+        let front = self.waiters.front();
+        match front.filter(|front| front.terms.lease_duration == lease.duration) {
+            Some(front) if plan.is_for(front) && self.is_written_for(front) => {
+                self.serve_front(lease, plan, output);
+            }
+            // The caller that the record was written for has gone, and the next one wants another rest, or
+            // has a part in what is written (T6).
+            Some(_) => self.record_had(lease, None, output),
+            None if plan.min_hold.is_zero() => self.release_unused(lease, output),
+            None => self.clear_rest(lease, plan, output),
+        }
+    }
+
+    /// Whether the record that was written says of its holder what `waiter` says of itself: others go by it
+    /// (S33, S34).
+    fn is_written_for(&self, waiter: &Waiter) -> bool {
+        let written = self.memory.known.as_ref().and_then(Known::sharing);
+        written == waiter.terms.record.sharing
+    }
+
+    /// S5: the token would not grow, so there is no grant; said loudly.
+    fn refuse_token(&mut self, lease: Leased, next: Option<FencingToken>, output: &mut Output) {
+        if let Some(seen) = self.memory.highest.or(next) {
+            output.report(Remark::TokenNotGrowing { seen, next });
+        }
+        let store_failure = StoreFailure {
+            kind: StoreFailureKind::TokenNotGrowing,
+            message: "the lock's fencing token would not grow: the store has gone back to an older copy, or its \
+                      clock is wrong; no grant is given until the store's clock has passed the greatest token seen"
+                .to_owned(),
+            retry_after: None,
+        };
+        self.fail_all(&store_failure, output);
+        self.release_unused(lease, output);
+    }
+
+    /// S5: a token that is there but cannot be read is never taken for none, so there is no grant.
+    fn refuse_unreadable(&mut self, lease: Leased, output: &mut Output) {
+        let store_failure = StoreFailure {
+            kind: StoreFailureKind::TokenUnreadable,
+            message: "the lock's stored fencing token cannot be read, so no grant is given; set the record's field \
+                      leasehold_token to a number above every token that was granted, or delete the lock once no \
+                      resource remembers its tokens"
+                .to_owned(),
+            retry_after: None,
+        };
+        self.fail_all(&store_failure, output);
+        self.release_unused(lease, output);
+    }
+
+    pub(super) fn send_work(&mut self, mut lease: Leased, mut work: Work, output: &mut Output) {
+        let (request, timeout) = (self.next_request(), cut_off(lease.duration));
+        let what = match &mut work {
+            Work::Read { .. } => Request::Read,
+            Work::Write { if_match, fields, .. } => Request::Write {
+                lease_id: lease.lease_id,
+                if_match: if_match.clone(),
+                fields: fields.clone(),
+            },
+            // S16: one that comes late renews nothing that went on elsewhere since.
+            Work::Prove { sent, .. } => {
+                *sent = output.now;
+                lease.given_up = output.now + timeout;
+                let if_match = self.memory.known.as_ref().map(Known::etag);
+                Request::Renew { lease_id: lease.lease_id, if_match }
+            }
+        };
+        output.ask(request, what, timeout);
+        let flight = Flight::Sent { request, until: output.now + timeout };
+        self.acquiring(Attempt::Leased { lease, work, flight });
+    }
+
+    /// A read or a write under the new lease failed.
+    pub(super) fn work_failed(
+        &mut self,
+        lease: Leased,
+        work: Work,
+        failure: Failure,
+        output: &mut Output,
+    ) {
+        let is_unknown = matches!(failure, Failure::Unknown(_)) && output.now < lease.valid_until();
+        if let Some(plan) = work.unsettled_part().filter(|_| is_unknown) {
+            // T6: a read settles it, before its caller is told anything.
+            return self.send_work(lease, Work::Read { planned: Some(plan) }, output);
+        }
+        let store_failure = match failure {
+            Failure::Taken | Failure::Broken | Failure::Deleted => {
+                // S6: the lease is gone, so its id is never used again.
+                self.memory.known = None;
+                let until = output.now + self.poll_delay(lease.duration, output.now);
+                self.state = State::Idle { idle: Idle { until, why: Wait::Poll }, retry: None };
+                return self.tell_taken(output);
+            }
+            Failure::Refused(store_failure) => {
+                self.fail_all(&store_failure, output);
+                return self.release_unused(lease, output);
+            }
+            Failure::Unknown(store_failure) | Failure::NotDone(store_failure) => store_failure,
+            failure @ (Failure::Contended | Failure::Changed) => unexpected(work.what(), &failure),
+        };
+        self.fail_one_tries(&store_failure, output);
+        if self.waiters.is_empty() && !work.may_leave_a_rest() {
+            return self.release_unused(lease, output);
+        }
+        let flight =
+            Flight::Waiting { at: output.now + self.backoff(&store_failure, lease.duration) };
+        self.store_failure = Some(Box::new(store_failure));
+        self.acquiring(Attempt::Leased { lease, work, flight });
+    }
+
+    pub(super) fn release_unused(&mut self, lease: Leased, output: &mut Output) {
+        self.release(Releasing::unused(lease.lease_id, lease.duration, lease.given_up), output);
+    }
+}
 
 /// A hold that its client goes on with (S16).
 #[derive(Debug)]
@@ -122,5 +539,103 @@ impl Hold {
         output.tell(held.caller, Notice::Granted(held.granted(resumed, checkpoint, output.now)));
         self.state = State::Held(Box::new(held));
         self.tell_taken(output);
+    }
+}
+
+impl Hold {
+    /// Another clock shows a pause that ours may not have counted: the store's answer decides about what was
+    /// sent for before (S3).
+    pub(super) fn suspect_pause(&mut self, now: Instant) {
+        self.seldom.get_or_insert_default().suspected_at = Some(now);
+        if let State::Held(held) = &mut self.state {
+            held.renewal.suspect(now, &mut self.jitter);
+            if let Some(notice) = &mut held.notice {
+                notice.look_now(now);
+            }
+        }
+    }
+
+    /// Whether a pause was suspected since `sent`, when a lease was acquired or renewed: then nobody is
+    /// granted anything under it before it was renewed again (S3).
+    pub(super) fn is_unproven(&self, sent: Instant) -> bool {
+        self.seldom.as_ref().and_then(|seldom| seldom.suspected_at).is_some_and(|at| sent < at)
+    }
+
+    /// Whether the lease of a hold is ours beyond doubt, and for long enough to serve another caller under
+    /// it.
+    pub(super) fn is_sound(&self, held: &Held, now: Instant) -> bool {
+        let sent = held.renewal.good_sent();
+        !self.is_unproven(sent) && !self.may_be_broken_since(sent) && held.is_settled(now)
+    }
+
+    /// The store answered the renewal of a lease under which nothing was granted yet, or one of long ago.
+    pub(super) fn proof_answered(
+        &mut self,
+        attempt: Attempt,
+        request: RequestId,
+        answer: Result<UnixMillis, Failure>,
+        output: &mut Output,
+    ) {
+        match attempt {
+            Attempt::Leased { lease, work: Work::Prove { plan, sent }, flight }
+                if flight.is(request) =>
+            {
+                output.report(Remark::Renewal {
+                    latency: Some(output.now.saturating_since(sent)),
+                    lateness: Duration::ZERO,
+                    failure: answer.as_ref().err().cloned(),
+                });
+                match answer {
+                    // A pause may have been suspected meanwhile.
+                    Ok(_) => {
+                        let (good_sent, given_up) = (sent, output.now);
+                        let lease = Leased { good_sent, given_up, may_be_broken: false, ..lease };
+                        self.token_stored(lease, plan, output);
+                    }
+                    // Nobody was granted anything: it goes back at once, and is acquired again.
+                    Err(Failure::Broken) => self.release_ungranted(lease, plan, output),
+                    Err(Failure::Refused(store_failure)) => {
+                        self.fail_all(&store_failure, output);
+                        self.release_ungranted(lease, plan, output);
+                    }
+                    // Our own write whose answer was lost, or another's: the record says which.
+                    Err(Failure::Changed) => {
+                        self.send_work(lease, Work::Read { planned: Some(plan) }, output);
+                    }
+                    Err(failure) => {
+                        self.work_failed(lease, Work::Prove { plan, sent }, failure, output);
+                    }
+                }
+            }
+            other @ (Attempt::Acquire { .. }
+            | Attempt::ReadHolder { .. }
+            | Attempt::Leased { .. }) => {
+                self.acquiring(other);
+                // S4: a renewal that succeeds after the hold was lost is released, not kept.
+                self.late_answer(request, answer.is_ok(), output);
+            }
+        }
+    }
+
+    /// Gives back a lease under which a token was written and nothing granted: a rest beside that token would
+    /// keep everybody from the lock, who asked for it too (S11). A lease that was broken still lets it be
+    /// taken back.
+    fn release_ungranted(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+        if plan.min_hold.is_zero() {
+            self.release_unused(lease, output);
+        } else {
+            self.clear_rest(lease, plan, output);
+        }
+    }
+
+    /// A renewal that is not answered in time may come yet, after the lease has gone back: then it is
+    /// released (S6).
+    pub(super) fn keep_late_proof(&mut self, attempt: &Attempt) {
+        if let Attempt::Leased { lease, work: Work::Prove { .. }, flight } = attempt
+            && let Flight::Sent { request, .. } = flight
+        {
+            let if_match = self.memory.known.as_ref().map(Known::etag);
+            self.late.keep(*request, lease.lease_id, if_match, lease.duration);
+        }
     }
 }

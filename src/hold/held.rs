@@ -1,18 +1,16 @@
-//! A hold: from its grant to its end, and on to the next holder (S4, S9, S10, S11, S13, S14).
+//! While a lock is held: what its holder asks, its bounds, and how far it may be silent (S4, S11, S14).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::action::{Granted, LossReason};
-use super::bounds::Bounds;
-use super::event::{CallerId, Terms};
-use super::notice::BreakNotice;
-use super::output::Output;
-pub(super) use super::phase::{GracePeriod, Phase};
-use super::renewal::Renewal;
-use super::saving::Saving;
-use super::validity::{cut_off, slowness};
+use super::action::{Granted, LossReason, Notice, Output};
+use super::broken::BreakNotice;
+use super::callers::shutting_down;
+use super::checkpoint::Saving;
+use super::end::Shutdown;
+use super::event::{CallerId, StoreBounds, Terms};
+use super::renew::{Renewal, cut_off, slowness};
 use super::{Flight, Hold, State, Waiter};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
@@ -278,7 +276,7 @@ impl Held {
         }
     }
 
-    pub(super) fn is_active(&self, caller: CallerId) -> bool {
+    fn is_active(&self, caller: CallerId) -> bool {
         self.caller == caller && self.phase == Phase::Active
     }
 
@@ -368,3 +366,257 @@ impl Hold {
 pub(super) const BROKEN: &str = "the lease was broken";
 /// Why a hold is lost whose lock is gone.
 pub(super) const DELETED: &str = "the lock or its container was deleted";
+
+/// What the holder is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It has the lock.
+    Active,
+    /// It has ended its hold, and its last checkpoint is being saved before that goes on (S26). What
+    /// `released` it was a call that carried the generation.
+    LastSave { released: bool },
+    /// It gave the lock back before `min_hold` was over (S11).
+    Resting { until: Instant },
+    /// It may still believe in its hold; nobody gets the lock before that is over (S13, S14).
+    GracePeriod(GracePeriod),
+}
+
+impl Phase {
+    /// Whether a call with the generation has released the hold, and something of it remains to be done.
+    pub(super) const fn is_released(self) -> bool {
+        match self {
+            Self::LastSave { released: true } | Self::Resting { .. } => true,
+            Self::Active | Self::LastSave { released: false } | Self::GracePeriod(_) => false,
+        }
+    }
+
+    /// Whether its holder has it, or has ended it and waits for its last save and its release.
+    pub(super) const fn is_open(self) -> bool {
+        match self {
+            Self::Active | Self::LastSave { .. } => true,
+            Self::Resting { .. } | Self::GracePeriod(_) => false,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GracePeriod {
+    /// Its stream ended without a word: it may come back (S14, S16).
+    Silent,
+    /// It was told that the hold is over; the lease is still ours.
+    Told,
+    /// As `Told`, and the lease is left to run out, because the sidecar ends first (S15).
+    ToldAtShutdown,
+    /// It was told that the hold is over; the lease is ours no more.
+    LeaseGone,
+}
+
+impl Hold {
+    pub(super) fn broken_here(&mut self, ends_now: bool, output: &mut Output) {
+        match self.take_state(output.now) {
+            State::Held(held) if !ends_now && held.phase.is_open() => {
+                self.broken_here_softly(held, output);
+            }
+            State::Held(held) => {
+                self.lose_lease(held, LossReason::Broken, BROKEN.to_owned(), output);
+            }
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
+        }
+    }
+
+    /// S13, S17: nobody waits for the former holder of a grant that an operator has ended at once. Its lease
+    /// is gone.
+    pub(super) fn freed(&mut self, token: FencingToken, now: Instant) {
+        if let State::Held(held) = &self.state
+            && held.phase == Phase::GracePeriod(GracePeriod::LeaseGone)
+            && held.token == token
+        {
+            self.state = State::ready(now);
+        }
+    }
+
+    /// A stream ended without a word (S14).
+    pub(super) fn disconnected(&mut self, caller: CallerId) {
+        if let State::Held(held) = &mut self.state
+            && held.is_active(caller)
+        {
+            held.phase = Phase::GracePeriod(GracePeriod::Silent);
+        }
+    }
+
+    /// S16: whether a call about a hold shows that it has left this sidecar; then nothing of it stays.
+    pub(super) fn has_moved(
+        &mut self,
+        caller: CallerId,
+        generation: Option<u64>,
+        output: &mut Output,
+    ) -> bool {
+        match self.take_state(output.now) {
+            State::Held(held)
+                if held.caller == caller
+                    && generation.is_some_and(|generation| generation > held.generation) =>
+            {
+                self.moved_on(&held, output);
+                true
+            }
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => {
+                self.state = other;
+                false
+            }
+        }
+    }
+
+    pub(super) fn extend(&mut self, caller: CallerId, max_hold: Duration, output: &mut Output) {
+        if let State::Held(held) = &mut self.state
+            && held.is_active(caller)
+        {
+            let max_hold_ends = held.bounds.extend(max_hold, output.now);
+            let valid_until = held.tell_validity(output.now);
+            output.tell(caller, Notice::Extended { valid_until, max_hold_ends });
+        }
+    }
+
+    pub(super) fn report_progress(&mut self, caller: CallerId, now: Instant) {
+        if let State::Held(held) = &mut self.state
+            && held.is_active(caller)
+        {
+            held.bounds.report_progress(now);
+            // The report is answered with the validity (S21).
+            held.tell_validity(now);
+        }
+    }
+
+    pub(super) fn start_draining(&mut self, ends: Instant, output: &mut Output) {
+        self.shutdown = Shutdown::Drain;
+        self.fail_all(&shutting_down(), output);
+        self.drain_resume(output);
+        self.drain_holder(ends, output);
+    }
+
+    fn drain_holder(&mut self, ends: Instant, output: &mut Output) {
+        match self.take_state(output.now) {
+            // The end of the rest is in the record, so the lease is not needed to keep it (S11).
+            State::Held(held) if matches!(held.phase, Phase::Resting { .. }) => {
+                self.give_back(*held, None, output);
+            }
+            State::Held(held) => {
+                if held.phase == Phase::Active {
+                    output.tell(held.caller, Notice::Draining { ends });
+                }
+                self.state = State::Held(held);
+            }
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
+        }
+    }
+
+    /// The drain period is over: the rest are told (S15).
+    pub(super) fn shut_down_holder(&mut self, output: &mut Output) {
+        match self.take_state(output.now) {
+            State::Held(held) if held.phase == Phase::Active => {
+                let detail = "the sidecar shut down and the drain period is over".to_owned();
+                self.lose(held, LossReason::Shutdown, detail, output);
+            }
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
+        }
+    }
+}
+
+/// When a hold must be over, and when it may be.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    max_hold_ends: Option<Instant>,
+    min_hold_ends: Instant,
+    /// Few holds are watched so.
+    progress: Option<Box<Progress>>,
+}
+
+#[derive(Clone, Debug)]
+struct Progress {
+    timeout: Duration,
+    ends: Instant,
+}
+
+impl Bounds {
+    /// Those of `terms`, but for `max_hold`.
+    pub(super) fn new(terms: &Terms, max_hold: Option<Duration>, now: Instant) -> Self {
+        Self {
+            max_hold_ends: max_hold.map(|span| now + span),
+            min_hold_ends: now + terms.min_hold,
+            progress: terms
+                .progress_timeout
+                .map(|timeout| Box::new(Progress { timeout, ends: now + timeout })),
+        }
+    }
+
+    /// Takes the bounds from the store's clock, which shows `time` now, where they end earlier by that (S3,
+    /// S11).
+    pub(super) fn cut(&mut self, bounds: StoreBounds, time: UnixMillis, now: Instant) {
+        let ends = |at: UnixMillis| now + at.saturating_since(time);
+        if let Some(at) = bounds.max_hold_ends {
+            let ends = ends(at);
+            self.max_hold_ends = Some(self.max_hold_ends.map_or(ends, |most| most.min(ends)));
+        }
+        self.min_hold_ends = self.min_hold_ends.min(ends(bounds.min_hold_ends));
+    }
+
+    /// `valid_until`, but not past a bound: so the lock is free the moment the bound passes.
+    pub(super) fn limit(&self, valid_until: Instant) -> Instant {
+        let ends = [self.max_hold_ends, self.progress.as_ref().map(|progress| progress.ends)];
+        ends.into_iter().flatten().fold(valid_until, Instant::min)
+    }
+
+    /// The bound that has passed, if one has.
+    pub(super) fn passed(&self, now: Instant) -> Option<LossReason> {
+        if self.max_hold_ends.is_some_and(|ends| now >= ends) {
+            Some(LossReason::MaxHoldReached)
+        } else if self.progress.as_ref().is_some_and(|progress| now >= progress.ends) {
+            Some(LossReason::NoProgress)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn extend(&mut self, max_hold: Duration, now: Instant) -> Instant {
+        *self.max_hold_ends.insert(now + max_hold)
+    }
+
+    pub(super) fn report_progress(&mut self, now: Instant) {
+        if let Some(progress) = &mut self.progress {
+            progress.ends = now + progress.timeout;
+        }
+    }
+
+    /// Until when a release keeps the lock from everyone.
+    pub(super) const fn min_hold_ends(&self) -> Instant {
+        self.min_hold_ends
+    }
+
+    /// When the hold ends at the latest, if it has such a bound.
+    pub(super) const fn max_hold_ends(&self) -> Option<Instant> {
+        self.max_hold_ends
+    }
+
+    /// When the hold ends without a report of progress, if that is watched.
+    fn progress_due(&self) -> Option<Instant> {
+        self.progress.as_ref().map(|progress| progress.ends)
+    }
+
+    /// Until when a release keeps the lock from everyone; none if the hold has lasted long enough.
+    pub(super) fn rests_until(&self, now: Instant) -> Option<Instant> {
+        (now < self.min_hold_ends).then_some(self.min_hold_ends)
+    }
+}

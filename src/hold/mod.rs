@@ -21,52 +21,31 @@
 //!  └──────────────────────────────────┘
 //! ```
 
-mod acquisition;
+mod acquire;
 mod action;
-mod asked;
-mod bounds;
-mod breaking;
+mod broken;
 mod callers;
-mod claiming;
+mod checkpoint;
+mod claims;
+mod decide;
+mod end;
 mod event;
-mod flight;
+mod fairness;
 mod grant;
-mod granting;
-mod hand_over;
-mod handing;
 mod held;
-mod idle;
 mod jitter;
-mod known;
-mod late;
 mod memory;
-mod notice;
-mod output;
-mod overruling;
-mod part;
-mod phase;
-mod polling;
-mod pooled;
-mod proving;
-mod releasing;
-mod renewal;
-mod renewing;
-mod resting;
+mod preempt;
+mod release;
+mod renew;
 mod resume;
-mod resuming;
-mod rival;
-mod saving;
-mod sharing;
-mod showing;
-mod tenure;
 #[cfg(test)]
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "tests look for the few actions that they are about"
 )]
 mod tests;
-mod validity;
-mod waiters;
+mod view;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,38 +53,31 @@ use std::time::Duration;
 pub use action::{
     Action, Busy, Granted, LossReason, NotConfirmed, Notice, Remark, Request, SaveOutcome,
 };
+pub use callers::{Idle, Readiness, Wait};
+pub use decide::{AtGrant, GrantPart, SavePart};
 pub use event::{
     Answer, Brought, CallerId, Event, Failure, HolderCall, LeaseGranted, Look, NoteSeen, RequestId,
     Resume, SaveAsked, SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
 };
+pub use fairness::{ShareUse, Standing, Tenure};
 pub use held::Holding;
-pub use idle::{Idle, Wait};
-pub use known::Known;
-pub use memory::{Change, Handed, Memory, Rest};
-pub use part::{AtGrant, GrantPart, SavePart};
-pub use pooled::Readiness;
-pub use rival::{PriorityStatus, Rival};
-pub use sharing::{ShareUse, Standing};
-pub use tenure::Tenure;
-pub use validity::{margin, valid_until};
+pub use memory::{Change, Handed, Known, Memory, Rest};
+pub use preempt::{PriorityStatus, Rival};
+pub use renew::{margin, valid_until};
 
-pub(crate) use callers::shutting_down;
+pub(crate) use callers::{Waiter, Waiters, shutting_down};
 pub(crate) use jitter::Jitter;
-pub(crate) use waiters::{Waiter, Waiters};
 
-use acquisition::{Attempt, Retry};
-use breaking::Breaks;
-use claiming::Claims;
-use flight::Flight;
-use hand_over::Shutdown;
+use acquire::{Attempt, Flight, Polling, Retry};
+use action::Output;
+use broken::Breaks;
+use claims::Claims;
+use end::Shutdown;
+use fairness::Sharing;
 use held::{GracePeriod, Held, Phase};
-use late::LateRequests;
-use output::Output;
-use overruling::Overruling;
-use polling::Polling;
-use releasing::Releasing;
-use resuming::Resuming;
-use sharing::Sharing;
+use preempt::Overruling;
+use release::{LateRequests, Releasing};
+use resume::Resuming;
 
 use crate::lock::LeaseId;
 use crate::time::Instant;
@@ -116,13 +88,13 @@ use crate::time::Instant;
 /// The driver, before each event, calls [`Hold::supply`] if [`Hold::needs_lease_id`]; then
 /// [`Hold::handle_event`], and carries out what it answers, in order; then waits for the next event or until
 /// [`Hold::poll_timeout`], whichever is first. It reads the clock again after every wait (S3), and answers
-/// every [`Action::Store`] at most once. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
+/// every [`Action::Store`] at most once. A spurious [`Event::TimePassed`] does nothing. `now` never goes
+/// back.
 ///
 /// # Where its parts are
-/// A caller's way to a lease: `callers`, `idle`, `acquisition`, `polling`, then `granting`, `proving`. While
-/// it is held: `held`, `renewing`, `asked`, `saving`, `notice`, `breaking`, `claiming`, `resuming`. Among
-/// others: `overruling`, `sharing`. Its end: `handing`, `releasing`, `late`. What callers write beside their
-/// tokens: `part`. The sidecar's end: `hand_over`.
+/// A caller's way to a lease: `callers`, `acquire`, then `grant`, `decide`. While it is held: `held`,
+/// `renew`, `checkpoint`, `broken`, `claims`, `resume`. Among others: `preempt`, `fairness`. Its end: `end`,
+/// `release`. Between holds: `memory`. For those who look: `view`.
 #[derive(Clone, Debug)]
 pub struct Hold {
     settings: Arc<Settings>,

@@ -3,7 +3,7 @@
 use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, outage, released, secs, terms,
 };
-use crate::hold::waiters::Waiters;
+use crate::hold::callers::Waiters;
 use crate::hold::{Action, CallerId, Notice, Request, Terms};
 
 #[test]

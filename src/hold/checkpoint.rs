@@ -1,23 +1,20 @@
-//! A holder's checkpoint, and what is written with it or without one, on its way to the store (S23 to S27,
-//! T8).
+//! Saves of a checkpoint, during a hold and with its release (S23 to S27).
 
+use std::cmp::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquisition::unexpected;
-use super::action::{Action, LossReason, Request, SaveOutcome};
-use super::event::{CallerId, Failure, RequestId, SaveAsked, StoreFailure};
+use super::acquire::unexpected;
+use super::action::{Action, LossReason, Output, Request, SaveOutcome};
+use super::event::{CallerId, Failure, RequestId, SaveAsked, SaveId, StoreFailure, Stored};
 use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
-use super::output::Output;
-use super::releasing::TAKEN;
-use super::validity::cut_off;
-use super::{Flight, Hold, Known, State};
-use crate::lock::{Checkpoint, CheckpointValue, ETag, Fields, LeaseId};
-use crate::time::Instant;
-
-mod beginning;
-mod settling;
-
-use beginning::Asker;
+use super::release::TAKEN;
+use super::renew::cut_off;
+use super::{Flight, Hold, Known, SavePart, State};
+use crate::lock::{
+    Checkpoint, CheckpointValue, ETag, FencingToken, Fields, LeaseId, Record, checkpoint_version_of,
+};
+use crate::time::{Instant, UnixMillis};
 
 /// The shortest time between two saves of a lock, except with a release (S26).
 const BETWEEN_SAVES: Duration = Duration::from_secs(1);
@@ -190,7 +187,7 @@ impl Held {
 
     /// When the record is to be written because it is of the grant before (S10). A hold that is over needs
     /// that no more.
-    pub(super) const fn records_at(&self) -> Option<Instant> {
+    const fn records_at(&self) -> Option<Instant> {
         match self.phase {
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => self.record_at,
             Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => None,
@@ -413,6 +410,248 @@ impl Writing {
                 fields: self.fields.clone(),
             },
             SaveStep::Settle => Request::Read,
+        }
+    }
+}
+
+/// Somebody who waits for the outcome of a save.
+#[derive(Clone, Debug)]
+pub(super) struct Asker {
+    pub(super) id: SaveId,
+    /// It has brought a checkpoint. That a newer one may have taken its place does not matter to it (S26).
+    has_value: bool,
+    part: Option<Arc<dyn SavePart>>,
+}
+
+impl Save {
+    /// A newer value takes the place of an older one; parts are all kept.
+    pub(super) fn add(&mut self, SaveAsked { id, value, part }: SaveAsked) {
+        self.askers.push(Asker { id, has_value: value.is_some(), part });
+        self.value = value.or_else(|| self.value.take());
+    }
+
+    /// What was written, to be written again over what stands there now: before whatever waits, whose value
+    /// is newer.
+    fn put_back(&mut self, mut askers: Vec<Asker>, value: Option<CheckpointValue>) {
+        askers.append(&mut self.askers);
+        self.askers = askers;
+        self.value = self.value.take().or(value);
+    }
+
+    /// Applies the parts to `fields`, one after the other. Who waits for the write, and who has nothing to
+    /// write. Where a part before has something, what a later one finds stands there only once that is stored
+    /// (T8).
+    fn apply(
+        &self,
+        fields: &mut Fields,
+        token: FencingToken,
+        store_time: UnixMillis,
+    ) -> (Vec<Asker>, Vec<Asker>) {
+        let (mut written, mut nothing) = (Vec::new(), Vec::new());
+        for asker in &self.askers {
+            let part = asker.part.as_ref().and_then(|part| part.at_save(fields, token, store_time));
+            let is_written = part.is_some() || asker.has_value || !written.is_empty();
+            if let Some(part) = part {
+                *fields = part;
+            }
+            if is_written { written.push(asker.clone()) } else { nothing.push(asker.clone()) }
+        }
+        (written, nothing)
+    }
+}
+
+impl Hold {
+    /// Writes what waits, over the record as it is known now; unless there is nothing to write.
+    fn begin_save(&mut self, held: &mut Held, save: Save, output: &mut Output) {
+        let Some(known) = &self.memory.known else {
+            return tell_saved(&save.askers, &SaveOutcome::Ended, output);
+        };
+        let stored = known.fields();
+        let mut fields = stored.clone();
+        let store_time = held.store_time(output.now);
+        let (askers, nothing) = save.apply(&mut fields, held.token, store_time);
+        tell_saved(&nothing, &SaveOutcome::Nothing, output);
+        let reserved = held.reservation(self.settings.poll_cap, output.now);
+        let only_records = askers.is_empty() && reserved.is_none();
+        if only_records && held.records_at().is_none_or(|at| output.now < at) {
+            return;
+        }
+        let left = changed(&stored, &fields);
+        let checkpoint = save.value.map(|value| new_checkpoint(value, &fields, held, output));
+        let write = self.jitter.name();
+        let record = Record { reserved, ..record_of(held, known.record(), write.clone()) };
+        let if_match = known.etag();
+        let fields = match &checkpoint {
+            Some(checkpoint) => checkpoint.clone().into_fields(fields),
+            None => fields,
+        };
+        let fields = record.into_fields(fields);
+        let request = self.next_request();
+        let timeout = cut_off(held.renewal.lease_duration());
+        let writing = Writing {
+            askers,
+            checkpoint,
+            left,
+            write,
+            if_match,
+            fields,
+            step: SaveStep::Write,
+            flight: Flight::Sent { request, until: output.now + timeout },
+            uncertain: false,
+            only_records,
+        };
+        output.ask(request, writing.request(held.lease_id), timeout);
+        let saving = held.saving.get_or_insert_default();
+        saving.begun_at = Some(output.now);
+        saving.under_way = Some(writing);
+    }
+}
+
+fn new_checkpoint(
+    value: CheckpointValue,
+    fields: &Fields,
+    held: &Held,
+    output: &Output,
+) -> Checkpoint {
+    let previous = checkpoint_version_of(|name| fields.get(name).map(String::as_str));
+    Checkpoint {
+        value,
+        version: Checkpoint::next_version(previous, held.token),
+        token: held.token,
+        saved_at: held.store_time(output.now),
+    }
+}
+
+/// The record that is written with a save. What is stored may be of the holder from whom the lock was handed
+/// on (S10).
+fn record_of(held: &Held, stored: Record, write: String) -> Record {
+    Record {
+        token: Some(held.token),
+        acquired_at: Some(held.acquired_at),
+        resting_until: stored.resting_until,
+        resting_for: stored.resting_for,
+        handed_on: stored.handed_on,
+        lease: stored.lease,
+        generation: stored.generation,
+        attempt: stored.attempt,
+        write,
+        ..held.terms.record.clone()
+    }
+}
+
+/// The fields that parts leave otherwise than they were, as they leave them; none for one that is taken away.
+fn changed(before: &Fields, after: &Fields) -> Vec<(String, Option<String>)> {
+    let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
+    let differ = names.filter(|name| before.get(*name) != after.get(*name));
+    differ.map(|name| (name.clone(), after.get(name).cloned())).collect()
+}
+
+impl Hold {
+    /// Whether `request` is the read that settles a save.
+    pub(in crate::hold) fn settles_save(held: &Held, request: RequestId) -> bool {
+        held.saving
+            .as_ref()
+            .and_then(|saving| saving.under_way.as_ref())
+            .is_some_and(|writing| writing.step == SaveStep::Settle && writing.flight.is(request))
+    }
+
+    /// The record was read because a save met another version than ours (S27).
+    pub(in crate::hold) fn save_settled(
+        &mut self,
+        mut held: Box<Held>,
+        answer: Result<Stored, Failure>,
+        output: &mut Output,
+    ) {
+        let lease_duration = held.renewal.lease_duration();
+        let stored = match answer {
+            Ok(stored) => stored,
+            Err(Failure::Deleted) => {
+                return self.lose_lease(held, LossReason::LockDeleted, DELETED.to_owned(), output);
+            }
+            Err(failure) => {
+                let at = output.now + self.save_backoff(failure, lease_duration);
+                let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
+                if let Some(writing) = under_way {
+                    writing.flight = Flight::Waiting { at };
+                }
+                self.state = State::Held(held);
+                return;
+            }
+        };
+        let record = Record::from_fields(&stored.fields);
+        let done = Self::is_done(&held, &record, &stored);
+        match held.compare(&record) {
+            Some(Ordering::Equal) if done => {
+                self.learn(stored, output.now);
+                self.saved(held, output);
+            }
+            Some(Ordering::Equal) => {
+                self.learn(stored, output.now);
+                self.write_again(held, output);
+            }
+            // S16: it went on elsewhere, or another has the lock: what the record has of this save was done
+            // before.
+            Some(Ordering::Greater) => {
+                Self::tell_found(&mut held, done, &stored, output);
+                self.moved_on(&held, output);
+            }
+            Some(Ordering::Less) | None => {
+                Self::tell_found(&mut held, done, &stored, output);
+                self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
+            }
+        }
+    }
+
+    /// S13: an earlier write of ours has come late, though it was refused then. This one can be done no more,
+    /// as it names the version before; it is repeated over what stands there.
+    fn write_again(&mut self, mut held: Box<Held>, output: &mut Output) {
+        let changed = StoreFailure::unanswered("save");
+        let pause = self.backoff(&changed, held.renewal.lease_duration());
+        if let Some(saving) = &mut held.saving {
+            saving.newest = Some(RequestId(self.requests));
+            // The last one waits for nothing else: a store that always says so is not asked without a pause.
+            saving.begun_at = Some(output.now + pause);
+            // One that only brings the record up to the hold begins by itself (S10).
+            if let Some(writing) = saving.under_way.take().filter(|writing| !writing.only_records) {
+                let value = writing.checkpoint.map(|checkpoint| checkpoint.value);
+                saving.next.get_or_insert_default().put_back(writing.askers, value);
+            }
+        }
+        self.after_save(held, output);
+    }
+
+    fn is_done(held: &Held, record: &Record, stored: &Stored) -> bool {
+        let Some(writing) = held.saving.as_ref().and_then(|saving| saving.under_way.as_ref())
+        else {
+            return false;
+        };
+        // What was written together stands if any of it does.
+        record.write == writing.write
+            || writing.checkpoint.is_some()
+                && Checkpoint::from_fields(&stored.fields) == writing.checkpoint
+            || !writing.left.is_empty()
+                && writing
+                    .left
+                    .iter()
+                    .all(|(name, value)| stored.fields.get(name) == value.as_ref())
+    }
+
+    /// Of a hold that is over, a save that the record shows was done. Another is known not to be, unless
+    /// somebody has saved since; of one without a checkpoint that cannot be known.
+    fn tell_found(held: &mut Held, done: bool, stored: &Stored, output: &mut Output) {
+        if done {
+            return Self::tell_done(held, output);
+        }
+        let field = |name: &str| stored.fields.get(name).map(String::as_str);
+        let version = checkpoint_version_of(field);
+        if let Some(saving) = &mut held.saving
+            && let Some(writing) = &mut saving.under_way
+            && let Some(checkpoint) = &writing.checkpoint
+            && version.is_none_or(|version| version < checkpoint.version)
+        {
+            writing.step = SaveStep::Write;
+            writing.flight = Flight::Waiting { at: output.now };
+            writing.uncertain = false;
         }
     }
 }

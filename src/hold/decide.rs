@@ -4,10 +4,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::action::Notice;
+use super::action::{Notice, Output};
 use super::event::CallerId;
-use super::granting::{Leased, Plan};
-use super::output::Output;
+use super::grant::{Leased, Plan};
 use super::{Hold, Known};
 use crate::lock::{FencingToken, Fields, Record};
 use crate::time::UnixMillis;

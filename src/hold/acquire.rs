@@ -1,19 +1,16 @@
-//! From a waiting caller to a lease (S2, S6, S12). What is done under the lease before it is granted is in
-//! `granting`.
+//! From a caller that waits to a lease: when the store is asked, and what is made of its answers (S6, S12).
 
 use std::time::Duration;
 
-use super::action::{Remark, Request};
+use super::action::{Output, Remark, Request};
+use super::callers::{Idle, Wait};
 use super::event::{Failure, LeaseGranted, RequestId, StoreFailure, StoreFailureKind, Stored};
-use super::granting::{Leased, Work};
-use super::idle::{Idle, Wait};
-use super::output::Output;
-use super::polling::Polling;
-use super::releasing::Releasing;
-use super::sharing::Turn;
-use super::tenure::eager_span;
-use super::validity::cut_off;
-use super::{Change, Flight, Hold, Known, State};
+use super::fairness::{Turn, eager_span};
+use super::grant::{Leased, Work};
+use super::jitter::Jitter;
+use super::release::Releasing;
+use super::renew::cut_off;
+use super::{Change, Hold, Known, State};
 use crate::lock::{LeaseId, Record};
 use crate::time::Instant;
 
@@ -393,5 +390,98 @@ pub(super) fn unexpected(what: &str, failure: &Failure) -> StoreFailure {
             "the store answered the {what} in a way that no {what} is answered: {failure:?}"
         ),
         retry_after: None,
+    }
+}
+
+/// The shortest time between two polls, and the time between them where a lock is being handed on (S10, S12).
+const POLL_FLOOR: Duration = Duration::from_millis(250);
+/// The longest time between two polls where a lock is being handed on. It is spread a little, so that no two
+/// sidecars keep step and one of them is always the second; and it is less than a sidecar stands back (S10).
+const POLL_EAGER: Duration = Duration::from_millis(300);
+
+/// Decorrelated jitter up to the cap (S12).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Polling(
+    /// None before the first poll: most locks are free.
+    Option<Box<Pace>>,
+);
+
+#[derive(Clone, Debug, Default)]
+struct Pace {
+    last: Option<Duration>,
+    /// The holder's sidecar hands the lock on: it will stand back soon, for a moment only (S10).
+    eager: bool,
+}
+
+impl Polling {
+    fn set_eager(&mut self, eager: bool) {
+        self.0.get_or_insert_default().eager = eager;
+    }
+
+    pub(super) fn next(&mut self, jitter: &mut Jitter, cap: Duration) -> Duration {
+        let pace = self.0.get_or_insert_default();
+        if pace.eager {
+            return jitter.between(POLL_FLOOR, POLL_EAGER);
+        }
+        let last = pace.last.unwrap_or(POLL_FLOOR);
+        let delay = jitter.between(POLL_FLOOR, last * 3).min(cap);
+        pace.last = Some(delay);
+        delay
+    }
+}
+
+/// A request under way, or one to be repeated.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Flight {
+    Sent { request: RequestId, until: Instant },
+    Waiting { at: Instant },
+}
+
+impl Flight {
+    pub(super) fn is(&self, request: RequestId) -> bool {
+        matches!(self, Self::Sent { request: sent, .. } if *sent == request)
+    }
+
+    pub(super) const fn at(&self) -> Instant {
+        match self {
+            Self::Sent { until, .. } => *until,
+            Self::Waiting { at } => *at,
+        }
+    }
+
+    /// When the last of its tries was given up, or will be.
+    pub(super) const fn given_up(&self, now: Instant) -> Instant {
+        match self {
+            Self::Sent { until, .. } => *until,
+            Self::Waiting { .. } => now,
+        }
+    }
+
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        now >= self.at()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s12_polls_grow_from_the_floor_to_the_cap() {
+        let mut jitter = Jitter::new(3);
+        let mut polling = Polling::default();
+        let cap = Duration::from_secs(5);
+        let mut longest = Duration::ZERO;
+        for _ in 0..200 {
+            let delay = polling.next(&mut jitter, cap);
+            assert!(delay >= POLL_FLOOR && delay <= cap, "{delay:?}");
+            longest = longest.max(delay);
+        }
+        assert_eq!(longest, cap);
+        polling.set_eager(true);
+        for _ in 0..50 {
+            let delay = polling.next(&mut jitter, cap);
+            assert!(delay >= POLL_FLOOR && delay <= POLL_EAGER, "{delay:?}");
+        }
     }
 }

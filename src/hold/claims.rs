@@ -2,13 +2,11 @@
 //! client's word: until the record shows that it is of this very hold, nothing here waits for it, is held
 //! back or is counted as lost for its sake.
 
-use super::action::{LossReason, Notice, Request};
-use super::bounds::Bounds;
+use super::action::{LossReason, Notice, Output, Request};
 use super::event::{CallerId, Failure, RequestId, Resume, Stored};
-use super::held::DELETED;
-use super::output::Output;
-use super::resuming::TOO_LATE;
-use super::validity::cut_off;
+use super::held::{Bounds, DELETED};
+use super::renew::cut_off;
+use super::resume::TOO_LATE;
 use super::{Flight, Hold, State};
 use crate::lock::Record;
 use crate::time::Instant;

@@ -1,0 +1,463 @@
+//! Whose turn it is: a sidecar stands back after a while, leaves locks to others of the share, and lets a
+//! lock rest (S11, S12, S34).
+
+use std::time::Duration;
+
+use super::acquire::{Attempt, Retry};
+use super::action::Output;
+use super::callers::{Idle, Wait};
+use super::grant::{Leased, Plan, Work};
+use super::held::Held;
+use super::release::Releasing;
+use super::{Hold, Known, Rest, State};
+use crate::lock::{ETag, Priority, Record, ShareName};
+use crate::time::{Instant, UnixMillis};
+
+/// How long a sidecar stands back at the least, ± 20 %.
+const STAND_BACK: Duration = Duration::from_millis(500);
+/// The longest that this is with its spread.
+pub(super) const LONGEST_STAND_BACK: Duration = Duration::from_millis(600);
+/// What a lock is polled eagerly for beyond D, after its record was last seen to change.
+const EAGER_BEYOND: Duration = Duration::from_secs(5);
+
+/// How long after a change of the record the lock is polled eagerly.
+pub(super) fn eager_span(lease_duration: Duration) -> Duration {
+    EAGER_BEYOND + lease_duration
+}
+
+/// Since when this sidecar has the lock again and again, with nobody else in between. Outlives the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Tenure {
+    /// None once this sidecar has stood back, until it acquires again.
+    since: Option<Instant>,
+    /// Acquisitions from the store in it.
+    acquisitions: u32,
+    /// Since when others could acquire it, and the record's version then.
+    left: Option<(Instant, ETag)>,
+}
+
+impl Tenure {
+    /// The lock was acquired from the store, with its record at `etag`. It is the same tenure if nobody has
+    /// written since we released it, within the time in which others look for it.
+    pub(super) fn acquired(&mut self, etag: &ETag, poll_cap: Duration, now: Instant) {
+        let goes_on = self
+            .left
+            .take()
+            .is_some_and(|(at, left)| left == *etag && now.saturating_since(at) <= poll_cap);
+        if goes_on {
+            self.acquisitions = self.acquisitions.saturating_add(1);
+            self.since.get_or_insert(now);
+        } else {
+            *self = Self { since: Some(now), acquisitions: 1, left: None };
+        }
+    }
+
+    /// The lock goes back to the store.
+    pub(super) fn released(&mut self, etag: Option<&ETag>, now: Instant) {
+        self.left = etag.map(|etag| (now, etag.clone()));
+    }
+
+    /// Until when others may need that this tenure is remembered: while they look for the lock that was
+    /// released here, but no longer than it was ours. One that has been free for as long leaves them their
+    /// turn by itself.
+    pub(super) fn matters_until(&self, poll_cap: Duration) -> Option<Instant> {
+        let (left, _) = self.left.as_ref()?;
+        let lasted = self.since.map_or(poll_cap, |since| left.saturating_since(since));
+        Some(*left + lasted.min(poll_cap))
+    }
+
+    /// Whether the lock was acquired here more than once in a row.
+    pub(super) const fn is_repeated(&self) -> bool {
+        self.acquisitions > 1
+    }
+
+    /// Others get their turn now. If nobody takes it, the lock is still acquired again and again, and marked
+    /// so.
+    fn stand_back(&mut self, until: Instant) {
+        self.since = None;
+        if let Some((at, _)) = &mut self.left {
+            *at = until;
+        }
+    }
+
+    fn has_lasted(&self, now: Instant) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| now.saturating_since(since))
+    }
+}
+
+impl Hold {
+    /// When this sidecar may try again after it gives the lock back: others come first if it was handed on
+    /// here, or acquired again and again, for long enough.
+    pub(super) fn stand_back(&mut self, held: &Held, now: Instant) -> Option<Idle> {
+        let limit = self.hand_off_limit(held);
+        if self.waiters.is_empty() {
+            self.handing_since = None;
+        } else {
+            self.handing_since.get_or_insert(now);
+        }
+        let handed = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
+        let lasted = self.memory.tenure.has_lasted(now);
+        let looped = self.memory.tenure.is_repeated() && lasted >= limit;
+        self.note_free();
+        if !handed && !looped {
+            return None;
+        }
+        self.handing_since = None;
+        let mut span = self.jitter.around(STAND_BACK, 20);
+        // Others may have stopped to poll eagerly: they need a chance all the same, at no more than a tenth
+        // of the time.
+        let lapsed = now.saturating_since(held.written_at);
+        if lapsed > eager_span(held.renewal.lease_duration()) {
+            span = span.max((lasted / 10).min(self.settings.poll_cap * 6 / 5));
+        }
+        let until = now + span;
+        self.memory.tenure.stand_back(until);
+        Some(Idle { until, why: Wait::StandBack })
+    }
+
+    /// S10: others must have their turn after the configured span, at most D/2.
+    pub(super) fn hand_off_limit(&self, held: &Held) -> Duration {
+        self.settings.hand_off.min(held.renewal.lease_duration() / 2)
+    }
+}
+
+/// What this sidecar has of the share of a lock, as its driver knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Locks of the share, without this one, that are held or being acquired here.
+    pub held: u32,
+    /// For how long a free lock must have stayed free before it is acquired here.
+    pub patience: Duration,
+    /// It is not acquired here before this either: another of the share was a moment ago.
+    pub not_before: Option<Instant>,
+    /// Whether no other lock of the share is being acquired here: there is one at a time.
+    pub turn: bool,
+}
+
+impl Standing {
+    /// When a lock that has been free since then may be acquired here.
+    fn ripe_at(&self, since: Instant) -> Instant {
+        let ripe = since + self.patience;
+        self.not_before.map_or(ripe, |not_before| ripe.max(not_before))
+    }
+}
+
+/// What a machine does with a lock of a share, and has seen of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShareUse {
+    /// Somebody here holds it.
+    Held,
+    /// It is being acquired for somebody here.
+    Acquiring,
+    /// Somebody here waits for it, and nothing is known of it.
+    Unknown,
+    /// Somebody here waits for it, and it was seen free.
+    Free,
+    /// Somebody here waits for it, and another sidecar has it: its record.
+    Others(Box<Record>),
+}
+
+/// What is known of a lock of a share.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sharing {
+    standing: Option<Standing>,
+    /// Since when the lock was found free at every look.
+    free_since: Option<Instant>,
+    /// For how long it was left to others before, again and again, and until when that was.
+    left: Option<(Duration, Instant)>,
+}
+
+/// Between two tries while another lock of the share is being acquired.
+const OUT_OF_TURN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(250));
+/// Within this others of the share look, once one of its locks was found free.
+const STIRRED: Duration = Duration::from_millis(250);
+
+/// What may be done now for the caller at the front.
+pub(super) enum Turn {
+    Acquire,
+    Read,
+    Wait(Duration),
+}
+
+impl Hold {
+    /// The share of the lock, if its holder here or the caller at the front names one.
+    #[must_use]
+    pub fn share(&self) -> Option<&ShareName> {
+        match &self.state {
+            State::Held(held) => held.terms.share(),
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
+                self.waiters.front()?.terms.share()
+            }
+        }
+    }
+
+    /// Whether the caller at the front wants its share rebalanced (S35).
+    #[must_use]
+    pub fn rebalances(&self) -> bool {
+        self.waiters.front().is_some_and(|front| front.terms.rebalance)
+    }
+
+    /// The priority of the caller at the front (S33).
+    #[must_use]
+    pub fn front_priority(&self) -> Priority {
+        self.waiters.front().map_or(Priority::NONE, |front| front.terms.priority())
+    }
+
+    /// Takes what this sidecar has of the lock's share: before each event, while [`Hold::share`] names one.
+    pub fn stand(&mut self, standing: Standing) {
+        self.seldom.get_or_insert_default().sharing.standing = Some(standing);
+    }
+
+    /// What is done with the lock here, for the driver to count.
+    #[must_use]
+    pub fn share_use(&self) -> ShareUse {
+        match &self.state {
+            State::Held(_) => ShareUse::Held,
+            State::Acquiring(attempt) if !matches!(**attempt, Attempt::ReadHolder { .. }) => {
+                ShareUse::Acquiring
+            }
+            State::Resuming(_) => ShareUse::Acquiring,
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) => {
+                if self.free_since().is_some() {
+                    return ShareUse::Free;
+                }
+                let known = self.memory.known.as_ref().map(Known::record);
+                known.map_or(ShareUse::Unknown, |record| ShareUse::Others(Box::new(record)))
+            }
+        }
+    }
+
+    pub(super) fn free_since(&self) -> Option<Instant> {
+        self.seldom.as_ref()?.sharing.free_since
+    }
+
+    /// The lock is another's.
+    pub(super) fn note_taken(&mut self, now: Instant) {
+        if let Some(seldom) = &mut self.seldom
+            && let Some(since) = seldom.sharing.free_since.take()
+        {
+            let before = seldom.sharing.left.map_or(Duration::ZERO, |(left, _)| left);
+            seldom.sharing.left = Some((before + now.saturating_since(since), now));
+        }
+    }
+
+    /// The lock is ours.
+    pub(super) fn note_had(&mut self) {
+        if let Some(seldom) = &mut self.seldom {
+            (seldom.sharing.free_since, seldom.sharing.left) = (None, None);
+        }
+    }
+
+    /// The lease goes back, or is a new one: what was known of the share is of before.
+    pub(super) fn note_free(&mut self) {
+        self.seldom.take_if(|seldom| {
+            seldom.sharing = Sharing::default();
+            seldom.suspected_at.is_none()
+                && seldom.overruling.is_none()
+                && seldom.claims.is_none()
+                && seldom.breaks.is_none()
+        });
+    }
+
+    /// Whether a free lock is left to others first: not for who tries once, nor where the lock is handed on
+    /// (S10), nor where it was left to them for long enough: nobody starves. How long a caller has waited for
+    /// a lock that was held says nothing: listeners wait for days. A lock that was broken for somebody here
+    /// is for that caller.
+    fn is_patient(&self, now: Instant) -> bool {
+        let Some(front) = self.waiters.front() else { return false };
+        let duration = front.terms.lease_duration;
+        let sharing = self.seldom.as_ref().map(|seldom| seldom.sharing).unwrap_or_default();
+        let since = sharing.free_since.unwrap_or(now);
+        let enough = duration + self.settings.poll_cap;
+        // Whoever took it then and kept it was to have it.
+        let before = sharing.left.filter(|(_, until)| since.saturating_since(*until) <= enough);
+        let left = before.map_or(Duration::ZERO, |(left, _)| left) + now.saturating_since(since);
+        front.terms.share().is_some()
+            && !self.waiters.has_one_try()
+            && !self.is_eager_after_break(now)
+            && !self.is_handed_on(duration, now)
+            && left <= enough
+    }
+
+    /// What may be done now for the caller at the front (S34).
+    pub(super) fn share_turn(&mut self, now: Instant) -> Turn {
+        let standing = self.seldom.as_ref().and_then(|seldom| seldom.sharing.standing);
+        let shares = self
+            .waiters
+            .front()
+            .is_some_and(|front| front.terms.share().is_some() && !self.waiters.has_one_try());
+        let Some(standing) = standing.filter(|_| shares) else {
+            return Turn::Acquire;
+        };
+        let is_ripe = self.free_since().is_some_and(|since| now >= standing.ripe_at(since));
+        if standing.held > 0 && !is_ripe && self.is_patient(now) {
+            Turn::Read
+        } else if standing.turn || self.is_eager_after_break(now) {
+            // What was broken for somebody here is kept for it for a short time only.
+            Turn::Acquire
+        } else {
+            let (least, most) = OUT_OF_TURN;
+            Turn::Wait(self.jitter.between(least, most))
+        }
+    }
+
+    /// A read has found the lock free. Whether it is left alone for now; else `retry` is to acquire it.
+    pub(super) fn leave_to_others(&mut self, retry: Retry, output: &mut Output) -> Option<Retry> {
+        let standing = self.seldom.as_ref().and_then(|seldom| seldom.sharing.standing);
+        let Some(standing) = standing.filter(|standing| standing.held > 0) else {
+            return Some(retry);
+        };
+        if !self.is_patient(output.now) {
+            return Some(retry);
+        }
+        let since =
+            *self.seldom.get_or_insert_default().sharing.free_since.get_or_insert(output.now);
+        let left = standing.ripe_at(since).saturating_since(output.now);
+        let delay = left.min(self.poll_delay(retry.duration, output.now));
+        self.store_failure = None;
+        self.idle(retry, delay, Wait::Poll, output.now);
+        self.tell_taken(output);
+        None
+    }
+
+    /// Others of the share were found free: this one may be too. Or this one is free, and what is had here
+    /// has changed.
+    pub(super) fn stir(&mut self, now: Instant) {
+        let standing = self.seldom.as_ref().and_then(|seldom| seldom.sharing.standing);
+        let soon = match (self.free_since(), standing) {
+            (Some(since), Some(standing)) => standing.ripe_at(since).max(now),
+            (Some(_), None) => return,
+            (None, _) => now + self.jitter.between(Duration::ZERO, STIRRED),
+        };
+        self.poll_soon(soon);
+    }
+}
+
+/// The longest `min_hold` there is: what a record without a span of its own is cut to.
+const LONGEST_REST: Duration = Duration::from_secs(24 * 3_600);
+/// The longest reservation that is ever written: a lease of 60 s that has just been renewed, its margin, a
+/// poll cap of 60 s, and 5 s.
+const LONGEST_RESERVED: Duration = Duration::from_secs(130);
+
+impl Hold {
+    /// S11, S33: when a rest that the record has promised is over, or the lock is reserved no more for a
+    /// greater priority, on our own clock: by the store's clock, and never longer than was asked for from
+    /// when this sidecar first sees it, because that clock may have been set.
+    pub(super) fn rest_promised(
+        &mut self,
+        time: UnixMillis,
+        record: &Record,
+        priority: Priority,
+        now: Instant,
+    ) -> Option<Instant> {
+        let rests = record.resting_until.map(|until| {
+            let most = record.resting_for.unwrap_or(LONGEST_REST).min(LONGEST_REST);
+            (until, most, None)
+        });
+        let reserved = record.reserved.as_deref().map(|reserved| {
+            let most = Duration::from_millis(reserved.for_millis).min(LONGEST_RESERVED);
+            (reserved.until, most, Some(reserved.priority))
+        });
+        let etag = self.memory.known.as_ref()?.etag();
+        let before = self.memory.rest.as_ref().filter(|rest| rest.etag == etag);
+        let seen = before.map_or((now, time), |rest| rest.seen);
+        let (seen_at, time) = seen;
+        // A rest that is over may stand beside a reservation that is not.
+        for (until, most, below) in rests.into_iter().chain(reserved) {
+            let free_at = seen_at + until.saturating_since(time).min(most);
+            let rest = Rest { etag: etag.clone(), seen, until: free_at, below };
+            let kept = rest.concerns(priority) && now < free_at;
+            self.memory.rest = Some(Box::new(rest));
+            if kept {
+                return Some(free_at);
+            }
+        }
+        None
+    }
+
+    /// The rest or the reservation that goes on, as far as is known: not one that another grant has followed.
+    pub(super) fn rest_seen(&self, now: Instant) -> Option<&Rest> {
+        let is_known = |rest: &&Rest| {
+            self.memory.known.as_ref().is_none_or(|known| known.is_version(&rest.etag))
+        };
+        self.memory.rest.as_deref().filter(|rest| now < rest.until).filter(is_known)
+    }
+
+    /// A read at `time` has found the lock free. Whether it rests, or is kept for a greater priority, so that
+    /// it need not be acquired to find that out; else `retry` is to acquire it. What may have been acquired
+    /// is acquired again all the same (S6).
+    pub(super) fn leave_to_rest(
+        &mut self,
+        retry: Retry,
+        time: Option<UnixMillis>,
+        output: &mut Output,
+    ) -> Option<Retry> {
+        let front = self.waiters.front().filter(|front| !front.terms.is_pooled());
+        let (Some(front), Some(time), None) = (front, time, retry.uncertain) else {
+            return Some(retry);
+        };
+        let priority = front.terms.priority();
+        let Some(record) = self.memory.known.as_ref().map(Known::record) else {
+            return Some(retry);
+        };
+        let Some(free_at) = self.rest_promised(time, &record, priority, output.now) else {
+            return Some(retry);
+        };
+        self.store_failure = None;
+        let idle = self.rests(free_at);
+        self.state = State::Idle { idle, retry: Some(Box::new(retry)) };
+        self.tell_taken(output);
+        None
+    }
+
+    /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
+    pub(super) fn rest_until(&mut self, lease: Leased, free_at: Instant, output: &mut Output) {
+        self.tell_taken(output);
+        let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.given_up);
+        let then = Some(self.rests(free_at));
+        self.release(Releasing { then, ..releasing }, output);
+    }
+
+    /// The lock rests, or is reserved, until then, as its record was seen to promise.
+    fn rests(&self, until: Instant) -> Idle {
+        let is_reserved = self.memory.rest.as_ref().is_some_and(|rest| rest.below.is_some());
+        Idle { until, why: if is_reserved { Wait::Reserved } else { Wait::MinHold } }
+    }
+
+    /// Takes back a rest that was stored for a caller that has gone ungranted.
+    pub(super) fn clear_rest(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+        let Some(known) = self.memory.known.clone() else {
+            return self.release_unused(lease, output);
+        };
+        let record = Record { resting_until: None, resting_for: None, ..known.record() };
+        let fields = record.into_fields(known.fields());
+        let plan = Plan { min_hold: Duration::ZERO, ..plan };
+        self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s10_a_tenure_matters_until_the_lock_was_free_for_as_long() {
+        let at = |millis| Instant::default() + Duration::from_millis(millis);
+        let etag = ETag("1".to_owned());
+        let cap = Duration::from_secs(5);
+        let mut tenure = Tenure::default();
+        assert_eq!(tenure.matters_until(cap), None);
+        tenure.acquired(&etag, cap, at(0));
+        assert_eq!(tenure.matters_until(cap), None, "it is ours");
+        tenure.released(Some(&etag), at(2_000));
+        assert_eq!(tenure.matters_until(cap), Some(at(4_000)));
+        // The time in between counts: it was ours again and again.
+        tenure.acquired(&etag, cap, at(3_000));
+        tenure.released(Some(&etag), at(4_000));
+        assert_eq!(tenure.matters_until(cap), Some(at(8_000)));
+        assert_eq!(tenure.matters_until(Duration::from_secs(1)), Some(at(5_000)));
+        // Once it has stood back: others look for it again.
+        tenure.stand_back(at(4_500));
+        assert_eq!(tenure.matters_until(cap), Some(at(9_500)));
+    }
+}

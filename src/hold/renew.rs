@@ -1,0 +1,547 @@
+//! Renewals: when they are sent, what their answers mean, and how long a hold is valid (S2, S7, S8).
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use super::acquire::unexpected;
+use super::action::{LossReason, Notice, Output, Remark, Request};
+use super::event::{Failure, RequestId, StoreFailure, StoreFailureKind, Stored};
+use super::held::{BROKEN, DELETED, Held, Phase, StoreClock};
+use super::jitter::Jitter;
+use super::release::TAKEN;
+use super::{Flight, Hold, Known, State};
+use crate::lock::Record;
+use crate::time::{Instant, UnixMillis};
+
+/// A round trip within which the store's clock is read well enough.
+const PROMPT: Duration = Duration::from_secs(2);
+
+impl Hold {
+    /// What was asked of the store beside the saves and is not answered in its time is given up: a renewal,
+    /// and the read after one. Saves wait for both (S26).
+    pub(super) fn give_up_overdue(&mut self, held: &mut Held, output: &mut Output) {
+        if let Some(missed) = held.renewal.cut_off_overdue(output.now, &mut self.jitter) {
+            output.report(Remark::Renewal {
+                latency: None,
+                lateness: missed.lateness,
+                failure: Some(Failure::Unknown(StoreFailure::unanswered("renewal"))),
+            });
+        }
+        held.settling.take_if(|settling| settling.is_over(output.now));
+    }
+
+    pub(super) fn renew(&mut self, held: &mut Held, output: &mut Output) {
+        let saving = held.saving.as_ref().is_some_and(|saving| saving.is_in_flight());
+        if held.renewal.is_due(output.now) && !saving {
+            let request = self.next_request();
+            held.renewal.sent(request, output.now);
+            let timeout = cut_off(held.renewal.lease_duration());
+            let if_match = self.memory.known.as_ref().map(Known::etag);
+            output.ask(request, Request::Renew { lease_id: held.lease_id, if_match }, timeout);
+        }
+        if let Some((kind, detail)) = held.renewal.warn(output.now)
+            && held.phase == Phase::Active
+        {
+            let (caller, valid_until) = (held.caller, held.tell_validity(output.now));
+            output.tell(caller, Notice::AtRisk { valid_until, kind, detail });
+        }
+    }
+
+    pub(super) fn renew_answered(
+        &mut self,
+        request: RequestId,
+        answer: Result<UnixMillis, Failure>,
+        output: &mut Output,
+    ) {
+        match self.take_state(output.now) {
+            State::Held(mut held) => match held.renewal.answered(request, output.now) {
+                Some(answered) => self.renewal_answered(held, answered, answer, output),
+                None => {
+                    self.state = State::Held(held);
+                    self.late_answer(request, answer.is_ok(), output);
+                }
+            },
+            State::Resuming(resuming) => {
+                self.resume_renew_answered(resuming, request, answer, output);
+            }
+            State::Acquiring(attempt) => self.proof_answered(*attempt, request, answer, output),
+            other @ (State::Idle { .. } | State::Releasing(_)) => {
+                self.state = other;
+                // S4: a renewal that succeeds after the hold was lost is released, not kept.
+                self.late_answer(request, answer.is_ok(), output);
+            }
+        }
+    }
+
+    /// S7: waiting for the turn is no try, so nothing is cut off and nothing counts from it.
+    pub(super) fn renew_held_back(&mut self, request: RequestId, output: &mut Output) {
+        if let State::Held(held) = &mut self.state
+            && held.renewal.held_back(request, output.now)
+        {
+            return;
+        }
+        self.late_answer(request, false, output);
+    }
+
+    pub(super) fn renew_turn_came(&mut self, now: Instant) {
+        if let State::Held(held) = &mut self.state {
+            held.renewal.turn_came(now);
+        }
+    }
+
+    fn renewal_answered(
+        &mut self,
+        mut held: Box<Held>,
+        answered: Answered,
+        answer: Result<UnixMillis, Failure>,
+        output: &mut Output,
+    ) {
+        // A try that was cut off has been reported and repeated: of its answer only the definite counts.
+        if !answered.cut_off || answer.is_ok() {
+            output.report(Remark::Renewal {
+                latency: Some(output.now.saturating_since(answered.sent)),
+                lateness: answered.lateness,
+                failure: answer.as_ref().err().cloned(),
+            });
+        }
+        let (reason, detail) = match answer {
+            Ok(time) => {
+                // An answer that was long under way tells the time of long ago.
+                if output.now.saturating_since(answered.sent) <= PROMPT {
+                    held.store_clock = StoreClock { heard: output.now, time };
+                }
+                let recovered = held.renewal.succeeded(answered.sent, &mut self.jitter);
+                tell_renewed(&mut held, recovered, output);
+                if self.shutdown.hands_over() {
+                    return self.renewed_once_more(held, answered.cut_off, output);
+                }
+                self.state = State::Held(held);
+                return;
+            }
+            Err(Failure::Taken) => (LossReason::Taken, TAKEN.to_owned()),
+            // S22: it may still run out. Who is gone or has been told the end is not told that.
+            Err(Failure::Broken) if held.phase.is_open() => {
+                return self.break_met(held, output);
+            }
+            Err(Failure::Broken) => (LossReason::Broken, BROKEN.to_owned()),
+            Err(Failure::Deleted) => (LossReason::LockDeleted, DELETED.to_owned()),
+            Err(
+                failure @ (Failure::Contended
+                | Failure::Changed
+                | Failure::Unknown(_)
+                | Failure::NotDone(_)
+                | Failure::Refused(_)),
+            ) => {
+                if !answered.cut_off {
+                    held.renewal.failed(&failure, output.now, &mut self.jitter);
+                }
+                if failure == Failure::Changed && held.notice.is_none() {
+                    self.settle(&mut held, output);
+                }
+                self.state = State::Held(held);
+                return;
+            }
+        };
+        self.lose_lease(held, reason, detail, output);
+    }
+
+    /// Somebody has written the record since: it went on elsewhere, or it was a late write of ours (S16).
+    fn settle(&mut self, held: &mut Held, output: &mut Output) {
+        let request = self.next_request();
+        let timeout = cut_off(held.renewal.lease_duration());
+        let until = output.now + timeout;
+        held.settling = Some(Box::new(Flight::Sent { request, until }));
+        output.ask(request, Request::Read, timeout);
+    }
+
+    /// The record was read because a renewal met another version than ours. An unknown outcome needs no
+    /// repeat: the next renewal meets the change again.
+    pub(super) fn settle_answered(
+        &mut self,
+        mut held: Box<Held>,
+        request: RequestId,
+        answer: Result<Stored, Failure>,
+        output: &mut Output,
+    ) {
+        if Self::settles_save(&held, request) {
+            return self.save_settled(held, answer, output);
+        }
+        if !held.settling.as_ref().is_some_and(|settling| settling.is(request)) {
+            self.state = State::Held(held);
+            return;
+        }
+        held.settling = None;
+        let stored = match answer {
+            Ok(stored) => stored,
+            Err(Failure::Deleted) => {
+                let detail = DELETED.to_owned();
+                return self.lose_lease(held, LossReason::LockDeleted, detail, output);
+            }
+            // It says nothing of the lock.
+            Err(_) => {
+                self.state = State::Held(held);
+                return;
+            }
+        };
+        let record = Record::from_fields(&stored.fields);
+        // S5: without its token the record is this hold's no more, whatever else of it is still there.
+        let compared = held.compare(&record);
+        if !held.is_outdated(request) {
+            self.learn(stored, output.now);
+        }
+        match compared {
+            Some(Ordering::Equal) => {
+                held.renewal.renew_now(output.now);
+                self.state = State::Held(held);
+            }
+            // S16: it went on elsewhere, so it is not lost.
+            Some(Ordering::Greater) => self.moved_on(&held, output),
+            Some(Ordering::Less) | None => {
+                self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
+            }
+        }
+    }
+}
+
+/// Who is silent is told nothing, so the validity that it was told stays what it is (S14).
+fn tell_renewed(held: &mut Held, recovered: bool, output: &mut Output) {
+    // S22: what the store has renewed before the break counts until the holder is told its deadline.
+    if held.phase != Phase::Active || held.deadline().is_some() {
+        return;
+    }
+    let (caller, valid_until) = (held.caller, held.tell_validity(output.now));
+    let notice = match recovered {
+        true => Notice::Recovered { valid_until },
+        false => Notice::Renewed { valid_until },
+    };
+    output.tell(caller, notice);
+}
+
+/// Why a renewal is not sent yet, for people.
+const HELD_BACK: &str = "the store throttles, and the renewal waits for its turn";
+
+/// The renewals of one lease.
+#[derive(Clone, Debug)]
+pub(super) struct Renewal {
+    lease_duration: Duration,
+    /// When the last request was sent that is known to have succeeded.
+    good_sent: Instant,
+    /// When the last request that may have been done was answered, or will have been given up: nothing of it
+    /// arrives later (S13).
+    given_up: Instant,
+    due: Instant,
+    /// Tries without an answer, oldest first. One that is cut off stays: its answer may yet come, and counts
+    /// from its own send (S2).
+    tries: Vec<Try>,
+    /// It waits for its turn, because the store throttles (S7).
+    is_held_back: bool,
+    failures: u32,
+    /// Why the last try failed, if it did.
+    cause: Option<Box<StoreFailure>>,
+    at_risk: bool,
+    /// Since when a pause is suspected that the clock did not count: a renewal that is sent after that
+    /// decides (S3).
+    suspected_at: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+struct Try {
+    request: RequestId,
+    sent: Instant,
+    lateness: Duration,
+    cut_off: bool,
+}
+
+/// What an answer to a renewal was an answer to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answered {
+    pub(super) sent: Instant,
+    pub(super) lateness: Duration,
+    pub(super) cut_off: bool,
+}
+
+impl Renewal {
+    /// For a lease that was granted to a request sent at `good_sent`, the last one of which was `answered`:
+    /// the first renewal comes D/3 after it was sent, ± 10 %.
+    pub(super) fn new(
+        lease_duration: Duration,
+        good_sent: Instant,
+        answered: Instant,
+        jitter: &mut Jitter,
+    ) -> Self {
+        Self {
+            lease_duration,
+            good_sent,
+            given_up: answered,
+            due: good_sent + between(lease_duration, jitter),
+            tries: Vec::new(),
+            is_held_back: false,
+            failures: 0,
+            cause: None,
+            at_risk: false,
+            suspected_at: None,
+        }
+    }
+
+    /// The end of the validity that the store has granted (S2).
+    pub(super) fn valid_until(&self) -> Instant {
+        valid_until(self.good_sent, self.lease_duration)
+    }
+
+    pub(super) const fn lease_duration(&self) -> Duration {
+        self.lease_duration
+    }
+
+    /// When the last request that may have been done was answered, or will have been given up.
+    pub(super) const fn given_up(&self) -> Instant {
+        self.given_up
+    }
+
+    pub(super) const fn is_at_risk(&self) -> bool {
+        self.at_risk
+    }
+
+    /// When the last request was sent that is known to have succeeded.
+    pub(super) const fn good_sent(&self) -> Instant {
+        self.good_sent
+    }
+
+    /// The next renewal is due at once.
+    pub(super) fn renew_now(&mut self, now: Instant) {
+        self.due = self.due.min(now);
+    }
+
+    /// S3: a renewal that is sent after this decides, so one is due soon, whatever was sent before.
+    pub(super) fn suspect(&mut self, now: Instant, jitter: &mut Jitter) {
+        for one in &mut self.tries {
+            one.cut_off = true;
+        }
+        let spread = jitter.between(Duration::ZERO, self.lease_duration / 30);
+        self.due = self.due.min(now + spread);
+        self.suspected_at = Some(now);
+    }
+
+    /// The earliest moment at which something is to be done, the end of the validity aside. While it is
+    /// `held_up`, no renewal is sent.
+    pub(super) fn poll_timeout(&self, held_up: bool) -> Instant {
+        let next = match self.waiting_try() {
+            Some(waiting) => Some(waiting.sent + cut_off(self.lease_duration)),
+            None => (!held_up && !self.is_held_back).then_some(self.due),
+        };
+        let warning = (!self.at_risk).then(|| self.at_risk_from());
+        let end = self.valid_until();
+        [next, warning].into_iter().flatten().fold(end, Instant::min)
+    }
+
+    /// Until when the answer to a renewal is waited for.
+    pub(super) fn waits_until(&self) -> Option<Instant> {
+        self.waiting_try().map(|waiting| waiting.sent + cut_off(self.lease_duration))
+    }
+
+    /// Cuts off a try that was not answered in time; the latest such try is reported once.
+    fn cut_off_overdue(&mut self, now: Instant, jitter: &mut Jitter) -> Option<Answered> {
+        let limit = cut_off(self.lease_duration);
+        let overdue = self.tries.iter_mut().find(|one| !one.cut_off && now >= one.sent + limit)?;
+        overdue.cut_off = true;
+        let answered = Answered { sent: overdue.sent, lateness: overdue.lateness, cut_off: true };
+        self.note_failure(StoreFailure::unanswered("renewal"), now, jitter);
+        Some(answered)
+    }
+
+    /// The tries whose answers may yet come.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = RequestId> {
+        self.tries.iter().map(|one| one.request)
+    }
+
+    /// Whether a renewal is to be sent now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.due && self.waiting_try().is_none() && !self.is_held_back
+    }
+
+    /// The renewal that `request` was is not sent before its turn comes (S7); whether it was one.
+    pub(super) fn held_back(&mut self, request: RequestId, now: Instant) -> bool {
+        let Some(asked) = self.answered(request, now) else { return false };
+        self.is_held_back = true;
+        // Its turn is not the sidecar's lateness.
+        self.due = asked.sent;
+        self.cause.get_or_insert_with(|| {
+            Box::new(StoreFailure {
+                kind: StoreFailureKind::Throttled,
+                message: HELD_BACK.to_owned(),
+                retry_after: None,
+            })
+        });
+        true
+    }
+
+    pub(super) const fn is_held_back(&self) -> bool {
+        self.is_held_back
+    }
+
+    /// Its turn has come: if it is still due, it is sent now.
+    fn turn_came(&mut self, now: Instant) {
+        if std::mem::take(&mut self.is_held_back) && now > self.due {
+            self.due = now;
+        }
+    }
+
+    /// How much later than they were due renewals were sent that may yet be answered, or none has been sent
+    /// until now.
+    pub(super) fn lateness(&self, now: Instant) -> Duration {
+        let idle = self.waiting_try().is_none() && !self.is_held_back;
+        let overdue = if idle { now.saturating_since(self.due) } else { Duration::ZERO };
+        self.tries.iter().map(|one| one.lateness).fold(overdue, Duration::max)
+    }
+
+    /// A renewal is sent now.
+    pub(super) fn sent(&mut self, request: RequestId, now: Instant) {
+        let lateness = now.saturating_since(self.due);
+        self.tries.reserve_exact(1);
+        self.tries.push(Try { request, sent: now, lateness, cut_off: false });
+        self.given_up = now + cut_off(self.lease_duration);
+    }
+
+    /// Takes the try that `request` was; none if it is not of this lease, or was answered before.
+    pub(super) fn answered(&mut self, request: RequestId, now: Instant) -> Option<Answered> {
+        let index = self.tries.iter().position(|one| one.request == request)?;
+        let one = self.tries.remove(index);
+        let others = self.tries.iter().map(|other| other.sent + cut_off(self.lease_duration));
+        self.given_up = others.fold(now, Instant::max);
+        Some(Answered { sent: one.sent, lateness: one.lateness, cut_off: one.cut_off })
+    }
+
+    /// The renewal that was sent at `sent` succeeded; whether that ends a risk (S9).
+    pub(super) fn succeeded(&mut self, sent: Instant, jitter: &mut Jitter) -> bool {
+        // S2: an older request's answer, come late, shortens nothing.
+        self.good_sent = self.good_sent.max(sent);
+        if self.suspected_at.is_none_or(|at| sent >= at) {
+            self.suspected_at = None;
+            self.due = self.good_sent + between(self.lease_duration, jitter);
+        }
+        self.tries.retain(|one| one.sent > sent);
+        self.tries.shrink_to_fit();
+        self.failures = 0;
+        self.cause = None;
+        std::mem::replace(&mut self.at_risk, false)
+    }
+
+    /// A renewal failed in a way that leaves hope: try again after a while, D/30 at first, D/12 at the most,
+    /// and sooner when the end is near (S7).
+    pub(super) fn failed(&mut self, failure: &Failure, now: Instant, jitter: &mut Jitter) {
+        let cause = match failure {
+            Failure::Unknown(store_failure)
+            | Failure::NotDone(store_failure)
+            | Failure::Refused(store_failure) => store_failure.clone(),
+            Failure::Contended
+            | Failure::Changed
+            | Failure::Taken
+            | Failure::Broken
+            | Failure::Deleted => unexpected("renewal", failure),
+        };
+        self.note_failure(cause, now, jitter);
+    }
+
+    /// Whether the holder is to be warned now, and of what (S9).
+    fn warn(&mut self, now: Instant) -> Option<(StoreFailureKind, String)> {
+        if self.at_risk || now < self.at_risk_from() {
+            return None;
+        }
+        self.at_risk = true;
+        // Nothing has failed yet: no answer came because nothing was asked in time.
+        let late = || {
+            (StoreFailureKind::Unavailable, "the sidecar was held up and renews late".to_owned())
+        };
+        Some(self.cause.as_ref().map_or_else(late, |cause| (cause.kind, cause.message.clone())))
+    }
+
+    /// Whether the holder is to be warned, or was: most of the lease has passed since the last good renewal,
+    /// or a suspected pause was not decided in time.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.at_risk || now >= self.at_risk_from()
+    }
+
+    fn at_risk_from(&self) -> Instant {
+        let late = self.good_sent + self.lease_duration * 2 / 3;
+        // S3: a renewal is due soon after the suspicion, and has its time.
+        let answer = self.lease_duration / 30 + cut_off(self.lease_duration);
+        self.suspected_at.map_or(late, |at| late.min(at + answer))
+    }
+
+    fn waiting_try(&self) -> Option<&Try> {
+        self.tries.iter().find(|one| !one.cut_off)
+    }
+
+    fn note_failure(&mut self, cause: StoreFailure, now: Instant, jitter: &mut Jitter) {
+        let retry_after = cause.retry_after;
+        self.cause = Some(Box::new(cause));
+        let (least, most) = (self.lease_duration / 30, self.lease_duration / 12);
+        let grown = (least * 2_u32.saturating_pow(self.failures.min(8))).min(most);
+        self.failures += 1;
+        let delay = jitter.between(least, grown.max(least));
+        // A store that asks for patience gets it, but never so much that the hold is lost for it.
+        let patience = delay.max(retry_after.unwrap_or_default().min(most));
+        // Whoever has least left must not stand aside while the others ask: then the fewest are lost (S7).
+        let left = self.valid_until().saturating_since(now);
+        self.due = now + patience.min((left / 4).max(self.lease_duration / 240));
+    }
+}
+
+/// From the send of a good renewal to the next: D/3, ± 10 % each time anew, so that holds that were acquired
+/// together do not renew together for ever (S7).
+fn between(lease_duration: Duration, jitter: &mut Jitter) -> Duration {
+    jitter.around(lease_duration / 3, 10)
+}
+
+/// The part of the margin that does not depend on D: rounding, jitter, and clock steps too small to be seen.
+const FIXED_MARGIN: Duration = Duration::from_millis(500);
+
+/// What is taken off a lease's duration: 2 % of it, for clocks that differ in rate, and 500 ms (S2).
+#[must_use]
+pub fn margin(lease_duration: Duration) -> Duration {
+    lease_duration / 50 + FIXED_MARGIN
+}
+
+/// The end of the validity that an answered request gives: counted from before it was sent (S2).
+#[must_use]
+pub fn valid_until(sent: Instant, lease_duration: Duration) -> Instant {
+    sent + lease_duration.saturating_sub(margin(lease_duration))
+}
+
+/// The moment at which a lease has certainly run out in the store, on a clock that is at most 1 % slow: the
+/// last request that may have acquired or renewed it was answered or given up at `given_up`, and arrives no
+/// later (S13).
+pub(super) fn over_at(given_up: Instant, lease_duration: Duration) -> Instant {
+    given_up + lease_duration + margin(lease_duration)
+}
+
+/// How much longer a span lasts on a clock elsewhere that is 1 % slow: a client on another kernel counts by
+/// its own (S1, S21).
+pub(super) fn slowness(span: Duration) -> Duration {
+    let millis = u64::try_from(span.as_millis().div_ceil(100)).unwrap_or(u64::MAX);
+    Duration::from_millis(millis)
+}
+
+/// How long a request about a lease of this duration is waited for: D/6, at most 5 s (S7).
+pub(super) fn cut_off(lease_duration: Duration) -> Duration {
+    (lease_duration / 6).min(Duration::from_secs(5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s2_validity_ends_the_margin_before_the_lease() {
+        let sent = Instant::from_boot(Duration::from_secs(1_000));
+        for (duration, lasts) in [(15, 14_200), (30, 28_900), (60, 58_300)] {
+            let until = valid_until(sent, Duration::from_secs(duration));
+            assert_eq!(until - sent, Duration::from_millis(lasts));
+        }
+    }
+
+    #[test]
+    fn s7_tries_are_cut_off_after_a_sixth_and_at_most_five_seconds() {
+        assert_eq!(cut_off(Duration::from_secs(15)), Duration::from_millis(2_500));
+        assert_eq!(cut_off(Duration::from_secs(60)), Duration::from_secs(5));
+    }
+}
