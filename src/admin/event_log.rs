@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::coordinator::{
     AcquireResult, GrantedBy, HoldEnd, LockEvent, LockEventKind, Observer, RunOutcome,
+    ScheduleEventKind,
 };
 use crate::lock::{FencingToken, LockPath};
 use crate::time::{Clock, UnixMillis};
@@ -250,15 +251,7 @@ fn shown(kind: &LockEventKind<'_>) -> Option<(LoggedKind, String)> {
             (LoggedKind::Collision, format!("{stored} and {ours} share this lock path"))
         }
         LockEventKind::TokenNotGrowing { .. } => (LoggedKind::TokenNotGrowing, String::new()),
-        LockEventKind::RunStarted { run, .. } => {
-            (LoggedKind::RunStarted, format!("{}, attempt {}", run.occasion, run.attempt))
-        }
-        LockEventKind::RunEnded { outcome, detail } => run_ended(outcome, detail),
-        LockEventKind::Missed { count } => (LoggedKind::Missed, count.to_string()),
-        LockEventKind::WentBack => (LoggedKind::WentBack, String::new()),
-        LockEventKind::ScheduleChanged { change, .. } => {
-            (LoggedKind::ScheduleChanged, change.to_owned())
-        }
+        LockEventKind::Schedule(kind) => return shown_of_schedule(&kind),
         LockEventKind::ShutdownBegun => (LoggedKind::Draining, String::new()),
         LockEventKind::Refused
         | LockEventKind::NotGranted { .. }
@@ -275,9 +268,22 @@ fn shown(kind: &LockEventKind<'_>) -> Option<(LoggedKind, String)> {
         | LockEventKind::Forgotten
         | LockEventKind::ForgottenRead
         | LockEventKind::PauseSuspected
-        | LockEventKind::ClockNotHeard { .. }
-        | LockEventKind::Conflict { .. }
-        | LockEventKind::StartQueued => return None,
+        | LockEventKind::ClockNotHeard { .. } => return None,
+    })
+}
+
+fn shown_of_schedule(kind: &ScheduleEventKind<'_>) -> Option<(LoggedKind, String)> {
+    Some(match *kind {
+        ScheduleEventKind::RunStarted { run, .. } => {
+            (LoggedKind::RunStarted, format!("{}, attempt {}", run.occasion, run.attempt))
+        }
+        ScheduleEventKind::RunEnded { outcome, detail } => run_ended(outcome, detail),
+        ScheduleEventKind::Missed { count } => (LoggedKind::Missed, count.to_string()),
+        ScheduleEventKind::WentBack => (LoggedKind::WentBack, String::new()),
+        ScheduleEventKind::Changed { change, .. } => {
+            (LoggedKind::ScheduleChanged, change.to_owned())
+        }
+        ScheduleEventKind::Conflict { .. } | ScheduleEventKind::StartQueued => return None,
     })
 }
 

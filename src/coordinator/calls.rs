@@ -1,5 +1,5 @@
-//! Carries out what the machine asks of the store: each becomes a request that the lock's task polls, whose answer
-//! is an event.
+//! Carries out what the machine asks of the store: each becomes a request that the lock's task polls, whose
+//! answer is an event.
 
 use std::future::Future;
 use std::sync::Arc;

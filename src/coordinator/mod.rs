@@ -44,7 +44,6 @@ mod saves;
 mod schedules;
 mod seldom;
 mod shares;
-mod suspicion;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -69,7 +68,7 @@ pub use hold_event::{HeldEvent, HoldEvent};
 pub use names::Host;
 pub use observe::{
     AcquireResult, EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, NoObserver,
-    Observer, RenewalFailure,
+    Observer, RenewalFailure, ScheduleEventKind,
 };
 pub use occurrences::{Concluding, OutcomeResult};
 pub use pacing::Pace;
@@ -90,7 +89,9 @@ pub use seldom::Seldom;
 
 pub use trace::{Asked, HoldTrace, TraceContext, TraceHandle, TraceId, TraceLink, TracedRequest};
 
-pub use crate::hold::{LossReason, NotConfirmed, PriorityStatus, StoreFailure, StoreFailureKind};
+pub use crate::hold::{
+    LossReason, NotConfirmed, PriorityStatus, SaveOutcome, StoreFailure, StoreFailureKind,
+};
 pub use crate::schedule::Outcome as RunOutcome;
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 

@@ -148,13 +148,8 @@ impl Task {
             max_hold_ends: granted.max_hold_ends.map(|at| shared.deadline(at)),
             attempt: named.map_or(0, |named| named.attempt(granted.token)),
         });
-        let how = match (granted.resumed, granted.token.hand_offs()) {
-            (true, _) => GrantedBy::Resume,
-            (false, 0) => GrantedBy::Store,
-            (false, _) => GrantedBy::HandOff,
-        };
         let facts = GrantFacts {
-            how,
+            how: granted_by(granted),
             permit,
             generation: granted.generation,
             waited: now.saturating_since(caller.arrived),
@@ -488,5 +483,42 @@ impl Task {
         self.weigh_suspicion(failure, latency);
         let kind = LockEventKind::Renewal { failure, latency, lateness };
         self.shared.observe(&LockEvent::of(path, kind));
+    }
+
+    /// What a renewal says of a pause that is suspected (S3).
+    fn weigh_suspicion(&self, failure: Option<RenewalFailure>, latency: Option<Duration>) {
+        let clock = &self.shared.clock;
+        let now = clock.now();
+        match (failure, latency) {
+            (None, Some(latency)) => {
+                let sent = now.saturating_sub(latency);
+                let source = clock.suspicions().refute(sent, now);
+                if let Some(source) = source {
+                    let kind = LockEventKind::ClockNotHeard { source };
+                    self.shared.observe(&LockEvent::of_sidecar(kind));
+                }
+            }
+            (Some(RenewalFailure::Taken | RenewalFailure::Deleted), _) => {
+                clock.suspicions().confirm(now);
+            }
+            (
+                Some(
+                    RenewalFailure::Broken
+                    | RenewalFailure::Contended
+                    | RenewalFailure::Changed
+                    | RenewalFailure::Failed(_),
+                )
+                | None,
+                _,
+            ) => {}
+        }
+    }
+}
+
+const fn granted_by(granted: &Granted) -> GrantedBy {
+    match (granted.resumed, granted.token.hand_offs()) {
+        (true, _) => GrantedBy::Resume,
+        (false, 0) => GrantedBy::Store,
+        (false, _) => GrantedBy::HandOff,
     }
 }

@@ -161,6 +161,13 @@ pub enum LockEventKind<'a> {
     },
     /// The sidecar began to shut down (S15).
     ShutdownBegun,
+    /// Something happened to a schedule.
+    Schedule(ScheduleEventKind<'a>),
+}
+
+/// What can happen to a schedule.
+#[derive(Clone, Copy, Debug)]
+pub enum ScheduleEventKind<'a> {
     /// A run of a schedule began here (T6).
     RunStarted {
         /// Which run.
@@ -194,7 +201,7 @@ pub enum LockEventKind<'a> {
     /// A start is late by this sidecar's own queue alone (T13).
     StartQueued,
     /// An operator changed a schedule (T18).
-    ScheduleChanged {
+    Changed {
         /// A stable name of the change.
         change: &'static str,
         /// The operator, as the sidecar knows it.
@@ -249,6 +256,11 @@ impl<'a> LockEvent<'a> {
     /// What happened to a lock, or to one of its permits.
     pub(crate) const fn of(path: &'a LockPath, kind: LockEventKind<'a>) -> Self {
         Self { path: Some(path), token: None, holder: "", kind }
+    }
+
+    /// What happened to the schedule on a lock.
+    pub(crate) const fn of_schedule(path: &'a LockPath, kind: ScheduleEventKind<'a>) -> Self {
+        Self::of(path, LockEventKind::Schedule(kind))
     }
 
     /// What happened to the sidecar.

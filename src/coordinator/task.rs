@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -12,6 +13,7 @@ use super::error::CallError;
 use super::few::Few;
 use super::here::LocalView;
 use super::inbox::{Commands, Inbox};
+use super::observe::{LockEvent, LockEventKind};
 use super::occurrences::{Named, Occurrences};
 use super::pacing::{Lease, Renewing};
 use super::repeats::{Departure, Repeatable};
@@ -127,6 +129,20 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         aside: None,
     };
     tokio::spawn(failing::run(Box::new(task), commands));
+}
+
+/// Pauses that the boot clock may not have counted: every hold is renewed, and the answers decide (S3).
+impl Shared {
+    /// How many pauses have come under suspicion so far, by a look at the clocks beside ours. One that is new
+    /// is told to the tasks of all locks at once, so that every hold is renewed (S3).
+    fn look_for_pauses(&self) -> u64 {
+        let suspected = self.clock.suspected_pauses();
+        if self.suspected.fetch_max(suspected, Ordering::Relaxed) < suspected {
+            self.observe(&LockEvent::of_sidecar(LockEventKind::PauseSuspected));
+            self.registry().send_to_all(|| Command::TimePassed(Instant::default()));
+        }
+        suspected
+    }
 }
 
 impl Task {

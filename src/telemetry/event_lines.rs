@@ -1,10 +1,10 @@
 //! The lines of the log that say what happened to locks, holds, schedules and the sidecar.
 
 use crate::coordinator::{
-    EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, Observer,
+    EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, Observer, SaveOutcome,
+    ScheduleEventKind,
 };
-use crate::hold::SaveOutcome;
-use crate::lock::FencingToken;
+use crate::lock::{FencingToken, Permits};
 
 /// Writes a line for each event that an operator may look for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,26 +50,10 @@ impl Observer for EventLines {
             LockEventKind::TaskFailed => {
                 tracing::error!(lock, "the task of a lock has failed; its holds are lost");
             }
-            LockEventKind::Collision { stored, ours, is_new: true } => tracing::warn!(
-                lock,
-                stored_host_type = stored,
-                our_host_type = ours,
-                "two host types share this lock path: give them different host ids, if they are not to exclude each other"
-            ),
             LockEventKind::TokenNotGrowing { next } => {
                 let next = next.map(FencingToken::value);
                 tracing::error!(lock, seen = token, next, "fencing token would not grow: no grant");
             }
-            LockEventKind::PermitsDiffer { others, ours, is_new: true } => tracing::warn!(
-                lock,
-                others = others.get(),
-                ours = ours.get(),
-                "callers of this lock name different numbers of permits: the greatest limits it until all name the same"
-            ),
-            LockEventKind::CannotBreak { cause } => tracing::warn!(
-                lock, %cause,
-                "the store refuses to break leases: callers of greater priority wait until the lock is released"
-            ),
             LockEventKind::Overruled { priority, moves } => {
                 tracing::info!(lock, %priority, moves, "lock broken for a waiting caller");
             }
@@ -84,24 +68,17 @@ impl Observer for EventLines {
                 clock = source.as_str(),
                 "a clock showed three pauses that did not happen: it is ignored for an hour"
             ),
-            LockEventKind::RunStarted { run, lateness, missed, .. } => tracing::info!(
-                lock, occurrence = %run.occasion, attempt = run.attempt, token,
-                lateness = lateness.as_secs(), missed, "run started"
-            ),
-            LockEventKind::WentBack => tracing::error!(
-                lock,
-                "the schedule's record has gone back to an older one: what was final before stays final, and is written \
-                 again; look for a store that was restored from a copy (T21)"
-            ),
-            LockEventKind::Conflict { revision } => tracing::warn!(
-                lock,
-                revision,
-                "two definitions of the schedule have the same revision: the later one is in force; give the newer \
-                 deployment a higher revision (T16)"
-            ),
-            LockEventKind::ScheduleChanged { change, caller, reason } => {
-                tracing::warn!(lock, change, caller, reason, "schedule changed by an operator");
+            LockEventKind::Schedule(kind) => of_schedule(event, &kind),
+            LockEventKind::Collision { stored, ours, is_new: true } => {
+                collision(event, stored, ours);
             }
+            LockEventKind::PermitsDiffer { others, ours, is_new: true } => {
+                permits_differ(event, others, ours);
+            }
+            LockEventKind::CannotBreak { cause } => tracing::warn!(
+                lock, %cause,
+                "the store refuses to break leases: callers of greater priority wait until the lock is released"
+            ),
             // Callers are told themselves, or the scheduler says more.
             LockEventKind::Refused
             | LockEventKind::NotGranted { .. }
@@ -112,12 +89,58 @@ impl Observer for EventLines {
             | LockEventKind::PermitsDiffer { is_new: false, .. }
             | LockEventKind::Forgotten
             | LockEventKind::ForgottenRead
-            | LockEventKind::ShutdownBegun
-            | LockEventKind::RunEnded { .. }
-            | LockEventKind::Missed { .. }
-            | LockEventKind::StartQueued => {}
+            | LockEventKind::ShutdownBegun => {}
         }
     }
+}
+
+fn of_schedule(event: &LockEvent<'_>, kind: &ScheduleEventKind<'_>) {
+    let lock = event.path.map(tracing::field::display);
+    match *kind {
+        ScheduleEventKind::RunStarted { run, lateness, missed, .. } => tracing::info!(
+            lock, occurrence = %run.occasion, attempt = run.attempt,
+            token = event.token.map(FencingToken::value), lateness = lateness.as_secs(), missed,
+            "run started"
+        ),
+        ScheduleEventKind::WentBack => tracing::error!(
+            lock,
+            "the schedule's record has gone back to an older one: what was final before stays final, and is written \
+             again; look for a store that was restored from a copy (T21)"
+        ),
+        ScheduleEventKind::Conflict { revision } => tracing::warn!(
+            lock,
+            revision,
+            "two definitions of the schedule have the same revision: the later one is in force; give the newer \
+             deployment a higher revision (T16)"
+        ),
+        ScheduleEventKind::Changed { change, caller, reason } => {
+            tracing::warn!(lock, change, caller, reason, "schedule changed by an operator");
+        }
+        // The scheduler says more.
+        ScheduleEventKind::RunEnded { .. }
+        | ScheduleEventKind::Missed { .. }
+        | ScheduleEventKind::StartQueued => {}
+    }
+}
+
+fn collision(event: &LockEvent<'_>, stored: &str, ours: &str) {
+    let lock = event.path.map(tracing::field::display);
+    tracing::warn!(
+        lock,
+        stored_host_type = stored,
+        our_host_type = ours,
+        "two host types share this lock path: give them different host ids, if they are not to exclude each other"
+    );
+}
+
+fn permits_differ(event: &LockEvent<'_>, others: Permits, ours: Permits) {
+    let lock = event.path.map(tracing::field::display);
+    tracing::warn!(
+        lock,
+        others = others.get(),
+        ours = ours.get(),
+        "callers of this lock name different numbers of permits: the greatest limits it until all name the same"
+    );
 }
 
 fn granted(event: &LockEvent<'_>, facts: GrantFacts) {

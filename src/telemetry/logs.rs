@@ -334,11 +334,9 @@ mod tests {
         let (_, rest) = document.split_once("| logged |").expect("the table of log lines");
         let rows = rest.split("\n\n").next().unwrap().lines().skip(2);
         let sources = concat!(
-            include_str!("../coordinator/notify.rs"),
+            include_str!("event_lines.rs"),
             include_str!("../coordinator/schedules/completing.rs"),
-            include_str!("../coordinator/schedules/run.rs"),
             include_str!("../coordinator/schedules/task.rs"),
-            include_str!("../coordinator/breaking.rs"),
             include_str!("../coordinator/pacing.rs"),
             include_str!("../coordinator/readiness.rs"),
             include_str!("../grpc/certificates.rs"),

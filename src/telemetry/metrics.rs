@@ -457,16 +457,7 @@ impl Observer for Metrics {
                 families.forgotten_locks_read.inc();
             }
             LockEventKind::Overruled { moves, .. } => families.sharing.overruled(moves),
-            LockEventKind::RunStarted { run, lateness, is_resumed: false, .. }
-                if run.attempt == 1 =>
-            {
-                families.schedules.started(lateness);
-            }
-            LockEventKind::RunEnded { outcome, .. } => families.schedules.ended(outcome),
-            LockEventKind::Missed { count } => families.schedules.missed(count),
-            LockEventKind::WentBack => families.schedules.went_back(),
-            LockEventKind::Conflict { .. } => families.schedules.conflict(),
-            LockEventKind::StartQueued => families.schedules.start_queued(),
+            LockEventKind::Schedule(kind) => families.schedules.observe(&kind),
             LockEventKind::TokenNotGrowing { .. } => {
                 families.tokens_not_growing.inc();
             }
@@ -486,9 +477,7 @@ impl Observer for Metrics {
             | LockEventKind::TaskFailed
             | LockEventKind::CannotBreak { .. }
             | LockEventKind::Broken { .. }
-            | LockEventKind::ShutdownBegun
-            | LockEventKind::RunStarted { .. }
-            | LockEventKind::ScheduleChanged { .. } => {}
+            | LockEventKind::ShutdownBegun => {}
         }
     }
 }

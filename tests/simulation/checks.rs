@@ -302,8 +302,9 @@ impl Checks {
         {
             self.idle.handed_on(grant.lease_id, now);
         }
-        let (caller, next) = match action {
-            Action::Tell { caller, notice: Notice::Granted(grant) } => {
+        let Action::Tell { caller, notice } = action else { return };
+        let next = match notice {
+            Notice::Granted(grant) => {
                 self.granted.insert((sidecar, grant.lease_id));
                 self.moved.granted(grant.lease_id, grant.token.value());
                 if !grant.resumed {
@@ -312,31 +313,22 @@ impl Checks {
                     self.check_token(grant.token.value(), grant.lease_id);
                     self.newest_grant = now;
                 }
-                (*caller, Told::Held)
+                Told::Held
             }
-            Action::Tell { caller, notice: Notice::Renewed { .. } | Notice::Recovered { .. } } => {
-                (*caller, Told::Held)
-            }
-            Action::Tell { caller, notice: Notice::AtRisk { .. } } => (*caller, Told::AtRisk),
-            Action::Tell { caller, notice: Notice::Lost { .. } | Notice::ResumeRefused { .. } } => {
-                (*caller, Told::Over)
-            }
-            Action::Tell {
-                caller,
-                notice: Notice::Released { .. } | Notice::NotConfirmed { .. },
-            } => {
+            Notice::Renewed { .. } | Notice::Recovered { .. } => Told::Held,
+            Notice::AtRisk { .. } => Told::AtRisk,
+            Notice::Lost { .. } | Notice::ResumeRefused { .. } => Told::Over,
+            Notice::Released { .. } | Notice::NotConfirmed { .. } => {
                 self.told.insert(*caller, Told::Over);
                 return;
             }
-            Action::Tell {
-                caller,
-                notice: Notice::Busy(_) | Notice::Failed(_) | Notice::Superseded { .. },
-            } => {
+            Notice::Busy(_) | Notice::Failed(_) | Notice::Superseded { .. } => {
                 self.stops_waiting(sidecar, *caller);
                 return;
             }
             _ => return,
         };
+        let caller = *caller;
         let before = self.told.insert(caller, next);
         // Who has lost a hold and releases it all the same is told so once more (S13).
         if before == Some(Told::Over) && next == Told::Over && self.asked.remove(&caller) {

@@ -312,99 +312,96 @@ impl Machine {
             self.own = Some((*caller, grant.generation));
             self.lease = Some(grant.lease_id);
         }
-        match (bug, &mut action) {
+        let instead = match &mut action {
+            Action::Store { request, what, timeout } => {
+                self.behind_request(bug, (*request, *timeout), what, now)
+            }
+            Action::Tell { caller, notice } => self.behind_notice(bug, *caller, notice),
+            _ => None,
+        };
+        if let Some(instead) = instead {
+            return instead;
+        }
+        self.about_generations(bug, &mut action);
+        let assumed = self.assume_proof(bug, &action);
+        match assumed.or_else(|| self.spoilt.behind(bug, &mut action, &self.hold)) {
+            Some(event) => Behind::Event(event),
+            None => Behind::Action(Box::new(action)),
+        }
+    }
+
+    /// What the bug makes of a request, if it replaces it.
+    fn behind_request(
+        &mut self,
+        bug: Bug,
+        (request, timeout): (RequestId, Duration),
+        what: &Request,
+        now: Instant,
+    ) -> Option<Behind> {
+        match (bug, what) {
             (
                 Bug::CountsFromAnswer | Bug::MatchesNewestSend,
-                Action::Store {
-                    request,
-                    what: Request::Acquire { .. } | Request::Renew { .. },
-                    ..
-                },
+                Request::Acquire { .. } | Request::Renew { .. },
             ) => {
-                self.sent.insert(*request, now);
-                self.newest = Some(*request);
+                self.sent.insert(request, now);
+                self.newest = Some(request);
+                None
             }
-            (Bug::CountsFromAnswer, Action::Tell { notice: Notice::Granted(grant), .. }) => {
+            (Bug::AssumesRenewed, Request::Renew { .. }) => {
+                let answer = Answer::Renew(Ok(UnixMillis(1_800_000_000_000)));
+                Some(Behind::Event(Event::Answer { request, answer }))
+            }
+            (Bug::TokenNotStored, Request::Write { if_match, .. }) => {
+                let answer = Answer::Write(Ok(ETag(if_match.0.clone())));
+                Some(Behind::Event(Event::Answer { request, answer }))
+            }
+            (Bug::AcquiresToRenew, Request::Renew { lease_id, .. }) => {
+                self.renewals.insert(request, ());
+                let what = Request::Acquire {
+                    lease_id: *lease_id,
+                    duration: Duration::from_secs(15),
+                    if_match: None,
+                    read: false,
+                };
+                Some(Behind::Action(Box::new(Action::Store { request, what, timeout })))
+            }
+            _ => None,
+        }
+    }
+
+    /// What the bug makes of a notice, if it replaces it.
+    fn behind_notice(&mut self, bug: Bug, caller: CallerId, notice: &mut Notice) -> Option<Behind> {
+        match (bug, notice) {
+            (Bug::CountsFromAnswer, Notice::Granted(grant)) => {
                 grant.valid_until = grant.valid_until + self.shift;
             }
-            (
-                Bug::CountsFromAnswer,
-                Action::Tell { notice: Notice::Renewed { valid_until, .. }, .. },
-            ) => {
+            (Bug::CountsFromAnswer | Bug::NoMargin, Notice::Renewed { valid_until }) => {
                 *valid_until = *valid_until + self.shift;
             }
-            (Bug::NoMargin, Action::Tell { notice: Notice::Granted(grant), .. }) => {
+            (Bug::NoMargin, Notice::Granted(grant)) => {
                 self.shift = margin(grant.lease_duration);
                 grant.valid_until = grant.valid_until + self.shift;
             }
-            (Bug::NoMargin, Action::Tell { notice: Notice::Renewed { valid_until, .. }, .. }) => {
-                *valid_until = *valid_until + self.shift;
+            (Bug::HandOverTellsLost, Notice::Interrupted) => {
+                let detail = "the sidecar shut down".to_owned();
+                let notice = Notice::Lost { reason: LossReason::Shutdown, detail };
+                return Some(Behind::Action(Box::new(Action::Tell { caller, notice })));
             }
-            (Bug::AssumesRenewed, Action::Store { request, what: Request::Renew { .. }, .. }) => {
-                let answer = Ok(UnixMillis(1_800_000_000_000));
-                return Behind::Event(Event::Answer {
-                    request: *request,
-                    answer: Answer::Renew(answer),
-                });
+            (Bug::RepeatUnanswered, Notice::SameGrant { .. }) => {
+                return Some(Behind::Event(Event::TimePassed));
             }
-            (
-                Bug::TokenNotStored,
-                Action::Store { request, what: Request::Write { if_match, .. }, .. },
-            ) => {
-                let answer = Ok(ETag(if_match.0.clone()));
-                return Behind::Event(Event::Answer {
-                    request: *request,
-                    answer: Answer::Write(answer),
-                });
-            }
-            (
-                Bug::AcquiresToRenew,
-                Action::Store { request, what: Request::Renew { lease_id, .. }, timeout, .. },
-            ) => {
-                self.renewals.insert(*request, ());
-                return Behind::Action(Box::new(Action::Store {
-                    request: *request,
-                    what: Request::Acquire {
-                        lease_id: *lease_id,
-                        duration: Duration::from_secs(15),
-                        if_match: None,
-                        read: false,
-                    },
-                    timeout: *timeout,
-                }));
-            }
-            (Bug::HandOverTellsLost, Action::Tell { caller, notice: Notice::Interrupted }) => {
-                return Behind::Action(Box::new(Action::Tell {
-                    caller: *caller,
-                    notice: Notice::Lost {
-                        reason: LossReason::Shutdown,
-                        detail: "the sidecar shut down".to_owned(),
-                    },
-                }));
-            }
-            (Bug::RepeatUnanswered, Action::Tell { notice: Notice::SameGrant { .. }, .. }) => {
-                return Behind::Event(Event::TimePassed);
-            }
-            (Bug::LateRenewalRevives, Action::Tell { caller, notice: Notice::Lost { .. } }) => {
-                self.lost = Some(*caller)
-            }
-            (Bug::LateRenewalRevives, Action::Tell { notice: Notice::Granted(_), .. }) => {
-                self.lost = None
-            }
-            (Bug::SameTokenOnHandOff, Action::Tell { notice: Notice::Granted(grant), .. }) => {
+            (Bug::LateRenewalRevives, Notice::Lost { .. }) => self.lost = Some(caller),
+            (Bug::LateRenewalRevives, Notice::Granted(_)) => self.lost = None,
+            (Bug::SameTokenOnHandOff, Notice::Granted(grant)) => {
                 let own = grant.token;
                 if let Some(token) = self.token.filter(|token| token.epoch() == own.epoch()) {
                     grant.token = token;
                 }
                 self.token = Some(own);
             }
-            _ => self.about_generations(bug, &mut action),
+            _ => {}
         }
-        let assumed = self.assume_proof(bug, &action);
-        match assumed.or_else(|| self.spoilt.behind(bug, &mut action, &self.hold)) {
-            Some(event) => Behind::Event(event),
-            None => Behind::Action(Box::new(action)),
-        }
+        None
     }
 
     /// The renewal before a grant is taken to be good (S3).

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::HoldEvent::{AlreadyDone, Settled, Skipped};
+use leasehold::coordinator::HoldEvent::{AlreadyDone, Held, Settled, Skipped};
 use leasehold::coordinator::{
     CallError, Extended, Grant, HeldEvent, HoldEvent, LockRecord, LossReason, StoreFailureKind,
     Validity,
@@ -62,7 +62,7 @@ pub(crate) fn judge(
     let wrong = || Some(format!("S4: stream {} is told {event:?} after {before:?}", stream.number));
     match (&before, event) {
         (Some(Told::Over), _) | (_, Settled { .. } | AlreadyDone(_) | Skipped { .. }) => wrong(),
-        (_, HoldEvent::Held(HeldEvent::Draining { .. })) => told_draining(state, stream),
+        (_, Held(HeldEvent::Draining { .. })) => told_draining(state, stream),
         (None, HoldEvent::Waiting { record, .. }) => told_busy(state, stream, record),
         (None, HoldEvent::Busy(busy)) => told_busy(state, stream, &busy.record),
         (None, HoldEvent::Granted(grant)) => {
@@ -78,7 +78,7 @@ pub(crate) fn judge(
         },
         (
             Some(Told::Held { token, at_risk, .. }),
-            HoldEvent::Held(
+            Held(
                 HeldEvent::Renewed(validity)
                 | HeldEvent::Extended(Extended { validity, .. })
                 | HeldEvent::AtRisk { validity, .. }
@@ -86,23 +86,21 @@ pub(crate) fn judge(
             ),
         ) => {
             let late = told_validity(state, stream, (*token, event), until(validity));
-            let warned = *at_risk && matches!(event, HoldEvent::Held(HeldEvent::AtRisk { .. }));
+            let warned = *at_risk && matches!(event, Held(HeldEvent::AtRisk { .. }));
             late.or_else(|| warned.then(wrong).flatten())
         }
         (
             Some(Told::Held { token, until: known, .. }),
-            HoldEvent::Held(HeldEvent::Revoked { validity, break_note }),
+            Held(HeldEvent::Revoked { validity, break_note }),
         ) => {
             let told = (until(validity), break_note.as_ref());
             notices::revoked(state, stream, (*token, *known), told)
         }
         (
             Some(Told::Held { token, until, .. }),
-            HoldEvent::Held(HeldEvent::Lost { reason, break_note, .. }),
+            Held(HeldEvent::Lost { reason, break_note, .. }),
         ) => ended(state, stream, (*token, *until), (*reason, break_note.as_ref()), now),
-        (None, HoldEvent::Held(HeldEvent::Lost { reason, .. }))
-            if let Some(token) = stream.resumes =>
-        {
+        (None, Held(HeldEvent::Lost { reason, .. })) if let Some(token) = stream.resumes => {
             resume_lost(state, stream, (token, *reason), now)
         }
         (None, HoldEvent::Released(_)) if let Some(token) = stream.resumes => {
@@ -118,18 +116,7 @@ pub(crate) fn judge(
             Some(Told::Held { .. }),
             HoldEvent::Waiting { .. } | HoldEvent::Granted(_) | HoldEvent::Busy(_),
         )
-        | (
-            None,
-            HoldEvent::Held(
-                HeldEvent::Renewed(_)
-                | HeldEvent::Extended(_)
-                | HeldEvent::AtRisk { .. }
-                | HeldEvent::Recovered(_)
-                | HeldEvent::Revoked { .. }
-                | HeldEvent::Lost { .. },
-            )
-            | HoldEvent::Released(_),
-        ) => wrong(),
+        | (None, Held(_) | HoldEvent::Released(_)) => wrong(),
     }
 }
 
@@ -140,7 +127,7 @@ fn told_validity(
     (token, event): (u64, &HoldEvent),
     until: Duration,
 ) -> Option<String> {
-    let at_risk = matches!(event, HoldEvent::Held(HeldEvent::AtRisk { .. }));
+    let at_risk = matches!(event, Held(HeldEvent::AtRisk { .. }));
     state.checks.told.insert(stream.number, Told::Held { token, until, at_risk });
     notices::validity(state, stream, (token, event), until)
 }

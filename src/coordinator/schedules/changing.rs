@@ -5,7 +5,7 @@ use super::request::{ScheduleChange, ScheduleInfo};
 use super::task::Message;
 use crate::coordinator::Coordinator;
 use crate::coordinator::error::CallError;
-use crate::coordinator::observe::{LockEvent, LockEventKind};
+use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
 use crate::coordinator::request::LockSelector;
 use crate::lock::LockPath;
 use crate::schedule::{Intervention, Plan, PlanError, ScheduleRecord};
@@ -111,8 +111,8 @@ impl Coordinator {
             ScheduleChange::Pause | ScheduleChange::Resume | ScheduleChange::Trigger { .. } => "",
         };
         let change = change.as_str();
-        let kind = LockEventKind::ScheduleChanged { change, caller, reason };
-        self.shared.observe(&LockEvent::of(path, kind));
+        let kind = ScheduleEventKind::Changed { change, caller, reason };
+        self.shared.observe(&LockEvent::of_schedule(path, kind));
         self.shared.schedules.send(path, Message::PlanWritten(written));
     }
 }

@@ -8,7 +8,7 @@ use super::run::{Begin, Run};
 use super::subscriber::Subscriber;
 use super::task::ScheduleTask;
 use crate::coordinator::error::CallError;
-use crate::coordinator::observe::{LockEvent, LockEventKind};
+use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
 use crate::coordinator::request::Target;
 use crate::coordinator::resume_token::Resumed;
 use crate::schedule::{Lease, Plan, Subscription, resumed, waited_for};
@@ -83,8 +83,8 @@ impl ScheduleTask {
             }
             let subscribed = Plan::subscribed(current, &subscription, record, store_time);
             if subscribed.conflict {
-                let kind = LockEventKind::Conflict { revision: definition.revision() };
-                self.shared.observe(&LockEvent::of(&path, kind));
+                let kind = ScheduleEventKind::Conflict { revision: definition.revision() };
+                self.shared.observe(&LockEvent::of_schedule(&path, kind));
             }
             let in_force = match (subscribed.write, plan) {
                 (None, Some(plan)) => Some(plan),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::desk::KnownSchedule;
 use crate::coordinator::Coordinator;
 use crate::coordinator::error::CallError;
-use crate::coordinator::observe::{LockEvent, LockEventKind};
+use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
 use crate::lock::LockPath;
 use crate::schedule::{Intervention, Occasion, Outcome, Plan, RunId, ScheduleRecord, Tally};
 use crate::time::UnixMillis;
@@ -40,24 +40,24 @@ impl Coordinator {
     /// What was written here is counted; what was reported for it is shown with why.
     pub(super) fn count(&self, path: &LockPath, tally: &Tally, reported: Option<&ReportedEnd<'_>>) {
         let observe = |kind, token| {
-            self.shared.observe(&LockEvent::of(path, kind).with_token(token));
+            self.shared.observe(&LockEvent::of_schedule(path, kind).with_token(token));
         };
         if tally.missed() > 0 {
-            observe(LockEventKind::Missed { count: tally.missed() }, None);
+            observe(ScheduleEventKind::Missed { count: tally.missed() }, None);
         }
         for (outcome, times) in tally.ended() {
             let reported = reported.filter(|reported| reported.outcome == outcome);
             let detail = reported.map_or("", |reported| reported.detail);
             for _ in 0..times {
                 let token = reported.map(|reported| reported.run_id.token);
-                observe(LockEventKind::RunEnded { outcome, detail }, token);
+                observe(ScheduleEventKind::RunEnded { outcome, detail }, token);
             }
         }
     }
 
     /// T21: loudly, and counted.
     pub(super) fn say_back(&self, path: &LockPath) {
-        self.shared.observe(&LockEvent::of(path, LockEventKind::WentBack));
+        self.shared.observe(&LockEvent::of_schedule(path, ScheduleEventKind::WentBack));
     }
 
     /// The schedules with subscribers here, in no order.

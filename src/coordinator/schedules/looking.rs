@@ -12,7 +12,7 @@ use super::starts::Place;
 use super::subscriber::{Subscriber, SubscriberId};
 use super::task::{Message, Running, ScheduleTask};
 use crate::coordinator::error::CallError;
-use crate::coordinator::observe::{LockEvent, LockEventKind};
+use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
 use crate::coordinator::request::HoldRequest;
 use crate::hold::{Brought, Stored};
 use crate::lock::{Permits, Sharing};
@@ -213,7 +213,7 @@ impl ScheduleTask {
     /// T13: what is asked for beyond the starts of a second is warned about, and counted.
     fn say_queued(&self, place: Place) {
         if place.is_late {
-            let event = LockEvent::of(&self.target.path, LockEventKind::StartQueued);
+            let event = LockEvent::of_schedule(&self.target.path, ScheduleEventKind::StartQueued);
             self.shared.observe(&event);
         }
         if place.is_said {

@@ -16,7 +16,7 @@ use crate::coordinator::Coordinator;
 use crate::coordinator::caller::HoldStream;
 use crate::coordinator::error::CallError;
 use crate::coordinator::hold_event::{HeldEvent, HoldEvent};
-use crate::coordinator::observe::{LockEvent, LockEventKind};
+use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
 use crate::coordinator::request::{Deadline, Grant};
 use crate::coordinator::unread::Teller;
 use crate::hold::LossReason;
@@ -214,13 +214,13 @@ impl Run {
         };
         self.desk.known().is_last_runner = true;
         let run_id = told.run_id.clone();
-        let kind = LockEventKind::RunStarted {
+        let kind = ScheduleEventKind::RunStarted {
             run: &run_id,
             lateness: told.lateness,
             missed: told.missed_count,
             is_resumed: matches!(self.begin, Begin::Resume(_)),
         };
-        let event = LockEvent::of(&self.path, kind).with_token(Some(run_id.token));
+        let event = LockEvent::of_schedule(&self.path, kind).with_token(Some(run_id.token));
         self.coordinator.shared.observe(&event);
         let times_out = grant.max_hold_ends.as_ref().filter(|_| told.timeout.is_some());
         let times_out = times_out.map(|ends| ends.after.saturating_sub(FOR_THE_WRITE));

@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Counters, FloatGauge};
-use crate::coordinator::{RunOutcome, ScheduleFigures};
+use crate::coordinator::{RunOutcome, ScheduleEventKind, ScheduleFigures};
 use crate::telemetry::registration::{Registration, STARTS};
 use crate::time::UnixMillis;
 
@@ -164,28 +164,31 @@ impl Families {
         self.show(&[], false);
     }
 
-    pub(super) fn started(&self, lateness: Duration) {
-        self.lateness.observe(lateness.as_secs_f64());
-    }
-
-    pub(super) fn ended(&self, outcome: RunOutcome) {
-        self.runs.get_or_create(&[("outcome", label(outcome))]).inc();
-    }
-
-    pub(super) fn missed(&self, count: u64) {
-        self.missed.inc_by(count);
-    }
-
-    pub(super) fn conflict(&self) {
-        self.conflicts.inc();
-    }
-
-    pub(super) fn went_back(&self) {
-        self.went_back.inc();
-    }
-
-    pub(super) fn start_queued(&self) {
-        self.queued.inc();
+    pub(super) fn observe(&self, kind: &ScheduleEventKind<'_>) {
+        match *kind {
+            // The first attempt says how late an occurrence is.
+            ScheduleEventKind::RunStarted { run, lateness, is_resumed: false, .. }
+                if run.attempt == 1 =>
+            {
+                self.lateness.observe(lateness.as_secs_f64());
+            }
+            ScheduleEventKind::RunEnded { outcome, .. } => {
+                self.runs.get_or_create(&[("outcome", label(outcome))]).inc();
+            }
+            ScheduleEventKind::Missed { count } => {
+                self.missed.inc_by(count);
+            }
+            ScheduleEventKind::WentBack => {
+                self.went_back.inc();
+            }
+            ScheduleEventKind::Conflict { .. } => {
+                self.conflicts.inc();
+            }
+            ScheduleEventKind::StartQueued => {
+                self.queued.inc();
+            }
+            ScheduleEventKind::RunStarted { .. } | ScheduleEventKind::Changed { .. } => {}
+        }
     }
 
     /// Sets the gauges to how these schedules stand.

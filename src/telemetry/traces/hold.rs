@@ -246,13 +246,7 @@ impl HoldTrace for HoldSpans {
             | LockEventKind::PauseSuspected
             | LockEventKind::ClockNotHeard { .. }
             | LockEventKind::ShutdownBegun
-            | LockEventKind::RunStarted { .. }
-            | LockEventKind::RunEnded { .. }
-            | LockEventKind::Missed { .. }
-            | LockEventKind::WentBack
-            | LockEventKind::Conflict { .. }
-            | LockEventKind::StartQueued
-            | LockEventKind::ScheduleChanged { .. } => {}
+            | LockEventKind::Schedule(_) => {}
         }
     }
 

@@ -10,7 +10,8 @@ use super::rig::{
 use crate::coordinator::tests::breaking::broken;
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
 use crate::coordinator::{
-    BreakPeriod, HeldEvent, LockEvent, LockEventKind, LossReason, Observer, RunGrant, ScheduleEvent,
+    BreakPeriod, HeldEvent, LockEvent, LockEventKind, LossReason, Observer, RunGrant,
+    ScheduleEvent, ScheduleEventKind,
 };
 use crate::lock::FencingToken;
 use crate::schedule::{Outcome, Report, RunTimeout, Spec};
@@ -247,7 +248,8 @@ struct Ends(Mutex<Vec<(Outcome, String, Option<FencingToken>)>>);
 
 impl Observer for Ends {
     fn observe(&self, event: &LockEvent<'_>) {
-        if let LockEventKind::RunEnded { outcome, detail } = event.kind {
+        if let LockEventKind::Schedule(ScheduleEventKind::RunEnded { outcome, detail }) = event.kind
+        {
             self.0.lock().unwrap().push((outcome, detail.to_owned(), event.token));
         }
     }

@@ -10,7 +10,7 @@ use crate::coordinator::tests::rig::{
     Account, LEASE, MINUTE, SECOND, by_key, pass, request, settle,
 };
 use crate::coordinator::{
-    Completion, HoldRequest, LockEvent, LockEventKind, Observer, ScheduleEvent,
+    Completion, HoldRequest, LockEvent, LockEventKind, Observer, ScheduleEvent, ScheduleEventKind,
 };
 use crate::schedule::{CatchUp, Occasion, Report, Spec};
 use crate::time::Clock as _;
@@ -158,7 +158,7 @@ struct Queued(AtomicUsize);
 
 impl Observer for Queued {
     fn observe(&self, event: &LockEvent<'_>) {
-        if let LockEventKind::StartQueued = event.kind {
+        if let LockEventKind::Schedule(ScheduleEventKind::StartQueued) = event.kind {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
