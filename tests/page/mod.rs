@@ -20,13 +20,21 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Runs a script of this folder to its end; installs what it needs if that is missing.
+fn install(tool: &str, part: Option<&str>) {
+    let tool = root().join("tests/tools").join(tool);
+    let installed = Command::new("sh").arg(&tool).args(part).status().unwrap();
+    assert!(installed.success(), "{} has failed", tool.display());
+}
+
+/// Runs a script that drives a browser to its end; installs what it needs if that is missing.
+fn look(script: &str, argument: Option<OsString>) {
+    install("system.sh", Some("page"));
+    run(script, argument);
+}
+
+/// Runs a script of this folder to its end.
 fn run(script: &str, argument: Option<OsString>) {
-    for (tool, part) in [("install.sh", None), ("system.sh", Some("page"))] {
-        let tool = root().join("tests/tools").join(tool);
-        let installed = Command::new("sh").arg(&tool).args(part).status().unwrap();
-        assert!(installed.success(), "{} has failed", tool.display());
-    }
+    install("install.sh", None);
     let mut command = Command::new("node");
     command.arg(root().join("tests/page").join(script)).args(argument);
     // What is set for somebody's own sidecar is nothing to these.
@@ -42,22 +50,27 @@ fn run(script: &str, argument: Option<OsString>) {
 }
 
 #[test]
+fn the_page_shows_what_a_sidecar_says_and_what_others_wrote_is_text() {
+    run("script.mjs", None);
+}
+
+#[test]
 #[ignore = "needs a browser: make test-system"]
 fn a_person_sees_locks_acquired_refused_at_risk_lost_and_broken_and_occurrences_missed() {
     let pictures = std::env::var_os("LEASEHOLD_TEST_PAGE_PICTURES");
-    run("look.mjs", pictures.map(|folder| root().join(folder).into()));
+    look("look.mjs", pictures.map(|folder| root().join(folder).into()));
 }
 
 #[test]
 #[ignore = "needs a browser: make test-system"]
 fn a_person_can_use_it_by_keyboard_and_when_something_is_wrong() {
-    run("steady.mjs", None);
+    look("steady.mjs", None);
 }
 
 #[test]
 #[ignore = "needs a browser: make test-system"]
 fn what_needs_a_look_comes_first_of_500_locks_and_an_outage_looks_like_one() {
-    run("clear.mjs", None);
+    look("clear.mjs", None);
 }
 
 /// Locks of the large page, and how many of them are held while somebody looks.
@@ -89,6 +102,6 @@ async fn ten_thousand_locks_are_all_there_and_the_first_of_them_are_shown() {
     let log = sidecar.log();
     let page = log.split("\"admin\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let page = OsString::from(page);
-    tokio::task::spawn_blocking(|| run("many.mjs", Some(page))).await.unwrap();
+    tokio::task::spawn_blocking(|| look("many.mjs", Some(page))).await.unwrap();
     sidecar.stop().await.unwrap();
 }
