@@ -15,7 +15,9 @@ RUN := tests/tools/run
 # Test programs say how long each test took; a flag of theirs that is not stable yet asks for it to be allowed.
 TIMED := --config 'target."cfg(all())".runner=["env", "RUSTC_BOOTSTRAP=1"]'
 TIMES := -Z unstable-options --report-time
-WORLDS := cargo test --locked --profile worlds --test worlds
+# All of the workspace each time: cargo would else choose other features of the dependencies, and build them, and this crate, once more.
+CARGO_TEST := cargo test --workspace --locked
+WORLDS := $(CARGO_TEST) --test worlds
 
 .PHONY: help
 help: ## Show what can be made
@@ -42,11 +44,11 @@ quick-parts: quick-formats quick-clippy quick-rooms quick-tidy quick-schedules
 quick-formats:
 	@$(PART) formats cargo fmt --all --check
 quick-clippy:
-	@$(PART) clippy cargo clippy --lib --locked -- -D warnings
+	@$(PART) clippy cargo clippy --workspace --lib --locked -- -D warnings
 quick-rooms: quick-clippy
-	@$(PART) rooms cargo test --lib --locked $(TIMED) -- $(TIMES) $(PURE)
+	@$(PART) rooms $(CARGO_TEST) --lib $(TIMED) -- $(TIMES) $(PURE)
 quick-tidy: tools quick-rooms
-	@$(PART) tidy cargo test --locked --test tidy $(TIMED) -- $(TIMES)
+	@$(PART) tidy $(CARGO_TEST) --test tidy $(TIMED) -- $(TIMES)
 quick-schedules: quick-rooms
 	@LEASEHOLD_TEST_SIMULATION_SCHEDULES=500 $(PART) schedules $(WORLDS) $(TIMED) -- $(TIMES) --exact simulation::s1_s4_s5_s6_s12_s13_hold_whatever_happens
 
@@ -62,14 +64,14 @@ test: ## Run everything that has to pass and does not touch the system, installi
 	@$(RUN) test 3
 
 .PHONY: test-parts
-test-parts: rust-build client-java client-typescript client-python client-go rust-clients rust-worlds rust-faults rust-waiting rust-clippy \
-	rust-tests rust-formats rust-deny chart-static packages-static rust-docs
+test-parts: rust-build client-go client-typescript client-java client-python rust-faults rust-worlds rust-clients rust-clippy \
+	rust-waiting rust-tests rust-formats rust-deny chart-static packages-static rust-docs
 
 # Rust. What is slowest comes first.
 .PHONY: rust-build rust-worlds rust-formats rust-deny rust-clippy rust-tests rust-faults check-faults rust-clients rust-waiting rust-docs
 rust-build:
-	@$(PART) build cargo test --workspace --locked --no-run --lib --bins --test integration --test tidy
-rust-worlds:
+	@$(PART) build $(CARGO_TEST) --no-run --lib --bins --test integration --test tidy --test worlds
+rust-worlds: rust-build
 	@$(PART) worlds $(COMPUTE) $(WORLDS) $(TIMED) -- $(TIMES)
 rust-formats: tools
 	@$(PART) formats $(MAKE) --no-print-directory formats
@@ -78,20 +80,21 @@ rust-deny:
 rust-clippy: rust-build
 	@$(PART) clippy $(COMPUTE) cargo clippy --workspace --all-targets --locked -- -D warnings
 rust-tests: rust-build tools
-	@$(PART) library $(COMPUTE) cargo test --workspace --locked --lib --bins --test tidy $(TIMED) -- $(TIMES)
+	@$(PART) library $(COMPUTE) $(CARGO_TEST) --lib --bins --test tidy $(TIMED) -- $(TIMES)
 rust-faults check-faults: rust-build tools
-	@$(PART) faults cargo test --locked --test integration $(TIMED) -- $(TIMES) faults::
-# Both bring load of their own, so that they come one after the other.
-rust-faults: rust-clients
+	@$(PART) faults $(CARGO_TEST) --test integration $(TIMED) -- $(TIMES) --test-threads $(FAULTS) faults::
 rust-waiting: rust-build tools
-	@$(PART) waiting cargo test --locked --test integration $(TIMED) -- $(TIMES) --test-threads $(WAITING) --skip faults:: --skip clients::
+	@$(PART) waiting $(CARGO_TEST) --test integration $(TIMED) -- $(TIMES) --test-threads $(WAITING) --skip faults:: --skip clients::
+# Both bring load of their own, so that they come one after the other.
+rust-clients: rust-faults
 rust-clients: rust-build tools client-go client-java client-python client-typescript
-	@$(PART) clients cargo test --locked --test integration $(TIMED) -- $(TIMES) clients::
+	@$(PART) clients $(CARGO_TEST) --test integration $(TIMED) -- $(TIMES) clients::
 rust-docs: rust-tests
 	@$(PART) docs $(COMPUTE) $(MAKE) --no-print-directory code-docs
 
-# So many tests at once of those that mostly wait. Those of the faults and of the clients bring load of their own.
+# So many tests at once of those that mostly wait. Those of the faults bring load of their own, and those of the clients even more.
 WAITING := 6
+FAULTS := 4
 
 .PHONY: client-go client-java client-python client-typescript
 client-go client-java client-python client-typescript:
@@ -113,7 +116,7 @@ system-parts: system-program system-examples system-page system-chart system-pac
 system-program:
 	@$(PART) program sh -c 'packaging/program >$(TOOLS)/program'
 system-page: tools
-	@$(PART) page cargo test --locked --test integration $(TIMED) -- $(TIMES) --ignored page::
+	@$(PART) page $(CARGO_TEST) --test integration $(TIMED) -- $(TIMES) --ignored page::
 system-examples: tools
 	@$(PART) examples $(MAKE) --no-print-directory examples
 system-chart: tools system-program
@@ -234,7 +237,7 @@ fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N
 	LEASEHOLD_TEST_FUZZ_CASES=$(or $(CASES),1000000) $(WORLDS) -- fuzz::
 
 .PHONY: mutants
-mutants: ## Plant a bug in every line of lock and hold, and see which no test finds; FILES='hold/held.rs hold/late.rs', DIFF=main, JOBS=2
+mutants: ## Plant a bug in every line of lock and hold, and see which no test finds; FILES='hold/held.rs hold/release.rs', DIFF=main, JOBS=2
 	test -x $(TOOLS)/bin/cargo-mutants || cargo install cargo-mutants --version 27.1.0 --locked --root $(TOOLS)
 	sh tests/tools/mutants.sh
 	$(if $(DIFF),git diff $(DIFF) -- src >$(TOOLS)/mutants.diff)
