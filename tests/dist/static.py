@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -143,6 +144,29 @@ def cross(folder):
     claim(code == 2 and "is for this machine" in output, "a program that is built already cannot be for another")
 
 
+def service():
+    """What docs/install.md promises of the package and its service stands in what they are made of."""
+    step("The package and its service.")
+    folder = ROOT / "packaging/linux"
+    listed = re.findall(r'src: "?([^",]+)"?, dst: ([^,]+),(.*)\}', (folder / "nfpm.yaml").read_text())
+    placed = {to: (of, how) for of, to, how in listed}
+    unit, settings = "/usr/lib/systemd/system/leasehold.service", "/etc/leasehold/leasehold.toml"
+    claim("0755" in placed.get("/usr/bin/leasehold", ("", ""))[1], "the program can be run")
+    claim(placed.get(unit, ("",))[0] == "packaging/linux/leasehold.service", "systemd finds the service")
+    claim("config|noreplace" in placed.get(settings, ("", ""))[1], "an upgrade keeps the settings")
+    said_of = (folder / "leasehold.service").read_text()
+    lines = dict(line.split("=", 1) for line in said_of.splitlines() if "=" in line and not line.startswith("#"))
+    claim(lines["ExecStart"] == f"/usr/bin/leasehold serve --config {settings}", "the service runs the program with its settings")
+    claim((lines["StateDirectory"], lines["RuntimeDirectory"]) == ("leasehold", "leasehold"), "locks and sockets are where the page says")
+    claim(lines["DynamicUser"] == "yes" and lines["UMask"] == "0077", "as a user of its own, whose files nobody else reads")
+    drain = re.search(r"`drain\.period`.*\| `(\d+)s` \|", (ROOT / "docs/configuration.md").read_text())
+    claim(int(lines["TimeoutStopSec"].removesuffix("s")) > int(drain[1]), "a stop waits for holders")
+    claim(lines["RestartPreventExitStatus"].split() == ["64", "78"], "a mistake in the settings is not tried again")
+    scripts = {name: (folder / f"{name}.sh").read_text() for name in ("installed", "removing", "removed")}
+    claim("disable --now leasehold.service" in scripts["removing"], "removing it stops and disables the service")
+    claim(not re.search(r"^\s*rm\b", "\n".join(scripts.values()), re.MULTILINE), "no script deletes locks")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="dist-") as name:
         native()
@@ -150,6 +174,7 @@ def main():
         parts(pathlib.Path(name))
         cross(pathlib.Path(name))
         central()
+        service()
         site(pathlib.Path(name))
     end()
 
