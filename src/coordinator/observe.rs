@@ -16,7 +16,7 @@ use crate::time::SignSource;
 
 /// Takes in what happens. Must not block.
 pub trait Observer: Send + Sync + fmt::Debug {
-    /// Something happened.
+    /// Takes in what happened here.
     fn observe(&self, event: &LockEvent<'_>);
 
     /// A caller asks for a lock: who follows it to the end of its hold, if anybody does.
@@ -35,7 +35,7 @@ pub struct LockEvent<'a> {
     pub token: Option<FencingToken>,
     /// The holder that it happened to, or the caller that wanted to be one; may be empty.
     pub holder: &'a str,
-    /// What happened.
+    /// What happened to it.
     pub kind: LockEventKind<'a>,
 }
 
@@ -48,7 +48,7 @@ pub enum LockEventKind<'a> {
     Granted(GrantFacts),
     /// A caller's acquire ended without a grant of its own.
     NotGranted {
-        /// How.
+        /// How the acquire ended.
         result: AcquireResult,
         /// From the call to its end.
         waited: Duration,
@@ -110,7 +110,7 @@ pub enum LockEventKind<'a> {
     Collision {
         /// The host type in the record.
         stored: &'a str,
-        /// The acquirer's.
+        /// The host type of the acquirer.
         ours: &'a str,
         /// Whether it was not seen before.
         is_new: bool,
@@ -156,7 +156,7 @@ pub enum LockEventKind<'a> {
     PauseSuspected,
     /// A clock has shown too many pauses that were none, and is not heard for an hour (S3).
     ClockNotHeard {
-        /// Which clock.
+        /// The clock that is not heard.
         source: SignSource,
     },
     /// The sidecar began to shut down (S15).
@@ -170,7 +170,7 @@ pub enum LockEventKind<'a> {
 pub enum ScheduleEventKind<'a> {
     /// A run of a schedule began here (T6).
     RunStarted {
-        /// Which run.
+        /// The run that began.
         run: &'a RunId,
         /// How long after it was due, by the store's time.
         lateness: Duration,
@@ -181,21 +181,21 @@ pub enum ScheduleEventKind<'a> {
     },
     /// An end of a run, or of an occurrence without one, was recorded here (T8, T9).
     RunEnded {
-        /// How.
+        /// How the run or the occurrence ended.
         outcome: Outcome,
         /// What its holder has reported, for people; may be empty.
         detail: &'a str,
     },
     /// Occurrences were found to be missed, and that was recorded here (T9).
     Missed {
-        /// How many.
+        /// How many occurrences were missed.
         count: u64,
     },
     /// A schedule's record was seen to have gone back to an older one (T21).
     WentBack,
     /// Two definitions of a schedule came with the same revision (T16).
     Conflict {
-        /// The revision.
+        /// The revision that both have.
         revision: u64,
     },
     /// A start is late by this sidecar's own queue alone (T13).
@@ -240,7 +240,7 @@ pub enum GrantedBy {
 /// What is told of the end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndFacts<'a> {
-    /// How.
+    /// How the hold ended here.
     pub end: HoldEnd,
     /// From the grant to the end; none if it was never held here, because resuming it failed (S16).
     pub held: Option<Duration>,
@@ -344,7 +344,7 @@ pub enum AcquireResult {
 }
 
 impl AcquireResult {
-    /// Every result.
+    /// Every result, in the order of the metrics.
     pub const ALL: [Self; 17] = [
         Self::Granted,
         Self::Resumed,
@@ -454,7 +454,7 @@ const fn store_failure_name(kind: StoreFailureKind) -> &'static str {
     }
 }
 
-/// Observes nothing.
+/// Observes nothing, for tests and tools.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 

@@ -45,7 +45,7 @@ pub enum Request {
     Acquire {
         /// The proposed id.
         lease_id: LeaseId,
-        /// D.
+        /// D, the duration of the lease.
         duration: Duration,
         /// Only if the record has this version (S6).
         if_match: Option<ETag>,
@@ -56,7 +56,7 @@ pub enum Request {
     Read,
     /// Write the record under the lease (S5).
     Write {
-        /// The lease.
+        /// The lease to write under.
         lease_id: LeaseId,
         /// Only if the record has this version.
         if_match: ETag,
@@ -65,7 +65,7 @@ pub enum Request {
     },
     /// Renew the lease.
     Renew {
-        /// The lease.
+        /// The lease to renew.
         lease_id: LeaseId,
         /// Only if the record has this version: a hold that was resumed elsewhere has another (S16).
         if_match: Option<ETag>,
@@ -84,7 +84,7 @@ pub enum Request {
     },
     /// Give the lease back.
     Release {
-        /// The lease.
+        /// The lease to give back.
         lease_id: LeaseId,
         /// Only if the record has this version: a hold that was resumed elsewhere has another (S16).
         if_match: Option<ETag>,
@@ -103,7 +103,7 @@ pub enum Notice {
     Granted(Granted),
     /// It repeats a call, and has the grant of the first.
     SameGrant {
-        /// Whose grant.
+        /// The caller whose grant it is.
         holder: CallerId,
     },
     /// Another caller has the lock.
@@ -163,7 +163,7 @@ pub enum Notice {
     },
     /// Its hold is over (S4). Nothing else is told to it after that.
     Lost {
-        /// Why.
+        /// Why the hold is over.
         reason: LossReason,
         /// More for people.
         detail: String,
@@ -184,7 +184,7 @@ pub enum Notice {
     /// It has released, and the store has not confirmed it: the lease has run out by now, and it is not known
     /// whether the hold lasted until it was released (S13).
     NotConfirmed {
-        /// Why.
+        /// Why it is not confirmed.
         why: NotConfirmed,
         /// More for people.
         detail: String,
@@ -313,7 +313,7 @@ pub enum NotConfirmed {
 }
 
 impl NotConfirmed {
-    /// Every reason.
+    /// Every reason, in the order of the API.
     pub const ALL: [Self; 3] = [Self::NoAnswer, Self::LeaseGone, Self::LeftToExpire];
 
     /// A stable name, for metrics and logs.

@@ -37,24 +37,24 @@ pub struct RequestId(pub u64);
 pub enum Event {
     /// A caller wants the lock.
     CallerArrived {
-        /// Who.
+        /// The caller; a new number each time.
         caller: CallerId,
         /// On what terms.
         terms: Arc<Terms>,
     },
     /// A caller went away on its own: it cancelled, closed its stream, or its process died (S12, S14).
     CallerLeft {
-        /// Who.
+        /// The caller that waited or held.
         caller: CallerId,
     },
     /// A holder's stream ended in a way that does not show that the holder knows (S14).
     HolderDisconnected {
-        /// Who.
+        /// The holder whose stream ended.
         caller: CallerId,
     },
     /// A holder asks for something.
     Call {
-        /// The holder.
+        /// The holder that asks.
         caller: CallerId,
         /// The generation that it was answered with, if it said one (S16).
         generation: Option<u64>,
@@ -63,21 +63,21 @@ pub enum Event {
     },
     /// A client wants to go on with a hold that it had by a stream that broke (S16).
     ResumeAsked {
-        /// Who.
+        /// The caller that goes on; a new number.
         caller: CallerId,
         /// With which hold.
         resume: Box<Resume>,
     },
     /// The store answered.
     Answer {
-        /// Which request.
+        /// The request that it answers.
         request: RequestId,
-        /// What.
+        /// What the store answered.
         answer: Answer,
     },
     /// A renewal of a hold was not sent: it waits for its turn, because the store throttles (S7).
     RenewHeldBack {
-        /// Which.
+        /// The renewal that waits.
         request: RequestId,
     },
     /// The turn of a renewal that was held back has come: if it is still wanted, it is sent now.
@@ -120,7 +120,7 @@ pub enum Event {
         /// When the sidecar ends at the latest.
         ends: Instant,
     },
-    /// Time passed.
+    /// Time passed; it may be spurious.
     TimePassed,
 }
 
@@ -152,7 +152,7 @@ pub enum Answer {
         /// What of the record, if it was read too.
         read: Option<Result<Stored, Failure>>,
     },
-    /// The record.
+    /// To a read: the record.
     Read(Result<Stored, Failure>),
     /// The record's new version.
     Write(Result<ETag, Failure>),
@@ -275,7 +275,7 @@ pub struct LeaseGranted {
 /// The record of a lock as the store has it.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Its version.
+    /// The version of the record.
     pub etag: ETag,
     /// Its fields, those of others included.
     pub fields: Fields,
@@ -288,7 +288,7 @@ pub struct Stored {
 /// A lock whose lease was broken.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// Its record.
+    /// The record of the lock.
     pub stored: Stored,
     /// Whether its lease was broken and still runs out.
     pub breaking: bool,
@@ -331,7 +331,7 @@ pub enum Failure {
 /// A failure of the store to tell to callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreFailure {
-    /// What kind.
+    /// Of what kind it is.
     pub kind: StoreFailureKind,
     /// What happened and what to do, for people; no secrets (S20).
     pub message: String,

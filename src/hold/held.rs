@@ -63,9 +63,9 @@ pub(super) struct StoreClock {
 /// What callers may know of a hold here.
 #[derive(Clone, Debug)]
 pub struct Holding {
-    /// Who.
+    /// The caller that holds the lock.
     pub caller: CallerId,
-    /// Its token.
+    /// The fencing token of the grant (S5).
     pub token: FencingToken,
     /// When it was granted, by the store's clock.
     pub acquired_at: UnixMillis,
@@ -73,7 +73,7 @@ pub struct Holding {
     pub granted_at: Instant,
     /// The end of the holder's validity.
     pub valid_until: Instant,
-    /// Its terms.
+    /// The terms of the grant.
     pub terms: Arc<Terms>,
     /// Until when the lock rests, if its holder gave it back (S11).
     pub resting_until: Option<Instant>,
@@ -94,7 +94,7 @@ pub struct Holding {
     pub max_hold_ends: Option<Instant>,
     /// When the hold is lost without a report of progress, if that is watched (S11).
     pub progress_due: Option<Instant>,
-    /// D.
+    /// D, the duration of the lease.
     pub lease_duration: Duration,
     /// When the lease was acquired or renewed last, by the store's clock.
     pub renewed_at: UnixMillis,

@@ -177,7 +177,7 @@ impl Known {
         Self { packed: packed.into_boxed_str() }
     }
 
-    /// Its version.
+    /// The version of the record in the store.
     #[must_use]
     pub fn etag(&self) -> ETag {
         ETag(self.version().to_owned())
