@@ -21,7 +21,7 @@
 //! | [`grpc`] | the gRPC server |
 //! | [`config`] | the settings |
 //! | [`telemetry`], [`admin`] | logs, metrics, health |
-//! | `testing` | clocks, randomness, faults and stores for tests; behind the feature `testing` |
+//! | `testing` | for tests: the suite that every store keeps, stores that fail and count, clocks, randomness; behind the feature `testing` |
 //! | [`cli`] | the program's commands, which connect the modules |
 //!
 //! The lock path of a job depends only on values:

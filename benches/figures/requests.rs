@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leasehold::coordinator::{Coordinator, HoldRequest, KeyRequest, NoObserver, Outcome};
 use leasehold::lock::{Labels, LockKey, LockMode, Permits, Sharing};
-use leasehold::store::{CountingStore, FaultyStore, MemoryStore, Operation};
-use leasehold::testing::SimClock;
+use leasehold::store::{MemoryStore, Operation};
+use leasehold::testing::{CountingStore, FaultyStore, SimClock};
 
 use crate::figure::Figures;
 use crate::sidecar::{coordinator_on, wire};

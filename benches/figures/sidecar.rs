@@ -9,7 +9,8 @@ use leasehold::coordinator::{Coordinator, Host, NoObserver, Observer, Settings};
 use leasehold::grpc::{self, Limits, Server, UnixSettings};
 use leasehold::host_id::{FromHostType, Provider};
 use leasehold::lock::{Container, HostType, Layout, Namespace, Prefix};
-use leasehold::store::{FaultPlan, FaultyStore, LeaseStore, MemoryStore};
+use leasehold::store::{LeaseStore, MemoryStore};
+use leasehold::testing::{FaultPlan, FaultyStore};
 use leasehold::time::{BootClock, Clock};
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
 use leasehold_client::proto::{

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold::store::{CountingStore, MemoryStore, Operation};
+use leasehold::store::{MemoryStore, Operation};
+use leasehold::testing::CountingStore;
 use leasehold::time::BootClock;
 
 use crate::calls::echo;

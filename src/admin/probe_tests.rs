@@ -7,9 +7,8 @@ use tokio::task::JoinHandle;
 use super::connection::SIZES;
 use super::*;
 use crate::coordinator::{CallError, Observer};
-use crate::store::FaultPlan;
 use crate::telemetry::rig::{Rig, request};
-use crate::testing::SimClock;
+use crate::testing::{FaultPlan, SimClock};
 
 pub(super) const ANY_PORT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

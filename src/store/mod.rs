@@ -1,19 +1,13 @@
 //! Where a lock is kept: the contract of every store, and the stores themselves.
 //!
 //! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores
-//! and containers), T3 and T21 (plans of schedules). May import: lock, time (an injected `Clock`); what is
-//! behind the feature `testing`, testing too. To add a backend: a file or folder here, an arm in `config`,
-//! one line in `tests/store_conformance`; what it cannot do is named in its `Deviations`.
+//! and containers), T3 and T21 (plans of schedules). May import: lock, time (an injected `Clock`). To add a
+//! backend: a file or folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot
+//! do is named in its `Deviations`.
 
 pub mod azure;
-#[cfg(feature = "testing")]
-pub mod conformance;
-#[cfg(feature = "testing")]
-mod counting;
 mod descriptors;
 mod error;
-#[cfg(feature = "testing")]
-mod faulty;
 mod lease;
 mod list;
 mod memory;
@@ -34,11 +28,7 @@ use crate::lock::{
 use crate::time::UnixMillis;
 
 pub use crate::lock::ETag;
-#[cfg(feature = "testing")]
-pub use counting::{CountingStore, Counts};
 pub use error::{LeaseEnd, Source, StoreError};
-#[cfg(feature = "testing")]
-pub use faulty::{Fault, FaultPlan, FaultyStore};
 pub use list::{List, Listing};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
 pub use operation::Operation;

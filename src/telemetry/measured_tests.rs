@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::super::rig::Rig;
 use super::*;
 use crate::lock::HostId;
-use crate::store::{BreakPeriod, FaultPlan, FaultyStore, MemoryStore};
-use crate::testing::SimClock;
+use crate::store::{BreakPeriod, MemoryStore};
+use crate::testing::{FaultPlan, FaultyStore, SimClock};
 use crate::time::UnixMillis;
 
 struct Measurement {

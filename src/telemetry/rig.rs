@@ -19,8 +19,8 @@ use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Permits, Prefix,
     Sharing,
 };
-use crate::store::{FaultPlan, FaultyStore, LeaseStore, MemoryStore};
-use crate::testing::SimClock;
+use crate::store::{LeaseStore, MemoryStore};
+use crate::testing::{FaultPlan, FaultyStore, SimClock};
 use crate::time::{BootReading, Clock};
 
 pub(crate) struct Rig {

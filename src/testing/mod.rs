@@ -1,21 +1,26 @@
-//! Test support that somebody's own store or harness can use too: a clock to set, clocks that a file moves,
-//! randomness from a seed, and what stands in for Azure.
+//! Test support that a store or harness of another project can use too: the suite that every store keeps,
+//! stores that fail or count by a seed, a clock to set, clocks that a file moves, and what stands in for
+//! Azure.
 //!
-//! Rules: S3 (all time is injected). May import: time, lock, store (as values), tokio's paused clock. To add:
-//! a file here; what one module alone needs belongs in that module's tests.
+//! Rules: S3 (all time is injected). May import: time, lock, store, tokio's paused clock; none of them knows
+//! this module but in tests. To add: a file here; what one module alone needs belongs in that module's tests.
 
 mod azurite;
 mod clock;
+pub mod conformance;
+mod counting;
+mod faulty;
 mod moved_clock;
 mod random;
 mod scripted_http;
 mod trace;
-mod wire;
 
+pub use crate::store::azure::{Asked, Carried, Wire};
 pub use azurite::{Azurite, AzuriteError};
 pub use clock::SimClock;
+pub use counting::{CountingStore, Counts};
+pub use faulty::{Fault, FaultPlan, FaultyStore};
 pub use moved_clock::MovedClock;
 pub use random::SeededRandom;
-pub use scripted_http::{Asked, Reply, ScriptedHttp};
+pub use scripted_http::{Reply, ScriptedHttp};
 pub use trace::{HAND_OFFS, Monitor, Rejected, TraceEvent, Traced, accepts};
-pub use wire::{Carried, Wire};

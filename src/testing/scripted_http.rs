@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::store::azure::Asked;
+
 /// What is done with the next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -40,27 +42,6 @@ impl Reply {
             }
             Self::Close => Self::Close,
         }
-    }
-}
-
-/// A request that came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Its method.
-    pub method: String,
-    /// Its path and query.
-    pub target: String,
-    /// Its headers, names in lower case.
-    pub headers: Vec<(String, String)>,
-    /// Its content.
-    pub body: Vec<u8>,
-}
-
-impl Asked {
-    /// The value of a header.
-    #[must_use]
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 }
 

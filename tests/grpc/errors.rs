@@ -313,11 +313,11 @@ async fn s18_a_missing_container_and_refused_credentials_are_told_apart() {
     let refused = sidecar.ask(spec("nightly")).await.unwrap_err();
     assert_eq!(reason(&refused), (Code::FailedPrecondition, "CONTAINER_MISSING".to_owned()));
     assert!(refused.message().contains("leasehold"), "{refused}");
-    let denying = leasehold::store::FaultPlan { deny: 1_000, ..Default::default() };
+    let denying = leasehold::testing::FaultPlan { deny: 1_000, ..Default::default() };
     sidecar.link.set_plan(denying);
     let refused = sidecar.ask(spec("nightly")).await.unwrap_err();
     assert_eq!(reason(&refused), (Code::PermissionDenied, "STORE_DENIED".to_owned()));
-    let throttling = leasehold::store::FaultPlan { throttle: 1_000, ..Default::default() };
+    let throttling = leasehold::testing::FaultPlan { throttle: 1_000, ..Default::default() };
     sidecar.link.set_plan(throttling);
     let refused = sidecar.ask(spec("nightly")).await.unwrap_err();
     assert_eq!(reason(&refused), (Code::Unavailable, "STORE_THROTTLED".to_owned()));

@@ -7,8 +7,8 @@ use leasehold::coordinator::{Coordinator, Host, NoObserver, Settings};
 use leasehold::grpc::{self, Limits};
 use leasehold::host_id::{FromHostType, Provider};
 use leasehold::lock::{Container, HostId, HostType, Layout, Namespace, Prefix};
-use leasehold::store::{FaultPlan, FaultyStore, LeaseStore, MemoryStore};
-use leasehold::testing::SimClock;
+use leasehold::store::{LeaseStore, MemoryStore};
+use leasehold::testing::{FaultPlan, FaultyStore, SimClock};
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
 use leasehold_client::proto::{
     AcquireLeaseRequest, Busy, GetLockRequest, Grant, HoldLeaseRequest, HoldLeaseResponse,

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use leasehold::lock::{Container, Fields, LockPath, MAX_PLAN_BYTES};
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
-use leasehold::store::conformance::{Bench, Deviations};
 use leasehold::store::{LeaseStore, Secret, StoreError};
 use leasehold::testing::Azurite;
+use leasehold::testing::conformance::{Bench, Deviations};
 use leasehold::time::BootClock;
 use uuid::Uuid;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::lock::{Container, Fields, LockPath};
-use leasehold::store::conformance::Bench;
 use leasehold::store::{LeaseStore, MemoryStore};
 use leasehold::testing::SimClock;
+use leasehold::testing::conformance::Bench;
 use leasehold::time::Clock as _;
 
 struct MemoryBench {

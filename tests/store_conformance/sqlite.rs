@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::lock::Container;
-use leasehold::store::conformance::{Bench, Deviations};
 use leasehold::store::{LeaseStore, SqliteStore};
 use leasehold::testing::SimClock;
+use leasehold::testing::conformance::{Bench, Deviations};
 use tempfile::TempDir;
 
 struct SqliteBench {

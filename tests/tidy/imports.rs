@@ -17,8 +17,7 @@ const MODULES: [Module; 18] = [
     ("hold", &["lock", "time"]),
     ("pool", &["hold", "lock", "time"]),
     ("sharing", &["hold", "lock", "time"]),
-    // What is behind the feature `testing` uses its seeded randomness and its clock.
-    ("store", &["lock", "time", "testing"]),
+    ("store", &["lock", "time"]),
     (
         "coordinator",
         &["text", "pool", "hold", "sharing", "store", "schedule", "lock", "time", "timetable"],

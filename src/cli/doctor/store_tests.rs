@@ -3,8 +3,8 @@ use std::sync::Arc;
 use super::*;
 use crate::config::Sources;
 use crate::host_id::HostIdProvider as _;
-use crate::store::{FaultPlan, FaultyStore, MemoryStore};
-use crate::testing::SimClock;
+use crate::store::MemoryStore;
+use crate::testing::{FaultPlan, FaultyStore, SimClock};
 
 fn config() -> Config {
     Config::load(&Sources {

@@ -7,7 +7,8 @@ use super::rig::{
     Account, LEASE, MINUTE, SECOND, Sidecar, counts, granted, pass, request, settle, waiting,
 };
 use crate::coordinator::{HoldRequest, NoObserver};
-use crate::store::{FaultPlan, LeaseState, Operation};
+use crate::store::{LeaseState, Operation};
+use crate::testing::FaultPlan;
 
 #[tokio::test(start_paused = true)]
 async fn the_first_acquire_ever_takes_at_most_four_requests() {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, granted, next, pass, path, request, waiting};
 use crate::coordinator::{HoldEvent, HoldRequest, NoObserver, Outcome};
-use crate::store::{FaultPlan, LeaseState};
+use crate::store::LeaseState;
+use crate::testing::FaultPlan;
 
 /// Each answer of the store comes after up to this long.
 const SLOW: FaultPlan = FaultPlan {

@@ -13,8 +13,8 @@ use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, waiting};
 use crate::coordinator::{
     Grant, HeldEvent, HoldEvent, HoldRequest, HoldStream, NoObserver, Outcome, ResumeRequest,
 };
-use crate::store::{FaultPlan, LeaseState};
-use crate::testing::SeededRandom;
+use crate::store::LeaseState;
+use crate::testing::{FaultPlan, SeededRandom};
 
 const LOCKS: [&str; 2] = ["nightly", "hourly"];
 const CALLERS: u64 = 8;

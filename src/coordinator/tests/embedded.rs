@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::rig::{counts, request, settings};
 use crate::coordinator::{Coordinator, Grant, NoObserver, Outcome};
 use crate::lock::{Fields, Record};
-use crate::store::{CountingStore, LeaseStore as _, Operation, SqliteStore};
+use crate::store::{LeaseStore as _, Operation, SqliteStore};
+use crate::testing::CountingStore;
 use crate::time::BootClock;
 
 struct Rig {

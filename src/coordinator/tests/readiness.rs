@@ -110,10 +110,10 @@ async fn s18_an_idle_store_is_checked_every_half_minute_while_it_is_well() {
 async fn s18_a_store_that_never_answers_does_not_hang_a_call() {
     let account = Account::new();
     let sidecar = account.sidecar();
-    sidecar.faults().set_plan(crate::store::FaultPlan {
+    sidecar.faults().set_plan(crate::testing::FaultPlan {
         lose_request: 1_000,
         longest_silence: 1_000 * MINUTE,
-        ..crate::store::FaultPlan::default()
+        ..crate::testing::FaultPlan::default()
     });
     let began = account.now();
     let refused = sidecar.ask(request("nightly")).await.unwrap_err();
@@ -123,7 +123,7 @@ async fn s18_a_store_that_never_answers_does_not_hang_a_call() {
     let refused = sidecar.coordinator.get(&super::rig::by_key("nightly")).await.unwrap_err();
     assert!(matches!(refused, CallError::StoreFailure(_)), "{refused}");
     assert!(account.now() - began <= 2 * SECOND, "it is known by now");
-    sidecar.faults().set_plan(crate::store::FaultPlan::default());
+    sidecar.faults().set_plan(crate::testing::FaultPlan::default());
     let mut stream = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
     granted(&mut stream).await;
 }

@@ -118,10 +118,10 @@ async fn s16_a_resume_that_goes_away_leaves_nothing_behind() {
         let (old, new) = (account.sidecar(), account.sidecar());
         let (stream, first) = old.hold(&waiting("nightly", 5 * MINUTE)).await;
         stream.disconnected();
-        new.faults().set_plan(crate::store::FaultPlan {
+        new.faults().set_plan(crate::testing::FaultPlan {
             delay_answer: 1_000,
             longest_delay: std::time::Duration::from_millis(10),
-            ..crate::store::FaultPlan::default()
+            ..crate::testing::FaultPlan::default()
         });
         let resumed = new.coordinator.resume(&resume(&first)).unwrap();
         pass(std::time::Duration::from_millis(millis)).await;

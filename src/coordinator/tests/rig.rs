@@ -12,11 +12,8 @@ use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, LockPath, Namespace, Permit,
     Permits, Prefix, Sharing,
 };
-use crate::store::{
-    CountingStore, Counts, FaultPlan, FaultyStore, LeaseState, LeaseStore as _, MemoryStore,
-    Operation,
-};
-use crate::testing::SimClock;
+use crate::store::{LeaseState, LeaseStore as _, MemoryStore, Operation};
+use crate::testing::{CountingStore, Counts, FaultPlan, FaultyStore, SimClock};
 use crate::time::{Clock as _, Instant};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);

@@ -13,7 +13,8 @@ use crate::coordinator::{
     WAIT_WITHOUT_END,
 };
 use crate::lock::{FencingToken, LeaseId, Priority, Record, Reserved, Sharing};
-use crate::store::{Acquire, FaultPlan, LeaseState, LeaseStore as _, Operation, Write};
+use crate::store::{Acquire, LeaseState, LeaseStore as _, Operation, Write};
+use crate::testing::FaultPlan;
 use crate::time::UnixMillis;
 
 /// A sidecar that polls at least once a second, and to which the store is 10 ms away.

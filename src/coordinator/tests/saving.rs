@@ -11,7 +11,8 @@ use crate::coordinator::{
     NoObserver, Released, ResumeRequest, Saved, StoreFailureKind,
 };
 use crate::lock::{CheckpointValue, Layout};
-use crate::store::{FaultPlan, Operation};
+use crate::store::Operation;
+use crate::testing::FaultPlan;
 
 fn value(text: &str) -> CheckpointValue {
     CheckpointValue::new(text.as_bytes()).unwrap()

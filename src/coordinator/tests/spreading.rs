@@ -12,8 +12,8 @@ use std::time::Duration;
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, path, request};
 use crate::coordinator::{Entropy, HeldEvent, HoldEvent, HoldRequest, WAIT_WITHOUT_END};
 use crate::lock::{Priority, ShareName, Sharing};
-use crate::store::{FaultPlan, LeaseStore as _, Operation};
-use crate::testing::SeededRandom;
+use crate::store::{LeaseStore as _, Operation};
+use crate::testing::{FaultPlan, SeededRandom};
 use crate::time::Instant;
 
 /// Which seeds a world runs: `LEASEHOLD_SPREADS=first..last`, else the first few.

@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, request};
 use crate::coordinator::{HoldRequest, LockEvent, LockEventKind, Observer, Outcome};
 use crate::hold::{margin, valid_until};
-use crate::store::{Fault, FaultPlan, Operation};
+use crate::store::Operation;
+use crate::testing::{Fault, FaultPlan};
 use crate::time::Instant;
 
 /// Counts the holds that were told at risk.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, path, request, settle};
 use crate::coordinator::{Grant, HoldRequest, NoObserver};
-use crate::store::{FaultPlan, LeaseStore as _, Operation};
+use crate::store::{LeaseStore as _, Operation};
+use crate::testing::FaultPlan;
 
 /// Nothing that is asked is answered, and no request arrives if `lost`.
 fn silent(sidecar: &Sidecar, lost: bool) {

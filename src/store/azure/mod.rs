@@ -30,6 +30,8 @@ mod shared_key;
 mod timer_status;
 mod token_source;
 mod transport;
+#[cfg(feature = "testing")]
+mod wire;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -63,6 +65,8 @@ pub use history::BlobHistory;
 pub use route::{Proxy, Route};
 pub use sas::Signature;
 pub use settings::{AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION};
+#[cfg(feature = "testing")]
+pub use wire::{Asked, Carried, Wire};
 
 /// A storage account as a [`LeaseStore`].
 ///
@@ -101,7 +105,7 @@ impl AzureStore {
     /// What is wrong with the settings, without secrets (S20).
     #[cfg(feature = "testing")]
     pub fn over(
-        wire: Arc<dyn crate::testing::Wire>,
+        wire: Arc<dyn Wire>,
         settings: &AzureSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, AzureSettingsError> {

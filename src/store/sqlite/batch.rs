@@ -31,14 +31,14 @@ pub(super) trait QueuedOperation: Send {
 }
 
 /// A [`QueuedOperation`] whose answer is a `T`.
-pub(super) struct Asked<T, F> {
+pub(super) struct Queued<T, F> {
     access: Access,
     operation: F,
     performed: Option<Result<T, SqliteError>>,
     answer: oneshot::Sender<Result<T, SqliteError>>,
 }
 
-impl<T, F> Asked<T, F> {
+impl<T, F> Queued<T, F> {
     pub(super) const fn new(
         access: Access,
         operation: F,
@@ -48,7 +48,7 @@ impl<T, F> Asked<T, F> {
     }
 }
 
-impl<T, F> QueuedOperation for Asked<T, F>
+impl<T, F> QueuedOperation for Queued<T, F>
 where
     T: Send,
     F: FnMut(&Locks<'_>) -> Result<T, SqliteError> + Send,

@@ -35,7 +35,7 @@ use super::{
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::Clock;
-use batch::{Asked, QueuedOperation};
+use batch::{Queued, QueuedOperation};
 use error::SqliteError;
 use locks::Locks;
 use session::{Access, Durability, Session};
@@ -132,7 +132,7 @@ impl SqliteStore {
         F: FnMut(&Locks<'_>) -> Result<T, SqliteError> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let operation = Box::new(Asked::new(access, operation, answer));
+        let operation = Box::new(Queued::new(access, operation, answer));
         let done = match self.jobs.send(job(operation)).await {
             Ok(()) => answered.await.unwrap_or(Err(SqliteError::ThreadGone { begun: true })),
             Err(_) => Err(SqliteError::ThreadGone { begun: false }),

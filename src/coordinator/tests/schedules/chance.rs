@@ -22,8 +22,8 @@ use crate::coordinator::tests::rig::{
 };
 use crate::coordinator::{HoldRequest, NoObserver, Outcome, ScheduleChange, ScheduleStream};
 use crate::schedule::{CatchUp, Overlap, RunTimeout, Spec};
-use crate::store::{FaultPlan, LeaseState};
-use crate::testing::SeededRandom;
+use crate::store::LeaseState;
+use crate::testing::{FaultPlan, SeededRandom};
 
 const SCHEDULES: [&str; 2] = ["nightly", "hourly"];
 /// How long there is trouble.

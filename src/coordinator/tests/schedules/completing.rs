@@ -4,7 +4,7 @@ use super::rig::{complete, completion, late, news, run, run_within, spec, standb
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
 use crate::coordinator::{Completion, ScheduleEvent};
 use crate::schedule::{Outcome, Report};
-use crate::store::{Fault, FaultPlan};
+use crate::testing::{Fault, FaultPlan};
 
 #[tokio::test(start_paused = true)]
 async fn t8_a_completion_is_idempotent_at_any_sidecar() {

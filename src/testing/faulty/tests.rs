@@ -4,8 +4,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::lock::{Container, LeaseId, LockPath};
-use crate::store::{Acquire, CountingStore, LeaseState, MemoryStore, Operation};
-use crate::testing::SimClock;
+use crate::store::{Acquire, LeaseState, MemoryStore, Operation};
+use crate::testing::{CountingStore, SimClock};
 
 const ALWAYS: u16 = 1_000;
 const MINUTE: Duration = Duration::from_secs(60);

@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 
-use super::{
+use crate::lock::{Container, LeaseId, LockPath, TimerPath};
+use crate::store::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation,
     PlanListing, PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead,
     TimerWritten, Write, Written,
 };
-use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 
 /// Passes everything on to a store, and counts it by operation, failed ones too.
 #[derive(Debug)]

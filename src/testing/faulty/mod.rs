@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::{LeaseStore, StoreError};
-use crate::testing::SeededRandom;
+use super::SeededRandom;
+use crate::store::{LeaseStore, StoreError};
 use crate::time::{Clock, Instant};
 
 /// How often what goes wrong: chances of each request, in permille; nothing by default.

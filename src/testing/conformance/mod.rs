@@ -1,4 +1,4 @@
-//! One suite of cases for every store: what [`LeaseStore`](super::LeaseStore) promises, tried out.
+//! One suite of cases for every store: what [`LeaseStore`](crate::store::LeaseStore) promises, tried out.
 //!
 //! A backend's tests implement [`Bench`] and say `leasehold::store_conformance!(MyBench);` in a module of
 //! their own: that makes one test a case. What a backend cannot do is named in its [`Deviations`], with the
@@ -41,15 +41,15 @@ macro_rules! cases {
             }
         )+)+
 
-        /// Makes a test of every case of [`store::conformance`](crate::store::conformance), for the
-        /// [`Bench`](crate::store::conformance::Bench) that is named: put it into a module a backend.
+        /// Makes a test of every case of [`testing::conformance`](crate::testing::conformance), for the
+        /// [`Bench`](crate::testing::conformance::Bench) that is named: put it into a module a backend.
         #[macro_export]
         macro_rules! store_conformance {
             ($dollar bench:ty) => {
                 $($(
                     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                     async fn $case() {
-                        $dollar crate::store::conformance::$case::<$dollar bench>().await;
+                        $dollar crate::testing::conformance::$case::<$dollar bench>().await;
                     }
                 )+)+
             };
