@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath};
 use leasehold::store::Secret;
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
-use leasehold::store::{Acquire, LeaseStore, Write};
+use leasehold::store::{Acquire, LeaseStoreExt as _, Write};
 use leasehold::testing::Azurite;
 use leasehold::time::BootClock;
 use uuid::Uuid;

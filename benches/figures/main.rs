@@ -7,6 +7,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a bench that fails stops, and prints what it found"

@@ -7,10 +7,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use leasehold::lock::{Container, ETag, LeaseId, LockPath};
+use leasehold::lock::{ETag, LockPath};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, PlanListing, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquired, Features, LeaseStore, Renewed, StoreAnswer, StoreError, StoreRequest, Written,
 };
 use leasehold::time::{BootClock, Clock as _};
 
@@ -43,100 +42,31 @@ impl SlowStore {
     }
 }
 
-fn unused<T>() -> Result<T, StoreError> {
-    Err(StoreError::NotFound)
-}
-
 #[async_trait]
 impl LeaseStore for SlowStore {
-    async fn acquire(&self, path: &LockPath, _request: Acquire) -> Result<Acquired, StoreError> {
+    async fn call(&self, request: StoreRequest) -> Result<StoreAnswer, StoreError> {
+        if let StoreRequest::Check(_) = request {
+            return Ok(self.clock.wall().into());
+        }
         tokio::time::sleep(CALL).await;
-        let version = self.change(path, 0);
-        let etag = Self::etag(version);
-        Ok(Acquired { etag, time: self.clock.wall(), created: version == 0, found: None })
+        let time = self.clock.wall();
+        Ok(match request {
+            StoreRequest::Acquire(path, _) => {
+                let version = self.change(&path, 0);
+                let etag = Self::etag(version);
+                Acquired { etag, time, created: version == 0, found: None }.into()
+            }
+            StoreRequest::Renew { .. } => Renewed { time }.into(),
+            StoreRequest::Release { .. } => ().into(),
+            StoreRequest::WriteRecord(path, _) => {
+                Written { etag: Self::etag(self.change(&path, 1)) }.into()
+            }
+            StoreRequest::ReadBreakNote(_) => None.into(),
+            _ => return Err(StoreError::NotFound),
+        })
     }
 
-    async fn renew(
-        &self,
-        _path: &LockPath,
-        _lease_id: LeaseId,
-        _if_match: Option<ETag>,
-    ) -> Result<Renewed, StoreError> {
-        tokio::time::sleep(CALL).await;
-        Ok(Renewed { time: self.clock.wall() })
-    }
-
-    async fn release(
-        &self,
-        _path: &LockPath,
-        _lease_id: LeaseId,
-        _if_match: Option<ETag>,
-    ) -> Result<(), StoreError> {
-        tokio::time::sleep(CALL).await;
-        Ok(())
-    }
-
-    async fn write_record(&self, path: &LockPath, _write: Write) -> Result<Written, StoreError> {
-        tokio::time::sleep(CALL).await;
-        Ok(Written { etag: Self::etag(self.change(path, 1)) })
-    }
-
-    async fn read_record(&self, _path: &LockPath) -> Result<StoredLock, StoreError> {
-        tokio::time::sleep(CALL).await;
-        unused()
-    }
-
-    async fn break_lease(
-        &self,
-        _path: &LockPath,
-        _note: BreakNote,
-        _if_match: ETag,
-    ) -> Result<LeaseBroken, StoreError> {
-        unused()
-    }
-
-    async fn read_break_note(&self, _path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
-        Ok(None)
-    }
-
-    async fn read_plan(&self, _path: &LockPath) -> Result<PlanRead, StoreError> {
-        unused()
-    }
-
-    async fn write_plan(
-        &self,
-        _path: &LockPath,
-        _text: String,
-        _if_match: Option<ETag>,
-    ) -> Result<PlanWritten, StoreError> {
-        unused()
-    }
-
-    async fn delete_plan(&self, _path: &LockPath, _if_match: ETag) -> Result<(), StoreError> {
-        unused()
-    }
-
-    async fn list_plans(&self, _request: List) -> Result<PlanListing, StoreError> {
-        unused()
-    }
-
-    async fn list(&self, _request: List) -> Result<Listing, StoreError> {
-        unused()
-    }
-
-    async fn delete(&self, _path: &LockPath, _if_match: ETag) -> Result<(), StoreError> {
-        unused()
-    }
-
-    async fn check(&self, _container: &Container) -> Result<StoreTime, StoreError> {
-        Ok(self.clock.wall())
-    }
-
-    fn tells_record(&self) -> bool {
-        false
-    }
-
-    fn kind(&self) -> &'static str {
-        "slow"
+    fn features(&self) -> Features {
+        Features { kind: "slow", tells_record: false, has_timers: false }
     }
 }

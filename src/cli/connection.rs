@@ -209,10 +209,12 @@ fn start_engine(config: &Config) -> anyhow::Result<Engine> {
         tracing::info!("{warning}");
     }
     let clock = engine::clock();
-    let store = engine::open_store(config, &clock)?;
-    let (limited, list) = (Arc::clone(&store), gc::every_lock(config));
-    tokio::spawn(async move { gc::make_room(limited.as_ref(), &list).await });
-    Ok(Engine::start(config, identity, store, clock, Arc::new(NoObserver)))
+    let opened = engine::open_named_store(config, &clock)?;
+    if let Some(embedded) = opened.embedded {
+        let list = gc::every_lock(config);
+        tokio::spawn(async move { gc::make_room(&embedded, &list).await });
+    }
+    Ok(Engine::start(config, identity, opened.store, clock, Arc::new(NoObserver)))
 }
 
 /// A command's own logs: what concerns people only, unless somebody asked for more.

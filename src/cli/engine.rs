@@ -125,6 +125,8 @@ pub(crate) struct Opened {
     pub(crate) place: String,
     /// The same store, if it is Azure's, for what no other kind can be asked.
     pub(crate) account: Option<Arc<AzureStore>>,
+    /// The same store, if it is the embedded one.
+    pub(crate) embedded: Option<Arc<SqliteStore>>,
 }
 
 /// Opens the configured store, and says for people where it is.
@@ -136,17 +138,28 @@ pub(crate) fn open_named_store(config: &Config, clock: &Arc<dyn Clock>) -> anyho
             let store = SqliteStore::open_limited(path, Arc::clone(clock), most)
                 .with_context(|| format!("cannot open the embedded store {}", path.display()))?;
             let place = format!("the file {}, for this machine only", path.display());
-            Ok(Opened { store: Arc::new(store), place, account: None })
+            let store = Arc::new(store);
+            Ok(Opened {
+                store: Arc::clone(&store) as _,
+                place,
+                account: None,
+                embedded: Some(store),
+            })
         }
         Store::Azure(azure) => {
             let store = Arc::new(open_azure(azure, clock)?);
             let place = format!("Azure Blob Storage at {}", store.host());
-            Ok(Opened { store: Arc::clone(&store) as _, place, account: Some(store) })
+            Ok(Opened {
+                store: Arc::clone(&store) as _,
+                place,
+                account: Some(store),
+                embedded: None,
+            })
         }
         Store::Memory => {
             let store = MemoryStore::new(Arc::clone(clock));
             let place = "memory: locks end with this process".to_owned();
-            Ok(Opened { store: Arc::new(store), place, account: None })
+            Ok(Opened { store: Arc::new(store), place, account: None, embedded: None })
         }
     }
 }

@@ -61,11 +61,10 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let clock = engine::clock();
     let metrics = Metrics::with_schedule_labels(clock.as_ref(), config.admin.schedule_labels);
     // Everything that can be refused is asked for before the first caller is accepted.
-    let Opened { store, place, account } = engine::open_named_store(&config, &clock)?;
+    let Opened { store, place, account, embedded } = engine::open_named_store(&config, &clock)?;
     if let Some(account) = &account {
         metrics.follow_signature(account.signature_end());
     }
-    let limited = Arc::clone(&store);
     let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
     let descriptors = descriptors();
     let server = bind(&config, descriptors, &metrics).await?;
@@ -103,7 +102,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         served = both(serving, administration) => served.context("the server broke")?,
         () = coordinator.keep_checking() => return Ok(Exit::Internal),
         () = reload.keep_current() => return Ok(Exit::Internal),
-        () = gc::keep_room(limited.as_ref(), gc::every_lock(&config)) => return Ok(Exit::Internal),
+        () = gc::keep_room(embedded.as_deref(), gc::every_lock(&config)) => return Ok(Exit::Internal),
     }
     if let Some(traces) = traces {
         traces.flush().await;

@@ -11,7 +11,7 @@ use super::task::{Command, start};
 use super::{Coordinator, Shared, calls};
 use crate::hold::StoreFailureKind;
 use crate::lock::{ETag, FencingToken, LockPath, Permit, Record};
-use crate::store::{BreakNote, BreakPeriod, LeaseState, StoreError};
+use crate::store::{BreakNote, BreakPeriod, LeaseState, LeaseStoreExt as _, StoreError};
 
 /// What an operator asks to break (S17).
 #[derive(Clone, Debug)]

@@ -15,7 +15,8 @@ use crate::hold::{
 };
 use crate::lock::{ETag, Fields, LeaseId, LockPath, Permit, Record};
 use crate::store::{
-    Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, StoreError, StoredLock, Write,
+    Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, LeaseStoreExt as _, StoreError,
+    StoredLock, Write,
 };
 use crate::time::Instant;
 
@@ -115,7 +116,7 @@ async fn acquire_and_read(
 ) -> (Result<LeaseGranted, Failure>, Option<Result<Stored, Failure>>) {
     let begun = shared.clock.now();
     let acquiring = shared.limited(Urgency::Poll, timeout, shared.store.acquire(path, acquire));
-    let (answer, read) = if read && shared.store.tells_record() {
+    let (answer, read) = if read && shared.store.features().tells_record {
         let mut answer = acquiring.await;
         let found = answer.as_mut().ok().and_then(|acquired| acquired.found.take());
         let read = match (found, &answer) {

@@ -12,6 +12,7 @@ use super::records::CHECK_INTERVAL;
 use super::registry::Registry;
 use super::task::Command;
 use crate::hold::{StoreFailure, StoreFailureKind};
+use crate::store::LeaseStoreExt as _;
 use crate::time::Instant;
 
 /// How long holders that were told of the end have to close before the process ends (S15).

@@ -19,7 +19,7 @@ use super::records::{PATIENCE, Under, store_error};
 use super::request::{LockRecord, LockState};
 use super::{Coordinator, Shared};
 use crate::lock::LockPath;
-use crate::store::{BreakNote, LeaseState, List};
+use crate::store::{BreakNote, LeaseState, LeaseStoreExt as _, List};
 use crate::time::{Instant, UnixMillis};
 
 /// Locks that are asked of the store at a time.

@@ -11,7 +11,7 @@ use super::task::Command;
 use super::{Coordinator, Shared, calls};
 use crate::hold::Holding;
 use crate::lock::{Checkpoint, FencingToken, HostId, Labels, LockPath, Record, ShareName};
-use crate::store::{BreakNote, LeaseState, List, StoreError, StoredLock};
+use crate::store::{BreakNote, LeaseState, LeaseStoreExt as _, List, StoreError, StoredLock};
 use crate::time::{Instant, UnixMillis};
 
 /// Where locks are.

@@ -11,7 +11,7 @@ use super::task::{Command, Task};
 use crate::hold::Event;
 use crate::lock::{LockPath, Record, ShareName};
 use crate::sharing::{Share, Wanted};
-use crate::store::List;
+use crate::store::{LeaseStoreExt as _, List};
 use crate::time::Instant;
 
 /// How often it is looked whether a share is to be rebalanced.

@@ -1,41 +1,45 @@
 //! Where a lock is kept: the contract of every store, and the stores themselves.
 //!
 //! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores
-//! and containers), T3 and T21 (plans of schedules). May import: lock, time (an injected `Clock`). To add a
-//! backend: a file or folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot
-//! do is named in its `Deviations`.
+//! and containers), T3 and T21 (plans of schedules), T22 (statuses of .NET timers). May import: lock, time
+//! (an injected `Clock`). To add an operation: a variant of [`StoreRequest`] and one of [`StoreAnswer`], and
+//! the compiler names the stores that lack it; its method with its promises in [`LeaseStoreExt`]; its cases
+//! in `testing/conformance`. Wrappers pass requests on whole, and need nothing. To add a backend: a file or
+//! folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot do is named in its
+//! `Deviations`.
 
 pub mod azure;
 mod descriptors;
+mod document;
 mod error;
 mod lease;
 mod list;
 mod memory;
 mod operation;
-mod plan;
+mod request;
 mod secret;
 mod sqlite;
-mod timer;
 
 use std::fmt;
+use std::future::Future;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::lock::{
-    Container, FencingToken, Fields, LeaseId, LockPath, Priority, Record, TimerPath,
-};
+use crate::lock::{Container, FencingToken, Fields, LeaseId, LockPath, Priority, Record};
 use crate::time::UnixMillis;
 
 pub use crate::lock::ETag;
+pub use document::{
+    DocumentKind, DocumentPath, DocumentRead, DocumentWritten, PlanListing, StoredDocument,
+};
 pub use error::{LeaseEnd, Source, StoreError};
 pub use list::{List, Listing};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
 pub use operation::Operation;
-pub use plan::{PlanListing, PlanRead, PlanWritten, StoredPlan};
+pub use request::{StoreAnswer, StoreRequest};
 pub use secret::Secret;
-pub use sqlite::SqliteStore;
-pub use timer::{StoredTimer, TimerRead, TimerWritten};
+pub use sqlite::{SqliteStore, Usage};
 
 /// Keeps locks: at most one lease each, and a record beside it.
 ///
@@ -64,9 +68,10 @@ pub use timer::{StoredTimer, TimerRead, TimerWritten};
 /// - Where `if_match` is given and is not the record's ETag, the operation is not done, unless it says
 ///   otherwise. It answers [`StoreError::Changed`], or what it would have answered without the condition if
 ///   that is no success either.
-/// - A lock may have a plan beside it, the text of its schedule (T3), also before the lock is there. Writing
-///   and deleting it needs no lease. It has an ETag of its own: no operation on the lock changes that, and
-///   none on the plan changes the lease, the record or its ETag. The text is kept byte for byte.
+/// - A lock may have a plan beside it, the text of its schedule (T3), also before the lock is there. Where
+///   hosts of .NET share the store, their timers have a status (T22). Writing and deleting such a document
+///   needs no lease. It has an ETag of its own: no operation on a lock changes that, and none on the document
+///   changes a lease, a record or its ETag. The text is kept byte for byte.
 /// - Only `delete` of the lock takes the plan along, and only after the lock (T21). If it is cut short
 ///   between the two, the plan stays; so it does where the lock was not there.
 /// - An operation that answers `Unavailable { sent: true }` may have been done, or may be done later.
@@ -74,34 +79,77 @@ pub use timer::{StoredTimer, TimerRead, TimerWritten};
 /// - Each operation is one try: no retrying inside (S7). Dropping the future may or may not undo it.
 #[async_trait]
 pub trait LeaseStore: Send + Sync + fmt::Debug {
+    /// Does what is asked, in one try. The answer belongs to the request, as [`LeaseStoreExt`] has them.
+    ///
+    /// # Errors
+    /// Those of the request's method there.
+    async fn call(&self, request: StoreRequest) -> Result<StoreAnswer, StoreError>;
+
+    /// What this store is, and what it does that not every store does.
+    fn features(&self) -> Features;
+}
+
+/// What a store is, and what it does that not every store does. A wrapper has those of the store behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// A short name of the kind of store, for logs and metrics: `memory`, `sqlite`, `azure`.
+    pub kind: &'static str,
+    /// An acquire without `if_match` answers with the lock too, so that nobody need read it at the same time.
+    pub tells_record: bool,
+    /// Hosts of .NET can share this store, so that it keeps the status of their timers (T22). In one that
+    /// they cannot share, reading and writing a status is `Fatal`.
+    pub has_timers: bool,
+}
+
+/// The answer to one request, once the store has it.
+pub trait Answering<T>: Future<Output = Result<T, StoreError>> + Send {}
+
+impl<T, F: Future<Output = Result<T, StoreError>> + Send> Answering<T> for F {}
+
+fn ask<T>(store: &(impl LeaseStore + ?Sized), request: StoreRequest) -> impl Answering<T>
+where
+    T: TryFrom<StoreAnswer, Error = StoreError>,
+{
+    let answer = store.call(request);
+    async move { T::try_from(answer.await?) }
+}
+
+/// The requests of the contract as methods, of every store.
+pub trait LeaseStoreExt: LeaseStore {
     /// Leases the lock under the proposed id, making the lock first if it is not there.
     ///
     /// # Errors
     /// `Contended`, `Changed`, `ContainerMissing`, `Recreated`, `Full`, and the faults of the store.
-    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError>;
+    fn acquire(&self, path: &LockPath, request: Acquire) -> impl Answering<Acquired> {
+        ask(self, StoreRequest::Acquire(path.clone(), request))
+    }
 
     /// Restarts the lease's duration. Only this proves that a hold went on (S6). With `if_match`, only if the
     /// record still has this ETag: a hold that was resumed elsewhere has another (S16).
     ///
     /// # Errors
     /// `LeaseLost`, `Changed`, `NotFound`, and the faults of the store.
-    async fn renew(
+    fn renew(
         &self,
         path: &LockPath,
         lease_id: LeaseId,
         if_match: Option<ETag>,
-    ) -> Result<Renewed, StoreError>;
+    ) -> impl Answering<Renewed> {
+        ask(self, StoreRequest::Renew { path: path.clone(), lease_id, if_match })
+    }
 
     /// Gives the lease back.
     ///
     /// # Errors
     /// `LeaseLost`, `Changed`, `NotFound`, and the faults of the store.
-    async fn release(
+    fn release(
         &self,
         path: &LockPath,
         lease_id: LeaseId,
         if_match: Option<ETag>,
-    ) -> Result<(), StoreError>;
+    ) -> impl Answering<()> {
+        ask(self, StoreRequest::Release { path: path.clone(), lease_id, if_match })
+    }
 
     /// Ends the lease without knowing its id, in the way that the note says, and keeps the note for the
     /// holder to read (S17, S22). Only while the grant stands that was looked at: the record still has this
@@ -111,57 +159,72 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// `NotHeld`, `NotFound`, `Changed`, and the faults of the store.
-    async fn break_lease(
+    fn break_lease(
         &self,
         path: &LockPath,
         note: BreakNote,
         if_match: ETag,
-    ) -> Result<LeaseBroken, StoreError>;
+    ) -> impl Answering<LeaseBroken> {
+        ask(self, StoreRequest::BreakLease { path: path.clone(), note, if_match })
+    }
 
     /// Replaces all fields of the record, under the lease.
     ///
     /// # Errors
     /// `LeaseLost`, `Changed`, `NotFound`, and the faults of the store.
-    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError>;
+    fn write_record(&self, path: &LockPath, write: Write) -> impl Answering<Written> {
+        ask(self, StoreRequest::WriteRecord(path.clone(), write))
+    }
 
     /// Reads the record and the lease's state.
     ///
     /// # Errors
     /// `NotFound`, and the faults of the store.
-    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError>;
+    fn read_record(&self, path: &LockPath) -> impl Answering<StoredLock> {
+        ask(self, StoreRequest::ReadRecord(path.clone()))
+    }
 
     /// The note of the latest break of this lock; `None` if it was never broken through this contract.
     ///
     /// # Errors
     /// The faults of the store.
-    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError>;
+    fn read_break_note(&self, path: &LockPath) -> impl Answering<Option<BreakNote>> {
+        ask(self, StoreRequest::ReadBreakNote(path.clone()))
+    }
 
-    /// The plan of the lock's schedule, if there is one, and the store's time. A container that is missing
-    /// has no plans.
+    /// The document, if there is one, and the store's time. A container that is missing has none.
     ///
     /// # Errors
-    /// The faults of the store. `Fatal` for one that is no plan: it is too long, or no text.
-    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError>;
+    /// The faults of the store. `Fatal` for what is no text, and for a plan that is too long; for a timer's
+    /// status in a store that [has none](Features::has_timers).
+    fn read_document(&self, document: DocumentPath) -> impl Answering<DocumentRead> {
+        ask(self, StoreRequest::ReadDocument(document))
+    }
 
-    /// Writes the plan, of at most [`MAX_PLAN_BYTES`](crate::lock::MAX_PLAN_BYTES) bytes: with `if_match` in
-    /// place of the one that has this ETag, without it only if there is none yet. A missing container is made
-    /// then as for a lock (S18).
+    /// Writes the document, of at most [`max_bytes`](DocumentKind::max_bytes): with `if_match` in place of
+    /// the one that has this ETag, without it only if there is none yet. A missing container is made then as
+    /// for a lock (S18). Hosts of .NET write the status of a timer without any condition.
     ///
     /// # Errors
-    /// `Changed`, also when the plan with this ETag is gone; `ContainerMissing`; `Fatal` for a text that is
-    /// too long; and the faults of the store.
-    async fn write_plan(
+    /// `Changed`, also when the document with this ETag is gone; `ContainerMissing`; `Full`; `Fatal` for a
+    /// text that is too long, and for a timer's status in a store that [has none](Features::has_timers); and
+    /// the faults of the store.
+    fn write_document(
         &self,
-        path: &LockPath,
+        document: DocumentPath,
         text: String,
         if_match: Option<ETag>,
-    ) -> Result<PlanWritten, StoreError>;
+    ) -> impl Answering<DocumentWritten> {
+        ask(self, StoreRequest::WriteDocument { document, text, if_match })
+    }
 
     /// Deletes the plan, if it still has this ETag.
     ///
     /// # Errors
     /// `Changed`, also when it is gone; and the faults of the store.
-    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError>;
+    fn delete_plan(&self, path: &LockPath, if_match: ETag) -> impl Answering<()> {
+        ask(self, StoreRequest::DeletePlan { path: path.clone(), if_match })
+    }
 
     /// One page of the locks that have a plan, whether or not the lock itself is there, and whose names in
     /// the container begin with `prefix`, in the order of their names. A name of more than 1,000 bytes may be
@@ -169,36 +232,8 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// The faults of the store. A container that is missing has no plans.
-    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError>;
-
-    /// Whether hosts of .NET can share this store, so that it keeps the status of their timers (T22). In one
-    /// that does not, reading and writing a status is `Fatal`.
-    fn has_timers(&self) -> bool {
-        false
-    }
-
-    /// The status of a .NET timer, if there is one, and the store's time. It belongs to no lock as far as the
-    /// store knows.
-    ///
-    /// # Errors
-    /// The faults of the store. `Fatal` for one that is no text.
-    async fn read_timer(&self, _timer: &TimerPath) -> Result<TimerRead, StoreError> {
-        Err(timer::no_timers())
-    }
-
-    /// Writes the status of a .NET timer, as [`write_plan`](LeaseStore::write_plan) does a plan: with
-    /// `if_match` in place of the one that has this ETag, without it only if there is none yet. Hosts of .NET
-    /// write it without any condition.
-    ///
-    /// # Errors
-    /// As `write_plan`.
-    async fn write_timer(
-        &self,
-        _timer: &TimerPath,
-        _text: String,
-        _if_match: Option<ETag>,
-    ) -> Result<TimerWritten, StoreError> {
-        Err(timer::no_timers())
+    fn list_plans(&self, request: List) -> impl Answering<PlanListing> {
+        ask(self, StoreRequest::ListPlans(request))
     }
 
     /// One page of the locks whose names in the container begin with `prefix`, in the order of their names.
@@ -206,46 +241,30 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// The faults of the store. A container that is missing has no locks.
-    async fn list(&self, request: List) -> Result<Listing, StoreError>;
+    fn list(&self, request: List) -> impl Answering<Listing> {
+        ask(self, StoreRequest::List(request))
+    }
 
     /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note and
     /// its plan.
     ///
     /// # Errors
     /// `Contended` when it is leased, `Changed`, `NotFound`, and the faults of the store.
-    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError>;
+    fn delete(&self, path: &LockPath, if_match: ETag) -> impl Answering<()> {
+        ask(self, StoreRequest::Delete { path: path.clone(), if_match })
+    }
 
     /// One cheap read that shows whether the store can be reached and lets us in (S18). A missing container
     /// that may be made on first use is no error.
     ///
     /// # Errors
     /// Why the store cannot be used now.
-    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError>;
-
-    /// How much of what it may have the store has; none if it has no limit.
-    ///
-    /// # Errors
-    /// The faults of the store.
-    async fn usage(&self) -> Result<Option<Usage>, StoreError> {
-        Ok(None)
+    fn check(&self, container: &Container) -> impl Answering<StoreTime> {
+        ask(self, StoreRequest::Check(container.clone()))
     }
-
-    /// Whether an acquire without `if_match` answers with the lock too, so that nobody need read it at the
-    /// same time.
-    fn tells_record(&self) -> bool;
-
-    /// A short name of the kind of store, for logs and metrics: `memory`, `sqlite`, `azure`.
-    fn kind(&self) -> &'static str;
 }
 
-/// How much of what it may have a store has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// Locks and plans.
-    pub entries: u64,
-    /// So many may be there.
-    pub most: u64,
-}
+impl<S: LeaseStore + ?Sized> LeaseStoreExt for S {}
 
 /// The store's clock at an answer. Its resolution may be a second.
 pub type StoreTime = UnixMillis;
@@ -280,7 +299,7 @@ pub struct Acquired {
     /// The lock was made by this acquire: it has no fields yet.
     pub created: bool,
     /// The lock as it was before, or as it was made, from a store that tells it:
-    /// [`LeaseStore::tells_record`].
+    /// [`Features::tells_record`].
     pub found: Option<StoredLock>,
 }
 

@@ -5,8 +5,10 @@ use uuid::Uuid;
 
 use super::super::rig::Rig;
 use super::*;
-use crate::lock::HostId;
-use crate::store::{BreakPeriod, MemoryStore};
+use crate::lock::{Container, HostId, LeaseId, LockPath, TimerPath};
+use crate::store::{
+    Acquire, BreakNote, BreakPeriod, DocumentPath, LeaseStoreExt as _, List, MemoryStore, Write,
+};
 use crate::testing::{FaultPlan, FaultyStore, SimClock};
 use crate::time::UnixMillis;
 
@@ -80,16 +82,18 @@ async fn every_request_is_counted_once_under_its_own_operation() {
         List { container: container.clone(), prefix: String::new(), continuation: None, limit: 10 };
     assert_eq!(store.list(list).await.unwrap().locks.len(), 1);
     store.check(&container).await.unwrap();
-    let plan = store.write_plan(&path, "{}".to_owned(), None).await.unwrap().etag;
-    assert!(store.read_plan(&path).await.unwrap().plan.is_some());
-    store.delete_plan(&path, plan).await.unwrap();
+    let plan = DocumentPath::Plan(path.clone());
+    let written = store.write_document(plan.clone(), "{}".to_owned(), None).await.unwrap().etag;
+    assert!(store.read_document(plan).await.unwrap().document.is_some());
+    store.delete_plan(&path, written).await.unwrap();
     let host_id = HostId::parse("keeper-a").unwrap();
     let timer = TimerPath { container, host_id, timer: "Nightly".to_owned() };
-    assert!(store.has_timers());
-    store.write_timer(&timer, "{}".to_owned(), None).await.unwrap();
-    assert!(store.read_timer(&timer).await.unwrap().status.is_some());
+    assert!(store.features().has_timers);
+    let status = DocumentPath::TimerStatus(timer);
+    store.write_document(status.clone(), "{}".to_owned(), None).await.unwrap();
+    assert!(store.read_document(status).await.unwrap().document.is_some());
     store.delete(&path, etag).await.unwrap();
-    assert_eq!(store.kind(), "memory");
+    assert_eq!(store.features().kind, "memory");
     for (operation, counts) in measured.counts() {
         assert_eq!(counts, (1.0, 1.0), "{operation:?}");
         assert_eq!(measured.requests(operation, DONE), 1.0, "{operation:?}");

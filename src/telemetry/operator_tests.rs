@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::Format;
 use super::rig::{Captured, Rig, request};
 use crate::coordinator::{BreakRequest, Grant, LockSelector, Released};
-use crate::store::BreakPeriod;
+use crate::store::{BreakPeriod, Operation};
 
 const SECOND: Duration = Duration::from_secs(1);
 const RULES: &str = include_str!("../../helm/leasehold/templates/prometheus-rule.yaml");
@@ -102,7 +102,7 @@ async fn s13_a_late_release_that_finds_the_lease_gone_is_no_loss() {
         sleep(17 * SECOND).await;
         rig.store.go_down(Duration::MAX);
         sleep(7 * SECOND).await;
-        let let_go = rig.store.hold_before("release a lease");
+        let let_go = rig.store.hold_before(Operation::Release);
         let releasing = tokio::spawn({
             let coordinator = rig.coordinator.clone();
             async move { coordinator.release(grant.lease_id, Some(grant.generation)).await }

@@ -9,7 +9,7 @@ use crate::coordinator::{
 };
 use crate::lock::{Labels, LeaseId};
 use crate::schedule::{Definition, Report, Spec};
-use crate::store::{Acquire, LeaseStore as _, MIN_LEASE_DURATION, Write};
+use crate::store::{Acquire, LeaseStoreExt as _, MIN_LEASE_DURATION, Write};
 use crate::telemetry::Exposition;
 use crate::testing::SimClock;
 use crate::timetable::Timetable;

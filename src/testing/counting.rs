@@ -6,12 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 
-use crate::lock::{Container, LeaseId, LockPath, TimerPath};
-use crate::store::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation,
-    PlanListing, PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead,
-    TimerWritten, Write, Written,
-};
+use crate::store::{Features, LeaseStore, Operation, StoreAnswer, StoreError, StoreRequest};
 
 /// Passes everything on to a store, and counts it by operation, failed ones too.
 #[derive(Debug)]
@@ -79,116 +74,20 @@ impl<S> CountingStore<S> {
     pub fn take_counts(&self) -> Counts {
         std::mem::take(&mut *self.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
-
-    /// The store, after counting what is asked of it.
-    fn counted(&self, operation: Operation) -> &S {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.0.entry(operation).or_default() += 1;
-        &self.store
-    }
 }
 
 #[async_trait]
 impl<S: LeaseStore> LeaseStore for CountingStore<S> {
-    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
-        self.counted(Operation::Acquire).acquire(path, request).await
+    async fn call(&self, request: StoreRequest) -> Result<StoreAnswer, StoreError> {
+        {
+            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            *counts.0.entry(request.operation()).or_default() += 1;
+        }
+        self.store.call(request).await
     }
 
-    async fn renew(
-        &self,
-        path: &LockPath,
-        lease_id: LeaseId,
-        if_match: Option<ETag>,
-    ) -> Result<Renewed, StoreError> {
-        self.counted(Operation::Renew).renew(path, lease_id, if_match).await
-    }
-
-    async fn release(
-        &self,
-        path: &LockPath,
-        lease_id: LeaseId,
-        if_match: Option<ETag>,
-    ) -> Result<(), StoreError> {
-        self.counted(Operation::Release).release(path, lease_id, if_match).await
-    }
-
-    async fn break_lease(
-        &self,
-        path: &LockPath,
-        note: BreakNote,
-        if_match: ETag,
-    ) -> Result<LeaseBroken, StoreError> {
-        self.counted(Operation::BreakLease).break_lease(path, note, if_match).await
-    }
-
-    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
-        self.counted(Operation::WriteRecord).write_record(path, write).await
-    }
-
-    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
-        self.counted(Operation::ReadRecord).read_record(path).await
-    }
-
-    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
-        self.counted(Operation::ReadBreakNote).read_break_note(path).await
-    }
-
-    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
-        self.counted(Operation::ReadPlan).read_plan(path).await
-    }
-
-    async fn write_plan(
-        &self,
-        path: &LockPath,
-        text: String,
-        if_match: Option<ETag>,
-    ) -> Result<PlanWritten, StoreError> {
-        self.counted(Operation::WritePlan).write_plan(path, text, if_match).await
-    }
-
-    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        self.counted(Operation::DeletePlan).delete_plan(path, if_match).await
-    }
-
-    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
-        self.counted(Operation::List).list_plans(request).await
-    }
-
-    fn has_timers(&self) -> bool {
-        self.store.has_timers()
-    }
-
-    async fn read_timer(&self, timer: &TimerPath) -> Result<TimerRead, StoreError> {
-        self.counted(Operation::ReadTimer).read_timer(timer).await
-    }
-
-    async fn write_timer(
-        &self,
-        timer: &TimerPath,
-        text: String,
-        if_match: Option<ETag>,
-    ) -> Result<TimerWritten, StoreError> {
-        self.counted(Operation::WriteTimer).write_timer(timer, text, if_match).await
-    }
-
-    async fn list(&self, request: List) -> Result<Listing, StoreError> {
-        self.counted(Operation::List).list(request).await
-    }
-
-    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        self.counted(Operation::Delete).delete(path, if_match).await
-    }
-
-    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
-        self.counted(Operation::Check).check(container).await
-    }
-
-    fn tells_record(&self) -> bool {
-        self.store.tells_record()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.store.kind()
+    fn features(&self) -> Features {
+        self.store.features()
     }
 }
 
@@ -200,7 +99,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::store::MemoryStore;
+    use crate::lock::{Container, LeaseId, LockPath};
+    use crate::store::{Acquire, LeaseStoreExt as _, MemoryStore};
     use crate::testing::SimClock;
 
     #[tokio::test]

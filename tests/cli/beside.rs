@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::lock::{Container, HostId, LeaseId, LockPath, TimerPath};
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
-use leasehold::store::{Acquire, LeaseStore as _, Secret};
+use leasehold::store::{Acquire, DocumentPath, LeaseStoreExt as _, Secret};
 use leasehold::testing::Azurite;
 use leasehold::time::{BootClock, Clock as _};
 use leasehold::timetable::{Timetable, UtcSecond};
@@ -77,8 +77,8 @@ impl Dotnet {
         let container = Container::parse(self.container).unwrap();
         let host_id = HostId::parse("keeper-a").unwrap();
         let timer = TimerPath { container, host_id, timer: TIMER.to_owned() };
-        let read = self.store.read_timer(&timer).await.unwrap();
-        serde_json::from_str(&read.status.unwrap().text).unwrap()
+        let read = self.store.read_document(DocumentPath::TimerStatus(timer)).await.unwrap();
+        serde_json::from_str(&read.document.unwrap().text).unwrap()
     }
 
     async fn status(&self, home: &Home) -> Value {

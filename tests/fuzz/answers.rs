@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::lock::{Container, Fields, LeaseId, LockPath};
 use leasehold::store::Secret;
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
-use leasehold::store::{Acquire, LeaseStore as _, Write};
+use leasehold::store::{Acquire, LeaseStoreExt as _, Write};
 use leasehold::testing::{Reply, ScriptedHttp, SimClock};
 use proptest::prelude::*;
 use uuid::Uuid;

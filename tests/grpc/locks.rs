@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::lock::LeaseId;
-use leasehold::store::{Acquire, LeaseStore as _};
+use leasehold::store::{Acquire, LeaseStoreExt as _};
 use leasehold_client::proto::{
     BreakLockRequest, BreakMode, BreakOutcome, CheckTokenRequest, GetLockRequest, ListLocksRequest,
     LockKey, LockMode, LockState, LossReason, ReleaseLeaseRequest, ResolvePathRequest, TokenStatus,

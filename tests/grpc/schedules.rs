@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::coordinator::Settings as CoordinatorSettings;
 use leasehold::grpc::{Server, Settings, UnixSettings};
 use leasehold::lock::{Layout, LockPath};
-use leasehold::store::{LeaseStore as _, SqliteStore};
+use leasehold::store::{DocumentPath, LeaseStoreExt as _, SqliteStore};
 use leasehold_client::proto::*;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
@@ -193,8 +193,8 @@ async fn t22_the_layout_webjobs_has_schedules_of_listeners() {
         &host.namespace.container,
         &format!("{}nightly.Listener", host.namespace.host_prefix(&host.host_id)),
     );
-    let timer = host.namespace.timer_of(&path).unwrap();
-    let status = account.store.read_timer(&timer).await.unwrap().status.unwrap().text;
+    let timer = DocumentPath::TimerStatus(host.namespace.timer_of(&path).unwrap());
+    let status = account.store.read_document(timer).await.unwrap().document.unwrap().text;
     let done = granted.scheduled_at.unwrap().seconds;
     let next = leasehold::timetable::UtcSecond(done + 10).to_string().replace('Z', "+00:00");
     assert!(status.contains(&format!(r#""Next":"{next}""#)), "{status}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::coordinator::{CallError, StoreFailureKind};
 use leasehold::grpc::{Server, Settings, Workers};
 use leasehold::lock::LeaseId;
-use leasehold::store::{LeaseState, LeaseStore as _};
+use leasehold::store::{LeaseState, LeaseStoreExt as _};
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
 use leasehold_client::proto::{
     AcquireLeaseRequest, AcquireLeaseResponse, Grant, HoldLeaseRequest, ReleaseLeaseRequest,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::lock::{Container, Fields, LockPath, MAX_PLAN_BYTES};
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
-use leasehold::store::{LeaseStore, Secret, StoreError};
+use leasehold::store::{DocumentPath, LeaseStore, LeaseStoreExt as _, Secret, StoreError};
 use leasehold::testing::Azurite;
 use leasehold::testing::conformance::{Bench, Deviations};
 use leasehold::time::BootClock;
@@ -112,7 +112,11 @@ async fn t3_a_plan_is_a_blob_of_json_that_people_can_read() {
     let bench = AzureBench::open("").await;
     let path = LockPath::from_parts(&bench.container, "locks/h/job/FUNCTION");
     let text = "{\n  \"time_zone\": \"Europe/Zürich\"\n}";
-    bench.store.write_plan(&path, text.to_owned(), None).await.unwrap();
+    bench
+        .store
+        .write_document(DocumentPath::Plan(path.clone()), text.to_owned(), None)
+        .await
+        .unwrap();
     if bench.real {
         return;
     }
@@ -128,7 +132,8 @@ async fn t3_a_blob_in_a_plans_place_that_is_none_is_told_and_kept_until_its_lock
         return;
     }
     let path = LockPath::from_parts(&bench.container, "locks/h/job/FUNCTION");
-    bench.store.write_plan(&path, "{}".to_owned(), None).await.unwrap();
+    let plan = DocumentPath::Plan(path.clone());
+    bench.store.write_document(plan.clone(), "{}".to_owned(), None).await.unwrap();
     let long = vec![b'x'; MAX_PLAN_BYTES + 1];
     for (content, said) in [
         (vec![b'x'; 100_000], "longer than 16384"),
@@ -138,7 +143,7 @@ async fn t3_a_blob_in_a_plans_place_that_is_none_is_told_and_kept_until_its_lock
         let put = reqwest::Client::new().put(plan_url(&path)).body(content);
         let put = put.header("x-ms-blob-type", "BlockBlob").header("x-ms-version", "2025-11-05");
         assert_eq!(put.send().await.unwrap().status().as_u16(), 201);
-        let error = bench.store.read_plan(&path).await.unwrap_err();
+        let error = bench.store.read_document(plan.clone()).await.unwrap_err();
         assert!(matches!(error, StoreError::Fatal { .. }), "{error:?}");
         let chain = error.chain();
         assert!(chain.contains(said) && chain.contains("leasehold-plans/locks/h/job"), "{chain}");
@@ -149,5 +154,5 @@ async fn t3_a_blob_in_a_plans_place_that_is_none_is_told_and_kept_until_its_lock
     let etag = bench.store.acquire(&path, acquire).await.unwrap().etag;
     bench.store.release(&path, id, None).await.unwrap();
     bench.store.delete(&path, etag).await.unwrap();
-    assert_eq!(bench.store.read_plan(&path).await.unwrap().plan, None);
+    assert_eq!(bench.store.read_document(plan).await.unwrap().document, None);
 }

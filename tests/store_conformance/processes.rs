@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath};
-use leasehold::store::{Acquire, LeaseState, LeaseStore, SqliteStore, StoreError, Write};
+use leasehold::store::{Acquire, LeaseState, LeaseStoreExt as _, SqliteStore, StoreError, Write};
 use leasehold::testing::SimClock;
 use leasehold::time::{BootClock, Clock};
 use tempfile::TempDir;

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use leasehold::lock::{Container, Fields, LeaseId, LockPath};
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::store::{
-    Acquire, BreakNote, BreakPeriod, ETag, LeaseEnd, LeaseStore, Secret, StoreError, Write,
+    Acquire, BreakNote, BreakPeriod, ETag, LeaseEnd, LeaseStoreExt as _, Secret, StoreError, Write,
 };
 use leasehold::testing::{Asked, Azurite, Carried, Wire};
 use leasehold::time::{BootClock, UnixMillis};

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath, Record};
+use leasehold::lock::{ETag, Fields, LeaseId, LockPath, Record};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseEnd, LeaseState, LeaseStore, List, Listing,
-    PlanListing, PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, Features, LeaseBroken, LeaseEnd, LeaseState, LeaseStore,
+    LeaseStoreExt as _, Renewed, StoreAnswer, StoreError, StoreRequest, StoredLock, Write, Written,
 };
 use leasehold::time::UnixMillis;
 
@@ -252,6 +252,31 @@ const TAKEN: StoreError = StoreError::LeaseLost { how: LeaseEnd::Taken };
 
 #[async_trait]
 impl LeaseStore for Planted {
+    async fn call(&self, request: StoreRequest) -> Result<StoreAnswer, StoreError> {
+        Ok(match request {
+            StoreRequest::Acquire(path, request) => self.acquire(&path, request).await?.into(),
+            StoreRequest::Renew { path, lease_id, if_match } => {
+                self.renew(&path, lease_id, if_match).await?.into()
+            }
+            StoreRequest::Release { path, lease_id, if_match } => {
+                self.release(&path, lease_id, if_match).await?.into()
+            }
+            StoreRequest::BreakLease { path, note, if_match } => {
+                self.break_lease(&path, note, if_match).await?.into()
+            }
+            StoreRequest::WriteRecord(path, write) => self.write_record(&path, write).await?.into(),
+            StoreRequest::ReadRecord(path) => self.read_record(&path).await?.into(),
+            StoreRequest::ReadBreakNote(path) => self.read_break_note(&path).await?.into(),
+            request => self.inner.call(request).await?,
+        })
+    }
+
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+}
+
+impl Planted {
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         if self.has(Bug::ContainerForgotten) {
             return (self.connect)(Life::Sidecar).acquire(path, request).await;
@@ -369,46 +394,5 @@ impl LeaseStore for Planted {
             }
             note => note,
         }
-    }
-
-    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
-        self.inner.read_plan(path).await
-    }
-
-    async fn write_plan(
-        &self,
-        path: &LockPath,
-        text: String,
-        if_match: Option<ETag>,
-    ) -> Result<PlanWritten, StoreError> {
-        self.inner.write_plan(path, text, if_match).await
-    }
-
-    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        self.inner.delete_plan(path, if_match).await
-    }
-
-    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
-        self.inner.list_plans(request).await
-    }
-
-    async fn list(&self, request: List) -> Result<Listing, StoreError> {
-        self.inner.list(request).await
-    }
-
-    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        self.inner.delete(path, if_match).await
-    }
-
-    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
-        self.inner.check(container).await
-    }
-
-    fn tells_record(&self) -> bool {
-        self.inner.tells_record()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
     }
 }

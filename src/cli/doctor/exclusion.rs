@@ -12,7 +12,9 @@ use crate::cli::exit::{self, Exit};
 use crate::cli::patience::{Patience, Wait};
 use crate::cli::record;
 use crate::lock::{LeaseId, LockPath};
-use crate::store::{Acquire, Acquired, LeaseStore, MIN_LEASE_DURATION, StoreError};
+use crate::store::{
+    Acquire, Acquired, LeaseStore, LeaseStoreExt as _, MIN_LEASE_DURATION, StoreError,
+};
 
 const CHECK: &str = "exclusion";
 /// The sidecar's hold ends by itself after this, should this process be killed before it releases it.

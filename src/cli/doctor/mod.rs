@@ -89,7 +89,7 @@ async fn examine(config: &Config, sidecar: Option<(EndpointArgs, Wait)>, report:
         file::examine(path, report);
     }
     match opened {
-        Ok(Opened { store: opened, place, account }) => {
+        Ok(Opened { store: opened, place, account, .. }) => {
             report.add(Finding::good(
                 "store",
                 format!("{place}, container {}", config.paths.container),

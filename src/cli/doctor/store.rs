@@ -8,8 +8,8 @@ use crate::config::Config;
 use crate::host_id::HostIdentity;
 use crate::lock::{ETag, LeaseId, LockKey, LockMode, LockPath, Record};
 use crate::store::{
-    Acquire, BreakNote, BreakPeriod, LeaseBroken, LeaseStore, List, MIN_LEASE_DURATION, StoreError,
-    Write,
+    Acquire, BreakNote, BreakPeriod, LeaseBroken, LeaseStore, LeaseStoreExt as _, List,
+    MIN_LEASE_DURATION, StoreError, Write,
 };
 use crate::time::{Clock, UnixMillis};
 

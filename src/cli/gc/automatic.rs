@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::{LeaseStore, List, StoreError};
+use crate::store::{List, SqliteStore, StoreError};
 
 use super::{Which, collect};
 use crate::cli::times::span;
@@ -12,8 +12,9 @@ const EACH: Duration = Duration::from_secs(60);
 /// How long locks must have been idle; those that have been for longest go first.
 const IDLE: [Duration; 2] = [Duration::from_secs(86_400), super::SHORTEST_IDLE];
 
-/// Makes room from time to time, for as long as the sidecar runs.
-pub(in crate::cli) async fn keep_room(store: &dyn LeaseStore, list: List) {
+/// Makes room from time to time, for as long as the sidecar runs. Only the embedded store has a limit.
+pub(in crate::cli) async fn keep_room(embedded: Option<&SqliteStore>, list: List) {
+    let Some(store) = embedded else { return std::future::pending().await };
     loop {
         make_room(store, &list).await;
         tokio::time::sleep(EACH).await;
@@ -21,13 +22,13 @@ pub(in crate::cli) async fn keep_room(store: &dyn LeaseStore, list: List) {
 }
 
 /// Deletes idle locks if the store's limit is near.
-pub(in crate::cli) async fn make_room(store: &dyn LeaseStore, list: &List) {
+pub(in crate::cli) async fn make_room(store: &SqliteStore, list: &List) {
     if let Err(error) = try_to_make_room(store, list).await {
         tracing::warn!(error = format!("{error:#}"), "could not make room for more locks");
     }
 }
 
-async fn try_to_make_room(store: &dyn LeaseStore, list: &List) -> anyhow::Result<()> {
+async fn try_to_make_room(store: &SqliteStore, list: &List) -> anyhow::Result<()> {
     for idle in IDLE {
         let Some((_, limit)) = near_limit(store).await? else { return Ok(()) };
         let which = Which { idle, with_checkpoints: false, with_schedules: false };
@@ -52,7 +53,7 @@ async fn try_to_make_room(store: &dyn LeaseStore, list: &List) -> anyhow::Result
 }
 
 /// What is there and what may be, if nine tenths are.
-async fn near_limit(store: &dyn LeaseStore) -> Result<Option<(u64, u64)>, StoreError> {
+async fn near_limit(store: &SqliteStore) -> Result<Option<(u64, u64)>, StoreError> {
     let usage = store.usage().await?.map(|usage| (usage.entries, usage.most));
     Ok(usage.filter(|(entries, most)| entries.saturating_mul(10) >= most.saturating_mul(9)))
 }

@@ -5,7 +5,7 @@ use crate::cli::gc::tests::ours;
 use crate::lock::{
     Checkpoint, CheckpointValue, Container, FencingToken, LeaseId, LockPath, Record,
 };
-use crate::store::{Acquire, SqliteStore, Write};
+use crate::store::{Acquire, DocumentPath, LeaseStoreExt as _, Write};
 use crate::testing::SimClock;
 use crate::time::Clock as _;
 
@@ -81,7 +81,11 @@ async fn s18_what_is_in_use_or_remembered_stays_and_the_limit_is_named() {
     let fields = ours().into_fields(checkpoint.into_fields(Default::default()));
     bench.store.write_record(&path, Write { lease_id, if_match: None, fields }).await.unwrap();
     let (scheduled, _) = bench.take("scheduled", ours()).await.unwrap();
-    bench.store.write_plan(&scheduled, "{}".to_owned(), None).await.unwrap();
+    bench
+        .store
+        .write_document(DocumentPath::Plan(scheduled.clone()), "{}".to_owned(), None)
+        .await
+        .unwrap();
     bench.clock.advance(48 * HOUR);
     let (held, lease_id) = bench.take("held", ours()).await.unwrap();
     assert_eq!(bench.make_room().await, ["checkpoint", "held", "scheduled"]);
@@ -89,7 +93,11 @@ async fn s18_what_is_in_use_or_remembered_stays_and_the_limit_is_named() {
     let refused = bench.take("one-more", ours()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Full { limit: 4 }), "{refused:?}");
     assert!(refused.to_string().contains("store.embedded.max_locks"), "{refused}");
-    let plan = bench.store.write_plan(&held, "{}".to_owned(), None).await.unwrap_err();
+    let plan = bench
+        .store
+        .write_document(DocumentPath::Plan(held.clone()), "{}".to_owned(), None)
+        .await
+        .unwrap_err();
     assert!(matches!(plan, StoreError::Full { limit: 4 }), "{plan:?}");
     // What is there goes on.
     bench.store.renew(&held, lease_id, None).await.unwrap();

@@ -15,7 +15,7 @@ use crate::cli::output::{self, OutputArgs};
 use crate::cli::spec::duration;
 use crate::config::Config;
 use crate::lock::{FencingToken, HostId, LockPath, Record, has_checkpoint};
-use crate::store::{LeaseStore, List, StoreError, StoredLock};
+use crate::store::{LeaseStore, LeaseStoreExt as _, List, StoreError, StoredLock};
 
 pub(in crate::cli) use automatic::{keep_room, make_room};
 

@@ -6,7 +6,9 @@ use anyhow::Context as _;
 
 use crate::lock::LockPath;
 use crate::schedule::{Plan, ScheduleRecord};
-use crate::store::{LeaseStore, StoreError, StoredLock};
+use crate::store::{
+    DocumentPath, LeaseStore, LeaseStoreExt as _, StoreError, StoredDocument, StoredLock,
+};
 use crate::timetable::UtcSecond;
 
 /// How many periods a schedule may not have run for.
@@ -19,7 +21,7 @@ pub(super) async fn is_there(
     lock: &StoredLock,
 ) -> anyhow::Result<bool> {
     let is_recorded = !matches!(ScheduleRecord::from_fields(&lock.fields), Ok(None));
-    Ok(is_recorded || store.read_plan(path).await?.plan.is_some())
+    Ok(is_recorded || read_plan(store, path).await?.is_some())
 }
 
 /// Why the lock stays for its schedule; none if it has none, or one that nobody has run for long.
@@ -35,8 +37,8 @@ pub(super) async fn needs(
         Ok(record) => record,
         Err(error) => return Ok(Some(error.to_string())),
     };
-    let plan = match store.read_plan(path).await {
-        Ok(read) => read.plan,
+    let plan = match read_plan(store, path).await {
+        Ok(plan) => plan,
         Err(error @ StoreError::Fatal { .. }) => return Ok(Some(error.chain())),
         Err(error) => {
             return Err(error)
@@ -59,6 +61,13 @@ pub(super) async fn needs(
             format!("its schedule was last in use at {used}: it is deleted from {until} on")
         });
     Ok(reason)
+}
+
+async fn read_plan(
+    store: &dyn LeaseStore,
+    path: &LockPath,
+) -> Result<Option<StoredDocument>, StoreError> {
+    Ok(store.read_document(DocumentPath::Plan(path.clone())).await?.document)
 }
 
 /// The latest instant that shows that the schedule is used, and until when that counts; none without a

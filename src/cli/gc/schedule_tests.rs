@@ -53,13 +53,16 @@ impl Bench {
         }
         self.store.release(&path, lease_id, None).await.unwrap();
         if let Some(plan) = plan {
-            self.store.write_plan(&path, plan.to_owned(), None).await.unwrap();
+            self.store
+                .write_document(DocumentPath::Plan(path.clone()), plan.to_owned(), None)
+                .await
+                .unwrap();
         }
         path
     }
 
     async fn has_plan(&self, path: &LockPath) -> bool {
-        self.store.read_plan(path).await.unwrap().plan.is_some()
+        read_plan(&self.store, path).await.unwrap().is_some()
     }
 
     fn set(&self, time: &str) {
@@ -100,8 +103,8 @@ async fn t21_a_schedule_that_was_just_subscribed_to_keeps_a_lock_that_was_idle_b
     let bench = Bench::new();
     let path = bench.scheduled(None, None).await;
     bench.clock.advance(DAY * 60);
-    let plan = daily(&bench.clock);
-    bench.store.write_plan(&path, plan.to_text(), None).await.unwrap();
+    let text = daily(&bench.clock).to_text();
+    bench.store.write_document(DocumentPath::Plan(path.clone()), text, None).await.unwrap();
     assert!(
         reason(&bench.collect(IDLE, false).await).starts_with("its schedule was last in use at")
     );
@@ -154,9 +157,9 @@ async fn t18_a_schedule_that_is_paused_keeps_its_lock() {
     let path = bench.scheduled(Some(record), Some(&plan.to_text())).await;
     bench.clock.advance(DAY * 400);
     assert!(reason(&bench.collect(IDLE, false).await).contains("paused"));
-    let known = bench.store.read_plan(&path).await.unwrap().plan.unwrap().etag;
+    let known = read_plan(&bench.store, &path).await.unwrap().unwrap().etag;
     let resumed = plan.resume(now(&bench.clock)).unwrap().to_text();
-    bench.store.write_plan(&path, resumed, Some(known)).await.unwrap();
+    bench.store.write_document(DocumentPath::Plan(path), resumed, Some(known)).await.unwrap();
     assert!(
         reason(&bench.collect(IDLE, false).await).starts_with("its schedule was last in use at")
     );

@@ -18,7 +18,7 @@ use crate::config::{Config, Store};
 use crate::coordinator::{ImportRequest, Imported, KeyRequest, NoObserver};
 use crate::lock::{Container, HostId, HostType, LockKey, LockMode, TimerPath};
 use crate::schedule::{MAX_STATUS_BYTES, TakeOver, TimerStatus, TimerStatusError};
-use crate::store::LeaseStore as _;
+use crate::store::{DocumentPath, LeaseStoreExt as _};
 use crate::timetable::{IsoError, LocalZone};
 
 /// Lets a schedule begin where a timer of WebJobs or Azure Functions has stopped: what was missed since the
@@ -166,9 +166,9 @@ async fn stored(
     };
     let blob = TimerPath { container: container.clone(), host_id, timer };
     let account = engine::open_azure(settings, &engine::clock())?;
-    let read = account.read_timer(&blob).await;
+    let read = account.read_document(DocumentPath::TimerStatus(blob.clone())).await;
     let read = read.with_context(|| format!("cannot read {blob}"))?;
-    read.status.map(|status| status.text).ok_or_else(|| {
+    read.document.map(|status| status.text).ok_or_else(|| {
         let problem = format!(
             "there is no blob {blob} at {}: check --timer, --timer-host-id and the storage account; a timer that \
              runs more than once a minute has none, and a WebJob without AddTimersStorage keeps a local file, which \

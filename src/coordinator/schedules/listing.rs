@@ -12,7 +12,7 @@ use crate::coordinator::records::{ListRequest, PATIENCE, store_error};
 use crate::coordinator::request::LockRecord;
 use crate::lock::{Labels, LockPath};
 use crate::schedule::{Plan, is_of_occurrences};
-use crate::store::List;
+use crate::store::{LeaseStoreExt as _, List};
 
 /// Schedules that one listing reads at a time.
 const AT_ONCE: usize = 8;

@@ -9,7 +9,7 @@ use crate::coordinator::records::{PATIENCE, store_error};
 use crate::hold::Stored;
 use crate::lock::{ETag, LockPath};
 use crate::schedule::{Lease, Plan, RecordError, ScheduleRecord};
-use crate::store::{PlanRead, StoreError};
+use crate::store::{DocumentPath, DocumentRead, LeaseStoreExt as _, StoreError};
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
 
@@ -68,10 +68,11 @@ impl Shared {
         &self,
         path: &LockPath,
     ) -> Result<(Option<VersionedPlan>, UtcSecond), CallError> {
-        let read = self.asked(PATIENCE, self.store.read_plan(path)).await;
-        let PlanRead { plan, time } = read.map_err(|error| store_error(&error))?;
+        let reading = self.store.read_document(DocumentPath::Plan(path.clone()));
+        let read = self.asked(PATIENCE, reading).await;
+        let DocumentRead { document, time } = read.map_err(|error| store_error(&error))?;
         self.note_time(time);
-        let plan = plan.map(|stored| match Plan::from_text(&stored.text) {
+        let plan = document.map(|stored| match Plan::from_text(&stored.text) {
             Ok(plan) => Ok((Arc::new(plan), stored.etag)),
             Err(error) => Err(unreadable(path, with_source(&error))),
         });
@@ -85,7 +86,8 @@ impl Shared {
         plan: Plan,
         if_match: Option<ETag>,
     ) -> Result<Option<VersionedPlan>, CallError> {
-        let writing = self.store.write_plan(path, plan.to_text(), if_match);
+        let document = DocumentPath::Plan(path.clone());
+        let writing = self.store.write_document(document, plan.to_text(), if_match);
         match self.asked(PATIENCE, writing).await {
             Ok(written) => {
                 self.note_time(written.time);

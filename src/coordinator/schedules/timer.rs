@@ -30,7 +30,7 @@ use crate::coordinator::records::{PATIENCE, store_error};
 use crate::coordinator::{Coordinator, Shared};
 use crate::lock::{ETag, FencingToken, LockPath, Record, TimerPath};
 use crate::schedule::{Plan, Run, ScheduleRecord, SharedStatus, TimerStatusError, starting};
-use crate::store::{StoreError, TimerRead, Write};
+use crate::store::{DocumentPath, DocumentRead, LeaseStoreExt as _, StoreError, Write};
 use crate::timetable::UtcSecond;
 
 /// How often the status may change under one write: hosts of .NET write it once a run.
@@ -74,6 +74,11 @@ pub(in crate::coordinator) struct Status {
 }
 
 impl TimerDesk {
+    /// What the store knows the status by.
+    fn status(&self) -> DocumentPath {
+        DocumentPath::TimerStatus(self.timer.clone())
+    }
+
     fn known(&self) -> Option<KnownStatus> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -127,7 +132,7 @@ impl Coordinator {
     /// Whether hosts of .NET can share this sidecar's store (T22).
     #[must_use]
     pub fn has_timers(&self) -> bool {
-        self.shared.store.has_timers()
+        self.shared.store.features().has_timers
     }
 }
 
@@ -136,7 +141,7 @@ impl Shared {
     /// timers.
     pub(super) fn timer_desk(&self, path: &LockPath) -> Option<Arc<TimerDesk>> {
         let timer = self.settings.host.namespace.timer_of(path)?;
-        self.store.has_timers().then(|| self.schedules.timer_desk(path, timer))
+        self.store.features().has_timers.then(|| self.schedules.timer_desk(path, timer))
     }
 
     /// Reads the status of the timer beside a schedule, if it is of one that has it.
@@ -145,7 +150,7 @@ impl Shared {
         path: &LockPath,
     ) -> Result<Option<Arc<TimerDesk>>, CallError> {
         let Some(desk) = self.timer_desk(path) else { return Ok(None) };
-        let read = self.asked(PATIENCE, self.store.read_timer(&desk.timer)).await;
+        let read = self.asked(PATIENCE, self.store.read_document(desk.status())).await;
         let read = read.map_err(|error| store_error(&error))?;
         self.note_time(read.time);
         let known = known(read);
@@ -165,7 +170,8 @@ impl Shared {
         let Some(desk) = self.timer_desk(path) else { return Ok(()) };
         let Some(KnownStatus { status, etag: None }) = desk.known() else { return Ok(()) };
         let Some(made) = status.after(&starting(plan, record)) else { return Ok(()) };
-        let writing = self.store.write_timer(&desk.timer, made.text().to_owned(), None);
+        let text = made.text().to_owned();
+        let writing = self.store.write_document(desk.status(), text, None);
         match self.asked(PATIENCE, writing).await {
             Ok(written) => desk.learn(Some(KnownStatus { status: made, etag: Some(written.etag) })),
             // Somebody was faster, and it is read before anything is decided.
@@ -207,7 +213,7 @@ impl Shared {
                 None => break,
             };
             let text = target.text().to_owned();
-            match self.store.write_timer(&desk.timer, text, etag).await {
+            match self.store.write_document(desk.status(), text, etag).await {
                 Ok(written) => {
                     self.note_time(written.time);
                     desk.learn(Some(KnownStatus { status: target, etag: Some(written.etag) }));
@@ -234,7 +240,7 @@ impl Shared {
         desk: &TimerDesk,
         write: &Write,
     ) -> Result<KnownStatus, StoreError> {
-        let read = self.store.read_timer(&desk.timer).await?;
+        let read = self.store.read_document(desk.status()).await?;
         self.note_time(read.time);
         let known = known(read).map_err(|error| StoreError::Fatal {
             advice: repair(&desk.timer),
@@ -251,8 +257,8 @@ fn is_start(record: &ScheduleRecord, token: Option<FencingToken>) -> bool {
     record.run.as_ref().is_some_and(|run| Some(run.token) == token)
 }
 
-fn known(read: TimerRead) -> Result<KnownStatus, TimerStatusError> {
-    let Some(stored) = read.status else {
+fn known(read: DocumentRead) -> Result<KnownStatus, TimerStatusError> {
+    let Some(stored) = read.document else {
         return Ok(KnownStatus { status: SharedStatus::default(), etag: None });
     };
     let status = SharedStatus::parse(&stored.text)?;

@@ -15,7 +15,7 @@ use crate::coordinator::{
     HoldRequest, LockState, LossReason, NoObserver, Released, Validity,
 };
 use crate::lock::{CheckpointValue, FencingToken, Fields, LeaseId};
-use crate::store::{Acquire, LeaseState, LeaseStore as _, Operation, Write};
+use crate::store::{Acquire, LeaseState, LeaseStoreExt as _, Operation, Write};
 
 pub(super) async fn broken(
     sidecar: &Sidecar,
@@ -47,7 +47,7 @@ pub(super) fn breaking_late(
     token: Option<FencingToken>,
     period: BreakPeriod,
 ) -> (Arc<Notify>, JoinHandle<Result<BreakResult, CallError>>) {
-    let under_way = sidecar.faults().hold_before("break a lease");
+    let under_way = sidecar.faults().hold_before(Operation::BreakLease);
     let sidecar = sidecar.clone();
     let answer = tokio::spawn(async move { broken_naming(&sidecar, token, period).await });
     (under_way, answer)
@@ -431,7 +431,7 @@ async fn s17_a_late_break_does_not_hit_who_is_about_to_be_granted_here() {
         let mut second = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
         let (under_way, answer) = breaking_late(&sidecar, Some(first.token), period);
         settle().await;
-        let write = sidecar.faults().hold_before("write a record");
+        let write = sidecar.faults().hold_before(Operation::WriteRecord);
         sidecar.release(&first).await;
         settle().await;
         assert_eq!(account.lease("nightly").await, LeaseState::Leased, "it is acquired");

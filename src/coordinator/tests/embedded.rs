@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::rig::{counts, request, settings};
 use crate::coordinator::{Coordinator, Grant, NoObserver, Outcome};
 use crate::lock::{Fields, Record};
-use crate::store::{LeaseStore as _, Operation, SqliteStore};
+use crate::store::{LeaseStoreExt as _, Operation, SqliteStore};
 use crate::testing::CountingStore;
 use crate::time::BootClock;
 

@@ -12,7 +12,7 @@ use super::rig::{
 use crate::coordinator::{
     CallError, HeldEvent, HoldEvent, HoldRequest, LossReason, NoObserver, Outcome, Released,
 };
-use crate::store::{LeaseState, LeaseStore as _};
+use crate::store::{LeaseState, LeaseStoreExt as _};
 use crate::testing::FaultPlan;
 use crate::time::Clock as _;
 

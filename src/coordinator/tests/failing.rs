@@ -16,11 +16,10 @@ use crate::coordinator::{
     BreakPeriod, CallError, Coordinator, HeldEvent, HoldEvent, HoldRequest, LockEvent,
     LockEventKind, LossReason, NoObserver, Observer, Outcome, Released, StoreFailureKind,
 };
-use crate::lock::{Container, ETag, LeaseId, LockPath, Permits};
+use crate::lock::{LockPath, Permits};
 use crate::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseState, LeaseStore, List, Listing, MemoryStore,
-    Operation, PlanListing, PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock,
-    Write, Written,
+    Features, LeaseState, LeaseStore, LeaseStoreExt as _, MemoryStore, Operation, StoreAnswer,
+    StoreError, StoreRequest,
 };
 
 /// Panics once at a renewal, when it was told to.
@@ -133,89 +132,17 @@ struct Fragile {
 
 #[async_trait]
 impl LeaseStore for Fragile {
-    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
-        self.store.acquire(path, request).await
+    async fn call(&self, request: StoreRequest) -> Result<StoreAnswer, StoreError> {
+        assert!(request.operation() != Operation::Renew, "a fault for the test");
+        let _goes_on = match request.operation() == Operation::Release {
+            true => Some(self.releases.acquire().await.unwrap()),
+            false => None,
+        };
+        self.store.call(request).await
     }
 
-    async fn renew(
-        &self,
-        _: &LockPath,
-        _: LeaseId,
-        _: Option<ETag>,
-    ) -> Result<Renewed, StoreError> {
-        panic!("a fault for the test")
-    }
-
-    async fn release(
-        &self,
-        path: &LockPath,
-        lease_id: LeaseId,
-        if_match: Option<ETag>,
-    ) -> Result<(), StoreError> {
-        let _goes_on = self.releases.acquire().await.unwrap();
-        self.store.release(path, lease_id, if_match).await
-    }
-
-    async fn break_lease(
-        &self,
-        path: &LockPath,
-        note: BreakNote,
-        if_match: ETag,
-    ) -> Result<LeaseBroken, StoreError> {
-        self.store.break_lease(path, note, if_match).await
-    }
-
-    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
-        self.store.write_record(path, write).await
-    }
-
-    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
-        self.store.read_record(path).await
-    }
-
-    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
-        self.store.read_break_note(path).await
-    }
-
-    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
-        self.store.read_plan(path).await
-    }
-
-    async fn write_plan(
-        &self,
-        path: &LockPath,
-        text: String,
-        if_match: Option<ETag>,
-    ) -> Result<PlanWritten, StoreError> {
-        self.store.write_plan(path, text, if_match).await
-    }
-
-    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        self.store.delete_plan(path, if_match).await
-    }
-
-    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
-        self.store.list_plans(request).await
-    }
-
-    async fn list(&self, request: List) -> Result<Listing, StoreError> {
-        self.store.list(request).await
-    }
-
-    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        self.store.delete(path, if_match).await
-    }
-
-    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
-        self.store.check(container).await
-    }
-
-    fn tells_record(&self) -> bool {
-        self.store.tells_record()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.store.kind()
+    fn features(&self) -> Features {
+        self.store.features()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::coordinator::{
     BreakPeriod, BreakRequest, CallError, LockState, LocksEvent, LocksWatch, NoObserver, Under,
 };
 use crate::lock::{CheckpointValue, LeaseId, LockPath};
-use crate::store::{Acquire, LeaseStore as _, Operation};
+use crate::store::{Acquire, LeaseStoreExt as _, Operation};
 use crate::testing::FaultPlan;
 
 fn follow(sidecar: &Sidecar) -> LocksWatch {

@@ -12,7 +12,7 @@ use super::rig::{
 use crate::coordinator::{
     HeldEvent, HoldEvent, HoldRequest, LockEvent, LockEventKind, NoObserver, Observer,
 };
-use crate::store::{BreakNote, BreakPeriod, LeaseState, LeaseStore as _, Operation};
+use crate::store::{BreakNote, BreakPeriod, LeaseState, LeaseStoreExt as _, Operation};
 use crate::time::{Clock as _, UnixMillis};
 
 /// The shortest time that a sidecar stands back (S10).

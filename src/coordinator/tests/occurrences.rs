@@ -13,7 +13,7 @@ use crate::coordinator::{
 };
 use crate::lock::{CheckpointValue, Layout};
 use crate::schedule::{Ended, Occurrence, Outcome as RunOutcome, Report};
-use crate::store::{LeaseState, LeaseStore as _, Operation};
+use crate::store::{LeaseState, LeaseStoreExt as _, Operation};
 use crate::testing::FaultPlan;
 use crate::time::Clock as _;
 use crate::timetable::UtcSecond;

@@ -12,7 +12,7 @@ use crate::coordinator::{
     TokenStatus,
 };
 use crate::lock::{CheckpointValue, Layout, LockPath, Permit, Permits};
-use crate::store::{LeaseState, LeaseStore as _, Operation};
+use crate::store::{LeaseState, LeaseStoreExt as _, Operation};
 use crate::testing::FaultPlan;
 
 fn of(permits: u32, request: HoldRequest) -> HoldRequest {

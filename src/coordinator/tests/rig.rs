@@ -12,7 +12,7 @@ use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, LockPath, Namespace, Permit,
     Permits, Prefix, Sharing,
 };
-use crate::store::{LeaseState, LeaseStore as _, MemoryStore, Operation};
+use crate::store::{LeaseState, LeaseStoreExt as _, MemoryStore, Operation};
 use crate::testing::{CountingStore, Counts, FaultPlan, FaultyStore, SimClock};
 use crate::time::{Clock as _, Instant};
 

@@ -13,7 +13,7 @@ use crate::coordinator::{
     WAIT_WITHOUT_END,
 };
 use crate::lock::{FencingToken, LeaseId, Priority, Record, Reserved, Sharing};
-use crate::store::{Acquire, LeaseState, LeaseStore as _, Operation, Write};
+use crate::store::{Acquire, LeaseState, LeaseStoreExt as _, Operation, Write};
 use crate::testing::FaultPlan;
 use crate::time::UnixMillis;
 
@@ -124,7 +124,7 @@ async fn s33_a_break_that_meets_a_lease_of_somebody_else_harms_nobody_that_was_g
     let ((old, _holder, grant), (new, mut waits)) = ripe(&account).await;
     // Another has acquired the lock, and its record is still that of the holder before.
     let other = account.sidecar();
-    let write = other.faults().hold_before("write a record");
+    let write = other.faults().hold_before(Operation::WriteRecord);
     release(&old, &grant).await;
     let mut held = other.coordinator.hold(&waiting("nightly", 10 * MINUTE)).unwrap();
     settle().await;
@@ -157,7 +157,7 @@ async fn s33_a_lock_that_was_broken_for_a_caller_here_does_not_wait_for_its_turn
     let _waits = new.coordinator.hold(&HoldRequest { sharing, ..wanted }).unwrap();
     revoked(&mut holder).await;
     // Another lock of the share is being acquired here, and the store is slow.
-    let _write = new.faults().hold_before("write a record");
+    let _write = new.faults().hold_before(Operation::WriteRecord);
     let _other = new.coordinator.hold(&listener("other", false)).unwrap();
     pass(SECOND).await;
     assert_eq!(account.lease("other").await, LeaseState::Leased);
@@ -196,7 +196,7 @@ async fn s33_a_greater_priority_that_comes_while_a_lease_goes_back_does_not_rest
     drop(waits);
     release(&old, &grant).await;
     let third = account.sidecar();
-    let release = third.faults().hold_before("release a lease");
+    let release = third.faults().hold_before(Operation::Release);
     let _low = third.coordinator.hold(&of(1, waiting("nightly", 5 * MINUTE))).unwrap();
     settle().await;
     let mut high = third.coordinator.hold(&of(2, waiting("nightly", 5 * MINUTE))).unwrap();
@@ -277,7 +277,7 @@ async fn s33_a_reservation_says_nothing_of_who_has_the_lock_since() {
     revoked(&mut holder).await;
     settle().await;
     // A low one comes first, and finds it reserved.
-    let polls = new.faults().hold_before("acquire a lease");
+    let polls = new.faults().hold_before(Operation::Acquire);
     pass(SECOND).await;
     release(&old, &grant).await;
     let third = account.sidecar();

@@ -3,7 +3,7 @@
 use super::rig::{Account, MINUTE, granted, pass, path, request, settle};
 use crate::coordinator::ResumeRequest;
 use crate::lock::{CheckpointValue, Fields};
-use crate::store::LeaseStore as _;
+use crate::store::LeaseStoreExt as _;
 use crate::time::Clock as _;
 
 fn schedule() -> Fields {

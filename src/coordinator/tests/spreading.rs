@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, path, request};
 use crate::coordinator::{Entropy, HeldEvent, HoldEvent, HoldRequest, WAIT_WITHOUT_END};
 use crate::lock::{Priority, ShareName, Sharing};
-use crate::store::{LeaseStore as _, Operation};
+use crate::store::{LeaseStoreExt as _, Operation};
 use crate::testing::{FaultPlan, SeededRandom};
 use crate::time::Instant;
 

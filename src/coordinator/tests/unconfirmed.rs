@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, path, request, settle};
 use crate::coordinator::{Grant, HoldRequest, NoObserver};
-use crate::store::{LeaseStore as _, Operation};
+use crate::store::{LeaseStoreExt as _, Operation};
 use crate::testing::FaultPlan;
 
 /// Nothing that is asked is answered, and no request arrives if `lost`.
@@ -33,7 +33,7 @@ async fn s13_a_renewal_that_was_sent_just_before_it_was_given_up_counts_until_it
     let sidecar = account.sidecar();
     let grant = sidecar.acquire(request("nightly")).await;
     sidecar.counts();
-    let sent = sidecar.faults().hold_before("renew a lease");
+    let sent = sidecar.faults().hold_before(Operation::Renew);
     while sidecar.counts().of(Operation::Renew) == 0 {
         pass(SECOND / 100).await;
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::lock::{Container, Fields};
-use crate::store::{BreakPeriod, Secret};
+use crate::store::{BreakNote, BreakPeriod, LeaseStoreExt as _, Secret};
 use crate::testing::{Asked, Reply, ScriptedHttp, SimClock};
 use crate::time::UnixMillis;
 

@@ -2,12 +2,12 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::{break_note, plan};
+use super::{break_note, documents};
 use crate::lock::LockPath;
 use crate::store::StoreError;
 
 /// The folders of a container in which no lock may be.
-const FOLDERS: [&str; 2] = [break_note::FOLDER, plan::FOLDER];
+const FOLDERS: [&str; 2] = [break_note::FOLDER, documents::PLANS];
 /// Bytes and segments that Azure allows a blob's name.
 const MAX_NAME: usize = 1_024;
 const MAX_SEGMENTS: usize = 254;
@@ -69,8 +69,9 @@ mod tests {
             assert!(is_beside(name) && name.len() <= MAX_NAME, "{name}");
             assert!(name.split('/').count() <= MAX_SEGMENTS, "{name}");
         }
-        let of =
-            |name: &str| lock_of(plan::FOLDER, &name_in(plan::FOLDER, name)).map(str::to_owned);
+        let of = |name: &str| {
+            lock_of(documents::PLANS, &name_in(documents::PLANS, name)).map(str::to_owned)
+        };
         assert_eq!(names.map(|name| of(&name)), [Some("h/f".to_owned()), None, None, None]);
     }
 

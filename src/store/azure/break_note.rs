@@ -12,7 +12,7 @@ use percent_encoding::percent_decode_str;
 use super::error::{Failure, Request};
 use super::{AzureStore, answer, beside, namespace};
 use crate::lock::{ETag, FencingToken, Fields, LockPath, Priority, header_safe};
-use crate::store::{BreakNote, BreakPeriod, LeaseBroken, LeaseState, LeaseStore as _, StoreError};
+use crate::store::{BreakNote, BreakPeriod, LeaseBroken, LeaseState, StoreError};
 use crate::time::UnixMillis;
 
 /// Under this are the notes; no lock may be.
@@ -99,7 +99,6 @@ fn encoded(text: &str, limit: usize) -> String {
 }
 
 impl AzureStore {
-    /// [`LeaseStore::break_lease`].
     pub(super) async fn break_noting(
         &self,
         path: &LockPath,
@@ -147,7 +146,7 @@ impl AzureStore {
         if_match: ETag,
     ) -> (Result<LeaseBroken, StoreError>, bool) {
         for _ in 0..TRIES {
-            let seen = match self.read_record(path).await {
+            let seen = match self.get_record(path).await {
                 Ok(seen) => seen,
                 Err(error) => return (Err(error), false),
             };
@@ -272,6 +271,7 @@ mod tests {
     use super::super::tests::{service, store_on};
     use super::*;
     use crate::lock::Container;
+    use crate::store::LeaseStoreExt as _;
     use crate::testing::{Asked, Reply};
 
     fn note(reason: &str) -> BreakNote {

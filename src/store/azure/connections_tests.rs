@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::super::tests::{lease_id, path, store_at};
 use super::*;
-use crate::store::LeaseStore as _;
+use crate::store::LeaseStoreExt as _;
 use crate::testing::SimClock;
 
 /// Silently lost: the connections that were there then take requests in, and answer none. New ones work at

@@ -117,10 +117,8 @@ const fn sas_permissions(request: Request) -> &'static str {
         | Request::WriteNote
         | Request::Read
         | Request::ReadNote
-        | Request::WritePlan
-        | Request::ReadPlan
-        | Request::ReadTimerStatus
-        | Request::WriteTimerStatus
+        | Request::WriteDocument(_)
+        | Request::ReadDocument(_)
         | Request::List
         | Request::Check
         | Request::ReadAccount => {

@@ -13,7 +13,7 @@ use super::client::SignedIn;
 use super::credential::SignInError;
 use super::denial::Denial;
 use crate::store::descriptors::NoDescriptor;
-use crate::store::{LeaseEnd, StoreError, StoreTime};
+use crate::store::{DocumentKind, LeaseEnd, StoreError, StoreTime};
 use crate::time::UnixMillis;
 
 /// What went wrong with one request, in words that may be shown.
@@ -183,11 +183,9 @@ pub(super) enum Request {
     Write,
     WriteNote,
     ReadNote,
-    WritePlan,
-    ReadPlan,
+    WriteDocument(DocumentKind),
+    ReadDocument(DocumentKind),
     DeletePlan,
-    ReadTimerStatus,
-    WriteTimerStatus,
     Read,
     List,
     Delete,
@@ -208,11 +206,11 @@ impl Request {
             Self::Write => "write the lock's record",
             Self::WriteNote => "write the note of a break",
             Self::ReadNote => "read the note of a break",
-            Self::WritePlan => "write the schedule's plan",
-            Self::ReadPlan => "read the schedule's plan",
+            Self::WriteDocument(DocumentKind::Plan) => "write the schedule's plan",
+            Self::ReadDocument(DocumentKind::Plan) => "read the schedule's plan",
             Self::DeletePlan => "delete the schedule's plan",
-            Self::ReadTimerStatus => "read the timer's status",
-            Self::WriteTimerStatus => "write the timer's status",
+            Self::ReadDocument(DocumentKind::TimerStatus) => "read the timer's status",
+            Self::WriteDocument(DocumentKind::TimerStatus) => "write the timer's status",
             Self::Read => "read the lock's record",
             Self::List => "list the locks",
             Self::Delete => "delete the lock",
@@ -231,11 +229,9 @@ impl Request {
             | Self::Break
             | Self::WriteNote
             | Self::ReadNote
-            | Self::WritePlan
-            | Self::ReadPlan
+            | Self::WriteDocument(_)
+            | Self::ReadDocument(_)
             | Self::DeletePlan
-            | Self::ReadTimerStatus
-            | Self::WriteTimerStatus
             | Self::Read
             | Self::List
             | Self::Delete
@@ -347,15 +343,13 @@ impl Refusal {
                 StoreError::Contended
             }
             ("LeaseIdMissing", Request::Delete | Request::Create) => StoreError::Contended,
-            (
-                "BlobAlreadyExists",
-                Request::WriteNote | Request::WritePlan | Request::WriteTimerStatus,
-            ) => StoreError::Changed,
+            ("BlobAlreadyExists", Request::WriteNote | Request::WriteDocument(_)) => {
+                StoreError::Changed
+            }
             // Nobody leases a plan or a status but another tool.
-            (
-                "LeaseIdMissing",
-                Request::WritePlan | Request::DeletePlan | Request::WriteTimerStatus,
-            ) => self.into_fatal(request),
+            ("LeaseIdMissing", Request::WriteDocument(_) | Request::DeletePlan) => {
+                self.into_fatal(request)
+            }
             ("ConditionNotMet" | "TargetConditionNotMet", _) => StoreError::Changed,
             ("LeaseNotPresentWithLeaseOperation" | "LeaseAlreadyBroken", Request::Break) => {
                 StoreError::NotHeld

@@ -4,7 +4,7 @@
 
 use super::tests::{ID, OTHER, acquire, lease_id, path, service, store_on};
 use super::*;
-use crate::store::BreakPeriod;
+use crate::store::{BreakNote, BreakPeriod, LeaseStoreExt as _};
 use crate::testing::{Asked, Reply};
 use crate::time::UnixMillis;
 

@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 
 use super::answer;
 use super::error::Failure;
-use super::{beside, namespace, plan};
+use super::{beside, documents, namespace};
 use crate::lock::{Container, ETag, LockPath};
 use crate::store::{LeaseState, List, Listing, PlanListing, StoreTime, StoredLock};
 use crate::time::UnixMillis;
@@ -31,10 +31,10 @@ pub(super) async fn list_plans(
     client: &BlobContainerClient,
     request: &List,
 ) -> Result<PlanListing, Failure> {
-    let prefix = format!("{}{}", plan::FOLDER, request.prefix);
+    let prefix = format!("{}{}", documents::PLANS, request.prefix);
     let page = blobs(client, request, prefix, request.continuation.clone()).await?;
     let names = page.items.iter().filter_map(|item| item.name.as_deref());
-    let names = names.filter_map(|name| beside::lock_of(plan::FOLDER, name));
+    let names = names.filter_map(|name| beside::lock_of(documents::PLANS, name));
     let paths = names.map(|name| LockPath::from_parts(&request.container, name)).collect();
     Ok(PlanListing { paths, continuation: page.continuation })
 }

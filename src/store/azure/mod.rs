@@ -16,18 +16,17 @@ mod connections;
 mod containers;
 mod credential;
 mod denial;
+mod documents;
 mod error;
 mod history;
 mod listing;
 mod namespace;
-mod plan;
 mod renewed_sign_in;
 mod route;
 mod sas;
 mod second_try;
 mod settings;
 mod shared_key;
-mod timer_status;
 mod token_source;
 mod transport;
 #[cfg(feature = "testing")]
@@ -52,11 +51,10 @@ use self::settings::AccountAccess;
 use self::transport::Network;
 use super::lease::check_duration;
 use super::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanListing,
-    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten,
-    Write, Written,
+    Acquire, Acquired, ETag, Features, LeaseStore, List, Listing, PlanListing, Renewed,
+    StoreAnswer, StoreError, StoreRequest, StoreTime, StoredLock, Write, Written,
 };
-use crate::lock::{Container, LeaseId, LockPath, TimerPath};
+use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::{Clock, UnixMillis};
 
 #[cfg(feature = "testing")]
@@ -225,7 +223,52 @@ impl AzureStore {
 
 #[async_trait]
 impl LeaseStore for AzureStore {
-    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
+    async fn call(&self, request: StoreRequest) -> Result<StoreAnswer, StoreError> {
+        // What takes several requests is boxed: a renewal would have the size of the largest, and many are
+        // under way when the service does not answer.
+        Ok(match request {
+            StoreRequest::Acquire(path, request) => {
+                Box::pin(self.take_lease(&path, request)).await?.into()
+            }
+            StoreRequest::Renew { path, lease_id, if_match } => {
+                self.renew_lease(&path, lease_id, if_match).await?.into()
+            }
+            StoreRequest::Release { path, lease_id, if_match } => {
+                self.release_lease(&path, lease_id, if_match).await?.into()
+            }
+            StoreRequest::BreakLease { path, note, if_match } => {
+                Box::pin(self.break_noting(&path, note, if_match)).await?.into()
+            }
+            StoreRequest::WriteRecord(path, write) => self.set_record(&path, write).await?.into(),
+            StoreRequest::ReadRecord(path) => self.get_record(&path).await?.into(),
+            StoreRequest::ReadBreakNote(path) => {
+                self.read_note(&path).await?.map(|(note, _)| note).into()
+            }
+            StoreRequest::ReadDocument(document) => {
+                Box::pin(self.get_document(&document)).await?.into()
+            }
+            StoreRequest::WriteDocument { document, text, if_match } => {
+                Box::pin(self.put_document(&document, text, if_match)).await?.into()
+            }
+            StoreRequest::DeletePlan { path, if_match } => {
+                self.remove_plan(path, &if_match).await?.into()
+            }
+            StoreRequest::ListPlans(request) => Box::pin(self.page_of_plans(request)).await?.into(),
+            StoreRequest::List(request) => Box::pin(self.page_of_locks(request)).await?.into(),
+            StoreRequest::Delete { path, if_match } => {
+                Box::pin(self.delete_lock(&path, if_match)).await?.into()
+            }
+            StoreRequest::Check(container) => self.look_for_container(&container).await?.into(),
+        })
+    }
+
+    fn features(&self) -> Features {
+        Features { kind: "azure", tells_record: false, has_timers: true }
+    }
+}
+
+impl AzureStore {
+    async fn take_lease(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         check_duration(request.duration)?;
         beside::check_name(path)?;
         if self.containers.is_gone(path.container()) {
@@ -257,7 +300,7 @@ impl LeaseStore for AzureStore {
         Ok(Acquired { created: made.as_ref() == Some(&etag), etag, time, found: None })
     }
 
-    async fn renew(
+    async fn renew_lease(
         &self,
         path: &LockPath,
         lease_id: LeaseId,
@@ -275,7 +318,7 @@ impl LeaseStore for AzureStore {
         self.answer(self.containers.watch(path.container()), Request::Renew, renewed.await)
     }
 
-    async fn release(
+    async fn release_lease(
         &self,
         path: &LockPath,
         lease_id: LeaseId,
@@ -290,16 +333,7 @@ impl LeaseStore for AzureStore {
         self.answer(watch, Request::Release, released.map(drop).map_err(Failure::from))
     }
 
-    async fn break_lease(
-        &self,
-        path: &LockPath,
-        note: BreakNote,
-        if_match: ETag,
-    ) -> Result<LeaseBroken, StoreError> {
-        self.break_noting(path, note, if_match).await
-    }
-
-    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
+    async fn set_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
         let options = BlobClientSetMetadataOptions {
             if_match: write.if_match.as_ref().map(answer::condition),
             lease_id: Some(write.lease_id.to_string()),
@@ -318,7 +352,7 @@ impl LeaseStore for AzureStore {
         self.answer(self.containers.watch(path.container()), Request::Write, written.await)
     }
 
-    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
+    async fn get_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
         let read = async {
             let answer = self.blob(path).get_properties(None).await?;
             answer::stored_lock(answer.headers())
@@ -326,28 +360,7 @@ impl LeaseStore for AzureStore {
         self.answer(self.containers.watch(path.container()), Request::Read, read.await)
     }
 
-    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
-        Ok(self.read_note(path).await?.map(|(note, _)| note))
-    }
-
-    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
-        self.get_plan(path).await
-    }
-
-    async fn write_plan(
-        &self,
-        path: &LockPath,
-        text: String,
-        if_match: Option<ETag>,
-    ) -> Result<PlanWritten, StoreError> {
-        self.put_plan(path, text, if_match).await
-    }
-
-    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        self.remove_plan(path, &if_match).await
-    }
-
-    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
+    async fn page_of_plans(&self, request: List) -> Result<PlanListing, StoreError> {
         let container = self.clients().admin.blob_container_client(request.container.as_str());
         match listing::list_plans(&container, &request).await {
             Ok(listing) => Ok(listing),
@@ -356,24 +369,7 @@ impl LeaseStore for AzureStore {
         }
     }
 
-    fn has_timers(&self) -> bool {
-        true
-    }
-
-    async fn read_timer(&self, timer: &TimerPath) -> Result<TimerRead, StoreError> {
-        self.get_timer(timer).await
-    }
-
-    async fn write_timer(
-        &self,
-        timer: &TimerPath,
-        text: String,
-        if_match: Option<ETag>,
-    ) -> Result<TimerWritten, StoreError> {
-        self.put_timer(timer, text, if_match).await
-    }
-
-    async fn list(&self, request: List) -> Result<Listing, StoreError> {
+    async fn page_of_locks(&self, request: List) -> Result<Listing, StoreError> {
         let container = self.clients().admin.blob_container_client(request.container.as_str());
         match listing::list(&container, &request).await {
             Ok(listing) => Ok(listing),
@@ -384,7 +380,7 @@ impl LeaseStore for AzureStore {
         }
     }
 
-    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+    async fn delete_lock(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         let plan = self.find_plan(path).await?;
         let options = BlobClientDeleteOptions {
             if_match: Some(answer::condition(&if_match)),
@@ -394,7 +390,7 @@ impl LeaseStore for AzureStore {
         let mut deleted = deleted.map(drop).map_err(|failure| self.error(Request::Delete, failure));
         // A condition on a blob that is not there may fail as a condition.
         if matches!(deleted, Err(StoreError::Changed))
-            && matches!(self.read_record(path).await, Err(StoreError::NotFound))
+            && matches!(self.get_record(path).await, Err(StoreError::NotFound))
         {
             deleted = Err(StoreError::NotFound);
         }
@@ -411,7 +407,7 @@ impl LeaseStore for AzureStore {
     }
 
     /// Reads a blob that is never there: the answer tells whether its container is.
-    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
+    async fn look_for_container(&self, container: &Container) -> Result<StoreTime, StoreError> {
         const NOTHING: &str = "leasehold-breaks/check";
         let blob = self.clients().lease.blob_client(container.as_str(), NOTHING);
         let watch = self.containers.watch(container.as_str());
@@ -435,14 +431,6 @@ impl LeaseStore for AzureStore {
         }
         let undated = || self.error(Request::Check, Failure::Unbelievable("it has no date"));
         refusal.date.ok_or_else(undated)
-    }
-
-    fn tells_record(&self) -> bool {
-        false
-    }
-
-    fn kind(&self) -> &'static str {
-        "azure"
     }
 }
 

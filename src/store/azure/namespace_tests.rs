@@ -1,7 +1,7 @@
 use super::super::tests::{service, store_on};
 use super::*;
 use crate::lock::{ETag, LockPath, TimerPath};
-use crate::store::{BreakNote, BreakPeriod, LeaseStore as _, List};
+use crate::store::{BreakNote, BreakPeriod, DocumentPath, LeaseStoreExt as _, List};
 use crate::testing::Reply;
 use crate::time::UnixMillis;
 
@@ -101,11 +101,12 @@ async fn a_directory_in_the_place_of_a_note_a_plan_or_a_timer_is_none() {
     for directory in directories() {
         let (store, _fake, _) = store_on(vec![directory.clone(); 3]).await;
         assert_eq!(store.read_break_note(&path()).await.unwrap(), None);
-        let error = store.read_plan(&path()).await.unwrap_err();
+        let error = store.read_document(DocumentPath::Plan(path())).await.unwrap_err();
         assert!(error.chain().contains("is a directory"), "{}", error.chain());
         let host_id = crate::lock::HostId::parse("host").unwrap();
         let timer = TimerPath { container: container(), host_id, timer: "job".to_owned() };
-        let error = store.read_timer(&timer).await.unwrap_err();
+        let status = DocumentPath::TimerStatus(timer);
+        let error = store.read_document(status).await.unwrap_err();
         assert!(error.chain().contains("is a directory"), "{}", error.chain());
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::{AzureSettings, AzureSettingsError, AzureStore};
 use crate::lock::Container;
-use crate::store::{LeaseStore as _, StoreError};
+use crate::store::{LeaseStoreExt as _, StoreError};
 use crate::time::UnixMillis;
 
 impl AzureStore {

@@ -1,101 +1,73 @@
 //! The documents beside the locks: plans of schedules, and the statuses of .NET timers (T22).
 
-use super::locks::{MemoryLocks, page};
-use crate::lock::{ETag, LockPath, MAX_TIMER_STATUS_BYTES, TimerPath};
-use crate::store::plan::check_plan;
-use crate::store::timer::check_status;
+use std::ops::Bound;
+
+use super::locks::{MemoryLocks, page, page_begin};
+use crate::lock::{ETag, LockPath, TimerPath};
 use crate::store::{
-    List, PlanListing, PlanRead, PlanWritten, StoreError, StoreTime, StoredPlan, StoredTimer,
-    TimerRead, TimerWritten,
+    DocumentPath, DocumentRead, DocumentWritten, List, PlanListing, StoreError, StoreTime,
+    StoredDocument,
 };
 
-/// The operations on documents of [`LeaseStore`](crate::store::LeaseStore), with its contract and its errors.
+/// The operations on documents of the contract, with its errors.
 impl MemoryLocks {
-    /// The plan of the lock's schedule, if there is one.
-    #[must_use]
-    pub fn read_plan(&self, path: &LockPath, time: StoreTime) -> PlanRead {
-        PlanRead { plan: self.plans.get(path).cloned(), time }
+    pub(super) fn read_document(&self, path: &DocumentPath, time: StoreTime) -> DocumentRead {
+        let mut document = self.documents.get(path).cloned();
+        if let Some(StoredDocument { text, .. }) = &mut document {
+            *text = text.chars().take(path.kind().max_bytes() + 1).collect();
+        }
+        DocumentRead { document, time }
     }
 
-    /// Writes the plan: in place of the one with this ETag, or as the first.
-    ///
-    /// # Errors
-    /// `Changed`, `ContainerMissing`; `Fatal` for a text that is too long.
-    pub fn write_plan(
+    pub(super) fn write_document(
         &mut self,
-        path: &LockPath,
+        path: DocumentPath,
         text: String,
         if_match: Option<&ETag>,
         time: StoreTime,
-    ) -> Result<PlanWritten, StoreError> {
-        check_plan(&text)?;
+    ) -> Result<DocumentWritten, StoreError> {
+        path.kind().check(&text)?;
         if if_match.is_none() {
             self.check_container(path.container())?;
         }
-        if self.plans.get(path).map(|plan| &plan.etag) != if_match {
+        if self.documents.get(&path).map(|document| &document.etag) != if_match {
             return Err(StoreError::Changed);
         }
-        let etag = self.next_etag();
-        self.plans.insert(path.clone(), StoredPlan { etag: etag.clone(), text });
-        Ok(PlanWritten { etag, time })
+        Ok(DocumentWritten { etag: self.overwrite(path, text), time })
     }
 
-    /// Deletes the plan, if it still has this ETag.
-    ///
-    /// # Errors
-    /// `Changed`, also when it is gone.
-    pub fn delete_plan(&mut self, path: &LockPath, if_match: &ETag) -> Result<(), StoreError> {
-        if self.plans.get(path).is_none_or(|plan| plan.etag != *if_match) {
+    pub(super) fn delete_plan(
+        &mut self,
+        path: LockPath,
+        if_match: &ETag,
+    ) -> Result<(), StoreError> {
+        let path = DocumentPath::Plan(path);
+        if self.documents.get(&path).is_none_or(|plan| plan.etag != *if_match) {
             return Err(StoreError::Changed);
         }
-        self.plans.remove(path);
+        self.documents.remove(&path);
         Ok(())
     }
 
-    /// One page of the locks that have a plan and whose names in the container begin with the prefix, in the
-    /// order of their names.
-    #[must_use]
-    pub fn list_plans(&self, request: &List) -> PlanListing {
-        let (plans, continuation) = page(&self.plans, request);
-        PlanListing { paths: plans.map(|(path, _)| path.clone()).collect(), continuation }
-    }
-
-    /// The status of a timer, if there is one.
-    #[must_use]
-    pub fn read_timer(&self, timer: &TimerPath, time: StoreTime) -> TimerRead {
-        let status = self.timers.get(timer).cloned().map(|mut status| {
-            status.text = status.text.chars().take(MAX_TIMER_STATUS_BYTES + 1).collect();
-            status
+    pub(super) fn list_plans(&self, request: &List) -> PlanListing {
+        let from = page_begin(request).map(DocumentPath::Plan);
+        let plans = self.documents.range((from, Bound::Unbounded));
+        let plans = plans.map_while(|(path, _)| match path {
+            DocumentPath::Plan(path) => Some((path, ())),
+            DocumentPath::TimerStatus(_) => None,
         });
-        TimerRead { status, time }
-    }
-
-    /// Writes the status of a timer: in place of the one with this ETag, or as the first.
-    ///
-    /// # Errors
-    /// `Changed`, `ContainerMissing`; `Fatal` for a text that is too long.
-    pub fn write_timer(
-        &mut self,
-        timer: &TimerPath,
-        text: String,
-        if_match: Option<&ETag>,
-        time: StoreTime,
-    ) -> Result<TimerWritten, StoreError> {
-        check_status(&text)?;
-        if if_match.is_none() {
-            self.check_container(timer.container.as_str())?;
-        }
-        if self.timers.get(timer).map(|status| &status.etag) != if_match {
-            return Err(StoreError::Changed);
-        }
-        let etag = self.overwrite_timer(timer, text);
-        Ok(TimerWritten { etag, time })
+        let (plans, continuation) = page(plans, request);
+        PlanListing { paths: plans.into_iter().map(|(path, ())| path).collect(), continuation }
     }
 
     /// Writes the status of a timer as a host of .NET does: over whatever is there.
     pub fn overwrite_timer(&mut self, timer: &TimerPath, text: String) -> ETag {
+        self.overwrite(DocumentPath::TimerStatus(timer.clone()), text)
+    }
+
+    fn overwrite(&mut self, path: DocumentPath, text: String) -> ETag {
         let etag = self.next_etag();
-        self.timers.insert(timer.clone(), StoredTimer { etag: etag.clone(), text });
+        self.documents.insert(path, StoredDocument { etag: etag.clone(), text });
         etag
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::lock::{Container, Fields, LeaseId, LockPath, TimerPath};
+use crate::lock::{Container, Fields, LeaseId, LockPath};
 use crate::store::lease::Lease;
 use crate::store::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, List, Listing, Renewed, StoreError, StoreTime,
-    StoredLock, StoredPlan, StoredTimer, Write, Written,
+    Acquire, Acquired, BreakNote, DocumentPath, ETag, LeaseBroken, List, Listing, Renewed,
+    StoreAnswer, StoreError, StoreRequest, StoreTime, StoredDocument, StoredLock, Write, Written,
 };
 use crate::time::Instant;
 
@@ -17,10 +17,8 @@ use crate::time::Instant;
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLocks {
     pub(super) locks: BTreeMap<LockPath, MemoryLock>,
-    /// The plans beside them, also of locks that are not there.
-    pub(super) plans: BTreeMap<LockPath, StoredPlan>,
-    /// The statuses of .NET timers.
-    pub(super) timers: BTreeMap<TimerPath, StoredTimer>,
+    /// What stands beside them, plans also of locks that are not there.
+    pub(super) documents: BTreeMap<DocumentPath, StoredDocument>,
     /// Counts ETags: none is ever given twice, not even after a lock was deleted.
     versions: u64,
     /// The containers there are; `None` when every container is there.
@@ -68,6 +66,48 @@ impl MemoryLock {
 
 /// The operations of [`LeaseStore`](crate::store::LeaseStore), with its contract and its errors.
 impl MemoryLocks {
+    /// Does what is asked.
+    ///
+    /// # Errors
+    /// Those of the request's method below.
+    pub fn call(
+        &mut self,
+        request: StoreRequest,
+        now: Instant,
+        time: StoreTime,
+    ) -> Result<StoreAnswer, StoreError> {
+        Ok(match request {
+            StoreRequest::Acquire(path, request) => {
+                self.acquire(&path, &request, now, time)?.into()
+            }
+            StoreRequest::Renew { path, lease_id, if_match } => {
+                self.renew(&path, lease_id, if_match.as_ref(), now, time)?.into()
+            }
+            StoreRequest::Release { path, lease_id, if_match } => {
+                self.release(&path, lease_id, if_match.as_ref(), now)?.into()
+            }
+            StoreRequest::BreakLease { path, note, if_match } => {
+                self.break_lease(&path, note, &if_match, now)?.into()
+            }
+            StoreRequest::WriteRecord(path, write) => {
+                self.write_record(&path, write, now, time)?.into()
+            }
+            StoreRequest::ReadRecord(path) => self.read_record(&path, now, time)?.into(),
+            StoreRequest::ReadBreakNote(path) => self.read_break_note(&path).into(),
+            StoreRequest::ReadDocument(document) => self.read_document(&document, time).into(),
+            StoreRequest::WriteDocument { document, text, if_match } => {
+                self.write_document(document, text, if_match.as_ref(), time)?.into()
+            }
+            StoreRequest::DeletePlan { path, if_match } => {
+                self.delete_plan(path, &if_match)?.into()
+            }
+            StoreRequest::ListPlans(request) => self.list_plans(&request).into(),
+            StoreRequest::List(request) => self.list(&request, now, time).into(),
+            StoreRequest::Delete { path, if_match } => self.delete(&path, &if_match, now)?.into(),
+            StoreRequest::Check(container) => self.check(&container, time)?.into(),
+        })
+    }
+
     /// Leases the lock under the proposed id, making the lock first if it is not there.
     ///
     /// # Errors
@@ -195,8 +235,9 @@ impl MemoryLocks {
     /// One page of the locks whose names in the container begin with the prefix, in the order of their names.
     #[must_use]
     pub fn list(&self, request: &List, now: Instant, time: StoreTime) -> Listing {
-        let (locks, continuation) = page(&self.locks, request);
-        let locks = locks.map(|(path, lock)| (path.clone(), lock.stored(now, time))).collect();
+        let locks = self.locks.range((page_begin(request), Bound::Unbounded));
+        let stored = locks.map(|(path, lock)| (path, lock.stored(now, time)));
+        let (locks, continuation) = page(stored, request);
         Listing { locks, continuation }
     }
 
@@ -217,7 +258,7 @@ impl MemoryLocks {
         }
         check_etag(Some(if_match), &lock.record.etag)?;
         self.locks.remove(path);
-        self.plans.remove(path);
+        self.documents.remove(&DocumentPath::Plan(path.clone()));
         Ok(())
     }
 
@@ -272,23 +313,26 @@ impl MemoryLocks {
     }
 }
 
-/// What `all` has of a page, and where the next one begins.
-pub(super) fn page<'all, T>(
-    all: &'all BTreeMap<LockPath, T>,
-    request: &List,
-) -> (impl Iterator<Item = (&'all LockPath, &'all T)> + use<'all, T>, Option<String>) {
-    let begin = LockPath::from_parts(&request.container, &request.prefix);
-    let from = match &request.continuation {
-        None => Bound::Included(begin.clone()),
+/// Where the page of `request` begins.
+pub(super) fn page_begin(request: &List) -> Bound<LockPath> {
+    match &request.continuation {
+        None => Bound::Included(LockPath::from_parts(&request.container, &request.prefix)),
         Some(last) => Bound::Excluded(LockPath::from_parts(&request.container, last)),
-    };
-    let found = all
-        .range((from, Bound::Unbounded))
-        .take_while(move |(path, _)| path.as_str().starts_with(begin.as_str()));
-    let mut rest = found.clone().skip(request.limit.saturating_sub(1)).map(|(path, _)| path);
-    let last = rest.next();
-    let continuation = last.filter(|_| rest.next().is_some()).map(|path| path.name().to_owned());
-    (found.take(request.limit), continuation)
+    }
+}
+
+/// The page of `request` of what begins with it, and where the next one begins.
+pub(super) fn page<'all, T>(
+    all: impl Iterator<Item = (&'all LockPath, T)>,
+    request: &List,
+) -> (Vec<(LockPath, T)>, Option<String>) {
+    let prefix = LockPath::from_parts(&request.container, &request.prefix);
+    let mut found = all.take_while(|(path, _)| path.as_str().starts_with(prefix.as_str()));
+    let page = found.by_ref().take(request.limit).map(|(path, value)| (path.clone(), value));
+    let page: Vec<_> = page.collect();
+    let last = page.last().filter(|_| found.next().is_some());
+    let continuation = last.map(|(path, _)| path.name().to_owned());
+    (page, continuation)
 }
 
 fn check_etag(wanted: Option<&ETag>, etag: &ETag) -> Result<(), StoreError> {

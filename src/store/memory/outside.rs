@@ -24,10 +24,10 @@ impl MemoryLocks {
         }
     }
 
-    /// Deletes a container with all its locks, leased or not, and their plans, as Azure does.
+    /// Deletes a container with all its locks, leased or not, and all documents, as Azure does.
     pub fn delete_container(&mut self, container: &Container) {
         self.locks.retain(|path, _| path.container() != container.as_str());
-        self.plans.retain(|path, _| path.container() != container.as_str());
+        self.documents.retain(|path, _| path.container() != container.as_str());
         if let Some(containers) = &mut self.containers {
             containers.remove(container.as_str());
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
-use crate::lock::Fields;
+use crate::lock::{Container, Fields, LeaseId, LockPath};
+use crate::store::{Acquire, StoreTime, Write};
 use crate::time::{Instant, UnixMillis};
 
 const TIME: StoreTime = UnixMillis(1_800_000_000_000);

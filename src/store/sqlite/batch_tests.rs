@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use futures_util::future::join_all;
 
 use super::*;
+use crate::store::Written;
 
 /// Keeps the thread busy until the sender is dropped, so that what is asked meanwhile comes to it together.
 async fn occupy(store: &Arc<SqliteStore>) -> mpsc::Sender<()> {

@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use super::*;
+use crate::store::DocumentPath;
 
 const ENDINGS: [&str; 3] = ["", "-wal", "-shm"];
 
@@ -217,8 +218,9 @@ async fn s18_locks_are_counted_as_they_are_made_and_deleted() {
     let entries = async || store.usage().await.unwrap().unwrap().entries;
     assert_eq!(entries().await, 0);
     let lock = store.acquire(&path("lock"), acquire(1)).await.unwrap();
-    store.write_plan(&path("lock"), "{}".to_owned(), None).await.unwrap();
-    store.write_plan(&path("lock"), "{}".to_owned(), None).await.unwrap_err();
+    let plan = DocumentPath::Plan(path("lock"));
+    store.write_document(plan.clone(), "{}".to_owned(), None).await.unwrap();
+    store.write_document(plan, "{}".to_owned(), None).await.unwrap_err();
     assert_eq!(entries().await, 2);
     let other = open();
     other.acquire(&path("other"), acquire(1)).await.unwrap();

@@ -12,8 +12,8 @@ use super::error::SqliteError;
 use crate::lock::{FencingToken, Fields, LeaseId, LockPath, Priority};
 use crate::store::lease::{Holder, Lease};
 use crate::store::{
-    Acquire, Acquired, BreakNote, BreakPeriod, ETag, List, Listing, StoreError, StoreTime,
-    StoredLock,
+    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, List, Listing, Renewed,
+    StoreAnswer, StoreError, StoreRequest, StoreTime, StoredLock, Write, Written,
 };
 use crate::time::{Clock, Instant, UnixMillis};
 
@@ -65,7 +65,7 @@ pub(super) struct Locks<'a> {
 pub(super) struct KnownVersion(ETag);
 
 impl KnownVersion {
-    pub(super) fn check(&self, wanted: Option<&ETag>) -> Result<(), StoreError> {
+    fn check(&self, wanted: Option<&ETag>) -> Result<(), StoreError> {
         match wanted {
             Some(wanted) if *wanted != self.0 => Err(StoreError::Changed),
             Some(_) | None => Ok(()),
@@ -174,7 +174,7 @@ impl<'a> Locks<'a> {
         Ok(Lease { holder: Some(holder) })
     }
 
-    pub(super) fn put_lease(&self, path: &LockPath, lease: Lease) -> Result<(), SqliteError> {
+    fn put_lease(&self, path: &LockPath, lease: Lease) -> Result<(), SqliteError> {
         let sql = "UPDATE locks SET (lease_id, lease_ms, lease_until, lease_boot, lease_broken) = (?, ?, ?, ?, ?) \
                    WHERE container = ? AND name = ?";
         let (id, ms, until, boot, broken) = self.columns(lease);
@@ -201,12 +201,37 @@ impl<'a> Locks<'a> {
         self.connection.total_changes()
     }
 
+    /// Does what is asked of the store.
+    pub(super) fn call(&self, request: &StoreRequest) -> Result<StoreAnswer, SqliteError> {
+        Ok(match request {
+            StoreRequest::Acquire(path, request) => self.acquire(path, request)?.into(),
+            StoreRequest::Renew { path, lease_id, if_match } => {
+                self.renew(path, *lease_id, if_match.as_ref())?.into()
+            }
+            StoreRequest::Release { path, lease_id, if_match } => {
+                self.release(path, *lease_id, if_match.as_ref())?.into()
+            }
+            StoreRequest::BreakLease { path, note, if_match } => {
+                self.break_lease(path, note, if_match)?.into()
+            }
+            StoreRequest::WriteRecord(path, write) => self.write_record(path, write)?.into(),
+            StoreRequest::ReadRecord(path) => self.stored(path)?.into(),
+            StoreRequest::ReadBreakNote(path) => self.note(path)?.into(),
+            StoreRequest::ReadDocument(document) => self.read_document(document)?.into(),
+            StoreRequest::WriteDocument { document, text, if_match } => {
+                self.write_document(document, text, if_match.as_ref())?.into()
+            }
+            StoreRequest::DeletePlan { path, if_match } => self.delete_plan(path, if_match)?.into(),
+            StoreRequest::ListPlans(request) => self.list_plans(request)?.into(),
+            StoreRequest::List(request) => self.list(request)?.into(),
+            StoreRequest::Delete { path, if_match } => self.delete(path, if_match)?.into(),
+            // Containers need no making here: they are a part of the name.
+            StoreRequest::Check(_) => self.check()?.into(),
+        })
+    }
+
     /// Leases the lock, making it if it is not there.
-    pub(super) fn acquire(
-        &self,
-        path: &LockPath,
-        request: &Acquire,
-    ) -> Result<Acquired, SqliteError> {
+    fn acquire(&self, path: &LockPath, request: &Acquire) -> Result<Acquired, SqliteError> {
         self.check_granting()?;
         if request.if_match.is_some() {
             let (etag, lease) = match self.lease(path) {
@@ -249,6 +274,55 @@ impl<'a> Locks<'a> {
         Ok(Acquired { etag, time: self.time(), created: true, found: Some(found) })
     }
 
+    fn renew(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<&ETag>,
+    ) -> Result<Renewed, SqliteError> {
+        let (etag, lease) = self.lease(path)?;
+        let lease = lease.renew(lease_id, self.now())?;
+        etag.check(if_match)?;
+        self.put_lease(path, lease)?;
+        Ok(Renewed { time: self.time() })
+    }
+
+    fn release(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<&ETag>,
+    ) -> Result<(), SqliteError> {
+        let (etag, lease) = self.lease(path)?;
+        let lease = lease.release(lease_id, self.now())?;
+        etag.check(if_match)?;
+        self.put_lease(path, lease)
+    }
+
+    fn break_lease(
+        &self,
+        path: &LockPath,
+        note: &BreakNote,
+        if_match: &ETag,
+    ) -> Result<LeaseBroken, SqliteError> {
+        let (etag, lease) = self.lease(path)?;
+        let (lease, remaining) = lease.break_lease(note.period, self.now())?;
+        if etag.check(Some(if_match)).is_err() && !note.is_of(&self.stored(path)?.fields) {
+            return Err(StoreError::Changed.into());
+        }
+        self.put_lease(path, lease)?;
+        let former = self.note(path)?;
+        self.put_note(path, &note.clone().after(former.as_ref()))?;
+        Ok(LeaseBroken { remaining })
+    }
+
+    fn write_record(&self, path: &LockPath, write: &Write) -> Result<Written, SqliteError> {
+        let (etag, lease) = self.lease(path)?;
+        lease.check_write(write.lease_id, self.now())?;
+        etag.check(write.if_match.as_ref())?;
+        Ok(Written { etag: self.put_fields(path, &write.fields)? })
+    }
+
     pub(super) fn put_fields(&self, path: &LockPath, fields: &Fields) -> Result<ETag, SqliteError> {
         let etag = self.new_etag()?;
         let sql = "UPDATE locks SET etag = ?, fields = ?, written_at = ? WHERE container = ? AND name = ?";
@@ -270,7 +344,7 @@ impl<'a> Locks<'a> {
         Ok(ETag(self.prepare(sql)?.query_row([], |row| row.get(0))?))
     }
 
-    pub(super) fn put_note(&self, path: &LockPath, note: &BreakNote) -> Result<(), SqliteError> {
+    fn put_note(&self, path: &LockPath, note: &BreakNote) -> Result<(), SqliteError> {
         let stored = StoredNote {
             period: note.period.as_str().to_owned(),
             reason: note.reason.clone(),
@@ -287,7 +361,7 @@ impl<'a> Locks<'a> {
         Ok(())
     }
 
-    pub(super) fn note(&self, path: &LockPath) -> Result<Option<BreakNote>, SqliteError> {
+    fn note(&self, path: &LockPath) -> Result<Option<BreakNote>, SqliteError> {
         let found: Option<Option<String>> = self
             .prepare("SELECT note FROM locks WHERE container = ? AND name = ?")?
             .query_row([path.container(), path.name()], |row| row.get(0))
@@ -306,7 +380,7 @@ impl<'a> Locks<'a> {
         }))
     }
 
-    pub(super) fn stored(&self, path: &LockPath) -> Result<StoredLock, SqliteError> {
+    fn stored(&self, path: &LockPath) -> Result<StoredLock, SqliteError> {
         let found = self.find(path)?.map(|(stored, _)| stored);
         found.ok_or_else(|| StoreError::NotFound.into())
     }
@@ -336,7 +410,7 @@ impl<'a> Locks<'a> {
         Ok((stored, lease))
     }
 
-    pub(super) fn list(&self, request: &List) -> Result<Listing, SqliteError> {
+    fn list(&self, request: &List) -> Result<Listing, SqliteError> {
         let rows = format!("name, etag, fields, written_at, {LEASE} FROM locks");
         let (locks, continuation) = self.page(&rows, request, |row| Ok(self.stored_of(row)?.0))?;
         Ok(Listing { locks, continuation })
@@ -374,10 +448,15 @@ impl<'a> Locks<'a> {
         Ok((page, None))
     }
 
-    pub(super) fn delete(&self, path: &LockPath) -> Result<(), SqliteError> {
+    fn delete(&self, path: &LockPath, if_match: &ETag) -> Result<(), SqliteError> {
+        let (etag, lease) = self.lease(path)?;
+        if lease.state(self.now()).is_held() {
+            return Err(StoreError::Contended.into());
+        }
+        etag.check(Some(if_match))?;
         self.prepare("DELETE FROM locks WHERE container = ? AND name = ?")?
             .execute([path.container(), path.name()])?;
-        Ok(())
+        self.drop_plan(path)
     }
 
     /// The database's own id, which no other has.
@@ -386,7 +465,7 @@ impl<'a> Locks<'a> {
     }
 
     /// That the tables can be read.
-    pub(super) fn check(&self) -> Result<StoreTime, SqliteError> {
+    fn check(&self) -> Result<StoreTime, SqliteError> {
         self.database_id()?;
         Ok(self.moment.time)
     }

@@ -13,10 +13,10 @@
 //! transaction: a reading from before a wait for the file would be stale.
 
 mod batch;
+mod documents;
 mod error;
 mod file;
 mod locks;
-mod plans;
 mod room;
 mod schema;
 mod session;
@@ -28,12 +28,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
-use super::plan::check_plan;
-use super::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanListing,
-    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Usage, Write, Written,
-};
-use crate::lock::{Container, LeaseId, LockPath};
+use super::{Features, LeaseStore, StoreAnswer, StoreError, StoreRequest};
 use crate::time::Clock;
 use batch::{Queued, QueuedOperation};
 use error::SqliteError;
@@ -49,6 +44,15 @@ pub struct SqliteStore {
     jobs: mpsc::Sender<Job>,
 }
 
+/// How much of what it may have a store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Locks and plans.
+    pub entries: u64,
+    /// So many may be there.
+    pub most: u64,
+}
+
 /// What the thread does.
 enum Job {
     Operation(Box<dyn QueuedOperation>),
@@ -58,9 +62,6 @@ enum Job {
     #[cfg(test)]
     Session(Box<dyn FnOnce(&mut Session) + Send>),
 }
-
-const LEASE: Access = Access::Write(Durability::Lease);
-const RECORD: Access = Access::Write(Durability::Record);
 
 /// How often the thread looks for what follows an acquire before it sleeps: that takes less time than to be
 /// woken up.
@@ -112,16 +113,18 @@ impl SqliteStore {
         Ok(Self { file: Arc::new(file.to_owned()), most, jobs })
     }
 
-    /// Has the thread do `operation`, unless its caller has gone before its turn.
-    async fn perform<T, F>(&self, access: Access, operation: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnMut(&Locks<'_>) -> Result<T, SqliteError> + Send + 'static,
-    {
-        self.ask(Job::Operation, access, operation).await
+    /// How much of its limit is there; none if it has no limit.
+    ///
+    /// # Errors
+    /// The faults of the store.
+    pub async fn usage(&self) -> Result<Option<Usage>, StoreError> {
+        let Some(most) = self.most else { return Ok(None) };
+        let entries = self.perform(Job::Operation, Access::Read, |locks| locks.entries()).await?;
+        Ok(Some(Usage { entries, most }))
     }
 
-    async fn ask<T, F>(
+    /// Has the thread do `operation`, unless its caller has gone before its turn.
+    async fn perform<T, F>(
         &self,
         job: fn(Box<dyn QueuedOperation>) -> Job,
         access: Access,
@@ -194,147 +197,34 @@ impl fmt::Debug for SqliteStore {
 
 #[async_trait]
 impl LeaseStore for SqliteStore {
-    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
-        let path = path.clone();
-        self.ask(Job::First, LEASE, move |locks| locks.acquire(&path, &request)).await
+    async fn call(&self, request: StoreRequest) -> Result<StoreAnswer, StoreError> {
+        let is_acquire = matches!(request, StoreRequest::Acquire(..));
+        let job = if is_acquire { Job::First } else { Job::Operation };
+        self.perform(job, access(&request), move |locks| locks.call(&request)).await
     }
 
-    async fn renew(
-        &self,
-        path: &LockPath,
-        lease_id: LeaseId,
-        if_match: Option<ETag>,
-    ) -> Result<Renewed, StoreError> {
-        let path = path.clone();
-        let renew = move |locks: &Locks<'_>| {
-            let (etag, lease) = locks.lease(&path)?;
-            let lease = lease.renew(lease_id, locks.now())?;
-            etag.check(if_match.as_ref())?;
-            locks.put_lease(&path, lease)?;
-            Ok(Renewed { time: locks.time() })
-        };
-        self.perform(LEASE, renew).await
+    fn features(&self) -> Features {
+        Features { kind: "sqlite", tells_record: true, has_timers: false }
     }
+}
 
-    async fn release(
-        &self,
-        path: &LockPath,
-        lease_id: LeaseId,
-        if_match: Option<ETag>,
-    ) -> Result<(), StoreError> {
-        let path = path.clone();
-        let release = move |locks: &Locks<'_>| {
-            let (etag, lease) = locks.lease(&path)?;
-            let lease = lease.release(lease_id, locks.now())?;
-            etag.check(if_match.as_ref())?;
-            locks.put_lease(&path, lease)
-        };
-        self.perform(LEASE, release).await
-    }
-
-    async fn break_lease(
-        &self,
-        path: &LockPath,
-        note: BreakNote,
-        if_match: ETag,
-    ) -> Result<LeaseBroken, StoreError> {
-        let path = path.clone();
-        let end = move |locks: &Locks<'_>| {
-            let (etag, lease) = locks.lease(&path)?;
-            let (lease, remaining) = lease.break_lease(note.period, locks.now())?;
-            if etag.check(Some(&if_match)).is_err() && !note.is_of(&locks.stored(&path)?.fields) {
-                return Err(StoreError::Changed.into());
-            }
-            locks.put_lease(&path, lease)?;
-            let former = locks.note(&path)?;
-            locks.put_note(&path, &note.clone().after(former.as_ref()))?;
-            Ok(LeaseBroken { remaining })
-        };
-        self.perform(RECORD, end).await
-    }
-
-    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
-        let path = path.clone();
-        let replace = move |locks: &Locks<'_>| {
-            let (etag, lease) = locks.lease(&path)?;
-            lease.check_write(write.lease_id, locks.now())?;
-            etag.check(write.if_match.as_ref())?;
-            Ok(Written { etag: locks.put_fields(&path, &write.fields)? })
-        };
-        self.perform(RECORD, replace).await
-    }
-
-    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
-        let path = path.clone();
-        self.perform(Access::Read, move |locks| locks.stored(&path)).await
-    }
-
-    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
-        let path = path.clone();
-        self.perform(Access::Read, move |locks| locks.note(&path)).await
-    }
-
-    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
-        let path = path.clone();
-        self.perform(Access::Read, move |locks| locks.read_plan(&path)).await
-    }
-
-    async fn write_plan(
-        &self,
-        path: &LockPath,
-        text: String,
-        if_match: Option<ETag>,
-    ) -> Result<PlanWritten, StoreError> {
-        check_plan(&text)?;
-        let path = path.clone();
-        let write = move |locks: &Locks<'_>| locks.write_plan(&path, &text, if_match.as_ref());
-        self.perform(RECORD, write).await
-    }
-
-    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        let path = path.clone();
-        self.perform(RECORD, move |locks| locks.delete_plan(&path, &if_match)).await
-    }
-
-    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
-        self.perform(Access::Read, move |locks| locks.list_plans(&request)).await
-    }
-
-    async fn list(&self, request: List) -> Result<Listing, StoreError> {
-        self.perform(Access::Read, move |locks| locks.list(&request)).await
-    }
-
-    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        let path = path.clone();
-        let delete = move |locks: &Locks<'_>| {
-            let (etag, lease) = locks.lease(&path)?;
-            if lease.state(locks.now()).is_held() {
-                return Err(StoreError::Contended.into());
-            }
-            etag.check(Some(&if_match))?;
-            locks.delete(&path)?;
-            locks.drop_plan(&path)
-        };
-        self.perform(RECORD, delete).await
-    }
-
-    /// Containers need no making here: they are a part of the name.
-    async fn check(&self, _container: &Container) -> Result<StoreTime, StoreError> {
-        self.perform(Access::Read, |locks| locks.check()).await
-    }
-
-    async fn usage(&self) -> Result<Option<Usage>, StoreError> {
-        let Some(most) = self.most else { return Ok(None) };
-        let entries = self.perform(Access::Read, |locks| locks.entries()).await?;
-        Ok(Some(Usage { entries, most }))
-    }
-
-    fn tells_record(&self) -> bool {
-        true
-    }
-
-    fn kind(&self) -> &'static str {
-        "sqlite"
+/// What the transaction of a request is for.
+const fn access(request: &StoreRequest) -> Access {
+    match request {
+        StoreRequest::Acquire(..) | StoreRequest::Renew { .. } | StoreRequest::Release { .. } => {
+            Access::Write(Durability::Lease)
+        }
+        StoreRequest::BreakLease { .. }
+        | StoreRequest::WriteRecord(..)
+        | StoreRequest::WriteDocument { .. }
+        | StoreRequest::DeletePlan { .. }
+        | StoreRequest::Delete { .. } => Access::Write(Durability::Record),
+        StoreRequest::ReadRecord(_)
+        | StoreRequest::ReadBreakNote(_)
+        | StoreRequest::ReadDocument(_)
+        | StoreRequest::ListPlans(_)
+        | StoreRequest::List(_)
+        | StoreRequest::Check(_) => Access::Read,
     }
 }
 

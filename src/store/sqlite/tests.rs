@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
-use crate::lock::Fields;
-use crate::store::{BreakPeriod, LeaseState};
+use crate::lock::{Container, Fields, LeaseId, LockPath};
+use crate::store::{Acquire, BreakNote, BreakPeriod, LeaseState, LeaseStoreExt as _, Write};
 use crate::testing::SimClock;
 use crate::time::{BootReading, Instant, Suspicions, UnixMillis};
 

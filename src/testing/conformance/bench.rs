@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::lock::{Container, Fields, LeaseId, LockPath};
 use crate::store::{
     Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseState, LeaseStore,
-    MIN_LEASE_DURATION, StoreError, StoredLock, Write, Written,
+    LeaseStoreExt as _, MIN_LEASE_DURATION, StoreError, StoredLock, Write, Written,
 };
 use crate::time::UnixMillis;
 

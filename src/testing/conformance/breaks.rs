@@ -7,7 +7,10 @@ use super::bench::{
     write,
 };
 use crate::lock::FencingToken;
-use crate::store::{BreakNote, BreakPeriod, LeaseEnd, LeaseState, MIN_LEASE_DURATION, StoreError};
+use crate::store::{
+    BreakNote, BreakPeriod, LeaseEnd, LeaseState, LeaseStoreExt as _, MIN_LEASE_DURATION,
+    StoreError,
+};
 
 pub(super) async fn s17_a_broken_lease_runs_out_before_another_gets_the_lock<B: Bench>(bench: &B) {
     let (path, store, a) = (lock(bench, "host/runs-out/~/FUNCTION"), bench.store(), new_id());

@@ -8,7 +8,7 @@ use super::bench::{
     Bench, acquire, fields, lock, longest, new_id, read, run_out, shortest, written_lock,
 };
 use crate::lock::{LeaseId, LockPath};
-use crate::store::{Acquired, StoreError, Write};
+use crate::store::{Acquired, LeaseStoreExt as _, StoreError, Write};
 
 const CALLERS: usize = 16;
 const ROUNDS: usize = 8;

@@ -6,7 +6,7 @@ use super::bench::{
     Bench, acquire, fields, is_refused, lock, longest, new_id, read, state, write, written_lock,
 };
 use crate::lock::{ETag, LeaseId};
-use crate::store::{Acquire, LeaseState, StoreError, Write};
+use crate::store::{Acquire, LeaseState, LeaseStoreExt as _, StoreError, Write};
 
 fn only_if(lease_id: LeaseId, etag: &ETag) -> Acquire {
     Acquire { if_match: Some(etag.clone()), ..longest(lease_id) }

@@ -4,7 +4,7 @@ use super::bench::{
     Bench, acquire, break_lease, fields, is_refused, lock, longest, new_id, note, read, state,
     write, written_lock,
 };
-use crate::store::{BreakPeriod, LeaseState, StoreError};
+use crate::store::{BreakPeriod, LeaseState, LeaseStoreExt as _, StoreError};
 
 pub(super) async fn a_lock_that_nobody_has_leased_is_deleted_with_its_note<B: Bench>(bench: &B) {
     let (path, store) = (lock(bench, "host/idle/~/FUNCTION"), bench.store());

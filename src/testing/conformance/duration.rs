@@ -6,7 +6,7 @@ use super::bench::{
     Bench, acquire, fields, is_refused, lock, longest, new_id, read, run_out, shortest, state,
     write,
 };
-use crate::store::{LeaseState, MIN_LEASE_DURATION};
+use crate::store::{LeaseState, LeaseStoreExt as _, MIN_LEASE_DURATION};
 
 #[derive(Clone, Copy)]
 enum By {

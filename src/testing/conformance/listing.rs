@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use super::bench::{Bench, acquire, break_lease, fields, lock, longest, new_id, note, read, write};
 use crate::lock::{Container, LockPath};
-use crate::store::{BreakPeriod, List, StoredLock};
+use crate::store::{BreakPeriod, LeaseStoreExt as _, List, StoredLock};
 
 async fn list_all<B: Bench>(bench: &B, prefix: &str, limit: usize) -> Vec<(LockPath, StoredLock)> {
     let mut request =

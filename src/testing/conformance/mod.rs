@@ -16,13 +16,12 @@ mod breaks;
 mod concurrency;
 mod conditions;
 mod deletion;
+mod documents;
 mod duration;
 mod listing;
 mod names;
-mod plans;
 mod records;
 mod table;
-mod timers;
 
 pub use bench::{Bench, Deviations};
 
@@ -113,7 +112,7 @@ cases! {
         s17_a_break_of_no_token_is_for_one_version_of_the_record
         s17_a_break_is_for_one_grant_whatever_is_written_of_it
     }
-    plans {
+    documents {
         t3_a_plan_reads_back_byte_for_byte
         t3_a_plan_that_is_too_long_is_refused
         t3_a_plan_is_replaced_only_by_who_knows_it
@@ -128,8 +127,6 @@ cases! {
         s18_the_first_plan_makes_its_container
         t21_a_lock_that_is_deleted_takes_its_plan_along
         t21_a_lock_that_is_not_deleted_keeps_its_plan
-    }
-    timers {
         t22_a_store_that_dotnet_cannot_share_says_so
         t22_a_status_reads_back_byte_for_byte
         t22_a_status_is_replaced_only_by_who_knows_it

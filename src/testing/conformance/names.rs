@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::bench::{Bench, acquire, fields, longest, new_id, read, write};
 use crate::lock::{HostId, HostType, Layout, LockKey, LockMode, LockPath, Namespace, Prefix};
-use crate::store::List;
+use crate::store::{LeaseStoreExt as _, List};
 
 /// Functions and scopes that no two layouts of names may confuse.
 fn odd_keys() -> Vec<(String, String)> {

@@ -5,7 +5,7 @@ use super::bench::{
     write,
 };
 use crate::lock::{FencingToken, Fields, LockKey, LockMode, Record};
-use crate::store::BreakPeriod;
+use crate::store::{BreakPeriod, LeaseStoreExt as _};
 use crate::time::UnixMillis;
 
 /// Names of fields are told apart regardless of case, as those of HTTP headers are.

@@ -5,7 +5,9 @@ use super::bench::{
     state, write,
 };
 use crate::lock::{ETag, LeaseId, LockPath};
-use crate::store::{Acquire, BreakPeriod, LeaseEnd, LeaseState, LeaseStore, StoreError, Write};
+use crate::store::{
+    Acquire, BreakPeriod, LeaseEnd, LeaseState, LeaseStore, LeaseStoreExt as _, StoreError, Write,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TableOperation {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath};
+use leasehold::lock::{ETag, Fields, LeaseId, LockPath};
 use leasehold::schedule::{Occasion, Outcome, ScheduleRecord};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, PlanListing, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, DocumentPath, DocumentRead, DocumentWritten, Features, LeaseStore,
+    LeaseStoreExt as _, Renewed, StoreAnswer, StoreError, StoreRequest, StoredLock, Write, Written,
 };
 use leasehold::testing::Asked;
 use leasehold::time::{Clock, UnixMillis};
@@ -34,7 +34,7 @@ pub(crate) struct PlantedSchedules {
     inner: Arc<dyn LeaseStore>,
     /// The schedule of each lock as it was read first.
     records: Mutex<BTreeMap<String, ScheduleRecord>>,
-    plans: Mutex<BTreeMap<String, PlanRead>>,
+    plans: Mutex<BTreeMap<String, DocumentRead>>,
     /// The reset number of each plan as it was read first.
     resets: Mutex<BTreeMap<String, serde_json::Value>>,
     /// The locks whose outcome has an unknown fate.
@@ -233,6 +233,30 @@ pub(crate) fn without_condition(
 
 #[async_trait]
 impl LeaseStore for PlantedSchedules {
+    async fn call(&self, request: StoreRequest) -> Result<StoreAnswer, StoreError> {
+        Ok(match request {
+            StoreRequest::Acquire(path, request) => self.acquire(&path, request).await?.into(),
+            StoreRequest::Renew { path, lease_id, if_match } => {
+                self.renew(&path, lease_id, if_match).await?.into()
+            }
+            StoreRequest::WriteRecord(path, write) => self.write_record(&path, write).await?.into(),
+            StoreRequest::ReadRecord(path) => self.read_record(&path).await?.into(),
+            StoreRequest::ReadDocument(DocumentPath::Plan(path)) => {
+                self.read_plan(path).await?.into()
+            }
+            StoreRequest::WriteDocument { document: DocumentPath::Plan(path), text, if_match } => {
+                self.write_plan(path, text, if_match).await?.into()
+            }
+            request => self.inner.call(request).await?,
+        })
+    }
+
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+}
+
+impl PlantedSchedules {
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         let asked = request.if_match.clone();
         let mut acquired = self.inner.acquire(path, request).await?;
@@ -257,24 +281,6 @@ impl LeaseStore for PlantedSchedules {
             }
             answer => answer,
         }
-    }
-
-    async fn release(
-        &self,
-        path: &LockPath,
-        lease_id: LeaseId,
-        if_match: Option<ETag>,
-    ) -> Result<(), StoreError> {
-        self.inner.release(path, lease_id, if_match).await
-    }
-
-    async fn break_lease(
-        &self,
-        path: &LockPath,
-        note: BreakNote,
-        if_match: ETag,
-    ) -> Result<LeaseBroken, StoreError> {
-        self.inner.break_lease(path, note, if_match).await
     }
 
     async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
@@ -324,80 +330,50 @@ impl LeaseStore for PlantedSchedules {
         Ok(stored)
     }
 
-    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
-        self.inner.read_break_note(path).await
-    }
-
-    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
-        let mut read = self.inner.read_plan(path).await?;
+    async fn read_plan(&self, path: LockPath) -> Result<DocumentRead, StoreError> {
+        let mut read = self.inner.read_document(DocumentPath::Plan(path.clone())).await?;
         read.time = self.time(read.time);
-        if self.bug == Bug::PlanReadOnce && read.plan.is_some() {
+        if self.bug == Bug::PlanReadOnce && read.document.is_some() {
             let mut plans = self.plans.lock().unwrap();
             let first = plans.entry(path.to_string()).or_insert_with(|| read.clone());
-            if first.plan != read.plan {
+            if first.document != read.document {
                 self.acts();
-                read.plan.clone_from(&first.plan);
+                read.document.clone_from(&first.document);
             }
         }
-        if let Some(plan) = read.plan.as_mut().filter(|_| self.bug == Bug::PauseUnread) {
+        if let Some(plan) = read.document.as_mut().filter(|_| self.bug == Bug::PauseUnread) {
             let text = plan.text.replace("\"paused\": true", "\"paused\": false");
             if text != plan.text {
                 self.acts();
                 plan.text = text;
             }
         }
-        if let Some(plan) = read.plan.as_mut() {
-            self.misread(path, &mut plan.text);
+        if let Some(plan) = read.document.as_mut() {
+            self.misread(&path, &mut plan.text);
         }
         Ok(read)
     }
 
     async fn write_plan(
         &self,
-        path: &LockPath,
+        path: LockPath,
         text: String,
         if_match: Option<ETag>,
-    ) -> Result<PlanWritten, StoreError> {
+    ) -> Result<DocumentWritten, StoreError> {
+        let plan = DocumentPath::Plan(path);
         let known = if_match.clone().unwrap_or_else(|| ETag("\"0x0\"".to_owned()));
-        match (self.inner.write_plan(path, text.clone(), if_match).await, self.bug) {
+        match (self.inner.write_document(plan.clone(), text.clone(), if_match).await, self.bug) {
             (Err(StoreError::Changed), Bug::PlanOverwritten) => {
-                let now = self.inner.read_plan(path).await?.plan.map(|plan| plan.etag);
+                let now =
+                    self.inner.read_document(plan.clone()).await?.document.map(|plan| plan.etag);
                 self.acts();
-                self.inner.write_plan(path, text, now).await
+                self.inner.write_document(plan, text, now).await
             }
             (Err(StoreError::Unavailable { .. }), Bug::PlanAssumed) => {
                 self.acts();
-                Ok(PlanWritten { etag: known, time: self.clock.wall() })
+                Ok(DocumentWritten { etag: known, time: self.clock.wall() })
             }
-            (answer, _) => answer.map(|it| PlanWritten { time: self.time(it.time), ..it }),
+            (answer, _) => answer.map(|it| DocumentWritten { time: self.time(it.time), ..it }),
         }
-    }
-
-    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        self.inner.delete_plan(path, if_match).await
-    }
-
-    async fn list_plans(&self, request: List) -> Result<PlanListing, StoreError> {
-        self.inner.list_plans(request).await
-    }
-
-    async fn list(&self, request: List) -> Result<Listing, StoreError> {
-        self.inner.list(request).await
-    }
-
-    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        self.inner.delete(path, if_match).await
-    }
-
-    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
-        self.inner.check(container).await
-    }
-
-    fn tells_record(&self) -> bool {
-        self.inner.tells_record()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
     }
 }

@@ -14,7 +14,7 @@ use crate::coordinator::{
 };
 use crate::lock::Layout;
 use crate::schedule::Report;
-use crate::store::{LeaseStore as _, Operation, StoreError};
+use crate::store::{DocumentPath, LeaseStoreExt as _, Operation, StoreError};
 
 pub(super) const EVERY: &str = "@every 600s";
 
@@ -332,6 +332,7 @@ async fn t22_only_listeners_have_schedules_beside_dotnet() {
     standby(&mut stream).await;
     let asked = elsewhere.counts();
     assert_eq!(asked.of(Operation::ReadTimer) + asked.of(Operation::WriteTimer), 0);
-    let none = account.store.read_timer(&timer(&sidecar)).await.map(|read| read.status);
+    let status = DocumentPath::TimerStatus(timer(&sidecar));
+    let none = account.store.read_document(status).await.map(|read| read.document);
     assert!(matches!(none, Ok(None) | Err(StoreError::NotFound)), "{none:?}");
 }

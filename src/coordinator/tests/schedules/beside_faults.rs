@@ -6,6 +6,7 @@ use super::rig::{at, complete, completion, late, run, run_within, spec, standby}
 use crate::coordinator::Completion;
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, settle};
 use crate::schedule::Report;
+use crate::store::Operation;
 
 #[tokio::test(start_paused = true)]
 async fn t22_a_crash_after_the_status_was_written_repeats_and_loses_nothing() {
@@ -14,7 +15,7 @@ async fn t22_a_crash_after_the_status_was_written_repeats_and_loses_nothing() {
     let other = beside(&account);
     let mut stream = subscribe(&dying, spec(EVERY));
     let granted = run(&mut stream).await;
-    dying.faults().die_before("write a record");
+    dying.faults().die_before(Operation::WriteRecord);
     let coordinator = dying.coordinator.clone();
     let request = completion(&granted, Report::Succeeded);
     let _never = tokio::spawn(async move { coordinator.complete_run(request).await });
@@ -43,7 +44,7 @@ async fn t22_a_crash_before_the_status_was_written_leaves_the_run_to_others() {
         let other = beside(&account);
         let mut stream = subscribe(&dying, spec(EVERY));
         let granted = run(&mut stream).await;
-        dying.faults().die_before("write a timer's status");
+        dying.faults().die_before(Operation::WriteTimer);
         let coordinator = dying.coordinator.clone();
         let request = completion(&granted, Report::Succeeded);
         let _never = tokio::spawn(async move { coordinator.complete_run(request).await });
@@ -72,7 +73,7 @@ async fn t22_an_outcome_that_wakes_up_after_its_lease_ends_nothing() {
     let mut stream = subscribe(&paused, spec(EVERY));
     let granted = run(&mut stream).await;
     // Its write is under way when it is paused, and goes on when another one has started the next attempt.
-    let let_go = paused.faults().hold_before("write a timer's status");
+    let let_go = paused.faults().hold_before(Operation::WriteTimer);
     let coordinator = paused.coordinator.clone();
     let request = completion(&granted, Report::FailedFinal);
     let ending = tokio::spawn(async move { coordinator.complete_run(request).await });

@@ -7,6 +7,7 @@ use super::rig::{at, complete, late, news, next, run, run_within, spec, standby,
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, Sidecar, by_key, pass};
 use crate::coordinator::{Completion, HeldEvent, LossReason, ScheduleEvent};
 use crate::schedule::{Ended, Outcome, Report, RunTimeout, ScheduleRecord, Spec};
+use crate::store::Operation;
 use crate::time::Clock as _;
 
 fn timed() -> Spec {
@@ -103,7 +104,7 @@ async fn t6_a_start_whose_answer_is_lost_is_granted_once_it_is_seen_to_be_writte
     let once = || Spec { max_attempts: Some(1), ..spec("@every 600s") };
     let mut stream = subscribe(&sidecar, once());
     standby(&mut stream).await;
-    sidecar.faults().lose_next_answer("write a record");
+    sidecar.faults().lose_next_answer(Operation::WriteRecord);
     let granted = run(&mut stream).await;
     // Who has not run before looks up to 1.2 s later.
     assert!(granted.told.attempt == 1 && granted.told.lateness <= 2 * SECOND, "{granted:?}");
@@ -119,8 +120,8 @@ async fn t6_a_start_that_was_written_and_not_granted_uses_up_no_attempt() {
     let mut stream = subscribe(&sidecar, once());
     let first = run(&mut stream).await;
     complete(&sidecar, &first, Report::Succeeded).await;
-    sidecar.faults().lose_next_answer("write a record");
-    sidecar.faults().lose_next("read a record");
+    sidecar.faults().lose_next_answer(Operation::WriteRecord);
+    sidecar.faults().lose_next(Operation::ReadRecord);
     let granted = run(&mut stream).await;
     assert_eq!(granted.told.attempt, 1);
     complete(&sidecar, &granted, Report::Succeeded).await;

@@ -12,7 +12,7 @@ use crate::coordinator::tests::rig::{Account, SECOND, Sidecar, pass};
 use crate::coordinator::{NoObserver, ScheduleStream, SubscribeRequest};
 use crate::lock::{Container, Layout, LeaseId, LockKey, LockMode, LockPath, TimerPath};
 use crate::schedule::Spec;
-use crate::store::{Acquire, LeaseStore as _};
+use crate::store::{Acquire, DocumentPath, LeaseStoreExt as _};
 use crate::time::Clock as _;
 use crate::timetable::{Timetable, UtcSecond};
 
@@ -86,8 +86,9 @@ impl Dotnet {
 
     /// The status as it stands, by field.
     pub(super) async fn field(&self, name: &str) -> Option<String> {
-        let read = self.account.store.read_timer(&self.timer).await.unwrap();
-        let text = read.status?.text;
+        let status = DocumentPath::TimerStatus(self.timer.clone());
+        let read = self.account.store.read_document(status).await.unwrap();
+        let text = read.document?.text;
         let fields: Value = serde_json::from_str(&text).unwrap();
         fields.get(name).and_then(Value::as_str).map(str::to_owned)
     }

@@ -5,7 +5,7 @@ use crate::coordinator::tests::rig::{Account, Sidecar, by_key, key, request, set
 use crate::coordinator::{CallError, ImportError, ImportRequest, Imported};
 use crate::lock::{LockPath, Record};
 use crate::schedule::{TakeOver, TakeOverError};
-use crate::store::{LeaseStore as _, MemoryStore, StoreError, StoredLock};
+use crate::store::{LeaseStoreExt as _, MemoryStore, StoreError, StoredLock};
 use crate::time::Clock as _;
 use crate::timetable::UtcSecond;
 

@@ -9,7 +9,7 @@ use super::rig::{at, complete, news, run, spec, standby, subscribe, subscription
 use crate::coordinator::SubscribeRequest;
 use crate::coordinator::tests::rig::{Account, LEASE, SECOND, key, pass};
 use crate::schedule::Report;
-use crate::store::LeaseState;
+use crate::store::{LeaseState, Operation};
 use crate::timetable::UtcSecond;
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +52,7 @@ async fn t17_t19_a_plan_that_could_not_be_read_costs_no_occurrence() {
     let mut stream = subscribe(&sidecar, spec("@every 20s"));
     for round in 1..=6 {
         if round > 1 {
-            sidecar.faults().lose_next("read a plan");
+            sidecar.faults().lose_next(Operation::ReadPlan);
         }
         let granted = run(&mut stream).await;
         assert_eq!(

@@ -11,7 +11,7 @@ use crate::coordinator::{
     SubscribeRequest, Under,
 };
 use crate::schedule::{Occasion, Report};
-use crate::store::{LeaseStore, Operation};
+use crate::store::{DocumentPath, LeaseStoreExt as _, Operation};
 
 async fn change(sidecar: &Sidecar, change: ScheduleChange) {
     sidecar.coordinator.change_schedule(&by_key("nightly"), change, "a test").await.unwrap();
@@ -57,8 +57,9 @@ async fn t18_a_schedule_whose_plan_was_deleted_is_resumed_through_its_subscriber
     standby(&mut stream).await;
     change(&sidecar, ScheduleChange::Pause).await;
     let info = sidecar.coordinator.schedule(&by_key("nightly")).await.unwrap();
-    let read = account.store.read_plan(&info.record.path).await.unwrap();
-    account.store.delete_plan(&info.record.path, read.plan.unwrap().etag).await.unwrap();
+    let path = info.record.path;
+    let read = account.store.read_document(DocumentPath::Plan(path.clone())).await.unwrap();
+    account.store.delete_plan(&path, read.document.unwrap().etag).await.unwrap();
     let elsewhere =
         other.coordinator.change_schedule(&by_key("nightly"), ScheduleChange::Resume, "").await;
     assert!(matches!(elsewhere, Err(CallError::NoSuchSchedule { .. })), "{elsewhere:?}");

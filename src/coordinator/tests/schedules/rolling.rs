@@ -6,7 +6,7 @@ use crate::coordinator::ScheduleEvent;
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, path};
 use crate::lock::{Fields, LeaseId};
 use crate::schedule::{Report, Spec};
-use crate::store::{Acquire, LeaseStore as _, Write};
+use crate::store::{Acquire, LeaseStoreExt as _, Write};
 
 #[tokio::test(start_paused = true)]
 async fn t16_what_the_old_version_left_is_run_once_more_by_the_new_one_and_then_its_own() {

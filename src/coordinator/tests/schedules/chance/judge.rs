@@ -8,7 +8,7 @@ use crate::coordinator::tests::rig::{Account, path};
 use crate::coordinator::{Completion, RunGrant};
 use crate::lock::FencingToken;
 use crate::schedule::{Occasion, Outcome, Report, RunId, ScheduleRecord};
-use crate::store::LeaseStore as _;
+use crate::store::LeaseStoreExt as _;
 use crate::time::Clock as _;
 use crate::timetable::UtcSecond;
 

@@ -1,16 +1,14 @@
 //! A wrapper that loses, delays, repeats and refuses, by a seed.
 
-mod requests;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::SeededRandom;
-use crate::store::{LeaseStore, StoreError};
+use crate::store::{Features, LeaseStore, Operation, StoreAnswer, StoreError, StoreRequest};
 use crate::time::{Clock, Instant};
 
 /// How often what goes wrong: chances of each request, in permille; nothing by default.
@@ -75,14 +73,14 @@ struct FaultState {
     plan: FaultPlan,
     down_until: Option<Instant>,
     /// It goes down for good at the next request of this kind.
-    dies_before: Option<&'static str>,
+    dies_before: Option<Operation>,
     /// Requests of this kind wait, before they are sent, until they are let go.
-    held: Option<(&'static str, Arc<Notify>)>,
+    held: Option<(Operation, Arc<Notify>)>,
     accepted: Accepted,
     /// So many of the next requests are throttled.
     throttles_next: u64,
     /// The next request of each kind is lost, or its answer if that is true.
-    loses_next: VecDeque<(&'static str, bool)>,
+    loses_next: VecDeque<(Operation, bool)>,
     injected: BTreeMap<Fault, u64>,
 }
 
@@ -150,15 +148,14 @@ impl<S> FaultyStore<S> {
         self.state().down_until = Some(until);
     }
 
-    /// Goes down for good just before the next request of this kind, such as `write a record`: what came
-    /// before it is done.
-    pub fn die_before(&self, operation: &'static str) {
+    /// Goes down for good just before the next request of this kind: what came before it is done.
+    pub fn die_before(&self, operation: Operation) {
         self.state().dies_before = Some(operation);
     }
 
     /// From now on, requests of this kind wait before they are sent, until somebody notifies them: a sidecar
     /// that is paused there. Those that come later wait no more then.
-    pub fn hold_before(&self, operation: &'static str) -> Arc<Notify> {
+    pub fn hold_before(&self, operation: Operation) -> Arc<Notify> {
         let let_go = Arc::<Notify>::default();
         self.state().held = Some((operation, Arc::clone(&let_go)));
         let_go
@@ -176,13 +173,13 @@ impl<S> FaultyStore<S> {
 
     /// Loses the next request of this kind on its way: nothing is done. May be said of several: the second
     /// from when the first is lost.
-    pub fn lose_next(&self, operation: &'static str) {
+    pub fn lose_next(&self, operation: Operation) {
         self.state().loses_next.push_back((operation, false));
     }
 
     /// Does the next request of this kind, and loses the answer. May be said of several, as of
     /// [`lose_next`](Self::lose_next).
-    pub fn lose_next_answer(&self, operation: &'static str) {
+    pub fn lose_next_answer(&self, operation: Operation) {
         self.state().loses_next.push_back((operation, true));
     }
 
@@ -195,7 +192,7 @@ impl<S> FaultyStore<S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fate(&self, operation: &'static str) -> Result<Fate, StoreError> {
+    fn fate(&self, operation: Operation) -> Result<Fate, StoreError> {
         let now = self.clock.now();
         let mut state = self.state();
         if state.dies_before.take_if(|dies_before| *dies_before == operation).is_some() {
@@ -227,6 +224,7 @@ impl<S> FaultyStore<S> {
             }
             Some(InjectedRefusal::Deny) => {
                 let advice = "wait for the fault to pass".to_owned();
+                let operation = operation.as_str();
                 Err(StoreError::Denied { operation, advice, source: "forbidden".into() })
             }
             None => Ok(drawn),
@@ -295,25 +293,22 @@ impl FaultState {
     }
 }
 
-impl<S: LeaseStore + 'static> FaultyStore<S> {
-    async fn send<T, F>(&self, operation: &'static str, request: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: Fn(Arc<S>) -> BoxFuture<'static, Result<T, StoreError>> + Send + Sync + 'static,
-    {
+#[async_trait]
+impl<S: LeaseStore + 'static> LeaseStore for FaultyStore<S> {
+    async fn call(&self, request: StoreRequest) -> Result<StoreAnswer, StoreError> {
+        let operation = request.operation();
         let held = self.state().held.clone().filter(|(held, _)| *held == operation);
         if let Some((_, let_go)) = held {
             let_go.notified().await;
             self.state().held = None;
         }
         let fate = self.fate(operation)?;
-        let request = Arc::new(request);
         if let Some(after) = fate.repeated_after {
-            let (store, request) = (Arc::clone(&self.store), Arc::clone(&request));
+            let (store, request) = (Arc::clone(&self.store), request.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(after).await;
                 // Nobody waits for the answer to a repetition.
-                let _ = request(store).await;
+                let _ = store.call(request).await;
             });
         }
         let lost = || StoreError::Unavailable { sent: true, source: "no answer".into() };
@@ -324,7 +319,7 @@ impl<S: LeaseStore + 'static> FaultyStore<S> {
         let store = Arc::clone(&self.store);
         let answer = tokio::spawn(async move {
             tokio::time::sleep(fate.request_delay).await;
-            let answer = request(store).await;
+            let answer = store.call(request).await;
             tokio::time::sleep(fate.answer_delay).await;
             answer
         });
@@ -336,7 +331,12 @@ impl<S: LeaseStore + 'static> FaultyStore<S> {
             Err(StoreError::Unavailable { sent: true, source: Box::new(error) })
         })
     }
+
+    fn features(&self) -> Features {
+        self.store.features()
+    }
 }
 
 #[cfg(test)]
+#[path = "faulty_tests.rs"]
 mod tests;

@@ -1,11 +1,15 @@
 use super::super::tests::{service, store_on};
 use super::*;
 use crate::lock::Container;
-use crate::store::LeaseStore as _;
+use crate::store::LeaseStoreExt as _;
 use crate::testing::{Asked, Reply};
 
 fn path() -> LockPath {
     LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/h/job/~/FUNCTION")
+}
+
+fn plan() -> DocumentPath {
+    DocumentPath::Plan(path())
 }
 
 fn refusal(status: u16, code: &str) -> Reply {
@@ -25,8 +29,8 @@ fn methods(asked: &[Asked]) -> Vec<(&str, bool)> {
 #[tokio::test]
 async fn t3_a_plan_is_written_in_one_request_under_its_condition_and_as_json() {
     let (store, fake, _) = store_on(vec![service(201, &[]), service(201, &[])]).await;
-    store.write_plan(&path(), "{}".to_owned(), None).await.unwrap();
-    let written = store.write_plan(&path(), "{}".to_owned(), Some(known())).await.unwrap();
+    store.write_document(plan(), "{}".to_owned(), None).await.unwrap();
+    let written = store.write_document(plan(), "{}".to_owned(), Some(known())).await.unwrap();
     assert_eq!(written.etag, ETag("\"0x1\"".to_owned()));
     let asked = fake.asked();
     assert_eq!(methods(&asked), [("PUT", true), ("PUT", true)]);
@@ -50,7 +54,7 @@ async fn t3_what_is_refused_to_a_plan_is_told_in_the_contracts_words() {
         (None, 503, "ServerBusy", "throttled"),
     ] {
         let (store, fake, _) = store_on(vec![refusal(status, code)]).await;
-        let error = store.write_plan(&path(), "{}".to_owned(), condition).await.unwrap_err();
+        let error = store.write_document(plan(), "{}".to_owned(), condition).await.unwrap_err();
         assert_eq!((error.kind(), fake.asked().len()), (kind, 1), "{code}: {}", error.chain());
     }
 }
@@ -59,7 +63,7 @@ async fn t3_what_is_refused_to_a_plan_is_told_in_the_contracts_words() {
 async fn s18_the_first_plan_makes_the_container_as_a_lock_does() {
     let replies = vec![refusal(404, "ContainerNotFound"), service(201, &[]), service(201, &[])];
     let (store, fake, _) = store_on(replies).await;
-    store.write_plan(&path(), "{}".to_owned(), None).await.unwrap();
+    store.write_document(plan(), "{}".to_owned(), None).await.unwrap();
     let asked = fake.asked();
     assert_eq!(methods(&asked), [("PUT", true), ("PUT", false), ("PUT", true)]);
     assert!(asked[1].target.contains("restype=container"), "{}", asked[1].target);
@@ -72,8 +76,8 @@ async fn s18_a_container_that_is_made_again_for_a_plan_grants_nothing_for_a_minu
     let gone = refusal(404, "ContainerNotFound");
     let replies = vec![there, gone, service(201, &[]), service(201, &[])];
     let (store, fake, clock) = store_on(replies).await;
-    store.remove_plan(&path(), &known()).await.unwrap();
-    store.write_plan(&path(), "{}".to_owned(), None).await.unwrap();
+    store.delete_plan(&path(), known()).await.unwrap();
+    store.write_document(plan(), "{}".to_owned(), None).await.unwrap();
     clock.advance(std::time::Duration::from_secs(59));
     let lease_id = crate::lock::LeaseId::from_uuid(uuid::Uuid::from_u128(1));
     let duration = crate::store::MIN_LEASE_DURATION;

@@ -4,11 +4,15 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::lock::{Container, LockPath};
-use crate::store::{LeaseStore as _, SqliteStore};
+use crate::store::{DocumentPath, LeaseStoreExt as _, SqliteStore};
 use crate::testing::SimClock;
 
 fn path() -> LockPath {
     LockPath::from_parts(&Container::parse("locks").unwrap(), "host/f")
+}
+
+fn plan() -> DocumentPath {
+    DocumentPath::Plan(path())
 }
 
 /// A file as a program made it that knew of no plans, with a lock in it.
@@ -36,15 +40,15 @@ async fn t3_a_file_of_before_there_were_plans_gets_their_table_and_keeps_its_loc
     let folder = TempDir::new().unwrap();
     let file = file_of_before(&folder);
     let store = SqliteStore::open(&file, Arc::new(SimClock::new())).unwrap();
-    assert_eq!(store.read_plan(&path()).await.unwrap().plan, None);
-    let written = store.write_plan(&path(), "{}".to_owned(), None).await.unwrap();
+    assert_eq!(store.read_document(plan()).await.unwrap().document, None);
+    let written = store.write_document(plan(), "{}".to_owned(), None).await.unwrap();
     let lock = store.read_record(&path()).await.unwrap();
     assert_eq!((lock.etag.0.as_str(), lock.fields.len()), ("known", 1));
     drop(store);
     // A program of before takes any file of this version, whatever tables it has.
     assert_eq!(version(&file), 1);
     let store = SqliteStore::open(&file, Arc::new(SimClock::new())).unwrap();
-    let kept = store.read_plan(&path()).await.unwrap().plan.unwrap();
+    let kept = store.read_document(plan()).await.unwrap().document.unwrap();
     assert_eq!((kept.text.as_str(), kept.etag), ("{}", written.etag));
 }
 
@@ -58,8 +62,8 @@ async fn t3_the_table_of_plans_is_made_once() {
     };
     let opened: Vec<_> = (0..4).map(|_| open(file.clone())).collect();
     let stores: Vec<_> = opened.into_iter().map(|opened| opened.join().unwrap()).collect();
-    stores[0].write_plan(&path(), "{}".to_owned(), None).await.unwrap();
+    stores[0].write_document(plan(), "{}".to_owned(), None).await.unwrap();
     for store in &stores {
-        assert!(store.read_plan(&path()).await.unwrap().plan.is_some());
+        assert!(store.read_document(plan()).await.unwrap().document.is_some());
     }
 }

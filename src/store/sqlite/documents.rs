@@ -1,29 +1,36 @@
-//! The plans of schedules, in a table beside the locks'.
+//! The plans of schedules, in a table beside the locks'. There are no other documents here: no host of .NET
+//! can share the file.
 
 use rusqlite::OptionalExtension as _;
 
 use super::error::SqliteError;
 use super::locks::Locks;
 use crate::lock::{ETag, LockPath};
-use crate::store::{List, PlanListing, PlanRead, PlanWritten, StoreError, StoredPlan};
+use crate::store::document::no_timers;
+use crate::store::{
+    DocumentPath, DocumentRead, DocumentWritten, List, PlanListing, StoreError, StoredDocument,
+};
 
 impl Locks<'_> {
-    pub(super) fn read_plan(&self, path: &LockPath) -> Result<PlanRead, SqliteError> {
-        let plan = self
+    pub(super) fn read_document(&self, path: &DocumentPath) -> Result<DocumentRead, SqliteError> {
+        let path = plan(path)?;
+        let document = self
             .prepare("SELECT etag, text FROM plans WHERE container = ? AND name = ?")?
             .query_row([path.container(), path.name()], |row| {
-                Ok(StoredPlan { etag: ETag(row.get(0)?), text: row.get(1)? })
+                Ok(StoredDocument { etag: ETag(row.get(0)?), text: row.get(1)? })
             })
             .optional()?;
-        Ok(PlanRead { plan, time: self.time() })
+        Ok(DocumentRead { document, time: self.time() })
     }
 
-    pub(super) fn write_plan(
+    pub(super) fn write_document(
         &self,
-        path: &LockPath,
+        document: &DocumentPath,
         text: &str,
         if_match: Option<&ETag>,
-    ) -> Result<PlanWritten, SqliteError> {
+    ) -> Result<DocumentWritten, SqliteError> {
+        let path = plan(document)?;
+        document.kind().check(text)?;
         let etag = self.new_etag()?;
         let (container, name) = (path.container(), path.name());
         let written = match if_match {
@@ -32,7 +39,7 @@ impl Locks<'_> {
                     "UPDATE plans SET etag = ?, text = ? WHERE container = ? AND name = ? AND etag = ?",
                 )?
                 .execute((&etag.0, text, container, name, &known.0))?,
-            None if self.read_plan(path)?.plan.is_some() => 0,
+            None if self.read_document(document)?.document.is_some() => 0,
             None => {
                 self.check_room()?;
                 self.prepare(
@@ -42,7 +49,7 @@ impl Locks<'_> {
             }
         };
         was_there(written)?;
-        Ok(PlanWritten { etag, time: self.time() })
+        Ok(DocumentWritten { etag, time: self.time() })
     }
 
     pub(super) fn delete_plan(&self, path: &LockPath, if_match: &ETag) -> Result<(), SqliteError> {
@@ -65,11 +72,19 @@ impl Locks<'_> {
     }
 }
 
+/// The lock whose plan it is.
+fn plan(document: &DocumentPath) -> Result<&LockPath, SqliteError> {
+    match document {
+        DocumentPath::Plan(path) => Ok(path),
+        DocumentPath::TimerStatus(_) => Err(no_timers().into()),
+    }
+}
+
 /// Whether the statement met the plan that was meant.
 fn was_there(rows: usize) -> Result<(), SqliteError> {
     if rows == 0 { Err(StoreError::Changed.into()) } else { Ok(()) }
 }
 
 #[cfg(test)]
-#[path = "plans_tests.rs"]
+#[path = "documents_tests.rs"]
 mod tests;
