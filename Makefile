@@ -17,7 +17,7 @@ TIMED := --config 'target."cfg(all())".runner=["env", "RUSTC_BOOTSTRAP=1"]'
 TIMES := -Z unstable-options --report-time
 # All of the workspace each time: cargo would else choose other features of the dependencies, and build them, and this crate, once more.
 CARGO_TEST := cargo test --workspace --locked
-WORLDS := $(CARGO_TEST) --test worlds
+WORLDS := $(CARGO_TEST) --profile dev --test worlds
 
 .PHONY: help
 help: ## Show what can be made
@@ -70,7 +70,7 @@ test-parts: rust-build client-go client-typescript client-java client-python rus
 # Rust. What is slowest comes first.
 .PHONY: rust-build rust-worlds rust-formats rust-deny rust-clippy rust-tests rust-faults check-faults rust-clients rust-waiting rust-docs
 rust-build:
-	@$(PART) build $(CARGO_TEST) --no-run --lib --bins --test integration --test tidy --test worlds
+	@$(PART) build $(CARGO_TEST) --no-run --lib --bins --test integration --test tidy
 rust-worlds: rust-build
 	@$(PART) worlds $(COMPUTE) $(WORLDS) $(TIMED) -- $(TIMES)
 rust-formats: tools

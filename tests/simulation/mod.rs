@@ -107,7 +107,7 @@ fn report_of(seed: u64, bug: Option<Bug>, faults: &[Fault]) -> String {
     let bug = bug.map(|bug| format!("LEASEHOLD_TEST_SIMULATION_BUG={bug:?} ")).unwrap_or_default();
     format!(
         "{}\nseed {seed} after {:.3} s, with {} faults: {what}\nreplay: LEASEHOLD_TEST_SIMULATION_SEED={seed} \
-         LEASEHOLD_TEST_SIMULATION_ONLY={} {bug}cargo test --test worlds simulation::replay -- --ignored --nocapture",
+         LEASEHOLD_TEST_SIMULATION_ONLY={} {bug}cargo test --profile dev --test worlds simulation::replay -- --ignored --nocapture",
         outcome.timeline.join("\n"),
         at.as_secs_f64(),
         faults.len(),

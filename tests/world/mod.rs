@@ -88,7 +88,7 @@ fn report_of(seed: u64, scene: Scene, faults: &[Fault]) -> String {
     let variables = scene.variables();
     format!(
         "{}\nseed {seed} after {:.3} s, with {} faults: {what}\nreplay: LEASEHOLD_TEST_WORLD_SEED={seed} \
-         LEASEHOLD_TEST_WORLD_ONLY={} {variables}cargo test --test worlds world::replay -- --ignored --nocapture",
+         LEASEHOLD_TEST_WORLD_ONLY={} {variables}cargo test --profile dev --test worlds world::replay -- --ignored --nocapture",
         outcome.timeline.join("\n"),
         at.as_secs_f64(),
         faults.len(),
