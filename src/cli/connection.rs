@@ -11,8 +11,7 @@ use super::engine::{self, Engine};
 use super::exit::UsageError;
 use super::{gc, reach};
 use crate::config::{Config, ConfigError, Flag, Origin, Sources};
-use crate::coordinator::NoObserver;
-use crate::telemetry::{self, Filter, Format};
+use crate::telemetry::{self, EventLines, Filter, Format};
 
 /// Flags of a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -214,7 +213,7 @@ fn start_engine(config: &Config) -> anyhow::Result<Engine> {
         let list = gc::every_lock(config);
         tokio::spawn(async move { gc::make_room(&embedded, &list).await });
     }
-    Ok(Engine::start(config, identity, opened.store, clock, Arc::new(NoObserver)))
+    Ok(Engine::start(config, identity, opened.store, clock, Arc::new(EventLines)))
 }
 
 /// A command's own logs: what concerns people only, unless somebody asked for more.

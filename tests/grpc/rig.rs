@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::coordinator::{Coordinator, Host, NoObserver, Settings};
+use leasehold::coordinator::{Coordinator, Host, Settings};
 use leasehold::grpc::{self, Limits};
 use leasehold::host_id::{FromHostType, Provider};
 use leasehold::lock::{Container, HostId, HostType, Layout, Namespace, Prefix};
 use leasehold::store::{LeaseStore, MemoryStore};
+use leasehold::telemetry::EventLines;
 use leasehold::testing::{FaultPlan, FaultyStore, SimClock};
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
 use leasehold_client::proto::{
@@ -76,7 +77,7 @@ impl Account {
         let coordinator = Coordinator::new(
             Arc::clone(&link) as _,
             Arc::clone(&self.clock) as _,
-            Arc::new(NoObserver),
+            Arc::new(EventLines),
             settings,
         );
         let client = LeaseServiceClient::new(grpc::in_process(coordinator.clone(), LIMITS));
