@@ -57,7 +57,7 @@ check: ## The same, and the rest of Rust: all lints, all tests but those of the 
 	@$(RUN) check 3
 
 .PHONY: check-parts
-check-parts: rust-tests rust-worlds check-faults rust-clippy rust-formats rust-waiting
+check-parts: rust-tests rust-worlds rust-faults rust-clippy rust-formats rust-waiting
 
 .PHONY: test
 test: ## Run everything that has to pass and does not touch the system, installing what it needs into .tools
@@ -68,7 +68,7 @@ test-parts: rust-build client-go client-typescript client-java client-python rus
 	rust-waiting rust-tests rust-formats rust-deny chart-static packages-static rust-docs
 
 # Rust. What is slowest comes first.
-.PHONY: rust-build rust-worlds rust-formats rust-deny rust-clippy rust-tests rust-faults check-faults rust-clients rust-waiting rust-docs
+.PHONY: rust-build rust-worlds rust-formats rust-deny rust-clippy rust-tests rust-faults rust-clients rust-waiting rust-docs
 rust-build:
 	@$(PART) build $(CARGO_TEST) --no-run --lib --bins --test integration --test tidy
 rust-worlds: rust-build
@@ -77,11 +77,13 @@ rust-formats: tools
 	@$(PART) formats $(MAKE) --no-print-directory formats
 rust-deny:
 	@$(PART) deny $(MAKE) --no-print-directory deny
+# It keeps others from what is built while it compiles, and a storm builds its jobs.
+rust-clippy: rust-faults
 rust-clippy: rust-build
 	@$(PART) clippy $(COMPUTE) cargo clippy --workspace --all-targets --locked -- -D warnings
 rust-tests: rust-build tools
 	@$(PART) library $(COMPUTE) $(CARGO_TEST) --lib --bins --test tidy $(TIMED) -- $(TIMES)
-rust-faults check-faults: rust-build tools
+rust-faults: rust-build tools
 	@$(PART) faults $(CARGO_TEST) --test integration $(TIMED) -- $(TIMES) --test-threads $(FAULTS) faults::
 rust-waiting: rust-build tools
 	@$(PART) waiting $(CARGO_TEST) --test integration $(TIMED) -- $(TIMES) --test-threads $(WAITING) --skip faults:: --skip clients::
