@@ -130,7 +130,7 @@ impl LoggedKind {
     }
 }
 
-/// The newest events of this sidecar: [`NEWEST`] of all, and the newest 16 of each of the 512 locks of which
+/// The newest events of this sidecar: 500 of all, and the newest 16 of each of the 512 locks of which
 /// something happened last.
 #[derive(Debug)]
 pub struct EventLog {

@@ -79,7 +79,7 @@ impl Holding {
     ///
     /// # Errors
     /// As awaiting it; a busy lock is none. A sidecar that cannot be reached at the start is one, and one
-    /// that does not know how to wait without end ([`Reason::Unsupported`](crate::Reason::Unsupported)).
+    /// that does not know how to wait without end ([`Reason::Unsupported`]).
     /// [`Error::OccurrenceOver`] if the spec names an occurrence that is not granted any more.
     pub async fn until_granted(self) -> Result<Hold, Error> {
         match self.until_answered().await? {
