@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use super::Coordinator;
 use super::caller::{Caller, HoldStream, Presence, Sink};
+use super::decider::Decider;
 use super::error::CallError;
 use super::hold_event::{HeldEvent, HoldEvent};
-use super::occurrences::Named;
+use super::occurrences::{Brings, Named};
 use super::request::{HoldRequest, Target};
 use super::task::Command;
 use super::trace::{Asked, TraceHandle};
 use super::unread::unread;
-use crate::hold::{Brought, Terms};
+use crate::hold::{Stored, Terms};
 use crate::lock::{HostId, LockPath, Permit, Permits, Record};
 use crate::schedule::check_key;
 
@@ -27,6 +28,15 @@ pub(super) enum Settling {
     Busy,
 }
 
+/// What a caller brings that writes something of its own.
+#[derive(Debug)]
+pub(super) struct Brought {
+    /// Decides what.
+    pub(super) decider: Decider,
+    /// The lock as the caller read it just before.
+    pub(super) seen: Option<Box<Stored>>,
+}
+
 /// A caller that comes to a lock.
 struct Arrival<'a> {
     path: &'a LockPath,
@@ -34,8 +44,7 @@ struct Arrival<'a> {
     terms: Terms,
     sink: Sink,
     trace: Option<TraceHandle>,
-    /// The occurrence that it asks for (T17).
-    named: Option<Arc<Named>>,
+    brings: Option<Brings>,
 }
 
 impl Coordinator {
@@ -43,10 +52,10 @@ impl Coordinator {
     pub(super) fn hold_with(
         &self,
         request: &HoldRequest,
-        brought: Option<Brought>,
+        brought: Brought,
     ) -> Result<HoldStream, CallError> {
         let (sender, events) = unread();
-        let presence = self.arrive(request, Sink::Stream(sender), brought)?;
+        let presence = self.arrive(request, Sink::Stream(sender), Some(brought))?;
         Ok(HoldStream { events, presence })
     }
 
@@ -71,11 +80,13 @@ impl Coordinator {
             rebalance: false,
             resumable: true,
             record,
-            brought: Some(Box::new(brought)),
+            decides: true,
+            seen: brought.seen,
         };
         let host_id = self.shared.settings.host.host_id.clone();
         let sink = Sink::Stream(sender);
-        let arrival = Arrival { path, host_id, terms, sink, trace: None, named: None };
+        let brings = Some(Brings::Written(brought.decider));
+        let arrival = Arrival { path, host_id, terms, sink, trace: None, brings };
         let presence = self.come(arrival)?;
         let mut hold = HoldStream { events, presence };
         while let Some(event) = hold.next().await {
@@ -120,13 +131,14 @@ impl Coordinator {
                 self.check_occurrences()?;
                 let checked = check_key(&target.key);
                 checked.map_err(|error| CallError::ScheduleKey(error.to_string()))?;
-                Some(Arc::new(Named::new(target.path.clone(), occurrence)))
+                Some(Brings::Occurrence(Named::new(target.path.clone(), occurrence)))
             }
             None => None,
         };
-        let claims =
-            |named: &Arc<Named>| Brought { part: Some(Arc::clone(named) as _), seen: None };
-        let brought = brought.or_else(|| named.as_ref().map(claims));
+        let (brings, seen) = match brought {
+            Some(Brought { decider, seen }) => (Some(Brings::Written(decider)), seen),
+            None => (named, None),
+        };
         let record = Record {
             holder: request.holder.clone().unwrap_or_else(|| settings.holder.clone()),
             host_type: target.host_type.to_string(),
@@ -147,7 +159,8 @@ impl Coordinator {
             rebalance: request.rebalance,
             resumable: sink.is_stream(),
             record,
-            brought: brought.map(Box::new),
+            decides: brings.is_some(),
+            seen,
         };
         let trace = self.shared.observer.follow(&Asked {
             path: &target.path,
@@ -159,16 +172,16 @@ impl Coordinator {
             context: request.trace_context.as_deref(),
         });
         let Target { path, host_id, .. } = target;
-        self.come(Arrival { path: &path, host_id, terms, sink, trace, named })
+        self.come(Arrival { path: &path, host_id, terms, sink, trace, brings })
     }
 
     fn come(&self, arrival: Arrival<'_>) -> Result<Presence, CallError> {
-        let Arrival { path, host_id, terms, sink, trace, named } = arrival;
+        let Arrival { path, host_id, terms, sink, trace, brings } = arrival;
         let caller = Caller {
             id: self.shared.next_caller(),
             lease_id: self.shared.entropy.lease_id(),
             host_id,
-            is_run: terms.brought.is_some() && named.is_none(),
+            is_run: matches!(brings, Some(Brings::Written(_))),
             terms: Arc::new(terms),
             permit: Permit::FIRST,
             sink,
@@ -181,7 +194,7 @@ impl Coordinator {
             trace: trace.clone(),
         };
         let id = caller.id;
-        self.admit(path, Command::Arrive(Box::new(caller), named))
+        self.admit(path, Command::Arrive(Box::new(caller), brings))
             .inspect_err(|_| self.shared.trace_refusal(path, trace.as_ref()))?;
         Ok(Presence::new(Arc::clone(&self.shared), path.clone(), id))
     }

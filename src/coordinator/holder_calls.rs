@@ -1,6 +1,5 @@
 //! What a holder asks of its hold, and the validity that it is answered with (S11, S16, S21).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Coordinator;
@@ -65,7 +64,7 @@ impl Task {
 
     fn resume_token(&self, caller: &Caller) -> String {
         let namespace = &self.shared.settings.host.namespace;
-        let named = self.named(caller.id).map(Arc::as_ref);
+        let named = self.named(caller.id);
         resume_token::make(namespace, caller, named, self.shared.clock.as_ref())
     }
 

@@ -11,7 +11,7 @@ mod breaking;
 mod budget;
 mod caller;
 mod calls;
-mod decided;
+mod decider;
 mod drain;
 mod entropy;
 mod error;
@@ -97,6 +97,7 @@ pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DUR
 
 use caller::{Caller, Presence, Sink};
 use inbox::Inbox;
+use occurrences::Brings;
 use pacing::Gate;
 use page_token::PageTokens;
 use readiness::Readiness;
@@ -304,7 +305,7 @@ impl Coordinator {
             waits: true,
         };
         let id = caller.id;
-        let named = resumed.named.map(Arc::new);
+        let named = resumed.named.map(Brings::Occurrence);
         let resume = Command::Resume(Box::new(caller), Box::new(resumed.resume), named);
         self.admit(&path, resume)
             .inspect_err(|_| self.shared.trace_refusal(&path, trace.as_ref()))?;

@@ -117,16 +117,16 @@ impl Task {
         self.trace_resumption(id, lease_id);
         // A hold that was resumed is another caller's now.
         self.callers.retain(|other, caller| *other == id || caller.lease_id != lease_id);
-        let named = self.named(id).cloned();
         let Some(caller) = self.callers.get_mut(&id) else { return };
         caller.permit = permit;
         caller.granted = Some(now);
         caller.max_hold_ends = granted.max_hold_ends;
         caller.told = caller.sink.is_stream().then(|| Box::new(granted.without_checkpoint()));
         caller.token = Some(granted.token);
+        let Some(caller) = self.callers.get(&id) else { return };
         let (shared, path) = (&self.shared, &self.path.permit(permit));
         let wall = shared.clock.wall();
-        let named = named.as_deref();
+        let named = self.named(id);
         let resume_token = resume_token::make(
             &shared.settings.host.namespace,
             caller,
@@ -156,7 +156,8 @@ impl Task {
             is_run: caller.is_run,
         };
         shared.observe_caller(path, caller, LockEventKind::Granted(facts));
-        let mut registry = shared.registry();
+        let Some(caller) = self.callers.get_mut(&id) else { return };
+        let mut registry = self.shared.registry();
         if std::mem::take(&mut caller.waits) {
             registry.waiter_gone();
         }
@@ -222,19 +223,14 @@ impl Task {
     }
 
     fn tell_extended(&mut self, id: CallerId, valid_until: Instant, max_hold_ends: Instant) {
-        let named = self.named(id).cloned();
         let Some(caller) = self.callers.get_mut(&id) else { return };
         caller.max_hold_ends = Some(max_hold_ends);
-        let caller = &*caller;
-        self.shared.observe_caller(
-            &self.path.permit(caller.permit),
-            caller,
-            LockEventKind::Extended,
-        );
+        self.observe(id, LockEventKind::Extended);
+        let Some(caller) = self.callers.get(&id) else { return };
         let lease_id = caller.lease_id;
         let clock = self.shared.clock.as_ref();
         let namespace = &self.shared.settings.host.namespace;
-        let resume_token = resume_token::make(namespace, caller, named.as_deref(), clock);
+        let resume_token = resume_token::make(namespace, caller, self.named(id), clock);
         self.note_validity(lease_id, valid_until, None);
         let validity = self.shared.validity(valid_until);
         let max_hold_ends = Some(self.shared.deadline(max_hold_ends));
@@ -417,7 +413,7 @@ impl Task {
         caller.sink.answer(Err(CallError::Superseded));
     }
 
-    /// A caller's own part of the grant had it granted nothing (T6).
+    /// As was decided for a caller, it is granted nothing (T6).
     fn tell_settled(&mut self, id: CallerId, written: bool) {
         let path = self.path_at(id);
         let answer = self.settled_answer(id, written);

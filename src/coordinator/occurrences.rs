@@ -2,24 +2,19 @@
 //! (T1, T2).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::Coordinator;
-use super::decided::Decided;
+use super::decider::{Decider, Decisions};
 use super::error::CallError;
 use super::hold_event::HoldEvent;
 use super::request::{Outcome, Released};
 use super::saves::{CheckpointOutcome, Saving, outcome};
 use super::task::{Command, Task};
-use crate::hold::{AtGrant, CallerId, GrantPart, SaveOutcome, SavePart};
-use crate::lock::{CheckpointValue, FencingToken, Fields, LeaseId, LockPath};
-use crate::schedule::{
-    Claim, Concluded, Ended, Occurrence, RecordError, Report, ScheduleRecord, claim, conclude,
-};
-use crate::time::UnixMillis;
-use crate::timetable::UtcSecond;
+use crate::hold::{CallerId, SaveOutcome, WriteOf};
+use crate::lock::{CheckpointValue, FencingToken, Found, LeaseId, LockPath, Verdict};
+use crate::schedule::{Claimed, Concluded, Occurrence, Report, claim_over, conclude_over};
 
 /// What became of an outcome that came with a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,142 +38,84 @@ pub struct Concluding {
     pub outcome: Option<OutcomeResult>,
 }
 
+/// What a caller brings that is written beside its token.
+#[derive(Debug)]
+pub(super) enum Brings {
+    /// The occurrence that it names.
+    Occurrence(Named),
+    /// Whatever this decides.
+    Written(Decider),
+}
+
 /// The occurrence that a caller has named, and what has come of that.
 #[derive(Debug)]
 pub(super) struct Named {
     path: LockPath,
     pub(super) occurrence: Occurrence,
-    claimed: Decided<Claimed>,
-}
-
-#[derive(Clone, Debug)]
-enum Claimed {
-    Granted { token: FencingToken, attempt: u32 },
-    AlreadyDone(Ended),
-    Skipped { watermark: UtcSecond },
-    Refused(CallError),
+    claimed: Option<Claimed>,
 }
 
 impl Named {
-    pub(super) fn new(path: LockPath, occurrence: Occurrence) -> Self {
-        Self { path, occurrence, claimed: Decided::default() }
+    pub(super) const fn new(path: LockPath, occurrence: Occurrence) -> Self {
+        Self { path, occurrence, claimed: None }
     }
 
     /// One that was granted before, and goes on (S16).
-    pub(super) fn resumed(
+    pub(super) const fn resumed(
         path: LockPath,
         occurrence: Occurrence,
         token: FencingToken,
         attempt: u32,
     ) -> Self {
-        let named = Self::new(path, occurrence);
-        *named.claimed.cell() = Some(Claimed::Granted { token, attempt });
-        named
+        Self { path, occurrence, claimed: Some(Claimed::Granted { token, attempt }) }
     }
 
     /// Which attempt this token was granted for; 0 if it was granted for none.
     pub(super) fn attempt(&self, granted: FencingToken) -> u32 {
-        match &*self.claimed.cell() {
+        match &self.claimed {
             Some(Claimed::Granted { token, attempt }) if *token == granted => *attempt,
-            Some(
-                Claimed::Granted { .. }
-                | Claimed::AlreadyDone(_)
-                | Claimed::Skipped { .. }
-                | Claimed::Refused(_),
-            )
-            | None => 0,
+            Some(_) | None => 0,
         }
+    }
+
+    fn decide(&mut self, found: &Found) -> Verdict {
+        let (verdict, claimed) = claim_over(found, self.occurrence);
+        self.claimed = Some(claimed);
+        verdict
     }
 
     /// What a caller is answered that was granted nothing; none if nothing has said so.
     fn answer(&self) -> Option<Result<Outcome, CallError>> {
-        match self.claimed.cell().clone()? {
+        let path = self.path.clone();
+        match self.claimed.clone()? {
             Claimed::AlreadyDone(ended) => Some(Ok(Outcome::AlreadyDone(ended))),
             Claimed::Skipped { watermark } => Some(Ok(Outcome::Skipped { watermark })),
-            Claimed::Refused(error) => Some(Err(error)),
+            Claimed::InFuture { now } => {
+                Some(Err(CallError::OccurrenceInFuture { at: self.occurrence.at, now }))
+            }
+            Claimed::HasSchedule => Some(Err(CallError::LockHasSchedule { path })),
+            Claimed::Unreadable(error) => {
+                Some(Err(CallError::ScheduleUnreadable { path, problem: error.to_string() }))
+            }
             Claimed::Granted { .. } => None,
         }
     }
-
-    fn unreadable(&self, error: &RecordError) -> CallError {
-        CallError::ScheduleUnreadable { path: self.path.clone(), problem: error.to_string() }
-    }
 }
 
-impl GrantPart for Named {
-    fn at_grant(&self, fields: &Fields, token: FencingToken, store_time: UnixMillis) -> AtGrant {
-        let now = store_time.into();
-        let claim = ScheduleRecord::from_fields(fields)
-            .map(|record| claim(record.as_ref(), self.occurrence, token, now));
-        let (claimed, at_grant) = match claim {
-            Ok(Claim::Granted { record, attempt }) => {
-                let fields = record.into_fields(fields.clone());
-                let grant = AtGrant::Grant { fields, max_hold: None };
-                (Claimed::Granted { token, attempt }, grant)
-            }
-            Ok(Claim::AlreadyDone { ended, record: Some(record) }) => {
-                let fields = record.into_fields(fields.clone());
-                (Claimed::AlreadyDone(ended), AtGrant::Settle { fields })
-            }
-            Ok(Claim::AlreadyDone { ended, record: None }) => {
-                (Claimed::AlreadyDone(ended), AtGrant::TurnAway)
-            }
-            Ok(Claim::Skipped { watermark }) => (Claimed::Skipped { watermark }, AtGrant::TurnAway),
-            Ok(Claim::InFuture) => {
-                let error = CallError::OccurrenceInFuture { at: self.occurrence.at, now };
-                (Claimed::Refused(error), AtGrant::TurnAway)
-            }
-            Ok(Claim::HasSchedule) => {
-                let error = CallError::LockHasSchedule { path: self.path.clone() };
-                (Claimed::Refused(error), AtGrant::TurnAway)
-            }
-            Err(error) => (Claimed::Refused(self.unreadable(&error)), AtGrant::TurnAway),
-        };
-        *self.claimed.cell() = Some(claimed);
-        at_grant
-    }
-}
-
-/// How an occurrence has ended, as its holder says at the release.
-#[derive(Debug)]
-struct Conclusion {
-    named: Arc<Named>,
-    report: Report,
-    concluded: Decided<Concluded>,
-}
-
-impl SavePart for Conclusion {
-    fn at_save(
-        &self,
-        fields: &Fields,
-        token: FencingToken,
-        _store_time: UnixMillis,
-    ) -> Option<Fields> {
-        // What cannot be read does not have this run.
-        let record = ScheduleRecord::from_fields(fields).ok().flatten();
-        let concluded = conclude(record.as_ref(), self.named.occurrence, token, self.report);
-        let written = match &concluded {
-            Concluded::Write(record) => Some(record.clone().into_fields(fields.clone())),
-            Concluded::Recorded | Concluded::NotThere => None,
-        };
-        *self.concluded.cell() = Some(concluded);
-        written
-    }
-}
-
-impl Conclusion {
-    fn result(&self, saved: Option<&SaveOutcome>, released: &Released) -> OutcomeResult {
-        match saved {
-            Some(SaveOutcome::Saved { .. } | SaveOutcome::Nothing) => {
-                match &*self.concluded.cell() {
-                    Some(Concluded::Write(_) | Concluded::Recorded) => OutcomeResult::Recorded,
-                    Some(Concluded::NotThere) | None => OutcomeResult::NotRecorded,
-                }
-            }
-            Some(SaveOutcome::Unknown) => OutcomeResult::Unknown,
-            Some(SaveOutcome::NotSaved(_) | SaveOutcome::Ended) => OutcomeResult::NotRecorded,
-            None => unsaved(released),
-        }
+/// What became of an outcome, by what was decided last and what became of the save.
+fn concluded(
+    decided: Option<Concluded>,
+    saved: Option<&SaveOutcome>,
+    released: &Released,
+) -> OutcomeResult {
+    match saved {
+        Some(SaveOutcome::Saved { .. } | SaveOutcome::Nothing) => match decided {
+            Some(Concluded::Write(_) | Concluded::Recorded) => OutcomeResult::Recorded,
+            Some(Concluded::NotThere) | None => OutcomeResult::NotRecorded,
+        },
+        Some(SaveOutcome::Unknown) => OutcomeResult::Unknown,
+        Some(SaveOutcome::NotSaved(_) | SaveOutcome::Ended) => OutcomeResult::NotRecorded,
+        None => unsaved(released),
     }
 }
 
@@ -215,24 +152,25 @@ impl Coordinator {
         if checkpoint.is_some() {
             self.check_checkpoints("checkpoint")?;
         }
-        let conclusion = match self.named(lease_id).await {
-            Some(named) => {
-                let named = named.ok_or(CallError::NoOccurrence)?;
-                Some(Arc::new(Conclusion { named, report, concluded: Decided::default() }))
+        let (decider, mut conclusions, named) = match self.named(lease_id).await {
+            Some((path, occurrence)) => {
+                let occurrence = occurrence.ok_or(CallError::NoOccurrence)?;
+                let (decider, conclusions) =
+                    Decider::new(move |found| conclude_over(found, occurrence, report));
+                (Some(decider), Some(conclusions), Some((path, occurrence)))
             }
-            None => None,
+            None => (None, None, None),
         };
-        let part = conclusion.clone().map(|conclusion| conclusion as Arc<dyn SavePart>);
         let has_checkpoint = checkpoint.is_some();
-        let saving = Saving { value: checkpoint, part };
+        let saving = Saving { value: checkpoint, decider };
         let (released, saved) = self.release_with(lease_id, generation, saving).await?;
         let saved = saved.flatten();
-        let result = match &conclusion {
-            Some(conclusion) => conclusion.result(saved.as_ref(), &released),
+        let decided = conclusions.as_mut().and_then(Decisions::last);
+        let result = match &named {
+            Some(_) => concluded(decided, saved.as_ref(), &released),
             None => unsaved(&released),
         };
-        if let Some(conclusion) = conclusion {
-            let Named { path, occurrence, .. } = &*conclusion.named;
+        if let Some((path, occurrence)) = named {
             tracing::info!(
                 lock = %path, occurrence = %occurrence.at, outcome = ?report, recorded = ?result,
                 "occurrence ended"
@@ -242,15 +180,16 @@ impl Coordinator {
         Ok(Concluding { released, checkpoint, outcome: Some(result) })
     }
 
-    /// The occurrence of a hold of ours, if it has one. None at all if the hold is over.
-    async fn named(&self, lease_id: LeaseId) -> Option<Option<Arc<Named>>> {
+    /// The lock of a hold of ours, and its occurrence if it has one; none at all if the hold is over.
+    async fn named(&self, lease_id: LeaseId) -> Option<(LockPath, Option<Occurrence>)> {
         let (reply, answer) = oneshot::channel();
-        {
+        let path = {
             let registry = self.shared.registry();
-            let path = &registry.hold(lease_id)?.path;
-            registry.send(path, Command::Named(lease_id, reply)).ok()?;
-        }
-        answer.await.ok()
+            let path = registry.hold(lease_id)?.path.clone();
+            registry.send(&path, Command::Named(lease_id, reply)).ok()?;
+            path
+        };
+        answer.await.ok().map(|occurrence| (path, occurrence))
     }
 
     /// Checks whether locks can have occurrences here: software that shares the layout `webjobs` drops the
@@ -261,30 +200,45 @@ impl Coordinator {
     }
 }
 
-/// The occurrences that callers of one lock have named.
-#[derive(Debug, Default)]
-pub(super) struct Occurrences(BTreeMap<CallerId, Arc<Named>>);
+/// What callers of one lock have brought.
+pub(super) type AllBrought = BTreeMap<CallerId, Brings>;
 
 impl Task {
-    /// A caller has come, or come back, with an occurrence.
-    pub(super) fn note_named(&mut self, caller: CallerId, named: Option<Arc<Named>>) {
-        let Some(named) = named else { return };
+    /// A caller has come, or come back, with something to write.
+    pub(super) fn note_brought(&mut self, caller: CallerId, brings: Option<Brings>) {
+        let Some(brings) = brings else { return };
         let callers = &self.callers;
         let aside = self.aside.get_or_insert_default();
         // Those of callers that have gone since.
-        aside.occurrences.0.retain(|id, _| callers.get(id).is_some());
-        aside.occurrences.0.insert(caller, named);
+        aside.brought.retain(|id, _| callers.get(id).is_some());
+        aside.brought.insert(caller, brings);
     }
 
-    pub(super) fn named(&self, caller: CallerId) -> Option<&Arc<Named>> {
-        self.aside.as_ref()?.occurrences.0.get(&caller)
+    /// What is written over the record that was found under the lease, as whoever brought it decides.
+    pub(super) fn decide(&mut self, of: WriteOf, found: &Found) -> Verdict {
+        let aside = self.aside();
+        match of {
+            WriteOf::Grant(caller) => match aside.brought.get_mut(&caller) {
+                Some(Brings::Occurrence(named)) => named.decide(found),
+                Some(Brings::Written(decider)) => decider.decide(found),
+                None => Verdict::Nothing,
+            },
+            WriteOf::Save(id) => aside.saves.decide(id, found),
+        }
+    }
+
+    pub(super) fn named(&self, caller: CallerId) -> Option<&Named> {
+        match self.aside.as_ref()?.brought.get(&caller)? {
+            Brings::Occurrence(named) => Some(named),
+            Brings::Written(_) => None,
+        }
     }
 
     /// Answers with the occurrence of a hold; a hold that is over is not answered.
-    pub(super) fn tell_named(&self, lease_id: LeaseId, reply: oneshot::Sender<Option<Arc<Named>>>) {
+    pub(super) fn tell_named(&self, lease_id: LeaseId, reply: oneshot::Sender<Option<Occurrence>>) {
         if let Some(caller) = self.holder(lease_id) {
             // Who does not wait for it any more has gone.
-            let _ = reply.send(self.named(caller).cloned());
+            let _ = reply.send(self.named(caller).map(|named| named.occurrence));
         }
     }
 
@@ -294,7 +248,7 @@ impl Task {
         caller: CallerId,
         written: bool,
     ) -> Result<Outcome, CallError> {
-        let named = self.named(caller).and_then(|named| named.answer());
+        let named = self.named(caller).and_then(Named::answer);
         named.unwrap_or(Ok(Outcome::Settled { written }))
     }
 }

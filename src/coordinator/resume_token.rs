@@ -235,7 +235,8 @@ fn checked(
         rebalance: false,
         resumable: true,
         record,
-        brought: None,
+        decides: false,
+        seen: None,
     };
     let token = FencingToken::from_u64(content.token)?;
     let named = content.occurrence.map(|OccurrenceContent { at, max_attempts, attempt }| {

@@ -1,11 +1,11 @@
 //! Calls that save a checkpoint, and what they are answered (S23 to S27).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::Coordinator;
+use super::decider::Decider;
 use super::error::CallError;
 use super::hold_event::{HeldEvent, HoldEvent};
 use super::observe::{LockEvent, LockEventKind};
@@ -13,8 +13,8 @@ use super::registry::Registry;
 use super::released_before;
 use super::request::{Released, Validity};
 use super::task::{Command, HoldCall, Task};
-use crate::hold::{CallerId, Event, HolderCall, SaveAsked, SaveId, SaveOutcome, SavePart};
-use crate::lock::{CheckpointValue, LeaseId, Permit};
+use crate::hold::{CallerId, Event, HolderCall, SaveAsked, SaveId, SaveOutcome};
+use crate::lock::{CheckpointValue, Found, LeaseId, Permit, Verdict};
 use crate::store::BreakNote;
 use crate::time::Instant;
 
@@ -52,8 +52,8 @@ pub enum CheckpointOutcome {
 pub(super) struct Saving {
     /// A checkpoint (S23).
     pub(super) value: Option<CheckpointValue>,
-    /// What else is written (T8).
-    pub(super) part: Option<Arc<dyn SavePart>>,
+    /// Whatever this decides, too (T8).
+    pub(super) decider: Option<Decider>,
 }
 
 /// What to save, and where the outcome goes.
@@ -67,21 +67,34 @@ pub(super) struct SaveCall {
 #[derive(Debug, Default)]
 pub(super) struct Saves {
     last: u64,
-    waiting: BTreeMap<SaveId, oneshot::Sender<SaveOutcome>>,
+    waiting: BTreeMap<SaveId, WaitingSave>,
+}
+
+/// A call that waits for the outcome of its save.
+#[derive(Debug)]
+struct WaitingSave {
+    decider: Option<Decider>,
+    reply: oneshot::Sender<SaveOutcome>,
 }
 
 impl Saves {
-    fn add(&mut self, reply: oneshot::Sender<SaveOutcome>) -> SaveId {
+    fn add(&mut self, save: WaitingSave) -> SaveId {
         self.last += 1;
         let id = SaveId(self.last);
-        self.waiting.insert(id, reply);
+        self.waiting.insert(id, save);
         id
     }
 
+    /// What else is written with a save (T8).
+    pub(super) fn decide(&self, id: SaveId, found: &Found) -> Verdict {
+        let decider = self.waiting.get(&id).and_then(|save| save.decider.as_ref());
+        decider.map_or(Verdict::Nothing, |decider| decider.decide(found))
+    }
+
     fn answer(&mut self, id: SaveId, outcome: SaveOutcome) {
-        if let Some(reply) = self.waiting.remove(&id) {
+        if let Some(save) = self.waiting.remove(&id) {
             // A call that was given up: its value is saved all the same.
-            let _ = reply.send(outcome);
+            let _ = save.reply.send(outcome);
         }
     }
 }
@@ -115,7 +128,7 @@ impl Coordinator {
         if checkpoint.is_some() {
             self.check_checkpoints("checkpoint")?;
         }
-        let saving = Saving { value: checkpoint, part: None };
+        let saving = Saving { value: checkpoint, decider: None };
         let (released, saved) = self.release_with(lease_id, generation, saving).await?;
         let saved = saved.map(|saved| outcome(saved, &released));
         Ok((released, saved))
@@ -133,7 +146,7 @@ impl Coordinator {
             let ended = registry.ended(lease_id, generation);
             ended.map(released_before).ok_or_else(|| registry.unknown_lease())
         };
-        let (save, saved) = if saving.value.is_none() && saving.part.is_none() {
+        let (save, saved) = if saving.value.is_none() && saving.decider.is_none() {
             (None, None)
         } else {
             let (reply, saved) = oneshot::channel();
@@ -163,15 +176,15 @@ impl Coordinator {
     }
 
     /// Writes something of the record under a hold that goes on (T20).
-    pub(super) async fn save_part(
+    pub(super) async fn save_decided(
         &self,
         lease_id: LeaseId,
         generation: Option<u64>,
-        part: Arc<dyn SavePart>,
+        decider: Decider,
     ) -> Result<SaveOutcome, CallError> {
         let call = HoldCall { lease_id, generation };
         let (reply, outcome) = oneshot::channel();
-        let saving = Saving { value: None, part: Some(part) };
+        let saving = Saving { value: None, decider: Some(decider) };
         let save = SaveCall { saving, reply };
         self.ask(call, |answer| Command::Save(call, save, answer)).await?;
         outcome.await.map_err(|_| self.shared.registry().why_over(lease_id, generation))
@@ -191,7 +204,7 @@ impl Coordinator {
         self.check_checkpoints("value")?;
         let call = HoldCall { lease_id, generation };
         let (reply, outcome) = oneshot::channel();
-        let saving = Saving { value: Some(value), part: None };
+        let saving = Saving { value: Some(value), decider: None };
         let save = SaveCall { saving, reply };
         self.ask(call, |answer| Command::Save(call, save, answer)).await?;
         match outcome.await {
@@ -234,9 +247,10 @@ impl Task {
     }
 
     pub(super) fn save_of(&mut self, caller: CallerId, generation: Option<u64>, save: SaveCall) {
-        let SaveCall { saving: Saving { value, part }, reply } = save;
-        let id = self.aside().saves.add(reply);
-        let save = SaveAsked { id, value, part };
+        let SaveCall { saving: Saving { value, decider }, reply } = save;
+        let decides = decider.is_some();
+        let id = self.aside().saves.add(WaitingSave { decider, reply });
+        let save = SaveAsked { id, value, decides };
         self.feed(Event::Call { caller, generation, call: HolderCall::Save(save) });
     }
 

@@ -14,7 +14,7 @@ use super::few::Few;
 use super::here::LocalView;
 use super::inbox::{Commands, Inbox};
 use super::observe::{LockEvent, LockEventKind};
-use super::occurrences::{Named, Occurrences};
+use super::occurrences::{AllBrought, Brings};
 use super::pacing::{Lease, Renewing};
 use super::repeats::{Departure, Repeatable};
 use super::request::{Extended, HeldLock, Released, Validity};
@@ -26,16 +26,17 @@ use super::{Shared, calls, failing};
 use crate::hold::{self, CallerId, Event, Hold, HolderCall, Memory};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::pool::{Action, Pool};
+use crate::schedule::Occurrence;
 use crate::store::{BreakNote, BreakPeriod};
 use crate::time::Instant;
 
 /// What a lock's task is told; a permit is the one that it is about (S28).
 #[derive(Debug)]
 pub(super) enum Command {
-    Arrive(Box<Caller>, Option<Arc<Named>>),
-    Resume(Box<Caller>, Box<hold::Resume>, Option<Arc<Named>>),
+    Arrive(Box<Caller>, Option<Brings>),
+    Resume(Box<Caller>, Box<hold::Resume>, Option<Brings>),
     /// The occurrence of a hold.
-    Named(LeaseId, oneshot::Sender<Option<Arc<Named>>>),
+    Named(LeaseId, oneshot::Sender<Option<Occurrence>>),
     Leave(CallerId),
     Disconnected(CallerId),
     /// A repeatable call has its answer.
@@ -102,7 +103,7 @@ pub(super) struct Aside {
     pub(super) grants: Repeatable,
     pub(super) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
     pub(super) saves: Saves,
-    pub(super) occurrences: Occurrences,
+    pub(super) brought: AllBrought,
     /// The note of each permit's latest break, until the loss that it is about is told (S17).
     pub(super) break_notes: BTreeMap<Permit, BreakNote>,
     /// The token of each permit's grant whose lease was broken through this sidecar last: known before its
@@ -213,19 +214,19 @@ impl Task {
                 self.timer.called(deadline);
                 self.feed(Event::TimePassed);
             }
-            Command::Arrive(caller, named) => {
+            Command::Arrive(caller, brings) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
                 self.recall(terms.permits().each());
                 self.callers.insert(id, *caller);
-                self.note_named(id, named);
+                self.note_brought(id, brings);
                 self.feed(Event::CallerArrived { caller: id, terms });
             }
             Command::Named(lease_id, reply) => self.tell_named(lease_id, reply),
-            Command::Resume(caller, resume, named) => {
+            Command::Resume(caller, resume, brings) => {
                 let (id, permit) = (caller.id, caller.permit);
                 self.recall(std::iter::once(permit));
                 self.callers.insert(id, *caller);
-                self.note_named(id, named);
+                self.note_brought(id, brings);
                 self.feed_at(permit, Event::ResumeAsked { caller: id, resume });
             }
             Command::Leave(caller) => self.leave(caller),
@@ -322,6 +323,7 @@ impl Task {
         // The clock is read here, after every wait and before every decision (S3).
         let actions = self.pool.handle_event(permit, event, self.shared.clock.now());
         self.trace_hand_offs(&actions);
+        let mut asked = Vec::new();
         for action in actions {
             let (permit, action) = match action {
                 Action::At { permit, action } => (permit, action),
@@ -334,12 +336,18 @@ impl Task {
                 hold::Action::Store { request, what, timeout } => {
                     self.send(permit, has_turn, Ask { request, what, timeout });
                 }
+                hold::Action::Decide { of, found } => asked.push((permit, of, found)),
                 hold::Action::Tell { caller, notice } => self.tell(permit, caller, notice),
                 hold::Action::Saved { id, outcome } => self.tell_saved(permit, id, outcome),
                 hold::Action::Report(remark) => self.report(permit, remark),
             }
         }
         self.leave_share(share);
+        // The machine is told before anything else happens.
+        for (permit, of, found) in asked {
+            let verdict = self.decide(of, &found);
+            self.handle(permit, Event::Decided { of, verdict });
+        }
     }
 
     fn send(&mut self, permit: Permit, has_turn: bool, ask: Ask) {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::decide::WriteOf;
 use super::event::{CallerId, Failure, RequestId, SaveId, StoreFailure, StoreFailureKind};
 use super::preempt::{PriorityStatus, Rival};
-use crate::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Priority, Record};
+use crate::lock::{Checkpoint, ETag, FencingToken, Fields, Found, LeaseId, Priority, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// Something to do, in the order in which it stands.
@@ -19,6 +20,13 @@ pub enum Action {
         what: Request,
         /// How long the answer is waited for (S7).
         timeout: Duration,
+    },
+    /// Have it decided what is written; [`super::Event::Decided`] is the next event.
+    Decide {
+        /// Whose write it is.
+        of: WriteOf,
+        /// Over which record.
+        found: Found,
     },
     /// Tell a caller, or whoever is still there of a hold that has gone.
     Tell {
@@ -110,9 +118,9 @@ pub enum Notice {
     Busy(Busy),
     /// It cannot be served.
     Failed(StoreFailure),
-    /// Its part has had the lock granted to nobody: it waits no more (T6).
+    /// As was decided for it, nobody is granted the lock: it waits no more (T6).
     Settled {
-        /// Whether its part is stored; else it wanted nothing written.
+        /// Whether what was decided is stored; else there was nothing to write.
         written: bool,
     },
     /// A repeated call, or a resume of its hold, has taken its place.
@@ -241,7 +249,7 @@ pub enum SaveOutcome {
         /// The version of the checkpoint that the store has; none if there was none in the write.
         version: Option<u64>,
     },
-    /// There was nothing to write: the part of the save has said so, over the record as it is (T8).
+    /// There was nothing to write: that was decided over the record as it is (T8).
     Nothing,
     /// The hold was over before anything was written.
     Ended,

@@ -1,20 +1,22 @@
 //! Saves of a checkpoint, during a hold and with its release (S23 to S27).
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::unexpected;
 use super::action::{Action, LossReason, Output, Request, SaveOutcome};
+use super::decide::WriteOf;
 use super::event::{CallerId, Failure, RequestId, SaveAsked, SaveId, StoreFailure, Stored};
 use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
 use super::release::TAKEN;
 use super::renew::cut_off;
-use super::{Flight, Hold, Known, SavePart, State};
+use super::saves::{Asker, Deciding, Save, tell_saved};
+use super::{Flight, Hold, Known, State};
 use crate::lock::{
-    Checkpoint, CheckpointValue, ETag, FencingToken, Fields, LeaseId, Record, checkpoint_version_of,
+    Checkpoint, CheckpointValue, ETag, Fields, Found, LeaseId, Record, Verdict,
+    checkpoint_version_of,
 };
-use crate::time::{Instant, UnixMillis};
+use crate::time::Instant;
 
 /// The shortest time between two saves of a lock, except with a release (S26).
 const BETWEEN_SAVES: Duration = Duration::from_secs(1);
@@ -25,6 +27,8 @@ pub(super) const RECORDED_AFTER: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Saving {
     under_way: Option<Writing>,
+    /// What is to be written next, while that is being decided (T8).
+    deciding: Option<Box<Deciding>>,
     /// What waits for its turn, and everybody who is answered with its outcome (S26).
     next: Option<Save>,
     /// When a save was last begun.
@@ -35,19 +39,12 @@ pub(super) struct Saving {
     reserved_at_end: bool,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Save {
-    askers: Vec<Asker>,
-    /// The newest value.
-    value: Option<CheckpointValue>,
-}
-
 /// A write whose outcome is not settled.
 #[derive(Clone, Debug)]
 struct Writing {
     askers: Vec<Asker>,
     checkpoint: Option<Checkpoint>,
-    /// What the parts have changed.
+    /// What was decided, as far as it changes the record.
     left: Vec<(String, Option<String>)>,
     /// The name of the write, in the record if it was done (S27).
     write: String,
@@ -71,12 +68,14 @@ enum SaveStep {
 impl Saving {
     /// Whether something is not settled yet: then nothing is handed on (S13, S26).
     pub(super) const fn is_unsettled(&self) -> bool {
-        self.under_way.is_some() || self.next.is_some()
+        self.under_way.is_some() || self.deciding.is_some() || self.next.is_some()
     }
 
-    /// Whether a request is under way that a renewal waits for: both go by the record's version.
+    /// Whether a request is under way, or about to be sent, that a renewal waits for: both go by the record's
+    /// version.
     pub(super) fn is_in_flight(&self) -> bool {
-        self.under_way.as_ref().is_some_and(|writing| matches!(writing.flight, Flight::Sent { .. }))
+        let sent = |writing: &Writing| matches!(writing.flight, Flight::Sent { .. });
+        self.deciding.is_some() || self.under_way.as_ref().is_some_and(sent)
     }
 
     /// Whether a write is under way that may have been done, or may yet be. One that met another version may
@@ -146,14 +145,13 @@ pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
         let outcome = if unknown { SaveOutcome::Unknown } else { SaveOutcome::Ended };
         tell_saved(&writing.askers, &outcome, output);
     }
+    if let Some(deciding) = &saving.deciding {
+        let Deciding { save, written, nothing, .. } = &**deciding;
+        let askers = nothing.iter().chain(written).chain(&save.askers);
+        tell_saved(askers, &SaveOutcome::Ended, output);
+    }
     if let Some(next) = &saving.next {
         tell_saved(&next.askers, &SaveOutcome::Ended, output);
-    }
-}
-
-fn tell_saved(askers: &[Asker], outcome: &SaveOutcome, output: &mut Output) {
-    for asker in askers {
-        output.push(Action::Saved { id: asker.id, outcome: outcome.clone() });
     }
 }
 
@@ -247,6 +245,9 @@ impl Hold {
             held.saving.get_or_insert_default();
         }
         let Some(saving) = &mut held.saving else { return };
+        if saving.deciding.is_some() {
+            return;
+        }
         if let Some(writing) = &mut saving.under_way {
             if !writing.flight.is_over(output.now) {
                 return;
@@ -414,70 +415,69 @@ impl Writing {
     }
 }
 
-/// Somebody who waits for the outcome of a save.
-#[derive(Clone, Debug)]
-pub(super) struct Asker {
-    pub(super) id: SaveId,
-    /// It has brought a checkpoint. That a newer one may have taken its place does not matter to it (S26).
-    has_value: bool,
-    part: Option<Arc<dyn SavePart>>,
-}
-
-impl Save {
-    /// A newer value takes the place of an older one; parts are all kept.
-    pub(super) fn add(&mut self, SaveAsked { id, value, part }: SaveAsked) {
-        self.askers.push(Asker { id, has_value: value.is_some(), part });
-        self.value = value.or_else(|| self.value.take());
-    }
-
-    /// What was written, to be written again over what stands there now: before whatever waits, whose value
-    /// is newer.
-    fn put_back(&mut self, mut askers: Vec<Asker>, value: Option<CheckpointValue>) {
-        askers.append(&mut self.askers);
-        self.askers = askers;
-        self.value = self.value.take().or(value);
-    }
-
-    /// Applies the parts to `fields`, one after the other. Who waits for the write, and who has nothing to
-    /// write. Where a part before has something, what a later one finds stands there only once that is stored
-    /// (T8).
-    fn apply(
-        &self,
-        fields: &mut Fields,
-        token: FencingToken,
-        store_time: UnixMillis,
-    ) -> (Vec<Asker>, Vec<Asker>) {
-        let (mut written, mut nothing) = (Vec::new(), Vec::new());
-        for asker in &self.askers {
-            let part = asker.part.as_ref().and_then(|part| part.at_save(fields, token, store_time));
-            let is_written = part.is_some() || asker.has_value || !written.is_empty();
-            if let Some(part) = part {
-                *fields = part;
-            }
-            if is_written { written.push(asker.clone()) } else { nothing.push(asker.clone()) }
-        }
-        (written, nothing)
-    }
-}
-
 impl Hold {
     /// Writes what waits, over the record as it is known now; unless there is nothing to write.
     fn begin_save(&mut self, held: &mut Held, save: Save, output: &mut Output) {
         let Some(known) = &self.memory.known else {
             return tell_saved(&save.askers, &SaveOutcome::Ended, output);
         };
-        let stored = known.fields();
-        let mut fields = stored.clone();
-        let store_time = held.store_time(output.now);
-        let (askers, nothing) = save.apply(&mut fields, held.token, store_time);
+        let fields = known.fields();
+        let deciding = Deciding { save, fields, written: Vec::new(), nothing: Vec::new() };
+        self.decide_save(held, deciding, output);
+    }
+
+    /// Has it decided what is written for the calls that are left, and writes it then.
+    fn decide_save(&mut self, held: &mut Held, mut deciding: Deciding, output: &mut Output) {
+        while let Some(asker) = deciding.save.askers.front() {
+            if asker.decides {
+                let (fields, store_time) = (deciding.fields.clone(), held.store_time(output.now));
+                let found = Found { fields, token: held.token, store_time };
+                output.push(Action::Decide { of: WriteOf::Save(asker.id), found });
+                held.saving.get_or_insert_default().deciding = Some(Box::new(deciding));
+                return;
+            }
+            deciding.decided(None);
+        }
+        self.write_save(held, deciding, output);
+    }
+
+    /// What the call `id` writes is decided.
+    pub(super) fn save_decided(&mut self, id: SaveId, verdict: Verdict, output: &mut Output) {
+        let mut held = match self.take_state(output.now) {
+            State::Held(held) => held,
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => {
+                self.state = other;
+                return;
+            }
+        };
+        let is_asked = |deciding: &mut Box<Deciding>| {
+            deciding.save.askers.front().is_some_and(|asker| asker.id == id)
+        };
+        let deciding = held.saving.as_mut().and_then(|saving| saving.deciding.take_if(is_asked));
+        if let Some(mut deciding) = deciding {
+            deciding.decided(verdict.into_fields());
+            self.decide_save(&mut held, *deciding, output);
+        }
+        self.state = State::Held(held);
+    }
+
+    /// Writes what was decided, with the checkpoint and the record of the hold.
+    fn write_save(&mut self, held: &mut Held, deciding: Deciding, output: &mut Output) {
+        let Deciding { save: Save { value, .. }, fields, written: askers, nothing } = deciding;
         tell_saved(&nothing, &SaveOutcome::Nothing, output);
+        let Some(known) = &self.memory.known else {
+            return tell_saved(&askers, &SaveOutcome::Ended, output);
+        };
         let reserved = held.reservation(self.settings.poll_cap, output.now);
         let only_records = askers.is_empty() && reserved.is_none();
         if only_records && held.records_at().is_none_or(|at| output.now < at) {
             return;
         }
-        let left = changed(&stored, &fields);
-        let checkpoint = save.value.map(|value| new_checkpoint(value, &fields, held, output));
+        let left = changed(&known.fields(), &fields);
+        let checkpoint = value.map(|value| new_checkpoint(value, &fields, held, output));
         let write = self.jitter.name();
         let record = Record { reserved, ..record_of(held, known.record(), write.clone()) };
         let if_match = known.etag();
@@ -539,7 +539,7 @@ fn record_of(held: &Held, stored: Record, write: String) -> Record {
     }
 }
 
-/// The fields that parts leave otherwise than they were, as they leave them; none for one that is taken away.
+/// The fields that were decided to be otherwise than they were; none for one that is taken away.
 fn changed(before: &Fields, after: &Fields) -> Vec<(String, Option<String>)> {
     let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
     let differ = names.filter(|name| before.get(*name) != after.get(*name));

@@ -1,57 +1,25 @@
-//! What a caller writes beside its token, and at the end of its hold (T6, T8). The machine knows fields, and
-//! not what they say.
+//! What is written beside a caller's token, and at the end of its hold, is decided elsewhere: the machine
+//! knows fields, and not what they say. It asks ([`Action::Decide`]), and goes on with the verdict (T6, T8).
 
-use std::fmt;
 use std::time::Duration;
 
-use super::action::{Notice, Output};
-use super::event::CallerId;
-use super::grant::{Leased, Plan};
-use super::{Hold, Known};
-use crate::lock::{FencingToken, Fields, Record};
-use crate::time::UnixMillis;
+use super::acquire::{Attempt, Flight};
+use super::action::{Action, Notice, Output};
+use super::event::{CallerId, SaveId};
+use super::grant::{Leased, Plan, Work};
+use super::{Hold, Known, State};
+use crate::lock::{FencingToken, Fields, Found, Record, Verdict};
 
-/// What a caller writes beside its token, decided under the lease over the record as it is then (T6). Pure:
-/// the same answer for the same record, token and time.
-pub trait GrantPart: fmt::Debug + Send + Sync {
-    /// What becomes of the caller. `fields` are all of the record's, ours and others'; `token` is the one
-    /// that is written beside what this answers; `store_time` is what the store's clock has surely reached
-    /// (T7).
-    fn at_grant(&self, fields: &Fields, token: FencingToken, store_time: UnixMillis) -> AtGrant;
+/// Whose write it is that is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOf {
+    /// The one that goes before the grant to this caller (T6).
+    Grant(CallerId),
+    /// The one that this call saves (T8).
+    Save(SaveId),
 }
 
-/// What becomes of a caller whose part was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AtGrant {
-    /// It is granted the lock, once this is written with the token.
-    Grant {
-        /// All fields of the record; the grant's own are put over them.
-        fields: Fields,
-        /// The longest hold, instead of that of the terms (S11, T12).
-        max_hold: Option<Duration>,
-    },
-    /// It is granted nothing, once this is written with the token.
-    Settle {
-        /// All fields of the record; the grant's own are put over them.
-        fields: Fields,
-    },
-    /// It is granted nothing, and nothing is written.
-    TurnAway,
-}
-
-/// What is written during a hold or at its end, with a checkpoint or without (T8). Pure, as [`GrantPart`].
-pub trait SavePart: fmt::Debug + Send + Sync {
-    /// All fields to write over `fields`; none if nothing is to be written: it stands there already, or must
-    /// not. `token` is the hold's; `store_time` is what the store's clock has surely reached.
-    fn at_save(
-        &self,
-        fields: &Fields,
-        token: FencingToken,
-        store_time: UnixMillis,
-    ) -> Option<Fields>;
-}
-
-/// For whose part a record was written, and what that part said: it is not asked twice about one write.
+/// For whom a record was written, and what was decided of it: that is not asked twice about one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decided {
     pub(super) caller: CallerId,
@@ -61,29 +29,59 @@ pub(super) struct Decided {
 }
 
 impl Hold {
-    /// Asks the part of the caller at the front, if it has one, for the fields to write. None if the caller
-    /// is turned away; it was told then, and the lease goes back.
-    pub(super) fn decide(
+    /// Asks what the caller at the front writes over `fields`, beside `token`.
+    pub(super) fn ask_decision(
         &mut self,
-        lease: &Leased,
+        lease: Leased,
         token: FencingToken,
-        stored: Fields,
+        fields: Fields,
         output: &mut Output,
-    ) -> Option<(Fields, Option<Decided>)> {
-        let front = self.waiters.front()?;
-        let Some(part) = front.terms.part() else { return Some((stored, None)) };
-        let caller = front.caller;
-        match part.at_grant(&stored, token, lease.store_time_at_least(output.now)) {
-            AtGrant::Grant { fields, max_hold } => {
-                Some((fields, Some(Decided { caller, settles: false, max_hold })))
+    ) {
+        let Some(front) = self.waiters.front() else { return self.release_unused(lease, output) };
+        let store_time = lease.store_time_at_least(output.now);
+        let found = Found { fields, token, store_time };
+        output.push(Action::Decide { of: WriteOf::Grant(front.caller), found });
+        let flight = Flight::Waiting { at: lease.valid_until() };
+        self.acquiring(Attempt::Leased { lease, work: Work::Decide { token }, flight });
+    }
+
+    /// What the caller at the front writes is decided. If it is turned away, it is told so and the lease goes
+    /// back.
+    pub(super) fn grant_decided(
+        &mut self,
+        caller: CallerId,
+        verdict: Verdict,
+        output: &mut Output,
+    ) {
+        let (lease, token) = match self.take_state(output.now) {
+            State::Acquiring(attempt) => match *attempt {
+                Attempt::Leased { lease, work: Work::Decide { token }, .. } => (lease, token),
+                other @ (Attempt::Acquire { .. }
+                | Attempt::ReadHolder { .. }
+                | Attempt::Leased { .. }) => return self.acquiring(other),
+            },
+            other @ (State::Idle { .. }
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => {
+                self.state = other;
+                return;
             }
-            AtGrant::Settle { fields } => {
-                Some((fields, Some(Decided { caller, settles: true, max_hold: None })))
+        };
+        let front = self.waiters.front().filter(|front| front.caller == caller);
+        let Some(min_hold) = front.map(|front| front.terms.min_hold) else {
+            return self.record_had(lease, None, output);
+        };
+        let (settles, max_hold) = match &verdict {
+            Verdict::Grant { max_hold, .. } => (false, *max_hold),
+            Verdict::Write { .. } | Verdict::Nothing => (true, None),
+        };
+        match verdict.into_fields() {
+            Some(fields) => {
+                let decided = Some(Decided { caller, settles, max_hold });
+                self.write_token(lease, Plan { token, min_hold, decided }, fields, output);
             }
-            AtGrant::TurnAway => {
-                self.turn_away(*lease, output);
-                None
-            }
+            None => self.turn_away(lease, output),
         }
     }
 
@@ -130,7 +128,7 @@ impl Hold {
     /// costs one request more (S5).
     pub(super) fn take_seen(&mut self, caller: CallerId, output: &Output) {
         let waiter = self.waiters.first(|waiter| waiter.caller == caller);
-        let Some(seen) = waiter.and_then(|waiter| waiter.terms.seen()) else { return };
+        let Some(seen) = waiter.and_then(|waiter| waiter.terms.seen.as_deref()) else { return };
         let token = Record::from_fields(&seen.fields).token;
         let known = self.memory.known.as_ref();
         let is_news = known.is_none_or(|known| !known.is_version(&seen.etag));

@@ -316,10 +316,10 @@ impl Hold {
     /// Whether the lock may go to the caller at the front without asking the store.
     fn may_hand_on(&self, held: &Held, now: Instant) -> bool {
         let Some(front) = self.waiters.front() else { return false };
-        // T6: what has a part is written before it is granted, and a run's record is not another's.
+        // T6: what is decided is written before it is granted, and a run's record is not another's.
         let needs_no_write = front.terms.min_hold.is_zero()
-            && front.terms.part().is_none()
-            && held.terms.part().is_none()
+            && !front.terms.decides
+            && !held.terms.decides
             // S33, S34: what the record says of its holder must be true of the next one.
             && front.terms.record.sharing == held.terms.record.sharing;
         let limit = self.hand_off_limit(held);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::decide::{GrantPart, SavePart};
+use super::decide::WriteOf;
 use crate::lock::{
-    CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record, ShareName,
+    CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record, ShareName, Verdict,
 };
 use crate::time::{Instant, UnixMillis};
 
@@ -24,8 +24,8 @@ pub struct SaveAsked {
     pub id: SaveId,
     /// The new checkpoint, if there is one (S23).
     pub value: Option<CheckpointValue>,
-    /// What else is to be written, in the same write (T8).
-    pub part: Option<Arc<dyn SavePart>>,
+    /// More is to be written in the same write, as is decided for the call then (T8).
+    pub decides: bool,
 }
 
 /// The number of a request to the store; its answer quotes it (S2: an answer counts from its own request).
@@ -74,6 +74,13 @@ pub enum Event {
         request: RequestId,
         /// What the store answered.
         answer: Answer,
+    },
+    /// What the machine has asked for is decided: the event that follows [`super::Action::Decide`].
+    Decided {
+        /// Whose write it is.
+        of: WriteOf,
+        /// What is to be written.
+        verdict: Verdict,
     },
     /// A renewal of a hold was not sent: it waits for its turn, because the store throttles (S7).
     RenewHeldBack {
@@ -190,27 +197,15 @@ pub struct Terms {
     pub resumable: bool,
     /// What is stored with the lock, but for what the grant adds.
     pub record: Record,
-    /// What most callers do not bring. Boxed: there is one of these for each hold.
-    pub brought: Option<Box<Brought>>,
-}
-
-/// What a caller brings beside its terms.
-#[derive(Clone, Debug, Default)]
-pub struct Brought {
-    /// What is written beside the token: then the hold is never handed on without the store (T6). Not for
-    /// callers of a pool (S28).
-    pub part: Option<Arc<dyn GrantPart>>,
-    /// The lock as the caller read it just before, so that the acquire goes by its version.
-    pub seen: Option<Stored>,
+    /// What is written beside the token is decided for the caller, under the lease; then the hold is never
+    /// handed on without the store (T6). Not for callers of a pool (S28).
+    pub decides: bool,
+    /// The lock as the caller read it just before, so that the acquire goes by its version. Boxed: there is
+    /// one of these for each hold.
+    pub seen: Option<Box<Stored>>,
 }
 
 impl Terms {
-    /// What is written beside the token, if the caller has brought anything (T6).
-    #[must_use]
-    pub fn part(&self) -> Option<&Arc<dyn GrantPart>> {
-        self.brought.as_ref()?.part.as_ref()
-    }
-
     /// Its priority among those who wait (S33).
     #[must_use]
     pub fn priority(&self) -> Priority {
@@ -221,12 +216,6 @@ impl Terms {
     #[must_use]
     pub fn share(&self) -> Option<&ShareName> {
         self.record.sharing.as_ref()?.share.as_ref()
-    }
-
-    /// The lock as the caller read it just before, if it did.
-    #[must_use]
-    pub fn seen(&self) -> Option<&Stored> {
-        self.brought.as_ref()?.seen.as_ref()
     }
 }
 

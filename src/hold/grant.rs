@@ -1,6 +1,7 @@
 //! From a lease to a grant: the record is read if need be, the token written, the lease proven, the caller
 //! told (S2, S5, S11).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{Attempt, unexpected};
@@ -42,6 +43,8 @@ pub(super) struct Leased {
 pub(super) enum Work {
     /// The record must be read. A write may have been done before, with an unknown outcome.
     Read { planned: Option<Plan> },
+    /// It is being decided what is written beside this token (T6).
+    Decide { token: FencingToken },
     /// The token must be stored.
     Write { plan: Plan, if_match: ETag, fields: Fields },
     /// The token is stored. The lease is renewed, by a request of `sent`, because it may have been broken
@@ -55,7 +58,7 @@ pub(super) struct Plan {
     pub(super) token: FencingToken,
     /// The rest that is written beside it (S11).
     pub(super) min_hold: Duration,
-    /// What the part of a caller has said to it, if the write is for one that has a part (T6).
+    /// What was decided of it, if the write is for a caller for whom that is decided (T6).
     pub(super) decided: Option<Decided>,
 }
 
@@ -63,16 +66,17 @@ impl Work {
     pub(super) const fn what(&self) -> &'static str {
         match self {
             Self::Read { .. } => "read",
+            Self::Decide { .. } => "decision",
             Self::Write { .. } => "write",
             Self::Prove { .. } => "renewal",
         }
     }
 
-    /// What a write has said whose outcome is not known, if a caller has brought a part of it.
-    fn unsettled_part(&self) -> Option<Plan> {
+    /// What a write has said whose outcome is not known, if that was decided for a caller.
+    fn unsettled(&self) -> Option<Plan> {
         match self {
             Self::Write { plan, .. } => Some(*plan).filter(|plan| plan.decided.is_some()),
-            Self::Read { .. } | Self::Prove { .. } => None,
+            Self::Read { .. } | Self::Decide { .. } | Self::Prove { .. } => None,
         }
     }
 
@@ -81,19 +85,20 @@ impl Work {
         let plan = match self {
             Self::Read { planned } => planned.as_ref(),
             Self::Write { plan, .. } | Self::Prove { plan, .. } => Some(plan),
+            Self::Decide { .. } => None,
         };
         plan.is_some_and(|plan| !plan.min_hold.is_zero())
     }
 }
 
 impl Plan {
-    /// Whether what is written serves `waiter`: one with a part only if its own part has said it.
+    /// Whether what is written serves `waiter`: one for whom that is decided, only if it was for this one.
     fn is_for(&self, waiter: &Waiter) -> bool {
-        let part_fits = match self.decided {
+        let decision_fits = match self.decided {
             Some(decided) => decided.caller == waiter.caller,
-            None => waiter.terms.part().is_none(),
+            None => !waiter.terms.decides,
         };
-        part_fits && waiter.terms.min_hold == self.min_hold
+        decision_fits && waiter.terms.min_hold == self.min_hold
     }
 }
 
@@ -247,8 +252,7 @@ impl Hold {
         let Some(front) = front.filter(|front| front.terms.lease_duration == lease.duration) else {
             return self.release_unused(lease, output);
         };
-        let (ours, min_hold) = (front.terms.record.clone(), front.terms.min_hold);
-        let priority = front.terms.priority();
+        let (terms, priority) = (Arc::clone(&front.terms), front.terms.priority());
         // A rest under this very lease was written for a caller that has gone ungranted: it does not count.
         let rest = if written_here {
             None
@@ -266,15 +270,35 @@ impl Hold {
         let Some(token) = next.filter(|token| seen.is_none_or(|seen| *token > seen)) else {
             return self.refuse_token(lease, next, output);
         };
-        if !record.host_type.is_empty() && record.host_type != ours.host_type {
-            let (stored, ours) = (record.host_type, ours.host_type.clone());
+        if !record.host_type.is_empty() && record.host_type != terms.record.host_type {
+            let (stored, ours) = (record.host_type, terms.record.host_type.clone());
             output.report(Remark::Collision { stored, ours });
         }
         lease.may_be_broken |= record.sharing.is_some_and(|sharing| sharing.yields);
-        let Some((stored, decided)) = self.decide(&lease, token, stored, output) else { return };
+        if terms.decides {
+            return self.ask_decision(lease, token, stored, output);
+        }
+        let plan = Plan { token, min_hold: terms.min_hold, decided: None };
+        self.write_token(lease, plan, stored, output);
+    }
+
+    /// Writes the token over `stored`, with all that the record says of the grant to the caller at the front.
+    pub(super) fn write_token(
+        &mut self,
+        lease: Leased,
+        plan: Plan,
+        stored: Fields,
+        output: &mut Output,
+    ) {
+        let (Some(known), Some(front)) = (&self.memory.known, self.waiters.front()) else {
+            return self.release_unused(lease, output);
+        };
+        let (record, if_match) = (known.record(), known.etag());
+        let (ours, min_hold) = (front.terms.record.clone(), plan.min_hold);
+        let written_here = record.lease == Some(lease.lease_id.fingerprint());
         let rest = (!min_hold.is_zero()).then(|| lease.store_time(output.now) + min_hold);
         let fields = Record {
-            token: Some(token),
+            token: Some(plan.token),
             acquired_at: Some(lease.time),
             resting_until: rest,
             resting_for: rest.map(|_until| min_hold),
@@ -288,8 +312,7 @@ impl Hold {
             ..ours
         }
         .into_fields(stored);
-        let plan = Plan { token, min_hold, decided };
-        self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
+        self.send_work(lease, Work::Write { plan, if_match, fields }, output);
     }
 
     /// The token was written: a break from here that was under way until then has met this lease, or comes
@@ -321,7 +344,7 @@ impl Hold {
                 self.serve_front(lease, plan, output);
             }
             // The caller that the record was written for has gone, and the next one wants another rest, or
-            // has a part in what is written (T6).
+            // is not the one for whom it was decided (T6).
             Some(_) => self.record_had(lease, None, output),
             None if plan.min_hold.is_zero() => self.release_unused(lease, output),
             None => self.clear_rest(lease, plan, output),
@@ -368,6 +391,8 @@ impl Hold {
     pub(super) fn send_work(&mut self, mut lease: Leased, mut work: Work, output: &mut Output) {
         let (request, timeout) = (self.next_request(), cut_off(lease.duration));
         let what = match &mut work {
+            // It is decided over the record anew.
+            Work::Decide { .. } => return self.record_had(lease, None, output),
             Work::Read { .. } => Request::Read,
             Work::Write { if_match, fields, .. } => Request::Write {
                 lease_id: lease.lease_id,
@@ -396,7 +421,7 @@ impl Hold {
         output: &mut Output,
     ) {
         let is_unknown = matches!(failure, Failure::Unknown(_)) && output.now < lease.valid_until();
-        if let Some(plan) = work.unsettled_part().filter(|_| is_unknown) {
+        if let Some(plan) = work.unsettled().filter(|_| is_unknown) {
             // T6: a read settles it, before its caller is told anything.
             return self.send_work(lease, Work::Read { planned: Some(plan) }, output);
         }
@@ -443,7 +468,7 @@ pub(super) struct Resumed {
 
 impl Hold {
     /// Grants the lock under a new lease to the caller at the front, which the record was written for; for
-    /// `max_hold` at the most, if its part says so, and else on its own terms (T12).
+    /// `max_hold` at the most, if that was decided, and else on its own terms (T12).
     pub(super) fn grant_new(
         &mut self,
         lease: Leased,

@@ -39,6 +39,7 @@ mod preempt;
 mod release;
 mod renew;
 mod resume;
+mod saves;
 #[cfg(test)]
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -54,10 +55,10 @@ pub use action::{
     Action, Busy, Granted, LossReason, NotConfirmed, Notice, Remark, Request, SaveOutcome,
 };
 pub use callers::{Idle, Readiness, Wait};
-pub use decide::{AtGrant, GrantPart, SavePart};
+pub use decide::WriteOf;
 pub use event::{
-    Answer, Brought, CallerId, Event, Failure, HolderCall, LeaseGranted, Look, NoteSeen, RequestId,
-    Resume, SaveAsked, SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
+    Answer, CallerId, Event, Failure, HolderCall, LeaseGranted, Look, NoteSeen, RequestId, Resume,
+    SaveAsked, SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
 };
 pub use fairness::{ShareUse, Standing, Tenure};
 pub use held::Holding;
@@ -88,12 +89,12 @@ use crate::time::Instant;
 /// The driver, before each event, calls [`Hold::supply`] if [`Hold::needs_lease_id`]; then
 /// [`Hold::handle_event`], and carries out what it answers, in order; then waits for the next event or until
 /// [`Hold::poll_timeout`], whichever is first. It reads the clock again after every wait (S3), and answers
-/// every [`Action::Store`] at most once. A spurious [`Event::TimePassed`] does nothing. `now` never goes
-/// back.
+/// every [`Action::Store`] at most once; an [`Action::Decide`] by the very next event. A spurious
+/// [`Event::TimePassed`] does nothing. `now` never goes back.
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `acquire`, then `grant`, `decide`. While it is held: `held`,
-/// `renew`, `checkpoint`, `broken`, `claims`, `resume`. Among others: `preempt`, `fairness`. Its end: `end`,
+/// `renew`, `checkpoint` with `saves`, `broken`, `claims`, `resume`. Among others: `preempt`, `fairness`. Its end: `end`,
 /// `release`. Between holds: `memory`. For those who look: `view`.
 #[derive(Clone, Debug)]
 pub struct Hold {
@@ -302,6 +303,12 @@ impl Hold {
             }
             Event::ResumeAsked { caller, resume } => self.resume(caller, *resume, output),
             Event::Answer { request, answer } => self.answered(request, answer, output),
+            Event::Decided { of: WriteOf::Grant(caller), verdict } => {
+                self.grant_decided(caller, verdict, output);
+            }
+            Event::Decided { of: WriteOf::Save(id), verdict } => {
+                self.save_decided(id, verdict, output);
+            }
             Event::RenewHeldBack { request } => self.renew_held_back(request, output),
             Event::RenewTurnCame => self.renew_turn_came(output.now),
             Event::ShareStirred => self.stir(output.now),

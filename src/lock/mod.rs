@@ -17,6 +17,7 @@ mod sharing;
 mod shown;
 mod timer;
 mod token;
+mod verdict;
 
 pub use checkpoint::{Checkpoint, CheckpointTooLong, CheckpointValue, MAX_CHECKPOINT_BYTES};
 pub(crate) use checkpoint::{checkpoint_version_of, has_checkpoint};
@@ -34,6 +35,7 @@ pub(crate) use record::{
 pub use sharing::{Priority, PriorityError, Reserved, ShareName, ShareNameError, Sharing};
 pub use timer::{MAX_TIMER_STATUS_BYTES, TimerPath};
 pub use token::FencingToken;
+pub use verdict::{Found, Verdict};
 
 /// The greatest size of the text of a schedule's plan, which is kept beside its lock, in bytes (T3).
 pub const MAX_PLAN_BYTES: usize = 16_384;

@@ -140,6 +140,7 @@ impl Pool {
                 self.feed_ending(permit, event, output);
             }
             Event::Answer { .. }
+            | Event::Decided { .. }
             | Event::RenewHeldBack { .. }
             | Event::RenewTurnCame
             | Event::ShareStirred
@@ -323,6 +324,7 @@ fn copy(event: &Event) -> Option<Event> {
         Event::CallerArrived { .. }
         | Event::ResumeAsked { .. }
         | Event::Answer { .. }
+        | Event::Decided { .. }
         | Event::RenewHeldBack { .. }
         | Event::RenewTurnCame
         | Event::ShareStirred

@@ -11,9 +11,12 @@
 //! 1. a subscriber comes: [`Plan::subscribed`], and write the plan that it returns, if it returns one;
 //! 2. at each look: [`look`] over what was read. [`Decision::Wait`] says how long nothing can be due;
 //! 3. [`Decision::Run`] and [`Decision::Settle`]: acquire the lease with If-Match on the record that was
-//!    looked at, then ask [`start`], with the plan as it is now and the token of the acquisition. Write the
-//!    record that it returns with the token, in one write; only then grant the run (T6);
-//! 4. when the run ends, or somebody completes it later: [`report`], and write the record that it returns.
+//!    looked at, then ask [`start_over`] (which is [`start`], over a lock's fields), with the plan as it is
+//!    now and the token of the acquisition. Write the fields that it returns with the token, in one write;
+//!    only then grant the run (T6);
+//! 4. when the run ends, or somebody completes it later: [`RunReport`], and write the fields that it returns.
+//!
+//! Callers that name occurrences of their own have no plan: [`claim_over`], and [`conclude_over`] (T1).
 
 mod codec;
 mod definition;
@@ -28,6 +31,7 @@ mod run_id;
 mod shared_status;
 mod tally;
 mod timer_status;
+mod verdict;
 
 pub use definition::{CatchUp, Definition, DefinitionError, Overlap, RunTimeout, Spec};
 pub use import::{TakeOver, TakeOverError};
@@ -49,3 +53,7 @@ pub use run_id::{RunId, RunIdError};
 pub use shared_status::SharedStatus;
 pub use tally::Tally;
 pub use timer_status::{MAX_STATUS_BYTES, TimerStatus, TimerStatusError};
+pub use verdict::{
+    Beside, CannotImport, Claimed, FOR_THE_WRITE, Ground, Import, ReportDecided, RunReport, Start,
+    Starting, claim_over, conclude_over, start_over,
+};

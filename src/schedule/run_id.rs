@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-use super::record::Occasion;
+use super::record::{Occasion, Run};
 use crate::lock::{FencingToken, LockPath};
 
 /// The longest run id as text: a path has about 1,100 bytes at most.
@@ -36,6 +36,14 @@ pub struct RunId {
 #[error("run_id is not valid: {problem}; send the text that came with the run, unchanged")]
 pub struct RunIdError {
     problem: &'static str,
+}
+
+impl RunId {
+    /// Whether it names this run of its lock's.
+    #[must_use]
+    pub fn is_of(&self, run: &Run) -> bool {
+        (&run.occasion, run.attempt, run.token) == (&self.occasion, self.attempt, self.token)
+    }
 }
 
 impl fmt::Display for RunId {

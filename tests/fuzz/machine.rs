@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::hold::{
     Action, Answer, CallerId, Event, Failure, Hold, HolderCall, LeaseGranted, Look, Memory,
-    NoteSeen, Notice, Request, RequestId, Resume, SaveAsked, SaveId, SavePart, Settings, Standing,
+    NoteSeen, Notice, Request, RequestId, Resume, SaveAsked, SaveId, Settings, Standing,
     StoreFailure, StoreFailureKind, Stored, Terms,
 };
 use leasehold::lock::{
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::fuzz::cases;
-use crate::fuzz::parts::Part;
+use crate::fuzz::deciding::decide;
 use crate::fuzz::queue::Queue;
 
 /// What happens next, with small numbers, so that they meet.
@@ -210,11 +210,10 @@ impl Saves {
         let id = SaveId(self.last);
         self.asked.insert(id);
         let value = CheckpointValue::new(&self.last.to_be_bytes()).unwrap();
-        let part: Arc<dyn SavePart> = Arc::new(Part(self.last));
-        // One in three has a checkpoint alone, one a part alone, and one both.
-        let has_part = !self.last.is_multiple_of(3);
+        // One in three has a checkpoint alone, one an outcome alone, and one both.
+        let decides = !self.last.is_multiple_of(3);
         let value = Some(value).filter(|_| self.last % 3 < 2);
-        SaveAsked { id, value, part: has_part.then_some(part) }
+        SaveAsked { id, value, decides }
     }
 
     /// Each is answered once.
@@ -249,7 +248,8 @@ fn terms(lease: u64, wait: u64) -> Terms {
         rebalance: false,
         resumable: !wait.is_multiple_of(3),
         record: Record::default(),
-        brought: None,
+        decides: false,
+        seen: None,
     }
 }
 
@@ -285,7 +285,7 @@ fn event(happens: Happens, saves: &mut Saves, arrived: u64, now: Instant) -> Eve
                 max_hold: max_hold.map(seconds),
                 min_hold: seconds(min_hold),
                 auto_renew: wait % 5 > 0,
-                brought: (id % 2 > 0).then(|| Box::new(Part(wait).into())),
+                decides: id % 2 > 0,
                 ..terms(lease, wait)
             };
             Event::CallerArrived { caller: CallerId(arrived), terms: Arc::new(terms) }
@@ -387,6 +387,9 @@ proptest! {
                     last = sent(&action).or(last);
                     prop_assert_eq!(queue.told(&action), Ok(()));
                     prop_assert_eq!(saves.told(&action), Ok(()));
+                    if let Action::Decide { of, found } = &action {
+                        due.push(Event::Decided { of: *of, verdict: decide(*of, found) });
+                    }
                     if let Action::Tell { notice: Notice::Granted(grant), .. } = action {
                         prop_assert!(grant.valid_until > now, "S2");
                         prop_assert!(grant.token.value() > token || grant.resumed, "S5");
@@ -395,7 +398,9 @@ proptest! {
                 }
                 prop_assert_eq!(queue.settled(hold.waiting()), Ok(()));
                 prop_assert_eq!(saves.settled(&hold), Ok(()));
-                due.extend(hold.poll_timeout().filter(|at| *at <= now).map(|_| Event::TimePassed));
+                if due.is_empty() {
+                    due.extend(hold.poll_timeout().filter(|at| *at <= now).map(|_| Event::TimePassed));
+                }
             }
             if let Some(holding) = hold.holding() {
                 prop_assert!(!holding.active || holding.valid_until > now, "S4");

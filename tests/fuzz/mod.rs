@@ -12,10 +12,10 @@
 
 mod answers;
 mod configuration;
+mod deciding;
 mod machine;
 mod messages;
 mod names;
-mod parts;
 mod queue;
 
 use proptest::test_runner::Config;

@@ -156,7 +156,7 @@ fn s26_s30_a_permit_is_handed_on_after_the_last_save() {
     rig.grant(BOB, 2);
     rig.arrive(CAT, terms(2, secs(60)));
     let value = CheckpointValue::new(b"page 7").unwrap();
-    let save = hold::SaveAsked { id: hold::SaveId(1), value: Some(value), part: None };
+    let save = hold::SaveAsked { id: hold::SaveId(1), value: Some(value), decides: false };
     rig.on(
         Permit::FIRST,
         Event::Call { caller: ANN, generation: None, call: HolderCall::Save(save) },

@@ -47,7 +47,8 @@ pub(crate) fn terms(permits: u32, wait: Duration) -> Terms {
             permits: (permits > 1).then(|| Permits::new(permits).unwrap()),
             ..Record::default()
         },
-        brought: None,
+        decides: false,
+        seen: None,
     }
 }
 

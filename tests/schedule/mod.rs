@@ -11,7 +11,7 @@ mod looks;
 mod mended;
 mod occurrences;
 mod planted;
-mod rig;
+pub(crate) mod rig;
 mod rules;
 mod sidecar;
 mod simulation;

@@ -100,7 +100,8 @@ impl Client {
                 sharing: sharing.boxed(),
                 ..Record::default()
             },
-            brought: None,
+            decides: false,
+            seen: None,
         }
     }
 }
@@ -153,7 +154,7 @@ impl World {
     fn save(&mut self, number: usize, caller: CallerId, generation: u64) {
         self.saves += 1;
         let value = CheckpointValue::new(&self.saves.to_be_bytes()).unwrap();
-        let save = SaveAsked { id: SaveId(self.saves), value: Some(value), part: None };
+        let save = SaveAsked { id: SaveId(self.saves), value: Some(value), decides: false };
         let (at, lock) = (self.clients[number].at, self.clients[number].profile.lock);
         let generation = Some(generation);
         self.feed(at, lock, Event::Call { caller, generation, call: HolderCall::Save(save) });

@@ -14,6 +14,7 @@ use crate::simulation::hand_over::HandOvers;
 use crate::simulation::idle::Idle;
 use crate::simulation::moved::Moved;
 use crate::simulation::notices::Notices;
+use crate::simulation::occurrences::Occurrences;
 use crate::simulation::places::Places;
 use crate::simulation::plan::Mode;
 use crate::simulation::promises::{Look, Promises};
@@ -63,6 +64,7 @@ pub(crate) struct Checks {
     pub(crate) hand_overs: HandOvers,
     pub(crate) notices: Notices,
     pub(crate) counters: Counters,
+    pub(crate) occurrences: Occurrences,
     pub(crate) turns: Turns,
     /// Those that resumed after they had released, and when one was served (S16).
     pub(crate) ghosts: BTreeMap<CallerId, Option<Duration>>,
@@ -100,6 +102,7 @@ impl Checks {
             hand_overs: HandOvers::default(),
             notices: Notices::default(),
             counters: Counters::default(),
+            occurrences: Occurrences::default(),
             turns: Turns::default(),
             ghosts: BTreeMap::new(),
             mode,
@@ -296,6 +299,8 @@ impl Checks {
         let is_excused = |lease| outdated || broken.contains(&lease) || moved.may_have_ended(lease);
         let judged = self.counters.told(sidecar, action, is_excused);
         self.judge(judged);
+        let judged = self.occurrences.told(action);
+        self.judge(judged);
         if let Action::Tell { notice: Notice::Granted(grant), .. } = action
             && grant.token.hand_offs() > 0
             && !grant.resumed
@@ -322,7 +327,10 @@ impl Checks {
                 self.told.insert(*caller, Told::Over);
                 return;
             }
-            Notice::Busy(_) | Notice::Failed(_) | Notice::Superseded { .. } => {
+            Notice::Busy(_)
+            | Notice::Failed(_)
+            | Notice::Settled { .. }
+            | Notice::Superseded { .. } => {
                 self.stops_waiting(sidecar, *caller);
                 return;
             }

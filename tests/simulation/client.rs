@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{CallerId, Event, Granted, HolderCall, Terms};
+use leasehold::schedule::Occurrence;
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
@@ -97,6 +98,8 @@ pub(crate) struct Client {
     pub(crate) calls: Option<Calls>,
     /// The saves that its next one comes of (S23).
     pub(crate) log: Vec<u32>,
+    /// The occurrence that it names (T1).
+    pub(crate) occurrence: Option<Occurrence>,
     pub(crate) first_granted: Option<Duration>,
     pub(crate) paused_until: Duration,
     pub(crate) acts: u64,
@@ -151,11 +154,13 @@ impl World {
             loops: None,
             calls: None,
             log: Vec::new(),
+            occurrence: None,
             first_granted: None,
             paused_until: Duration::ZERO,
             acts: 0,
         });
         self.begin_calls(index);
+        let terms = self.name_occurrence(index, terms);
         self.send_event(index, Event::CallerArrived { caller, terms });
         if self.plan.mode != Mode::Nothing {
             let delay = self.next_act(index).1;

@@ -12,6 +12,7 @@ use leasehold::lock::{CheckpointValue, Fields, LeaseId};
 use leasehold::time::Instant;
 
 use crate::simulation::ledger::{Ledger, SaveAnswer, name_of};
+use crate::simulation::occurrences::is_outcome;
 use crate::simulation::promises::Look;
 
 /// The field of the record that the checkpoint stands in.
@@ -73,7 +74,9 @@ impl Counters {
             Event::Call { caller, call: HolderCall::Save(save), .. } => {
                 let (lease_id, event) = (lease_of(*caller), self.events);
                 self.asked.insert(save.id, Asked { sidecar, lease_id, event });
-                self.ledger.comes(number(save.id));
+                if !is_outcome(save.id) {
+                    self.ledger.comes(number(save.id));
+                }
             }
             Event::Answer { request, answer: Answer::Write(_) }
                 if self.writing.get(&sidecar).is_some_and(|save| save.request == *request) =>
@@ -190,6 +193,9 @@ impl Counters {
     ) -> Result<(), String> {
         if self.asked.remove(&id).is_none() {
             return Err(format!("S26: {id:?} is answered, and was not asked for"));
+        }
+        if is_outcome(id) {
+            return Ok(());
         }
         let answer = match outcome {
             SaveOutcome::Saved { version: Some(version) } => {

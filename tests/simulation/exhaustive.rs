@@ -4,22 +4,25 @@
 //! Time goes in steps, fine enough to fall before and after what a clock's reading matters for. Bounded are
 //! callers, duplicates, losses, freezes, false alarms of a clock, moves of clients, and the depth.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, Answer, CallerId, Event, Granted, Hold, HolderCall, Memory, Notice, Resume, Settings,
-    StoreFailureKind,
+    Action, Answer, CallerId, Event, Granted, Hold, HolderCall, Memory, Notice, Resume, SaveAsked,
+    SaveId, SaveOutcome, Settings, StoreFailureKind, Terms, WriteOf,
 };
-use leasehold::lock::LeaseId;
+use leasehold::lock::{Found, LeaseId, Verdict};
+use leasehold::schedule::{Concluded, Occurrence, Report, claim_over, conclude_over};
 use leasehold::time::Instant;
+use leasehold::timetable::UtcSecond;
 use uuid::Uuid;
 
 use crate::simulation::plan::plain_terms;
 use crate::simulation::storage::{Storage, failed, unknown};
 use crate::simulation::truth::Truth;
+
 /// What is left of each kind of thing that may go wrong.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -30,10 +33,14 @@ pub(crate) struct Bounds {
     pub(crate) suspicions: u8,
     /// Times that a client goes on with its hold at the other sidecar (S16).
     pub(crate) moves: u8,
+    /// Both clients name one occurrence, and say at their release that it is done (T2, T8).
+    pub(crate) occurrence: bool,
 }
 
 /// States after which a run in the test command stops, breadth first.
 pub(crate) const STATES: u64 = 20_000;
+/// The occurrence that clients name: a minute before the store's time.
+const OCCURRENCE: Occurrence = Occurrence { at: UtcSecond(1_800_000_000 - 60), max_attempts: None };
 /// Validity ends between two of these, and so does the lease.
 const STEP: Duration = Duration::from_millis(7_400);
 
@@ -70,6 +77,11 @@ struct State {
     highest: u64,
     bounds: Bounds,
     grants: u32,
+    /// What was decided last of each outcome that is being saved.
+    concluding: BTreeMap<SaveId, Concluded>,
+    /// It was told that the occurrence is done; so many were told that instead of a grant.
+    is_done: bool,
+    settled: u32,
 }
 
 /// What was seen.
@@ -80,8 +92,9 @@ pub(crate) struct Explored {
     pub(crate) depth: u32,
     /// Whether those are all there are.
     pub(crate) complete: bool,
-    /// The most grants on one way.
+    /// The most grants on one way, and callers that were told that their occurrence is done.
     pub(crate) grants: u32,
+    pub(crate) settled: u32,
     pub(crate) violation: Option<String>,
 }
 
@@ -132,9 +145,14 @@ impl State {
             highest: 0,
             bounds,
             grants: 0,
+            concluding: BTreeMap::new(),
+            is_done: false,
+            settled: 0,
         };
         for index in 0..2 {
-            let terms = Arc::new(plain_terms(15, Duration::from_secs(600)));
+            let terms =
+                Terms { decides: bounds.occurrence, ..plain_terms(15, Duration::from_secs(600)) };
+            let terms = Arc::new(terms);
             let caller = CallerId(index as u64);
             let arrived = Event::CallerArrived { caller, terms };
             state.sidecars[index].inbox.push(Arc::new(arrived));
@@ -240,6 +258,13 @@ impl State {
                 let place = client.former.filter(|_| stray).unwrap_or((client.at, client.caller));
                 let generation = client.grant.as_ref().map(|grant| grant.generation);
                 let (at, caller) = place;
+                if self.bounds.occurrence {
+                    // Each client ends its hold once, at each of the places that it has been to.
+                    let id = SaveId(caller.0);
+                    let save = SaveAsked { id, value: None, decides: true };
+                    let saved = Event::Call { caller, generation, call: HolderCall::Save(save) };
+                    self.sidecars[at].inbox.push(Arc::new(saved));
+                }
                 let released = Event::Call { caller, generation, call: HolderCall::Release };
                 self.sidecars[at].inbox.push(Arc::new(released));
             }
@@ -254,8 +279,23 @@ impl State {
             let id = Uuid::from_u64_pair(index as u64 + 1, sidecar.supplied);
             sidecar.hold.supply(LeaseId::from_uuid(id));
         }
+        let mut asked = None;
         for action in sidecar.hold.handle_event(event, Instant::from_boot(self.now)) {
             match action {
+                Action::Decide { of, found } => asked = Some((of, found)),
+                Action::Tell { notice: Notice::Settled { .. }, .. } => self.settled += 1,
+                Action::Saved { id, outcome: SaveOutcome::Saved { .. } } => {
+                    let concluded = self.concluding.remove(&id);
+                    self.is_done |= matches!(concluded, Some(Concluded::Write(_)));
+                }
+                Action::Tell { notice: Notice::Granted(grant), .. }
+                    if self.is_done && !grant.resumed =>
+                {
+                    return Err(format!(
+                        "T2: {} is granted, and the occurrence is done",
+                        grant.token
+                    ));
+                }
                 Action::Tell { caller, notice: Notice::Granted(grant) } => {
                     let token = grant.token.value();
                     if !grant.resumed {
@@ -296,7 +336,24 @@ impl State {
                 _ => {}
             }
         }
-        Ok(())
+        match asked {
+            Some((of, found)) => {
+                let verdict = self.decide(of, &found);
+                self.feed(index, Event::Decided { of, verdict })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn decide(&mut self, of: WriteOf, found: &Found) -> Verdict {
+        match of {
+            WriteOf::Grant(_) => claim_over(found, OCCURRENCE).0,
+            WriteOf::Save(id) => {
+                let (verdict, concluded) = conclude_over(found, OCCURRENCE, Report::Succeeded);
+                self.concluding.insert(id, concluded);
+                verdict
+            }
+        }
     }
 
     fn client(&mut self, caller: CallerId) -> Option<&mut Client> {
@@ -342,8 +399,10 @@ impl State {
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let Self { now, sidecars, storage, requests, clients, highest, bounds, .. } = self;
+        let Self { concluding, is_done, .. } = self;
         format!("{now:?}{sidecars:?}{storage:?}{requests:?}{clients:?}{highest}{bounds:?}")
             .hash(&mut hasher);
+        format!("{concluding:?}{is_done}").hash(&mut hasher);
         hasher.finish()
     }
 }
@@ -354,8 +413,8 @@ fn again(event: &Event) -> Event {
         Event::CallerArrived { caller, terms } => {
             Event::CallerArrived { caller: *caller, terms: Arc::clone(terms) }
         }
-        Event::Call { caller, generation, call: HolderCall::Release } => {
-            Event::Call { caller: *caller, generation: *generation, call: HolderCall::Release }
+        Event::Call { caller, generation, call } => {
+            Event::Call { caller: *caller, generation: *generation, call: call.clone() }
         }
         Event::ResumeAsked { caller, resume } => {
             Event::ResumeAsked { caller: *caller, resume: resume.clone() }
@@ -390,6 +449,7 @@ pub(crate) fn explore(bounds: Bounds, most: u64) -> Explored {
     while let Some((depth, state)) = open.pop_front() {
         explored.depth = depth;
         explored.grants = explored.grants.max(state.grants);
+        explored.settled = explored.settled.max(state.settled);
         if explored.states == most {
             return explored;
         }

@@ -157,9 +157,10 @@ impl World {
                 caller,
                 notice: Notice::Moved | Notice::Interrupted | Notice::Superseded { .. },
             } => (*caller, Message::Closed),
-            Action::Tell { caller, notice: Notice::Busy(_) | Notice::Failed(_) } => {
-                (*caller, Message::Refused)
-            }
+            Action::Tell {
+                caller,
+                notice: Notice::Busy(_) | Notice::Failed(_) | Notice::Settled { .. },
+            } => (*caller, Message::Refused),
             _ => return None,
         })
     }

@@ -42,6 +42,8 @@ pub(crate) struct Crossing {
     pub(crate) ghosts: bool,
     /// Renewals that wait for their turn (S7).
     pub(crate) held_back: u16,
+    /// Clients that name occurrences (T1).
+    pub(crate) occurrences: bool,
 }
 
 /// How a schedule is: rates in thousandths.
@@ -81,10 +83,11 @@ impl Crossing {
         let ghosts = everything && chance.of(About::Plan, 8, SAVES).below(3) == 0;
         let held_back = everything && chance.of(About::Plan, 9, TURNS).below(4) == 0;
         let held_back = if held_back { 500 } else { 0 };
+        let occurrences = everything && chance.of(About::Plan, 10, 0).below(4) == 0;
         let mut random = chance.of(About::Plan, 3, 10);
         if random.below(3) > 0 {
             let plain = Self { hand_overs, repeats, saves, breaks, ghosts, ..Self::default() };
-            return Self { held_back, ..plain };
+            return Self { held_back, occurrences, ..plain };
         }
         let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
         let (moves, late_writes, slow_answers) = (rate(3) > 0, rate(400), rate(400));
@@ -94,7 +97,7 @@ impl Crossing {
             Mode::Everything | Mode::Nothing => {
                 let rates =
                     Self { late_writes, slow_answers, store_clock, held_back, ..Self::default() };
-                Self { moves, hand_overs, repeats, saves, breaks, ghosts, ..rates }
+                Self { moves, hand_overs, repeats, saves, breaks, ghosts, occurrences, ..rates }
             }
         }
     }
@@ -174,6 +177,7 @@ impl Plan {
                 breaks: 0,
                 ghosts: false,
                 held_back: 0,
+                occurrences: false,
             },
         }
     }
@@ -191,7 +195,8 @@ pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
         request_id: String::new(),
         rebalance: false,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
-        brought: None,
+        decides: false,
+        seen: None,
     }
 }
 

@@ -138,6 +138,12 @@ pub(crate) enum Bug {
     WaitIsFailure,
     /// A renewal whose turn has come is not sent (S7).
     TurnForgotten,
+    /// Who is turned away under the lease is granted the lock (T2, T6).
+    TurnedAwayIsGranted,
+    /// It is decided over the record as it was when that was asked first (T6).
+    DecidedOverOldRecord,
+    /// What is decided of a save is told as written, and is not (T8).
+    OutcomeNotWritten,
 }
 
 /// Where a bug is looked for.
@@ -150,7 +156,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 67] = [
+    pub(crate) const ALL: [Self; 70] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -218,6 +224,9 @@ impl Bug {
         Self::ResumesByEpoch,
         Self::WaitIsFailure,
         Self::TurnForgotten,
+        Self::TurnedAwayIsGranted,
+        Self::DecidedOverOldRecord,
+        Self::OutcomeNotWritten,
     ];
 
     pub(crate) const fn hunt(self) -> Hunt {

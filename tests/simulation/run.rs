@@ -68,7 +68,9 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     counts.insert("renewals that waited for their turn".to_owned(), world.checks.turns.waited);
     counts.insert("renewals whose turn has come".to_owned(), world.checks.turns.came);
     counts.insert("notices by another's break".to_owned(), world.checks.notices.by_another);
-    for (what, count) in world.repeats.counts.iter().chain(&world.checks.counters.ledger.counts) {
+    let saves = &world.checks.counters.ledger.counts;
+    let occurrences = &world.checks.occurrences.counts;
+    for (what, count) in world.repeats.counts.iter().chain(saves).chain(occurrences) {
         counts.insert((*what).to_owned(), *count);
     }
     for (what, count) in &world.checks.idle.late {

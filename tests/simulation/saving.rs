@@ -22,7 +22,7 @@ impl World {
         Some(Event::Call {
             caller,
             generation,
-            call: HolderCall::Save(SaveAsked { id, value: Some(value), part: None }),
+            call: HolderCall::Save(SaveAsked { id, value: Some(value), decides: false }),
         })
     }
 
@@ -60,7 +60,7 @@ impl World {
     fn stray_save(&mut self, index: usize, random: &mut SeededRandom) {
         let mut log = std::mem::take(&mut self.clients[index].log);
         if let Some((id, value)) = self.checks.counters.next(&mut log) {
-            let save = SaveAsked { id, value: Some(value), part: None };
+            let save = SaveAsked { id, value: Some(value), decides: false };
             self.stray(index, random, |caller, generation| Event::Call {
                 caller,
                 generation,
@@ -80,8 +80,13 @@ impl World {
             && generation.is_some()
             && (must_save
                 || self.chance.of(About::Save, index, client.acts + (1 << 32)).chance(400));
-        let save = if saves { self.save_of(index, caller, generation) } else { None };
-        let Some(save) = save else { return self.send_event(index, release) };
+        let log = &mut self.clients[index].log;
+        let value = if saves { self.checks.counters.next(log) } else { None };
+        let heard = generation.is_some();
+        let Some(save) = self.conclusion(index, heard, value) else {
+            return self.send_event(index, release);
+        };
+        let save = Event::Call { caller, generation, call: HolderCall::Save(save) };
         let number = self.number();
         let delay = millis(&mut self.chance.of(About::Delay, 94, number), 1, 20);
         self.call(delay, (at, caller), Incoming::Together(vec![save, release]));

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use leasehold::hold::{
     Action, Answer, Event, Failure, Hold, HolderCall, Look, NoteSeen, Notice, Request, RequestId,
-    SaveId, SaveOutcome, StoreFailure, Stored,
+    SaveId, SaveOutcome, StoreFailure, Stored, WriteOf,
 };
-use leasehold::lock::{Checkpoint, ETag, FencingToken, LeaseId, Record};
+use leasehold::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Record, Verdict};
 
 use crate::simulation::ledger::checkpoint_of;
 use crate::simulation::planted::Bug;
@@ -29,6 +29,8 @@ pub(crate) struct Spoilt {
     newest: Option<SaveId>,
     /// The token that a client resumes with.
     resumes: Option<FencingToken>,
+    /// The fields of the record over which something was to be decided: first, and last.
+    decided_over: Option<(Fields, Fields)>,
 }
 
 impl Spoilt {
@@ -37,6 +39,7 @@ impl Spoilt {
         match (bug, &mut event) {
             (_, Event::Call { call: HolderCall::Save(save), .. }) => self.newest = Some(save.id),
             (_, Event::ResumeAsked { resume, .. }) => self.resumes = Some(resume.token),
+            (_, Event::Decided { of, verdict }) => self.misjudge(bug, *of, verdict),
             (Bug::ResumesByEpoch, Event::Answer { answer: Answer::Read(Ok(stored)), .. }) => {
                 let epoch = Record::from_fields(&stored.fields).token.map(FencingToken::epoch);
                 if let Some(token) = self.resumes.filter(|token| Some(token.epoch()) == epoch) {
@@ -68,6 +71,20 @@ impl Spoilt {
         event
     }
 
+    /// What the bug makes of a verdict.
+    fn misjudge(&self, bug: Bug, of: WriteOf, verdict: &mut Verdict) {
+        let Some((_, fields)) = self.decided_over.clone() else { return };
+        match (bug, of, &verdict) {
+            (Bug::TurnedAwayIsGranted, WriteOf::Grant(_), Verdict::Nothing) => {
+                *verdict = Verdict::Grant { fields, max_hold: None };
+            }
+            (Bug::OutcomeNotWritten, WriteOf::Save(_), Verdict::Write { .. }) => {
+                *verdict = Verdict::Write { fields };
+            }
+            _ => {}
+        }
+    }
+
     fn is_save(&self, request: RequestId) -> bool {
         self.save == Some(request)
     }
@@ -87,6 +104,14 @@ impl Spoilt {
     /// What the bug makes of an action: changed, or answered by an event without being done.
     pub(crate) fn behind(&mut self, bug: Bug, action: &mut Action, hold: &Hold) -> Option<Event> {
         match (bug, action) {
+            (_, Action::Decide { found, .. }) => {
+                let first = self.decided_over.take().map(|(first, _)| first);
+                let first = first.unwrap_or_else(|| found.fields.clone());
+                self.decided_over = Some((first.clone(), found.fields.clone()));
+                if bug == Bug::DecidedOverOldRecord {
+                    found.fields = first;
+                }
+            }
             (
                 Bug::HandOffNotRecorded,
                 Action::Store { request, what: Request::Write { if_match, .. }, .. },

@@ -145,6 +145,7 @@ impl Story {
             Action::Tell { notice: Notice::Extended { .. }, .. } => "extended",
             Action::Tell { notice: Notice::Busy(_), .. } => "busy",
             Action::Tell { notice: Notice::Failed(_), .. } => "failed",
+            Action::Tell { notice: Notice::Settled { .. }, .. } => "settled",
             Action::Tell { notice: Notice::ResumeRefused { .. }, .. } => "resume refused",
             Action::Tell { notice: Notice::Lost { reason, .. }, .. } => {
                 *self.losses.entry(*reason).or_default() += 1;

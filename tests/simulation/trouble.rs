@@ -74,10 +74,12 @@ impl World {
             Happening::Deletion => {
                 self.storage.delete(now, self.checks.newest_grant, &mut self.checks.truth);
                 self.checks.counters.reset(self.storage.fields(now).as_ref());
+                self.checks.occurrences.reset();
             }
             Happening::OlderCopy => {
                 self.storage.fall_back(now, self.checks.newest_grant, &mut self.checks.truth);
                 self.checks.counters.reset(self.storage.fields(now).as_ref());
+                self.checks.occurrences.reset();
             }
             Happening::TokenGarbled => {
                 self.storage.garble(now, &mut self.checks.truth);

@@ -296,8 +296,12 @@ impl World {
         self.story.transition(before, after);
         sidecar.has_turn = has_turn;
         self.checks.machine(index, &sidecar.machine.hold, local);
+        let mut asked = None;
         for action in actions {
-            self.carry_out(index, action);
+            match action {
+                Action::Decide { of, found } => asked = Some((of, found)),
+                action => self.carry_out(index, action),
+            }
         }
         self.sidecars[index].has_turn = false;
         self.check_turns(index, local);
@@ -310,6 +314,9 @@ impl World {
         if let Some(caller) = leaves {
             // What was due before comes first: it may have been served just then.
             self.checks.stops_waiting(index, caller);
+        }
+        if let Some((of, found)) = asked {
+            self.decide(index, of, &found);
         }
     }
 

@@ -3,22 +3,51 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::deciders::{Surroundings, report_decider};
 use super::desk::Desk;
 use super::figures::ReportedEnd;
-use super::parts::{Ground, ReportPart};
 use super::reading::unreadable_record;
 use super::request::{CompleteRequest, Completed, Completion};
-use crate::coordinator::arriving::Settling;
+use crate::coordinator::arriving::{Brought, Settling};
+use crate::coordinator::decider::{Decider, Decisions};
 use crate::coordinator::error::CallError;
 use crate::coordinator::request::Grant;
 use crate::coordinator::saves::{CheckpointOutcome, Saving};
 use crate::coordinator::{Coordinator, StoreFailure, StoreFailureKind};
-use crate::hold::{Brought, SaveOutcome, Stored};
+use crate::hold::{SaveOutcome, Stored};
 use crate::lock::{LeaseId, Record};
-use crate::schedule::{Outcome, Report, Reported, RunId};
+use crate::schedule::{
+    Ground, Outcome, RecordError, Report, ReportDecided, Reported, RunId, RunReport, Tally,
+};
 
 /// Between two reads of a lock that is held while a late completion waits for its end.
 const BETWEEN_READS: Duration = Duration::from_secs(5);
+
+/// A report that is being recorded, try after try.
+struct Recording {
+    report: RunReport,
+    surroundings: Surroundings,
+    /// What the write that was decided last adds, until that is counted: its answer may have been lost
+    /// (T23).
+    tally: Option<Tally>,
+}
+
+impl Recording {
+    /// What decides a try, and says what that has come to.
+    fn decider(&self, running: bool) -> (Decider, Decisions<ReportDecided>) {
+        report_decider(self.report.clone(), running, self.surroundings.clone())
+    }
+
+    /// What a try has come to, as it was decided last; none if nothing was asked.
+    fn hear(
+        &mut self,
+        mut decisions: Decisions<ReportDecided>,
+    ) -> Option<Result<Reported, RecordError>> {
+        let ReportDecided { reported, tally } = decisions.last()?;
+        self.tally = tally.or_else(|| self.tally.take());
+        Some(reported)
+    }
+}
 
 impl Coordinator {
     /// Says how a run ended (T8). May be repeated, at any sidecar.
@@ -66,10 +95,11 @@ impl Coordinator {
     ) -> Result<Completed, CallError> {
         let CompleteRequest { lease_id, run_id, report, detail, generation, checkpoint } = request;
         let end = ReportedEnd { run_id: &run_id, outcome: report.into(), detail: &detail };
-        let part = self.report_part(desk, &run_id, report).await?;
+        let mut recording = self.recording(desk, &run_id, report).await?;
         let has_checkpoint = checkpoint.is_some();
         if let Some(lease_id) = lease_id.filter(|id| self.has_run(*id, &run_id)) {
-            let saving = Saving { value: checkpoint, part: Some(Arc::clone(&part) as _) };
+            let (decider, decisions) = recording.decider(true);
+            let saving = Saving { value: checkpoint, decider: Some(decider) };
             let (_, saved) = self.release_with(lease_id, generation, saving).await?;
             let version = match saved.flatten() {
                 Some(SaveOutcome::Saved { version }) => Some(version),
@@ -78,14 +108,16 @@ impl Coordinator {
                 Some(SaveOutcome::NotSaved(_) | SaveOutcome::Unknown | SaveOutcome::Ended)
                 | None => None,
             };
-            match (version, part.reported()) {
+            match (version, recording.hear(decisions)) {
                 (Some(version), Some(Ok(reported))) => {
                     // What was saved in the same write may be another call's.
                     let version = version.filter(|_| has_checkpoint);
                     let saved = version.map(|version| CheckpointOutcome::Saved { version });
-                    if let Some(completed) =
-                        self.counted(&end, &part, done(desk, reported, Completion::Recorded, saved))
-                    {
+                    if let Some(completed) = self.counted(
+                        &end,
+                        &mut recording,
+                        done(desk, reported, Completion::Recorded, saved),
+                    ) {
                         return Ok(completed);
                     }
                 }
@@ -95,7 +127,7 @@ impl Coordinator {
         }
         let checkpoint = has_checkpoint
             .then(|| CheckpointOutcome::NotSaved { detail: "the run's hold was over".to_owned() });
-        let completed = self.complete_late(desk, &end, &part).await?;
+        let completed = self.complete_late(desk, &end, &mut recording).await?;
         Ok(Completed { checkpoint, ..completed })
     }
 
@@ -105,12 +137,12 @@ impl Coordinator {
         registry.hold(lease_id).is_some_and(|entry| entry.path == run_id.path)
     }
 
-    async fn report_part(
+    async fn recording(
         &self,
         desk: &Arc<Desk>,
         run_id: &RunId,
         report: Report,
-    ) -> Result<Arc<ReportPart>, CallError> {
+    ) -> Result<Recording, CallError> {
         let path = run_id.path.clone();
         let plan = match desk.plan() {
             Some(plan) => plan,
@@ -126,13 +158,13 @@ impl Coordinator {
             plan,
             plan_at: None,
             newest,
-            desk: Arc::clone(desk),
             lease_duration: self.shared.settings.lease_duration,
             queued: Duration::ZERO,
             store_time,
-            timer,
         };
-        Ok(Arc::new(ReportPart::new(ground, run_id.clone(), report)))
+        let report = RunReport { ground, run_id: run_id.clone(), report };
+        let surroundings = Surroundings { desk: Arc::clone(desk), timer };
+        Ok(Recording { report, surroundings, tally: None })
     }
 
     /// T8: the run's own lease is over, or unknown here. Success under another one proves that nobody was
@@ -141,30 +173,34 @@ impl Coordinator {
         &self,
         desk: &Desk,
         end: &ReportedEnd<'_>,
-        part: &Arc<ReportPart>,
+        recording: &mut Recording,
     ) -> Result<Completed, CallError> {
         let path = &end.run_id.path;
         let mut waited = Duration::ZERO;
         loop {
             let seen = self.shared.read_scheduled(path).await?;
             let now = self.shared.store_time().into();
-            let reported = part.over(seen.record.as_ref(), now, seen.lease());
+            let beside = recording.surroundings.now();
+            let reported = recording.report.over(seen.record.as_ref(), now, seen.lease(), &beside);
             match reported {
                 Reported::AcquireFirst => {
                     if let Some(completed) =
-                        self.acquire_and_report(desk, end, part, seen.stored).await?
+                        self.acquire_and_report(desk, end, recording, seen.stored).await?
                     {
                         return Ok(completed);
                     }
                 }
                 Reported::HeldElsewhere => {}
                 Reported::Write { .. } | Reported::Recorded | Reported::Superseded => {
-                    let completed =
-                        self.counted(end, part, done(desk, reported, Completion::Recorded, None));
+                    let completed = self.counted(
+                        end,
+                        recording,
+                        done(desk, reported, Completion::Recorded, None),
+                    );
                     return completed.ok_or(CallError::UnknownLease);
                 }
             }
-            if waited >= self.lease_of(part) {
+            if waited >= self.lease_of(recording) {
                 return Err(held_on(end.run_id));
             }
             tokio::time::sleep(BETWEEN_READS).await;
@@ -177,7 +213,7 @@ impl Coordinator {
         &self,
         desk: &Desk,
         end: &ReportedEnd<'_>,
-        part: &Arc<ReportPart>,
+        recording: &mut Recording,
         seen: Option<Box<Stored>>,
     ) -> Result<Option<Completed>, CallError> {
         let Some(stored) = seen else { return Ok(None) };
@@ -192,38 +228,44 @@ impl Coordinator {
             labels: found.labels,
             ..Record::default()
         };
-        let lease_duration = self.lease_of(part);
-        let brought = Brought { part: Some(Arc::clone(part) as _), seen: Some(*stored) };
+        let lease_duration = self.lease_of(recording);
+        let (decider, decisions) = recording.decider(false);
+        let brought = Brought { decider, seen: Some(stored) };
         match self.settle_at(&end.run_id.path, record, lease_duration, brought).await? {
             Settling::Written => {
-                let Some(Ok(reported)) = part.reported() else { return Ok(None) };
-                Ok(self.counted(end, part, done(desk, reported, Completion::RecordedLate, None)))
+                let Some(Ok(reported)) = recording.hear(decisions) else { return Ok(None) };
+                let completed = done(desk, reported, Completion::RecordedLate, None);
+                Ok(self.counted(end, recording, completed))
             }
-            Settling::TurnedAway | Settling::Busy => Ok(None),
+            Settling::TurnedAway | Settling::Busy => {
+                recording.hear(decisions);
+                Ok(None)
+            }
         }
     }
 
     /// D of the schedule's leases.
-    fn lease_of(&self, part: &ReportPart) -> Duration {
-        part.plan().definition().lease_duration().unwrap_or(self.shared.settings.lease_duration)
+    fn lease_of(&self, recording: &Recording) -> Duration {
+        let plan = &recording.report.ground.plan;
+        plan.definition().lease_duration().unwrap_or(self.shared.settings.lease_duration)
     }
 
     /// Records the outcome of a run that goes on, under its own lease, and leaves its hold as it is (T6, T12,
     /// T20).
     pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
         let Some(desk) = self.shared.schedules.desk(&run_id.path) else { return };
-        let Ok(part) = self.report_part(&desk, run_id, report).await else { return };
-        let saved =
-            self.save_part(grant.lease_id, Some(grant.generation), Arc::clone(&part) as _).await;
-        match (saved, part.reported()) {
+        let Ok(mut recording) = self.recording(&desk, run_id, report).await else { return };
+        let (decider, decisions) = recording.decider(true);
+        let saved = self.save_decided(grant.lease_id, Some(grant.generation), decider).await;
+        match (saved, recording.hear(decisions)) {
             (Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing), Some(Ok(reported))) => {
                 tracing::info!(
                     lock = %run_id.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
                     outcome = Outcome::from(report).as_str(), "run ended"
                 );
                 let end = ReportedEnd { run_id, outcome: report.into(), detail: "" };
-                let _ =
-                    self.counted(&end, &part, done(&desk, reported, Completion::Recorded, None));
+                let completed = done(&desk, reported, Completion::Recorded, None);
+                self.counted(&end, &mut recording, completed);
             }
             // What is not stored is not known.
             (
@@ -244,11 +286,12 @@ impl Coordinator {
     fn counted(
         &self,
         end: &ReportedEnd<'_>,
-        part: &ReportPart,
+        recording: &mut Recording,
         completed: Option<Completed>,
     ) -> Option<Completed> {
         let completed = completed?;
-        let written = part.take_tally().filter(|_| completed.completion != Completion::Superseded);
+        let written =
+            recording.tally.take().filter(|_| completed.completion != Completion::Superseded);
         if let Some(tally) = written {
             self.count(&end.run_id.path, &tally, Some(end));
         }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::lock::ETag;
-use crate::schedule::{Newest, Plan, Report, Run, RunId, ScheduleRecord};
+use crate::schedule::{Newest, Plan, Report, RunId, ScheduleRecord};
 use crate::timetable::UtcSecond;
 
 /// Reports that wait at the most; a record has one run.
@@ -53,10 +53,6 @@ impl KnownSchedule {
     }
 }
 
-fn is_of(run: &Run, run_id: &RunId) -> bool {
-    (&run.occasion, run.attempt, run.token) == (&run_id.occasion, run_id.attempt, run_id.token)
-}
-
 impl Desk {
     pub(super) fn known(&self) -> MutexGuard<'_, KnownSchedule> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -76,7 +72,7 @@ impl Desk {
                     reset: record.reset,
                 });
             }
-            let runs = |run_id: &RunId| record.run.as_ref().is_some_and(|run| is_of(run, run_id));
+            let runs = |run_id: &RunId| record.run.as_ref().is_some_and(|run| run_id.is_of(run));
             known.reports.retain(|reported| reported.calls > 0 || runs(&reported.run_id));
         }
         known.record = record;
@@ -115,11 +111,10 @@ impl Desk {
         }
     }
 
-    /// How this run has ended, where the store does not say so yet.
-    pub(super) fn reported(&self, run: &Run) -> Option<Report> {
+    /// How runs have ended, where the store does not say so yet.
+    pub(super) fn reports(&self) -> Vec<(RunId, Report)> {
         let known = self.known();
-        let reported = known.reports.iter().find(|reported| is_of(run, &reported.run_id));
-        reported.map(|reported| reported.report)
+        known.reports.iter().map(|reported| (reported.run_id.clone(), reported.report)).collect()
     }
 
     pub(super) fn newest(&self) -> Option<Newest> {

@@ -125,7 +125,8 @@ impl ScheduleTask {
             return Ok(());
         };
         let ground = self.ground(&plan);
-        let view = ground.view(seen.record.as_ref(), store_time.into(), Lease::Elsewhere);
+        let beside = self.surroundings().now();
+        let view = ground.view(seen.record.as_ref(), store_time.into(), Lease::Elsewhere, &beside);
         // Completed since, or repeated: its client has nothing to go on with.
         let told = resumed(&view, &run_id, progress_timeout).ok_or(CallError::Superseded);
         self.learn(seen);

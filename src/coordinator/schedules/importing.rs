@@ -1,20 +1,16 @@
 //! How a schedule begins where another scheduler has stopped (T22): written under the lease, as everything
 //! that runs decide.
 
-use std::sync::Arc;
-
+use super::reading::unreadable_record;
 use crate::coordinator::Coordinator;
-use crate::coordinator::arriving::Settling;
-use crate::coordinator::decided::Decided;
+use crate::coordinator::arriving::{Brought, Settling};
+use crate::coordinator::decider::Decider;
 use crate::coordinator::error::CallError;
 use crate::coordinator::request::{KeyRequest, Target};
-use crate::hold::{AtGrant, Brought, GrantPart, Stored};
-use crate::lock::{FencingToken, Fields, Layout, LockPath, Record};
-use crate::schedule::{ScheduleRecord, TakeOver, TakeOverError, check_key};
-use crate::time::UnixMillis;
+use crate::hold::Stored;
+use crate::lock::{Layout, LockPath, Record};
+use crate::schedule::{CannotImport, Import, TakeOver, TakeOverError, check_key};
 use crate::timetable::UtcSecond;
-
-use super::reading::unreadable_record;
 
 /// By how many seconds the other scheduler's clock may be ahead of the store's.
 const AHEAD: i64 = 5;
@@ -100,17 +96,11 @@ impl Coordinator {
         if done_up_to.seconds_since(store_time) > AHEAD {
             return Err(ImportError::Ahead { path, done_up_to, store_time });
         }
-        let part = ImportPart {
-            path: path.clone(),
-            take_over,
-            is_subscribed: plan.is_some(),
-            decided: Decided::default(),
-        };
+        let import = Import { take_over, is_subscribed: plan.is_some() };
         let refused = |source| ImportError::Refused { path: path.clone(), source };
-        let planned = part.over(seen.record.as_ref()).map_err(refused)?;
-        let is_new = planned.is_some();
+        let is_new = import.over(seen.record.as_ref()).map_err(refused)?.is_some();
         if is_new && !dry_run {
-            return self.write_import(&target, Arc::new(part), seen.stored).await;
+            return self.write_import(&target, import, seen.stored).await;
         }
         Ok(Imported { path, is_new })
     }
@@ -118,7 +108,7 @@ impl Coordinator {
     async fn write_import(
         &self,
         target: &Target,
-        part: Arc<ImportPart>,
+        import: Import,
         seen: Option<Box<Stored>>,
     ) -> Result<Imported, ImportError> {
         let path = target.path.clone();
@@ -137,65 +127,26 @@ impl Coordinator {
                 ..Record::for_key(&target.key)
             },
         );
-        let brought = Brought { part: Some(Arc::clone(&part) as _), seen: seen.map(|it| *it) };
+        let (decider, mut decisions) = Decider::new(move |found| import.write_over(found));
+        let brought = Brought { decider, seen };
         let duration = self.shared.settings.lease_duration;
         match self.settle_at(&path, record, duration, brought).await? {
             Settling::Written => Ok(Imported { path, is_new: true }),
-            Settling::TurnedAway => part.turned_away(path),
+            Settling::TurnedAway => turned_away(path, decisions.last()),
             Settling::Busy => Err(ImportError::Busy { path }),
         }
     }
 }
 
-/// What is written beside the token, decided again under the lease (T3).
-#[derive(Debug)]
-struct ImportPart {
+/// Nothing was written: it stands there already, or may not.
+fn turned_away(
     path: LockPath,
-    take_over: TakeOver,
-    is_subscribed: bool,
-    decided: Decided<Result<bool, CannotImport>>,
-}
-
-/// Why nothing is written under the lease.
-#[derive(Clone, Debug)]
-enum CannotImport {
-    Refused(TakeOverError),
-    Unreadable(CallError),
-}
-
-impl ImportPart {
-    fn over(
-        &self,
-        record: Option<&ScheduleRecord>,
-    ) -> Result<Option<ScheduleRecord>, TakeOverError> {
-        self.take_over.over(record, self.is_subscribed)
-    }
-
-    /// Nothing was written: it stands there already, or may not.
-    fn turned_away(&self, path: LockPath) -> Result<Imported, ImportError> {
-        match self.decided.cell().clone() {
-            Some(Err(CannotImport::Refused(source))) => Err(ImportError::Refused { path, source }),
-            Some(Err(CannotImport::Unreadable(error))) => Err(error.into()),
-            Some(Ok(false)) => Ok(Imported { path, is_new: false }),
-            Some(Ok(true)) | None => Err(ImportError::Busy { path }),
-        }
-    }
-}
-
-impl GrantPart for ImportPart {
-    fn at_grant(&self, fields: &Fields, _token: FencingToken, _store_time: UnixMillis) -> AtGrant {
-        let record = ScheduleRecord::from_fields(fields);
-        let planned = record
-            .map_err(|error| CannotImport::Unreadable(unreadable_record(&self.path, &error)))
-            .and_then(|record| self.over(record.as_ref()).map_err(CannotImport::Refused));
-        let (decided, at_grant) = match planned {
-            Ok(Some(record)) => {
-                (Ok(true), AtGrant::Settle { fields: record.into_fields(fields.clone()) })
-            }
-            Ok(None) => (Ok(false), AtGrant::TurnAway),
-            Err(error) => (Err(error), AtGrant::TurnAway),
-        };
-        *self.decided.cell() = Some(decided);
-        at_grant
+    decided: Option<Result<bool, CannotImport>>,
+) -> Result<Imported, ImportError> {
+    match decided {
+        Some(Err(CannotImport::Refused(source))) => Err(ImportError::Refused { path, source }),
+        Some(Err(CannotImport::Unreadable(error))) => Err(unreadable_record(&path, &error).into()),
+        Some(Ok(false)) => Ok(Imported { path, is_new: false }),
+        Some(Ok(true)) | None => Err(ImportError::Busy { path }),
     }
 }

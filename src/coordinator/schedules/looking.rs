@@ -4,21 +4,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::deciders::{Surroundings, start_decider};
 use super::figures::millis;
-use super::parts::{Ground, StartPart};
 use super::reading::Seen;
-use super::run::{Begin, Run, RunEnd};
+use super::run::{Begin, Decided, Run, RunEnd};
 use super::starts::Place;
 use super::subscriber::{Subscriber, SubscriberId};
 use super::task::{Message, Running, ScheduleTask};
+use crate::coordinator::arriving::Brought;
 use crate::coordinator::error::CallError;
 use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
 use crate::coordinator::request::HoldRequest;
-use crate::hold::{Brought, Stored};
+use crate::hold::Stored;
 use crate::lock::{Permits, Sharing};
 use crate::schedule::{
-    Decision, Lease, Occasion, Outcome, Plan, RunId, ScheduleRecord, Share, after_busy, look,
-    until_due,
+    Decision, Ground, Lease, Occasion, Outcome, Plan, RunId, ScheduleRecord, Share, after_busy,
+    look, until_due,
 };
 use crate::time::Instant;
 use crate::timetable::UtcSecond;
@@ -305,12 +306,14 @@ impl ScheduleTask {
             plan: Arc::clone(plan),
             plan_at,
             newest,
-            desk: Arc::clone(&self.desk),
             lease_duration: self.shared.settings.lease_duration,
             queued,
             store_time: self.shared.store_time(),
-            timer: self.beside.clone(),
         }
+    }
+
+    pub(super) fn surroundings(&self) -> Surroundings {
+        Surroundings { desk: Arc::clone(&self.desk), timer: self.beside.clone() }
     }
 
     fn decide(&mut self, plan: &Arc<Plan>) -> Decision {
@@ -318,7 +321,8 @@ impl ScheduleTask {
         // What is due is seen with any plan; it is started with one that was read since (T18).
         let ground = Ground { plan_at: None, ..self.ground(plan) };
         let store_time = UtcSecond::from(ground.store_time);
-        let look = look(&ground.view(record.as_ref(), store_time, self.looking.lease));
+        let beside = self.surroundings().now();
+        let look = look(&ground.view(record.as_ref(), store_time, self.looking.lease, &beside));
         if look.went_back && !self.looking.went_back {
             self.coordinator.say_back(&self.target.path);
         }
@@ -455,16 +459,16 @@ impl ScheduleTask {
         };
         let (id, events, life) =
             (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
-        let part = Arc::new(StartPart::new(self.ground(&plan), self.looking.went_back));
-        let seen = self.looking.seen.take();
-        let brought = Brought { part: Some(Arc::clone(&part) as _), seen: seen.map(|seen| *seen) };
-        let hold = self.coordinator.hold_with(&request, Some(brought))?;
+        let (decider, decisions) = start_decider(self.ground(&plan), self.surroundings());
+        let begin = Begin::Start(Decided::new(decisions, self.looking.went_back));
+        let brought = Brought { decider, seen: self.looking.seen.take() };
+        let hold = self.coordinator.hold_with(&request, brought)?;
         let run = Run {
             coordinator: self.coordinator.clone(),
             path: self.target.path.clone(),
             desk: Arc::clone(&self.desk),
             hold,
-            begin: Begin::Start(part),
+            begin,
             events,
             life,
         };

@@ -1,20 +1,20 @@
 //! Schedules (T1 to T22): one task a schedule with subscribers, which runs the pure machine of `schedule`
 //! over the holds.
 //!
-//! The task (`task`, `looking`) decides when to look, and asks for a lease as any caller does; `parts` are
+//! The task (`task`, `looking`) decides when to look, and asks for a lease as any caller does; `deciders` are
 //! what it writes beside the token; a run follows its hold in a task of its own (`run`). To add an event: a
 //! variant of [`ScheduleEvent`], and whoever sends it.
 
 mod changing;
 mod clock;
 mod completing;
+mod deciders;
 mod desk;
 mod enlisting;
 mod figures;
 mod importing;
 mod listing;
 mod looking;
-mod parts;
 mod reading;
 mod request;
 mod run;

@@ -8,12 +8,12 @@ use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use super::desk::Desk;
-use super::parts::{FOR_THE_WRITE, StartDecision, StartPart};
 use super::reading::unreadable_record;
 use super::request::{RunGrant, ScheduleEvent};
 use super::subscriber::Life;
 use crate::coordinator::Coordinator;
 use crate::coordinator::caller::HoldStream;
+use crate::coordinator::decider::Decisions;
 use crate::coordinator::error::CallError;
 use crate::coordinator::hold_event::{HeldEvent, HoldEvent};
 use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
@@ -21,7 +21,7 @@ use crate::coordinator::request::{Deadline, Grant};
 use crate::coordinator::unread::Teller;
 use crate::hold::LossReason;
 use crate::lock::LockPath;
-use crate::schedule::{Report, RunId, Told};
+use crate::schedule::{FOR_THE_WRITE, Report, RunId, ScheduleRecord, Start, Starting, Told};
 
 /// Before a drain ends, an unfinished run is recorded as returned (T20); a store needs about so long to write
 /// it.
@@ -47,10 +47,37 @@ pub(super) enum RunEnd {
 /// What a run is started for.
 #[derive(Debug)]
 pub(super) enum Begin {
-    /// A lease was asked for; the part says what to run.
-    Start(Arc<StartPart>),
+    /// A lease was asked for; under it, it is decided what to run.
+    Start(Decided),
     /// It goes on (S16): this is what it is told again.
     Resume(Box<Told>),
+}
+
+/// What was decided of a start.
+#[derive(Debug)]
+pub(super) struct Decided {
+    decisions: Decisions<Start>,
+    /// Whether its record is known to have gone back, and that was said (T21).
+    said_back: bool,
+    /// What was decided last; none if no lease was had.
+    last: Option<Starting>,
+}
+
+impl Decided {
+    pub(super) const fn new(decisions: Decisions<Start>, said_back: bool) -> Self {
+        Self { decisions, said_back, last: None }
+    }
+
+    /// Takes in what was decided since; whether it is to be said that the record has gone back: once.
+    fn hear(&mut self) -> bool {
+        let mut is_back = false;
+        for Start { what, went_back } in self.decisions.each() {
+            is_back |= went_back && !self.said_back;
+            self.last = Some(what);
+        }
+        self.said_back |= is_back;
+        is_back
+    }
 }
 
 /// A run, or the try for one.
@@ -94,7 +121,13 @@ impl Run {
     /// Until its end.
     pub(super) async fn run(mut self) -> RunEnd {
         loop {
-            match self.hold.next().await {
+            let event = self.hold.next().await;
+            if let Begin::Start(decided) = &mut self.begin
+                && decided.hear()
+            {
+                self.coordinator.say_back(&self.path);
+            }
+            match event {
                 Some(HoldEvent::Waiting { .. }) => {}
                 Some(HoldEvent::Granted(grant)) => return self.granted(*grant).await,
                 Some(HoldEvent::Busy(_)) => {
@@ -151,62 +184,44 @@ impl Run {
 
     /// T6: a start that may have been written was not granted, so nobody has seen the run.
     fn withdraw(&self) {
-        if let Begin::Start(part) = &self.begin
-            && let Some(StartDecision::Run { told, .. }) = part.decision()
-        {
+        if let Begin::Start(Decided { last: Some(Starting::Run { told, .. }), .. }) = &self.begin {
             self.desk.has_seen(&told.run_id, Report::Withdrawn);
         }
     }
 
-    fn settled(&self, written: bool) -> RunEnd {
-        let Begin::Start(part) = &self.begin else { return RunEnd::Settled };
-        self.say_back(part);
-        match part.decision() {
-            Some(StartDecision::Settled { record, tally }) if written => {
+    fn settled(self, written: bool) -> RunEnd {
+        let Begin::Start(decided) = self.begin else { return RunEnd::Settled };
+        match decided.last {
+            Some(Starting::Settled { record, tally }) if written => {
                 self.coordinator.count(&self.path, &tally, None);
                 self.desk.learn(Some(*record));
             }
-            Some(StartDecision::Nothing { record }) => {
+            Some(Starting::Nothing { record }) => {
                 // Somebody else was faster.
                 self.desk.known().is_last_runner = false;
                 self.desk.learn(record.map(|it| *it));
             }
-            Some(StartDecision::Unreadable(error)) => {
+            Some(Starting::Unreadable(error)) => {
                 return RunEnd::Failed(unreadable_record(&self.path, &error));
             }
-            Some(StartDecision::Settled { .. } | StartDecision::Run { .. }) | None => {
+            Some(Starting::Settled { .. } | Starting::Run { .. }) | None => {
                 return RunEnd::Busy;
             }
         }
         RunEnd::Settled
     }
 
-    fn say_back(&self, part: &StartPart) {
-        if part.is_back() {
-            self.coordinator.say_back(&self.path);
-        }
-    }
-
     async fn granted(self, grant: Grant) -> RunEnd {
-        if let Begin::Start(part) = &self.begin {
-            self.say_back(part);
-        }
         let told = match &self.begin {
             Begin::Resume(told) => told.clone(),
-            Begin::Start(part) => match part.decision() {
-                Some(StartDecision::Run { token, record, told, tally }) if token == grant.token => {
-                    self.coordinator.count(&self.path, &tally, None);
-                    self.desk.learn(Some(*record));
-                    told
+            Begin::Start(decided) => match &decided.last {
+                Some(Starting::Run { token, record, told, tally }) if *token == grant.token => {
+                    self.coordinator.count(&self.path, tally, None);
+                    self.desk.learn(Some(ScheduleRecord::clone(record)));
+                    told.clone()
                 }
                 // A grant without its start written would be a run that nobody knows of: it is not told (T6).
-                Some(
-                    StartDecision::Run { .. }
-                    | StartDecision::Settled { .. }
-                    | StartDecision::Nothing { .. }
-                    | StartDecision::Unreadable(_),
-                )
-                | None => {
+                Some(_) | None => {
                     self.withdraw();
                     return RunEnd::Busy;
                 }

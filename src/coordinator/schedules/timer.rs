@@ -41,12 +41,12 @@ const TRIES: usize = 5;
 pub(super) struct TimerDesk {
     timer: TimerPath,
     known: Mutex<Option<KnownStatus>>,
-    /// What a part has decided to write, until the status says so. Other writes of the record leave the
+    /// What was decided to be written, until the status says so. Other writes of the record leave the
     /// status alone.
     decided: Mutex<Option<DecidedWrite>>,
 }
 
-/// What tells a write that a part has decided.
+/// What tells a write that was decided.
 type DecidedWrite = (UtcSecond, Option<Run>);
 
 fn decided(record: &ScheduleRecord) -> DecidedWrite {
@@ -96,10 +96,15 @@ impl TimerDesk {
         self.decided.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The record as it is to be taken beside the status that was read last.
+    /// The status as it was read last.
+    pub(super) fn status_known(&self) -> Option<SharedStatus> {
+        self.known().map(|known| known.status)
+    }
+
+    /// The record as it is to be taken beside it.
     pub(super) fn over(&self, record: Option<ScheduleRecord>) -> Option<ScheduleRecord> {
-        match self.known() {
-            Some(known) => known.status.over(record),
+        match self.status_known() {
+            Some(status) => status.over(record),
             None => record,
         }
     }

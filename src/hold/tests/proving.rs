@@ -1,8 +1,9 @@
 //! A lease that is renewed before its first grant, because the former record's holder yields (S33).
 
-use super::parts::{Brings, brings, settled};
+use super::deciding::{Brings, brings, settled};
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_busy, is_granted, millis, one_try, outage, secs, store_failure, terms,
+    ANN, Arrival, BOB, CAT, Rig, is_busy, is_granted, millis, one_try, outage, secs, store_failure,
+    terms,
 };
 use super::table::{Table, failed};
 use crate::hold::{
@@ -27,9 +28,9 @@ fn left_by_one_that_yields() -> Rig {
 }
 
 /// `BOB` has the lease on these terms, and its token is about to be written.
-fn leased(terms: Terms) -> (Rig, Action) {
+fn leased(arrival: impl Into<Arrival>) -> (Rig, Action) {
     let mut rig = left_by_one_that_yields();
-    rig.arrive(BOB, terms);
+    rig.arrive(BOB, arrival);
     let acquire = rig.request();
     rig.serve_one(&acquire);
     let write = rig.request();

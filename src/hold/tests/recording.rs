@@ -1,26 +1,12 @@
 //! What is written at the end of a hold, or during it, with a checkpoint or without (T8).
 
-use super::parts::{Brings, brings, runs};
+use super::deciding::{Brings, Outcome, brings, runs};
 use super::rig::{ANN, BOB, Rig, is_granted, loss, millis, outage, released, saved, secs, terms};
 use super::table::failed;
 use crate::hold::{
-    Action, Failure, Granted, LossReason, Request, SaveOutcome, SavePart, StoreFailure,
-    StoreFailureKind,
+    Action, Failure, Granted, LossReason, Request, SaveOutcome, StoreFailure, StoreFailureKind,
 };
-use crate::lock::{FencingToken, Fields, Record};
-use crate::time::UnixMillis;
-
-/// The outcome of a run, written once: under this name.
-#[derive(Debug)]
-struct Outcome(&'static str);
-
-impl SavePart for Outcome {
-    fn at_save(&self, fields: &Fields, token: FencingToken, _: UnixMillis) -> Option<Fields> {
-        let mut fields = fields.clone();
-        let before = fields.insert(self.0.to_owned(), token.to_string());
-        before.is_none().then_some(fields)
-    }
-}
+use crate::lock::Record;
 
 fn recorded(rig: &Rig, name: &str) -> bool {
     rig.table().fields().contains_key(name)
@@ -29,7 +15,7 @@ fn recorded(rig: &Rig, name: &str) -> bool {
 /// A run of Ann's whose outcome is being recorded, and its release waits for that (S26).
 fn ending() -> (Rig, Granted) {
     let (mut rig, grant) = Rig::with_holder(ANN, brings(Brings::Run));
-    rig.record_part(ANN, 1, (None, Outcome("done")));
+    rig.record_outcome(ANN, 1, (None, Outcome("done")));
     rig.release_of(ANN, &grant);
     assert_eq!(rig.hold.state(), "saving");
     (rig, grant)
@@ -54,7 +40,7 @@ fn t8_an_outcome_is_one_write_and_the_release_comes_after_it() {
 #[test]
 fn t8_an_outcome_and_a_checkpoint_are_one_write() {
     let (mut rig, grant) = Rig::with_holder(ANN, brings(Brings::Run));
-    rig.record_part(ANN, 1, (Some("page 7"), Outcome("done")));
+    rig.record_outcome(ANN, 1, (Some("page 7"), Outcome("done")));
     assert_eq!(rig.sent.len(), 1);
     rig.serve();
     let version = Some(grant.token.value());
@@ -71,13 +57,13 @@ fn t8_an_outcome_and_a_checkpoint_are_one_write() {
 #[test]
 fn t8_what_stands_there_is_not_written_again() {
     let (mut rig, grant) = Rig::with_holder(ANN, brings(Brings::Run));
-    rig.record_part(ANN, 1, (None, Outcome("done")));
+    rig.record_outcome(ANN, 1, (None, Outcome("done")));
     rig.serve();
     rig.pass_served(secs(1));
-    rig.record_part(ANN, 2, (None, Outcome("done")));
+    rig.record_outcome(ANN, 2, (None, Outcome("done")));
     assert_eq!(saved(&rig.told(), 2), Some(SaveOutcome::Nothing));
     assert!(rig.sent.is_empty());
-    rig.record_part(ANN, 3, (Some("page 7"), Outcome("done")));
+    rig.record_outcome(ANN, 3, (Some("page 7"), Outcome("done")));
     rig.serve();
     let version = Some(grant.token.value());
     assert_eq!(saved(&rig.told(), 3), Some(SaveOutcome::Saved { version }), "its checkpoint is");
@@ -86,8 +72,8 @@ fn t8_what_stands_there_is_not_written_again() {
 #[test]
 fn t8_a_release_does_not_wait_for_what_need_not_be_written() {
     let (mut rig, grant) = Rig::with_holder(ANN, brings(Brings::Run));
-    rig.record_part(ANN, 1, (None, Outcome("done")));
-    rig.record_part(ANN, 2, (None, Outcome("done")));
+    rig.record_outcome(ANN, 1, (None, Outcome("done")));
+    rig.record_outcome(ANN, 2, (None, Outcome("done")));
     rig.release_of(ANN, &grant);
     rig.serve();
     let told = rig.told();
@@ -100,9 +86,9 @@ fn t8_a_release_does_not_wait_for_what_need_not_be_written() {
 fn t8_saves_that_wait_together_lose_no_part() {
     let (mut rig, _) = Rig::with_holder(ANN, brings(Brings::Run));
     rig.save(ANN, 1, "page 1");
-    rig.record_part(ANN, 2, (Some("page 2"), Outcome("first")));
-    rig.record_part(ANN, 3, (None, Outcome("second")));
-    rig.record_part(ANN, 4, (None, Outcome("first")));
+    rig.record_outcome(ANN, 2, (Some("page 2"), Outcome("first")));
+    rig.record_outcome(ANN, 3, (None, Outcome("second")));
+    rig.record_outcome(ANN, 4, (None, Outcome("first")));
     rig.save(ANN, 5, "page 5");
     rig.serve();
     assert!(!recorded(&rig, "first"), "one write a second");
@@ -120,8 +106,8 @@ fn t8_what_another_call_is_about_to_write_does_not_stand_there_yet() {
     let (mut rig, _) = Rig::with_holder(ANN, brings(Brings::Run));
     rig.save(ANN, 1, "page 1");
     rig.serve();
-    rig.record_part(ANN, 2, (None, Outcome("done")));
-    rig.record_part(ANN, 3, (None, Outcome("done")));
+    rig.record_outcome(ANN, 2, (None, Outcome("done")));
+    rig.record_outcome(ANN, 3, (None, Outcome("done")));
     rig.pass(secs(1));
     let told = rig.told();
     assert_eq!((saved(&told, 2), saved(&told, 3)), (None, None), "nothing is stored");
@@ -134,9 +120,9 @@ fn t8_what_another_call_is_about_to_write_does_not_stand_there_yet() {
 #[test]
 fn t8_an_outcome_is_decided_over_the_record_as_it_is_when_its_write_begins() {
     let (mut rig, _) = Rig::with_holder(ANN, brings(Brings::Run));
-    rig.record_part(ANN, 1, (None, Outcome("done")));
+    rig.record_outcome(ANN, 1, (None, Outcome("done")));
     let first = rig.request();
-    rig.record_part(ANN, 2, (None, Outcome("done")));
+    rig.record_outcome(ANN, 2, (None, Outcome("done")));
     rig.serve_one(&first);
     rig.pass_served(secs(1));
     assert_eq!(saved(&rig.told(), 2), Some(SaveOutcome::Nothing));
@@ -159,7 +145,7 @@ fn s27_an_outcome_whose_answer_was_lost_is_found_by_the_name_of_its_write() {
 fn s27_an_outcome_that_was_written_is_told_also_where_the_hold_went_on_elsewhere() {
     let (mut rig, mut other) = Rig::pair();
     let grant = rig.grant(ANN, brings(Brings::Run));
-    rig.record_part(ANN, 1, (None, Outcome("done")));
+    rig.record_outcome(ANN, 1, (None, Outcome("done")));
     let write = rig.request();
     rig.do_in_store(&write);
     rig.on(failed(&write, outage()).unwrap());
@@ -198,13 +184,13 @@ fn s26_an_outcome_that_the_store_refuses_keeps_no_lease() {
 fn s24_who_has_lost_the_lease_records_nothing() {
     let (mut rig, _) = Rig::with_holder(ANN, brings(Brings::Run));
     rig.table_mut().break_now();
-    rig.record_part(ANN, 1, (None, Outcome("done")));
+    rig.record_outcome(ANN, 1, (None, Outcome("done")));
     rig.serve();
     let told = rig.told();
     assert_eq!(saved(&told, 1), Some(SaveOutcome::Ended));
     assert_eq!(loss(&told, ANN), Some(LossReason::Taken));
     assert!(!recorded(&rig, "done"));
-    rig.record_part(ANN, 2, (None, Outcome("done")));
+    rig.record_outcome(ANN, 2, (None, Outcome("done")));
     assert_eq!(saved(&rig.told(), 2), Some(SaveOutcome::Ended));
 }
 
@@ -212,7 +198,7 @@ fn s24_who_has_lost_the_lease_records_nothing() {
 fn s13_an_outcome_that_met_a_late_write_of_ours_is_recorded_over_it() {
     let (mut rig, _) = Rig::with_holder(ANN, brings(Brings::Run));
     rig.table_mut().touch();
-    rig.record_part(ANN, 1, (None, Outcome("done")));
+    rig.record_outcome(ANN, 1, (None, Outcome("done")));
     rig.serve();
     assert_eq!(saved(&rig.told(), 1), None, "it waits for its turn again");
     rig.pass_served(secs(5));
@@ -226,7 +212,7 @@ fn s13_an_outcome_that_met_a_late_write_of_ours_is_recorded_over_it() {
 fn s27_an_outcome_may_have_been_recorded_and_written_over_since() {
     let (mut rig, mut other) = Rig::pair();
     rig.grant(ANN, brings(Brings::Run));
-    rig.record_part(ANN, 1, (None, Outcome("done")));
+    rig.record_outcome(ANN, 1, (None, Outcome("done")));
     let write = rig.request();
     rig.on(failed(&write, outage()).unwrap());
     rig.table_mut().break_now();

@@ -2,13 +2,14 @@
 //! what it tells is looked at.
 
 use std::cell::{Ref, RefCell, RefMut};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::deciding::{Brings, Outcome};
 use super::machine::Hold;
 use super::table::{Table, failed};
 pub(super) use super::told::{
@@ -16,8 +17,8 @@ pub(super) use super::told::{
 };
 use crate::hold::{
     Action, CallerId, Event, Failure, Granted, HolderCall, Memory, NoteSeen, Notice, Request,
-    Resume, SaveAsked, SaveId, SavePart, Settings, StoreBounds, StoreFailure, StoreFailureKind,
-    Terms,
+    Resume, SaveAsked, SaveId, Settings, StoreBounds, StoreFailure, StoreFailureKind, Terms,
+    WriteOf,
 };
 use crate::lock::{Checkpoint, CheckpointValue, LeaseId, Record};
 use crate::time::Instant;
@@ -47,7 +48,8 @@ pub(super) fn terms() -> Terms {
         rebalance: false,
         resumable: false,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
-        brought: None,
+        decides: false,
+        seen: None,
     }
 }
 
@@ -63,6 +65,18 @@ pub(super) fn outage() -> Failure {
     })
 }
 
+/// A caller that comes.
+pub(super) struct Arrival {
+    pub(super) terms: Terms,
+    pub(super) brings: Option<Brings>,
+}
+
+impl From<Terms> for Arrival {
+    fn from(terms: Terms) -> Self {
+        Self { terms, brings: None }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Rig {
     pub(super) hold: Hold,
@@ -70,6 +84,8 @@ pub(super) struct Rig {
     table: Rc<RefCell<Table>>,
     pub(super) sent: VecDeque<Action>,
     told: Vec<Action>,
+    brings: BTreeMap<CallerId, Brings>,
+    outcomes: BTreeMap<SaveId, Outcome>,
     name: u64,
     supplied: u64,
     events: u32,
@@ -102,6 +118,8 @@ impl Rig {
             table,
             sent: VecDeque::new(),
             told: Vec::new(),
+            brings: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
             name,
             supplied: 0,
             events: 0,
@@ -157,7 +175,13 @@ impl Rig {
         self.events += 1;
         assert!(self.events < MOST_EVENTS, "the machine never rests");
         for action in self.hold.handle_event(event, self.at()) {
-            if failed(&action, outage()).is_some() {
+            if let Action::Decide { of, found } = action {
+                let verdict = match of {
+                    WriteOf::Grant(caller) => self.brings[&caller].decide(&found),
+                    WriteOf::Save(id) => self.outcomes[&id].decide(&found),
+                };
+                self.on(Event::Decided { of, verdict });
+            } else if failed(&action, outage()).is_some() {
                 self.sent.push_back(action);
             } else {
                 self.told.push(action);
@@ -165,7 +189,9 @@ impl Rig {
         }
     }
 
-    pub(super) fn arrive(&mut self, caller: CallerId, terms: Terms) {
+    pub(super) fn arrive(&mut self, caller: CallerId, arrival: impl Into<Arrival>) {
+        let Arrival { terms, brings } = arrival.into();
+        self.brings.extend(brings.map(|brings| (caller, brings)));
         self.on(Event::CallerArrived { caller, terms: Arc::new(terms) });
     }
 
@@ -180,27 +206,30 @@ impl Rig {
     /// `caller` saves `value`, by the call `id`.
     pub(super) fn save(&mut self, caller: CallerId, id: u64, value: &str) {
         let value = CheckpointValue::new(value.as_bytes()).unwrap();
-        let save = SaveAsked { id: SaveId(id), value: Some(value), part: None };
+        let save = SaveAsked { id: SaveId(id), value: Some(value), decides: false };
         self.on(Event::Call { caller, generation: None, call: HolderCall::Save(save) });
     }
 
     /// The same by a call that carries the generation of `grant` (S16).
     pub(super) fn save_of(&mut self, caller: CallerId, id: u64, grant: &Granted) {
         let value = CheckpointValue::new(b"saved").unwrap();
-        let (save, generation) =
-            (SaveAsked { id: SaveId(id), value: Some(value), part: None }, Some(grant.generation));
+        let (save, generation) = (
+            SaveAsked { id: SaveId(id), value: Some(value), decides: false },
+            Some(grant.generation),
+        );
         self.on(Event::Call { caller, generation, call: HolderCall::Save(save) });
     }
 
     /// `caller` records something, with a checkpoint or without one, by the call `id`.
-    pub(super) fn record_part(
+    pub(super) fn record_outcome(
         &mut self,
         caller: CallerId,
         id: u64,
-        (value, part): (Option<&str>, impl SavePart + 'static),
+        (value, outcome): (Option<&str>, Outcome),
     ) {
         let value = value.map(|value| CheckpointValue::new(value.as_bytes()).unwrap());
-        let save = SaveAsked { id: SaveId(id), value, part: Some(Arc::new(part)) };
+        self.outcomes.insert(SaveId(id), outcome);
+        let save = SaveAsked { id: SaveId(id), value, decides: true };
         self.on(Event::Call { caller, generation: None, call: HolderCall::Save(save) });
     }
 
@@ -363,14 +392,14 @@ impl Rig {
     }
 
     /// A rig where `caller` was just granted the lock on these terms.
-    pub(super) fn with_holder(caller: CallerId, terms: Terms) -> (Self, Granted) {
+    pub(super) fn with_holder(caller: CallerId, arrival: impl Into<Arrival>) -> (Self, Granted) {
         let mut rig = Self::new();
-        let grant = rig.grant(caller, terms);
+        let grant = rig.grant(caller, arrival);
         (rig, grant)
     }
 
-    pub(super) fn grant(&mut self, caller: CallerId, terms: Terms) -> Granted {
-        self.arrive(caller, terms);
+    pub(super) fn grant(&mut self, caller: CallerId, arrival: impl Into<Arrival>) -> Granted {
+        self.arrive(caller, arrival);
         self.serve();
         self.granted(caller)
     }

@@ -143,6 +143,11 @@ pub fn look(view: &View<'_>) -> Look {
     Look { decision, went_back, is_ahead, next }
 }
 
+/// Whether the record is older than what this sidecar has seen (T21).
+pub(super) fn went_back(view: &View<'_>) -> bool {
+    Draft::new(view).went_back
+}
+
 /// Decides again under the lease, with the plan and the time as they are now, and makes the record to write
 /// with `token`.
 #[must_use]

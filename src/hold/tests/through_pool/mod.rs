@@ -13,6 +13,8 @@ mod breaking;
 mod claims;
 #[path = "../crossing.rs"]
 mod crossing;
+#[path = "../deciding.rs"]
+mod deciding;
 #[path = "../ending.rs"]
 mod ending;
 #[path = "../fairness.rs"]
@@ -30,8 +32,6 @@ mod noticing;
 mod overruled;
 #[path = "../overruling.rs"]
 mod overruling;
-#[path = "../parts.rs"]
-mod parts;
 #[path = "../proven.rs"]
 mod proven;
 #[path = "../proving.rs"]

@@ -1,17 +1,17 @@
-//! What a caller writes beside its token (T6).
+//! What is decided for a caller, and written beside its token (T6).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, secs, store_failure, terms,
+    ANN, Arrival, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, secs, store_failure,
+    terms,
 };
 use super::table::Table;
 use crate::hold::{
-    Action, Answer, AtGrant, Brought, CallerId, Event, Failure, GrantPart, LossReason, Notice,
-    Request, StoreFailure, StoreFailureKind, Stored, Terms,
+    Action, Answer, CallerId, Event, Failure, LossReason, Notice, Request, StoreFailure,
+    StoreFailureKind, Stored, Terms,
 };
-use crate::lock::{ETag, FencingToken, Fields};
+use crate::lock::{ETag, Fields, Found, Verdict};
 use crate::time::UnixMillis;
 
 /// A run, as these tests know it: the field says how often one was begun, and by which token the last.
@@ -32,8 +32,9 @@ pub(super) enum Brings {
     RunFrom(UnixMillis),
 }
 
-impl GrantPart for Brings {
-    fn at_grant(&self, fields: &Fields, token: FencingToken, store_time: UnixMillis) -> AtGrant {
+impl Brings {
+    pub(super) fn decide(self, found: &Found) -> Verdict {
+        let Found { fields, token, store_time } = found;
         let begun = begun(fields).map_or(0, |(begun, _)| begun);
         let mut fields = fields.clone();
         let run = |mut fields: Fields, begun: u64| {
@@ -41,31 +42,49 @@ impl GrantPart for Brings {
             fields
         };
         match self {
-            Self::Run => AtGrant::Grant { fields: run(fields, begun), max_hold: None },
+            Self::Run => Verdict::Grant { fields: run(fields, begun), max_hold: None },
             Self::Short(span) => {
-                AtGrant::Grant { fields: run(fields, begun), max_hold: Some(*span) }
+                Verdict::Grant { fields: run(fields, begun), max_hold: Some(span) }
             }
             Self::Settle => {
                 fields.insert("settled".to_owned(), token.to_string());
-                AtGrant::Settle { fields }
+                Verdict::Write { fields }
             }
-            Self::RunFrom(at) if store_time >= *at => {
-                AtGrant::Grant { fields: run(fields, begun), max_hold: None }
+            Self::RunFrom(at) if *store_time >= at => {
+                Verdict::Grant { fields: run(fields, begun), max_hold: None }
             }
-            Self::Nothing | Self::RunFrom(_) => AtGrant::TurnAway,
+            Self::Nothing | Self::RunFrom(_) => Verdict::Nothing,
         }
     }
 }
 
-/// The terms of a caller that brings `part`.
-pub(super) fn brings(part: Brings) -> Terms {
-    Terms { brought: Some(Box::new(Brought { part: Some(Arc::new(part)), seen: None })), ..terms() }
+/// The outcome of a run, written once: under this name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome(pub(super) &'static str);
+
+impl Outcome {
+    pub(super) fn decide(self, found: &Found) -> Verdict {
+        let mut fields = found.fields.clone();
+        match fields.insert(self.0.to_owned(), found.token.to_string()) {
+            None => Verdict::Write { fields },
+            Some(_) => Verdict::Nothing,
+        }
+    }
 }
 
-/// The terms of a caller that has just read the lock.
-fn having_seen(seen: &Stored, terms: Terms) -> Terms {
-    let part = terms.part().cloned();
-    Terms { brought: Some(Box::new(Brought { part, seen: Some(seen.clone()) })), ..terms }
+/// A caller that brings this.
+pub(super) fn brings(brings: Brings) -> Arrival {
+    bringing(brings, terms())
+}
+
+fn bringing(brings: Brings, terms: Terms) -> Arrival {
+    Arrival { terms: Terms { decides: true, ..terms }, brings: Some(brings) }
+}
+
+/// A caller that has just read the lock.
+fn having_seen(seen: &Stored, arrival: impl Into<Arrival>) -> Arrival {
+    let Arrival { terms, brings } = arrival.into();
+    Arrival { terms: Terms { seen: Some(Box::new(seen.clone())), ..terms }, brings }
 }
 
 /// How many runs the record says were begun, and the token of the last.
@@ -97,7 +116,7 @@ fn refusal() -> Failure {
 }
 
 #[test]
-fn t6_the_part_and_the_token_are_one_write_and_then_it_is_granted() {
+fn t6_what_is_decided_and_the_token_are_one_write_and_then_it_is_granted() {
     let mut rig = Rig::new();
     rig.arrive(ANN, brings(Brings::Run));
     let acquire = rig.request();
@@ -165,7 +184,7 @@ fn t6_a_caller_that_has_gone_leaves_an_attempt_that_no_job_saw() {
     rig.leave(ANN);
     rig.serve();
     let grant = rig.granted(BOB);
-    assert_eq!(runs(&rig), Some((2, grant.token.value())), "its own part was asked anew");
+    assert_eq!(runs(&rig), Some((2, grant.token.value())), "it was decided anew");
     rig.release_of(BOB, &grant);
     rig.serve();
     rig.arrive(CAT, brings(Brings::Run));
@@ -262,22 +281,22 @@ fn t6_a_run_is_neither_handed_on_nor_handed_the_lock() {
     let plain = rig.granted(BOB);
     assert_eq!(runs(&rig), Some((1, grant.token.value())), "a plain grant keeps it");
     rig.release_of(BOB, &plain);
-    assert!(!is_granted(&rig.told(), CAT), "not before its own part is written");
+    assert!(!is_granted(&rig.told(), CAT), "not before what is decided for it is written");
     rig.serve();
     let next = rig.granted(CAT);
     assert_eq!(runs(&rig), Some((2, next.token.value())));
 }
 
 #[test]
-fn t6_the_part_says_how_long_the_hold_lasts() {
+fn t6_the_verdict_says_how_long_the_hold_lasts() {
     let (mut rig, grant) = Rig::with_holder(
         ANN,
-        Terms { max_hold: Some(secs(600)), ..brings(Brings::Short(secs(4))) },
+        bringing(Brings::Short(secs(4)), Terms { max_hold: Some(secs(600)), ..terms() }),
     );
     assert_eq!(grant.max_hold_ends, Some(rig.at() + secs(4)));
     rig.pass_served(secs(4));
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
-    let own = Terms { max_hold: Some(secs(9)), ..brings(Brings::Run) };
+    let own = bringing(Brings::Run, Terms { max_hold: Some(secs(9)), ..terms() });
     let (rig, grant) = Rig::with_holder(ANN, own);
     assert_eq!(grant.max_hold_ends, Some(rig.at() + secs(9)), "that of the terms, if it says none");
 }
@@ -296,7 +315,7 @@ fn t7_nothing_starts_before_the_store_has_surely_reached_its_time() {
 }
 
 #[test]
-fn t6_parts_are_kept_by_a_resume_a_plain_grant_and_a_checkpoint() {
+fn t6_what_was_decided_is_kept_by_a_resume_a_plain_grant_and_a_checkpoint() {
     let (mut rig, grant) = Rig::with_holder(ANN, brings(Brings::Run));
     rig.save(ANN, 1, "page 7");
     rig.serve();

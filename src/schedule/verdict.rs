@@ -1,0 +1,347 @@
+//! What the decisions of this room come to for the record of a lock: its fields in, and the fields to write
+//! out. Whoever has the lease asks, and writes what is answered, in one write (T6, T8).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::import::{TakeOver, TakeOverError};
+use super::machine::{
+    Lease, Newest, Report, Reported, Started, Told, View, report, start, went_back,
+};
+use super::occurrence::{Claim, Concluded, Occurrence, claim, conclude};
+use super::plan::Plan;
+use super::record::{Ended, RecordError, Run, ScheduleRecord};
+use super::run_id::RunId;
+use super::shared_status::SharedStatus;
+use super::tally::Tally;
+use crate::lock::{FencingToken, Found, LockPath, Verdict};
+use crate::time::UnixMillis;
+use crate::timetable::UtcSecond;
+
+/// How long before the end of its hold a run that has no outcome is recorded as timed out (T12): a store
+/// needs about so long.
+pub const FOR_THE_WRITE: Duration = Duration::from_secs(2);
+
+/// What became of a caller that names an occurrence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// It is granted, once the record is written.
+    Granted {
+        /// The token of the grant.
+        token: FencingToken,
+        /// Which attempt it is, from 1.
+        attempt: u32,
+    },
+    /// The occurrence has a final outcome.
+    AlreadyDone(Ended),
+    /// The occurrence is older than the newest that is final, and nothing was recorded for it.
+    Skipped {
+        /// The newest that is final.
+        watermark: UtcSecond,
+    },
+    /// The occurrence is too far after the store's time.
+    InFuture {
+        /// The store's time.
+        now: UtcSecond,
+    },
+    /// The lock has a schedule, which grants its occurrences to subscribers.
+    HasSchedule,
+    /// The record cannot be read.
+    Unreadable(RecordError),
+}
+
+/// What a caller that names `occurrence` writes beside its token (T1).
+#[must_use]
+pub fn claim_over(found: &Found, occurrence: Occurrence) -> (Verdict, Claimed) {
+    let now = found.store_time.into();
+    let record = match ScheduleRecord::from_fields(&found.fields) {
+        Ok(record) => record,
+        Err(error) => return (Verdict::Nothing, Claimed::Unreadable(error)),
+    };
+    let write = |record: ScheduleRecord| record.into_fields(found.fields.clone());
+    match claim(record.as_ref(), occurrence, found.token, now) {
+        Claim::Granted { record, attempt } => {
+            let verdict = Verdict::Grant { fields: write(*record), max_hold: None };
+            (verdict, Claimed::Granted { token: found.token, attempt })
+        }
+        Claim::AlreadyDone { ended, record } => {
+            let write = |record: Box<ScheduleRecord>| Verdict::Write { fields: write(*record) };
+            (record.map_or(Verdict::Nothing, write), Claimed::AlreadyDone(ended))
+        }
+        Claim::Skipped { watermark } => (Verdict::Nothing, Claimed::Skipped { watermark }),
+        Claim::InFuture => (Verdict::Nothing, Claimed::InFuture { now }),
+        Claim::HasSchedule => (Verdict::Nothing, Claimed::HasSchedule),
+    }
+}
+
+/// What a holder writes that says how its occurrence has ended (T8).
+#[must_use]
+pub fn conclude_over(
+    found: &Found,
+    occurrence: Occurrence,
+    report: Report,
+) -> (Verdict, Concluded) {
+    // What cannot be read does not have this run.
+    let record = ScheduleRecord::from_fields(&found.fields).ok().flatten();
+    let concluded = conclude(record.as_ref(), occurrence, found.token, report);
+    let verdict = match &concluded {
+        Concluded::Write(record) => {
+            Verdict::Write { fields: record.clone().into_fields(found.fields.clone()) }
+        }
+        Concluded::Recorded | Concluded::NotThere => Verdict::Nothing,
+    };
+    (verdict, concluded)
+}
+
+/// What a schedule's decisions are made over, beside the record.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// The lock.
+    pub path: LockPath,
+    /// The plan as it was read last.
+    pub plan: Arc<Plan>,
+    /// See [`View::plan_at`]; none where any time will do.
+    pub plan_at: Option<UtcSecond>,
+    /// See [`View::newest`].
+    pub newest: Option<Newest>,
+    /// See [`View::lease_duration`].
+    pub lease_duration: Duration,
+    /// See [`View::queued`].
+    pub queued: Duration,
+    /// What the store's clock had surely reached when this was put together (T7). Answers tell it in whole
+    /// seconds; several of them together tell more.
+    pub store_time: UnixMillis,
+}
+
+/// What is known beside the record, when a decision is made.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// How runs have ended, where this sidecar was told, or saw it, and the store does not say so yet (T8).
+    pub reports: Vec<(RunId, Report)>,
+    /// The status of the .NET timer beside the lock, if there is one (T22).
+    pub status: Option<SharedStatus>,
+}
+
+impl Beside {
+    /// How this run has ended, where the store does not say so yet.
+    #[must_use]
+    pub fn reported(&self, run: &Run) -> Option<Report> {
+        self.reports.iter().find(|(run_id, _)| run_id.is_of(run)).map(|(_, report)| *report)
+    }
+
+    /// The schedule's part of a record, as it is to be taken beside the timer's status.
+    fn record(&self, found: &Found) -> Result<Option<ScheduleRecord>, RecordError> {
+        let record = ScheduleRecord::from_fields(&found.fields)?;
+        Ok(match &self.status {
+            Some(status) => status.over(record),
+            None => record,
+        })
+    }
+}
+
+impl Ground {
+    /// What is decided over, with this record and beside what else is known.
+    #[must_use]
+    pub fn view<'a>(
+        &'a self,
+        record: Option<&'a ScheduleRecord>,
+        store_time: UtcSecond,
+        lease: Lease,
+        beside: &Beside,
+    ) -> View<'a> {
+        let run = record.and_then(|record| record.run.as_ref());
+        View {
+            path: &self.path,
+            plan: &self.plan,
+            plan_at: self.plan_at.unwrap_or(store_time),
+            record,
+            newest: self.newest,
+            store_time,
+            lease,
+            queued: self.queued,
+            lease_duration: self.lease_duration,
+            reported: run.and_then(|run| beside.reported(run)),
+        }
+    }
+}
+
+/// What a start has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// What is written, and granted.
+    pub what: Starting,
+    /// The record that was found under the lease had gone back (T21).
+    pub went_back: bool,
+}
+
+/// What is written of a start, and granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Starting {
+    /// This record, and the run is granted with this token.
+    Run {
+        /// The token of the grant.
+        token: FencingToken,
+        /// The schedule's part of the record.
+        record: Box<ScheduleRecord>,
+        /// What the run is told.
+        told: Box<Told>,
+        /// What the record adds to the one before, for who counts it.
+        tally: Tally,
+    },
+    /// This record, and nothing runs now.
+    Settled {
+        /// The schedule's part of the record.
+        record: Box<ScheduleRecord>,
+        /// What the record adds to the one before, for who counts it.
+        tally: Tally,
+    },
+    /// Nothing: under this record there was nothing to do.
+    Nothing {
+        /// The schedule's part of the record, if there is one.
+        record: Option<Box<ScheduleRecord>>,
+    },
+    /// Nothing: the record cannot be read.
+    Unreadable(RecordError),
+}
+
+/// What a schedule writes beside the token of a lease that was acquired for it (T6).
+#[must_use]
+pub fn start_over(found: &Found, ground: &Ground, beside: &Beside) -> (Verdict, Start) {
+    let record = match beside.record(found) {
+        Ok(record) => record,
+        Err(error) => {
+            let what = Starting::Unreadable(error);
+            return (Verdict::Nothing, Start { what, went_back: false });
+        }
+    };
+    let store_time = found.store_time.max(ground.store_time).into();
+    let lease = Lease::Here { running: false };
+    let view = ground.view(record.as_ref(), store_time, lease, beside);
+    let went_back = went_back(&view);
+    let (verdict, what) = match start(&view, found.token) {
+        Started::Run { record: after, told } => {
+            let fields = after.clone().into_fields(found.fields.clone());
+            let max_hold = told.timeout.map(|it| it + told.stop_grace + FOR_THE_WRITE);
+            let tally = Tally::between(record.as_ref(), &after);
+            let what = Starting::Run { token: found.token, record: after, told, tally };
+            (Verdict::Grant { fields, max_hold }, what)
+        }
+        Started::Settle(after) => {
+            let fields = after.clone().into_fields(found.fields.clone());
+            let tally = Tally::between(record.as_ref(), &after);
+            (Verdict::Write { fields }, Starting::Settled { record: after, tally })
+        }
+        Started::Nothing => (Verdict::Nothing, Starting::Nothing { record: record.map(Box::new) }),
+    };
+    (verdict, Start { what, went_back })
+}
+
+/// What a report has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportDecided {
+    /// What the run's caller is told, once what is to be written is written.
+    pub reported: Result<Reported, RecordError>,
+    /// What the write adds to the record before, for who counts it; none without a write (T23).
+    pub tally: Option<Tally>,
+}
+
+/// How a run has ended, as its caller says, or whoever saw it.
+#[derive(Clone, Debug)]
+pub struct RunReport {
+    /// What it is decided over.
+    pub ground: Ground,
+    /// Which run.
+    pub run_id: RunId,
+    /// How it has ended.
+    pub report: Report,
+}
+
+impl RunReport {
+    /// What it comes to over this record, which somebody has the lease of, or nobody (T8).
+    #[must_use]
+    pub fn over(
+        &self,
+        record: Option<&ScheduleRecord>,
+        store_time: UtcSecond,
+        lease: Lease,
+        beside: &Beside,
+    ) -> Reported {
+        let view = self.ground.view(record, store_time, lease, beside);
+        report(&view, &self.run_id, self.report)
+    }
+
+    /// What is written of it under a lease of ours: the one of the run itself, if it is `running` under it,
+    /// or another one later (T8).
+    #[must_use]
+    pub fn write_over(
+        &self,
+        found: &Found,
+        running: bool,
+        beside: &Beside,
+    ) -> (Verdict, ReportDecided) {
+        let before = match beside.record(found) {
+            Ok(before) => before,
+            Err(error) => {
+                return (Verdict::Nothing, ReportDecided { reported: Err(error), tally: None });
+            }
+        };
+        let (store_time, lease) = (found.store_time.into(), Lease::Here { running });
+        let reported = self.over(before.as_ref(), store_time, lease, beside);
+        let (verdict, tally) = match &reported {
+            Reported::Write { record, .. } => {
+                let fields = record.clone().into_fields(found.fields.clone());
+                (Verdict::Write { fields }, Some(Tally::between(before.as_ref(), record)))
+            }
+            Reported::Recorded
+            | Reported::AcquireFirst
+            | Reported::HeldElsewhere
+            | Reported::Superseded => (Verdict::Nothing, None),
+        };
+        (verdict, ReportDecided { reported: Ok(reported), tally })
+    }
+}
+
+/// What an import is decided over: what it takes over, and whether the lock has a plan.
+#[derive(Clone, Debug)]
+pub struct Import {
+    /// What is taken over.
+    pub take_over: TakeOver,
+    /// Somebody has subscribed to the schedule.
+    pub is_subscribed: bool,
+}
+
+/// Why an import writes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CannotImport {
+    /// The record does not allow it.
+    Refused(TakeOverError),
+    /// The record cannot be read.
+    Unreadable(RecordError),
+}
+
+impl Import {
+    /// The record to write over this one; none if it says so already.
+    ///
+    /// # Errors
+    /// When the record does not allow it.
+    pub fn over(
+        &self,
+        record: Option<&ScheduleRecord>,
+    ) -> Result<Option<ScheduleRecord>, TakeOverError> {
+        self.take_over.over(record, self.is_subscribed)
+    }
+
+    /// What is written of it under a lease of ours, and whether that is anything new (T3).
+    pub fn write_over(&self, found: &Found) -> (Verdict, Result<bool, CannotImport>) {
+        let planned = ScheduleRecord::from_fields(&found.fields)
+            .map_err(CannotImport::Unreadable)
+            .and_then(|record| self.over(record.as_ref()).map_err(CannotImport::Refused));
+        match planned {
+            Ok(Some(record)) => {
+                (Verdict::Write { fields: record.into_fields(found.fields.clone()) }, Ok(true))
+            }
+            Ok(None) => (Verdict::Nothing, Ok(false)),
+            Err(error) => (Verdict::Nothing, Err(error)),
+        }
+    }
+}
