@@ -71,29 +71,27 @@ impl Task {
     }
 
     /// Tells the operator.
-    pub(super) fn report(&self, permit: Permit, remark: Remark) {
+    pub(super) fn report(&self, permit: Permit, remark: &Remark) {
         let path = self.path_of(permit);
-        match remark {
-            Remark::Collision { stored, ours } => self.report_collision(&path, &stored, &ours),
-            Remark::TokenNotGrowing { seen, next } => {
-                let event = LockEvent::of(&path, LockEventKind::TokenNotGrowing { next });
-                self.shared.observe(&event.with_token(Some(seen)));
-            }
-            Remark::Forgotten => {
-                self.shared.observe(&LockEvent::of(&path, LockEventKind::ForgottenRead));
-            }
-            Remark::CannotBreak { store_failure } => {
-                let kind = LockEventKind::CannotBreak { cause: &store_failure.message };
-                self.shared.observe(&LockEvent::of(&path, kind));
-            }
-            Remark::Overruled { priority, moves } => {
-                let kind = LockEventKind::Overruled { priority, moves };
-                self.shared.observe(&LockEvent::of(&path, kind));
+        let (kind, token) = match remark {
+            Remark::Collision { stored, ours } => {
+                return self.report_collision(&path, stored, ours);
             }
             Remark::Renewal { latency, lateness, failure } => {
-                self.report_renewal(&path, latency, lateness, failure.as_ref());
+                return self.report_renewal(&path, *latency, *lateness, failure.as_ref());
             }
-        }
+            Remark::TokenNotGrowing { seen, next } => {
+                (LockEventKind::TokenNotGrowing { next: *next }, Some(*seen))
+            }
+            Remark::Forgotten => (LockEventKind::ForgottenRead, None),
+            Remark::CannotBreak { store_failure } => {
+                (LockEventKind::CannotBreak { cause: &store_failure.message }, None)
+            }
+            Remark::Overruled { priority, moves } => {
+                (LockEventKind::Overruled { priority: *priority, moves: *moves }, None)
+            }
+        };
+        self.shared.observe(&LockEvent::of(&path, kind).with_token(token));
     }
 
     /// Lets be observed what happened to a caller.

@@ -339,7 +339,7 @@ impl Task {
                 hold::Action::Decide { of, found } => asked.push((permit, of, found)),
                 hold::Action::Tell { caller, notice } => self.tell(permit, caller, notice),
                 hold::Action::Saved { id, outcome } => self.tell_saved(permit, id, outcome),
-                hold::Action::Report(remark) => self.report(permit, remark),
+                hold::Action::Report(remark) => self.report(permit, &remark),
             }
         }
         self.leave_share(share);

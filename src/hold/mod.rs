@@ -94,8 +94,8 @@ use crate::time::Instant;
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `acquire`, then `grant`, `decide`. While it is held: `held`,
-/// `renew`, `checkpoint` with `saves`, `broken`, `claims`, `resume`. Among others: `preempt`, `fairness`. Its end: `end`,
-/// `release`. Between holds: `memory`. For those who look: `view`.
+/// `renew`, `checkpoint` with `saves`, `broken`, `claims`, `resume`. Among others: `preempt`, `fairness`. Its
+/// end: `end`, `release`. Between holds: `memory`. For those who look: `view`.
 #[derive(Clone, Debug)]
 pub struct Hold {
     settings: Arc<Settings>,
