@@ -127,10 +127,10 @@ system-packages: system-chart
 	@$(PART) packages tests/dist/run
 
 .PHONY: nightly
-nightly: ## The long forms of all of it: simulations, fuzz, storms, an hour of faults, mutants, builds compared, a fresh Debian, an upgrade
+nightly: ## The long forms of all of it: other systems, simulations, fuzz, storms, an hour of faults, mutants, builds compared, a fresh Debian, an upgrade
 	@$(RUN) nightly 1
 
-NIGHTLY := simulate fuzz storms storm counters schedules soak mutants reproducible dist debootstrap upgrade
+NIGHTLY := platforms simulate fuzz storms storm counters schedules soak mutants reproducible dist debootstrap upgrade
 .PHONY: nightly-parts $(NIGHTLY:%=nightly-%)
 nightly-parts: $(NIGHTLY:%=nightly-%)
 $(NIGHTLY:%=nightly-%):
@@ -160,6 +160,10 @@ clients: $(CLIENTS:%=client-%) ## Check the client of each other language: forma
 .PHONY: client-rust
 client-rust: ## Check the Rust client alone, as on a machine that the sidecar is not for
 	clients/rust/check
+
+.PHONY: platforms
+platforms: ## Compile the Go client for the systems that this machine is not
+	clients/go/check --platforms
 
 .PHONY: examples
 examples: tools ## Check the examples, and kill what they start by a seed; LONG=--long for the long form
