@@ -119,9 +119,9 @@ impl fmt::Display for CertificateName {
 pub enum HostIds {
     /// The sidecar's own: a request may name neither another host id nor another host type.
     Own,
-    /// Each.
+    /// Any host id.
     Any,
-    /// These.
+    /// These host ids alone.
     Listed(Vec<HostId>),
 }
 
@@ -177,9 +177,9 @@ impl FunctionPattern {
 /// Which locks a call is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Locks<'a> {
-    /// Their host.
+    /// The host that the locks belong to.
     pub host: Host<'a>,
-    /// Their function.
+    /// The functions whose locks they are.
     pub function: Functions<'a>,
 }
 
@@ -212,7 +212,7 @@ impl Host<'_> {
 /// Which functions a call is about.
 #[derive(Clone, Copy, Debug)]
 pub enum Functions<'a> {
-    /// One.
+    /// The function of this name.
     One(&'a str),
     /// One that its lock path does not show: only who may do it with every function may do it.
     Hidden,

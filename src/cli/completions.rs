@@ -8,7 +8,7 @@ use super::output;
 /// Prints a script that completes this command line, such as `source <(leasehold completions bash)`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The shell.
+    /// The shell to complete for.
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }

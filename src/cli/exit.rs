@@ -83,7 +83,7 @@ impl Exit {
         Self::Code(u8::try_from(number).map_or(u8::MAX, |number| number.saturating_add(128)))
     }
 
-    /// The number.
+    /// The number that the process ends with.
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Success => 0,

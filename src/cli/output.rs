@@ -14,7 +14,7 @@ use crate::text;
 /// How results look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
     /// For programs: one JSON document, or for `watch` one object per line. Errors are JSON too.

@@ -21,7 +21,7 @@ pub(super) struct Args {
     pub(super) output: OutputArgs,
 }
 
-/// Which hold.
+/// Which hold is meant.
 #[derive(Debug, clap::Args)]
 pub(super) struct LeaseArgs {
     /// The lease id, from `acquire`; `-` reads it from standard input. Default: the variable

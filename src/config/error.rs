@@ -10,14 +10,14 @@ pub enum Origin {
     Default,
     /// The file, at a line that counts from 1.
     File {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
-        /// The line.
+        /// The line that it is in, from 1.
         line: usize,
     },
     /// An environment variable.
     Variable {
-        /// Its name.
+        /// The name of the variable.
         name: String,
     },
     /// A flag of the command line.
@@ -85,7 +85,7 @@ pub enum Mistake {
     Unreadable {
         /// What names it.
         named_by: String,
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
         /// Why, in the system's words.
         problem: String,
@@ -93,7 +93,7 @@ pub enum Mistake {
     /// The file is not TOML.
     #[error("{origin}: {problem}")]
     Syntax {
-        /// Where.
+        /// Where in the sources it stands.
         origin: Origin,
         /// What the parser says.
         problem: String,
@@ -111,9 +111,9 @@ pub enum Mistake {
     /// A section was given a value.
     #[error("{origin}: {name} is a section: it has settings, and no value of its own")]
     Section {
-        /// Where.
+        /// Where in the sources it stands.
         origin: Origin,
-        /// The section.
+        /// The name of the section.
         name: String,
     },
     /// A value is not what the setting can be.
@@ -121,7 +121,7 @@ pub enum Mistake {
     Value {
         /// Where it was set.
         origin: Origin,
-        /// The setting.
+        /// The setting that the value is for.
         key: &'static str,
         /// The value, unless it is secret.
         value: Option<String>,
@@ -134,9 +134,9 @@ pub enum Mistake {
          the variable {variable}"
     )]
     SecretInFlag {
-        /// The flag.
+        /// The flag, as it was given.
         origin: Origin,
-        /// The setting.
+        /// The setting that it sets.
         key: &'static str,
         /// The variable that sets it.
         variable: String,
@@ -144,7 +144,7 @@ pub enum Mistake {
     /// A setting is missing that another makes necessary.
     #[error("{key} is missing: {reason}; set it in the file, or as {variable}")]
     Missing {
-        /// The setting.
+        /// The setting that is missing.
         key: &'static str,
         /// What needs it.
         reason: String,

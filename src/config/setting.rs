@@ -34,7 +34,7 @@ pub(super) enum Fallback {
     Found {
         /// Where it is looked for.
         doc: &'static str,
-        /// The look.
+        /// Looks for it, and answers with its text if it is there.
         find: fn(&Context<'_>) -> Option<String>,
     },
 }

@@ -18,7 +18,7 @@ use super::value::Given;
 pub struct Sources {
     /// The file, if one was named.
     pub file: Option<FileText>,
-    /// The environment.
+    /// The variables of the environment.
     pub variables: Vec<(OsString, OsString)>,
     /// The flags, in the order in which they were given: a later one replaces an earlier one of the same
     /// setting.
@@ -45,7 +45,7 @@ pub struct Flag {
     pub name: String,
     /// The setting that it sets.
     pub key: String,
-    /// The value.
+    /// The value, as text.
     pub value: String,
 }
 

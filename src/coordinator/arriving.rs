@@ -31,7 +31,7 @@ pub(super) enum Settling {
 /// What a caller brings that writes something of its own.
 #[derive(Debug)]
 pub(super) struct Brought {
-    /// Decides what.
+    /// Decides what is written.
     pub(super) decider: Decider,
     /// The lock as the caller read it just before.
     pub(super) seen: Option<Box<Stored>>,

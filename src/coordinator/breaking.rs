@@ -16,7 +16,7 @@ use crate::store::{BreakNote, BreakPeriod, LeaseState, LeaseStoreExt as _, Store
 /// What an operator asks to break (S17).
 #[derive(Clone, Debug)]
 pub struct BreakRequest {
-    /// The lock.
+    /// Which lock is to be broken.
     pub lock: LockSelector,
     /// The token of the grant that the operator was shown; none for the one that is read first.
     pub token: Option<FencingToken>,

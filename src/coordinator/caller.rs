@@ -47,7 +47,7 @@ pub(super) struct Caller {
 pub(super) enum Sink {
     /// A unary call: one answer; empty once it was given.
     Unary(Option<oneshot::Sender<Result<Outcome, CallError>>>),
-    /// A stream.
+    /// A stream of events, until the last one.
     Stream(Teller<HoldEvent>),
 }
 

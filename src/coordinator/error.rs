@@ -26,9 +26,9 @@ pub enum CallError {
     /// The path is not under this sidecar's container.
     #[error("the lock path {} is not in this sidecar's container {container}", Quoted(path))]
     ForeignPath {
-        /// The path.
+        /// The path that was asked for.
         path: String,
-        /// The container.
+        /// The container of this sidecar.
         container: String,
     },
     /// The prefix is not under this sidecar's container.
@@ -40,7 +40,7 @@ pub enum CallError {
     /// As many holds as configured.
     #[error("this sidecar has {limit} holds, which is its limit (limits.holds)")]
     TooManyHolds {
-        /// The limit.
+        /// The limit that is reached.
         limit: usize,
     },
     /// As many resumed holds as configured.
@@ -48,13 +48,13 @@ pub enum CallError {
         "this sidecar has as many holds as it may, and {limit} more that were resumed, which is its limit (limits.resumes)"
     )]
     TooManyResumes {
-        /// The limit.
+        /// The limit that is reached.
         limit: usize,
     },
     /// As many waiting callers as configured.
     #[error("{limit} callers wait at this sidecar, which is its limit (limits.waiters)")]
     TooManyWaiters {
-        /// The limit.
+        /// The limit that is reached.
         limit: usize,
     },
     /// No memory is left for the records of locks that are watched.
@@ -71,7 +71,7 @@ pub enum CallError {
     /// The hold is over.
     #[error("the hold is lost: {}", .reason.as_str())]
     HoldLost {
-        /// Why.
+        /// Why it was lost.
         reason: LossReason,
     },
     /// The hold was released.
@@ -105,7 +105,7 @@ pub enum CallError {
     /// The grant that an operator was shown is over, and the lock has another holder (S17).
     #[error("the lock {path} was not broken: {}", other_holder(*named, *now))]
     OtherHolder {
-        /// Its path.
+        /// The lock that was to be broken.
         path: LockPath,
         /// The token of the grant that was to be broken, if its record had one.
         named: Option<FencingToken>,
@@ -132,7 +132,7 @@ pub enum CallError {
     /// Nobody ever subscribed to a schedule on this lock.
     #[error("the lock {path} has no schedule: nobody has subscribed to one yet")]
     NoSuchSchedule {
-        /// Its path.
+        /// The lock that was asked for.
         path: LockPath,
     },
     /// An operator has removed the schedule (T25).
@@ -141,7 +141,7 @@ pub enum CallError {
          begins it anew"
     )]
     ScheduleRemoved {
-        /// Its path.
+        /// The lock that was asked for.
         path: LockPath,
         /// When, by the store's clock.
         at: UtcSecond,
@@ -154,9 +154,9 @@ pub enum CallError {
          restart: end them first, or repeat the call with `force`; subscribers at other sidecars are not seen from here"
     )]
     ScheduleHasSubscribers {
-        /// Its path.
+        /// The lock of the schedule.
         path: LockPath,
-        /// How many.
+        /// How many subscribe to it.
         subscribers: usize,
     },
     /// A schedule would begin after the store's time (T25).
@@ -185,7 +185,7 @@ pub enum CallError {
     /// The plan or the record of a schedule cannot be read: nothing is run.
     #[error("the schedule of the lock {path} cannot be read: {problem}")]
     ScheduleUnreadable {
-        /// Its path.
+        /// The lock of the schedule.
         path: LockPath,
         /// What is wrong, and what to do.
         problem: String,
@@ -204,7 +204,7 @@ pub enum CallError {
         "the occurrence {at} is more than 5 s after the store's time, {now}: check the caller's clock"
     )]
     OccurrenceInFuture {
-        /// The occurrence.
+        /// The occurrence that was named.
         at: UtcSecond,
         /// The store's time.
         now: UtcSecond,
@@ -215,7 +215,7 @@ pub enum CallError {
          your own, or omit occurrence_at to hold the lock for maintenance"
     )]
     LockHasSchedule {
-        /// Its path.
+        /// The lock that was asked for.
         path: LockPath,
     },
     /// The layout of paths is one whose locks keep no outcomes.
@@ -231,7 +231,7 @@ pub enum CallError {
     /// The lock does not exist.
     #[error("the lock {path} does not exist")]
     NoSuchLock {
-        /// Its path.
+        /// The lock that was asked for.
         path: LockPath,
     },
 }

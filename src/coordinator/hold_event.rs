@@ -42,7 +42,7 @@ pub enum HeldEvent {
     },
     /// The hold is over though the holder did not end it: nothing comes after it (S4).
     Lost {
-        /// Why.
+        /// Why the hold is over.
         reason: LossReason,
         /// More for people.
         detail: String,

@@ -18,7 +18,7 @@ pub(super) const FRESH: Duration = Duration::from_secs(30);
 pub enum StoreStatus {
     /// Nothing was asked of it yet.
     Unknown,
-    /// It answers.
+    /// The store answers.
     Ready,
     /// It does not answer, or does not let us in.
     NotReady {

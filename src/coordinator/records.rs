@@ -28,7 +28,7 @@ pub enum Under {
 /// Which locks to list.
 #[derive(Clone, Debug)]
 pub struct ListRequest {
-    /// Where.
+    /// Under which host id, or prefix of paths.
     pub under: Under,
     /// Only those in one of these states; all if there are none.
     pub states: Vec<LockState>,

@@ -39,7 +39,7 @@ pub const WAIT_WITHOUT_END: Duration = Duration::MAX;
 /// Asks for a hold. Limits were checked when it was made (S19).
 #[derive(Clone, Debug)]
 pub struct HoldRequest {
-    /// Which lock.
+    /// Which lock is asked for.
     pub key: KeyRequest,
     /// D, 15 to 60 s; the sidecar's default if none.
     pub lease_duration: Option<Duration>,
@@ -75,7 +75,7 @@ pub struct HoldRequest {
 /// Where a lock is, and under which host it is asked for.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its path.
+    /// The path of the lock.
     pub path: LockPath,
     /// The host id in the path.
     pub host_id: HostId,
@@ -232,7 +232,7 @@ pub enum Released {
     AlreadyReleased,
     /// The hold was lost before.
     AlreadyLost {
-        /// Why.
+        /// Why it was lost.
         reason: LossReason,
     },
 }
@@ -253,9 +253,9 @@ pub enum LockState {
 /// What is known of a lock.
 #[derive(Clone, Debug)]
 pub struct LockRecord {
-    /// Its path.
+    /// The path of the lock.
     pub path: LockPath,
-    /// Its state.
+    /// Whether the lock is held.
     pub state: LockState,
     /// What is stored with it; of a lock held here, what is true now.
     pub record: Record,
@@ -287,7 +287,7 @@ pub struct LockRecord {
 /// The lease of a lock that is held through this sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseHere {
-    /// D.
+    /// D, the duration of the lease.
     pub duration: Duration,
     /// When it was acquired or renewed last, by the store's clock.
     pub renewed_at: UnixMillis,
@@ -307,7 +307,7 @@ pub enum TokenStatus {
 /// What a client that resumes says of its hold.
 #[derive(Clone, Debug)]
 pub struct ResumeRequest {
-    /// As granted.
+    /// The resume token, as it is now (S16).
     pub resume_token: String,
     /// Names this try and its repeats (S16); empty for none.
     pub attempt_id: String,
@@ -334,9 +334,9 @@ pub enum BreakResult {
 /// How many there may be at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Holds.
+    /// Holds of this sidecar.
     pub holds: usize,
-    /// Waiting callers.
+    /// Callers that wait here.
     pub waiters: usize,
 }
 

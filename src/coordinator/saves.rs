@@ -32,7 +32,7 @@ pub struct Saved {
 pub enum CheckpointOutcome {
     /// The store has it.
     Saved {
-        /// Its version.
+        /// The version that the store has.
         version: u64,
     },
     /// The store does not have it.

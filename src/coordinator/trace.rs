@@ -18,16 +18,16 @@ use crate::time::Instant;
 /// checked yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceContext {
-    /// `traceparent`.
+    /// The header `traceparent`, as it came.
     pub parent: String,
-    /// `tracestate`.
+    /// The header `tracestate`, as it came.
     pub state: String,
 }
 
 /// Where in which trace a hold is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceId {
-    /// The trace.
+    /// The id of the trace.
     pub trace: [u8; 16],
     /// The place in it.
     pub span: [u8; 8],

@@ -344,7 +344,7 @@ pub(super) fn timestamp(at: UnixMillis) -> prost_types::Timestamp {
     }
 }
 
-/// What fails.
+/// What fails, as the API names it.
 pub(super) fn cause(kind: StoreFailureKind) -> i32 {
     status::store_failure(kind).into()
 }

@@ -24,7 +24,7 @@ fn small_buffers() -> BufferSettings {
 #[derive(Debug)]
 pub(super) struct Codec<T, U>(PhantomData<(T, U)>);
 
-/// Reads messages.
+/// Reads the messages of one method.
 #[derive(Debug)]
 pub(super) struct Decoder<U>(PhantomData<U>);
 

@@ -21,15 +21,15 @@ pub enum ListenError {
          address"
     )]
     AddressInUse {
-        /// The address.
+        /// The address that was to be listened to.
         address: SocketAddr,
     },
     /// The address cannot be listened on.
     #[error("cannot listen on {address} (listen.tcp): {source}")]
     Address {
-        /// The address.
+        /// The address that was to be listened to.
         address: SocketAddr,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// Another process listens on the socket.
@@ -37,21 +37,21 @@ pub enum ListenError {
         "another process listens on the socket {}; stop it, or set listen.unix to another path", path.display()
     )]
     SocketInUse {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// There is a file that is not a socket at the path of the socket.
     #[error("{} exists and is not a socket; remove it, or set listen.unix to another path", path.display())]
     NotASocket {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// The socket cannot be created.
     #[error("cannot create the socket {} (listen.unix): {source}", path.display())]
     Socket {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The file beside the socket that says that its process lives cannot be opened.
@@ -60,9 +60,9 @@ pub enum ListenError {
          listen.unix to a path in a folder that only this user can write", path.display()
     )]
     LockFile {
-        /// Where.
+        /// The path of that file.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// Others may open that file, and could keep the sidecar from starting.
@@ -72,11 +72,11 @@ pub enum ListenError {
         path.display()
     )]
     LockFileOfOthers {
-        /// Where.
+        /// The path of that file.
         path: PathBuf,
         /// Whose it is.
         owner: u32,
-        /// Its mode.
+        /// The mode that it has.
         mode: u32,
         /// Who runs this process.
         user: u32,
@@ -86,9 +86,9 @@ pub enum ListenError {
     File {
         /// The setting that names the file.
         key: &'static str,
-        /// The file.
+        /// The file that was to be read.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// A certificate or key cannot be used.
@@ -96,7 +96,7 @@ pub enum ListenError {
     Certificates {
         /// The setting that names the file.
         key: &'static str,
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,

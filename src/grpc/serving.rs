@@ -81,7 +81,7 @@ pub(super) struct Serving {
     pub(super) bounds: Bounds,
     pub(super) tcp: Option<Routes>,
     pub(super) unix: Option<Routes>,
-    /// With TLS.
+    /// Takes connections with TLS, if that is on.
     pub(super) acceptor: Option<tls::Acceptor>,
     pub(super) stop: CancellationToken,
 }

@@ -43,7 +43,7 @@ impl Names {
         self.digest
     }
 
-    /// Each name.
+    /// Each name that the certificate has.
     pub(super) fn iter(&self) -> impl Iterator<Item = &CertificateName> {
         self.names.iter()
     }

@@ -112,9 +112,9 @@ pub enum ProviderError {
     /// The command of the provider `exec` could not be started.
     #[error("the host-id command {command:?} could not be started")]
     NotStarted {
-        /// Its program.
+        /// The program that was to be run.
         command: String,
-        /// Why.
+        /// What the system said.
         #[source]
         source: io::Error,
     },
@@ -124,7 +124,7 @@ pub enum ProviderError {
         limit.as_secs()
     )]
     TimedOut {
-        /// Its program.
+        /// The program that was run.
         command: String,
         /// The time it had.
         limit: Duration,
@@ -132,7 +132,7 @@ pub enum ProviderError {
     /// The command ended with an error.
     #[error("the host-id command {command:?} failed ({status}) and wrote {stderr:?}")]
     Failed {
-        /// Its program.
+        /// The program that was run.
         command: String,
         /// How it ended.
         status: ExitStatus,

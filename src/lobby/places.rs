@@ -34,13 +34,13 @@ impl Stage {
 /// Whom a connection is counted with: they share a fate when there are too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Neighbour {
-    /// An address.
+    /// An address of version 4.
     V4(Ipv4Addr),
     /// The first half of an address: whoever has one address of IPv6 has at least 2^64 of them.
     V6(u64),
     /// A user of this machine.
     User(u32),
-    /// Nobody knows.
+    /// An address that nobody knows.
     Unknown,
 }
 

@@ -28,7 +28,7 @@ pub struct CheckpointValue(Arc<[u8]>);
     "the value has {size} bytes; at most {MAX_CHECKPOINT_BYTES} are allowed: store it elsewhere, and its address here"
 )]
 pub struct CheckpointTooLong {
-    /// Its size.
+    /// How many bytes it has.
     pub size: usize,
 }
 
@@ -46,7 +46,7 @@ impl CheckpointValue {
         }
     }
 
-    /// The bytes.
+    /// The bytes of the value.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

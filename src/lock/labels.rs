@@ -22,7 +22,7 @@ pub enum LabelsError {
     /// More labels than allowed.
     #[error("{count} labels were given; at most 16 are allowed")]
     TooMany {
-        /// How many.
+        /// How many labels there are.
         count: usize,
     },
     /// Keys and values together are over the limit.
@@ -34,13 +34,13 @@ pub enum LabelsError {
     /// A key breaks the rule.
     #[error("label key {} must have 1 to 63 characters of A-Z a-z 0-9 . _ - /", Quoted(key))]
     Key {
-        /// The key.
+        /// The key that is not valid.
         key: String,
     },
     /// A value has a control character, or one that nobody sees.
     #[error("the value of label {} has a control or invisible character", Quoted(key))]
     Value {
-        /// Its key.
+        /// The key of the label.
         key: String,
     },
 }
@@ -72,7 +72,7 @@ impl Labels {
         Ok(Self::of(labels))
     }
 
-    /// The pairs.
+    /// The pairs, in the order of their keys.
     #[must_use]
     pub fn as_map(&self) -> &BTreeMap<String, String> {
         self.0.as_deref().unwrap_or(&NONE)

@@ -240,7 +240,7 @@ impl Layout {
 /// Where a deployment's locks are: everything of a lock path but the key.
 #[derive(Clone, Debug)]
 pub struct Namespace {
-    /// The container.
+    /// The container that all paths lie in.
     pub container: Container,
     /// What stands before the host id.
     pub prefix: Prefix,

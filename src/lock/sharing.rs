@@ -32,7 +32,7 @@ impl Priority {
         if number <= Self::MAX.0 { Ok(Self(number)) } else { Err(PriorityError { number }) }
     }
 
-    /// The number.
+    /// The priority as a number.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
@@ -85,7 +85,7 @@ impl ShareName {
         }
     }
 
-    /// The name.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

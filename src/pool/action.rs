@@ -13,7 +13,7 @@ pub enum Action {
     /// What the machine of a permit asks for. A request to the store is about the path of this permit, and
     /// its answer quotes the permit; a caller that is told of a grant has this permit.
     At {
-        /// Which permit.
+        /// Whose machine asks for it.
         permit: Permit,
         /// What is to be done.
         action: hold::Action,

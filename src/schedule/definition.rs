@@ -145,11 +145,11 @@ pub enum DefinitionError {
     /// A value is outside its range.
     #[error("{field} is {given}; {allowed} is allowed")]
     Range {
-        /// The field.
+        /// The field that is out of range.
         field: &'static str,
         /// What was given.
         given: String,
-        /// The range.
+        /// The range that is allowed.
         allowed: String,
     },
     /// The names are too long for a record that also has a schedule.
@@ -157,7 +157,7 @@ pub enum DefinitionError {
         "function and scope have {bytes} bytes together; a schedule allows {MAX_KEY_BYTES}: shorten one of them"
     )]
     Key {
-        /// Their bytes.
+        /// How many bytes they have.
         bytes: usize,
     },
 }
@@ -175,7 +175,7 @@ impl DefinitionError {
 }
 
 impl Spec {
-    /// The defaults.
+    /// The defaults, for this timetable.
     #[must_use]
     pub const fn new(timetable: Timetable) -> Self {
         Self {

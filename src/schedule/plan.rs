@@ -47,7 +47,7 @@ pub struct Intervention {
     pub at: UtcSecond,
     /// Why, as the operator said.
     pub reason: String,
-    /// Who.
+    /// Who has asked for it.
     pub caller: String,
 }
 
@@ -131,7 +131,7 @@ pub enum PlanError {
          subscribe again"
     )]
     TooLong {
-        /// Its size.
+        /// How many bytes it has.
         bytes: usize,
     },
     /// It is not the JSON that it should be.
@@ -178,7 +178,7 @@ pub enum PlanError {
 /// What somebody subscribes with.
 #[derive(Clone, Copy, Debug)]
 pub struct Subscription<'a> {
-    /// The schedule.
+    /// How the schedule is defined.
     pub definition: &'a Definition,
     /// Whether it is neither a reconnect nor a resume (T16).
     pub is_new: bool,

@@ -142,7 +142,7 @@ pub struct ScheduleRecord {
      delete all fields that begin with leasehold_schedule to begin anew"
 )]
 pub struct RecordError {
-    /// Its name.
+    /// The name of the field.
     pub field: &'static str,
     /// Its value, cut.
     pub value: String,
@@ -172,7 +172,7 @@ impl Attempts {
 }
 
 impl Outcome {
-    /// Every one.
+    /// Every outcome, in the order of the API.
     pub const ALL: [Self; 7] = [
         Self::Succeeded,
         Self::Failed,

@@ -21,7 +21,7 @@ const CHECK: usize = 6;
 /// Whether somebody may complete the run is decided by the access rules for its path: the id is no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunId {
-    /// The lock.
+    /// The lock of the schedule.
     pub path: LockPath,
     /// Why there is a run.
     pub occasion: Occasion,

@@ -38,13 +38,13 @@ pub enum TimerStatusError {
         "the timer's status has no field `{field}`; WebJobs writes Last, Next and LastUpdated: is it the right file?"
     )]
     Missing {
-        /// Its name.
+        /// The name of the field.
         field: &'static str,
     },
     /// A field is not a text.
     #[error("the field `{field}` of the timer's status is {given}, and not a time in quotes")]
     NotText {
-        /// Its name.
+        /// The name of the field.
         field: &'static str,
         /// Its value, cut.
         given: String,
@@ -52,7 +52,7 @@ pub enum TimerStatusError {
     /// A field is not a time, or its zone is not known.
     #[error("the field `{field}` of the timer's status: {source}")]
     Time {
-        /// Its name.
+        /// The name of the field.
         field: &'static str,
         /// What is wrong with it.
         source: IsoError,
@@ -65,7 +65,7 @@ pub enum TimerStatusError {
     Order {
         /// The field that it is compared with.
         field: &'static str,
-        /// Its instant.
+        /// The instant that it says is done.
         done: UtcSecond,
         /// The next occurrence.
         next: UtcSecond,

@@ -96,7 +96,7 @@ pub fn conclude_over(
 /// What a schedule's decisions are made over, beside the record.
 #[derive(Clone, Debug)]
 pub struct Ground {
-    /// The lock.
+    /// The lock of the schedule.
     pub path: LockPath,
     /// The plan as it was read last.
     pub plan: Arc<Plan>,
@@ -250,7 +250,7 @@ pub struct ReportDecided {
 pub struct RunReport {
     /// What it is decided over.
     pub ground: Ground,
-    /// Which run.
+    /// Which run has ended.
     pub run_id: RunId,
     /// How it has ended.
     pub report: Report,

@@ -109,7 +109,7 @@ impl Theirs {
 pub struct Wanted {
     /// Whether it wants the share rebalanced (S35).
     pub rebalances: bool,
-    /// Its priority.
+    /// The priority of its callers.
     pub priority: Priority,
 }
 

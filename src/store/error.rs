@@ -31,7 +31,7 @@ pub enum StoreError {
     /// The container does not exist and may not be made by this sidecar (S18). Not retried by an acquire.
     #[error("the container {container:?} does not exist: {advice}")]
     ContainerMissing {
-        /// Its name.
+        /// The name of the container.
         container: String,
         /// What the operator can do.
         advice: String,
@@ -77,7 +77,7 @@ pub enum StoreError {
          locks that are not used any more (leasehold gc)"
     )]
     Full {
-        /// The limit.
+        /// The limit that is reached.
         limit: u64,
     },
     /// The store could not be reached or did not answer in time: whether the operation was done is unknown
@@ -86,7 +86,7 @@ pub enum StoreError {
     Unavailable {
         /// False when the request certainly never left.
         sent: bool,
-        /// What happened.
+        /// What the store, or the way to it, has said.
         #[source]
         source: Source,
     },
@@ -98,7 +98,7 @@ pub enum StoreError {
         operation: String,
         /// What the operator can do.
         advice: &'static str,
-        /// What happened.
+        /// What the store, or the way to it, has said.
         #[source]
         source: Source,
     },
@@ -108,7 +108,7 @@ pub enum StoreError {
     Fatal {
         /// What the operator can do.
         advice: String,
-        /// What happened.
+        /// What the store, or the way to it, has said.
         #[source]
         source: Source,
     },

@@ -36,7 +36,7 @@ struct LeaseSeen {
 }
 
 impl Lease {
-    /// Nobody's.
+    /// The lease of a lock that nobody has.
     pub(super) const AVAILABLE: Self = Self { holder: None };
 
     const fn held(holder: Holder) -> Self {

@@ -6,7 +6,7 @@ use crate::lock::{Container, LockPath};
 /// Asks for a page of locks.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// The container.
+    /// The container that is listed.
     pub container: Container,
     /// What the names in the container begin with.
     pub prefix: String,

@@ -14,7 +14,7 @@ macro_rules! operations {
         }
 
         impl Operation {
-            /// Every operation.
+            /// Every operation, in the order of their names here.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
             /// A stable name, for metrics.

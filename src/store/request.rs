@@ -16,25 +16,25 @@ pub enum StoreRequest {
     Acquire(LockPath, Acquire),
     /// [`LeaseStoreExt::renew`](super::LeaseStoreExt::renew)
     Renew {
-        /// The lock.
+        /// The lock whose lease it is.
         path: LockPath,
-        /// The lease.
+        /// The lease to renew.
         lease_id: LeaseId,
         /// Only if the record still has this ETag.
         if_match: Option<ETag>,
     },
     /// [`LeaseStoreExt::release`](super::LeaseStoreExt::release)
     Release {
-        /// The lock.
+        /// The lock whose lease it is.
         path: LockPath,
-        /// The lease.
+        /// The lease to give back.
         lease_id: LeaseId,
         /// Only if the record still has this ETag.
         if_match: Option<ETag>,
     },
     /// [`LeaseStoreExt::break_lease`](super::LeaseStoreExt::break_lease)
     BreakLease {
-        /// The lock.
+        /// The lock whose lease is broken.
         path: LockPath,
         /// How its lease ends, and why.
         note: BreakNote,
@@ -51,7 +51,7 @@ pub enum StoreRequest {
     ReadDocument(DocumentPath),
     /// [`LeaseStoreExt::write_document`](super::LeaseStoreExt::write_document)
     WriteDocument {
-        /// Which document.
+        /// Which document is written.
         document: DocumentPath,
         /// Its new text.
         text: String,
@@ -60,7 +60,7 @@ pub enum StoreRequest {
     },
     /// [`LeaseStoreExt::delete_plan`](super::LeaseStoreExt::delete_plan)
     DeletePlan {
-        /// The lock.
+        /// The lock of the schedule.
         path: LockPath,
         /// Only if the plan still has this ETag.
         if_match: ETag,
@@ -71,7 +71,7 @@ pub enum StoreRequest {
     List(List),
     /// [`LeaseStoreExt::delete`](super::LeaseStoreExt::delete)
     Delete {
-        /// The lock.
+        /// The lock to delete.
         path: LockPath,
         /// Only if the record still has this ETag.
         if_match: ETag,

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps `text`.
+    /// Keeps `text` from logs and messages.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())

@@ -3,7 +3,7 @@
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposition {
-    /// OpenMetrics 1.0.
+    /// OpenMetrics 1.0, with exemplars.
     OpenMetrics,
     /// Prometheus' text format 0.0.4: what people see in a browser, and older programs read.
     Prometheus,

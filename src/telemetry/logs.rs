@@ -20,7 +20,7 @@ pub enum Format {
     /// For people when standard error is a terminal, else JSON.
     #[default]
     Auto,
-    /// For people.
+    /// Lines for people.
     Human,
     /// One JSON object a line.
     Json,

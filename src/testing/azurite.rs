@@ -38,7 +38,7 @@ pub enum AzuriteError {
     /// It was started, and is not ready.
     #[error("the Azure storage emulator {} did not start ({problem}); it wrote:\n{log}", script.display())]
     NotStarted {
-        /// Its script.
+        /// The script that Node.js runs.
         script: PathBuf,
         /// What went wrong.
         problem: String,

@@ -11,13 +11,13 @@ use crate::store::azure::Asked;
 /// What is done with the next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// An answer.
+    /// The server answers.
     Answer {
-        /// Its status.
+        /// The status of the answer.
         status: u16,
         /// Its headers, beside the length.
         headers: Vec<(String, String)>,
-        /// Its content.
+        /// The content of the answer.
         body: String,
     },
     /// The connection is closed without an answer.

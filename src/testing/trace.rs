@@ -18,7 +18,7 @@ pub struct TraceEvent {
     pub process: String,
     /// The lock's path.
     pub path: String,
-    /// What happened.
+    /// What was told, or done.
     #[serde(flatten)]
     pub what: Traced,
 }
@@ -44,24 +44,24 @@ pub enum Traced {
     },
     /// The client learned a later end of its validity.
     Told {
-        /// Which hold.
+        /// The token of the hold.
         token: u64,
         /// Until when the client may believe, in microseconds.
         valid_until: u64,
     },
     /// The client ended its belief, before it released (S13).
     Ending {
-        /// Which hold.
+        /// The token of the hold.
         token: u64,
     },
     /// The client learned that it lost the hold.
     Lost {
-        /// Which hold.
+        /// The token of the hold.
         token: u64,
     },
     /// The release was answered.
     Released {
-        /// Which hold.
+        /// The token of the hold.
         token: u64,
         /// Whether the answer was RELEASED, not ALREADY_LOST or NOT_CONFIRMED.
         released: bool,
@@ -83,7 +83,7 @@ pub struct Rejected {
     pub why: String,
     /// Which event of the lock, from 0.
     pub index: usize,
-    /// The event.
+    /// The event that is not allowed.
     pub event: Box<TraceEvent>,
 }
 

@@ -15,7 +15,7 @@ use super::occurrences::{FIRST, LAST, LocalTimes};
 pub(super) struct Dated {
     /// The first one, counted as if it were UTC.
     from: i64,
-    /// Whole days.
+    /// How many days apart they are.
     every: Every,
 }
 

@@ -83,7 +83,7 @@ pub enum TimetableError {
     /// A field is wrong.
     #[error("{field} {given:?}: {problem}; allowed: {allowed}")]
     Field {
-        /// Which one.
+        /// Which field is wrong.
         field: CronField,
         /// What was given, cut.
         given: String,
@@ -116,7 +116,7 @@ pub enum TimetableError {
     /// Something stands after a nickname.
     #[error("nothing may follow {nickname}; leave out {given:?}")]
     Trailing {
-        /// The nickname.
+        /// The nickname, as it was given.
         nickname: String,
         /// What stands after it, cut.
         given: String,

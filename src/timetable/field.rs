@@ -127,7 +127,7 @@ impl Field {
         Self { kind, values: 1 << value, steps: Vec::new(), special: Vec::new(), star: false }
     }
 
-    /// Reads `text`.
+    /// Reads a field from `text`.
     pub(super) fn parse(
         kind: CronField,
         dialect: Dialect,

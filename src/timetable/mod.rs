@@ -74,7 +74,7 @@ enum Rhythm {
 /// How many occurrences there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// So many.
+    /// So many, and no more.
     Exactly(u64),
     /// More than the limit that was asked with: at least so many.
     AtLeast(u64),
@@ -268,7 +268,7 @@ impl Eq for Timetable {}
 /// Refuses what never fires, and what fires too often (T15). Without a zone, so that the answer is the same
 /// in each.
 fn check_gaps(cron: &Cron, given: &str) -> Result<(), TimetableError> {
-    /// 2024-01-01T00:00:00.
+    /// The beginning of 2024, in seconds since 1970.
     const FROM: i64 = 1_704_067_200;
     let shown = || error::shown(given.trim());
     let first =

@@ -125,7 +125,7 @@ impl BenchReport {
     }
 }
 
-/// In seconds.
+/// The latency that so many percent stay below, in seconds.
 fn quantile(sorted: &[Duration], percent: usize) -> f64 {
     let at = sorted.len().saturating_sub(1) * percent / 100;
     sorted.get(at).map_or(0.0, Duration::as_secs_f64)

@@ -15,7 +15,7 @@ use crate::cli::exit::UnavailableError;
 /// What a process has and does at one moment.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub(super) struct Sample {
-    /// Resident memory.
+    /// The memory that is resident, in KiB.
     pub(super) resident_kib: u64,
     /// Open files and sockets.
     pub(super) files: u64,
@@ -129,7 +129,7 @@ impl Sidecar {
         }
     }
 
-    /// Ends it.
+    /// Ends the sidecar, and waits until it has gone.
     pub(super) async fn end(mut self) {
         // It has nothing to lose, and ends with this process in any case.
         let _ = self.child.kill().await;

@@ -10,7 +10,7 @@ use crate::cli::exit::UsageError;
 use crate::cli::spec::{KeyArgs, checked, duration, label};
 use crate::timetable;
 
-/// A schedule.
+/// How the schedule of a command is defined.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ScheduleArgs {
     /// Five fields (minute, hour, day of month, month, day of week), six (second first), a nickname such as

@@ -12,7 +12,7 @@ use super::terminal;
 use crate::cli::exit::Exit;
 use crate::cli::output;
 
-/// Becomes `command`.
+/// What the child needs to become the command.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// The process id of `run`.

@@ -11,7 +11,7 @@ use crate::time::Instant;
 pub(in crate::coordinator) struct Lease {
     /// The end of its validity, unless it is renewed before.
     pub(in crate::coordinator) valid_until: Instant,
-    /// D.
+    /// D, the duration of the lease.
     pub(in crate::coordinator) lease_duration: Duration,
 }
 

@@ -14,7 +14,7 @@ use crate::timetable::UtcSecond;
 /// How a schedule stands that has subscribers here, as far as it is known here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleFigures {
-    /// Its lock.
+    /// The lock of the schedule.
     pub path: LockPath,
     /// The occurrence that everybody waits for (T5); none when there is none.
     pub next: Option<UnixMillis>,

@@ -46,7 +46,7 @@ pub enum ImportError {
     Refused {
         /// The schedule's lock.
         path: LockPath,
-        /// Why.
+        /// Why it does not allow it.
         source: TakeOverError,
     },
     /// The other scheduler's clock was wrong: nothing would run until then.

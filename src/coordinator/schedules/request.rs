@@ -15,7 +15,7 @@ use crate::timetable::UtcSecond;
 pub struct SubscribeRequest {
     /// The lock of the schedule.
     pub key: KeyRequest,
-    /// The schedule.
+    /// How the schedule is defined.
     pub definition: Definition,
     /// Whether the subscriber comes for the first time: one that reconnects does not replace a definition
     /// (T16).
@@ -33,9 +33,9 @@ pub struct SubscribeRequest {
 /// A run whose stream broke, and that goes on (S16).
 #[derive(Clone, Debug)]
 pub struct ResumeRun {
-    /// Its hold.
+    /// The hold that the run has.
     pub hold: ResumeRequest,
-    /// The run.
+    /// The run that goes on.
     pub run_id: RunId,
 }
 
@@ -50,7 +50,7 @@ pub enum ScheduleEvent {
     Held(HeldEvent),
     /// The run is over, by a call.
     Recorded {
-        /// Which.
+        /// Which run is over.
         run_id: RunId,
         /// The outcome that the call said; none where the lock was released without one.
         report: Option<Report>,
@@ -59,7 +59,7 @@ pub enum ScheduleEvent {
     },
     /// Another definition is in force than the subscriber's (T16).
     DefinitionInForce {
-        /// That definition.
+        /// The definition that counts now.
         definition: Box<Definition>,
         /// Whether both have the same revision.
         conflict: bool,
@@ -113,7 +113,7 @@ pub struct Standby {
 /// A subscriber is to run an occurrence.
 #[derive(Clone, Debug)]
 pub struct RunGrant {
-    /// The hold.
+    /// The hold of the run.
     pub grant: Grant,
     /// What it is to run.
     pub told: Told,
@@ -126,7 +126,7 @@ pub struct RunGrant {
 pub struct CompleteRequest {
     /// The run's hold, if it is known.
     pub lease_id: Option<LeaseId>,
-    /// The run.
+    /// The run that has ended.
     pub run_id: RunId,
     /// How it ended.
     pub report: Report,
@@ -165,14 +165,14 @@ pub struct Completed {
 /// What is known of a schedule.
 #[derive(Clone, Debug)]
 pub struct ScheduleInfo {
-    /// Its lock.
+    /// The lock of the schedule.
     pub path: LockPath,
     /// What anybody may say of it; why it cannot be read, for people, if it cannot. None for one that only
     /// has a record: its plan was deleted.
     pub plan: Option<Result<Box<Plan>, String>>,
     /// What its runs have decided; none before the first.
     pub state: Option<Box<ScheduleRecord>>,
-    /// The lock.
+    /// What is known of its lock.
     pub record: LockRecord,
     /// How many streams subscribe to it at this sidecar.
     pub subscribers_here: usize,
@@ -181,7 +181,7 @@ pub struct ScheduleInfo {
 /// Asks for a page of schedules.
 #[derive(Clone, Debug)]
 pub struct ScheduleListRequest {
-    /// Where.
+    /// Under which host id, or prefix of paths.
     pub under: Under,
     /// Schedules a page has at the most, 1 to 1,000.
     pub page_size: usize,
@@ -212,14 +212,14 @@ pub enum ScheduleChange {
     },
     /// It is no more, until somebody new subscribes (T25).
     Remove {
-        /// Why.
+        /// Why it is removed, for people.
         reason: String,
         /// Also where it has subscribers here.
         force: bool,
     },
     /// It begins anew (T25).
     Reset {
-        /// Why.
+        /// Why it begins anew, for people.
         reason: String,
         /// After this instant; after the store's time if none.
         watermark: Option<UtcSecond>,

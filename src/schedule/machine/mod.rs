@@ -24,7 +24,7 @@ pub use telling::{Told, resumed};
 /// What a decision is made over: what was read, and the store's time of the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The lock.
+    /// The lock of the schedule.
     pub path: &'a LockPath,
     /// The plan as it was read last.
     pub plan: &'a Plan,
@@ -52,7 +52,7 @@ pub struct View<'a> {
 /// Who has the lock's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
-    /// Nobody.
+    /// Nobody has it.
     Free,
     /// Somebody else: another sidecar, or a plain hold at this one.
     Elsewhere,
@@ -66,7 +66,7 @@ pub enum Lease {
 /// What never goes back (T21): a sidecar keeps the greatest that it has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Newest {
-    /// The watermark.
+    /// The greatest watermark.
     pub watermark: UtcSecond,
     /// Requests for runs by hand up to this number are final.
     pub by_hand_done: u64,

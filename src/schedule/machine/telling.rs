@@ -24,7 +24,7 @@ pub struct Told {
     pub scheduled_at: UtcSecond,
     /// The same as the clocks of the schedule's zone show it.
     pub local_time: String,
-    /// From 1.
+    /// Which attempt it is, from 1.
     pub attempt: u32,
     /// How many attempts there are.
     pub max_attempts: u32,

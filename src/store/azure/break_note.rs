@@ -35,7 +35,7 @@ const TRIES: usize = 4;
 /// What a note may be written over.
 #[derive(Clone, Copy, Debug)]
 enum Over<'a> {
-    /// Nothing.
+    /// There must be no note yet.
     None,
     /// This version of the note.
     Version(&'a ETag),

@@ -29,7 +29,7 @@ pub(super) enum SignInError {
     /// The identity endpoint does not answer, or not as it does.
     #[error("no token to sign in with: {reason}")]
     Unreachable {
-        /// What happened.
+        /// What happened, for people.
         reason: String,
     },
 }

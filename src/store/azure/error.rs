@@ -22,7 +22,7 @@ pub(super) enum Failure {
     /// The service answered no.
     #[error(transparent)]
     Refused(Refusal),
-    /// Nobody answered.
+    /// Nobody has answered the request.
     #[error("the service did not answer: {cause}")]
     Unanswered {
         /// False when the request certainly never left.

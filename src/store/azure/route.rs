@@ -21,7 +21,7 @@ pub struct Route {
 /// A proxy, without the password that its URL may have (S20).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
-    /// Its URL.
+    /// The URL of the request.
     pub url: String,
     /// The variable that names it.
     pub variable: &'static str,

@@ -82,9 +82,9 @@ pub enum AzureCredential {
     /// The identity that Kubernetes gives a pod. What is `None` comes from the variables that the platform
     /// sets: `AZURE_TENANT_ID`, `AZURE_CLIENT_ID`, `AZURE_FEDERATED_TOKEN_FILE`.
     WorkloadIdentity {
-        /// The directory.
+        /// The directory (tenant) of the identity.
         tenant_id: Option<String>,
-        /// The application.
+        /// The application (client) of the identity.
         client_id: Option<String>,
         /// The file with the pod's token.
         token_file: Option<PathBuf>,
@@ -96,18 +96,18 @@ pub enum AzureCredential {
     },
     /// An application with a password.
     ClientSecret {
-        /// The directory.
+        /// The directory (tenant) of the application.
         tenant_id: String,
-        /// The application.
+        /// The application (client).
         client_id: String,
-        /// Its password.
+        /// The application's password.
         secret: Secret,
     },
     /// An application with a certificate.
     ClientCertificate {
-        /// The directory.
+        /// The directory (tenant) of the application.
         tenant_id: String,
-        /// The application.
+        /// The application (client).
         client_id: String,
         /// Certificate and unencrypted RSA private key, in PEM.
         pem: Secret,
@@ -141,9 +141,9 @@ pub enum AzureSettingsError {
     /// Two settings contradict each other.
     #[error("{one} and {other} are both set: keep one of them")]
     Conflict {
-        /// One.
+        /// One of the two settings.
         one: &'static str,
-        /// The other.
+        /// The other of the two settings.
         other: &'static str,
     },
     /// A sign-in by Entra ID would send its token over plain http.
@@ -152,7 +152,7 @@ pub enum AzureSettingsError {
          use https, or sign in with a connection string, an account key or a SAS URL"
     )]
     PlainHttp {
-        /// The endpoint.
+        /// The endpoint, as it was given.
         endpoint: String,
     },
     /// The sign-in cannot even be tried.

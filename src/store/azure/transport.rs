@@ -13,7 +13,7 @@ use super::wire::{Wire, Wired};
 /// Where HTTP clients come from.
 #[derive(Clone, Debug)]
 pub(super) enum Network {
-    /// The machine's.
+    /// Clients of the machine's network.
     System,
     /// None: the process itself answers.
     #[cfg(feature = "testing")]

@@ -21,13 +21,13 @@ pub trait Wire: Send + Sync + fmt::Debug {
 /// A request as it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Its method.
+    /// The method of the request.
     pub method: String,
     /// Its path and query.
     pub target: String,
     /// Its headers, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Its content.
+    /// The content of the request.
     pub body: Vec<u8>,
 }
 
@@ -42,13 +42,13 @@ impl Asked {
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Carried {
-    /// An answer.
+    /// The server has answered.
     Answer {
-        /// Its status.
+        /// The status of the answer.
         status: u16,
         /// Its headers, names in lower case.
         headers: Vec<(String, String)>,
-        /// Its body.
+        /// The content of the answer.
         body: String,
     },
     /// There was no connection: the request certainly never left.

@@ -11,7 +11,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use crate::store::StoreError;
 use crate::store::descriptors::NoDescriptor;
 
-/// What happened.
+/// What can go wrong with the file.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SqliteError {
     /// An answer by the contract, not a fault.

@@ -59,7 +59,7 @@ struct KnownDatabase {
 pub(super) enum Durability {
     /// This write, and later ones of this kind: not worth waiting for the disk at each renewal.
     Lease,
-    /// Nothing.
+    /// No write that was answered is lost.
     Record,
 }
 

@@ -3,9 +3,9 @@
 /// Which traces are recorded, by the names that OpenTelemetry gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampler {
-    /// All.
+    /// Every trace is kept.
     AlwaysOn,
-    /// None.
+    /// No trace is kept.
     AlwaysOff,
     /// A part of all, by their ids.
     TraceIdRatio,

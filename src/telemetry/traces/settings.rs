@@ -12,7 +12,7 @@ use super::export::metadata;
 /// How traces are sent.
 #[derive(Clone, PartialEq)]
 pub struct TraceSettings {
-    /// The collector.
+    /// The collector that spans are sent to.
     pub collector: Collector,
     /// Metadata of each request: an access key, say (S20).
     pub headers: Vec<(String, String)>,
@@ -76,7 +76,7 @@ impl Collector {
         Ok(Self { text: format!("{scheme}://{authority}") })
     }
 
-    /// The URL.
+    /// The URL as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -113,7 +113,7 @@ impl Ratio {
         &self.text
     }
 
-    /// The number.
+    /// The part of the traces, from 0 to 1.
     #[must_use]
     pub const fn get(&self) -> f64 {
         self.ratio

@@ -55,9 +55,9 @@ pub(crate) enum KeepAlive {
     /// Each 30 s, and never where the sidecar is local.
     #[default]
     ByLocality,
-    /// Never.
+    /// No pings are sent.
     Off,
-    /// So often.
+    /// A ping is sent at this interval.
     Every(Duration),
 }
 

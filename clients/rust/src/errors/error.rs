@@ -40,7 +40,7 @@ pub enum Error {
     Unreachable {
         /// Where it was looked for.
         endpoint: String,
-        /// What happened.
+        /// What the transport said.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -70,7 +70,7 @@ pub enum Error {
     ReleaseUnconfirmed {
         /// The path of the lock.
         lock_path: String,
-        /// What happened.
+        /// What happened, in words for people.
         detail: String,
     },
     /// The lock was released, and the checkpoint that came with the release was not saved: the earlier one
@@ -250,7 +250,7 @@ fn message_of(status: &Status) -> String {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// The code.
+    /// The gRPC code of the answer.
     pub code: Code,
     /// The reason; `None` if the error did not come from a sidecar, as when a connection breaks.
     pub reason: Option<Reason>,

@@ -87,7 +87,7 @@ impl Client {
 
 /// How a leader pauses: by the machine's timer and at random, or as a test says.
 pub(crate) trait Pacing {
-    /// Waits.
+    /// Waits for as long as this.
     fn sleep(&self, pause: Duration) -> impl Future<Output = ()> + Send;
     /// A number from 0 to 1.
     fn random(&self) -> f64;

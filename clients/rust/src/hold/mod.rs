@@ -191,7 +191,7 @@ pub enum HoldEvent {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Why.
+    /// Why the hold was lost.
     pub reason: LossReason,
     /// The same for people.
     pub detail: String,

@@ -23,7 +23,7 @@ pub enum LocksUnder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListLocks {
-    /// Which locks.
+    /// Which locks are asked for.
     pub under: LocksUnder,
     /// Only those in one of these states. Default: all.
     pub states: Vec<LockState>,
@@ -91,7 +91,7 @@ impl ListLocks {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LockPage {
-    /// The locks.
+    /// The locks of this page.
     pub records: Vec<LockRecord>,
     /// Names the next page; empty after the last one.
     pub next_page_token: String,
@@ -167,7 +167,7 @@ pub enum BreakMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakLock {
-    /// The lock.
+    /// Which lock is meant.
     pub lock: LockSelector,
     /// Why: stored with the lock, and told to the holder. Required.
     pub reason: String,

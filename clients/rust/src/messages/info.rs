@@ -36,7 +36,7 @@ pub enum HoldState {
     Unknown,
     /// It is held and renewed.
     Held,
-    /// Renewals fail.
+    /// Renewals fail, and the hold may be lost (S9).
     AtRisk,
     /// The lock was broken; the hold ends with its validity.
     Revoked,

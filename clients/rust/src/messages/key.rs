@@ -24,7 +24,7 @@ pub struct LockKey {
     /// The part that splits a function's lock: a tenant, an order, a shard. At most 1,024 bytes. May be empty
     /// if `function` is not.
     pub scope: String,
-    /// Default: function.
+    /// What kind of lock it is. Default: a function's.
     pub mode: LockMode,
     /// Overrides the sidecar's host id, where its operator allows that.
     pub host_id: Option<String>,

@@ -224,7 +224,7 @@ impl Completion {
         Ok(Self { checkpoint: Some(value), ..self })
     }
 
-    /// The outcome.
+    /// The outcome as it is recorded.
     #[must_use]
     pub const fn outcome(&self) -> RunOutcome {
         match self.said {

@@ -70,7 +70,7 @@ pub struct DefinitionInForce {
     pub time_zone: String,
     /// The same for people.
     pub description: String,
-    /// Its revision.
+    /// The revision of the definition.
     pub revision: u64,
     /// Whether it has the same revision as this caller's: then two deployments differ by accident.
     pub conflict: bool,
@@ -206,7 +206,7 @@ impl Schedule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListSchedules {
-    /// Which schedules.
+    /// Which schedules are asked for.
     pub under: LocksUnder,
     /// At most so many a page: 1 to 200. Default: zero, the sidecar's choice.
     pub page_size: u32,
@@ -246,7 +246,7 @@ impl ListSchedules {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SchedulePage {
-    /// The schedules.
+    /// The schedules of this page.
     pub schedules: Vec<Schedule>,
     /// Names the next page; empty after the last one.
     pub next_page_token: String,
@@ -265,7 +265,7 @@ impl SchedulePage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PreviewSchedule {
-    /// The schedule.
+    /// The schedule, as it would be defined.
     pub spec: ScheduleSpec,
     /// After which instant. Default: now, by the sidecar's wall clock.
     pub after: Option<SystemTime>,

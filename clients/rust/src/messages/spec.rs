@@ -12,7 +12,7 @@ use crate::proto;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseSpec {
-    /// The lock.
+    /// Which lock is asked for.
     pub key: LockKey,
     /// How long to wait while the lock is busy: at most 24 h. Default: zero, one try.
     pub wait: Duration,

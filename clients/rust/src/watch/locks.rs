@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchLocks {
-    /// Where.
+    /// Which locks are watched.
     pub under: LocksUnder,
     /// Only those whose record has all of these labels. Default: all.
     pub labels: BTreeMap<String, String>,
