@@ -19,6 +19,7 @@
 //! | [`access`] | the rules that say who may do what |
 //! | `lobby` | the places of connections, and who goes when there are too many |
 //! | [`grpc`] | the gRPC server |
+//! | `view` | the JSON of a lock and of a schedule, for the commands and the page |
 //! | [`config`] | the settings |
 //! | [`telemetry`], [`admin`] | logs, metrics, health |
 //! | `testing` | for tests: the suite that every store keeps, stores that fail and count, clocks, randomness; behind the feature `testing` |
@@ -67,3 +68,4 @@ pub mod testing;
 pub mod text;
 pub mod time;
 pub mod timetable;
+mod view;

@@ -16,8 +16,8 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::connection::Connection;
 use super::page::Looked;
 use super::snapshot::{self, Batch, SidecarView, busy, text};
-use super::view::{self, EventView, HoldView, Holds, LockView};
-use crate::coordinator::{CallError, LocksWatch};
+use super::view::{self, EventView, HoldView, Holds, PageLock};
+use crate::coordinator::{CallError, LockRecord, LocksWatch};
 use crate::time::UnixMillis;
 
 /// How often it is looked which holds were renewed, and how the sidecar is.
@@ -30,7 +30,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Locks that have changed.
 #[derive(Debug, Serialize)]
 struct LocksView {
-    changed: Vec<LockView>,
+    changed: Vec<PageLock>,
     gone: Vec<String>,
     /// All that is known has been told.
     listed_at: Option<String>,
@@ -113,7 +113,7 @@ impl Follower {
             let (locks, newest) = (&mut self.locks, &mut self.newest);
             tokio::select! {
                 batch = next_batch(locks) => match batch {
-                    Ok(batch) => return self.locks(&batch),
+                    Ok(batch) => return self.locks(batch),
                     Err(error) => {
                         self.locks = None;
                         return failure(&error);
@@ -146,7 +146,7 @@ impl Follower {
         let listed_at = self.locks.as_ref().and_then(LocksWatch::listed_at);
         if listed_at.is_some() && self.listed_at != listed_at {
             self.is_due = true;
-            return Some(self.locks(&Batch { listed: listed_at, ..Batch::default() }));
+            return Some(self.locks(Batch { listed: listed_at, ..Batch::default() }));
         }
         let coordinator = &self.looked.coordinator;
         let (holds, now) = (view::holds(coordinator), coordinator.clock().now());
@@ -167,16 +167,16 @@ impl Follower {
         Some(event("events", &events))
     }
 
-    fn locks(&mut self, batch: &Batch) -> Event {
+    fn locks(&mut self, batch: Batch) -> Event {
         self.listed_at = batch.listed.or(self.listed_at);
         let coordinator = &self.looked.coordinator;
         let (now, namespace) = (coordinator.clock().now(), &coordinator.host().namespace);
-        let view = |record| {
-            let record: &crate::coordinator::LockRecord = record;
-            view::lock(record, namespace, self.holds.get(&record.path), now)
+        let view = |record: LockRecord| {
+            let hold = self.holds.get(&record.path);
+            view::lock(record, namespace, hold, now)
         };
         let locks = LocksView {
-            changed: batch.changed.iter().map(view).collect(),
+            changed: batch.changed.into_iter().map(view).collect(),
             gone: batch.gone.iter().map(ToString::to_string).collect(),
             listed_at: batch.listed.and_then(view::moment),
         };

@@ -1,7 +1,7 @@
 //! Health, metrics, and a page to look at, over HTTP, for whoever operates the sidecar.
 //!
 //! Rules: S18 (alive without its store, ready only with it), S15 (not ready while it shuts down), S20. May
-//! import: access, coordinator, lobby, telemetry, lock, schedule, time, timetable. To add a page: a line in
+//! import: access, coordinator, lobby, telemetry, view, lock, schedule, time. To add a page: a line in
 //! `PAGES` and a route, in `probes` if every caller may have it, else in `page`. Nothing here changes
 //! anything: there is no page that ends the process, and there is no sign-in.
 

@@ -5,6 +5,7 @@ use super::connection::SIZES;
 use super::probe_tests::{ANY_PORT, Answer, Server};
 use super::*;
 use crate::coordinator::{BreakPeriod, BreakRequest, LockSelector};
+use crate::lock::CheckpointValue;
 use crate::telemetry::rig::request;
 use crate::testing::SimClock;
 
@@ -214,12 +215,19 @@ async fn a_lock_is_shown_with_what_happened_to_it() {
     let locks = server.json("/api/locks").await;
     let [lock] = locks["locks"].as_array().unwrap().as_slice() else { panic!("{locks}") };
     assert_eq!(lock["lock_path"], grant.path.as_str());
-    assert_eq!((&lock["function"], &lock["scope"]), (&"nightly".into(), &"eu".into()));
+    let key = serde_json::json!({ "function": "nightly", "scope": "eu", "mode": "function" });
+    assert_eq!(lock["key"], key);
     assert_eq!((&lock["state"], &lock["held_here"]), (&"held".into(), &true.into()));
     assert_eq!(lock["fencing_token"], grant.token.value());
     let left = lock["validity"]["valid_for_seconds"].as_f64().unwrap();
     assert!(left > 0.0 && left <= 60.0, "{left}");
     assert!(locks["listed_at"].is_string(), "{locks}");
+    // The fields of `leasehold show`, and more.
+    let shapes = include_str!("../../tests/cli/json_shapes.json");
+    let shapes: Value = serde_json::from_str(shapes).unwrap();
+    for field in shapes["show"].as_object().unwrap().keys() {
+        assert!(lock.get(field).is_some(), "{field}: {lock}");
+    }
 
     let one = server.json(&format!("/api/locks/{}", grant.path)).await;
     assert_eq!(one["lock"]["lock_path"], grant.path.as_str());
@@ -230,6 +238,19 @@ async fn a_lock_is_shown_with_what_happened_to_it() {
     let whole = format!("{locks}{one}{events}");
     assert!(!whole.contains(&grant.lease_id.to_string()), "S20: a lease id ends a hold");
     assert_eq!(server.look_as("localhost", "/api/locks/else/where", "").await.status, 404);
+}
+
+#[tokio::test]
+async fn s20_of_a_checkpoint_the_version_the_size_and_the_time_are_shown() {
+    let server = showing().await;
+    let grant = server.rig.granted(request("nightly", "")).await;
+    let value = CheckpointValue::new(b"page 7").unwrap();
+    let saved = server.rig.coordinator.save(grant.lease_id, None, value).await.unwrap();
+    let lock = server.json("/api/locks").await["locks"][0].take();
+    assert_eq!(lock["checkpoint_version"], saved.version);
+    assert_eq!(lock["checkpoint_size"], 6);
+    assert!(lock["checkpoint_saved_at"].is_string(), "{lock}");
+    assert!(!lock.to_string().contains("page 7") && lock.get("checkpoint").is_none(), "{lock}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -330,7 +351,7 @@ async fn who_follows_stays_longer_than_an_answer_may_take_and_until_the_server_e
     live.next("sidecar", |_| true).await;
     tokio::time::sleep(CONNECTION_TIMEOUT * 20).await;
     server.rig.granted(request("late", "")).await;
-    live.next("locks", |locks| locks["changed"][0]["function"] == "late").await;
+    live.next("locks", |locks| locks["changed"][0]["key"]["function"] == "late").await;
     server.stop.send(()).unwrap();
     while live.lines.next_line().await.is_ok_and(|line| line.is_some()) {}
     server.running.await.unwrap();

@@ -14,7 +14,7 @@ use super::connection::{Connection, SIZES};
 use super::event_log::LoggedKind;
 use super::page::{About, Looked};
 use super::probes::{obstacle, plain};
-use super::view::{self, EventView, LockView};
+use super::view::{self, EventView, PageLock};
 use crate::coordinator::{
     CallError, Coordinator, Filter, LockRecord, LockSelector, LocksEvent, LocksWatch, Under,
 };
@@ -51,7 +51,7 @@ struct EventsView {
 
 #[derive(Debug, Serialize)]
 struct OneLockView {
-    lock: LockView,
+    lock: PageLock,
     /// What happened to it at this sidecar, the newest last.
     history: Vec<EventView>,
     /// Whether two host types were seen to share its path.
@@ -138,7 +138,7 @@ pub(super) async fn lock(
     let history = looked.events.of(&path);
     let namespace = &coordinator.host().namespace;
     json(text(&OneLockView {
-        lock: view::lock(&record, namespace, holds.get(&path), now),
+        lock: view::lock(record, namespace, holds.get(&path), now),
         collides: history.iter().any(|event| event.kind == LoggedKind::Collision),
         history: history.iter().map(|event| view::event(event)).collect(),
     }))
@@ -227,7 +227,7 @@ fn document(
         let coordinator = &listing.looked.coordinator;
         let (now, namespace) = (coordinator.clock().now(), &coordinator.host().namespace);
         let mut part = String::new();
-        for record in &batch.changed {
+        for record in batch.changed {
             part.push_str(if listing.begun { "," } else { "{\"locks\":[" });
             listing.begun = true;
             let hold = listing.holds.get(&record.path);

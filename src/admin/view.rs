@@ -1,73 +1,29 @@
-//! The JSON documents of the page's data; docs/page.md lists their fields. Those of a lock are named as
-//! `leasehold ls` names them.
+//! The JSON documents of the page's data; docs/page.md lists their fields. Locks and schedules are those of
+//! `src/view/`, with what the page needs besides.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 
 use super::event_log::LoggedEvent;
-use crate::coordinator::{BreakNote, BreakPeriod, Coordinator, HoldHere, LockRecord, LockState};
-use crate::lock::{Checkpoint, FencingToken, LockPath, Namespace, Priority};
+use crate::coordinator::{Coordinator, HoldHere, LockRecord};
+use crate::lock::{FencingToken, LockPath, Namespace};
 use crate::time::{Instant, UnixMillis};
+use crate::view::LockView;
 
-/// A lock.
+/// A lock, and what only the page says of it.
 #[derive(Debug, Serialize)]
-pub(super) struct LockView {
-    lock_path: String,
+pub(super) struct PageLock {
+    #[serde(flatten)]
+    record: LockView,
     /// The path of the lock itself, where `lock_path` is that of one of its permits (S28).
     lock: String,
-    host_id: String,
-    function: String,
-    scope: String,
-    mode: String,
-    state: &'static str,
-    fencing_token: Option<u64>,
-    holder: String,
-    /// Somebody who leaves no record may have the lock instead: a WebJobs host.
-    holder_is_last_recorded: bool,
-    host_type: String,
-    sidecar: String,
-    share: String,
-    priority: u32,
-    yields: bool,
-    labels: BTreeMap<String, String>,
-    acquired_at: Option<String>,
-    resting_until: Option<String>,
-    /// Until when it is granted to nobody here, because its former holder may not know (S13).
-    kept_until: Option<String>,
-    written_at: Option<String>,
-    renewed_at: Option<String>,
-    lease_duration_seconds: Option<f64>,
-    held_here: bool,
-    waiters_here: usize,
-    /// The first of them by name.
+    /// The first of those who wait here, by name.
     waiting_here: Vec<String>,
-    permit: u32,
-    permits: u32,
-    checkpoint: Option<CheckpointView>,
-    break_note: Option<BreakView>,
-    has_schedule: bool,
+    checkpoint_saved_at: Option<String>,
     /// Of a lock that is held through this sidecar.
     validity: Option<ValidityView>,
-}
-
-/// A checkpoint, without its value: that is the job's own.
-#[derive(Debug, Serialize)]
-struct CheckpointView {
-    version: u64,
-    size: usize,
-    saved_at: Option<String>,
-}
-
-/// A break.
-#[derive(Debug, Serialize)]
-struct BreakView {
-    reason: String,
-    broken_by: String,
-    broken_at: Option<String>,
-    mode: &'static str,
-    for_priority: Option<u32>,
 }
 
 /// How long a hold of a caller here is valid.
@@ -106,50 +62,18 @@ pub(super) fn holds(coordinator: &Coordinator) -> Holds {
 }
 
 pub(super) fn lock(
-    lock: &LockRecord,
+    lock: LockRecord,
     namespace: &Namespace,
     hold: Option<&HoldHere>,
     now: Instant,
-) -> LockView {
-    let record = &lock.record;
-    let (own, permit) = namespace.permit_of(&lock.path);
-    let host_id = namespace.host_id_of(&lock.path);
-    let sharing = record.sharing.as_deref();
-    LockView {
-        lock_path: lock.path.to_string(),
-        lock: own.to_string(),
-        host_id: host_id.map(|host_id| host_id.to_string()).unwrap_or_default(),
-        function: record.function.clone(),
-        scope: record.scope.clone(),
-        mode: record.mode.to_lowercase(),
-        state: state(lock.state),
-        fencing_token: record.token.map(FencingToken::value),
-        holder: record.holder.clone(),
-        holder_is_last_recorded: lock.holder_is_last_recorded,
-        host_type: record.host_type.clone(),
-        sidecar: record.sidecar.to_string(),
-        share: sharing
-            .and_then(|sharing| sharing.share.as_ref())
-            .map(ToString::to_string)
-            .unwrap_or_default(),
-        priority: sharing.map_or(0, |sharing| sharing.priority.get()),
-        yields: sharing.is_some_and(|sharing| sharing.yields),
-        labels: record.labels.as_map().clone(),
-        acquired_at: record.acquired_at.and_then(moment),
-        resting_until: record.resting_until.and_then(moment),
-        kept_until: lock.kept_until.and_then(moment),
-        written_at: lock.written_at.and_then(moment),
-        renewed_at: lock.lease.and_then(|lease| moment(lease.renewed_at)),
-        lease_duration_seconds: lock.lease.map(|lease| lease.duration.as_secs_f64()),
-        held_here: lock.held_here,
-        waiters_here: lock.waiters_here,
+) -> PageLock {
+    let saved_at = lock.checkpoint.as_ref().map(|checkpoint| checkpoint.saved_at);
+    PageLock {
+        lock: namespace.permit_of(&lock.path).0.to_string(),
         waiting_here: lock.waiting_here.clone(),
-        permit: permit.number().into(),
-        permits: record.permits.map_or(0, |permits| permits.get().into()),
-        checkpoint: lock.checkpoint.as_ref().map(checkpoint),
-        break_note: lock.break_note.as_ref().map(break_note),
-        has_schedule: lock.schedule.is_some(),
+        checkpoint_saved_at: saved_at.and_then(moment),
         validity: hold.map(|hold| validity(hold, now)),
+        record: LockView::here(lock, namespace),
     }
 }
 
@@ -162,27 +86,6 @@ fn validity(hold: &HoldHere, now: Instant) -> ValidityView {
     ValidityView { valid_for_seconds: left.as_secs_f64(), at_risk: hold.at_risk }
 }
 
-fn checkpoint(checkpoint: &Checkpoint) -> CheckpointView {
-    CheckpointView {
-        version: checkpoint.version,
-        size: checkpoint.value.as_bytes().len(),
-        saved_at: moment(checkpoint.saved_at),
-    }
-}
-
-fn break_note(note: &BreakNote) -> BreakView {
-    BreakView {
-        reason: note.reason.clone(),
-        broken_by: note.by.clone(),
-        broken_at: moment(note.at),
-        mode: match note.period {
-            BreakPeriod::Now => "now",
-            BreakPeriod::RunOut => "run_out",
-        },
-        for_priority: note.for_priority.map(Priority::get),
-    }
-}
-
 pub(super) fn event(event: &LoggedEvent) -> EventView {
     EventView {
         number: event.number,
@@ -193,15 +96,6 @@ pub(super) fn event(event: &LoggedEvent) -> EventView {
         holder: event.holder.clone(),
         detail: event.detail.clone(),
         times: event.times,
-    }
-}
-
-const fn state(state: LockState) -> &'static str {
-    match state {
-        LockState::Available => "available",
-        LockState::Held => "held",
-        LockState::Breaking => "breaking",
-        LockState::Resting => "resting",
     }
 }
 

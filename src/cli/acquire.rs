@@ -11,12 +11,12 @@ use tokio::time::interval;
 use super::asking::{collision, not_asked};
 use super::connection::EndpointArgs;
 use super::exit::Exit;
+use super::grant::{BusyView, GrantView};
 use super::output::{self, OutputArgs};
 use super::patience::{Patience, TOLD_AGAIN};
 use super::record;
 use super::shell;
 use super::spec::SpecArgs;
-use super::view::{BusyView, GrantView};
 
 /// Acquires a lock; the sidecar renews it until `release`, `--max-hold` (the sidecar's default: 10 min) or
 /// shutdown, whether or not anybody still works. Prefer `run` where a command can be given.

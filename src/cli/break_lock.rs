@@ -13,7 +13,7 @@ use super::output::{self, OutputArgs};
 use super::record;
 use super::spec::SelectorArgs;
 use super::times::span;
-use super::view::LockView;
+use crate::view::LockView;
 
 /// Breaks the lease of a lock that somebody else holds. The lease is not renewed any more, and nobody is
 /// granted the lock before it has expired; the holder is told at its next renewal at the latest. The sidecar

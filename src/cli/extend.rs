@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::connection::EndpointArgs;
 use super::exit::Exit;
+use super::grant::ValidityView;
 use super::output::{self, OutputArgs};
 use super::release::LeaseArgs;
 use super::spec::duration;
 use super::times::moment;
-use super::view::ValidityView;
 
 /// Sets a new bound of a hold that `acquire` acquired, counted from now.
 #[derive(Debug, clap::Args)]

@@ -6,10 +6,11 @@ use leasehold_client::{LockRecord, LockState};
 
 use super::narrow::{CUT, common, fit};
 use super::output;
-use super::record::{self, holder, printable, state};
+use super::record::{self, holder, printable};
 use super::sharing;
 use super::times::age;
 use crate::time::{BootClock, Clock as _, UnixMillis};
+use crate::view::state;
 
 /// The locks within `width` columns: what their paths have in common is said once, and the longest cells are
 /// cut.

@@ -22,7 +22,7 @@ use super::screen::Screen;
 use super::sidecars::{self, SidecarView};
 use super::signals::Signals;
 use super::spec::label;
-use super::view::LockView;
+use crate::view::LockView;
 
 /// Lists the locks under the sidecar's host id, another one, or a prefix.
 #[derive(Debug, clap::Args)]

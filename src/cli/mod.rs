@@ -20,6 +20,7 @@ mod exit;
 mod extend;
 mod flags;
 mod gc;
+mod grant;
 mod info;
 mod install;
 mod lock_names;
@@ -49,7 +50,6 @@ mod signature;
 mod spec;
 mod times;
 mod usage;
-mod view;
 mod watch;
 
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What commands show of locks, for people; `view.rs` has the same as JSON.
+//! What commands show of locks, for people; `src/view/` has the same as JSON.
 
 use leasehold_client::{Busy, BusyReason, LockRecord, LockSelector, LockState};
 
@@ -6,9 +6,9 @@ use super::output;
 use super::schedule::ended;
 use super::sharing::{self, place_text};
 use super::times::{age, moment, span};
-use super::view::LockView;
 use crate::text;
 use crate::time::{BootClock, Clock as _};
+use crate::view::{LockView, state};
 
 /// Why a lock is busy: who has it, since when, and why a priority did not help.
 pub(crate) fn busy_text(busy: &Busy) -> String {
@@ -147,22 +147,8 @@ pub(super) fn holder(record: &LockRecord) -> String {
     }
 }
 
-/// What a lock is doing.
-pub(crate) fn state(record: &LockRecord) -> &'static str {
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "the API says to take a state that is not known for held"
-    )]
-    match record.state {
-        LockState::Available => "available",
-        LockState::Breaking => "breaking",
-        LockState::Resting => "resting",
-        _ => "held",
-    }
-}
-
-/// The same, and until when the sidecar that answers grants it to nobody though it may be available
-/// elsewhere.
+/// What a lock is doing, and until when the sidecar that answers grants it to nobody though it may be
+/// available elsewhere.
 pub(super) fn state_text(record: &LockRecord) -> String {
     let kept = kept_text(record).map(|kept| format!(" ({kept})")).unwrap_or_default();
     format!("{}{kept}", state(record))

@@ -2,8 +2,8 @@
 
 use leasehold_client::Grant;
 
+use super::grant::GrantView;
 use super::times::span;
-use super::view::GrantView;
 
 /// The grant as lines that a shell reads as well as a person: `eval "$(leasehold acquire …)"`.
 pub(crate) fn grant_text(grant: &Grant) -> String {

@@ -5,7 +5,7 @@ use super::exit::Exit;
 use super::output::{self, OutputArgs};
 use super::record;
 use super::spec::SelectorArgs;
-use super::view::LockView;
+use crate::view::LockView;
 
 /// Shows one lock, by its name or its path. A lock that was never taken is available.
 #[derive(Debug, clap::Args)]

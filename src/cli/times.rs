@@ -5,12 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::time::UnixMillis;
 
-/// A moment of the wall clock, RFC 3339, to the second.
-pub(crate) fn moment(at: Option<SystemTime>) -> Option<String> {
-    // humantime knows the years up to 9999.
-    let at = at.filter(|at| seconds(*at).is_some_and(|seconds| seconds < 253_402_300_800))?;
-    Some(humantime::format_rfc3339_seconds(at).to_string())
-}
+pub(crate) use crate::view::moment;
 
 fn seconds(at: SystemTime) -> Option<u64> {
     at.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())

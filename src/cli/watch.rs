@@ -5,7 +5,7 @@ use super::exit::{Exit, UnavailableError};
 use super::output::{self, OutputArgs};
 use super::record;
 use super::spec::SelectorArgs;
-use super::view::LockView;
+use crate::view::LockView;
 
 /// Shows one lock now and at each change, a line each, until it is interrupted. Changes made through other
 /// sidecars are seen some seconds late.

@@ -139,7 +139,8 @@ pub(super) fn validity(validity: Validity) -> proto::Validity {
     }
 }
 
-pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockRecord {
+/// What clients are told of a lock: never the value of its checkpoint.
+pub(crate) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockRecord {
     let stored = lock.record;
     let host_id = namespace.host_id_of(&lock.path);
     let (_, permit) = namespace.permit_of(&lock.path);

@@ -44,10 +44,12 @@ mod violations;
 mod workers;
 
 pub use crate::lobby::Connections;
+pub(crate) use answer::record as lock_record;
 pub use certificates::{RELOAD_INTERVAL, check_certificates};
 pub use convert::Limits;
 pub use guard::AccessRules;
 pub use listen::ListenError;
+pub(crate) use schedule::listed as listed_schedule;
 pub use server::{
     MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process, pipes,
 };

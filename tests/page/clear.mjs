@@ -17,18 +17,18 @@ function lock(number, more = {}) {
   const name = `reconcile-customer-accounts-${String(number).padStart(3, "0")}`;
   const path = `leasehold/locks/${host}/${name}`;
   return {
-    lock_path: path, lock: path, host_id: host, host_type: type, function: name, scope: "", mode: "function", state: "held",
+    lock_path: path, lock: path, host_id: host, host_type: type, key: { function: name, scope: "", mode: "function" }, state: "held",
     fencing_token: 891903823872000 + ((number * 7919) % LOCKS), holder: `billing-worker-6d5f9c7b8d-x${number}/${1000 + number}`,
     holder_is_last_recorded: false, sidecar: "billing-worker-6d5f9c7b8d-abcde#ffe68d", share: "", priority: 0, yields: false,
     labels: { team: "accounts-receivable", region: "westeurope" }, acquired_at: new Date(Date.now() - number * 60_000).toISOString(),
     resting_until: null, kept_until: null, written_at: NOON, renewed_at: NOON, lease_duration_seconds: 60, held_here: number % 3 !== 0,
-    waiters_here: 0, waiting_here: [], permit: 0, permits: 0, checkpoint: null, break_note: null, has_schedule: false,
+    waiters_here: 0, waiting_here: [], permit: 0, permits: 0, checkpoint_version: null, checkpoint_size: null, checkpoint_saved_at: null, break_note: null, reserved: null, schedule: null,
     validity: number % 3 === 0 ? null : { valid_for_seconds: 3600, at_risk: false }, ...more,
   };
 }
 
 const all = Array.from({ length: LOCKS }, (_, number) => lock(number));
-all[7] = lock(7, { function: LONG, state: "available", held_here: false, validity: null });
+all[7] = lock(7, { key: { function: LONG, scope: "", mode: "function" }, state: "available", held_here: false, validity: null });
 all[250] = lock(250, { waiters_here: 5, waiting_here: ["reporter/71", "mailer/72", "auditor/73", "cleaner/74", "lister/75"] });
 all[251] = lock(251, { permit: 0, permits: 3 });
 all[400] = lock(400, { validity: { valid_for_seconds: 2, at_risk: true } });
@@ -116,9 +116,9 @@ assert.deepEqual(heads.slice(1), [`Billing host id ${HOSTS[0][0]} (this sidecar'
 await page.locator("#host").selectOption("Warehouse (ba010593)");
 await page.locator("#locks th.group").getByText(/^Warehouse/).waitFor();
 await page.locator("#host").selectOption("");
-await page.locator("#text").fill(all[250].function);
+await page.locator("#text").fill(all[250].key.function);
 await rowOf(page, all[250].lock_path).getByText("reporter/71, mailer/72 and 3 more").waitFor();
-await page.locator("#text").fill(all[251].function);
+await page.locator("#text").fill(all[251].key.function);
 await rowOf(page, all[251].lock_path).getByText("permit 0; 1 of 3 held").waitFor();
 // One who has filtered all away is told how to come back.
 await page.locator("#text").fill("no such lock");

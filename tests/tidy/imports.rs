@@ -5,7 +5,7 @@ use crate::{Source, assert_none, sources};
 /// A module of `src/`, and the modules that it may import.
 type Module = (&'static str, &'static [&'static str]);
 
-const MODULES: [Module; 18] = [
+const MODULES: [Module; 19] = [
     ("text", &[]),
     ("time", &[]),
     // Moments of a record are values of the clock.
@@ -26,14 +26,13 @@ const MODULES: [Module; 18] = [
     // Lock, schedule, time and timetable: the values that the coordinator speaks in.
     ("lobby", &["coordinator", "time"]),
     ("grpc", &["coordinator", "access", "lobby", "lock", "schedule", "text", "time", "timetable"]),
+    // A document says what a client is told.
+    ("view", &["coordinator", "grpc", "lock"]),
     // Formats of logs, bounds of leases, and the providers and rules that settings name.
     ("config", &["access", "lock", "host_id", "store", "telemetry", "text"]),
     ("telemetry", &["coordinator", "lobby", "store", "lock", "time"]),
-    // Schedule and timetable: values of schedules, as the page shows them.
-    (
-        "admin",
-        &["access", "coordinator", "lobby", "telemetry", "lock", "schedule", "time", "timetable"],
-    ),
+    // Schedule: values of schedules, as the page shows them.
+    ("admin", &["access", "coordinator", "lobby", "telemetry", "view", "lock", "schedule", "time"]),
     ("testing", &["store", "lock", "time"]),
 ];
 

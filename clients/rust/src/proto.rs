@@ -25,7 +25,7 @@
 
 include!("../gen/leasehold.v1.rs");
 
-/// For tests that ask a sidecar by stub.
+/// For the sidecar, which shows what a client is told, and for tests that ask it by stub.
 #[cfg(feature = "unstable-wire")]
 mod of_ours {
     impl From<crate::LeaseSpec> for super::LeaseSpec {
@@ -37,6 +37,18 @@ mod of_ours {
     impl From<crate::LockKey> for super::LockKey {
         fn from(key: crate::LockKey) -> Self {
             key.into_wire()
+        }
+    }
+
+    impl From<super::LockRecord> for crate::LockRecord {
+        fn from(record: super::LockRecord) -> Self {
+            Self::from_wire(record)
+        }
+    }
+
+    impl From<super::Schedule> for crate::Schedule {
+        fn from(schedule: super::Schedule) -> Self {
+            Self::from_wire(schedule)
         }
     }
 }

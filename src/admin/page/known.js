@@ -29,17 +29,19 @@ export function state(lock) {
   return known.risk ? "risk" : "held";
 }
 
-export function name(lock) {
-  if (lock.function === "" && lock.scope === "") return lock.lock_path;
-  const scope = lock.scope === "" ? "" : ` / ${lock.scope}`;
-  return `${lock.function}${scope}${lock.mode === "listener" ? " (listener)" : ""}`;
+export function name({ lock_path: path, key }) {
+  if (!key) return path;
+  return `${key.function}${key.scope && ` / ${key.scope}`}${key.mode === "listener" ? " (listener)" : ""}`;
 }
+
+/** The run, or the occurrence without one, that ended last. */
+export const last = (schedule) => schedule.state?.ended[0];
 
 // What somebody has to look at comes first.
 const collides = (path) => Boolean(heard.sidecar?.collisions.some((event) => event.lock_path === path));
 export const isProblem = (lock) => ["lost", "breaking"].includes(state(lock)) || Boolean(validity.get(lock.lock_path)?.risk)
   || Boolean(lock.kept_until) || collides(lock.lock_path);
-export const isFailed = ({ last }) => Boolean(last) && OUTCOMES[last.outcome]?.[1] === "bad";
+export const isFailed = (schedule) => OUTCOMES[last(schedule)?.outcome]?.[1] === "bad";
 export const isTroubled = (schedule) => Boolean(schedule.problem) || isFailed(schedule) || schedule.missed_since_last_run > 0
   || schedule.failed_attempts > 0;
 
@@ -56,10 +58,10 @@ const ORDERS = {
     waiting: (lock) => (lock.waiters_here ? -lock.waiters_here : null),
   },
   schedules: {
-    name: (schedule) => name({ ...schedule, mode: "" }).toLowerCase(),
+    name: (schedule) => name(schedule).toLowerCase(),
     next: (schedule) => schedule.next_at,
-    last: (schedule) => schedule.last?.scheduled_at ?? null,
-    missed: (schedule) => (schedule.missed ? -schedule.missed : null),
+    last: (schedule) => last(schedule)?.scheduled_at ?? null,
+    missed: (schedule) => (schedule.state?.missed ? -schedule.state.missed : null),
     failed: (schedule) => (schedule.failed_attempts ? -schedule.failed_attempts : null),
   },
 };

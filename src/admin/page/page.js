@@ -1,6 +1,6 @@
 // The page of a sidecar. Shows what /api says; changes nothing.
 
-import { chosen, heard, isFailed, isHeld, isProblem, isStoreDown, isTroubled, learn, locks, name, ordered, secondsLeft, state,
+import { chosen, heard, isFailed, isHeld, isProblem, isStoreDown, isTroubled, last, learn, locks, name, ordered, secondsLeft, state,
   validity } from "./known.js";
 import { ALARMING, badge, byId, cell, joined, KINDS, make, moment, names, note, OUTCOMES, passTime, plural, since, small, span, STATES,
   tight, today, turnZone, until, zoneText } from "./parts.js";
@@ -45,11 +45,14 @@ const linkTo = (path, text) => make("a", { href: `#lock/${encodeURIComponent(pat
 function more(lock) {
   const parts = [];
   if (lock.permits > 0) parts.push(`permit ${lock.permit}; ${heldOf(lock.lock)} of ${lock.permits} held`);
-  if (lock.has_schedule) parts.push("schedule");
+  if (lock.schedule) parts.push("schedule");
   if (lock.share) parts.push(`share ${lock.share}`);
   if (lock.priority > 0) parts.push(`priority ${lock.priority}`);
   if (lock.yields) parts.push("yields");
   if (lock.resting_until && lock.state === "resting") parts.push(make("span", {}, "available ", until(lock.resting_until)));
+  if (lock.reserved && new Date(lock.reserved.until) > Date.now()) {
+    parts.push(make("span", {}, `kept for priority ${lock.reserved.priority} or greater, free `, until(lock.reserved.until)));
+  }
   if (lock.kept_until) {
     parts.push(make("span", {}, "kept here because its former holder may not know, free ", until(lock.kept_until)));
   }
@@ -57,9 +60,9 @@ function more(lock) {
     const by = lock.break_note.broken_by ? ` by ${lock.break_note.broken_by}` : "";
     parts.push(`broken${by}: ${lock.break_note.reason}`);
   }
-  if (lock.checkpoint) {
-    const saved = lock.checkpoint.saved_at ? make("span", {}, ", saved ", since(lock.checkpoint.saved_at), " ago") : "";
-    parts.push(make("span", {}, `checkpoint ${lock.checkpoint.version}, ${lock.checkpoint.size} bytes`, saved));
+  if (lock.checkpoint_version !== null) {
+    const saved = lock.checkpoint_saved_at ? make("span", {}, ", saved ", since(lock.checkpoint_saved_at), " ago") : "";
+    parts.push(make("span", {}, `checkpoint ${lock.checkpoint_version}, ${lock.checkpoint_size} bytes`, saved));
   }
   for (const [key, value] of Object.entries(lock.labels)) parts.push(`${key}=${value}`);
   return joined(parts);
@@ -232,23 +235,23 @@ function showShares() {
 }
 
 function ended(schedule) {
-  const { last } = schedule;
-  if (!last) return [];
-  const when = last.scheduled_at ? moment(last.scheduled_at) : `by hand: ${last.request_id}`;
-  const parts = [badge(OUTCOMES[last.outcome] ?? [last.outcome, "calm"]), small(when)];
-  if (isFailed(schedule)) parts.push(make("span", {}, why(last)));
+  const run = last(schedule);
+  if (!run) return [];
+  const when = run.scheduled_at ? moment(run.scheduled_at) : `by hand: ${run.request_id}`;
+  const parts = [badge(OUTCOMES[run.outcome] ?? [run.outcome, "calm"]), small(when)];
+  if (isFailed(schedule)) parts.push(make("span", {}, why(run.outcome, schedule)));
   return parts;
 }
 
-function why(last) {
-  if (last.detail) return last.detail.includes(": ") ? last.detail.slice(last.detail.indexOf(": ") + 2) : "no reason was given";
-  if (last.outcome === "timed_out") return "its deadline came";
-  if (last.outcome === "abandoned") return "its holder ended or lost the lock";
-  return `${last.sidecar && last.sidecar !== heard.sidecar?.sidecar ? `the log of ${last.sidecar}` : "the log of its sidecar"} says why`;
+function why(outcome, { last_detail: detail, last_sidecar: sidecar }) {
+  if (detail) return detail.includes(": ") ? detail.slice(detail.indexOf(": ") + 2) : "no reason was given";
+  if (outcome === "timed_out") return "its deadline came";
+  if (outcome === "abandoned") return "its holder ended or lost the lock";
+  return `${sidecar && sidecar !== heard.sidecar?.sidecar ? `the log of ${sidecar}` : "the log of its sidecar"} says why`;
 }
 
 function scheduleRow(schedule) {
-  const run = schedule.run;
+  const { missed = 0, retry_at: retryAt, run } = schedule.state ?? {};
   const parts = [];
   if (schedule.problem) parts.push(schedule.problem);
   if (run) parts.push(make("span", {}, `attempt ${run.attempt} runs for `, since(run.started_at)));
@@ -256,20 +259,20 @@ function scheduleRow(schedule) {
   const failed = schedule.failed_attempts;
   const host = [schedule.host_type || hostName(schedule.host_id), `host id ${schedule.host_id}`].filter(Boolean).join(", ");
   return make("tr", { "data-path": schedule.lock_path },
-    cell("Schedule", linkTo(schedule.lock_path, name({ ...schedule, mode: "" })), small(host)),
-    cell("When", schedule.sentence || schedule.expression, small(`${schedule.expression} ${schedule.time_zone}`)),
+    cell("Schedule", linkTo(schedule.lock_path, name(schedule)), small(host)),
+    cell("When", schedule.sentence || schedule.expression, small(`${schedule.expression} ${schedule.definition?.time_zone ?? ""}`)),
     tight("Next", schedule.paused ? badge(["paused", "warn"]) : until(schedule.next_at), small(schedule.next_at ? moment(schedule.next_at) : "")),
     cell("Last", ...ended(schedule)),
-    tight("Missed", schedule.missed ? badge([String(schedule.missed), schedule.missed_since_last_run ? "bad" : "calm"]) : "0",
+    tight("Missed", missed ? badge([String(missed), schedule.missed_since_last_run ? "bad" : "calm"]) : "0",
       small(schedule.missed_since_last_run ? `${schedule.missed_since_last_run} since the last run` : "")),
-    tight("Attempts", failed ? badge([`${failed} failed`, "bad"]) : "", schedule.retry_at ? small("next ", until(schedule.retry_at)) : ""),
+    tight("Attempts", failed ? badge([`${failed} failed`, "bad"]) : "", retryAt ? small("next ", until(retryAt)) : ""),
     cell("More", ...joined(parts)));
 }
 
 function showSchedules() {
   const wanted = filters();
   const found = ordered(schedules.filter((schedule) => (!wanted.host || schedule.host_id === wanted.host)
-    && (!wanted.text || [schedule.lock_path, schedule.function, schedule.scope].some((text) => text.toLowerCase().includes(wanted.text)))),
+    && (!wanted.text || [schedule.lock_path, name(schedule)].some((text) => text.toLowerCase().includes(wanted.text)))),
   "schedules", isTroubled);
   fill(byId("schedules"), found.map((schedule) => rowOf(`schedule ${schedule.lock_path}`, schedule, () => scheduleRow(schedule))));
   byId("schedules").parentElement.hidden = found.length === 0;
@@ -361,7 +364,7 @@ async function readLock(path) {
   else if (lock.state === "available" && !lock.written_at) note("note-lock", "There is no such lock in the store. To see all:", `leasehold ls${at()}`);
   else note("note-lock", "");
   const facts = [
-    ["State", badge(STATES[state(lock)] ?? [lock.state, "calm"])], ["Function", lock.function], ["Scope", lock.scope], ["Mode", lock.mode],
+    ["State", badge(STATES[state(lock)] ?? [lock.state, "calm"])], ["Function", lock.key?.function], ["Scope", lock.key?.scope], ["Mode", lock.key?.mode],
     ["Host type", lock.host_type], ["Host id", lock.host_id], ["Holder", holder(lock)], ["Sidecar", lock.sidecar],
     ["Since", isHeld(lock) ? since(lock.acquired_at) : ""], ["Valid for", isHeld(lock) ? bar(lock) : ""],
     ["Fencing token", lock.fencing_token === null ? "" : String(lock.fencing_token)],

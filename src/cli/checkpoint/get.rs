@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::exit::Exit;
+use crate::cli::grant::CheckpointView;
 use crate::cli::output::{self, Format, OutputArgs};
 use crate::cli::record;
 use crate::cli::spec::SelectorArgs;
-use crate::cli::view::CheckpointView;
 
 /// Prints the value of a lock's checkpoint as it is, read from the store. The lock need not be held.
 #[derive(Debug, clap::Args)]

@@ -7,12 +7,12 @@ use leasehold_client::Schedule;
 use serde::Serialize;
 
 use super::text;
-use super::view::ScheduleView;
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::exit::Exit;
 use crate::cli::output::{self, OutputArgs};
 use crate::cli::spec::SelectorArgs;
 use crate::timetable::UtcSecond;
+use crate::view::ScheduleView;
 
 /// Changes one schedule, by the name or the path of its lock, if the sidecar's `admin.allow_schedule_changes`
 /// is set. May be repeated.

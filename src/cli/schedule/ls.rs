@@ -3,11 +3,11 @@
 use leasehold_client::{Client, ListSchedules, LocksUnder, Schedule};
 
 use super::text;
-use super::view::ScheduleView;
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::exit::Exit;
 use crate::cli::narrow;
 use crate::cli::output::{self, Listing, ListingArgs};
+use crate::view::ScheduleView;
 
 /// Lists the schedules under the sidecar's host id, another one, or a prefix.
 #[derive(Debug, clap::Args)]

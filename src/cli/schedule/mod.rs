@@ -1,4 +1,4 @@
-//! `leasehold schedule`: schedules and their runs (T14, T15, T18, T22). `view.rs` has their JSON, `text.rs`
+//! `leasehold schedule`: schedules and their runs (T14, T15, T18, T22). `src/view/` has their JSON, `text.rs`
 //! what people see.
 
 mod act;
@@ -7,12 +7,10 @@ mod ls;
 mod next;
 mod show;
 mod text;
-mod view;
 
 use clap::Subcommand;
 
 pub(super) use text::ended;
-pub(super) use view::StateView;
 
 use super::exit::Exit;
 use super::manual::{About, about};

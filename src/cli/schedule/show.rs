@@ -1,11 +1,11 @@
 //! `leasehold schedule show`: one schedule.
 
 use super::text;
-use super::view::ScheduleView;
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::exit::Exit;
 use crate::cli::output::{self, OutputArgs};
 use crate::cli::spec::SelectorArgs;
+use crate::view::ScheduleView;
 
 /// Shows one schedule, by the name or the path of its lock.
 #[derive(Debug, clap::Args)]

@@ -4,12 +4,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold_client::{EndedRun, Schedule, ScheduleIntervention, ScheduleState};
 
-use super::view::outcome;
 use crate::cli::narrow::{CUT, common, fit};
 use crate::cli::output;
 use crate::cli::record;
 use crate::cli::times::moment;
 use crate::time::{BootClock, Clock as _};
+use crate::view::outcome;
 
 /// What is due for longer has nobody who runs it.
 const A_WHILE: Duration = Duration::from_secs(60);

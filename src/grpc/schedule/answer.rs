@@ -166,7 +166,7 @@ pub(super) fn schedule(info: ScheduleInfo, namespace: &Namespace) -> proto::Sche
 }
 
 /// A schedule in a list.
-pub(super) fn listed(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedule {
+pub(crate) fn listed(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedule {
     let (plan, problem) = match info.plan {
         Some(Ok(plan)) => (Some(plan), String::new()),
         Some(Err(problem)) => (None, problem),

@@ -28,6 +28,7 @@ use crate::access::Right;
 use crate::coordinator::{CallError, LockRecord, LockSelector, ScheduleChange, SubscribeRequest};
 use crate::lock::LockPath;
 
+pub(crate) use answer::listed;
 pub(super) use answer::{ended, state, timestamp};
 pub(super) use convert::report;
 
@@ -155,7 +156,7 @@ impl ScheduleService for Service {
         let page = answered(self.coordinator.list_schedules(request, visible).await)?;
         let schedules = page.schedules.into_iter();
         Ok(Response::new(ListSchedulesResponse {
-            schedules: schedules.map(|info| answer::listed(info, self.namespace())).collect(),
+            schedules: schedules.map(|info| listed(info, self.namespace())).collect(),
             next_page_token: page.next_page_token.unwrap_or_default(),
         }))
     }

@@ -1,4 +1,4 @@
-//! The JSON documents of schedules; docs/cli.md lists their fields.
+//! The JSON document of a schedule.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use leasehold_client::{
 };
 use serde::Serialize;
 
-use crate::cli::times::moment;
-use crate::cli::view::{KeyView, LockView};
+use super::lock::{KeyView, LockView};
+use super::moment;
 
 /// A schedule as JSON.
 #[derive(Debug, Serialize)]
-pub(super) struct ScheduleView {
+pub(crate) struct ScheduleView {
     lock_path: String,
     key: Option<KeyView>,
     expression: String,
@@ -70,7 +70,7 @@ struct DefinitionView {
 
 /// What its runs have decided.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(in crate::cli) struct StateView {
+pub(crate) struct StateView {
     next_at: Option<String>,
     watermark: Option<String>,
     watermark_outcome: Option<String>,
@@ -204,7 +204,7 @@ impl From<&EndedRun> for EndedView {
 }
 
 /// An outcome as documents write it, such as `failed_final`.
-pub(super) fn outcome(outcome: Option<RunOutcome>) -> Option<String> {
+pub(crate) fn outcome(outcome: Option<RunOutcome>) -> Option<String> {
     outcome.map(|outcome| outcome.as_str().to_ascii_lowercase())
 }
 
