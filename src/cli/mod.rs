@@ -87,7 +87,7 @@ pub enum Command {
     Release(release::Args),
     /// Set how long a lock that `acquire` acquired may still be held.
     Extend(extend::Args),
-    /// List locks.
+    /// List the locks under a host id or a prefix.
     Ls(ls::Args),
     /// Show one lock.
     Show(show::Args),

@@ -74,6 +74,32 @@ fn comments_are_as_wide_as_people_read() {
     assert_none(&findings);
 }
 
+/// Documentation of one or two words, which repeats the name beside it. A link says where the rest is.
+fn short_docs(source: &Source) -> Vec<String> {
+    let lines: Vec<&str> = source.text.lines().collect();
+    let doc = |line: &&str| line.trim_start().strip_prefix("///").map(str::to_owned);
+    let texts: Vec<Option<String>> = lines.iter().map(doc).collect();
+    let is_doc = |place: usize| texts.get(place).is_some_and(Option::is_some);
+    let mut findings = Vec::new();
+    for (place, text) in texts.iter().enumerate() {
+        let Some(text) = text else { continue };
+        let stands_alone =
+            !is_doc(place + 1) && place.checked_sub(1).is_none_or(|before| !is_doc(before));
+        if stands_alone && text.split_whitespace().count() <= 2 && !text.contains('[') {
+            findings.push(format!("{}:{} says {text}", source.path, place + 1));
+        }
+    }
+    findings
+}
+
+#[test]
+fn documentation_says_more_than_the_name() {
+    let all = sources(&["src", "clients/rust/src"], ".rs");
+    let written = all.iter().filter(|source| !source.path.contains("/gen/"));
+    let findings: Vec<String> = written.flat_map(short_docs).collect();
+    assert_none(&findings);
+}
+
 /// Names that say nothing of what is inside.
 const NAMELESS: [&str; 7] = ["util", "utils", "common", "helpers", "types", "manager", "misc"];
 
@@ -190,6 +216,12 @@ fn these_checks_can_fail() {
     assert!(piece("impl Hold {}\n\nfn line() {}\n").is_none());
     let wide = format!("/// {0}\n/// | {0} |\nlet text = \"{0}\";\n", "word ".repeat(30));
     assert_eq!(wide_comments(&source(wide)).len(), 1);
+    let doc = |text: &str| short_docs(&source(format!("{text}\n    path: LockPath,\n"))).len();
+    assert_eq!((doc("    /// Its path."), doc("    /// See [`Spec::path`].")), (1, 0));
+    assert_eq!(
+        (doc("    /// The path.\n    /// Units: none."), doc("/// The lock's own path.")),
+        (0, 0)
+    );
     assert!(is_nameless("src/util/mod.rs") && is_nameless("src/helpers.rs"));
     assert!(!is_nameless("src/utility.rs"));
     assert_eq!(strange_words(&source(concat!("// TO", "DO: later").to_owned())).len(), 1);

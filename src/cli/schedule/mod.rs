@@ -25,7 +25,7 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum ScheduleCommand {
-    /// List schedules.
+    /// List the schedules under a host id or a prefix.
     Ls(ls::Args),
     /// Show one schedule: its definition, its run in progress, and its last runs.
     Show(show::Args),

@@ -31,7 +31,7 @@ impl Pacing for Told {
 /// What the work of a term does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
-    /// Lasts.
+    /// Lasts until it is told to end.
     UntilLost,
     /// Ends at the notice.
     UntilRevoked,

@@ -17,7 +17,7 @@ use crate::hold::lead::Pacing;
 use crate::messages::Completion;
 use crate::proto::Lost;
 
-/// No pauses.
+/// A pacing without pauses.
 struct Quick;
 
 impl Pacing for Quick {
