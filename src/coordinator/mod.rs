@@ -5,51 +5,30 @@
 //! lock), S15 (drain), S16 (resume tokens), S18 (readiness), S34 and S35 (what is known of shares). May
 //! import: pool, hold, sharing, store, lock, time's Clock. To add a call: a method of [`Coordinator`] here or
 //! in the file of its subject; new behaviour goes into `hold` first.
+//!
+//! | folder | what is in it |
+//! | --- | --- |
+//! | `api` | what callers ask, and are answered |
+//! | `actor` | one task a lock: what it is told, what its machines answer, and whom it tells |
+//! | `store_io` | what machines ask of the store, and how often that may be |
+//! | `inspect` | what is shown of locks: one, many, and as they change |
+//! | `observe`, `trace` | what is let be observed, by whoever shows it |
+//! | `schedules` | one task a schedule |
 
-mod arriving;
-mod breaking;
+mod actor;
+mod api;
 mod budget;
-mod caller;
-mod calls;
-mod decider;
-mod drain;
 mod entropy;
-mod error;
-mod failing;
-mod few;
-mod followed;
-mod following;
-mod here;
-mod hold_event;
-mod holder_calls;
-mod inbox;
-mod marks;
-mod memories;
-mod merged;
-mod names;
-mod notify;
+mod inspect;
 mod observe;
-mod occurrences;
-mod pacing;
-mod page_token;
-mod permits;
-mod readiness;
-mod records;
-mod registry;
-mod repeats;
-mod request;
-mod requests;
-mod resume_token;
-mod saves;
 mod schedules;
 mod seldom;
-mod shares;
-mod task;
-#[cfg(test)]
-mod tests;
-mod timers;
+mod store_io;
 mod trace;
 mod unread;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,35 +36,35 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot, watch};
 
-pub use breaking::BreakRequest;
-pub use budget::{Budget, Part};
-pub use caller::HoldStream;
-pub use entropy::{Entropy, SystemEntropy};
-pub use error::CallError;
-pub use following::{Filter, LocksEvent, LocksWatch};
-pub use here::HoldHere;
-pub use hold_event::{HeldEvent, HoldEvent};
-pub use names::Host;
-pub use observe::{
-    AcquireResult, EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, NoObserver,
-    Observer, RenewalFailure, ScheduleEventKind,
-};
-pub use occurrences::{Concluding, OutcomeResult};
-pub use pacing::Pace;
-pub use readiness::StoreStatus;
-pub use records::{ListRequest, LockWatch, RecordPage, Under};
-pub use request::{
+pub use actor::caller::HoldStream;
+pub use api::breaking::BreakRequest;
+pub use api::error::CallError;
+pub use api::hold_event::{HeldEvent, HoldEvent};
+pub use api::names::Host;
+pub use api::occurrences::{Concluding, OutcomeResult};
+pub use api::request::{
     BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldRequest,
     HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome, Released,
     ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
-pub use saves::{CheckpointOutcome, Saved};
+pub use api::saves::{CheckpointOutcome, Saved};
+pub use budget::{Budget, Part};
+pub use entropy::{Entropy, SystemEntropy};
+pub use inspect::following::{Filter, LocksEvent, LocksWatch};
+pub use inspect::here::HoldHere;
+pub use inspect::records::{ListRequest, LockWatch, RecordPage, Under};
+pub use observe::{
+    AcquireResult, EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, NoObserver,
+    Observer, RenewalFailure, ScheduleEventKind,
+};
 pub use schedules::{
     CompleteRequest, Completed, Completion, ImportError, ImportRequest, Imported, ResumeRun,
     RunGrant, ScheduleChange, ScheduleEvent, ScheduleFigures, ScheduleInfo, ScheduleListRequest,
     SchedulePage, ScheduleStream, Standby, SubscribeRequest,
 };
 pub use seldom::Seldom;
+pub use store_io::pacing::Pace;
+pub use store_io::readiness::StoreStatus;
 
 pub use trace::{Asked, HoldTrace, TraceContext, TraceHandle, TraceId, TraceLink, TracedRequest};
 
@@ -95,17 +74,17 @@ pub use crate::hold::{
 pub use crate::schedule::Outcome as RunOutcome;
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
-use caller::{Caller, Presence, Sink};
-use inbox::Inbox;
-use occurrences::Brings;
-use pacing::Gate;
-use page_token::PageTokens;
-use readiness::Readiness;
-use registry::{Ended, Registry};
+use actor::caller::{Caller, Presence, Sink};
+use actor::inbox::Inbox;
+use actor::registry::{Ended, Registry};
+use actor::shares::Shares;
+use actor::task::{Command, HoldCall};
+use actor::timers::Timers;
+use api::occurrences::Brings;
+use inspect::page_token::PageTokens;
 use schedules::Schedules;
-use shares::Shares;
-use task::{Command, HoldCall};
-use timers::Timers;
+use store_io::pacing::Gate;
+use store_io::readiness::Readiness;
 
 use crate::hold::CallerId;
 use crate::lock::LockPath;
@@ -344,7 +323,7 @@ impl Coordinator {
                 .inspect_err(|_| shared.observe_refusal(path, AcquireResult::OverLimit))?;
         }
         if let Err(command) = registry.send(path, command) {
-            task::start(shared, path, |inbox| registry.add_task(path.clone(), inbox));
+            actor::task::start(shared, path, |inbox| registry.add_task(path.clone(), inbox));
             let _ = registry.send(path, command);
         }
         Ok(())

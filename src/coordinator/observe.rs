@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Shared;
-use super::caller::Caller;
-use super::request::LockRecord;
+use super::actor::caller::Caller;
+use super::api::request::LockRecord;
 use super::trace::{Asked, TraceHandle};
 use crate::hold::{Failure, LossReason, NotConfirmed, SaveOutcome, StoreFailureKind};
 use crate::lock::{FencingToken, LockPath, Permit, Permits, Priority};

@@ -5,9 +5,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::caller::Caller;
+use super::actor::caller::Caller;
+use super::actor::task::Task;
 use super::observe::LockEvent;
-use super::task::Task;
 use crate::hold::{Action, CallerId, Hold, Notice};
 use crate::lock::{HostId, LeaseId, LockPath, Permit, Permits};
 use crate::pool;

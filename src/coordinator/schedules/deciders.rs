@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::desk::Desk;
 use super::timer::TimerDesk;
-use crate::coordinator::decider::{Decider, Decisions};
+use crate::coordinator::api::decider::{Decider, Decisions};
 use crate::schedule::{
     Beside, Ground, ReportDecided, Reported, RunReport, ScheduleRecord, Start, Starting, start_over,
 };

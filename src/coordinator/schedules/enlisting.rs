@@ -7,10 +7,10 @@ use super::request::{ResumeRun, ScheduleEvent};
 use super::run::{Begin, Run};
 use super::subscriber::Subscriber;
 use super::task::ScheduleTask;
-use crate::coordinator::error::CallError;
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::request::Target;
+use crate::coordinator::api::resume_token::Resumed;
 use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
-use crate::coordinator::request::Target;
-use crate::coordinator::resume_token::Resumed;
 use crate::schedule::{Lease, Plan, Subscription, resumed, waited_for};
 
 /// Writers of one plan that get in each other's way at the most: subscribers of a rollout all come at once.

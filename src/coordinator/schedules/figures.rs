@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::desk::KnownSchedule;
 use crate::coordinator::Coordinator;
-use crate::coordinator::error::CallError;
+use crate::coordinator::api::error::CallError;
 use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
 use crate::lock::LockPath;
 use crate::schedule::{Intervention, Occasion, Outcome, Plan, RunId, ScheduleRecord, Tally};

@@ -3,10 +3,10 @@
 
 use super::reading::unreadable_record;
 use crate::coordinator::Coordinator;
-use crate::coordinator::arriving::{Brought, Settling};
-use crate::coordinator::decider::Decider;
-use crate::coordinator::error::CallError;
-use crate::coordinator::request::{KeyRequest, Target};
+use crate::coordinator::api::arriving::{Brought, Settling};
+use crate::coordinator::api::decider::Decider;
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::request::{KeyRequest, Target};
 use crate::hold::Stored;
 use crate::lock::{Layout, LockPath, Record};
 use crate::schedule::{CannotImport, Import, TakeOver, TakeOverError, check_key};

@@ -7,9 +7,9 @@ use futures_util::StreamExt as _;
 
 use super::request::{ScheduleInfo, ScheduleListRequest, SchedulePage};
 use crate::coordinator::Coordinator;
-use crate::coordinator::error::CallError;
-use crate::coordinator::records::{ListRequest, PATIENCE, store_error};
-use crate::coordinator::request::LockRecord;
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::request::LockRecord;
+use crate::coordinator::inspect::records::{ListRequest, PATIENCE, store_error};
 use crate::lock::{Labels, LockPath};
 use crate::schedule::{Plan, is_of_occurrences};
 use crate::store::{LeaseStoreExt as _, List};

@@ -11,10 +11,10 @@ use super::run::{Begin, Decided, Run, RunEnd};
 use super::starts::Place;
 use super::subscriber::{Subscriber, SubscriberId};
 use super::task::{Message, Running, ScheduleTask};
-use crate::coordinator::arriving::Brought;
-use crate::coordinator::error::CallError;
+use crate::coordinator::api::arriving::Brought;
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::request::HoldRequest;
 use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
-use crate::coordinator::request::HoldRequest;
 use crate::hold::Stored;
 use crate::lock::{Permits, Sharing};
 use crate::schedule::{

@@ -39,8 +39,8 @@ pub use subscriber::ScheduleStream;
 pub(super) use timer::Status;
 
 use super::Coordinator;
-use super::error::CallError;
-use super::timers::Timers;
+use super::actor::timers::Timers;
+use super::api::error::CallError;
 use crate::lock::LockPath;
 use crate::schedule::{Report, RunId, check_key};
 use crate::time::Clock;
@@ -203,8 +203,8 @@ impl Coordinator {
 
     fn start_task(
         &self,
-        key: &super::request::KeyRequest,
-        target: &super::request::Target,
+        key: &super::api::request::KeyRequest,
+        target: &super::api::request::Target,
     ) -> TaskHandle {
         let (desk, task) = ScheduleTask::start(self, key.clone(), target.clone());
         TaskHandle { task, desk }

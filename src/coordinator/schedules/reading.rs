@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::desk::Desk;
 use crate::coordinator::Shared;
-use crate::coordinator::error::CallError;
-use crate::coordinator::records::{PATIENCE, store_error};
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::inspect::records::{PATIENCE, store_error};
 use crate::hold::Stored;
 use crate::lock::{ETag, LockPath};
 use crate::schedule::{Lease, Plan, RecordError, ScheduleRecord};

@@ -1,10 +1,10 @@
 //! What subscribers and operators ask of schedules, and what they are answered: plain domain values.
 
-use crate::coordinator::error::CallError;
-use crate::coordinator::hold_event::HeldEvent;
-use crate::coordinator::records::Under;
-use crate::coordinator::request::{Deadline, Grant, KeyRequest, LockRecord, ResumeRequest};
-use crate::coordinator::saves::CheckpointOutcome;
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::hold_event::HeldEvent;
+use crate::coordinator::api::request::{Deadline, Grant, KeyRequest, LockRecord, ResumeRequest};
+use crate::coordinator::api::saves::CheckpointOutcome;
+use crate::coordinator::inspect::records::Under;
 use crate::coordinator::unread::Telling;
 use crate::lock::{CheckpointValue, Labels, LeaseId, LockPath};
 use crate::schedule::{Definition, Ended, Plan, Report, RunId, ScheduleRecord, Told};

@@ -25,8 +25,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::Schedules;
 use super::reading::unreadable;
-use crate::coordinator::error::CallError;
-use crate::coordinator::records::{PATIENCE, store_error};
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::inspect::records::{PATIENCE, store_error};
 use crate::coordinator::{Coordinator, Shared};
 use crate::lock::{ETag, FencingToken, LockPath, Record, TimerPath};
 use crate::schedule::{Plan, Run, ScheduleRecord, SharedStatus, TimerStatusError, starting};

@@ -1,0 +1,172 @@
+//! A caller of the sidecar: where its answers go, and how its going away is noticed.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::task::Command;
+use crate::coordinator::Shared;
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::hold_event::HoldEvent;
+use crate::coordinator::api::request::Outcome;
+use crate::coordinator::trace::TraceHandle;
+use crate::coordinator::unread::{Teller, Unread};
+use crate::hold::{CallerId, Granted, Terms};
+use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit};
+use crate::time::Instant;
+
+/// A caller, as its path's task knows it.
+#[derive(Debug)]
+pub(in crate::coordinator) struct Caller {
+    pub(in crate::coordinator) id: CallerId,
+    /// The id of its hold, once it has one.
+    pub(in crate::coordinator) lease_id: LeaseId,
+    pub(in crate::coordinator) host_id: HostId,
+    pub(in crate::coordinator) terms: Arc<Terms>,
+    /// It is a run of a schedule, or a write for one, whose log has lines of its own (T23).
+    pub(in crate::coordinator) is_run: bool,
+    /// Which permit it has, or wants to resume (S28).
+    pub(in crate::coordinator) permit: Permit,
+    pub(in crate::coordinator) sink: Sink,
+    pub(in crate::coordinator) arrived: Instant,
+    pub(in crate::coordinator) granted: Option<Instant>,
+    /// When `max_hold` ends, with what has extended it (S11).
+    pub(in crate::coordinator) max_hold_ends: Option<Instant>,
+    /// What it was granted, without the checkpoint: for the resume tokens of a stream (S16).
+    pub(in crate::coordinator) told: Option<Box<Granted>>,
+    /// The token of its hold, or of the one that it wants to resume.
+    pub(in crate::coordinator) token: Option<FencingToken>,
+    /// Whether it is counted among the waiting.
+    pub(in crate::coordinator) waits: bool,
+    /// Who follows it, if anybody does.
+    pub(in crate::coordinator) trace: Option<TraceHandle>,
+}
+
+/// Where a caller's answers go.
+#[derive(Debug)]
+pub(in crate::coordinator) enum Sink {
+    /// A unary call: one answer; empty once it was given.
+    Unary(Option<oneshot::Sender<Result<Outcome, CallError>>>),
+    /// A stream of events, until the last one.
+    Stream(Teller<HoldEvent>),
+}
+
+impl Sink {
+    pub(in crate::coordinator) const fn is_stream(&self) -> bool {
+        matches!(self, Self::Stream(_))
+    }
+
+    /// Answers a unary call; a stream has its events instead.
+    pub(in crate::coordinator) fn answer(&mut self, answer: Result<Outcome, CallError>) {
+        if let Self::Unary(reply) = self
+            && let Some(reply) = reply.take()
+        {
+            // A receiver that is gone has sent `Leave`, which ends the hold (S6).
+            let _ = reply.send(answer);
+        }
+    }
+
+    /// Sends an event to a stream.
+    pub(in crate::coordinator) fn event(&self, event: HoldEvent) {
+        if let Self::Stream(events) = self {
+            let told = events.tell(event);
+            debug_assert!(told, "one of each kind is unread at the most");
+        }
+    }
+}
+
+/// Tells the task when a caller goes away before it has its answer.
+#[derive(Debug)]
+pub(in crate::coordinator) struct Presence {
+    shared: Arc<Shared>,
+    path: LockPath,
+    id: CallerId,
+    done: bool,
+}
+
+impl Presence {
+    pub(in crate::coordinator) const fn new(
+        shared: Arc<Shared>,
+        path: LockPath,
+        id: CallerId,
+    ) -> Self {
+        Self { shared, path, id, done: false }
+    }
+
+    /// The answer is with the caller: its going away means nothing any more.
+    pub(in crate::coordinator) const fn done(&mut self) {
+        self.done = true;
+    }
+
+    /// The answer of a call that can be repeated is with its caller.
+    pub(in crate::coordinator) fn confirm(&self) {
+        self.send(Command::Confirm(self.id));
+    }
+
+    /// The client closed: it knows that its hold is over, whatever it was told before.
+    pub(in crate::coordinator) fn closed_by_client(mut self) {
+        self.done = true;
+        self.send(Command::Leave(self.id));
+    }
+
+    pub(in crate::coordinator) fn disconnected(mut self) {
+        self.done = true;
+        self.send(Command::Disconnected(self.id));
+    }
+
+    fn send(&self, command: Command) {
+        // No task: the caller's hold has ended already.
+        let _ = self.shared.registry().send(&self.path, command);
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if !self.done {
+            self.send(Command::Leave(self.id));
+        }
+    }
+}
+
+/// A hold by stream, from its request to its end (S14).
+///
+/// Dropping it before its last event says that the client released its hold. [`HoldStream::disconnected`]
+/// says that the client may not know that its stream ended. After its last event dropping it says nothing,
+/// since the stream's end is then the sidecar's doing and the client may not have read it yet (S13);
+/// [`HoldStream::closed_by_client`] says that it has.
+#[derive(Debug)]
+pub struct HoldStream {
+    pub(in crate::coordinator) events: Unread<HoldEvent>,
+    pub(in crate::coordinator) presence: Presence,
+}
+
+impl HoldStream {
+    /// The next event; none after the last one.
+    pub async fn next(&mut self) -> Option<HoldEvent> {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The next event, as `Stream` implementations ask for it; none after the last one.
+    pub fn poll_next(
+        &mut self,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<HoldEvent>> {
+        let event = std::task::ready!(self.events.poll_next(context));
+        if event.as_ref().is_none_or(HoldEvent::is_last) {
+            self.presence.done();
+        }
+        std::task::Poll::Ready(event)
+    }
+
+    /// The client closed its side: it does not rely on its hold any more, so the lock need not wait for the
+    /// end of the validity that it was told (S13, S15).
+    pub fn closed_by_client(self) {
+        self.presence.closed_by_client();
+    }
+
+    /// The stream ended in a way that does not show that the client knows: the client may resume, and nobody
+    /// else is granted the lock before the validity that it was told last is over (S14).
+    pub fn disconnected(self) {
+        self.presence.disconnected();
+    }
+}

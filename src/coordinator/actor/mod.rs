@@ -1,0 +1,19 @@
+//! One task a lock: what it is told, what its machines answer, whom it tells, and when it wakes.
+//!
+//! A command comes by `inbox`, `task` feeds it to the machines and carries out what they answer, `notify`
+//! tells callers, `registry` knows who is where. To add a command: a variant of `task::Command`.
+
+pub(super) mod caller;
+pub(super) mod failing;
+pub(super) mod few;
+pub(super) mod inbox;
+pub(super) mod marks;
+pub(super) mod memories;
+pub(super) mod notify;
+pub(super) mod permits;
+pub(super) mod registry;
+pub(super) mod repeats;
+pub(super) mod requests;
+pub(super) mod shares;
+pub(super) mod task;
+pub(super) mod timers;

@@ -1,0 +1,422 @@
+//! Who is where: a lock's own path to its task, lease id to hold, what is remembered of locks that nobody
+//! wants now, and the limits.
+
+use std::collections::HashMap;
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashlink::LinkedHashMap;
+use tokio::sync::watch;
+
+use super::inbox::Inbox;
+use super::marks::Marks;
+use super::memories::Memories;
+use super::task::Command;
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::request::Gauges;
+use crate::coordinator::budget::Budget;
+use crate::coordinator::inspect::followed::Followed;
+use crate::hold::{CallerId, Handed, LossReason, Memory, NotConfirmed};
+use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
+use crate::time::Instant;
+
+/// Ended holds whose end is remembered, so that a late release is told the outcome of its hold (S13).
+const MAX_ENDED: usize = 10_000;
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::coordinator) enum Ended {
+    Released,
+    NotConfirmed(NotConfirmed),
+    Lost(LossReason),
+}
+
+/// A hold that ended.
+#[derive(Debug)]
+struct EndedHold {
+    ended: Ended,
+    generation: u64,
+    /// Whose it was and of which lock, if it was lost: its holder may say that it knows (S13).
+    lost: Option<Box<(LockPath, CallerId)>>,
+}
+
+#[derive(Clone, Debug)]
+pub(in crate::coordinator) struct HoldEntry {
+    /// The lock's own path, whichever permit is held.
+    pub(in crate::coordinator) path: LockPath,
+    pub(in crate::coordinator) permit: Permit,
+    pub(in crate::coordinator) caller: CallerId,
+    pub(in crate::coordinator) generation: u64,
+    pub(in crate::coordinator) valid_until: Instant,
+    pub(in crate::coordinator) at_risk: bool,
+}
+
+#[derive(Debug)]
+pub(in crate::coordinator) struct Registry {
+    tasks: HashMap<LockPath, Inbox>,
+    holds: HashMap<LeaseId, HoldEntry>,
+    /// The one that ended first is the first.
+    ended: LinkedHashMap<LeaseId, EndedHold, RandomState>,
+    memories: Memories,
+    watchers: HashMap<LockPath, watch::Sender<u64>>,
+    /// By what the names in the container begin with.
+    followed: HashMap<String, Arc<Followed>>,
+    collided: Marks,
+    /// Locks whose callers name different numbers of permits (S29).
+    differing: Marks,
+    waiters: usize,
+    draining: bool,
+    /// The holds go on at a replacement (S15).
+    hands_over: bool,
+}
+
+impl Registry {
+    /// A registry that remembers this many locks that nobody uses.
+    pub(in crate::coordinator) fn new(remembered: usize, poll_cap: Duration) -> Self {
+        Self {
+            tasks: HashMap::new(),
+            holds: HashMap::new(),
+            ended: LinkedHashMap::default(),
+            memories: Memories::new(remembered, poll_cap),
+            watchers: HashMap::new(),
+            followed: HashMap::new(),
+            collided: Marks::default(),
+            differing: Marks::default(),
+            waiters: 0,
+            draining: false,
+            hands_over: false,
+        }
+    }
+
+    /// Sends `command` to the path's task; gives it back if there is none.
+    pub(in crate::coordinator) fn send(
+        &self,
+        path: &LockPath,
+        command: Command,
+    ) -> Result<(), Command> {
+        match self.tasks.get(path) {
+            Some(inbox) => {
+                inbox.send(command);
+                Ok(())
+            }
+            None => Err(command),
+        }
+    }
+
+    pub(in crate::coordinator) fn send_to_all(&self, command: impl Fn() -> Command) {
+        // In the order of their paths, so that a simulated world replays.
+        let mut tasks: Vec<_> = self.tasks.iter().collect();
+        tasks.sort_by_key(|(path, _)| *path);
+        for (_, inbox) in tasks {
+            inbox.send(command());
+        }
+    }
+
+    pub(in crate::coordinator) fn add_task(&mut self, path: LockPath, inbox: Inbox) -> Memory {
+        let memory = self.recall(&path);
+        self.tasks.insert(path, inbox);
+        memory
+    }
+
+    /// What is remembered of the lock or permit of this path, which its task knows from now on.
+    pub(in crate::coordinator) fn recall(&mut self, path: &LockPath) -> Memory {
+        self.memories.take(path)
+    }
+
+    /// Takes an idle task out, and remembers what it knows of each of its permits. Commands are sent under
+    /// the registry's lock, so none can come in after this. Answers how many other locks were forgotten for
+    /// it.
+    pub(in crate::coordinator) fn retire(
+        &mut self,
+        path: &LockPath,
+        memories: impl Iterator<Item = (LockPath, Memory)>,
+        now: Instant,
+    ) -> usize {
+        self.tasks.remove(path);
+        memories.map(|(path, memory)| self.memories.put(path, memory, now)).sum()
+    }
+
+    /// The greatest token known of a lock that has no task (S5).
+    pub(in crate::coordinator) fn highest(&self, path: &LockPath) -> Option<FencingToken> {
+        self.memories.highest(path)
+    }
+
+    /// The newest grant by a hand-off of a lock that has no task (S10).
+    pub(in crate::coordinator) fn handed(&self, path: &LockPath) -> Option<Handed> {
+        self.memories.handed(path)
+    }
+
+    pub(in crate::coordinator) fn has_tasks(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
+    pub(in crate::coordinator) fn hold(&self, lease_id: LeaseId) -> Option<&HoldEntry> {
+        self.holds.get(&lease_id)
+    }
+
+    pub(in crate::coordinator) fn holds(&self) -> impl Iterator<Item = &HoldEntry> {
+        self.holds.values()
+    }
+
+    pub(in crate::coordinator) fn hold_mut(&mut self, lease_id: LeaseId) -> Option<&mut HoldEntry> {
+        self.holds.get_mut(&lease_id)
+    }
+
+    /// How a hold ended here; none for a call with a generation that it has got elsewhere since (S16).
+    pub(in crate::coordinator) fn ended(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+    ) -> Option<Ended> {
+        let hold = self.ended.get(&lease_id)?;
+        generation.is_none_or(|generation| generation <= hold.generation).then_some(hold.ended)
+    }
+
+    /// The holder of a hold that was lost here says by its generation that it knows (S13): its lock need not
+    /// be kept for it.
+    pub(in crate::coordinator) fn loss_is_known(&self, lease_id: LeaseId, generation: Option<u64>) {
+        if let Some(hold) = self.ended.get(&lease_id)
+            && let Some((path, caller)) = hold.lost.as_deref()
+            && generation == Some(hold.generation)
+        {
+            // No task: the lock is not kept any more.
+            let _ = self.send(path, Command::LossKnown(*caller, hold.generation));
+        }
+    }
+
+    pub(in crate::coordinator) fn begin_hold(&mut self, lease_id: LeaseId, entry: HoldEntry) {
+        self.ended.remove(&lease_id);
+        self.holds.insert(lease_id, entry);
+    }
+
+    /// `caller`'s hold is over. Nothing happens if the hold is another caller's by now, or was none here: a
+    /// resume that is refused says nothing of a hold that went on elsewhere or ended before (S16).
+    pub(in crate::coordinator) fn end_hold(
+        &mut self,
+        lease_id: LeaseId,
+        caller: CallerId,
+        ended: Ended,
+    ) {
+        if let Some(entry) = self.holds.get(&lease_id).filter(|entry| entry.caller == caller) {
+            let generation = entry.generation;
+            let lost = match ended {
+                Ended::Released | Ended::NotConfirmed(_) => None,
+                Ended::Lost(_) => Some(Box::new((entry.path.clone(), caller))),
+            };
+            self.holds.remove(&lease_id);
+            self.ended.insert(lease_id, EndedHold { ended, generation, lost });
+            if self.ended.len() > MAX_ENDED {
+                self.ended.pop_front();
+            }
+        }
+    }
+
+    /// `caller`'s hold goes on at another sidecar: nothing is known of it here any more (S16).
+    pub(in crate::coordinator) fn forget_hold(&mut self, lease_id: LeaseId, caller: CallerId) {
+        if self.holds.get(&lease_id).is_some_and(|entry| entry.caller == caller) {
+            self.holds.remove(&lease_id);
+        }
+    }
+
+    /// A resume has taken the place of `caller` (S16).
+    pub(in crate::coordinator) fn supersede(
+        &mut self,
+        lease_id: LeaseId,
+        caller: CallerId,
+        to: CallerId,
+    ) {
+        if let Some(entry) = self.holds.get_mut(&lease_id).filter(|entry| entry.caller == caller) {
+            entry.caller = to;
+        }
+    }
+
+    /// Counts in a caller that goes on with a hold: it was let in once, so no limit of holds or waiters
+    /// refuses it (S16). Its own does: tokens can be forged, and a fleet of holds can come at once (S38).
+    pub(in crate::coordinator) fn admit_resume(
+        &mut self,
+        holds: usize,
+        resumes: usize,
+    ) -> Result<(), CallError> {
+        if self.holds.len().max(self.waiters) >= holds.saturating_add(resumes) {
+            return Err(CallError::TooManyResumes { limit: resumes });
+        }
+        self.waiters += 1;
+        Ok(())
+    }
+
+    /// Counts a caller in, within the limits.
+    pub(in crate::coordinator) fn admit(
+        &mut self,
+        holds: usize,
+        waiters: usize,
+    ) -> Result<(), CallError> {
+        if self.holds.len() >= holds {
+            return Err(CallError::TooManyHolds { limit: holds });
+        }
+        if self.waiters >= waiters {
+            return Err(CallError::TooManyWaiters { limit: waiters });
+        }
+        self.waiters += 1;
+        Ok(())
+    }
+
+    pub(in crate::coordinator) fn waiter_gone(&mut self) {
+        debug_assert!(self.waiters > 0, "a waiter is counted out that was not counted in");
+        self.waiters = self.waiters.saturating_sub(1);
+    }
+
+    pub(in crate::coordinator) const fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    pub(in crate::coordinator) const fn start_draining(&mut self) {
+        self.draining = true;
+    }
+
+    /// The same, and from now on what is not known here may be at the replacement (S15).
+    pub(in crate::coordinator) const fn start_hand_over(&mut self) {
+        self.start_draining();
+        self.hands_over = true;
+    }
+
+    /// Why a call about a hold that is not here is refused. One that is here has been resumed since.
+    pub(in crate::coordinator) fn why_over(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+    ) -> CallError {
+        if self.holds.contains_key(&lease_id) {
+            return CallError::ResumedSince;
+        }
+        match self.ended(lease_id, generation) {
+            None => self.unknown_lease(),
+            Some(Ended::Released | Ended::NotConfirmed(_)) => CallError::HoldReleased,
+            Some(Ended::Lost(reason)) => CallError::HoldLost { reason },
+        }
+    }
+
+    /// Why a call about a hold of which nothing is known here is refused.
+    pub(in crate::coordinator) fn unknown_lease(&self) -> CallError {
+        if self.hands_over { CallError::handed_over() } else { CallError::UnknownLease }
+    }
+
+    /// Whether this is the first collision seen on this path.
+    pub(in crate::coordinator) fn is_new_collision(&mut self, path: &LockPath) -> bool {
+        self.collided.insert(path)
+    }
+
+    /// Whether this is the first time that callers of this lock are seen to name different numbers of
+    /// permits.
+    pub(in crate::coordinator) fn is_new_difference(&mut self, path: &LockPath) -> bool {
+        self.differing.insert(path)
+    }
+
+    /// Lets a watcher know of changes to `path` made by this sidecar.
+    pub(in crate::coordinator) fn watch(&mut self, path: &LockPath) -> watch::Receiver<u64> {
+        self.watchers.retain(|_, sender| sender.receiver_count() > 0);
+        self.watchers.entry(path.clone()).or_insert_with(|| watch::channel(0).0).subscribe()
+    }
+
+    /// Those who follow the locks under `prefix`, and whether there were none.
+    pub(in crate::coordinator) fn follow(
+        &mut self,
+        prefix: &str,
+        budget: &Arc<Budget>,
+    ) -> (Arc<Followed>, bool) {
+        if let Some(followed) = self.followed.get(prefix) {
+            return (Arc::clone(followed), false);
+        }
+        let followed = Followed::new(budget);
+        self.followed.insert(prefix.to_owned(), Arc::clone(&followed));
+        (followed, true)
+    }
+
+    /// Nobody can follow the locks under `prefix` by what was kept until now.
+    pub(in crate::coordinator) fn unfollow(&mut self, prefix: &str) {
+        self.followed.remove(prefix);
+    }
+
+    /// Whether somebody still follows the locks under `prefix`; if not, whoever comes begins anew.
+    pub(in crate::coordinator) fn keeps_following(&mut self, prefix: &str) -> bool {
+        let goes_on = self.followed.get(prefix).is_some_and(|followed| followed.has_followers());
+        if !goes_on {
+            self.unfollow(prefix);
+        }
+        goes_on
+    }
+
+    pub(in crate::coordinator) fn changed(&self, path: &LockPath) {
+        self.tell_watchers(path, false);
+    }
+
+    /// The same, and nobody holds the lock unless it was handed on here.
+    pub(in crate::coordinator) fn released(&self, path: &LockPath) {
+        self.tell_watchers(path, true);
+    }
+
+    fn tell_watchers(&self, path: &LockPath, released: bool) {
+        if let Some(sender) = self.watchers.get(path) {
+            sender.send_modify(|changes| *changes += 1);
+        }
+        for (prefix, followed) in &self.followed {
+            if path.name().starts_with(prefix) {
+                followed.note(path, released);
+            }
+        }
+    }
+
+    pub(in crate::coordinator) fn gauges(&self) -> Gauges {
+        Gauges {
+            holds: self.holds.len(),
+            waiters: self.waiters,
+            at_risk: self.holds.values().filter(|hold| hold.at_risk).count(),
+            paths: self.tasks.len(),
+            remembered: self.memories.len(),
+            earliest_valid_until: self.holds.values().map(|hold| hold.valid_until).min(),
+            draining: self.draining,
+            ..Gauges::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s16_a_resume_that_is_refused_changes_nothing_of_how_a_hold_ended() {
+        let mut registry = Registry::new(10, Duration::from_secs(5));
+        let lease_id = LeaseId::from_uuid(uuid::Uuid::from_u128(1));
+        let lost = Ended::Lost(LossReason::Taken);
+        registry.end_hold(lease_id, CallerId(1), lost);
+        assert_eq!(registry.ended(lease_id, None), None, "nothing was known of it here");
+        let released = EndedHold { ended: Ended::Released, generation: 1, lost: None };
+        registry.ended.insert(lease_id, released);
+        registry.end_hold(lease_id, CallerId(2), lost);
+        assert_eq!(registry.ended(lease_id, None), Some(Ended::Released));
+    }
+
+    #[test]
+    fn the_ends_of_holds_are_remembered_up_to_a_limit() {
+        let mut registry = Registry::new(10, Duration::from_secs(5));
+        let lease_id =
+            |number: usize| LeaseId::from_uuid(uuid::Uuid::from_u128(number as u128 + 1));
+        let caller = CallerId(1);
+        for number in 0..=MAX_ENDED {
+            let entry = HoldEntry {
+                path: "leasehold/locks/nightly".parse().unwrap(),
+                permit: Permit::default(),
+                caller,
+                generation: 1,
+                valid_until: Instant::default(),
+                at_risk: false,
+            };
+            registry.begin_hold(lease_id(number), entry);
+            registry.end_hold(lease_id(number), caller, Ended::Released);
+        }
+        assert_eq!(registry.ended(lease_id(0), None), None, "it ended first");
+        assert_eq!(registry.ended(lease_id(1), None), Some(Ended::Released));
+        assert_eq!(registry.ended(lease_id(MAX_ENDED), None), Some(Ended::Released));
+    }
+}

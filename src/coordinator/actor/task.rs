@@ -1,0 +1,457 @@
+//! One task a lock that has holders or waiters, with all of its permits: events in, actions out, one timer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::caller::Caller;
+use super::failing;
+use super::few::Few;
+use super::inbox::{Commands, Inbox};
+use super::repeats::{Departure, Repeatable};
+use super::requests::{Answered, Input, Requests};
+use super::timers::Timer;
+use crate::coordinator::Shared;
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::occurrences::{AllBrought, Brings};
+use crate::coordinator::api::request::{Extended, HeldLock, Released, Validity};
+use crate::coordinator::api::saves::{SaveCall, Saves};
+use crate::coordinator::inspect::here::LocalView;
+use crate::coordinator::observe::{LockEvent, LockEventKind};
+use crate::coordinator::store_io::calls;
+use crate::coordinator::store_io::calls::{Ask, Requester};
+use crate::coordinator::store_io::pacing::{Lease, Renewing};
+use crate::coordinator::trace::requesting;
+use crate::hold::{self, CallerId, Event, Hold, HolderCall, Memory};
+use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
+use crate::pool::{Action, Pool};
+use crate::schedule::Occurrence;
+use crate::store::{BreakNote, BreakPeriod};
+use crate::time::Instant;
+
+/// What a lock's task is told; a permit is the one that it is about (S28).
+#[derive(Debug)]
+pub(in crate::coordinator) enum Command {
+    Arrive(Box<Caller>, Option<Brings>),
+    Resume(Box<Caller>, Box<hold::Resume>, Option<Brings>),
+    /// The occurrence of a hold.
+    Named(LeaseId, oneshot::Sender<Option<Occurrence>>),
+    Leave(CallerId),
+    Disconnected(CallerId),
+    /// A repeatable call has its answer.
+    Confirm(CallerId),
+    Release(HoldCall, Option<SaveCall>, oneshot::Sender<Released>),
+    /// The holder of a hold that was lost here knows that, and says so with the hold's generation (S13).
+    LossKnown(CallerId, u64),
+    Save(HoldCall, SaveCall, oneshot::Sender<Result<Validity, CallError>>),
+    Extend(HoldCall, Duration, oneshot::Sender<Result<Extended, CallError>>),
+    ReportProgress(HoldCall, oneshot::Sender<Result<Validity, CallError>>),
+    GetHold(HoldCall, oneshot::Sender<Result<HeldLock, CallError>>),
+    /// The timer that was set for this moment has come to it; a look at the clocks in between names another.
+    TimePassed(Instant),
+    Look(Permit, oneshot::Sender<LocalView>),
+    /// An operator begins to break the permit through this sidecar; that is over.
+    BreakBegun(Permit),
+    BreakOver {
+        permit: Permit,
+        /// Its outcome is not known.
+        may_arrive: bool,
+    },
+    /// The permit was broken through this sidecar, with this note.
+    Broken(Permit, BreakNote),
+    /// Another lock of the share was found free (S34).
+    ShareStirred,
+    /// The share's balance wants the lock here (S35).
+    MoveAsked,
+    DrainStarted(Instant),
+    DrainEnded,
+    HandOverStarted(Instant),
+}
+
+/// Whose hold a call is about, and the generation that its caller was answered with (S16).
+#[derive(Clone, Copy, Debug)]
+pub(in crate::coordinator) struct HoldCall {
+    pub(in crate::coordinator) lease_id: LeaseId,
+    pub(in crate::coordinator) generation: Option<u64>,
+}
+
+/// The state around one lock's machines.
+#[derive(Debug)]
+pub(in crate::coordinator) struct Task {
+    pub(in crate::coordinator) shared: Arc<Shared>,
+    /// The lock's own path, which is that of permit 0.
+    pub(in crate::coordinator) path: LockPath,
+    pub(in crate::coordinator) inbox: Inbox,
+    timer: Timer,
+    /// How many suspected pauses the machines were told of (S3).
+    suspected: u64,
+    pub(in crate::coordinator) pool: Pool,
+    pub(in crate::coordinator) callers: Few<CallerId, Caller>,
+    /// Requests to the store whose answers are to come.
+    pub(in crate::coordinator) requests: Requests,
+    /// What the leases that are held here need of the budget of requests.
+    renewing: Renewing,
+    /// What most holds never have, once there is any of it.
+    pub(in crate::coordinator) aside: Option<Box<Aside>>,
+}
+
+/// What only some of the calls about a lock need.
+#[derive(Debug, Default)]
+pub(in crate::coordinator) struct Aside {
+    /// What unary callers were granted: a repeated call gets the same (`request_id`).
+    pub(in crate::coordinator) grants: Repeatable,
+    pub(in crate::coordinator) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
+    pub(in crate::coordinator) saves: Saves,
+    pub(in crate::coordinator) brought: AllBrought,
+    /// The note of each permit's latest break, until the loss that it is about is told (S17).
+    pub(in crate::coordinator) break_notes: BTreeMap<Permit, BreakNote>,
+    /// The token of each permit's grant whose lease was broken through this sidecar last: known before its
+    /// holder is told.
+    pub(in crate::coordinator) broken_here: BTreeMap<Permit, FencingToken>,
+}
+
+/// Starts a task for the lock of this path.
+pub(in crate::coordinator) fn start(
+    shared: &Arc<Shared>,
+    path: &LockPath,
+    memory: impl FnOnce(Inbox) -> Memory,
+) {
+    let (inbox, commands) = Inbox::new();
+    let memory = memory(inbox.clone());
+    let seed = shared.entropy.seed();
+    let pool = Pool::new(Arc::clone(&shared.machines), memory, seed, shared.clock.now());
+    let task = Task {
+        shared: Arc::clone(shared),
+        path: path.clone(),
+        inbox,
+        timer: shared.timers.timer(),
+        suspected: shared.clock.suspicions().raised(),
+        pool,
+        callers: Few::default(),
+        requests: Requests::default(),
+        renewing: Renewing::new(shared.gate.clone()),
+        aside: None,
+    };
+    tokio::spawn(failing::run(Box::new(task), commands));
+}
+
+/// Pauses that the boot clock may not have counted: every hold is renewed, and the answers decide (S3).
+impl Shared {
+    /// How many pauses have come under suspicion so far, by a look at the clocks beside ours. One that is new
+    /// is told to the tasks of all locks at once, so that every hold is renewed (S3).
+    fn look_for_pauses(&self) -> u64 {
+        let suspected = self.clock.suspected_pauses();
+        if self.suspected.fetch_max(suspected, Ordering::Relaxed) < suspected {
+            self.observe(&LockEvent::of_sidecar(LockEventKind::PauseSuspected));
+            self.registry().send_to_all(|| Command::TimePassed(Instant::default()));
+        }
+        suspected
+    }
+}
+
+impl Task {
+    /// Lives until nothing is to be done for its path any more.
+    pub(in crate::coordinator) async fn run(&mut self, commands: &mut Commands) {
+        loop {
+            match self.requests.next_input(commands).await {
+                Input::Command(command) => self.step(command),
+                Input::Answer(permit, answer) => self.answered(permit, answer),
+            }
+            self.set_timer(self.pool.poll_timeout());
+            self.note_needs();
+            if self.pool.is_idle() && self.retire() {
+                return;
+            }
+        }
+    }
+
+    pub(in crate::coordinator) fn aside(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
+    }
+
+    /// The note of a permit's latest break.
+    pub(in crate::coordinator) fn break_note(&self, permit: Permit) -> Option<&BreakNote> {
+        self.aside.as_ref()?.break_notes.get(&permit)
+    }
+
+    /// When this task is to be called if nothing comes in before.
+    pub(in crate::coordinator) fn set_timer(&mut self, deadline: Option<Instant>) {
+        self.shared.timers.set(&mut self.timer, deadline, &self.inbox);
+    }
+
+    /// Lets the budget of requests know which leases are renewed here (S7).
+    fn note_needs(&mut self) {
+        let Self { renewing, pool, .. } = self;
+        renewing.set(|| {
+            let leases = pool.renewed_leases();
+            leases.map(|(valid_until, lease_duration)| Lease { valid_until, lease_duration })
+        });
+    }
+
+    /// Takes the task out of the registry, unless something is to come yet: an answer to a request that is
+    /// under way may be a lease that nobody wants (S6).
+    fn retire(&self) -> bool {
+        if !self.requests.is_empty() {
+            return false;
+        }
+        let mut registry = self.shared.registry();
+        // Commands are sent under this lock: what is not here now will start a new task.
+        let retires = self.inbox.is_empty();
+        if retires {
+            debug_assert!(self.callers.is_empty(), "a caller was forgotten: {:?}", self.callers);
+            let aside = self.aside.as_ref();
+            let answered = aside.is_none_or(|aside| aside.releases.is_empty());
+            debug_assert!(answered, "a release was not answered");
+            let memories = self.pool.clone().into_memories().into_iter();
+            let memories = memories.map(|(permit, kept)| (self.path_of(permit), kept));
+            let forgotten = registry.retire(&self.path, memories, self.shared.clock.now());
+            drop(registry);
+            self.shared.observe_forgotten(forgotten);
+        }
+        retires
+    }
+
+    fn step(&mut self, command: Command) {
+        match command {
+            Command::TimePassed(deadline) => {
+                self.timer.called(deadline);
+                self.feed(Event::TimePassed);
+            }
+            Command::Arrive(caller, brings) => {
+                let (id, terms) = (caller.id, Arc::clone(&caller.terms));
+                self.recall(terms.permits().each());
+                self.callers.insert(id, *caller);
+                self.note_brought(id, brings);
+                self.feed(Event::CallerArrived { caller: id, terms });
+            }
+            Command::Named(lease_id, reply) => self.tell_named(lease_id, reply),
+            Command::Resume(caller, resume, brings) => {
+                let (id, permit) = (caller.id, caller.permit);
+                self.recall(std::iter::once(permit));
+                self.callers.insert(id, *caller);
+                self.note_brought(id, brings);
+                self.feed_at(permit, Event::ResumeAsked { caller: id, resume });
+            }
+            Command::Leave(caller) => self.leave(caller),
+            Command::Disconnected(caller) => self.disconnected(caller),
+            Command::Confirm(caller) => self.aside().grants.confirm(caller),
+            Command::Release(call, save, reply) => self.release(call, save, reply),
+            Command::LossKnown(caller, generation) => {
+                let generation = Some(generation);
+                self.feed(Event::Call { caller, generation, call: HolderCall::Release });
+            }
+            Command::Save(call, save, reply) => {
+                let _ = reply.send(self.save(call, save));
+            }
+            Command::Extend(call, max_hold, reply) => {
+                let generation = call.generation;
+                let asked = |caller| Event::Call {
+                    caller,
+                    generation,
+                    call: HolderCall::Extend { max_hold },
+                };
+                let validity = self.ask(call, asked);
+                let _ = reply.send(validity.map(|validity| self.extended(call.lease_id, validity)));
+            }
+            Command::ReportProgress(call, reply) => {
+                let generation = call.generation;
+                let asked = |caller| Event::Call { caller, generation, call: HolderCall::Progress };
+                let _ = reply.send(self.ask(call, asked));
+            }
+            Command::GetHold(call, reply) => {
+                let _ = reply.send(self.held(call));
+            }
+            Command::Look(permit, reply) => {
+                self.feed(Event::TimePassed);
+                let _ = reply.send(self.view(permit));
+            }
+            Command::BreakBegun(permit) => {
+                self.recall(std::iter::once(permit));
+                self.feed_at(permit, Event::BreakBegun);
+            }
+            Command::BreakOver { permit, may_arrive } => {
+                self.feed_at(permit, Event::BreakOver { may_arrive });
+            }
+            Command::Broken(permit, note) => self.broken(permit, note),
+            Command::ShareStirred => self.feed(Event::ShareStirred),
+            Command::MoveAsked => self.feed(Event::MoveAsked),
+            Command::DrainStarted(ends) => self.feed(Event::DrainStarted { ends }),
+            Command::DrainEnded => self.feed(Event::DrainEnded),
+            Command::HandOverStarted(ends) => self.feed(Event::HandOverStarted { ends }),
+        }
+    }
+
+    /// The store has answered a request; the note of a break is known before the loss that it explains (S17).
+    fn answered(&mut self, permit: Permit, Answered { event, note, next }: Answered) {
+        let freed = note.as_ref().and_then(freed_by);
+        if let Some(note) = note {
+            self.aside().break_notes.insert(permit, note);
+        }
+        self.feed_at(permit, event);
+        self.free(permit, freed);
+        if let Some(next) = next {
+            self.requests.add(permit, next);
+        }
+    }
+
+    /// S13: nobody waits for the former holder of the grant that an operator has ended at once.
+    fn free(&mut self, permit: Permit, grant: Option<FencingToken>) {
+        if let Some(token) = grant {
+            self.feed_at(permit, Event::LockFreed { token });
+        }
+    }
+
+    /// Tells the machines what happened that is not about one permit only, and does what they answer.
+    pub(in crate::coordinator) fn feed(&mut self, event: Event) {
+        self.feed_at(Permit::FIRST, event);
+    }
+
+    /// Tells the machines what happened at `permit`, and does what they answer. The clocks are looked at
+    /// first: after a pause that ours did not count, this may be the very event that would hand the lock on
+    /// (S3).
+    pub(in crate::coordinator) fn feed_at(&mut self, permit: Permit, event: Event) {
+        let suspected = self.shared.look_for_pauses();
+        if std::mem::replace(&mut self.suspected, suspected) < suspected {
+            self.handle(Permit::FIRST, Event::PauseSuspected);
+        }
+        self.handle(permit, event);
+    }
+
+    fn handle(&mut self, permit: Permit, event: Event) {
+        while self.pool.needs_lease_id() {
+            self.pool.supply(self.shared.entropy.lease_id());
+        }
+        let share = self.enter_share(&event);
+        let has_turn = matches!(event, Event::RenewTurnCame);
+        // The clock is read here, after every wait and before every decision (S3).
+        let actions = self.pool.handle_event(permit, event, self.shared.clock.now());
+        self.trace_hand_offs(&actions);
+        let mut asked = Vec::new();
+        for action in actions {
+            let (permit, action) = match action {
+                Action::At { permit, action } => (permit, action),
+                Action::ReportPermitsDiffer { others, ours } => {
+                    self.report_permits(others, ours);
+                    continue;
+                }
+            };
+            match action {
+                hold::Action::Store { request, what, timeout } => {
+                    self.send(permit, has_turn, Ask { request, what, timeout });
+                }
+                hold::Action::Decide { of, found } => asked.push((permit, of, found)),
+                hold::Action::Tell { caller, notice } => self.tell(permit, caller, notice),
+                hold::Action::Saved { id, outcome } => self.tell_saved(permit, id, outcome),
+                hold::Action::Report(remark) => self.report(permit, &remark),
+            }
+        }
+        self.leave_share(share);
+        // The machine is told before anything else happens.
+        for (permit, of, found) in asked {
+            let verdict = self.decide(of, &found);
+            self.handle(permit, Event::Decided { of, verdict });
+        }
+    }
+
+    fn send(&mut self, permit: Permit, has_turn: bool, ask: Ask) {
+        if matches!(&ask.what, hold::Request::Break { rival, .. } if rival.moves) {
+            self.note_move();
+        }
+        let valid_until = self.pool.machine(permit).and_then(Hold::lease_until);
+        let (path, trace) = (self.path_of(permit), self.served(permit));
+        let requester = Requester { path, permit, valid_until, has_turn };
+        let send = || calls::send(&self.shared, &mut self.requests, requester, ask);
+        requesting(trace, send);
+    }
+
+    fn leave(&mut self, id: CallerId) {
+        let departure = self.aside.as_mut().map(|aside| aside.grants.leave(id));
+        let id = match departure.unwrap_or(Departure::Alone) {
+            Departure::Alone => id,
+            Departure::Last(holder) => holder,
+            Departure::OneOfMany => return,
+        };
+        self.feed(Event::CallerLeft { caller: id });
+        // The outcome for a holder is told when it is known (S13).
+        let waited = self.callers.get(&id).is_some_and(|caller| caller.granted.is_none());
+        if waited && let Some(caller) = self.callers.remove(&id) {
+            self.note_left(caller);
+        }
+    }
+
+    /// A lease was broken through this sidecar. Whose it was is known by the token that the record had:
+    /// another's may have been broken, and the lock acquired here since.
+    fn broken(&mut self, permit: Permit, note: BreakNote) {
+        let here = self.holding(permit).map(|holding| holding.token);
+        if note.is_about(here) {
+            let (ends_now, freed) = (note.period == BreakPeriod::Now, freed_by(&note));
+            let aside = self.aside();
+            aside.break_notes.insert(permit, note);
+            aside.broken_here.extend(here.map(|token| (permit, token)));
+            self.feed_at(permit, Event::LeaseBroken { ends_now });
+            self.free(permit, freed);
+        }
+    }
+
+    /// The stream of a caller ended without a word: a holder may come back, a waiting caller is gone (S14).
+    fn disconnected(&mut self, id: CallerId) {
+        self.feed(Event::HolderDisconnected { caller: id });
+        if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
+            && let Some(caller) = self.callers.remove(&id)
+        {
+            self.note_left(caller);
+        }
+    }
+
+    /// Whose hold this is now: a resume may have taken it over since it was looked up.
+    pub(in crate::coordinator) fn holder(&self, lease_id: LeaseId) -> Option<CallerId> {
+        self.shared.registry().hold(lease_id).map(|entry| entry.caller)
+    }
+
+    fn release(
+        &mut self,
+        call: HoldCall,
+        save: Option<SaveCall>,
+        reply: oneshot::Sender<Released>,
+    ) {
+        let HoldCall { lease_id, generation } = call;
+        let Some(caller) = self.holder(lease_id) else {
+            self.shared.registry().loss_is_known(lease_id, generation);
+            // S16: one that has gone on elsewhere is as if it was never here: dropping the reply says so.
+            if let Some(ended) = self.shared.registry().ended(lease_id, generation) {
+                let _ = reply.send(crate::coordinator::released_before(ended));
+            }
+            return;
+        };
+        let under_way = self.is_releasing(caller);
+        self.aside().releases.push((caller, reply));
+        // S26: the save first. Where a release has passed its save, dropping the reply says so.
+        if let Some(save) = save
+            && (!under_way || self.is_saving_last(caller))
+        {
+            self.save_of(caller, generation, save);
+        }
+        if !under_way {
+            self.feed(Event::Call { caller, generation, call: HolderCall::Release });
+        }
+    }
+
+    /// Whether the caller's hold has ended and its last checkpoint is still on its way (S26).
+    fn is_saving_last(&self, caller: CallerId) -> bool {
+        let permit = self.callers.get(&caller).map(|caller| caller.permit);
+        permit.and_then(|permit| self.pool.machine(permit)).is_some_and(Hold::is_saving_last)
+    }
+
+    pub(in crate::coordinator) fn is_releasing(&self, caller: CallerId) -> bool {
+        let mut releases = self.aside.iter().flat_map(|aside| &aside.releases);
+        releases.any(|(releasing, _)| *releasing == caller)
+    }
+}
+
+/// The grant whose lock is free here too by this note of a break, once its lease is gone (S13, S17).
+fn freed_by(note: &BreakNote) -> Option<FencingToken> {
+    note.token.filter(|_| note.period == BreakPeriod::Now)
+}

@@ -1,0 +1,54 @@
+//! What a call writes in a record, beside its token or before its release, is decided by whoever made the
+//! call. The lock's task asks when its machine does, and the call hears what was decided before it hears of
+//! anything that follows from that (T6, T8).
+
+use std::fmt;
+
+use tokio::sync::mpsc;
+
+use crate::lock::{Found, Verdict};
+
+/// Decides what is written over a record.
+pub(in crate::coordinator) struct Decider(Box<dyn Fn(&Found) -> Verdict + Send + Sync>);
+
+/// What a decider has decided, for whoever made it.
+#[derive(Debug)]
+pub(in crate::coordinator) struct Decisions<D>(mpsc::UnboundedReceiver<D>);
+
+impl fmt::Debug for Decider {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Decider")
+    }
+}
+
+impl Decider {
+    /// Decides by `decide`, and tells each time what came of it.
+    pub(in crate::coordinator) fn new<D: Send + 'static>(
+        decide: impl Fn(&Found) -> (Verdict, D) + Send + Sync + 'static,
+    ) -> (Self, Decisions<D>) {
+        let (sender, decisions) = mpsc::unbounded_channel();
+        let decide = move |found: &Found| {
+            let (verdict, decided) = decide(found);
+            // A call that was given up hears nothing; what it brought is written all the same.
+            let _ = sender.send(decided);
+            verdict
+        };
+        (Self(Box::new(decide)), Decisions(decisions))
+    }
+
+    pub(in crate::coordinator) fn decide(&self, found: &Found) -> Verdict {
+        (self.0)(found)
+    }
+}
+
+impl<D> Decisions<D> {
+    /// What was decided since this was asked last, in order.
+    pub(in crate::coordinator) fn each(&mut self) -> impl Iterator<Item = D> {
+        std::iter::from_fn(|| self.0.try_recv().ok())
+    }
+
+    /// What was decided last; none if nothing was asked since.
+    pub(in crate::coordinator) fn last(&mut self) -> Option<D> {
+        self.each().last()
+    }
+}

@@ -1,0 +1,124 @@
+//! Shutdown (S15), and the check of a store that nobody asks anything of (S18).
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::error::CallError;
+use crate::coordinator::Coordinator;
+use crate::coordinator::actor::registry::Registry;
+use crate::coordinator::actor::task::Command;
+use crate::coordinator::inspect::records::CHECK_INTERVAL;
+use crate::coordinator::observe::{LockEvent, LockEventKind};
+use crate::coordinator::store_io::readiness::StoreStatus;
+use crate::hold::{StoreFailure, StoreFailureKind};
+use crate::store::LeaseStoreExt as _;
+use crate::time::Instant;
+
+/// How long holders that were told of the end have to close before the process ends (S15).
+const CLOSING: Duration = Duration::from_secs(1);
+/// A store that does not answer a check for this long is not ready (S18).
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a drain checks whether all holds have been released.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl Coordinator {
+    /// Refuses new callers, tells every holder, keeps renewing, and returns when all have released their
+    /// locks or `period` is over and the rest have been told that they lost (S15).
+    pub async fn drain(&self, period: Duration) {
+        self.shut_down(period, Registry::start_draining, Command::DrainStarted);
+        if self.idle_within(period).await {
+            return;
+        }
+        self.shared.registry().send_to_all(|| Command::DrainEnded);
+        // Those that answer by closing are released; the leases of the others run out (S13).
+        self.idle_within(CLOSING).await;
+    }
+
+    /// Refuses new callers, ends waits and watches, renews every hold once more, and ends its stream so that
+    /// its client resumes it at the replacement that follows (S15, S16): nobody is told draining or lost, and
+    /// nothing is released. Comes back when all that is done, or `period` is over.
+    pub async fn hand_over(&self, period: Duration) {
+        self.shut_down(period, Registry::start_hand_over, Command::HandOverStarted);
+        // The machines give up in time by themselves; what they have asked then may still be answered.
+        self.idle_within(period + CLOSING).await;
+    }
+
+    fn shut_down(
+        &self,
+        period: Duration,
+        begin: impl FnOnce(&mut Registry),
+        command: impl Fn(Instant) -> Command,
+    ) {
+        let ends = self.shared.clock.now() + period;
+        {
+            let mut registry = self.shared.registry();
+            begin(&mut registry);
+            registry.send_to_all(|| command(ends));
+        }
+        self.shared.draining.send_replace(true);
+        self.shared.observe(&LockEvent::of_sidecar(LockEventKind::ShutdownBegun));
+    }
+
+    /// Keeps knowing whether the store can be used: by real requests where there are any, else by a check, at
+    /// most every 30 s while it is well. Runs until dropped.
+    pub async fn keep_checking(&self) {
+        loop {
+            if self.shared.readiness.is_stale(self.shared.clock.now()) {
+                self.check().await;
+            }
+            tokio::time::sleep(CHECK_INTERVAL).await;
+        }
+    }
+
+    /// Asks the store now whether it can be used (S18).
+    pub async fn check(&self) -> StoreStatus {
+        let container = &self.shared.settings.host.namespace.container;
+        // What is found wrong is noted, and that is all that a check is for.
+        let _ = self.shared.asked(CHECK_TIMEOUT, self.shared.store.check(container)).await;
+        self.store_status().borrow().clone()
+    }
+
+    /// Whether the store can be used, and each change of that.
+    #[must_use]
+    pub fn store_status(&self) -> watch::Receiver<StoreStatus> {
+        self.shared.readiness.subscribe()
+    }
+
+    /// Whether a shutdown has begun, and when it does.
+    #[must_use]
+    pub fn draining(&self) -> watch::Receiver<bool> {
+        self.shared.draining.subscribe()
+    }
+
+    async fn idle_within(&self, period: Duration) -> bool {
+        let idle = async {
+            while self.shared.registry().has_tasks() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(period, idle).await.is_ok()
+    }
+}
+
+impl CallError {
+    /// The sidecar shuts down, and nobody is served any more (S15).
+    pub(in crate::coordinator) fn shutting_down() -> Self {
+        Self::ending("the sidecar is shutting down")
+    }
+
+    /// The sidecar shuts down and a replacement follows: holds go on there (S15, S16).
+    pub(in crate::coordinator) fn handed_over() -> Self {
+        Self::ending(
+            "the sidecar is being replaced: the hold goes on, and is to be resumed at the replacement",
+        )
+    }
+
+    fn ending(message: &str) -> Self {
+        Self::StoreFailure(StoreFailure {
+            kind: StoreFailureKind::ShuttingDown,
+            message: message.to_owned(),
+            retry_after: None,
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! From what a caller asks for to the lock's path.
+
+use super::error::CallError;
+use super::request::{KeyRequest, LockSelector, Target};
+use crate::coordinator::inspect::records::Under;
+use crate::coordinator::{Coordinator, Shared};
+use crate::lock::{HostId, HostType, LockPath, Namespace, Permit};
+
+/// The host that this sidecar serves, and where its locks are.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Where locks are.
+    pub namespace: Namespace,
+    /// The host id, from the configured provider.
+    pub host_id: HostId,
+    /// The host type, stored with each lock.
+    pub host_type: HostType,
+    /// The provider's name, for people.
+    pub provider: String,
+    /// Whether requests may override the host id.
+    pub allow_override: bool,
+    /// The host id of another host type, by the configured provider's rule.
+    pub host_id_of: fn(&HostType) -> HostId,
+}
+
+impl Coordinator {
+    /// Where the lock of this key is; acquires nothing.
+    ///
+    /// # Errors
+    /// When the key has no path in the layout, or overrides are forbidden.
+    pub fn resolve(&self, request: &KeyRequest) -> Result<Target, CallError> {
+        self.shared.resolve(request)
+    }
+
+    /// What follows the sidecar's namespace in a prefix of lock paths: a host id, or the beginning of one,
+    /// and perhaps the beginning of a lock's name.
+    ///
+    /// # Errors
+    /// When the prefix is not in the namespace.
+    pub fn inside<'prefix>(&self, prefix: &'prefix str) -> Result<&'prefix str, CallError> {
+        self.shared.own_prefix(prefix).map(|(_, inside)| inside)
+    }
+
+    /// The host that this sidecar serves.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.shared.settings.host
+    }
+}
+
+impl Shared {
+    pub(in crate::coordinator) fn resolve(
+        &self,
+        request: &KeyRequest,
+    ) -> Result<Target, CallError> {
+        let host = &self.settings.host;
+        let overridden = request.host_id.is_some() || request.host_type.is_some();
+        if overridden && !host.allow_override {
+            return Err(CallError::OverrideForbidden);
+        }
+        let host_type = request.host_type.clone().unwrap_or_else(|| host.host_type.clone());
+        let host_id = match (&request.host_id, &request.host_type) {
+            (Some(host_id), _) => host_id.clone(),
+            (None, Some(host_type)) => (host.host_id_of)(host_type),
+            (None, None) => host.host_id.clone(),
+        };
+        let path = host.namespace.lock_path(&host_id, &host_type, &request.key)?;
+        Ok(Target { path, host_id, host_type, key: request.key.clone() })
+    }
+
+    /// The path of a selected lock, which must be in this sidecar's container.
+    pub(in crate::coordinator) fn select(
+        &self,
+        selector: &LockSelector,
+    ) -> Result<LockPath, CallError> {
+        match selector {
+            LockSelector::Key(request, permit) => {
+                if *permit != Permit::FIRST {
+                    self.check_permits("lock.permit")?;
+                }
+                Ok(self.resolve(request)?.path.permit(*permit))
+            }
+            LockSelector::Path(path) => self.own(path.clone()),
+        }
+    }
+
+    pub(in crate::coordinator) fn own(&self, path: LockPath) -> Result<LockPath, CallError> {
+        let namespace = &self.settings.host.namespace;
+        if namespace.name_of(&path).is_some() {
+            return Ok(path);
+        }
+        let prefix = namespace.prefix.as_str();
+        let container = format!("{}/{prefix}", namespace.container);
+        Err(CallError::ForeignPath { path: path.to_string(), container })
+    }
+
+    /// What the names in the container begin with, of the locks there.
+    pub(in crate::coordinator) fn prefix(&self, under: &Under) -> Result<String, CallError> {
+        let host = &self.settings.host;
+        match under {
+            Under::OwnHostId => Ok(host.namespace.host_prefix(&host.host_id)),
+            Under::HostId(host_id) => Ok(host.namespace.host_prefix(host_id)),
+            Under::Prefix(prefix) => Ok(self.own_prefix(prefix)?.0),
+        }
+    }
+
+    /// A prefix of paths, which must lie in this sidecar's namespace: its part in the container, and what
+    /// follows the namespace in it.
+    pub(in crate::coordinator) fn own_prefix<'prefix>(
+        &self,
+        prefix: &'prefix str,
+    ) -> Result<(String, &'prefix str), CallError> {
+        let namespace = &self.settings.host.namespace;
+        let mut own = format!("{}/", namespace.container);
+        let in_container = prefix.strip_prefix(&own);
+        if !namespace.prefix.as_str().is_empty() {
+            own.push_str(namespace.prefix.as_str());
+            own.push('/');
+        }
+        in_container
+            .zip(prefix.strip_prefix(&own))
+            .map(|(in_container, inside)| (in_container.to_owned(), inside))
+            .ok_or(CallError::ForeignPrefix { own })
+    }
+}

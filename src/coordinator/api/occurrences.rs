@@ -1,0 +1,273 @@
+//! Holds whose callers name an occurrence of their own: granted until an outcome is recorded, never after
+//! (T1, T2).
+
+use std::collections::BTreeMap;
+
+use tokio::sync::oneshot;
+
+use super::decider::{Decider, Decisions};
+use super::error::CallError;
+use super::hold_event::HoldEvent;
+use super::request::{Outcome, Released};
+use super::saves::{CheckpointOutcome, Saving, outcome};
+use crate::coordinator::Coordinator;
+use crate::coordinator::actor::task::{Command, Task};
+use crate::hold::{CallerId, SaveOutcome, WriteOf};
+use crate::lock::{CheckpointValue, FencingToken, Found, LeaseId, LockPath, Verdict};
+use crate::schedule::{Claimed, Concluded, Occurrence, Report, claim_over, conclude_over};
+
+/// What became of an outcome that came with a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutcomeResult {
+    /// The store has it.
+    Recorded,
+    /// The store does not have it: the next caller with this occurrence is granted it.
+    NotRecorded,
+    /// The store may have it or not: who asks for the occurrence again is told (S27).
+    Unknown,
+}
+
+/// A hold was released, with what came with that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concluding {
+    /// What became of the hold.
+    pub released: Released,
+    /// What became of the checkpoint; none if there was none (S26).
+    pub checkpoint: Option<CheckpointOutcome>,
+    /// What became of the outcome; none if there was none (T8).
+    pub outcome: Option<OutcomeResult>,
+}
+
+/// What a caller brings that is written beside its token.
+#[derive(Debug)]
+pub(in crate::coordinator) enum Brings {
+    /// The occurrence that it names.
+    Occurrence(Named),
+    /// Whatever this decides.
+    Written(Decider),
+}
+
+/// The occurrence that a caller has named, and what has come of that.
+#[derive(Debug)]
+pub(in crate::coordinator) struct Named {
+    path: LockPath,
+    pub(in crate::coordinator) occurrence: Occurrence,
+    claimed: Option<Claimed>,
+}
+
+impl Named {
+    pub(in crate::coordinator) const fn new(path: LockPath, occurrence: Occurrence) -> Self {
+        Self { path, occurrence, claimed: None }
+    }
+
+    /// One that was granted before, and goes on (S16).
+    pub(in crate::coordinator) const fn resumed(
+        path: LockPath,
+        occurrence: Occurrence,
+        token: FencingToken,
+        attempt: u32,
+    ) -> Self {
+        Self { path, occurrence, claimed: Some(Claimed::Granted { token, attempt }) }
+    }
+
+    /// Which attempt this token was granted for; 0 if it was granted for none.
+    pub(in crate::coordinator) fn attempt(&self, granted: FencingToken) -> u32 {
+        match &self.claimed {
+            Some(Claimed::Granted { token, attempt }) if *token == granted => *attempt,
+            Some(_) | None => 0,
+        }
+    }
+
+    fn decide(&mut self, found: &Found) -> Verdict {
+        let (verdict, claimed) = claim_over(found, self.occurrence);
+        self.claimed = Some(claimed);
+        verdict
+    }
+
+    /// What a caller is answered that was granted nothing; none if nothing has said so.
+    fn answer(&self) -> Option<Result<Outcome, CallError>> {
+        let path = self.path.clone();
+        match self.claimed.clone()? {
+            Claimed::AlreadyDone(ended) => Some(Ok(Outcome::AlreadyDone(ended))),
+            Claimed::Skipped { watermark } => Some(Ok(Outcome::Skipped { watermark })),
+            Claimed::InFuture { now } => {
+                Some(Err(CallError::OccurrenceInFuture { at: self.occurrence.at, now }))
+            }
+            Claimed::HasSchedule => Some(Err(CallError::LockHasSchedule { path })),
+            Claimed::Unreadable(error) => {
+                Some(Err(CallError::ScheduleUnreadable { path, problem: error.to_string() }))
+            }
+            Claimed::Granted { .. } => None,
+        }
+    }
+}
+
+/// What became of an outcome, by what was decided last and what became of the save.
+fn concluded(
+    decided: Option<Concluded>,
+    saved: Option<&SaveOutcome>,
+    released: &Released,
+) -> OutcomeResult {
+    match saved {
+        Some(SaveOutcome::Saved { .. } | SaveOutcome::Nothing) => match decided {
+            Some(Concluded::Write(_) | Concluded::Recorded) => OutcomeResult::Recorded,
+            Some(Concluded::NotThere) | None => OutcomeResult::NotRecorded,
+        },
+        Some(SaveOutcome::Unknown) => OutcomeResult::Unknown,
+        Some(SaveOutcome::NotSaved(_) | SaveOutcome::Ended) => OutcomeResult::NotRecorded,
+        None => unsaved(released),
+    }
+}
+
+/// What became of an outcome that was not even tried to be saved: an earlier release may have brought the
+/// same one.
+const fn unsaved(released: &Released) -> OutcomeResult {
+    match released {
+        Released::AlreadyLost { .. } => OutcomeResult::NotRecorded,
+        Released::Released
+        | Released::NotConfirmed
+        | Released::Resting { .. }
+        | Released::AlreadyReleased => OutcomeResult::Unknown,
+    }
+}
+
+impl Coordinator {
+    /// As [`Coordinator::release_saving`]; how the hold's occurrence has ended is written before, in one
+    /// write with the checkpoint (T8).
+    ///
+    /// # Errors
+    /// As [`Coordinator::release_saving`]; when the hold has no occurrence: then nothing is released.
+    pub async fn release_concluding(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+        report: Option<Report>,
+        checkpoint: Option<CheckpointValue>,
+    ) -> Result<Concluding, CallError> {
+        let Some(report) = report else {
+            let (released, checkpoint) =
+                self.release_saving(lease_id, generation, checkpoint).await?;
+            return Ok(Concluding { released, checkpoint, outcome: None });
+        };
+        if checkpoint.is_some() {
+            self.check_checkpoints("checkpoint")?;
+        }
+        let (decider, mut conclusions, named) = match self.named(lease_id).await {
+            Some((path, occurrence)) => {
+                let occurrence = occurrence.ok_or(CallError::NoOccurrence)?;
+                let (decider, conclusions) =
+                    Decider::new(move |found| conclude_over(found, occurrence, report));
+                (Some(decider), Some(conclusions), Some((path, occurrence)))
+            }
+            None => (None, None, None),
+        };
+        let has_checkpoint = checkpoint.is_some();
+        let saving = Saving { value: checkpoint, decider };
+        let (released, saved) = self.release_with(lease_id, generation, saving).await?;
+        let saved = saved.flatten();
+        let decided = conclusions.as_mut().and_then(Decisions::last);
+        let result = match &named {
+            Some(_) => concluded(decided, saved.as_ref(), &released),
+            None => unsaved(&released),
+        };
+        if let Some((path, occurrence)) = named {
+            tracing::info!(
+                lock = %path, occurrence = %occurrence.at, outcome = ?report, recorded = ?result,
+                "occurrence ended"
+            );
+        }
+        let checkpoint = has_checkpoint.then(|| outcome(saved, &released));
+        Ok(Concluding { released, checkpoint, outcome: Some(result) })
+    }
+
+    /// The lock of a hold of ours, and its occurrence if it has one; none at all if the hold is over.
+    async fn named(&self, lease_id: LeaseId) -> Option<(LockPath, Option<Occurrence>)> {
+        let (reply, answer) = oneshot::channel();
+        let path = {
+            let registry = self.shared.registry();
+            let path = registry.hold(lease_id)?.path.clone();
+            registry.send(&path, Command::Named(lease_id, reply)).ok()?;
+            path
+        };
+        answer.await.ok().map(|occurrence| (path, occurrence))
+    }
+
+    /// Checks whether locks can have occurrences here: software that shares the layout `webjobs` drops the
+    /// fields of others.
+    pub(in crate::coordinator) fn check_occurrences(&self) -> Result<(), CallError> {
+        let layout = self.host().namespace.layout;
+        if layout.keeps_checkpoints() { Ok(()) } else { Err(CallError::NoOccurrences) }
+    }
+}
+
+/// What callers of one lock have brought.
+pub(in crate::coordinator) type AllBrought = BTreeMap<CallerId, Brings>;
+
+impl Task {
+    /// A caller has come, or come back, with something to write.
+    pub(in crate::coordinator) fn note_brought(
+        &mut self,
+        caller: CallerId,
+        brings: Option<Brings>,
+    ) {
+        let Some(brings) = brings else { return };
+        let callers = &self.callers;
+        let aside = self.aside.get_or_insert_default();
+        // Those of callers that have gone since.
+        aside.brought.retain(|id, _| callers.get(id).is_some());
+        aside.brought.insert(caller, brings);
+    }
+
+    /// What is written over the record that was found under the lease, as whoever brought it decides.
+    pub(in crate::coordinator) fn decide(&mut self, of: WriteOf, found: &Found) -> Verdict {
+        let aside = self.aside();
+        match of {
+            WriteOf::Grant(caller) => match aside.brought.get_mut(&caller) {
+                Some(Brings::Occurrence(named)) => named.decide(found),
+                Some(Brings::Written(decider)) => decider.decide(found),
+                None => Verdict::Nothing,
+            },
+            WriteOf::Save(id) => aside.saves.decide(id, found),
+        }
+    }
+
+    pub(in crate::coordinator) fn named(&self, caller: CallerId) -> Option<&Named> {
+        match self.aside.as_ref()?.brought.get(&caller)? {
+            Brings::Occurrence(named) => Some(named),
+            Brings::Written(_) => None,
+        }
+    }
+
+    /// Answers with the occurrence of a hold; a hold that is over is not answered.
+    pub(in crate::coordinator) fn tell_named(
+        &self,
+        lease_id: LeaseId,
+        reply: oneshot::Sender<Option<Occurrence>>,
+    ) {
+        if let Some(caller) = self.holder(lease_id) {
+            // Who does not wait for it any more has gone.
+            let _ = reply.send(self.named(caller).map(|named| named.occurrence));
+        }
+    }
+
+    /// What a caller is told that was granted nothing, because what it brought has said so.
+    pub(in crate::coordinator) fn settled_answer(
+        &self,
+        caller: CallerId,
+        written: bool,
+    ) -> Result<Outcome, CallError> {
+        let named = self.named(caller).and_then(Named::answer);
+        named.unwrap_or(Ok(Outcome::Settled { written }))
+    }
+}
+
+/// The same for a stream: its last event.
+pub(in crate::coordinator) fn settled_event(answer: Result<Outcome, CallError>) -> HoldEvent {
+    match answer {
+        Ok(Outcome::AlreadyDone(ended)) => HoldEvent::AlreadyDone(ended),
+        Ok(Outcome::Skipped { watermark }) => HoldEvent::Skipped { watermark },
+        Ok(Outcome::Settled { written }) => HoldEvent::Settled { written },
+        Ok(Outcome::Granted(_) | Outcome::Busy(_)) => HoldEvent::Settled { written: false },
+        Err(error) => HoldEvent::Failed(error),
+    }
+}

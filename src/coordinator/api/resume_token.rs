@@ -1,0 +1,288 @@
+//! The resume token: all that a restarted sidecar must know to resume a hold (S16). Opaque to clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use super::error::CallError;
+use super::occurrences::Named;
+use super::request::{ResumeRequest, Target};
+use crate::coordinator::Shared;
+use crate::coordinator::actor::caller::Caller;
+use crate::hold::{Resume, StoreBounds, Terms};
+use crate::lock::{
+    FencingToken, HostId, HostType, LeaseId, LockKey, LockMode, Namespace, Permit, Record,
+};
+use crate::schedule::Occurrence;
+use crate::store::{MAX_LEASE_DURATION, MIN_LEASE_DURATION};
+use crate::time::{BootReading, Clock, Instant, UnixMillis};
+use crate::timetable::UtcSecond;
+
+/// What a token of another version would have is not known here.
+const VERSION: u8 = 3;
+
+/// It names the storage lease, so whoever has it can take over the hold: as secret as the lease id (S20). It
+/// is not signed, so anybody can make one: the path is made again from the key, by which the caller's rights
+/// are checked (S16).
+#[derive(Serialize, Deserialize)]
+struct Content {
+    version: u8,
+    /// Where the sidecar that made it has its locks.
+    place: String,
+    permit: u8,
+    host_id: String,
+    function: String,
+    scope: String,
+    mode: String,
+    hold: String,
+    lease: String,
+    token: u64,
+    generation: u64,
+    lease_seconds: u64,
+    acquired_at: u64,
+    auto_renew: bool,
+    max_hold_ends: Option<End>,
+    min_hold_ends: End,
+    progress_timeout_ms: Option<u64>,
+    holder: String,
+    host_type: String,
+    /// The occurrence that the caller has named, if it has (T1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    occurrence: Option<OccurrenceContent>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OccurrenceContent {
+    at: i64,
+    max_attempts: Option<u32>,
+    attempt: u32,
+}
+
+/// When a bound ends: on the boot clock where that is the same, else by the store's clock, and never more
+/// than was left when the token was made. Not by a wall clock, which may be wrong (S3). Dates are whole
+/// seconds, and front ends differ by up to 3 s: of both readings the one that ends earlier counts, so each
+/// move to another machine may take up to 4 s from a bound, and none adds to it (S11).
+#[derive(Clone, Serialize, Deserialize)]
+struct End {
+    boot_id: String,
+    boot_ms: u64,
+    store_ms: u64,
+    left_ms: u64,
+}
+
+impl End {
+    fn new(at: Instant, store_time: UnixMillis, clock: &dyn Clock) -> Self {
+        let left = at.saturating_since(clock.now());
+        let BootReading { boot_id, since_boot } = clock.boot_reading(at);
+        Self {
+            boot_id,
+            boot_ms: millis(since_boot),
+            store_ms: (store_time + left).0,
+            left_ms: millis(left),
+        }
+    }
+
+    /// What is left at the most, and the end by the store's clock where that is to be looked at.
+    fn left(&self, clock: &dyn Clock) -> (Duration, Option<UnixMillis>) {
+        let here = clock.boot_reading(clock.now());
+        let most = Duration::from_millis(self.left_ms);
+        if !self.boot_id.is_empty() && self.boot_id == here.boot_id {
+            let left = Duration::from_millis(self.boot_ms).saturating_sub(here.since_boot);
+            (left.min(most), None)
+        } else {
+            (most, Some(UnixMillis(self.store_ms)))
+        }
+    }
+}
+
+/// A token that was read.
+pub(in crate::coordinator) struct Resumed {
+    pub(in crate::coordinator) target: Target,
+    pub(in crate::coordinator) permit: Permit,
+    pub(in crate::coordinator) hold: LeaseId,
+    pub(in crate::coordinator) resume: Resume,
+    /// The occurrence that the hold is of, if it is of one.
+    pub(in crate::coordinator) named: Option<Named>,
+}
+
+impl Resumed {
+    /// The hold goes on at this sidecar (S34).
+    pub(in crate::coordinator) fn set_sidecar(&mut self, sidecar: &Arc<str>) {
+        Arc::make_mut(&mut self.resume.terms).record.sidecar = Arc::clone(sidecar);
+    }
+}
+
+/// The newest token of `caller`'s hold; empty for a unary one, and for one that was granted nothing.
+pub(in crate::coordinator) fn make(
+    namespace: &Namespace,
+    caller: &Caller,
+    named: Option<&Named>,
+    clock: &dyn Clock,
+) -> String {
+    let Some(grant) = caller.told.as_ref().filter(|_| caller.sink.is_stream()) else {
+        return String::new();
+    };
+    let terms = &caller.terms;
+    let since = clock.now().saturating_since(caller.granted.unwrap_or_default());
+    let store_time = grant.store_time + since;
+    let place = namespace.all_prefix();
+    let content = Content {
+        version: VERSION,
+        place,
+        permit: caller.permit.number(),
+        host_id: caller.host_id.to_string(),
+        function: terms.record.function.clone(),
+        scope: terms.record.scope.clone(),
+        mode: terms.record.mode.clone(),
+        hold: caller.lease_id.to_string(),
+        lease: grant.lease_id.to_string(),
+        token: grant.token.value(),
+        generation: grant.generation,
+        lease_seconds: grant.lease_duration.as_secs(),
+        acquired_at: grant.acquired_at.0,
+        auto_renew: terms.auto_renew,
+        max_hold_ends: caller.max_hold_ends.map(|at| End::new(at, store_time, clock)),
+        min_hold_ends: End::new(grant.min_hold_ends, store_time, clock),
+        progress_timeout_ms: terms.progress_timeout.map(millis),
+        holder: terms.record.holder.clone(),
+        host_type: terms.record.host_type.clone(),
+        occurrence: named.map(|named| OccurrenceContent {
+            at: named.occurrence.at.0,
+            max_attempts: named.occurrence.max_attempts,
+            attempt: named.attempt(grant.token),
+        }),
+    };
+    // A struct of plain strings and numbers always has a JSON form.
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&content).unwrap_or_default())
+}
+
+impl Shared {
+    /// Reads a client's resume request.
+    pub(in crate::coordinator) fn read_resume(
+        &self,
+        request: &ResumeRequest,
+    ) -> Result<Resumed, CallError> {
+        let bytes =
+            URL_SAFE_NO_PAD.decode(&request.resume_token).map_err(|_| CallError::ResumeToken)?;
+        let content: Content =
+            serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
+        let namespace = &self.settings.host.namespace;
+        let container = namespace.all_prefix();
+        if content.place != container {
+            return Err(CallError::ForeignPath { path: content.place, container });
+        }
+        let permit = Permit::new(content.permit).ok_or(CallError::ResumeToken)?;
+        let named = permit == Permit::FIRST || namespace.layout.has_permits();
+        let target = self.target_of(&content).filter(|_| named).ok_or(CallError::ResumeToken)?;
+        let clock = self.clock.as_ref();
+        checked(content, target, permit, request, clock).ok_or(CallError::ResumeToken)
+    }
+
+    /// The lock that the token names by its key.
+    fn target_of(&self, content: &Content) -> Option<Target> {
+        let modes = [LockMode::Function, LockMode::Listener];
+        let mode = modes.into_iter().find(|mode| mode.as_str() == content.mode)?;
+        let key = LockKey::new(&content.function, &content.scope, mode).ok()?;
+        let host_id = HostId::parse(&content.host_id).ok()?;
+        let host_type = HostType::parse(&content.host_type).ok()?;
+        let path = self.settings.host.namespace.lock_path(&host_id, &host_type, &key).ok()?;
+        Some(Target { path, host_id, host_type, key })
+    }
+}
+
+fn checked(
+    content: Content,
+    target: Target,
+    permit: Permit,
+    request: &ResumeRequest,
+    clock: &dyn Clock,
+) -> Option<Resumed> {
+    let now = clock.now();
+    let lease_duration = Duration::from_secs(content.lease_seconds);
+    if content.version != VERSION
+        || lease_duration < MIN_LEASE_DURATION
+        || lease_duration > MAX_LEASE_DURATION
+    {
+        return None;
+    }
+    let believed_until = believed_until(request, now, lease_duration, clock);
+    let max_hold_ends = content.max_hold_ends.map(|end| end.left(clock));
+    let (min_hold, min_hold_ends) = content.min_hold_ends.left(clock);
+    let bounds = min_hold_ends.map(|min_hold_ends| StoreBounds {
+        max_hold_ends: max_hold_ends.and_then(|(_, ends)| ends),
+        min_hold_ends,
+    });
+    let mut max_hold = max_hold_ends.map(|(left, _)| left);
+    if !content.auto_renew {
+        // One lease duration and no more: the renewal that resumes adds nothing (S11).
+        let rest = believed_until.saturating_since(now);
+        max_hold = Some(max_hold.map_or(rest, |duration| duration.min(rest)));
+    }
+    let record = Record {
+        token: FencingToken::from_u64(content.token),
+        holder: content.holder,
+        host_type: content.host_type,
+        ..Record::for_key(&target.key)
+    };
+    let terms = Terms {
+        lease_duration,
+        wait: Duration::ZERO,
+        max_hold,
+        min_hold,
+        progress_timeout: content.progress_timeout_ms.map(Duration::from_millis),
+        auto_renew: content.auto_renew,
+        request_id: String::new(),
+        rebalance: false,
+        resumable: true,
+        record,
+        decides: false,
+        seen: None,
+    };
+    let token = FencingToken::from_u64(content.token)?;
+    let named = content.occurrence.map(|OccurrenceContent { at, max_attempts, attempt }| {
+        let occurrence = Occurrence { at: UtcSecond(at), max_attempts };
+        Named::resumed(target.path.permit(permit), occurrence, token, attempt)
+    });
+    Some(Resumed {
+        named,
+        target,
+        permit,
+        hold: LeaseId::parse(&content.hold)?,
+        resume: Resume {
+            lease_id: LeaseId::parse(&content.lease)?,
+            token,
+            generation: content.generation,
+            attempt: request.attempt_id.clone(),
+            terms: Arc::new(terms),
+            believed_until,
+            acquired_at: UnixMillis(content.acquired_at),
+            bounds,
+        },
+    })
+}
+
+/// How long the client may rely on its hold, at most: by its own word where clocks compare, else as if it had
+/// been told a whole lease just now.
+fn believed_until(
+    request: &ResumeRequest,
+    now: Instant,
+    lease_duration: Duration,
+    clock: &dyn Clock,
+) -> Instant {
+    let latest = now + lease_duration;
+    let here = clock.boot_reading(now);
+    let told = request
+        .told_valid_until
+        .as_ref()
+        .filter(|told| !told.boot_id.is_empty() && told.boot_id == here.boot_id);
+    told.map_or(latest, |told| {
+        now + told.since_boot.saturating_sub(here.since_boot).min(lease_duration)
+    })
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,253 @@
+//! What is known here without asking the store: of a lock, of its hold, and of this sidecar.
+
+use std::time::Duration;
+
+use super::merged::scheduled;
+use crate::coordinator::Coordinator;
+use crate::coordinator::actor::caller::Caller;
+use crate::coordinator::actor::registry::HoldEntry;
+use crate::coordinator::actor::task::{Command, HoldCall, Task};
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::request::{
+    Capacity, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState,
+};
+use crate::hold::{CallerId, Event, Handed, HolderCall, Holding, Known};
+use crate::lock::{Checkpoint, FencingToken, LeaseId, LockPath, Permit, Record};
+use crate::schedule::ScheduleRecord;
+use crate::store::BreakNote;
+use crate::time::{Instant, UnixMillis};
+
+/// Callers that wait for a lock and are told of by name.
+const NAMED: usize = 8;
+
+/// A look at a path's machine.
+#[derive(Clone, Debug)]
+pub(in crate::coordinator) struct LocalView {
+    pub(in crate::coordinator) record: Option<Record>,
+    pub(in crate::coordinator) active: bool,
+    pub(in crate::coordinator) resting: bool,
+    /// Until when the lock is kept from callers here, by the wall clock, for a holder that may not know its
+    /// end (S13).
+    pub(in crate::coordinator) kept_until: Option<UnixMillis>,
+    /// The lease was broken and runs out, with the note of that (S22).
+    pub(in crate::coordinator) revoked: Option<Option<BreakNote>>,
+    /// The lease, while somebody holds the lock.
+    pub(in crate::coordinator) lease: Option<LeaseHere>,
+    pub(in crate::coordinator) checkpoint: Option<Checkpoint>,
+    pub(in crate::coordinator) schedule: Option<Box<ScheduleRecord>>,
+    pub(in crate::coordinator) waiters: usize,
+    /// The first of them by name.
+    pub(in crate::coordinator) waiting: Vec<String>,
+    /// The greatest token seen or granted here.
+    pub(in crate::coordinator) highest: Option<FencingToken>,
+    /// The newest grant by a hand-off here, which the record in the store may not tell of (S10).
+    pub(in crate::coordinator) handed: Option<Handed>,
+}
+
+/// How long a hold of a caller here is valid, for people who look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldHere {
+    /// The lock, or the permit of it.
+    pub path: LockPath,
+    /// The end of its validity (S2).
+    pub valid_until: Instant,
+    /// Whether renewals fail (S9).
+    pub at_risk: bool,
+}
+
+impl Coordinator {
+    /// The holds of callers here, in no order.
+    #[must_use]
+    pub fn holds_here(&self) -> Vec<HoldHere> {
+        let registry = self.shared.registry();
+        let here = |hold: &HoldEntry| HoldHere {
+            path: hold.path.permit(hold.permit),
+            valid_until: hold.valid_until,
+            at_risk: hold.at_risk,
+        };
+        registry.holds().map(here).collect()
+    }
+
+    /// A hold that is not over, by its lease id; changes nothing of it.
+    ///
+    /// # Errors
+    /// When the hold is over, or never was.
+    pub async fn get_hold(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+    ) -> Result<HeldLock, CallError> {
+        let call = HoldCall { lease_id, generation };
+        self.ask(call, |reply| Command::GetHold(call, reply)).await
+    }
+
+    /// This sidecar's name in records (S34).
+    #[must_use]
+    pub fn sidecar(&self) -> &str {
+        &self.shared.settings.sidecar
+    }
+
+    /// How many holds and waiting callers there may be.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        let settings = &self.shared.settings;
+        Capacity { holds: settings.max_holds, waiters: settings.max_waiters }
+    }
+
+    /// The lease duration for callers that give none.
+    #[must_use]
+    pub fn lease_duration(&self) -> Duration {
+        self.shared.settings.lease_duration
+    }
+
+    /// Whether locks may be broken through this sidecar (S17).
+    #[must_use]
+    pub fn allows_breaks(&self) -> bool {
+        self.shared.settings.allow_break
+    }
+
+    /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18).
+    #[must_use]
+    pub fn allows_schedule_changes(&self) -> bool {
+        self.shared.settings.allow_schedule_changes
+    }
+}
+
+impl Task {
+    /// A hold that is not over. What time has ended is over, also for who only asks (S4).
+    pub(in crate::coordinator) fn held(&mut self, call: HoldCall) -> Result<HeldLock, CallError> {
+        let generation = call.generation;
+        if let Some(caller) = self.holder(call.lease_id) {
+            self.feed(Event::Call { caller, generation, call: HolderCall::Validity });
+        }
+        let caller = self.holder(call.lease_id);
+        let holding = self.pool.holdings().find(|(_, holding)| Some(holding.caller) == caller);
+        // S14: one that is gone without a word may believe what it was told last, and nothing beyond it.
+        let (validity, permit, holding) = match holding {
+            Some((permit, holding)) if holding.disconnected => {
+                (self.shared.validity(holding.told_until), permit, holding)
+            }
+            Some((permit, holding)) => (self.validity(call)?, permit, holding),
+            None => return Err(self.validity(call).err().unwrap_or(CallError::UnknownLease)),
+        };
+        let at_risk = self.shared.registry().hold(call.lease_id).is_some_and(|hold| hold.at_risk);
+        let state = match (holding.disconnected, holding.revoked, at_risk) {
+            (true, _, _) => HoldState::Disconnected,
+            (false, true, _) => HoldState::Revoked,
+            (false, false, true) => HoldState::AtRisk,
+            (false, false, false) => HoldState::Held,
+        };
+        let break_note = self.note(permit).filter(|_| holding.revoked);
+        Ok(HeldLock {
+            break_note,
+            validity,
+            state,
+            max_hold_ends: holding.max_hold_ends.map(|at| self.shared.deadline(at)),
+            progress_due: holding.progress_due.map(|at| self.shared.deadline(at)),
+            path: self.path_of(permit),
+            permit,
+            token: holding.token,
+            generation: holding.generation,
+        })
+    }
+
+    /// The note of the break of the lease that is had here.
+    fn note(&self, permit: Permit) -> Option<BreakNote> {
+        let token = self.holding(permit).map(|holding| holding.token);
+        self.break_note(permit).cloned().filter(|note| note.is_about(token))
+    }
+
+    /// When the hold of this caller ends at the latest, with what has extended it (S11).
+    pub(in crate::coordinator) fn max_hold_ends(&self, caller: &Caller) -> Option<Deadline> {
+        caller.max_hold_ends.map(|at| self.shared.deadline(at))
+    }
+
+    /// One of the lock's permits as it is here; whoever waits for any of them waits for it too.
+    pub(in crate::coordinator) fn view(&self, permit: Permit) -> LocalView {
+        let holding = self.holding(permit);
+        LocalView {
+            active: holding.as_ref().is_some_and(|holding| holding.active),
+            resting: holding.as_ref().is_some_and(|holding| holding.resting_until.is_some()),
+            kept_until: holding.as_ref().and_then(|holding| self.shared.kept_until(holding)),
+            revoked: holding
+                .as_ref()
+                .filter(|holding| holding.revoked || self.is_broken_here(permit, holding))
+                .map(|_| self.note(permit)),
+            lease: holding.as_ref().and_then(lease),
+            checkpoint: self.known(permit).and_then(Known::checkpoint),
+            schedule: self.scheduled(permit),
+            waiters: self.pool.waiting(),
+            waiting: self.waiting_by_name(),
+            highest: self.highest(permit),
+            handed: self.pool.handed(permit).cloned(),
+            record: holding.map(|holding| self.shared.record_of(&holding)),
+        }
+    }
+
+    /// Who waits, for people: those that have waited for the longest.
+    fn waiting_by_name(&self) -> Vec<String> {
+        let by_arrival = |(id, caller): &(&CallerId, &Caller)| (caller.arrived, **id);
+        let mut waiting: Vec<_> = self.callers.iter().filter(|(_, caller)| caller.waits).collect();
+        // There may be thousands.
+        if waiting.len() > NAMED {
+            waiting.select_nth_unstable_by_key(NAMED, by_arrival);
+            waiting.truncate(NAMED);
+        }
+        waiting.sort_unstable_by_key(by_arrival);
+        waiting.into_iter().map(|(_, caller)| caller.terms.record.holder.clone()).collect()
+    }
+
+    fn scheduled(&self, permit: Permit) -> Option<Box<ScheduleRecord>> {
+        self.known(permit).and_then(|known| scheduled(&known.fields()))
+    }
+
+    /// Whether this grant's lease was broken through this sidecar, which knows it before the store has shown
+    /// it.
+    fn is_broken_here(&self, permit: Permit, holding: &Holding) -> bool {
+        let broken = self.aside.as_ref().and_then(|aside| aside.broken_here.get(&permit));
+        broken == Some(&holding.token)
+    }
+
+    /// The same as a record.
+    pub(in crate::coordinator) fn record_here(&self, permit: Permit) -> LockRecord {
+        let holding = self.holding(permit);
+        let record = match (&holding, self.known(permit)) {
+            (Some(holding), _) => self.shared.record_of(holding),
+            (None, Some(known)) => newest(known.record(), self.pool.handed(permit)),
+            (None, None) => Record::default(),
+        };
+        let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
+        let elsewhere = holding.is_none();
+        let kept_until = holding.as_ref().and_then(|holding| self.shared.kept_until(holding));
+        LockRecord {
+            checkpoint: self.known(permit).and_then(Known::checkpoint),
+            schedule: self.scheduled(permit),
+            path: self.path_of(permit),
+            state: if resting { LockState::Resting } else { LockState::Held },
+            record,
+            written_at: None,
+            waiters_here: self.pool.waiting(),
+            // It goes to each of them whenever one comes or is served.
+            waiting_here: Vec::new(),
+            lease: holding.as_ref().and_then(lease),
+            held_here: holding.is_some_and(|holding| holding.active),
+            break_note: None,
+            kept_until,
+            holder_is_last_recorded: elsewhere && self.shared.holder_is_last_recorded(false),
+        }
+    }
+}
+
+/// Of a record and a hand-off here, what was granted last (S10).
+pub(in crate::coordinator) fn newest(record: Record, handed: Option<&Handed>) -> Record {
+    match handed {
+        Some(handed) => handed.or_newer(record),
+        None => record,
+    }
+}
+
+/// The lease of a lock that somebody holds here.
+fn lease(holding: &Holding) -> Option<LeaseHere> {
+    let Holding { lease_duration: duration, renewed_at, .. } = *holding;
+    holding.active.then_some(LeaseHere { duration, renewed_at })
+}

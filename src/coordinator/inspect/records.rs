@@ -1,0 +1,344 @@
+//! What is known of locks: one, many, and as they change.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::here::{LocalView, newest};
+use crate::coordinator::actor::task::Command;
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::request::{LockRecord, LockSelector, LockState, TokenStatus};
+use crate::coordinator::store_io::calls;
+use crate::coordinator::{Coordinator, Shared};
+use crate::hold::Holding;
+use crate::lock::{Checkpoint, FencingToken, HostId, Labels, LockPath, Record, ShareName};
+use crate::store::{BreakNote, LeaseState, LeaseStoreExt as _, List, StoreError, StoredLock};
+use crate::time::{Instant, UnixMillis};
+
+/// Where locks are.
+#[derive(Clone, Debug)]
+pub enum Under {
+    /// Those of this sidecar's host id.
+    OwnHostId,
+    /// Those of this host id.
+    HostId(HostId),
+    /// Those whose paths begin with this, which must lie in this sidecar's namespace.
+    Prefix(String),
+}
+
+/// Which locks to list.
+#[derive(Clone, Debug)]
+pub struct ListRequest {
+    /// Under which host id, or prefix of paths.
+    pub under: Under,
+    /// Only those in one of these states; all if there are none.
+    pub states: Vec<LockState>,
+    /// Only those whose record has all of these labels.
+    pub labels: Labels,
+    /// Only those whose holder, or last holder, named this share (S34).
+    pub share: Option<ShareName>,
+    /// Records a page has at the most, 1 to 1,000.
+    pub page_size: usize,
+    /// Where the page before ended.
+    pub page_token: Option<String>,
+}
+
+/// A page of locks.
+#[derive(Clone, Debug)]
+pub struct RecordPage {
+    /// The records, in the order of their paths.
+    pub records: Vec<LockRecord>,
+    /// Where the next page begins; none at the end.
+    pub next_page_token: Option<String>,
+}
+
+impl Coordinator {
+    /// What is known of one lock. Asks the store only if the lock is not held here.
+    ///
+    /// # Errors
+    /// When the store cannot be asked. A lock that was never taken is `Available`.
+    pub async fn get(&self, selector: &LockSelector) -> Result<LockRecord, CallError> {
+        let path = self.shared.select(selector)?;
+        self.shared.record(&path).await
+    }
+
+    /// As [`Coordinator::get`], with the checkpoint that the store has: a hold that has gone on elsewhere, or
+    /// has ended and does not know it, is no witness of what was saved since (S23).
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    pub async fn get_with_checkpoint(
+        &self,
+        selector: &LockSelector,
+    ) -> Result<LockRecord, CallError> {
+        let path = self.shared.select(selector)?;
+        let record = self.shared.record(&path).await?;
+        if record.written_at.is_some() {
+            return Ok(record);
+        }
+        let patience = self.shared.patience();
+        let stored = self.shared.asked(patience, self.shared.store.read_record(&path)).await;
+        let checkpoint = match stored {
+            Ok(stored) => Checkpoint::from_fields(&stored.fields),
+            Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => None,
+            Err(error) => return Err(store_error(&error)),
+        };
+        Ok(LockRecord { checkpoint, ..record })
+    }
+
+    /// A page of those locks in the store that are `visible`. Looks at a bounded number of the store's pages:
+    /// where none of their locks is visible, the page is empty and has a token.
+    ///
+    /// # Errors
+    /// When the store cannot be asked, or the page token is not of this listing of this process.
+    pub async fn list(
+        &self,
+        request: ListRequest,
+        visible: impl Fn(&LockRecord) -> bool + Send + Sync,
+    ) -> Result<RecordPage, CallError> {
+        let namespace = &self.shared.settings.host.namespace;
+        let prefix = self.shared.prefix(&request.under)?;
+        let place = match &request.page_token {
+            Some(token) => {
+                Some(self.shared.pages.open(&prefix, token).ok_or(CallError::PageToken)?)
+            }
+            None => None,
+        };
+        let mut list = List {
+            container: namespace.container.clone(),
+            prefix,
+            continuation: place,
+            limit: request.page_size,
+        };
+        let mut records = Vec::new();
+        for _ in 0..STORE_PAGES {
+            let (page, next) = self.shared.page(list.clone()).await?;
+            list.continuation = next;
+            records = page;
+            records.retain(|record| {
+                let in_state = request.states.is_empty() || request.states.contains(&record.state);
+                in_state
+                    && record.has_labels(&request.labels)
+                    && request.share.as_ref().is_none_or(|share| record.is_of_share(share))
+                    && visible(record)
+            });
+            if !records.is_empty() || list.continuation.is_none() {
+                break;
+            }
+        }
+        let next = list.continuation.map(|next| self.shared.pages.seal(&list.prefix, &next));
+        Ok(RecordPage { records, next_page_token: next })
+    }
+
+    /// Follows one lock: a record now, and one at each change that is noticed. Changes made by this sidecar
+    /// show at once, those of others when the store is next looked at, every poll cap.
+    ///
+    /// # Errors
+    /// When the path cannot be made.
+    pub fn watch(&self, selector: &LockSelector) -> Result<LockWatch, CallError> {
+        let path = self.shared.select(selector)?;
+        let changes = self.shared.registry().watch(&path);
+        Ok(LockWatch { coordinator: self.clone(), path, changes, last: None })
+    }
+
+    /// How a presented token compares with the lock's newest (S5). Hand-offs are not in the record (S10):
+    /// those of this sidecar are known while it remembers the lock, a token that another handed on since its
+    /// last write is newer than what is known here.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    pub async fn check_token(
+        &self,
+        selector: &LockSelector,
+        token: FencingToken,
+    ) -> Result<(TokenStatus, Option<FencingToken>), CallError> {
+        let path = self.shared.select(selector)?;
+        let stored = self.shared.record(&path).await?.record.token;
+        let newest = stored.max(self.shared.highest(&path).await);
+        let status = match newest {
+            Some(newest) if token == newest => TokenStatus::Current,
+            Some(newest) if token < newest => TokenStatus::Stale,
+            Some(_) | None => TokenStatus::Unknown,
+        };
+        Ok((status, newest))
+    }
+}
+
+/// A lock that is followed.
+#[derive(Debug)]
+pub struct LockWatch {
+    coordinator: Coordinator,
+    path: LockPath,
+    changes: tokio::sync::watch::Receiver<u64>,
+    last: Option<LockRecord>,
+}
+
+impl LockRecord {
+    /// Whether its holder, or last holder, named this share (S34).
+    #[must_use]
+    pub fn is_of_share(&self, share: &ShareName) -> bool {
+        let sharing = self.record.sharing.as_deref();
+        sharing.and_then(|sharing| sharing.share.as_ref()) == Some(share)
+    }
+
+    /// Whether its record has all of these labels, with the same values.
+    #[must_use]
+    pub fn has_labels(&self, wanted: &Labels) -> bool {
+        let labels = self.record.labels.as_map();
+        wanted.as_map().iter().all(|(key, value)| labels.get(key) == Some(value))
+    }
+
+    /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same,
+    /// whether it is known from here or from the store.
+    pub(in crate::coordinator) fn shows_the_same(&self, other: &Self) -> bool {
+        fn seen(lock: &LockRecord) -> impl PartialEq {
+            let record = &lock.record;
+            let holder = (&record.holder, &record.host_type, record.labels.as_map());
+            let kept = (record.resting_until.is_some(), lock.kept_until.is_some());
+            let grant = (record.token, record.acquired_at, kept);
+            let key = (&record.function, &record.scope, &record.mode);
+            let checkpoint = lock.checkpoint.as_ref().map(|checkpoint| checkpoint.version);
+            (lock.state, lock.held_here, holder, grant, key, checkpoint, &lock.schedule)
+        }
+        seen(self) == seen(other)
+    }
+}
+
+impl LockWatch {
+    /// The first record, then the next that differs.
+    ///
+    /// # Errors
+    /// When the store cannot be asked; the watch can go on.
+    pub async fn next(&mut self) -> Result<LockRecord, CallError> {
+        loop {
+            self.changes.mark_unchanged();
+            let record = self.coordinator.shared.record(&self.path).await?;
+            if !self.last.as_ref().is_some_and(|last| last.shows_the_same(&record)) {
+                self.last = Some(record.clone());
+                return Ok(record);
+            }
+            let cap = self.coordinator.shared.settings.hold.poll_cap;
+            // The sender outlives this receiver; either way the lock is looked at again.
+            let _ = tokio::time::timeout(cap, self.changes.changed()).await;
+        }
+    }
+}
+
+impl Shared {
+    /// A page of the store, and where the next one begins.
+    async fn page(&self, list: List) -> Result<(Vec<LockRecord>, Option<String>), CallError> {
+        let listing = self.asked(self.patience(), self.store.list(list)).await;
+        let listing = listing.map_err(|error| store_error(&error))?;
+        let mut records = Vec::with_capacity(listing.locks.len());
+        for (path, stored) in listing.locks {
+            let view = self.look(&path).await;
+            records.push(self.merged(&path, Some(stored), view.as_ref(), None));
+        }
+        Ok((records, listing.continuation))
+    }
+
+    /// What is known of the lock: from here if it is held here, else from the store.
+    pub(in crate::coordinator) async fn record(
+        &self,
+        path: &LockPath,
+    ) -> Result<LockRecord, CallError> {
+        let view = self.look(path).await;
+        if view.as_ref().is_some_and(|view| view.active || view.resting) {
+            return Ok(self.merged(path, None, view.as_ref(), None));
+        }
+        let stored = self.asked(self.patience(), self.store.read_record(path)).await;
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
+                return Ok(self.merged(path, None, view.as_ref(), None));
+            }
+            Err(error) => return Err(store_error(&error)),
+        };
+        let note = match stored.lease {
+            LeaseState::Breaking | LeaseState::Broken => {
+                let note = self.asked(self.patience(), self.store.read_break_note(path)).await;
+                note.map_err(|error| store_error(&error))?
+            }
+            LeaseState::Available | LeaseState::Leased | LeaseState::Expired => None,
+        };
+        Ok(self.merged(path, Some(stored), view.as_ref(), note))
+    }
+
+    /// How long a look at records waits for the store.
+    fn patience(&self) -> Duration {
+        if self.readiness.is_out() { OUTAGE_PATIENCE } else { PATIENCE }
+    }
+
+    pub(in crate::coordinator) async fn look(&self, path: &LockPath) -> Option<LocalView> {
+        let (reply, answer) = oneshot::channel();
+        let (lock, permit) = self.permit_of(path);
+        self.registry().send(&lock, Command::Look(permit, reply)).ok()?;
+        answer.await.ok()
+    }
+
+    /// The greatest token of the lock that was seen or granted here.
+    async fn highest(&self, path: &LockPath) -> Option<FencingToken> {
+        let view = self.look(path).await;
+        // The lock's task knows of the permits that were wanted since it began.
+        view.and_then(|view| view.highest).max(self.registry().highest(path))
+    }
+
+    /// One record from what the store has and what is known here.
+    pub(in crate::coordinator) fn merged(
+        &self,
+        path: &LockPath,
+        stored: Option<StoredLock>,
+        view: Option<&LocalView>,
+        note: Option<BreakNote>,
+    ) -> LockRecord {
+        let mut record = super::merged::merged(path, stored, view, note);
+        let handed = view.and_then(|view| view.handed.clone());
+        let handed = handed.or_else(|| self.registry().handed(path));
+        record.record = newest(record.record, handed.as_ref());
+        let held = matches!(record.state, LockState::Held | LockState::Breaking);
+        record.holder_is_last_recorded = held && self.holder_is_last_recorded(record.held_here);
+        record
+    }
+
+    /// Whether a lock that somebody has may be another's than its record says: in the layout that is shared
+    /// with WebJobs, whose hosts leave no record.
+    pub(in crate::coordinator) const fn holder_is_last_recorded(&self, held_here: bool) -> bool {
+        self.settings.function_instance && !held_here
+    }
+
+    /// What is true now of a lock that is held here.
+    pub(in crate::coordinator) fn record_of(&self, holding: &Holding) -> Record {
+        Record {
+            token: Some(holding.token),
+            acquired_at: Some(holding.acquired_at),
+            resting_until: holding.resting_until.map(|until| self.wall_at(until)),
+            ..holding.terms.record.clone()
+        }
+    }
+
+    /// Until when nobody here is granted the lock of a holder that may not know its end (S13).
+    pub(in crate::coordinator) fn kept_until(&self, holding: &Holding) -> Option<UnixMillis> {
+        holding.kept_until.map(|until| self.wall_at(until))
+    }
+
+    /// A moment that lies ahead, by the wall clock: for people.
+    fn wall_at(&self, at: Instant) -> UnixMillis {
+        self.clock.wall() + at.saturating_since(self.clock.now())
+    }
+}
+
+pub(in crate::coordinator) fn store_error(error: &StoreError) -> CallError {
+    CallError::StoreFailure(calls::store_failure(error))
+}
+
+/// Pages of the store that one call for a page of locks looks at, at the most.
+const STORE_PAGES: usize = 10;
+
+/// How long a call about records waits for the store: less than clients wait for the call, so that they are
+/// told why it failed.
+pub(in crate::coordinator) const PATIENCE: Duration = Duration::from_secs(10);
+/// The same while the store is known not to answer: who looks then wants to know just that.
+const OUTAGE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Looks again at a store that is not ready after this long (S18).
+pub(in crate::coordinator) const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -1,0 +1,298 @@
+//! Whether the store can be used, by the evidence of real requests, and by a check where there are none
+//! (S18).
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::coordinator::seldom::Seldom;
+use crate::store::StoreError;
+use crate::time::Instant;
+
+/// Evidence younger than this makes a check unnecessary.
+pub(in crate::coordinator) const FRESH: Duration = Duration::from_secs(30);
+
+/// What is known of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreStatus {
+    /// Nothing was asked of it yet.
+    Unknown,
+    /// The store answers.
+    Ready,
+    /// It does not answer, or does not let us in.
+    NotReady {
+        /// Why, for people.
+        cause: String,
+        /// When that began, whatever the cause was then.
+        since: Instant,
+    },
+}
+
+#[derive(Debug)]
+pub(in crate::coordinator) struct Readiness {
+    status: watch::Sender<StoreStatus>,
+    evidence: Mutex<Evidence>,
+    /// Said also where other requests succeed over connections that they have.
+    no_descriptors: Seldom,
+}
+
+#[derive(Debug, Default)]
+struct Evidence {
+    noted_at: Option<Instant>,
+    log: OutageLog,
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self {
+            status: watch::Sender::new(StoreStatus::Unknown),
+            evidence: Mutex::default(),
+            no_descriptors: Seldom::default(),
+        }
+    }
+}
+
+impl Readiness {
+    /// A request ended like this. One connection that breaks is no outage: a store that has answered is not
+    /// ready once no request has succeeded for [`OUTAGE`], or at once when it answers that it refuses us.
+    pub(in crate::coordinator) fn note(&self, error: Option<&StoreError>, now: Instant) {
+        let failure = error.filter(|error| makes_unusable(error));
+        // To the end: of two threads that note, the later one sets the status that stays.
+        let mut evidence = self.evidence();
+        let is_first = *self.status.borrow() == StoreStatus::Unknown;
+        evidence.noted_at = Some(now);
+        let line = match failure {
+            Some(_) => evidence.log.failed(now, is_first),
+            None => evidence.log.answered(now),
+        };
+        let (lasts, failing_since) =
+            (evidence.log.lasts(now), evidence.log.failing_since.unwrap_or(now));
+        match (line, failure) {
+            (Some(Line::Unusable), Some(error)) => {
+                tracing::warn!(cause = %error.chain(), "the store cannot be used");
+            }
+            (Some(Line::UsableAgain { after }), _) => {
+                tracing::info!(seconds = after.as_secs(), "the store can be used again");
+            }
+            (Some(Line::Unusable) | None, _) => {}
+        }
+        if let Some(error @ StoreError::NoDescriptors { .. }) = failure
+            && let Some(more) = self.no_descriptors.line(now)
+        {
+            tracing::warn!(cause = %error.chain(), more, "a request to the store was not sent");
+        }
+        let passing = failure.is_some_and(|error| {
+            matches!(error, StoreError::Unavailable { .. } | StoreError::NoDescriptors { .. })
+        });
+        if passing && !lasts && *self.status.borrow() == StoreStatus::Ready {
+            return;
+        }
+        self.status.send_if_modified(|current| {
+            let status = match (failure, &*current) {
+                (None, _) => StoreStatus::Ready,
+                (Some(error), &StoreStatus::NotReady { since, .. }) => {
+                    StoreStatus::NotReady { cause: error.chain(), since }
+                }
+                (Some(error), StoreStatus::Unknown | StoreStatus::Ready) => {
+                    StoreStatus::NotReady { cause: error.chain(), since: failing_since }
+                }
+            };
+            let modified = *current != status;
+            if modified {
+                *current = status;
+            }
+            modified
+        });
+    }
+
+    /// Whether the last check says nothing about now, or it is not yet known whether an outage has begun or
+    /// is over.
+    pub(in crate::coordinator) fn is_stale(&self, now: Instant) -> bool {
+        let (old, settling) = {
+            let evidence = self.evidence();
+            let old = evidence.noted_at.is_none_or(|at| now.saturating_since(at) >= FRESH);
+            let log = &evidence.log;
+            (old, log.said_unusable.is_some() || log.failing_since.is_some())
+        };
+        old || settling || *self.status.borrow() != StoreStatus::Ready
+    }
+
+    /// Whether it is known not to answer, or not to let us in.
+    pub(in crate::coordinator) fn is_out(&self) -> bool {
+        matches!(*self.status.borrow(), StoreStatus::NotReady { .. })
+    }
+
+    pub(in crate::coordinator) fn subscribe(&self) -> watch::Receiver<StoreStatus> {
+        self.status.subscribe()
+    }
+
+    fn evidence(&self) -> MutexGuard<'_, Evidence> {
+        self.evidence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a request that ended like this shows that the store cannot be used. A store that answers is there,
+/// whatever it answers; one that throttles works.
+const fn makes_unusable(error: &StoreError) -> bool {
+    match error {
+        StoreError::Unavailable { .. }
+        | StoreError::NoDescriptors { .. }
+        | StoreError::Denied { .. }
+        | StoreError::Fatal { .. }
+        | StoreError::ContainerMissing { .. } => true,
+        StoreError::Contended
+        | StoreError::LeaseLost { .. }
+        | StoreError::Changed
+        | StoreError::NotFound
+        | StoreError::NotHeld
+        | StoreError::Full { .. }
+        | StoreError::Recreated { .. }
+        | StoreError::Throttled { .. } => false,
+    }
+}
+
+/// No request succeeded for this long: an outage, and not a connection that broke.
+const OUTAGE: Duration = Duration::from_secs(3);
+/// No request failed for this long: the outage is over, and not only interrupted.
+const CALM: Duration = Duration::from_secs(10);
+
+/// When the log says that the store cannot be used and that it can be used again: once an outage, however
+/// many requests fail in it, and not for each that fails among others that succeed.
+#[derive(Debug, Default)]
+struct OutageLog {
+    failing_since: Option<Instant>,
+    answering_since: Option<Instant>,
+    /// The beginning of the outage that the log says goes on.
+    said_unusable: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Unusable,
+    UsableAgain { after: Duration },
+}
+
+impl OutageLog {
+    /// A request failed. The very first one is said at once: nothing has worked yet.
+    fn failed(&mut self, now: Instant, is_first: bool) -> Option<Line> {
+        self.answering_since = None;
+        let since = *self.failing_since.get_or_insert(now);
+        let lasts = is_first || now.saturating_since(since) >= OUTAGE;
+        if self.said_unusable.is_some() || !lasts {
+            return None;
+        }
+        self.said_unusable = Some(since);
+        Some(Line::Unusable)
+    }
+
+    /// Whether no request has succeeded for so long that it is an outage.
+    fn lasts(&self, now: Instant) -> bool {
+        self.failing_since.is_some_and(|since| now.saturating_since(since) >= OUTAGE)
+    }
+
+    /// A request was answered.
+    fn answered(&mut self, now: Instant) -> Option<Line> {
+        self.failing_since = None;
+        let since = *self.answering_since.get_or_insert(now);
+        if now.saturating_since(since) < CALM {
+            return None;
+        }
+        let began = self.said_unusable.take()?;
+        Some(Line::UsableAgain { after: since.saturating_since(began) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unavailable(cause: &str) -> StoreError {
+        StoreError::Unavailable { sent: false, source: cause.into() }
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_boot(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn s18_an_outage_keeps_its_beginning_while_its_cause_changes() {
+        let readiness = Readiness::default();
+        let status = readiness.subscribe();
+        for (seconds, cause) in [(10, "refused"), (15, "reset"), (20, "reset")] {
+            readiness.note(Some(&unavailable(cause)), at(seconds));
+            let cause = unavailable(cause).chain();
+            assert_eq!(*status.borrow(), StoreStatus::NotReady { cause, since: at(10) });
+        }
+        readiness.note(None, at(30));
+        assert_eq!(*status.borrow(), StoreStatus::Ready);
+        readiness.note(Some(&unavailable("refused")), at(40));
+        assert_eq!(*status.borrow(), StoreStatus::Ready, "one failure is no outage");
+        readiness.note(Some(&unavailable("refused")), at(43));
+        let since = match &*status.borrow() {
+            StoreStatus::NotReady { since, .. } => Some(*since),
+            StoreStatus::Unknown | StoreStatus::Ready => None,
+        };
+        assert_eq!(since, Some(at(40)));
+    }
+
+    #[test]
+    fn s18_a_connection_that_breaks_is_no_outage_and_a_refusal_is_one_at_once() {
+        let readiness = Readiness::default();
+        let status = readiness.subscribe();
+        readiness.note(None, at(1));
+        for seconds in 2..100 {
+            let error = unavailable("reset");
+            readiness.note((seconds % 2 == 0).then_some(&error), at(seconds));
+            assert_eq!(*status.borrow(), StoreStatus::Ready, "at {seconds}");
+        }
+        let denied = StoreError::Denied {
+            operation: "renew the lease",
+            advice: "give the role".to_owned(),
+            source: "403".into(),
+        };
+        readiness.note(Some(&denied), at(100));
+        assert_ne!(*status.borrow(), StoreStatus::Ready);
+    }
+
+    #[test]
+    fn s18_a_failure_is_looked_into_at_once() {
+        let readiness = Readiness::default();
+        readiness.note(None, at(1));
+        assert!(!readiness.is_stale(at(2)));
+        readiness.note(Some(&unavailable("reset")), at(2));
+        assert!(readiness.is_stale(at(2)), "though the store counts as ready still");
+        readiness.note(None, at(3));
+        assert!(!readiness.is_stale(at(3)));
+    }
+
+    /// Lines that the log gets from answers at these seconds: true for good ones.
+    fn lines(answers: impl IntoIterator<Item = (u64, bool)>) -> Vec<(u64, Line)> {
+        let mut log = OutageLog::default();
+        let mut lines = Vec::new();
+        for (seconds, good) in answers {
+            let now = at(seconds);
+            let line = if good { log.answered(now) } else { log.failed(now, false) };
+            lines.extend(line.map(|line| (seconds, line)));
+        }
+        lines
+    }
+
+    #[test]
+    fn s18_an_outage_is_two_lines_and_a_broken_connection_is_none() {
+        let seldom = (0..3_600).map(|second| (second, second % 10 != 0));
+        assert_eq!(lines(seldom), []);
+        let outage = (0..600).flat_map(|second| [(second, !(100..200).contains(&second)); 50]);
+        let after = Duration::from_secs(100);
+        let expected = [(103, Line::Unusable), (210, Line::UsableAgain { after })];
+        assert_eq!(lines(outage), expected);
+    }
+
+    #[test]
+    fn s18_a_store_that_comes_and_goes_does_not_fill_the_log() {
+        // Five seconds away and five there, for an hour; then it stays.
+        let flapping = (0..4_000).map(|second| (second, second >= 3_600 || second % 10 >= 5));
+        let after = Duration::from_secs(3_595);
+        assert_eq!(lines(flapping), [(3, Line::Unusable), (3_605, Line::UsableAgain { after })]);
+    }
+}
