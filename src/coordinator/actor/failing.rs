@@ -38,7 +38,7 @@ impl Task {
         let mut registry = shared.registry();
         while let Some(command) = commands.try_next() {
             if let Command::Arrive(caller, _) | Command::Resume(caller, ..) = command {
-                self.callers.insert(caller.id, *caller);
+                self.callers.insert(caller.id, caller);
             }
         }
         let mut memories: BTreeMap<Permit, Memory> = BTreeMap::new();
@@ -50,7 +50,7 @@ impl Task {
         }
         let mut ended = Vec::new();
         let now = shared.clock.now();
-        for (_, mut caller) in self.callers.drain() {
+        for mut caller in std::mem::take(&mut self.callers).into_values() {
             if std::mem::take(&mut caller.waits) {
                 registry.waiter_gone();
             }

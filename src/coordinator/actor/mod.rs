@@ -5,7 +5,6 @@
 
 pub(super) mod caller;
 pub(super) mod failing;
-pub(super) mod few;
 pub(super) mod inbox;
 pub(super) mod marks;
 pub(super) mod memories;

@@ -9,7 +9,6 @@ use tokio::sync::oneshot;
 
 use super::caller::Caller;
 use super::failing;
-use super::few::Few;
 use super::inbox::{Commands, Inbox};
 use super::repeats::{Departure, Repeatable};
 use super::requests::{Answered, Input, Requests};
@@ -89,7 +88,7 @@ pub(in crate::coordinator) struct Task {
     /// How many suspected pauses the machines were told of (S3).
     suspected: u64,
     pub(in crate::coordinator) pool: Pool,
-    pub(in crate::coordinator) callers: Few<CallerId, Caller>,
+    pub(in crate::coordinator) callers: BTreeMap<CallerId, Box<Caller>>,
     /// Requests to the store whose answers are to come.
     pub(in crate::coordinator) requests: Requests,
     /// What the leases that are held here need of the budget of requests.
@@ -130,7 +129,7 @@ pub(in crate::coordinator) fn start(
         timer: shared.timers.timer(),
         suspected: shared.clock.suspicions().raised(),
         pool,
-        callers: Few::default(),
+        callers: BTreeMap::new(),
         requests: Requests::default(),
         renewing: Renewing::new(shared.gate.clone()),
         aside: None,
@@ -223,7 +222,7 @@ impl Task {
             Command::Arrive(caller, brings) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
                 self.recall(terms.permits().each());
-                self.callers.insert(id, *caller);
+                self.callers.insert(id, caller);
                 self.note_brought(id, brings);
                 self.feed(Event::CallerArrived { caller: id, terms });
             }
@@ -231,7 +230,7 @@ impl Task {
             Command::Resume(caller, resume, brings) => {
                 let (id, permit) = (caller.id, caller.permit);
                 self.recall(std::iter::once(permit));
-                self.callers.insert(id, *caller);
+                self.callers.insert(id, caller);
                 self.note_brought(id, brings);
                 self.feed_at(permit, Event::ResumeAsked { caller: id, resume });
             }
@@ -378,7 +377,7 @@ impl Task {
         // The outcome for a holder is told when it is known (S13).
         let waited = self.callers.get(&id).is_some_and(|caller| caller.granted.is_none());
         if waited && let Some(caller) = self.callers.remove(&id) {
-            self.note_left(caller);
+            self.note_left(*caller);
         }
     }
 
@@ -402,7 +401,7 @@ impl Task {
         if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
             && let Some(caller) = self.callers.remove(&id)
         {
-            self.note_left(caller);
+            self.note_left(*caller);
         }
     }
 

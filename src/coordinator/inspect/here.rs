@@ -11,7 +11,7 @@ use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::request::{
     Capacity, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState,
 };
-use crate::hold::{CallerId, Event, Handed, HolderCall, Holding, Known};
+use crate::hold::{Event, Handed, HolderCall, Holding, Known};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, LockPath, Permit, Record};
 use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
@@ -186,15 +186,16 @@ impl Task {
 
     /// Who waits, for people: those that have waited for the longest.
     fn waiting_by_name(&self) -> Vec<String> {
-        let by_arrival = |(id, caller): &(&CallerId, &Caller)| (caller.arrived, **id);
-        let mut waiting: Vec<_> = self.callers.iter().filter(|(_, caller)| caller.waits).collect();
+        let by_arrival = |caller: &&Caller| (caller.arrived, caller.id);
+        let callers = self.callers.values().map(AsRef::as_ref);
+        let mut waiting: Vec<&Caller> = callers.filter(|caller| caller.waits).collect();
         // There may be thousands.
         if waiting.len() > NAMED {
             waiting.select_nth_unstable_by_key(NAMED, by_arrival);
             waiting.truncate(NAMED);
         }
         waiting.sort_unstable_by_key(by_arrival);
-        waiting.into_iter().map(|(_, caller)| caller.terms.record.holder.clone()).collect()
+        waiting.into_iter().map(|caller| caller.terms.record.holder.clone()).collect()
     }
 
     fn scheduled(&self, permit: Permit) -> Option<Box<ScheduleRecord>> {
