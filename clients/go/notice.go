@@ -82,5 +82,8 @@ func (s *holdState) expiredLocked() *LostError {
 			Reason: LossReasonBroken, Detail: "it was broken, and its validity has ended", BreakNote: s.breakNote,
 		}
 	}
+	if s.limit.known && s.limit.at <= s.local.until {
+		return &LostError{Reason: LossReasonMaxHoldReached, Detail: "it lasted as long as MaxHold allows"}
+	}
 	return &LostError{Reason: LossReasonExpired, Detail: "its validity ended without a renewal"}
 }

@@ -95,7 +95,7 @@ export class HoldState {
   /** Why a validity ended of which no end was told. */
   #endOfValidity(): Loss {
     if (this.#notice !== undefined) return brokenBy(this.#notice);
-    const isAtBound = this.#maxHoldEnds !== undefined && this.#maxHoldEnds <= this.#clock.read().latest;
+    const isAtBound = this.#maxHoldEnds !== undefined && this.#maxHoldEnds <= this.#validity.until;
     return isAtBound ? AT_BOUND : EXPIRED;
   }
 

@@ -27,8 +27,8 @@ class LocalState:
         self._loss: Loss | None = None
         # Whether the loss was found by the clock alone, so that the sidecar may know better why.
         self._found_here = False
-        # The loss at the end of the validity.
-        self._at_end = Loss(LossReason.EXPIRED, "its validity ended without a renewal")
+        # The loss at the end of the validity, once the lock was broken.
+        self._broken: Loss | None = None
         self._on_loss: Callable[[], None] | None = None
         self._process: Final = os.getpid()
 
@@ -66,7 +66,7 @@ class LocalState:
             left = self._local.until - self._clock.now()
             if left <= 0:
                 self._found_here = True
-                self._end_by(self._at_end)
+                self._end_by(self._at_end())
                 return 0
             return left
 
@@ -101,7 +101,16 @@ class LocalState:
     def broken(self, note: BreakNote | None) -> None:
         """Take in that the lock was broken: the validity is the last (S22)."""
         with self._lock:
-            self._at_end = Loss(LossReason.BROKEN, "it was broken, and its validity has ended", note)
+            self._broken = Loss(LossReason.BROKEN, "it was broken, and its validity has ended", note)
+
+    def _at_end(self) -> Loss:
+        """Say why the hold is lost if nothing but the end of its validity ends it."""
+        if self._broken is not None:
+            return self._broken
+        bound = self._max_hold_ends.at
+        if bound is not None and bound <= self._local.until:
+            return Loss(LossReason.MAX_HOLD_REACHED, "it lasted as long as max_hold allows")
+        return Loss(LossReason.EXPIRED, "its validity ended without a renewal")
 
     def told(self) -> BootTime | None:
         """Give the latest validity's end, in the sidecar's words (S16)."""
