@@ -284,7 +284,7 @@ impl Coordinator {
             waits: true,
         };
         let id = caller.id;
-        let named = resumed.named.map(Brings::Occurrence);
+        let named = resumed.named.map(|named| Brings::Occurrence(Box::new(named)));
         let resume = Command::Resume(Box::new(caller), Box::new(resumed.resume), named);
         self.admit(&path, resume)
             .inspect_err(|_| self.shared.trace_refusal(&path, trace.as_ref()))?;

@@ -85,17 +85,25 @@ impl Hold {
         }
     }
 
-    /// The caller at the front is granted nothing, and nothing is written for it; but a rest that was written
-    /// under this very lease, for a caller that has gone ungranted, does not stay (S11).
+    /// The caller at the front is granted nothing, and nothing is written for it.
     fn turn_away(&mut self, lease: Leased, output: &mut Output) {
+        self.tell_settled(false, output);
+        self.release_without_rest(lease, output);
+    }
+
+    /// Gives a lease back under which nobody was granted anything. A rest that was written under it, for a
+    /// caller that has gone ungranted, does not stay (S11).
+    pub(super) fn release_without_rest(&mut self, lease: Leased, output: &mut Output) {
         let left = self.memory.known.as_ref().map(Known::record).filter(|record| {
             record.lease == Some(lease.lease_id.fingerprint()) && record.resting_until.is_some()
         });
-        let Some(token) = left.and_then(|record| record.token) else {
-            return self.settle_front(lease, false, output);
-        };
-        self.tell_settled(false, output);
-        self.clear_rest(lease, Plan { token, min_hold: Duration::ZERO, decided: None }, output);
+        match left.and_then(|record| record.token) {
+            Some(token) => {
+                let plan = Plan { token, min_hold: Duration::ZERO, decided: None };
+                self.clear_rest(lease, plan, output);
+            }
+            None => self.release_unused(lease, output),
+        }
     }
 
     fn tell_settled(&mut self, written: bool, output: &mut Output) {

@@ -250,7 +250,7 @@ impl Hold {
         }
         let front = self.waiters.front();
         let Some(front) = front.filter(|front| front.terms.lease_duration == lease.duration) else {
-            return self.release_unused(lease, output);
+            return self.release_without_rest(lease, output);
         };
         let (terms, priority) = (Arc::clone(&front.terms), front.terms.priority());
         // A rest under this very lease was written for a caller that has gone ungranted: it does not count.

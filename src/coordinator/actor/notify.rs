@@ -20,7 +20,7 @@ use crate::coordinator::observe::{
 use crate::hold::{
     Busy, CallerId, Failure, Granted, Known, LossReason, NotConfirmed, Notice, Remark, StoreFailure,
 };
-use crate::lock::{FencingToken, LockPath, Permit};
+use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::store::BreakNote;
 use crate::time::Instant;
 
@@ -116,12 +116,22 @@ impl Task {
         self.send_event(id, HoldEvent::Waiting { place, record });
     }
 
+    /// The callers that had this hold before `id`.
+    fn forget_former(&mut self, id: CallerId, lease_id: LeaseId) {
+        let callers = self.callers.values();
+        let former = callers.filter(|caller| caller.id != id && caller.lease_id == lease_id);
+        let former: Vec<CallerId> = former.map(|caller| caller.id).collect();
+        for former in former {
+            self.take_caller(former);
+        }
+    }
+
     fn tell_granted(&mut self, permit: Permit, id: CallerId, granted: &Granted) {
         let now = self.shared.clock.now();
         let Some(lease_id) = self.callers.get(&id).map(|caller| caller.lease_id) else { return };
         self.trace_resumption(id, lease_id);
         // A hold that was resumed is another caller's now.
-        self.callers.retain(|other, caller| *other == id || caller.lease_id != lease_id);
+        self.forget_former(id, lease_id);
         let Some(caller) = self.callers.get_mut(&id) else { return };
         caller.permit = permit;
         caller.granted = Some(now);
@@ -200,14 +210,14 @@ impl Task {
             }
             grant
         });
-        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let Some(mut caller) = self.take_caller(id) else { return };
         let answer = grant.map(Outcome::Granted).ok_or(CallError::Superseded);
         self.end_wait(&mut caller, AcquireResult::Granted, None);
         caller.sink.answer(answer);
     }
 
     fn tell_busy(&mut self, permit: Permit, id: CallerId, busy: Busy) {
-        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let Some(mut caller) = self.take_caller(id) else { return };
         let mut record = self.record_here(permit);
         record.state = if busy.resting { LockState::Resting } else { LockState::Held };
         record.holder_is_last_recorded &= !busy.resting;
@@ -220,7 +230,7 @@ impl Task {
     }
 
     fn tell_failed(&mut self, id: CallerId, store_failure: StoreFailure) {
-        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let Some(mut caller) = self.take_caller(id) else { return };
         self.shared.registry().forget_hold(caller.lease_id, id);
         self.end_wait(&mut caller, AcquireResult::Failed(store_failure.kind), None);
         caller.sink.event(HoldEvent::Failed(CallError::StoreFailure(store_failure.clone())));
@@ -264,7 +274,7 @@ impl Task {
 
     fn tell_lost(&mut self, id: CallerId, reason: LossReason, detail: String) {
         self.forget_grant(id);
-        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let Some(mut caller) = self.take_caller(id) else { return };
         let break_note = self.break_note_of(&caller, reason);
         let detail = match &break_note {
             Some(note) => format!("{detail}: {}", note.text()),
@@ -280,7 +290,7 @@ impl Task {
     /// To its client the hold is lost. Here it never was, and a client that means harm is not to count losses
     /// or fill the log.
     fn tell_resume_refused(&mut self, id: CallerId, reason: LossReason, detail: String) {
-        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let Some(mut caller) = self.take_caller(id) else { return };
         let unsaid = self.shared.refused_resumes.line(self.shared.clock.now());
         let kind = LockEventKind::ResumeRefused { reason, detail: &detail, unsaid };
         self.shared.observe_caller(&self.path_of(caller.permit), &caller, kind);
@@ -309,7 +319,7 @@ impl Task {
             let left = until.saturating_since(self.shared.clock.now());
             Released::Resting { until: self.shared.clock.wall() + left }
         });
-        if let Some(mut caller) = self.callers.remove(&id) {
+        if let Some(mut caller) = self.take_caller(id) {
             self.end_hold(&mut caller, Ended::Released, "");
             caller.sink.event(HoldEvent::Released(released.clone()));
         }
@@ -319,7 +329,7 @@ impl Task {
     /// The store has not confirmed a release (S13).
     fn tell_not_confirmed(&mut self, id: CallerId, why: NotConfirmed, detail: &str) {
         self.forget_grant(id);
-        if let Some(mut caller) = self.callers.remove(&id) {
+        if let Some(mut caller) = self.take_caller(id) {
             let was_here = self.holder(caller.lease_id) == Some(id);
             if was_here {
                 self.end_hold(&mut caller, Ended::NotConfirmed(why), detail);
@@ -410,7 +420,7 @@ impl Task {
 
     /// Another call has taken the place of one that waited.
     fn tell_superseded(&mut self, id: CallerId, by: CallerId) {
-        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let Some(mut caller) = self.take_caller(id) else { return };
         self.shared.registry().supersede(caller.lease_id, id, by);
         self.trace_resumed(&caller, by);
         self.end_wait(&mut caller, AcquireResult::Left, None);
@@ -422,7 +432,7 @@ impl Task {
     fn tell_settled(&mut self, id: CallerId, written: bool) {
         let path = self.path_at(id);
         let answer = self.settled_answer(id, written);
-        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let Some(mut caller) = self.take_caller(id) else { return };
         self.shared.observe_caller(&path, &caller, LockEventKind::Settled { written });
         self.shared.registry().forget_hold(caller.lease_id, id);
         self.end_wait(&mut caller, AcquireResult::Settled, None);
@@ -449,7 +459,7 @@ impl Task {
         if let Some(aside) = &mut self.aside {
             aside.releases.retain(|(caller, _)| *caller != id);
         }
-        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let Some(mut caller) = self.take_caller(id) else { return };
         let path = self.path_of(caller.permit);
         self.observe_end(&path, &caller, end, "");
         {

@@ -1,6 +1,6 @@
 //! One task a lock that has holders or waiters, with all of its permits: events in, actions out, one timer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -311,15 +311,26 @@ impl Task {
     /// Tells the machines what happened at `permit`, and does what they answer. The clocks are looked at
     /// first: after a pause that ours did not count, this may be the very event that would hand the lock on
     /// (S3).
+    ///
+    /// What a machine asks to have decided is its next event. Thousands of saves may wait for one write, so
+    /// one is decided after the other, and not within the other.
     pub(in crate::coordinator) fn feed_at(&mut self, permit: Permit, event: Event) {
-        let suspected = self.shared.look_for_pauses();
-        if std::mem::replace(&mut self.suspected, suspected) < suspected {
-            self.handle(Permit::FIRST, Event::PauseSuspected);
+        let mut events = VecDeque::from([(permit, event)]);
+        while let Some((permit, event)) = events.pop_front() {
+            let suspected = self.shared.look_for_pauses();
+            if std::mem::replace(&mut self.suspected, suspected) < suspected {
+                events.push_front((permit, event));
+                for decided in self.handle(Permit::FIRST, Event::PauseSuspected).into_iter().rev() {
+                    events.push_front(decided);
+                }
+                continue;
+            }
+            events.extend(self.handle(permit, event));
         }
-        self.handle(permit, event);
     }
 
-    fn handle(&mut self, permit: Permit, event: Event) {
+    /// What the machines have asked to have decided: their next events.
+    fn handle(&mut self, permit: Permit, event: Event) -> Vec<(Permit, Event)> {
         while self.pool.needs_lease_id() {
             self.pool.supply(self.shared.entropy.lease_id());
         }
@@ -328,7 +339,7 @@ impl Task {
         // The clock is read here, after every wait and before every decision (S3).
         let actions = self.pool.handle_event(permit, event, self.shared.clock.now());
         self.trace_hand_offs(&actions);
-        let mut asked = Vec::new();
+        let mut decided = Vec::new();
         for action in actions {
             let (permit, action) = match action {
                 Action::At { permit, action } => (permit, action),
@@ -341,18 +352,17 @@ impl Task {
                 hold::Action::Store { request, what, timeout } => {
                     self.send(permit, has_turn, Ask { request, what, timeout });
                 }
-                hold::Action::Decide { of, found } => asked.push((permit, of, found)),
+                hold::Action::Decide { of, found } => {
+                    let verdict = self.decide(of, &found);
+                    decided.push((permit, Event::Decided { of, verdict }));
+                }
                 hold::Action::Tell { caller, notice } => self.tell(permit, caller, notice),
                 hold::Action::Saved { id, outcome } => self.tell_saved(permit, id, outcome),
                 hold::Action::Report(remark) => self.report(permit, &remark),
             }
         }
         self.leave_share(share);
-        // The machine is told before anything else happens.
-        for (permit, of, found) in asked {
-            let verdict = self.decide(of, &found);
-            self.handle(permit, Event::Decided { of, verdict });
-        }
+        decided
     }
 
     fn send(&mut self, permit: Permit, has_turn: bool, ask: Ask) {
@@ -376,7 +386,7 @@ impl Task {
         self.feed(Event::CallerLeft { caller: id });
         // The outcome for a holder is told when it is known (S13).
         let waited = self.callers.get(&id).is_some_and(|caller| caller.granted.is_none());
-        if waited && let Some(caller) = self.callers.remove(&id) {
+        if waited && let Some(caller) = self.take_caller(id) {
             self.note_left(*caller);
         }
     }
@@ -399,7 +409,7 @@ impl Task {
     fn disconnected(&mut self, id: CallerId) {
         self.feed(Event::HolderDisconnected { caller: id });
         if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
-            && let Some(caller) = self.callers.remove(&id)
+            && let Some(caller) = self.take_caller(id)
         {
             self.note_left(*caller);
         }

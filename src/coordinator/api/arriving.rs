@@ -131,7 +131,7 @@ impl Coordinator {
                 self.check_occurrences()?;
                 let checked = check_key(&target.key);
                 checked.map_err(|error| CallError::ScheduleKey(error.to_string()))?;
-                Some(Brings::Occurrence(Named::new(target.path.clone(), occurrence)))
+                Some(Brings::Occurrence(Box::new(Named::new(target.path.clone(), occurrence))))
             }
             None => None,
         };

@@ -3,8 +3,7 @@
 //! anything that follows from that (T6, T8).
 
 use std::fmt;
-
-use tokio::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::lock::{Found, Verdict};
 
@@ -13,7 +12,7 @@ pub(in crate::coordinator) struct Decider(Box<dyn Fn(&Found) -> Verdict + Send +
 
 /// What a decider has decided, for whoever made it.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Decisions<D>(mpsc::UnboundedReceiver<D>);
+pub(in crate::coordinator) struct Decisions<D>(Arc<Mutex<Vec<D>>>);
 
 impl fmt::Debug for Decider {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,11 +25,11 @@ impl Decider {
     pub(in crate::coordinator) fn new<D: Send + 'static>(
         decide: impl Fn(&Found) -> (Verdict, D) + Send + Sync + 'static,
     ) -> (Self, Decisions<D>) {
-        let (sender, decisions) = mpsc::unbounded_channel();
+        let decisions = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&decisions);
         let decide = move |found: &Found| {
             let (verdict, decided) = decide(found);
-            // A call that was given up hears nothing; what it brought is written all the same.
-            let _ = sender.send(decided);
+            told.lock().unwrap_or_else(PoisonError::into_inner).push(decided);
             verdict
         };
         (Self(Box::new(decide)), Decisions(decisions))
@@ -43,8 +42,8 @@ impl Decider {
 
 impl<D> Decisions<D> {
     /// What was decided since this was asked last, in order.
-    pub(in crate::coordinator) fn each(&mut self) -> impl Iterator<Item = D> {
-        std::iter::from_fn(|| self.0.try_recv().ok())
+    pub(in crate::coordinator) fn each(&mut self) -> impl Iterator<Item = D> + use<D> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_iter()
     }
 
     /// What was decided last; none if nothing was asked since.

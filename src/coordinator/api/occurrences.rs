@@ -11,6 +11,7 @@ use super::hold_event::HoldEvent;
 use super::request::{Outcome, Released};
 use super::saves::{CheckpointOutcome, Saving, outcome};
 use crate::coordinator::Coordinator;
+use crate::coordinator::actor::caller::Caller;
 use crate::coordinator::actor::task::{Command, Task};
 use crate::hold::{CallerId, SaveOutcome, WriteOf};
 use crate::lock::{CheckpointValue, FencingToken, Found, LeaseId, LockPath, Verdict};
@@ -42,7 +43,7 @@ pub struct Concluding {
 #[derive(Debug)]
 pub(in crate::coordinator) enum Brings {
     /// The occurrence that it names.
-    Occurrence(Named),
+    Occurrence(Box<Named>),
     /// Whatever this decides.
     Written(Decider),
 }
@@ -210,12 +211,17 @@ impl Task {
         caller: CallerId,
         brings: Option<Brings>,
     ) {
-        let Some(brings) = brings else { return };
-        let callers = &self.callers;
-        let aside = self.aside.get_or_insert_default();
-        // Those of callers that have gone since.
-        aside.brought.retain(|id, _| callers.get(id).is_some());
-        aside.brought.insert(caller, brings);
+        if let Some(brings) = brings {
+            self.aside().brought.insert(caller, brings);
+        }
+    }
+
+    /// Takes a caller out whose call or hold is over, with what it has brought.
+    pub(in crate::coordinator) fn take_caller(&mut self, id: CallerId) -> Option<Box<Caller>> {
+        if let Some(aside) = &mut self.aside {
+            aside.brought.remove(&id);
+        }
+        self.callers.remove(&id)
     }
 
     /// What is written over the record that was found under the lease, as whoever brought it decides.

@@ -41,12 +41,23 @@ impl Recording {
     /// What a try has come to, as it was decided last; none if nothing was asked.
     fn hear(
         &mut self,
-        mut decisions: Decisions<ReportDecided>,
+        decisions: Decisions<ReportDecided>,
     ) -> Option<Result<Reported, RecordError>> {
-        let ReportDecided { reported, tally } = decisions.last()?;
-        self.tally = tally.or_else(|| self.tally.take());
-        Some(reported)
+        hear(decisions, &mut self.tally)
     }
+}
+
+/// As it was decided last. One that was decided again over its own write adds nothing, and the first has.
+fn hear(
+    mut decisions: Decisions<ReportDecided>,
+    added: &mut Option<Tally>,
+) -> Option<Result<Reported, RecordError>> {
+    let mut last = None;
+    for ReportDecided { reported, tally } in decisions.each() {
+        *added = tally.or_else(|| added.take());
+        last = Some(reported);
+    }
+    last
 }
 
 impl Coordinator {
@@ -330,4 +341,30 @@ fn held_on(run_id: &RunId) -> CallError {
         message,
         retry_after: Some(BETWEEN_READS),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::lock::{FencingToken, Fields, Found, Verdict};
+    use crate::time::UnixMillis;
+
+    #[test]
+    fn t23_what_is_decided_again_over_its_own_write_is_counted_by_the_first() {
+        let tally = Tally { missed: 3, ..Tally::default() };
+        let tallies = Mutex::new(vec![None, Some(tally)]);
+        let (decider, decisions) = Decider::new(move |_| {
+            let tally = tallies.lock().unwrap().pop().flatten();
+            (Verdict::Nothing, ReportDecided { reported: Ok(Reported::Recorded), tally })
+        });
+        let token = FencingToken::from_u64(4_096).unwrap();
+        let found = Found { fields: Fields::new(), token, store_time: UnixMillis(0) };
+        decider.decide(&found);
+        decider.decide(&found);
+        let mut added = None;
+        assert_eq!(hear(decisions, &mut added), Some(Ok(Reported::Recorded)));
+        assert_eq!(added, Some(tally));
+    }
 }

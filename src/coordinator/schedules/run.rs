@@ -57,7 +57,8 @@ pub(super) enum Begin {
 #[derive(Debug)]
 pub(super) struct Decided {
     decisions: Decisions<Start>,
-    /// Whether its record is known to have gone back, and that was said (T21).
+    /// Whether it is to be said that the record has gone back: it has, and that was not said before (T21).
+    went_back: bool,
     said_back: bool,
     /// What was decided last; none if no lease was had.
     last: Option<Starting>,
@@ -65,18 +66,15 @@ pub(super) struct Decided {
 
 impl Decided {
     pub(super) const fn new(decisions: Decisions<Start>, said_back: bool) -> Self {
-        Self { decisions, said_back, last: None }
+        Self { decisions, went_back: false, said_back, last: None }
     }
 
-    /// Takes in what was decided since; whether it is to be said that the record has gone back: once.
-    fn hear(&mut self) -> bool {
-        let mut is_back = false;
+    /// Takes in what was decided since.
+    fn hear(&mut self) {
         for Start { what, went_back } in self.decisions.each() {
-            is_back |= went_back && !self.said_back;
+            self.went_back |= went_back && !self.said_back;
             self.last = Some(what);
         }
-        self.said_back |= is_back;
-        is_back
     }
 }
 
@@ -122,10 +120,8 @@ impl Run {
     pub(super) async fn run(mut self) -> RunEnd {
         loop {
             let event = self.hold.next().await;
-            if let Begin::Start(decided) = &mut self.begin
-                && decided.hear()
-            {
-                self.coordinator.say_back(&self.path);
+            if let Begin::Start(decided) = &mut self.begin {
+                decided.hear();
             }
             match event {
                 Some(HoldEvent::Waiting { .. }) => {}
@@ -191,6 +187,9 @@ impl Run {
 
     fn settled(self, written: bool) -> RunEnd {
         let Begin::Start(decided) = self.begin else { return RunEnd::Settled };
+        if decided.went_back {
+            self.coordinator.say_back(&self.path);
+        }
         match decided.last {
             Some(Starting::Settled { record, tally }) if written => {
                 self.coordinator.count(&self.path, &tally, None);
@@ -212,6 +211,9 @@ impl Run {
     }
 
     async fn granted(self, grant: Grant) -> RunEnd {
+        if let Begin::Start(Decided { went_back: true, .. }) = &self.begin {
+            self.coordinator.say_back(&self.path);
+        }
         let told = match &self.begin {
             Begin::Resume(told) => told.clone(),
             Begin::Start(decided) => match &decided.last {

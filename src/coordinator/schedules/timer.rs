@@ -210,6 +210,8 @@ impl Shared {
                 None => self.read_again(path, &desk, write).await?,
             };
             if decides && status.is_ahead_of(&record) {
+                // What nobody decides again is a plain grant's, which leaves the status alone.
+                desk.decided().take_if(|expected| *expected == decided);
                 return Err(StoreError::Changed);
             }
             let target = match status.after(&record) {

@@ -201,6 +201,35 @@ async fn t8_an_outcome_whose_write_was_refused_was_not_recorded() {
     assert_eq!(sidecar.acquire(naming(at)).await.attempt, 2);
 }
 
+/// More than a thread's stack has room for, if each were decided within the other.
+const MANY: usize = 5_000;
+
+#[tokio::test(start_paused = true)]
+async fn s19_thousands_of_outcomes_that_wait_for_one_write_are_decided_one_after_the_other() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let grant = sidecar.acquire(naming(account.in_seconds(0))).await;
+    sidecar.faults().set_plan(FaultPlan { lose_request: 1_000, ..FaultPlan::default() });
+    let calls: Vec<_> = (0..MANY)
+        .map(|_| {
+            let (coordinator, lease_id) = (sidecar.coordinator.clone(), grant.lease_id);
+            let (generation, report) = (Some(grant.generation), Some(Report::Succeeded));
+            tokio::spawn(async move {
+                coordinator.release_concluding(lease_id, generation, report, None).await
+            })
+        })
+        .collect();
+    settle().await;
+    sidecar.faults().set_plan(FaultPlan::default());
+    for call in calls {
+        let outcome = call.await.unwrap().unwrap().outcome;
+        assert!(
+            matches!(outcome, Some(OutcomeResult::Recorded | OutcomeResult::Unknown)),
+            "{outcome:?}"
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_claimed_is_refused_with_its_reason() {
     let account = Account::new();
