@@ -61,7 +61,7 @@ pub enum AdminError {
          it, set admin.listen to another address, or to \"\" for none"
     )]
     AddressInUse {
-        /// The address.
+        /// The address that was to be listened to.
         address: SocketAddr,
     },
     /// The process may not listen there.
@@ -70,7 +70,7 @@ pub enum AdminError {
          or to \"\" for none"
     )]
     NotPermitted {
-        /// The address.
+        /// The address that was to be listened to.
         address: SocketAddr,
     },
     /// The address cannot be listened on.
@@ -79,9 +79,9 @@ pub enum AdminError {
          \"\" for none"
     )]
     Address {
-        /// The address.
+        /// The address that was to be listened to.
         address: SocketAddr,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
 }

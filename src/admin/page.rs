@@ -30,7 +30,7 @@ pub(super) const PAGES: &str = "\
 /// What a person is told of the sidecar that does not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct About {
-    /// Its version.
+    /// The version of the program.
     pub version: String,
     /// Its name in records (S34).
     pub sidecar: String,

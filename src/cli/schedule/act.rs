@@ -90,7 +90,7 @@ fn time(text: &str) -> Result<SystemTime, String> {
     UNIX_EPOCH.checked_add(since).ok_or_else(|| "too late".to_owned())
 }
 
-/// What changed.
+/// What a command has changed, as JSON shows it.
 #[derive(Serialize)]
 struct Changed {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ struct Changed {
     schedule: Option<ScheduleView>,
 }
 
-/// Runs `pause`.
+/// Pauses a schedule, as `leasehold schedule pause`.
 pub(super) async fn pause(args: Args) -> anyhow::Result<Exit> {
     let lock = args.lock.selector()?;
     let link = args.connection.link().await?;
@@ -108,7 +108,7 @@ pub(super) async fn pause(args: Args) -> anyhow::Result<Exit> {
     tell(args.output, None, schedule.as_ref(), "paused")
 }
 
-/// Runs `resume`.
+/// Lets a schedule go on, as `leasehold schedule resume`.
 pub(super) async fn resume(args: Args) -> anyhow::Result<Exit> {
     let lock = args.lock.selector()?;
     let link = args.connection.link().await?;
@@ -117,7 +117,7 @@ pub(super) async fn resume(args: Args) -> anyhow::Result<Exit> {
     tell(args.output, None, schedule.as_ref(), "resumed")
 }
 
-/// Runs `rm`.
+/// Removes a schedule, as `leasehold schedule rm`.
 pub(super) async fn remove(args: RemoveArgs) -> anyhow::Result<Exit> {
     let lock = args.lock.selector()?;
     let link = args.connection.link().await?;
@@ -126,7 +126,7 @@ pub(super) async fn remove(args: RemoveArgs) -> anyhow::Result<Exit> {
     tell(args.output, None, schedule.as_ref(), "removed")
 }
 
-/// Runs `reset`.
+/// Lets a schedule begin anew, as `leasehold schedule reset`.
 pub(super) async fn reset(args: ResetArgs) -> anyhow::Result<Exit> {
     let lock = args.lock.selector()?;
     let link = args.connection.link().await?;
@@ -136,7 +136,7 @@ pub(super) async fn reset(args: ResetArgs) -> anyhow::Result<Exit> {
     tell(args.output, None, schedule.as_ref(), "reset")
 }
 
-/// Runs `trigger`.
+/// Asks for a run by hand, as `leasehold schedule trigger`.
 pub(super) async fn trigger(args: TriggerArgs) -> anyhow::Result<Exit> {
     let lock = args.lock.selector()?;
     let request_id = args.request_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());

@@ -48,7 +48,7 @@ pub(super) fn table(schedules: &[Schedule], width: usize) -> String {
     format!("{head}{table}{tail}")
 }
 
-/// One schedule.
+/// A schedule with all that is known of it, as text.
 pub(super) fn schedule(schedule: &Schedule) -> String {
     let empty = ScheduleState::default();
     let state = schedule.state.as_ref().unwrap_or(&empty);

@@ -349,11 +349,17 @@ mod tests {
 
     use super::*;
     use crate::lock::{FencingToken, Fields, Found, Verdict};
+    use crate::schedule::ScheduleRecord;
     use crate::time::UnixMillis;
 
     #[test]
     fn t23_what_is_decided_again_over_its_own_write_is_counted_by_the_first() {
-        let tally = Tally { missed: 3, ..Tally::default() };
+        let fields = [("leasehold_schedule_next", "-"), ("leasehold_schedule_plan", "1/ff/1/3")];
+        let last = ("leasehold_schedule_last", "2027-01-15T08:00:00Z/-/-");
+        let fields = fields.into_iter().chain([last]).map(|(name, it)| (name.into(), it.into()));
+        let record = ScheduleRecord::from_fields(&fields.collect()).unwrap().unwrap();
+        let tally = Tally::between(None, &record);
+        assert_ne!(tally, Tally::default());
         let tallies = Mutex::new(vec![None, Some(tally)]);
         let (decider, decisions) = Decider::new(move |_| {
             let tally = tallies.lock().unwrap().pop().flatten();
