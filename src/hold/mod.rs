@@ -89,8 +89,8 @@ use crate::time::Instant;
 /// The driver, before each event, calls [`Hold::supply`] if [`Hold::needs_lease_id`]; then
 /// [`Hold::handle_event`], and carries out what it answers, in order; then waits for the next event or until
 /// [`Hold::poll_timeout`], whichever is first. It reads the clock again after every wait (S3), and answers
-/// every [`Action::Store`] at most once; an [`Action::Decide`] by the very next event, but for a pause that is
-/// suspected just then. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
+/// every [`Action::Store`] at most once; an [`Action::Decide`] by the very next event, but for a pause that
+/// is suspected just then. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `acquire`, then `grant`, `decide`. While it is held: `held`,

@@ -358,7 +358,7 @@ mod tests {
         let last = ("leasehold_schedule_last", "2027-01-15T08:00:00Z/-/-");
         let fields = fields.into_iter().chain([last]).map(|(name, it)| (name.into(), it.into()));
         let record = ScheduleRecord::from_fields(&fields.collect()).unwrap().unwrap();
-        let tally = Tally::between(None, &record);
+        let tally = Tally::between(None, &ScheduleRecord { missed: 3, ..record });
         assert_ne!(tally, Tally::default());
         let tallies = Mutex::new(vec![None, Some(tally)]);
         let (decider, decisions) = Decider::new(move |_| {

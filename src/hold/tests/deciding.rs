@@ -271,6 +271,27 @@ fn s11_who_is_turned_away_leaves_no_rest_behind_of_a_caller_that_has_gone() {
 }
 
 #[test]
+fn s11_who_stops_waiting_while_it_is_decided_leaves_no_rest_behind_of_a_caller_that_has_gone() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, Terms { min_hold: secs(40), ..terms() });
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    let write = rig.request();
+    rig.arrive(BOB, bringing(Brings::Run, Terms { wait: secs(5), ..terms() }));
+    rig.leave(ANN);
+    rig.slow = Some(Vec::new());
+    rig.serve_one(&write);
+    rig.now += secs(6);
+    for decided in rig.slow.take().unwrap() {
+        rig.on(decided);
+    }
+    rig.serve();
+    assert!(!is_granted(&rig.told(), BOB));
+    assert_eq!(rig.record().resting_until, None);
+    assert!(!rig.is_leased());
+}
+
+#[test]
 fn t6_a_run_is_neither_handed_on_nor_handed_the_lock() {
     let (mut rig, grant) = Rig::with_holder(ANN, brings(Brings::Run));
     rig.arrive(BOB, terms());

@@ -86,6 +86,8 @@ pub(super) struct Rig {
     told: Vec<Action>,
     brings: BTreeMap<CallerId, Brings>,
     outcomes: BTreeMap<SaveId, Outcome>,
+    /// What is decided waits here, if that takes its time.
+    pub(super) slow: Option<Vec<Event>>,
     name: u64,
     supplied: u64,
     events: u32,
@@ -120,6 +122,7 @@ impl Rig {
             told: Vec::new(),
             brings: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            slow: None,
             name,
             supplied: 0,
             events: 0,
@@ -180,7 +183,11 @@ impl Rig {
                     WriteOf::Grant(caller) => self.brings[&caller].decide(&found),
                     WriteOf::Save(id) => self.outcomes[&id].decide(&found),
                 };
-                self.on(Event::Decided { of, verdict });
+                let decided = Event::Decided { of, verdict };
+                match &mut self.slow {
+                    Some(waiting) => waiting.push(decided),
+                    None => self.on(decided),
+                }
             } else if failed(&action, outage()).is_some() {
                 self.sent.push_back(action);
             } else {
