@@ -33,7 +33,7 @@ pub(super) struct LoggedEvent {
     pub(super) number: u64,
     /// When, by this machine's clock.
     pub(super) at: UnixMillis,
-    /// What happened.
+    /// What happened, by its name.
     pub(super) kind: LoggedKind,
     /// Which lock, or permit of a lock; none if it concerns the sidecar.
     pub(super) path: Option<LockPath>,
