@@ -1,4 +1,5 @@
-//! From a caller that waits to a lease: when the store is asked, and what is made of its answers (S6, S12).
+//! From a caller that waits to a lease: when the store is asked, how long between two polls, and what is made
+//! of its answers (S6, S12).
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The callers that wait here: their order, what they are told, and when the lock is tried for them (S12,
-//! S31).
+//! The callers that wait here: their order, what they are told, and how long (S12, S31).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

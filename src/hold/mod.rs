@@ -20,6 +20,22 @@
 //!  │   └──────────┘                   │
 //!  └──────────────────────────────────┘
 //! ```
+//!
+//! Within Held there are phases (`held.rs`): the holder has the lock; its release waits for a save; the lock
+//! rests; or it is kept until its former holder cannot believe in its hold any more.
+//!
+//! | file | what it decides |
+//! | --- | --- |
+//! | `callers` | who waits here, and what they are told |
+//! | `acquire` | when the store is asked, and what its answers mean |
+//! | `grant`, `decide` | what is written before a grant, and who is granted |
+//! | `held` | the phases of a hold, and its bounds |
+//! | `renew` | when renewals are sent, and how long a hold is valid |
+//! | `checkpoint`, `saves` | what is saved, what became of it, and who is told |
+//! | `end`, `release` | whether the lock is handed on, kept or given back; and how it goes back |
+//! | `resume`, `claims` | how a hold goes on here, and for whom that is not known yet |
+//! | `broken`, `preempt`, `fairness` | breaks, priorities, turns between sidecars |
+//! | `memory`, `view` | what is kept between holds, and shown |
 
 mod acquire;
 mod action;
@@ -91,11 +107,6 @@ use crate::time::Instant;
 /// [`Hold::poll_timeout`], whichever is first. It reads the clock again after every wait (S3), and answers
 /// every [`Action::Store`] at most once; an [`Action::Decide`] by the very next event, but for a pause that
 /// is suspected just then. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
-///
-/// # Where its parts are
-/// A caller's way to a lease: `callers`, `acquire`, then `grant`, `decide`. While it is held: `held`,
-/// `renew`, `checkpoint` with `saves`, `broken`, `claims`, `resume`. Among others: `preempt`, `fairness`. Its
-/// end: `end`, `release`. Between holds: `memory`. For those who look: `view`.
 #[derive(Clone, Debug)]
 pub struct Hold {
     settings: Arc<Settings>,

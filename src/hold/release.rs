@@ -1,4 +1,5 @@
-//! How a lease goes back, and what of requests that were given up may still come (S6, S13).
+//! How a lease goes back, and what of requests that were given up may still come (S6, S13). Whether a release
+//! must wait is decided before, in `end.rs`.
 
 use std::cmp::Ordering;
 use std::time::Duration;

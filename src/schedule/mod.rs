@@ -4,6 +4,9 @@
 //! randomness; whoever calls gives the store's time and chooses the shares that spread requests. To add a
 //! policy: a field of [`Spec`], its check in `definition.rs`, and its effect in `machine/due.rs`.
 //!
+//! What runs, and what is missed, is decided in `machine/due.rs`. Skipped is what is made final without a
+//! run; missed, what was skipped and not by a pause (T9, T18).
+//!
 //! Two things are stored (T3). The [`Plan`] says what anybody may say at any time, and is written without the
 //! lease. The [`ScheduleRecord`] says what runs decided, and is written with the token under the lease. In
 //! which order to call what:
