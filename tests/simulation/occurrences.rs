@@ -192,7 +192,7 @@ impl World {
         }
         let now = UtcSecond::from(self.storage.date(self.now)).0;
         let back = BETWEEN * i64::try_from(random.below(3)).unwrap();
-        let max_attempts = random.chance(300).then_some(2);
+        let max_attempts = random.chance(400).then(|| 1 + u32::from(random.chance(500)));
         let at = UtcSecond(now - now.rem_euclid(BETWEEN) - back);
         let terms = Arc::new(Terms { decides: true, ..Terms::clone(&terms) });
         let client = &mut self.clients[index];
