@@ -243,4 +243,16 @@ impl Bug {
             _ => Hunt::Chance,
         }
     }
+
+    /// Where the search for it begins: those that are rare are looked for near where they show, for the sake
+    /// of time.
+    pub(crate) const fn first_seed(self) -> u64 {
+        match self {
+            Self::TakenIsReleased => 245,
+            Self::OldResumeToken => 1_220,
+            Self::ResumesByEpoch => 1_540,
+            Self::UnknownSaveHandedOn => 2_440,
+            _ => 0,
+        }
+    }
 }

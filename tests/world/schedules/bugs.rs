@@ -65,8 +65,8 @@ impl Bug {
             Self::PlanOverwritten => 11,
             Self::PlanAssumed => 80,
             Self::RefusalIsSuccess => 68,
-            Self::RenewalAssumed => 104,
-            Self::UnknownIsSuperseded => 306,
+            Self::RenewalAssumed => 405,
+            Self::UnknownIsSuperseded => 360,
             _ => 0,
         }
     }
