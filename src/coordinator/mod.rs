@@ -74,13 +74,13 @@ pub use crate::hold::{
 pub use crate::schedule::Outcome as RunOutcome;
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
+use actor::brought::Brings;
 use actor::caller::{Caller, Presence, Sink};
 use actor::inbox::Inbox;
 use actor::registry::{Ended, Registry};
 use actor::shares::Shares;
 use actor::task::{Command, HoldCall};
 use actor::timers::Timers;
-use api::occurrences::Brings;
 use inspect::page_token::PageTokens;
 use schedules::Schedules;
 use store_io::pacing::Gate;

@@ -36,9 +36,10 @@ impl ScheduleView {
     }
 }
 
-/// The server's message as the client's: both are made from one definition, so that it can be read.
+/// The server's message as the client's.
+#[expect(clippy::expect_used, reason = "server and client are generated from one definition")]
 fn received<M: Message + Default>(message: &impl Message) -> M {
-    M::decode(message.encode_to_vec().as_slice()).unwrap_or_default()
+    M::decode(message.encode_to_vec().as_slice()).expect("what is encoded can be decoded")
 }
 
 /// A moment of the wall clock, RFC 3339, to the second.

@@ -1,8 +1,10 @@
 //! One task a lock: what it is told, what its machines answer, whom it tells, and when it wakes.
 //!
 //! A command comes by `inbox`, `task` feeds it to the machines and carries out what they answer, `notify`
-//! tells callers, `registry` knows who is where. To add a command: a variant of `task::Command`.
+//! tells callers, `brought` decides what is written for them, `registry` knows who is where. To add a
+//! command: a variant of `task::Command`.
 
+pub(super) mod brought;
 pub(super) mod caller;
 pub(super) mod failing;
 pub(super) mod inbox;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::brought::{AllBrought, Brings};
 use super::caller::Caller;
 use super::failing;
 use super::inbox::{Commands, Inbox};
@@ -15,7 +16,6 @@ use super::requests::{Answered, Input, Requests};
 use super::timers::Timer;
 use crate::coordinator::Shared;
 use crate::coordinator::api::error::CallError;
-use crate::coordinator::api::occurrences::{AllBrought, Brings};
 use crate::coordinator::api::request::{Extended, HeldLock, Released, Validity};
 use crate::coordinator::api::saves::{SaveCall, Saves};
 use crate::coordinator::inspect::here::LocalView;
@@ -315,17 +315,19 @@ impl Task {
     /// What a machine asks to have decided is its next event. Thousands of saves may wait for one write, so
     /// one is decided after the other, and not within the other.
     pub(in crate::coordinator) fn feed_at(&mut self, permit: Permit, event: Event) {
-        let mut events = VecDeque::from([(permit, event)]);
-        while let Some((permit, event)) = events.pop_front() {
+        let mut next = Some((permit, event));
+        // Nearly no event has any, and then nothing is allocated.
+        let mut decided = VecDeque::new();
+        while let Some((permit, event)) = next.take().or_else(|| decided.pop_front()) {
             let suspected = self.shared.look_for_pauses();
             if std::mem::replace(&mut self.suspected, suspected) < suspected {
-                events.push_front((permit, event));
-                for decided in self.handle(Permit::FIRST, Event::PauseSuspected).into_iter().rev() {
-                    events.push_front(decided);
+                decided.push_front((permit, event));
+                for first in self.handle(Permit::FIRST, Event::PauseSuspected).into_iter().rev() {
+                    decided.push_front(first);
                 }
                 continue;
             }
-            events.extend(self.handle(permit, event));
+            decided.extend(self.handle(permit, event));
         }
     }
 

@@ -1,8 +1,6 @@
 //! Holds whose callers name an occurrence of their own: granted until an outcome is recorded, never after
 //! (T1, T2).
 
-use std::collections::BTreeMap;
-
 use tokio::sync::oneshot;
 
 use super::decider::{Decider, Decisions};
@@ -11,9 +9,8 @@ use super::hold_event::HoldEvent;
 use super::request::{Outcome, Released};
 use super::saves::{CheckpointOutcome, Saving, outcome};
 use crate::coordinator::Coordinator;
-use crate::coordinator::actor::caller::Caller;
-use crate::coordinator::actor::task::{Command, Task};
-use crate::hold::{CallerId, SaveOutcome, WriteOf};
+use crate::coordinator::actor::task::Command;
+use crate::hold::SaveOutcome;
 use crate::lock::{CheckpointValue, FencingToken, Found, LeaseId, LockPath, Verdict};
 use crate::schedule::{Claimed, Concluded, Occurrence, Report, claim_over, conclude_over};
 
@@ -37,15 +34,6 @@ pub struct Concluding {
     pub checkpoint: Option<CheckpointOutcome>,
     /// What became of the outcome; none if there was none (T8).
     pub outcome: Option<OutcomeResult>,
-}
-
-/// What a caller brings that is written beside its token.
-#[derive(Debug)]
-pub(in crate::coordinator) enum Brings {
-    /// The occurrence that it names.
-    Occurrence(Box<Named>),
-    /// Whatever this decides.
-    Written(Decider),
 }
 
 /// The occurrence that a caller has named, and what has come of that.
@@ -79,14 +67,15 @@ impl Named {
         }
     }
 
-    fn decide(&mut self, found: &Found) -> Verdict {
+    /// What is written over the record that was found, beside the caller's token.
+    pub(in crate::coordinator) fn decide(&mut self, found: &Found) -> Verdict {
         let (verdict, claimed) = claim_over(found, self.occurrence);
         self.claimed = Some(claimed);
         verdict
     }
 
     /// What a caller is answered that was granted nothing; none if nothing has said so.
-    fn answer(&self) -> Option<Result<Outcome, CallError>> {
+    pub(in crate::coordinator) fn answer(&self) -> Option<Result<Outcome, CallError>> {
         let path = self.path.clone();
         match self.claimed.clone()? {
             Claimed::AlreadyDone(ended) => Some(Ok(Outcome::AlreadyDone(ended))),
@@ -201,73 +190,7 @@ impl Coordinator {
     }
 }
 
-/// What callers of one lock have brought.
-pub(in crate::coordinator) type AllBrought = BTreeMap<CallerId, Brings>;
-
-impl Task {
-    /// A caller has come, or come back, with something to write.
-    pub(in crate::coordinator) fn note_brought(
-        &mut self,
-        caller: CallerId,
-        brings: Option<Brings>,
-    ) {
-        if let Some(brings) = brings {
-            self.aside().brought.insert(caller, brings);
-        }
-    }
-
-    /// Takes a caller out whose call or hold is over, with what it has brought.
-    pub(in crate::coordinator) fn take_caller(&mut self, id: CallerId) -> Option<Box<Caller>> {
-        if let Some(aside) = &mut self.aside {
-            aside.brought.remove(&id);
-        }
-        self.callers.remove(&id)
-    }
-
-    /// What is written over the record that was found under the lease, as whoever brought it decides.
-    pub(in crate::coordinator) fn decide(&mut self, of: WriteOf, found: &Found) -> Verdict {
-        let aside = self.aside();
-        match of {
-            WriteOf::Grant(caller) => match aside.brought.get_mut(&caller) {
-                Some(Brings::Occurrence(named)) => named.decide(found),
-                Some(Brings::Written(decider)) => decider.decide(found),
-                None => Verdict::Nothing,
-            },
-            WriteOf::Save(id) => aside.saves.decide(id, found),
-        }
-    }
-
-    pub(in crate::coordinator) fn named(&self, caller: CallerId) -> Option<&Named> {
-        match self.aside.as_ref()?.brought.get(&caller)? {
-            Brings::Occurrence(named) => Some(named),
-            Brings::Written(_) => None,
-        }
-    }
-
-    /// Answers with the occurrence of a hold; a hold that is over is not answered.
-    pub(in crate::coordinator) fn tell_named(
-        &self,
-        lease_id: LeaseId,
-        reply: oneshot::Sender<Option<Occurrence>>,
-    ) {
-        if let Some(caller) = self.holder(lease_id) {
-            // Who does not wait for it any more has gone.
-            let _ = reply.send(self.named(caller).map(|named| named.occurrence));
-        }
-    }
-
-    /// What a caller is told that was granted nothing, because what it brought has said so.
-    pub(in crate::coordinator) fn settled_answer(
-        &self,
-        caller: CallerId,
-        written: bool,
-    ) -> Result<Outcome, CallError> {
-        let named = self.named(caller).and_then(Named::answer);
-        named.unwrap_or(Ok(Outcome::Settled { written }))
-    }
-}
-
-/// The same for a stream: its last event.
+/// The last event of a stream whose caller was granted nothing, as a call is answered.
 pub(in crate::coordinator) fn settled_event(answer: Result<Outcome, CallError>) -> HoldEvent {
     match answer {
         Ok(Outcome::AlreadyDone(ended)) => HoldEvent::AlreadyDone(ended),
