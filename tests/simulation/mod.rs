@@ -172,7 +172,7 @@ fn every_planted_bug_is_found() {
             }
             continue;
         }
-        let first = from.unwrap_or(bug.first_seed());
+        let first = from.unwrap_or_else(|| bug.first_seed());
         let sums = run_many(first..first + BUG_SCHEDULES, Some(bug));
         match sums.failed {
             None => missed.push(bug),
