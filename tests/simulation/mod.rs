@@ -85,7 +85,7 @@ use planted::{Bug, Hunt};
 use run::{Only, run, run_many, shrink};
 
 /// Schedules of a run in the test command.
-const SCHEDULES: u64 = 10_000;
+const SCHEDULES: u64 = 20_000;
 /// Schedules whose traces the model's monitor judges.
 const TRACED: u64 = 600;
 /// Schedules whose callers have priorities, of each ten.

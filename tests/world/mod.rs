@@ -61,7 +61,7 @@ use run::{run, run_many, shrink};
 use scene::Scene;
 
 /// Schedules of a run in the test command.
-const SCHEDULES: u64 = 300;
+const SCHEDULES: u64 = 500;
 /// A world of holds without a mistake.
 const HOLDS: Scene = Scene::Holds(None);
 /// The same of worlds with schedules, whose runners go on for longer.
