@@ -1,5 +1,5 @@
-//! How a hold ends: what becomes of its lease, of those who wait, and at the end of the sidecar (S10, S13,
-//! S15).
+//! How a hold ends: what becomes of its lease, of those who wait, and at the end of the sidecar, which hands
+//! its holds over (S10, S13, S15).
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -315,19 +315,19 @@ impl Task {
     /// What a machine asks to have decided is its next event. Thousands of saves may wait for one write, so
     /// one is decided after the other, and not within the other.
     pub(in crate::coordinator) fn feed_at(&mut self, permit: Permit, event: Event) {
-        let mut next = Some((permit, event));
-        // Nearly no event has any, and then nothing is allocated.
-        let mut decided = VecDeque::new();
-        while let Some((permit, event)) = next.take().or_else(|| decided.pop_front()) {
+        let mut first = Some((permit, event));
+        // Nearly no event needs another one to follow it, and then nothing is allocated.
+        let mut following = VecDeque::new();
+        while let Some((permit, event)) = first.take().or_else(|| following.pop_front()) {
             let suspected = self.shared.look_for_pauses();
             if std::mem::replace(&mut self.suspected, suspected) < suspected {
-                decided.push_front((permit, event));
-                for first in self.handle(Permit::FIRST, Event::PauseSuspected).into_iter().rev() {
-                    decided.push_front(first);
+                following.push_front((permit, event));
+                for decided in self.handle(Permit::FIRST, Event::PauseSuspected).into_iter().rev() {
+                    following.push_front(decided);
                 }
                 continue;
             }
-            decided.extend(self.handle(permit, event));
+            following.extend(self.handle(permit, event));
         }
     }
 

@@ -1,4 +1,5 @@
-//! The resume token: all that a restarted sidecar must know to resume a hold (S16). Opaque to clients.
+//! The resume token: all that a restarted sidecar must know to resume a hold (S16). Opaque to clients. One
+//! of another version is refused here; one of an old grant by the machine (`hold/resume.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
