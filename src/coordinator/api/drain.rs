@@ -1,5 +1,5 @@
-//! Shutdown, which hands holds over to a replacement (S15), and the check of a store that nobody asks anything
-//! of (S18).
+//! Shutdown, which hands holds over to a replacement (S15), and the check of a store that nobody asks
+//! anything (S18).
 
 use std::time::Duration;
 
