@@ -48,21 +48,6 @@ func checkpointFrom(wire *leaseholdv1.Checkpoint) *Checkpoint {
 	}
 }
 
-// CheckpointOutcome is what became of a checkpoint that was to be saved.
-type CheckpointOutcome string
-
-// The outcomes.
-const (
-	// CheckpointOutcomeUnspecified says that there was none to save.
-	CheckpointOutcomeUnspecified CheckpointOutcome = "UNSPECIFIED"
-	// CheckpointOutcomeSaved says that the store has it.
-	CheckpointOutcomeSaved CheckpointOutcome = "SAVED"
-	// CheckpointOutcomeNotSaved says that the store does not have it: the earlier checkpoint stands.
-	CheckpointOutcomeNotSaved CheckpointOutcome = "NOT_SAVED"
-	// CheckpointOutcomeUnknown says that either this checkpoint stands or the earlier one (S27).
-	CheckpointOutcomeUnknown CheckpointOutcome = "UNKNOWN"
-)
-
 // CheckpointError says that a checkpoint was not saved, or that nobody knows whether it was.
 type CheckpointError struct {
 	// Outcome is [CheckpointOutcomeNotSaved] or [CheckpointOutcomeUnknown].

@@ -278,3 +278,21 @@ func gaveUp(ctx context.Context) error {
 	}
 	return fmt.Errorf("the call to the sidecar was abandoned: %w", ctx.Err())
 }
+
+// reasonFrom gives the name of a reason; its number where this version does not know it, and empty where there is none.
+func reasonFrom(wire leaseholdv1.ErrorReason) Reason {
+	if _, known := leaseholdv1.ErrorReason_name[int32(wire)]; !known {
+		return Reason(wire.String())
+	}
+	return nameOf(wire, "ERROR_REASON_", Reason(""))
+}
+
+// nameOf gives the name of an enum's value on the wire without the enum's prefix; otherwise where it is unspecified, or
+// a number that this version does not know.
+func nameOf[E ~string](wire fmt.Stringer, prefix string, otherwise E) E {
+	name, known := strings.CutPrefix(wire.String(), prefix)
+	if !known || name == "UNSPECIFIED" {
+		return otherwise
+	}
+	return E(name)
+}

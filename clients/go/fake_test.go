@@ -215,7 +215,7 @@ func (s *fakeSidecar) ReleaseLease(
 		with = fmt.Sprintf(" saving %q", request.GetCheckpoint())
 	}
 	if request.GetOutcome() != leaseholdv1.RunOutcome_RUN_OUTCOME_UNSPECIFIED {
-		with += " " + string(outcomeFrom(request.GetOutcome()))
+		with += " " + string(runOutcomeFrom(request.GetOutcome()))
 	}
 	s.note("release %s of generation %d%s", request.GetLeaseId(), request.GetGeneration(), with)
 	if s.onRelease != nil {

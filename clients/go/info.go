@@ -70,7 +70,7 @@ func (c *Client) getHold(
 func holdInfoFrom(wire *leaseholdv1.GetHoldResponse) HoldInfo {
 	return HoldInfo{
 		LockPath: wire.GetLockPath(), FencingToken: wire.GetFencingToken(),
-		State:    nameOf(wire.GetState(), "HOLD_STATE_", HoldStateUnspecified),
+		State:    holdStateFrom(wire.GetState()),
 		Validity: validityFrom(wire.GetValidity()), MaxHoldEnds: deadlineFrom(wire.GetMaxHoldEnds()),
 		ProgressDue: deadlineFrom(wire.GetProgressDue()), BreakNote: noteFrom(wire.GetBreakNote()),
 		Generation: wire.GetGeneration(), Permit: wire.GetPermit(),

@@ -86,7 +86,7 @@ func (c *Client) CheckToken(ctx context.Context, lock LockSelector, fencingToken
 	if err != nil {
 		return TokenCheck{}, err
 	}
-	status := nameOf(answer.GetStatus(), "TOKEN_STATUS_", TokenStatusStale)
+	status := tokenStatusFrom(answer.GetStatus())
 	return TokenCheck{status, answer.GetNewestFencingToken()}, nil
 }
 
@@ -121,7 +121,7 @@ func (c *Client) BreakLock(ctx context.Context, lock LockSelector, how BreakOpti
 	if err != nil {
 		return BreakResult{}, err
 	}
-	outcome := nameOf(answer.GetOutcome(), "BREAK_OUTCOME_", BreakOutcomeUnspecified)
+	outcome := breakOutcomeFrom(answer.GetOutcome())
 	return BreakResult{outcome, duration(answer.GetFreeIn()), recordFrom(answer.GetRecord())}, nil
 }
 

@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -20,7 +21,7 @@ type OccurrenceOverError struct {
 func (e *OccurrenceOverError) Error() string {
 	switch {
 	case e.Run != nil:
-		return "the occurrence is done: " + string(e.Run.Outcome)
+		return "the occurrence is done: " + cmp.Or(string(e.Run.Outcome), "ended")
 	case e.Watermark.IsZero():
 		return "the occurrence is skipped: a newer one is done"
 	default:
@@ -47,19 +48,6 @@ func occurrenceOver(spec *leaseholdv1.LeaseSpec, over *OccurrenceOverError) erro
 	}
 	return over
 }
-
-// OutcomeResult is what became of an outcome that came with a release.
-type OutcomeResult string
-
-// The results.
-const (
-	// OutcomeResultRecorded says that the store has it.
-	OutcomeResultRecorded OutcomeResult = "RECORDED"
-	// OutcomeResultNotRecorded says that the store does not have it: who asks for the occurrence again is granted it.
-	OutcomeResultNotRecorded OutcomeResult = "NOT_RECORDED"
-	// OutcomeResultUnknown says that nobody knows. Who asks for the occurrence again is granted it, or told that it is done.
-	OutcomeResultUnknown OutcomeResult = "UNKNOWN"
-)
 
 // OutcomeNotRecordedError says that the lock was released, and that the outcome of its occurrence was not recorded, or that nobody
 // knows whether it was. Ask for the occurrence again: it is granted once more, or it is said that it is done.
@@ -96,11 +84,11 @@ func outcomeToSend(outcome *RunOutcome) (leaseholdv1.RunOutcome, error) {
 	}
 }
 
-// outcomeResultFrom is what became of an outcome. A release that had none to record says nothing of it, and so does one
+// recordedFrom is what became of an outcome. A release that had none to record says nothing of it, and so does one
 // that was repeated.
-func outcomeResultFrom(wire *leaseholdv1.ReleaseResult, released ReleaseOutcome) OutcomeResult {
+func recordedFrom(wire *leaseholdv1.ReleaseResult, released ReleaseOutcome) OutcomeResult {
 	if wire.GetOutcomeResult() != leaseholdv1.OutcomeResult_OUTCOME_RESULT_UNSPECIFIED {
-		return nameOf(wire.GetOutcomeResult(), "OUTCOME_RESULT_", OutcomeResultUnknown)
+		return outcomeResultFrom(wire.GetOutcomeResult())
 	}
 	switch released {
 	case ReleaseOutcomeReleased, ReleaseOutcomeResting, ReleaseOutcomeAlreadyLost:

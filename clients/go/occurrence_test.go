@@ -184,7 +184,7 @@ func TestS19AnOutcomeThatNoHolderMaySayIsRefusedAndNothingReleased(t *testing.T)
 	b := newBench(t)
 	hold := b.holdOf(asksForIt, 1)
 	var refused *RefusedError
-	for _, outcome := range []RunOutcome{RunOutcomeTimedOut, RunOutcomeUnspecified, ""} {
+	for _, outcome := range []RunOutcome{RunOutcomeTimedOut, RunOutcomeNone, ""} {
 		_, err := hold.Release(t.Context(), WithOutcome(outcome))
 		if !errors.As(err, &refused) || refused.Reason != ReasonInvalidField || refused.Violations[0].Field != "outcome" {
 			t.Error(err)

@@ -78,7 +78,7 @@ type LockRecord struct {
 func recordFrom(wire *leaseholdv1.LockRecord) LockRecord {
 	return LockRecord{
 		LockPath: wire.GetLockPath(), HostID: wire.GetHostId(), Key: keyFrom(wire.GetKey()),
-		State:        nameOf(wire.GetState(), "LOCK_STATE_", LockStateHeld),
+		State:        lockStateFrom(wire.GetState()),
 		FencingToken: wire.GetFencingToken(), Holder: wire.GetHolder(), HostType: wire.GetHostType(),
 		Labels: maps.Clone(wire.GetLabels()), AcquiredAt: moment(wire.GetAcquiredAt()),
 		RestingUntil: moment(wire.GetRestingUntil()), WrittenAt: moment(wire.GetWrittenAt()),
@@ -129,7 +129,7 @@ func noteFrom(wire *leaseholdv1.BreakNote) *BreakNote {
 	}
 	note := &BreakNote{
 		Reason: wire.GetReason(), BrokenBy: wire.GetBrokenBy(), BrokenAt: moment(wire.GetBrokenAt()),
-		FencingToken: wire.GetFencingToken(), Mode: nameOf(wire.GetMode(), "BREAK_MODE_", BreakModeUnspecified),
+		FencingToken: wire.GetFencingToken(), Mode: breakModeFrom(wire.GetMode()),
 	}
 	if wire.ForPriority != nil {
 		note.ForPriority = new(wire.GetForPriority())
@@ -218,8 +218,8 @@ type Busy struct {
 func busyFrom(wire *leaseholdv1.Busy) Busy {
 	return Busy{
 		Record: recordFrom(wire.GetRecord()), RetryAfter: duration(wire.GetRetryAfter()),
-		Reason: nameOf(wire.GetReason(), "BUSY_REASON_", BusyReasonHeld), HeldPermits: wire.GetHeldPermits(),
-		PriorityStatus: nameOf(wire.GetPriorityStatus(), "PRIORITY_STATUS_", PriorityStatusNone),
+		Reason: busyReasonFrom(wire.GetReason()), HeldPermits: wire.GetHeldPermits(),
+		PriorityStatus: priorityStatusFrom(wire.GetPriorityStatus()),
 	}
 }
 
@@ -261,19 +261,19 @@ func (r ReleaseResult) incomplete() error {
 // resultFrom is what a release did that was to do so much besides.
 func resultFrom(wire *leaseholdv1.ReleaseResult, with releasing) ReleaseResult {
 	result := ReleaseResult{
-		Outcome:      nameOf(wire.GetOutcome(), "RELEASE_OUTCOME_", ReleaseOutcomeUnspecified),
+		Outcome:      releaseOutcomeFrom(wire.GetOutcome()),
 		RestingUntil: moment(wire.GetRestingUntil()),
 	}
 	if result.Outcome == ReleaseOutcomeAlreadyLost {
 		result.LossReason = lossReasonFrom(wire.GetLossReason())
 	}
 	if with.outcome != nil {
-		result.OutcomeResult = outcomeResultFrom(wire, result.Outcome)
+		result.OutcomeResult = recordedFrom(wire, result.Outcome)
 	}
 	if with.checkpoint != nil {
 		result.CheckpointVersion, result.CheckpointDetail = wire.GetCheckpointVersion(), wire.GetCheckpointDetail()
-		result.CheckpointOutcome = nameOf(wire.GetCheckpointOutcome(), "CHECKPOINT_OUTCOME_", CheckpointOutcomeUnspecified)
-		if result.CheckpointOutcome == CheckpointOutcomeUnspecified {
+		result.CheckpointOutcome = checkpointOutcomeFrom(wire.GetCheckpointOutcome())
+		if result.CheckpointOutcome == CheckpointOutcomeNone {
 			result.CheckpointOutcome, result.CheckpointDetail = unsaid(result.Outcome)
 		}
 	}
@@ -290,10 +290,6 @@ func unsaid(outcome ReleaseOutcome) (CheckpointOutcome, string) {
 	default:
 		return CheckpointOutcomeUnknown, "the hold had been released before"
 	}
-}
-
-func lossReasonFrom(wire leaseholdv1.LossReason) LossReason {
-	return nameOf(wire, "LOSS_REASON_", LossReasonUnspecified)
 }
 
 // Extension is the result of a new MaxHold.

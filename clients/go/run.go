@@ -47,7 +47,7 @@ func (r *Run) ScheduledAt() time.Time { return moment(r.wire.GetScheduledAt()) }
 func (r *Run) LocalTime() string { return r.wire.GetLocalTime() }
 
 // Kind is why there is a run.
-func (r *Run) Kind() RunKind { return kindFrom(r.wire.GetKind()) }
+func (r *Run) Kind() RunKind { return runKindFrom(r.wire.GetKind()) }
 
 // RequestID is the id of the request, of a run by hand; else empty.
 func (r *Run) RequestID() string { return r.wire.GetRequestId() }

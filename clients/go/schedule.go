@@ -7,47 +7,6 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// RunKind is why there is a run. A kind that this version of the client does not know is [RunKindScheduled].
-type RunKind string
-
-// The kinds.
-const (
-	// RunKindScheduled is an occurrence of the schedule.
-	RunKindScheduled RunKind = "SCHEDULED"
-	// RunKindManual is a run that somebody asked for ([Client.TriggerSchedule]). It does not move the schedule on.
-	RunKindManual RunKind = "MANUAL"
-)
-
-func kindFrom(wire leaseholdv1.RunKind) RunKind { return nameOf(wire, "RUN_KIND_", RunKindScheduled) }
-
-// RunOutcome is how a run ended, or an occurrence without one (T4, T11).
-type RunOutcome string
-
-// The outcomes. The first four may be said in a [Completion].
-const (
-	// RunOutcomeSucceeded says that it did its work.
-	RunOutcomeSucceeded RunOutcome = "SUCCEEDED"
-	// RunOutcomeFailed says that it did not. It is tried again if attempts are left.
-	RunOutcomeFailed RunOutcome = "FAILED"
-	// RunOutcomeFailedFinal says that it did not, and is not tried again.
-	RunOutcomeFailedFinal RunOutcome = "FAILED_FINAL"
-	// RunOutcomeReturned says that another replica is to run it. Does not count as an attempt, at most 10 times.
-	RunOutcomeReturned RunOutcome = "RETURNED"
-	// RunOutcomeTimedOut says that its deadline came. It is not tried again.
-	RunOutcomeTimedOut RunOutcome = "TIMED_OUT"
-	// RunOutcomeAbandoned says that its holder died or lost the lock without an outcome. It is tried again if attempts are
-	// left.
-	RunOutcomeAbandoned RunOutcome = "ABANDONED"
-	// RunOutcomeSkipped says that it was not run.
-	RunOutcomeSkipped RunOutcome = "SKIPPED"
-	// RunOutcomeUnspecified says that there is none, or one that this version of the client does not know.
-	RunOutcomeUnspecified RunOutcome = "UNSPECIFIED"
-)
-
-func outcomeFrom(wire leaseholdv1.RunOutcome) RunOutcome {
-	return nameOf(wire, "RUN_OUTCOME_", RunOutcomeUnspecified)
-}
-
 // EndedRun is a run that has ended, or occurrences that were skipped up to and with this one.
 type EndedRun struct {
 	// Kind is why there was a run.
@@ -69,8 +28,8 @@ func endedFrom(wire *leaseholdv1.EndedRun) *EndedRun {
 		return nil
 	}
 	return &EndedRun{
-		Kind: kindFrom(wire.GetKind()), ScheduledAt: moment(wire.GetScheduledAt()), RequestID: wire.GetRequestId(),
-		Outcome: outcomeFrom(wire.GetOutcome()), Attempt: wire.GetAttempt(), FencingToken: wire.GetFencingToken(),
+		Kind: runKindFrom(wire.GetKind()), ScheduledAt: moment(wire.GetScheduledAt()), RequestID: wire.GetRequestId(),
+		Outcome: runOutcomeFrom(wire.GetOutcome()), Attempt: wire.GetAttempt(), FencingToken: wire.GetFencingToken(),
 	}
 }
 
@@ -97,7 +56,7 @@ func startedFrom(wire *leaseholdv1.StartedRun) *StartedRun {
 		return nil
 	}
 	return &StartedRun{
-		Kind: kindFrom(wire.GetKind()), ScheduledAt: moment(wire.GetScheduledAt()), RequestID: wire.GetRequestId(),
+		Kind: runKindFrom(wire.GetKind()), ScheduledAt: moment(wire.GetScheduledAt()), RequestID: wire.GetRequestId(),
 		Attempt: wire.GetAttempt(), FencingToken: wire.GetFencingToken(), StartedAt: moment(wire.GetStartedAt()),
 		DeadlineAt: moment(wire.GetDeadlineAt()),
 	}
@@ -109,7 +68,7 @@ type ScheduleState struct {
 	NextAt time.Time
 	// Watermark is the newest instant that is final: no occurrence up to it is run again.
 	Watermark time.Time
-	// WatermarkOutcome is how the occurrence at Watermark ended; UNSPECIFIED if that is the instant of the first
+	// WatermarkOutcome is how the occurrence at Watermark ended; [RunOutcomeNone] if that is the instant of the first
 	// subscription.
 	WatermarkOutcome RunOutcome
 	// Run is the run that has no outcome yet; nil if there is none.
@@ -128,7 +87,7 @@ func stateFrom(wire *leaseholdv1.ScheduleState) *ScheduleState {
 	}
 	state := &ScheduleState{
 		NextAt: moment(wire.GetNextAt()), Watermark: moment(wire.GetWatermark()),
-		WatermarkOutcome: outcomeFrom(wire.GetWatermarkOutcome()), Run: startedFrom(wire.GetRun()),
+		WatermarkOutcome: runOutcomeFrom(wire.GetWatermarkOutcome()), Run: startedFrom(wire.GetRun()),
 		RetryAt: moment(wire.GetRetryAt()), Missed: wire.GetMissed(),
 	}
 	for _, ended := range wire.GetEnded() {

@@ -1,47 +1,10 @@
 package leasehold
 
 import (
-	"strings"
 	"time"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
-
-// CatchUp is what becomes of missed occurrences that are older than the newest one (T9). The zero value is treated as
-// [CatchUpLatest].
-type CatchUp int32
-
-// The ways to catch up.
-const (
-	// CatchUpLatest skips and counts them. The newest one runs, however late.
-	CatchUpLatest CatchUp = 1
-	// CatchUpNone skips and counts them. The newest one runs only within ScheduleSpec.Grace.
-	CatchUpNone CatchUp = 2
-	// CatchUpAll runs the newest ScheduleSpec.CatchUpMax of them too, oldest first.
-	CatchUpAll CatchUp = 3
-)
-
-// String is the name in the API.
-func (c CatchUp) String() string {
-	return strings.TrimPrefix(leaseholdv1.CatchUp(c).String(), "CATCH_UP_")
-}
-
-// Overlap is what becomes of occurrences that fall due during a run (T10). The zero value is treated as
-// [OverlapFollow].
-type Overlap int32
-
-// The ways to treat them.
-const (
-	// OverlapFollow handles them as missed ones when the run is over.
-	OverlapFollow Overlap = 1
-	// OverlapSkip skips them.
-	OverlapSkip Overlap = 2
-)
-
-// String is the name in the API.
-func (o Overlap) String() string {
-	return strings.TrimPrefix(leaseholdv1.Overlap(o).String(), "OVERLAP_")
-}
 
 // ScheduleSpec is a schedule: when it is due, how its runs are handled, and who takes part. The zero value of each field
 // but Key and Cron or Every is its default. Durations are whole seconds. The sidecar refuses what is out of its range,

@@ -183,21 +183,6 @@ type Completion struct {
 	Checkpoint []byte
 }
 
-// CompletionResult is what became of the outcome of a run (T8). A result that this version of the client does not know is
-// [CompletionResultSuperseded].
-type CompletionResult string
-
-// The results.
-const (
-	// CompletionResultRecorded says that the store has it.
-	CompletionResultRecorded CompletionResult = "RECORDED"
-	// CompletionResultRecordedLate says that the run's hold was over, and nobody had been granted the occurrence since: the
-	// store has it now.
-	CompletionResultRecordedLate CompletionResult = "RECORDED_LATE"
-	// CompletionResultSuperseded says that the run was or may be repeated, so its outcome does not count.
-	CompletionResultSuperseded CompletionResult = "SUPERSEDED"
-)
-
 // CompletedRun is the answer to the completion of a run.
 type CompletedRun struct {
 	// Result is what became of the outcome.
@@ -206,7 +191,7 @@ type CompletedRun struct {
 	RetryAt time.Time
 	// NextAt is the occurrence that is waited for now; zero if there is none.
 	NextAt time.Time
-	// CheckpointOutcome is what became of the checkpoint; UNSPECIFIED if there was none.
+	// CheckpointOutcome is what became of the checkpoint; [CheckpointOutcomeNone] if there was none.
 	CheckpointOutcome CheckpointOutcome
 	// CheckpointVersion is the version of the checkpoint; with SAVED only.
 	CheckpointVersion uint64
@@ -230,9 +215,9 @@ func (c *Client) completeRun(ctx context.Context, request *leaseholdv1.CompleteR
 		return CompletedRun{}, err
 	}
 	return CompletedRun{
-		Result:  nameOf(answer.GetResult(), "COMPLETION_RESULT_", CompletionResultSuperseded),
+		Result:  completionResultFrom(answer.GetResult()),
 		RetryAt: moment(answer.GetRetryAt()), NextAt: moment(answer.GetNextAt()),
-		CheckpointOutcome: nameOf(answer.GetCheckpointOutcome(), "CHECKPOINT_OUTCOME_", CheckpointOutcomeUnspecified),
+		CheckpointOutcome: checkpointOutcomeFrom(answer.GetCheckpointOutcome()),
 		CheckpointVersion: answer.GetCheckpointVersion(),
 	}, nil
 }

@@ -1,6 +1,9 @@
 //! Generated code that is checked in is what the generator makes now.
 
 use std::path::Path;
+use std::process::Command;
+
+use crate::root;
 
 /// Set to write the generated code instead of comparing it: `make proto` does.
 const WRITE: &str = "LEASEHOLD_WRITE_GENERATED";
@@ -19,4 +22,10 @@ fn rust_client_stubs_are_fresh() {
         "{} is not what proto/ gives now: run `make proto`, which is `{WRITE}=1 cargo test --test tidy generated`",
         checked_in.display()
     );
+}
+
+#[test]
+fn enums_of_the_clients_are_fresh() {
+    let looked = Command::new(root().join("clients/generate")).arg("--check").output().unwrap();
+    assert!(looked.status.success(), "{}", String::from_utf8_lossy(&looked.stderr));
 }

@@ -79,7 +79,7 @@ async def occurrence(client: leasehold.AsyncClient, command: dict[str, Any], tel
         async with client.hold(command["function"], occurrence_at=at) as hold:
             result = await hold.release(outcome=outcome)
     except leasehold.OccurrenceOverError as error:
-        tell("over", outcome=error.run.outcome.name if error.run else None)
+        tell("over", outcome=error.run.outcome.name if error.run and error.run.outcome else None)
         return
     is_recorded = result.occurrence is leasehold.OutcomeResult.RECORDED
     tell("released", attempt=hold.grant.attempt, recorded=is_recorded)

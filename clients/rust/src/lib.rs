@@ -3,6 +3,8 @@
 mod boot_clock;
 mod client;
 mod connect;
+#[path = "../gen/enums.rs"]
+mod enums;
 mod errors;
 #[cfg(test)]
 mod fake;

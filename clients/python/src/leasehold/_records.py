@@ -80,7 +80,7 @@ class BreakNote:
     def _from_wire(cls, wire: lock_pb2.BreakNote) -> Self:
         token = wire.fencing_token if wire.HasField("fencing_token") else None
         broken_at = moment(wire.broken_at) if wire.HasField("broken_at") else None
-        mode = BreakMode(wire.mode) if wire.mode else None
+        mode = BreakMode.told(wire.mode)
         priority = wire.for_priority if wire.HasField("for_priority") else None
         return cls(wire.reason, wire.broken_by, broken_at, token, mode, priority)
 

@@ -9,6 +9,7 @@ use tonic_types::StatusExt as _;
 use crate::errors::Reason;
 use crate::hold::Loss;
 use crate::messages::{Code, LossReason};
+use crate::proto;
 
 /// The domain of the reasons in google.rpc.ErrorInfo.
 const DOMAIN: &str = "leasehold.dev";
@@ -285,9 +286,24 @@ impl Refusal {
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
             loss_reason: info
                 .and_then(|info| info.metadata.get("loss_reason"))
-                .map(|name| LossReason::from_name(name)),
+                .map(|name| loss_named(name)),
         }
     }
+}
+
+impl Reason {
+    /// The reason of this number.
+    pub(crate) fn from_wire(number: i32) -> Self {
+        let known = proto::ErrorReason::try_from(number).ok();
+        let name = known.and_then(|reason| reason.as_str_name().strip_prefix("ERROR_REASON_"));
+        name.map_or_else(|| Self::Other(number.to_string()), Self::parse)
+    }
+}
+
+/// The reason of this name, as errors have it.
+fn loss_named(name: &str) -> LossReason {
+    let wire = proto::LossReason::from_str_name(&format!("LOSS_REASON_{name}"));
+    LossReason::from_wire(wire.unwrap_or_default())
 }
 
 impl fmt::Display for Refusal {

@@ -35,3 +35,22 @@ fn a_reason_of_another_domain_is_none() {
     let status = Status::with_error_details(tonic::Code::FailedPrecondition, "no", details);
     assert_eq!(Error::refused(&status).reason(), None);
 }
+
+#[test]
+fn an_unknown_reason_keeps_its_name() {
+    assert_eq!(Reason::parse("NEW_ONE").as_str(), "NEW_ONE");
+    assert_eq!(Reason::parse("SUPERSEDED"), Reason::Superseded);
+}
+
+#[test]
+fn every_documented_reason_is_known() {
+    let mut seen = 0;
+    for number in (1..100).filter(|number| proto::ErrorReason::try_from(*number).is_ok()) {
+        let reason = Reason::from_wire(number);
+        assert!(!matches!(reason, Reason::Other(_)), "{number}");
+        seen += 1;
+    }
+    assert_eq!(seen, 35);
+    assert_eq!(Reason::from_wire(13), Reason::StoreUnavailable);
+    assert_eq!(Reason::from_wire(99), Reason::Other("99".to_owned()));
+}

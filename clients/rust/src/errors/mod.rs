@@ -3,9 +3,8 @@
 //! Rules: S19 (a violation names its field), S37.
 
 mod error;
-mod reason;
 pub(crate) mod understood;
 
+pub use crate::enums::Reason;
 pub(crate) use error::is_of_connection;
 pub use error::{Error, FieldViolation, Refusal};
-pub use reason::Reason;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::*;
 use crate::hold::Loss;
-use crate::messages::{Busy, LossReason, RunOutcome};
+use crate::messages::{Busy, RunOutcome};
 use crate::proto;
 
 #[derive(Debug, Deserialize)]
@@ -27,7 +27,7 @@ impl Line {
         let cause = self.text("cause");
         match self.error.as_str() {
             "lost" => {
-                let reason = LossReason::from_name(&self.text("reason"));
+                let reason = loss_named(&self.text("reason"));
                 Error::Lost(Loss::new(reason, self.text("detail")))
             }
             "release_unconfirmed" => {

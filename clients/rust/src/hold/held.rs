@@ -354,7 +354,7 @@ pub(super) fn told_lost(error: &Error) -> Option<Loss> {
         return None;
     };
     if refusal.reason == Some(Reason::HoldReleased) {
-        return Some(Loss::new(LossReason::Unknown, refusal.message.clone()));
+        return Some(Loss::new(LossReason::Unspecified, refusal.message.clone()));
     }
     if refusal.reason != Some(Reason::HoldLost) {
         return None;

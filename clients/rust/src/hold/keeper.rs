@@ -164,7 +164,7 @@ impl<L: Line> Keeper<L> {
             Event::Released(released) => {
                 let result = released.result.unwrap_or_default();
                 return Some(already_lost(&result).unwrap_or_else(|| {
-                    Loss::new(LossReason::Unknown, "it was released by its lease id")
+                    Loss::new(LossReason::Unspecified, "it was released by its lease id")
                 }));
             }
             Event::Revoked(revoked) => {
@@ -337,7 +337,7 @@ fn final_refusal(status: &Status) -> Option<Loss> {
         return None;
     }
     let detail = format!("the sidecar will not resume it: {error}");
-    Some(told_lost(&error).unwrap_or_else(|| Loss::new(LossReason::Unknown, detail)))
+    Some(told_lost(&error).unwrap_or_else(|| Loss::new(LossReason::Unspecified, detail)))
 }
 
 /// Drops a task's streams and connection only after the hold has ended here (S13), also where the runtime
@@ -358,7 +358,7 @@ impl<F: Future<Output = ()>> Future for EndsHoldFirst<F> {
 impl<F> Drop for EndsHoldFirst<F> {
     fn drop(&mut self) {
         let detail = "the client's runtime has ended";
-        self.state.lose(Loss::new(LossReason::Unknown, detail));
+        self.state.lose(Loss::new(LossReason::Unspecified, detail));
     }
 }
 

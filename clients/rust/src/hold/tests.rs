@@ -244,7 +244,7 @@ async fn a_release_by_another_is_a_loss() {
     let mut bench = Bench::new().await;
     let (guard, call, _events) = held_here(&mut bench).await;
     call.tell(Event::Released(Released::default())).await;
-    assert_eq!(loss(&guard).await.reason, LossReason::Unknown);
+    assert_eq!(loss(&guard).await.reason, LossReason::Unspecified);
 }
 
 #[tokio::test]
@@ -346,5 +346,5 @@ async fn an_answer_that_tells_of_a_release_ends_the_belief() {
     let error = guard.report_progress().await.unwrap_err();
     assert_eq!(error.reason(), Some(&Reason::HoldReleased));
     assert!(!guard.is_valid());
-    assert_eq!(loss(&guard).await.reason, LossReason::Unknown);
+    assert_eq!(loss(&guard).await.reason, LossReason::Unspecified);
 }

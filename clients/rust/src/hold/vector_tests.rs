@@ -14,7 +14,7 @@ use crate::client::{Client, Outcome, Settings};
 use crate::connect::{Headers, Pool};
 use crate::errors::Error;
 use crate::fake::{HoldCall, OURS, Scripted, base, in_memory, status};
-use crate::messages::{LeaseSpec, LossReason};
+use crate::messages::LeaseSpec;
 
 /// The clock of our kernel, in the time of a vector.
 #[derive(Debug)]
@@ -233,7 +233,7 @@ impl Stage {
                 let guard = held.lock().unwrap().take().unwrap();
                 match Arc::into_inner(guard).unwrap().release().await {
                     Ok(result) => result.outcome.as_str().to_owned(),
-                    Err(Error::Lost(loss)) => format!("lost {}", reason_of(loss.reason)),
+                    Err(Error::Lost(loss)) => format!("lost {}", loss.reason.as_str()),
                     Err(_) => "unconfirmed".to_owned(),
                 }
             } else {
@@ -281,13 +281,9 @@ fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-fn reason_of(reason: LossReason) -> &'static str {
-    if reason == LossReason::Unknown { "UNSPECIFIED" } else { reason.as_str() }
-}
-
 fn name_of(error: &Error) -> String {
     if let Error::Lost(loss) = error {
-        return format!("lost {}", reason_of(loss.reason));
+        return format!("lost {}", loss.reason.as_str());
     }
     format!("refused {}", error.reason().map_or("", |reason| reason.as_str()))
 }
@@ -304,7 +300,7 @@ fn text_of(event: HoldEvent) -> String {
         }
         HoldEvent::Interrupted { .. } => "interrupted".to_owned(),
         HoldEvent::Resumed { .. } => "resumed".to_owned(),
-        HoldEvent::Lost(loss) => format!("lost {}", reason_of(loss.reason)),
+        HoldEvent::Lost(loss) => format!("lost {}", loss.reason.as_str()),
         HoldEvent::Released(outcome) => format!("released {}", outcome.as_str()),
         HoldEvent::ReleaseUnconfirmed { detail } => format!("not released: {detail}"),
     }

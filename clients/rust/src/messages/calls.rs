@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::{LockRecord, LockSelector, LockState, Validity, duration, moment};
+use super::{
+    BreakMode, BreakOutcome, LockRecord, LockSelector, LockState, TokenStatus, Validity, duration,
+    moment,
+};
 use crate::proto;
 
 /// Which locks are listed.
@@ -106,31 +109,6 @@ impl LockPage {
     }
 }
 
-/// What a fencing token is, compared with the newest of its lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TokenStatus {
-    /// It is the newest.
-    Current,
-    /// Somebody has had the lock since: refuse. Also what a status is taken for that this version does not
-    /// know.
-    Stale,
-    /// It is newer than any that is known: refuse.
-    Unknown,
-}
-
-impl TokenStatus {
-    /// The status as the API writes it, such as `CURRENT`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Current => "CURRENT",
-            Self::Stale => "STALE",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
-}
-
 /// The answer to a fencing token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -143,24 +121,9 @@ pub struct TokenCheck {
 
 impl TokenCheck {
     pub(crate) fn from_wire(wire: proto::CheckTokenResponse) -> Self {
-        let status = match wire.status() {
-            proto::TokenStatus::Current => TokenStatus::Current,
-            proto::TokenStatus::Unspecified | proto::TokenStatus::Stale => TokenStatus::Stale,
-            proto::TokenStatus::Unknown => TokenStatus::Unknown,
-        };
+        let status = TokenStatus::from_wire(wire.status());
         Self { status, newest_fencing_token: wire.newest_fencing_token }
     }
-}
-
-/// When a broken lock is available.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum BreakMode {
-    /// When its lease has expired: safe.
-    #[default]
-    RunOut,
-    /// At once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration.
-    Now,
 }
 
 /// Ends the lease of a lock that somebody else has (S17).
@@ -186,8 +149,8 @@ impl BreakLock {
     #[must_use]
     pub fn new(lock: impl Into<LockSelector>, reason: impl Into<String>) -> Self {
         let (lock, reason) = (lock.into(), reason.into());
-        let (mode, broken_by) = (BreakMode::default(), String::new());
-        Self { lock, reason, mode, broken_by, fencing_token: None }
+        let broken_by = String::new();
+        Self { lock, reason, mode: BreakMode::RunOut, broken_by, fencing_token: None }
     }
 
     /// Breaks this grant only, as the record of the lock has shown it.
@@ -209,40 +172,12 @@ impl BreakLock {
     }
 
     pub(crate) fn into_wire(self) -> proto::BreakLockRequest {
-        let mode = match self.mode {
-            BreakMode::RunOut => proto::BreakMode::RunOut,
-            BreakMode::Now => proto::BreakMode::Now,
-        };
         proto::BreakLockRequest {
             lock: Some(self.lock.into_wire()),
             reason: self.reason,
-            mode: mode.into(),
+            mode: self.mode.into_wire().into(),
             broken_by: self.broken_by,
             fencing_token: self.fencing_token,
-        }
-    }
-}
-
-/// What a break did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum BreakOutcome {
-    /// The lock is available when its lease has expired.
-    Breaking,
-    /// The lock is available.
-    Broken,
-    /// Nobody had the lock.
-    NotHeld,
-}
-
-impl BreakOutcome {
-    /// The outcome as the API writes it, such as `NOT_HELD`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Breaking => "BREAKING",
-            Self::Broken => "BROKEN",
-            Self::NotHeld => "NOT_HELD",
         }
     }
 }
@@ -261,11 +196,7 @@ pub struct BreakResult {
 
 impl BreakResult {
     pub(crate) fn from_wire(wire: proto::BreakLockResponse) -> Self {
-        let outcome = match wire.outcome() {
-            proto::BreakOutcome::Breaking => BreakOutcome::Breaking,
-            proto::BreakOutcome::Unspecified | proto::BreakOutcome::Broken => BreakOutcome::Broken,
-            proto::BreakOutcome::NotHeld => BreakOutcome::NotHeld,
-        };
+        let outcome = BreakOutcome::from_wire(wire.outcome());
         Self {
             outcome,
             free_in: wire.free_in.as_ref().map(|free_in| duration(Some(free_in))),

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use super::{Checkpoint, LockRecord, duration, moment};
+use super::{
+    BusyReason, Checkpoint, LockRecord, LossReason, PriorityStatus, ReleaseOutcome, duration,
+    moment,
+};
 use crate::boot_clock::BootInstant;
 use crate::proto;
 
@@ -175,75 +178,9 @@ impl fmt::Display for Busy {
     }
 }
 
-/// Why a caller with a priority waits all the same (S33).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum PriorityStatus {
-    /// The holder does not yield: it is waited for like any other.
-    HolderDoesNotYield,
-    /// The holder's priority is not smaller than the caller's.
-    NotGreater,
-    /// The caller has not waited for a lease duration yet, or tried only once.
-    WaitedTooShort,
-    /// The lock was broken less than two lease durations ago.
-    BrokenRecently,
-    /// The holder was told, and has until its lease expires to finish.
-    Revoked,
-    /// The store refuses to break leases with the sidecar's credentials.
-    CannotBreak,
-    /// The lock is reserved for a caller of greater priority that had it broken.
-    Reserved,
-}
-
-impl PriorityStatus {
-    /// The status as the API writes it, such as `HOLDER_DOES_NOT_YIELD`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::HolderDoesNotYield => "HOLDER_DOES_NOT_YIELD",
-            Self::NotGreater => "NOT_GREATER",
-            Self::WaitedTooShort => "WAITED_TOO_SHORT",
-            Self::BrokenRecently => "BROKEN_RECENTLY",
-            Self::Revoked => "REVOKED",
-            Self::CannotBreak => "CANNOT_BREAK",
-            Self::Reserved => "RESERVED",
-        }
-    }
-
-    const fn from_wire(wire: proto::PriorityStatus) -> Option<Self> {
-        match wire {
-            proto::PriorityStatus::Unspecified => None,
-            proto::PriorityStatus::HolderDoesNotYield => Some(Self::HolderDoesNotYield),
-            proto::PriorityStatus::NotGreater => Some(Self::NotGreater),
-            proto::PriorityStatus::WaitedTooShort => Some(Self::WaitedTooShort),
-            proto::PriorityStatus::BrokenRecently => Some(Self::BrokenRecently),
-            proto::PriorityStatus::Revoked => Some(Self::Revoked),
-            proto::PriorityStatus::CannotBreak => Some(Self::CannotBreak),
-            proto::PriorityStatus::Reserved => Some(Self::Reserved),
-        }
-    }
-}
-
-/// Why a lock is busy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum BusyReason {
-    /// Somebody else has it. Also what a reason is taken for that this version of the client does not know.
-    #[default]
-    Held,
-    /// It was broken, and the old lease has not expired yet.
-    Breaking,
-    /// It was released, and rests because of the last holder's `min_hold`.
-    Resting,
-}
-
 impl Busy {
     pub(crate) fn from_wire(wire: proto::Busy) -> Self {
-        let reason = match wire.reason() {
-            proto::BusyReason::Unspecified | proto::BusyReason::Held => BusyReason::Held,
-            proto::BusyReason::Breaking => BusyReason::Breaking,
-            proto::BusyReason::Resting => BusyReason::Resting,
-        };
+        let reason = BusyReason::from_wire(wire.reason());
         let priority_status = PriorityStatus::from_wire(wire.priority_status());
         Self {
             priority_status,
@@ -271,96 +208,6 @@ impl Waiting {
     }
 }
 
-/// Why a hold was lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LossReason {
-    /// A reason that this version of the client does not know. The hold is lost all the same.
-    #[default]
-    Unknown,
-    /// Its validity ended without a renewal.
-    Expired,
-    /// The lease is another's, or somebody has had it since.
-    Taken,
-    /// An operator broke it.
-    Broken,
-    /// The lock or its container was deleted.
-    LockDeleted,
-    /// It lasted as long as `max_hold` allows.
-    MaxHoldReached,
-    /// Progress was not reported for `progress_timeout`.
-    NoProgress,
-    /// The sidecar shut down.
-    Shutdown,
-}
-
-impl LossReason {
-    /// The reason as the API writes it, such as `EXPIRED`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "UNKNOWN",
-            Self::Expired => "EXPIRED",
-            Self::Taken => "TAKEN",
-            Self::Broken => "BROKEN",
-            Self::LockDeleted => "LOCK_DELETED",
-            Self::MaxHoldReached => "MAX_HOLD_REACHED",
-            Self::NoProgress => "NO_PROGRESS",
-            Self::Shutdown => "SHUTDOWN",
-        }
-    }
-
-    /// The reason of this name, as errors have it.
-    pub(crate) fn from_name(name: &str) -> Self {
-        let wire = proto::LossReason::from_str_name(&format!("LOSS_REASON_{name}"));
-        Self::from_wire(wire.unwrap_or_default())
-    }
-
-    pub(crate) const fn from_wire(wire: proto::LossReason) -> Self {
-        match wire {
-            proto::LossReason::Unspecified => Self::Unknown,
-            proto::LossReason::Expired => Self::Expired,
-            proto::LossReason::Taken => Self::Taken,
-            proto::LossReason::Broken => Self::Broken,
-            proto::LossReason::LockDeleted => Self::LockDeleted,
-            proto::LossReason::MaxHoldReached => Self::MaxHoldReached,
-            proto::LossReason::NoProgress => Self::NoProgress,
-            proto::LossReason::Shutdown => Self::Shutdown,
-        }
-    }
-}
-
-/// What a release did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ReleaseOutcome {
-    /// The lock is available or the next one's.
-    Released,
-    /// The hold had been lost before, so there was nothing to release.
-    AlreadyLost,
-    /// This hold had been released before.
-    AlreadyReleased,
-    /// The hold is over, and the lock rests because of `min_hold`.
-    Resting,
-    /// The store did not confirm the release before the lease expired. The lock is available, and it is not
-    /// known whether the hold lasted until its release.
-    NotConfirmed,
-}
-
-impl ReleaseOutcome {
-    /// The outcome as the API writes it, such as `ALREADY_LOST`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Released => "RELEASED",
-            Self::AlreadyLost => "ALREADY_LOST",
-            Self::AlreadyReleased => "ALREADY_RELEASED",
-            Self::Resting => "RESTING",
-            Self::NotConfirmed => "NOT_CONFIRMED",
-        }
-    }
-}
-
 /// The result of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -377,15 +224,7 @@ pub struct ReleaseResult {
 
 impl ReleaseResult {
     pub(crate) fn from_wire(wire: &proto::ReleaseResult) -> Self {
-        let outcome = match wire.outcome() {
-            proto::ReleaseOutcome::Unspecified | proto::ReleaseOutcome::Released => {
-                ReleaseOutcome::Released
-            }
-            proto::ReleaseOutcome::AlreadyLost => ReleaseOutcome::AlreadyLost,
-            proto::ReleaseOutcome::AlreadyReleased => ReleaseOutcome::AlreadyReleased,
-            proto::ReleaseOutcome::Resting => ReleaseOutcome::Resting,
-            proto::ReleaseOutcome::NotConfirmed => ReleaseOutcome::NotConfirmed,
-        };
+        let outcome = ReleaseOutcome::from_wire(wire.outcome());
         let lost = outcome == ReleaseOutcome::AlreadyLost;
         Self {
             outcome,

@@ -1,6 +1,6 @@
 //! A hold by its lease id.
 
-use super::{BreakNote, Deadline, Validity};
+use super::{BreakNote, Deadline, HoldState, Validity};
 use crate::proto;
 
 /// A hold that is not over, as the sidecar knows it.
@@ -27,46 +27,9 @@ pub struct HoldInfo {
     pub permit: u32,
 }
 
-/// What a hold that is not over is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum HoldState {
-    /// A state that this version of the client does not know: go by the validity.
-    #[default]
-    Unknown,
-    /// It is held and renewed.
-    Held,
-    /// Renewals fail, and the hold may be lost (S9).
-    AtRisk,
-    /// The lock was broken; the hold ends with its validity.
-    Revoked,
-    /// Its stream broke, and was not resumed yet.
-    Disconnected,
-}
-
-impl HoldState {
-    /// The state as the API writes it, such as `AT_RISK`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unknown => "UNKNOWN",
-            Self::Held => "HELD",
-            Self::AtRisk => "AT_RISK",
-            Self::Revoked => "REVOKED",
-            Self::Disconnected => "DISCONNECTED",
-        }
-    }
-}
-
 impl HoldInfo {
     pub(crate) fn from_wire(wire: proto::GetHoldResponse) -> Self {
-        let state = match wire.state() {
-            proto::HoldState::Unspecified => HoldState::Unknown,
-            proto::HoldState::Held => HoldState::Held,
-            proto::HoldState::AtRisk => HoldState::AtRisk,
-            proto::HoldState::Revoked => HoldState::Revoked,
-            proto::HoldState::Disconnected => HoldState::Disconnected,
-        };
+        let state = HoldState::from_wire(wire.state());
         Self {
             validity: Validity::from_wire(&wire.validity.unwrap_or_default()),
             state,

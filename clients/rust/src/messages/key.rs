@@ -1,17 +1,7 @@
 //! What a lock is called.
 
+use super::LockMode;
 use crate::proto;
-
-/// What a lock is for; a part of its name, so the same function and scope have two independent locks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LockMode {
-    /// Held while a function runs.
-    #[default]
-    Function,
-    /// Held while a listener listens.
-    Listener,
-}
 
 /// The name of a lock. With the host id it gives the lock path; two callers exclude each other exactly when
 /// their lock paths are equal.
@@ -58,28 +48,20 @@ impl LockKey {
     }
 
     pub(crate) fn into_wire(self) -> proto::LockKey {
-        let mode = match self.mode {
-            LockMode::Function => proto::LockMode::Function,
-            LockMode::Listener => proto::LockMode::Listener,
-        };
         proto::LockKey {
             function: self.function,
             scope: self.scope,
-            mode: mode.into(),
+            mode: self.mode.into_wire().into(),
             host_id: self.host_id,
             host_type: self.host_type,
         }
     }
 
     pub(crate) fn from_wire(wire: proto::LockKey) -> Self {
-        let mode = match wire.mode() {
-            proto::LockMode::Unspecified | proto::LockMode::Function => LockMode::Function,
-            proto::LockMode::Listener => LockMode::Listener,
-        };
         Self {
+            mode: LockMode::from_wire(wire.mode()),
             function: wire.function,
             scope: wire.scope,
-            mode,
             host_id: wire.host_id,
             host_type: wire.host_type,
         }

@@ -14,29 +14,27 @@ mod schedule_spec;
 mod server;
 mod spec;
 
+pub use crate::enums::{
+    BreakMode, BreakOutcome, BusyReason, CompletionResult, HoldState, LockMode, LockState,
+    LossReason, Overlap, PriorityStatus, ReleaseOutcome, RunKind, RunOutcome, TokenStatus,
+};
 pub use calls::{
-    BreakLock, BreakMode, BreakOutcome, BreakResult, Extension, Health, ListLocks, LockPage,
-    LocksUnder, ResolvedPath, TokenCheck, TokenStatus,
+    BreakLock, BreakResult, Extension, Health, ListLocks, LockPage, LocksUnder, ResolvedPath,
+    TokenCheck,
 };
 pub use checkpoint::Checkpoint;
 pub(crate) use checkpoint::check_size;
 pub use code::Code;
-pub use grant::{
-    Busy, BusyReason, Deadline, Grant, LossReason, PriorityStatus, ReleaseOutcome, ReleaseResult,
-    Validity, Waiting,
-};
-pub use info::{HoldInfo, HoldState};
-pub use key::{LockKey, LockMode, LockSelector};
-pub use record::{BreakNote, LockRecord, LockState, Reservation};
-pub use run::{
-    CompletedRun, Completion, CompletionResult, EndedRun, RunKind, RunOutcome, SavedWith,
-    StartedRun,
-};
+pub use grant::{Busy, Deadline, Grant, ReleaseResult, Validity, Waiting};
+pub use info::HoldInfo;
+pub use key::{LockKey, LockSelector};
+pub use record::{BreakNote, LockRecord, Reservation};
+pub use run::{CompletedRun, Completion, EndedRun, SavedWith, StartedRun};
 pub use schedule::{
     DefinitionInForce, ListSchedules, Occurrence, PreviewSchedule, Schedule, ScheduleIntervention,
     SchedulePage, SchedulePreview, ScheduleState, Standby, UnderstoodSchedule,
 };
-pub use schedule_spec::{CatchUp, Overlap, RunTimeout, ScheduleSpec, Subscription, Timetable};
+pub use schedule_spec::{CatchUp, RunTimeout, ScheduleSpec, Subscription, Timetable};
 pub use server::{ServerInfo, ServerLimits};
 pub use spec::LeaseSpec;
 

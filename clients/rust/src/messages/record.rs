@@ -3,45 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::{BreakMode, LockKey, ScheduleState, duration, moment};
+use super::{BreakMode, LockKey, LockState, ScheduleState, duration, moment};
 use crate::proto;
-
-/// What a lock is doing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LockState {
-    /// Nobody has it.
-    Available,
-    /// Somebody has it. Also what a state is taken for that this version of the client does not know.
-    #[default]
-    Held,
-    /// It was broken, and nobody gets it before the old lease has expired.
-    Breaking,
-    /// It was released, and rests until [`LockRecord::resting_until`] because of `min_hold`.
-    Resting,
-}
-
-impl LockState {
-    /// The state as the API writes it, such as `AVAILABLE`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Available => "AVAILABLE",
-            Self::Held => "HELD",
-            Self::Breaking => "BREAKING",
-            Self::Resting => "RESTING",
-        }
-    }
-
-    pub(super) const fn into_wire(self) -> proto::LockState {
-        match self {
-            Self::Available => proto::LockState::Available,
-            Self::Held => proto::LockState::Held,
-            Self::Breaking => proto::LockState::Breaking,
-            Self::Resting => proto::LockState::Resting,
-        }
-    }
-}
 
 /// A lock as the store and the sidecar know it. For people and schedulers: it may be out of date when it
 /// arrives, and excludes nobody.
@@ -152,17 +115,11 @@ pub struct BreakNote {
 
 impl LockRecord {
     pub(crate) fn from_wire(wire: proto::LockRecord) -> Self {
-        let state = match wire.state() {
-            proto::LockState::Unspecified | proto::LockState::Held => LockState::Held,
-            proto::LockState::Available => LockState::Available,
-            proto::LockState::Breaking => LockState::Breaking,
-            proto::LockState::Resting => LockState::Resting,
-        };
         Self {
+            state: LockState::from_wire(wire.state()),
             lock_path: wire.lock_path,
             host_id: wire.host_id,
             key: wire.key.map(LockKey::from_wire),
-            state,
             fencing_token: wire.fencing_token,
             holder: wire.holder,
             host_type: wire.host_type,
@@ -193,13 +150,8 @@ impl LockRecord {
 
 impl BreakNote {
     pub(crate) fn from_wire(wire: proto::BreakNote) -> Self {
-        let mode = match wire.mode() {
-            proto::BreakMode::Unspecified => None,
-            proto::BreakMode::RunOut => Some(BreakMode::RunOut),
-            proto::BreakMode::Now => Some(BreakMode::Now),
-        };
         Self {
-            mode,
+            mode: BreakMode::from_wire(wire.mode()),
             broken_at: moment(wire.broken_at.as_ref()),
             reason: wire.reason,
             broken_by: wire.broken_by,

@@ -2,102 +2,9 @@
 
 use std::time::SystemTime;
 
-use super::{check_size, moment};
+use super::{CompletionResult, RunKind, RunOutcome, check_size, moment};
 use crate::errors::Error;
 use crate::proto;
-
-/// Why there is a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum RunKind {
-    /// An occurrence of the schedule. Also what a kind is taken for that this version of the client does not
-    /// know.
-    #[default]
-    Scheduled,
-    /// Somebody asked for it ([`Client::trigger_schedule`](crate::Client::trigger_schedule)). It does not
-    /// move the schedule on.
-    Manual,
-}
-
-impl RunKind {
-    /// The kind as the API writes it, such as `MANUAL`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Scheduled => "SCHEDULED",
-            Self::Manual => "MANUAL",
-        }
-    }
-
-    pub(crate) const fn from_wire(wire: proto::RunKind) -> Self {
-        match wire {
-            proto::RunKind::Unspecified | proto::RunKind::Scheduled => Self::Scheduled,
-            proto::RunKind::Manual => Self::Manual,
-        }
-    }
-}
-
-/// How a run ended, or an occurrence without one (T4, T11).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum RunOutcome {
-    /// It did its work.
-    Succeeded,
-    /// It did not. It is tried again if attempts are left.
-    Failed,
-    /// It did not, and is not tried again.
-    FailedFinal,
-    /// Another replica is to run it.
-    Returned,
-    /// Its deadline came. It is not tried again.
-    TimedOut,
-    /// Its holder died or lost the lock without an outcome. It is tried again if attempts are left.
-    Abandoned,
-    /// It was not run.
-    Skipped,
-}
-
-impl RunOutcome {
-    /// The outcome as the API writes it, such as `FAILED_FINAL`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "SUCCEEDED",
-            Self::Failed => "FAILED",
-            Self::FailedFinal => "FAILED_FINAL",
-            Self::Returned => "RETURNED",
-            Self::TimedOut => "TIMED_OUT",
-            Self::Abandoned => "ABANDONED",
-            Self::Skipped => "SKIPPED",
-        }
-    }
-
-    pub(crate) const fn into_wire(self) -> proto::RunOutcome {
-        match self {
-            Self::Succeeded => proto::RunOutcome::Succeeded,
-            Self::Failed => proto::RunOutcome::Failed,
-            Self::FailedFinal => proto::RunOutcome::FailedFinal,
-            Self::Returned => proto::RunOutcome::Returned,
-            Self::TimedOut => proto::RunOutcome::TimedOut,
-            Self::Abandoned => proto::RunOutcome::Abandoned,
-            Self::Skipped => proto::RunOutcome::Skipped,
-        }
-    }
-
-    /// `None` for an absent one, and for one that this version does not know.
-    pub(crate) const fn from_wire(wire: proto::RunOutcome) -> Option<Self> {
-        Some(match wire {
-            proto::RunOutcome::Unspecified => return None,
-            proto::RunOutcome::Succeeded => Self::Succeeded,
-            proto::RunOutcome::Failed => Self::Failed,
-            proto::RunOutcome::FailedFinal => Self::FailedFinal,
-            proto::RunOutcome::Returned => Self::Returned,
-            proto::RunOutcome::TimedOut => Self::TimedOut,
-            proto::RunOutcome::Abandoned => Self::Abandoned,
-            proto::RunOutcome::Skipped => Self::Skipped,
-        })
-    }
-}
 
 /// A run that has ended, or occurrences that were skipped up to and with this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -274,41 +181,6 @@ fn cut(mut detail: String) -> String {
     }
     detail.truncate(end);
     detail
-}
-
-/// What became of a run's outcome (T8).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CompletionResult {
-    /// The store has it.
-    Recorded,
-    /// The run's hold was over, and nobody had been granted the occurrence since: the store has it now.
-    RecordedLate,
-    /// The run was or may be repeated, so its outcome does not count.
-    Superseded,
-}
-
-impl CompletionResult {
-    /// The result as the API writes it, such as `RECORDED_LATE`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Recorded => "RECORDED",
-            Self::RecordedLate => "RECORDED_LATE",
-            Self::Superseded => "SUPERSEDED",
-        }
-    }
-
-    /// One that this version does not know is taken for the least.
-    pub(crate) const fn from_wire(wire: proto::CompletionResult) -> Self {
-        match wire {
-            proto::CompletionResult::Recorded => Self::Recorded,
-            proto::CompletionResult::RecordedLate => Self::RecordedLate,
-            proto::CompletionResult::Unspecified | proto::CompletionResult::Superseded => {
-                Self::Superseded
-            }
-        }
-    }
 }
 
 /// The answer to the completion of a run.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::Overlap;
 use super::holder::holder_or_this;
 use super::{LockKey, duration, wire_duration};
 use crate::proto;
@@ -29,17 +30,6 @@ pub enum CatchUp {
     None,
     /// So many of them run too, the oldest first: 1 to 100.
     All(u32),
-}
-
-/// What becomes of occurrences that fall due during a run (T10).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Overlap {
-    /// When the run is over they are handled as missed ones are.
-    #[default]
-    Follow,
-    /// They are skipped.
-    Skip,
 }
 
 /// How long a run may take (T12).
@@ -217,10 +207,6 @@ impl ScheduleSpec {
             CatchUp::None => (proto::CatchUp::None, 0),
             CatchUp::All(most) => (proto::CatchUp::All, most),
         };
-        let overlap = match self.overlap {
-            Overlap::Follow => proto::Overlap::Follow,
-            Overlap::Skip => proto::Overlap::Skip,
-        };
         proto::ScheduleSpec {
             timetable: Some(match self.timetable {
                 Timetable::Cron(expression) => Wire::Cron(expression),
@@ -232,7 +218,7 @@ impl ScheduleSpec {
             catch_up_max,
             catch_up_window: self.catch_up_window.map(wire_duration),
             grace: self.grace.map(wire_duration),
-            overlap: overlap.into(),
+            overlap: self.overlap.into_wire().into(),
             max_attempts: self.max_attempts,
             backoff: self.backoff.map(wire_duration),
             timeout: match self.run_timeout {
@@ -256,11 +242,8 @@ impl ScheduleSpec {
             proto::CatchUp::None => CatchUp::None,
             proto::CatchUp::All => CatchUp::All(wire.catch_up_max),
         };
-        let overlap = match wire.overlap() {
-            proto::Overlap::Unspecified | proto::Overlap::Follow => Overlap::Follow,
-            proto::Overlap::Skip => Overlap::Skip,
-        };
         let span = |wire: Option<prost_types::Duration>| wire.map(|wire| duration(Some(&wire)));
+        let overlap = Overlap::from_wire(wire.overlap());
         Some(Self {
             timetable: match wire.timetable? {
                 Wire::Cron(expression) => Timetable::Cron(expression),

@@ -164,7 +164,7 @@ impl Line for RunLine {
                         HoldEvent::Released(ReleaseOutcome::Released)
                     }
                     CompletionResult::Superseded => HoldEvent::Lost(Loss::new(
-                        LossReason::Unknown,
+                        LossReason::Unspecified,
                         "somebody else was granted its occurrence",
                     )),
                 }

@@ -202,7 +202,7 @@ impl Sidecar {
         key: impl Into<LockKey>,
         reason: &str,
     ) -> Result<(), SidecarError> {
-        self.end_lease(key.into(), reason, BreakMode::default()).await
+        self.end_lease(key.into(), reason, BreakMode::RunOut).await
     }
 
     async fn end_lease(
@@ -219,7 +219,7 @@ impl Sidecar {
         let broken = self.client.break_lock(BreakLock::new(key, reason).with_mode(mode)).await?;
         match broken.outcome {
             BreakOutcome::NotHeld => Err(SidecarError::NotHeld(name)),
-            BreakOutcome::Breaking | BreakOutcome::Broken => Ok(()),
+            BreakOutcome::Breaking | BreakOutcome::Broken | BreakOutcome::Unspecified => Ok(()),
         }
     }
 

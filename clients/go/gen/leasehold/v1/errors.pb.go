@@ -23,8 +23,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Why a call fails. An error's google.rpc.ErrorInfo has the domain `leasehold.dev` and the name of one of these without
-// `ERROR_REASON_` as its reason. A client that meets a reason it does not know goes by the gRPC code.
+// Why a call fails, beside its gRPC code. Go by the code where a reason is not known.
+//
+// An error's google.rpc.ErrorInfo has the domain `leasehold.dev` and the name of one of these without `ERROR_REASON_` as
+// its reason; what a comment calls metadata is its metadata. google.rpc.BadRequest names the fields that are wrong, and
+// google.rpc.RetryInfo says when to try again.
 //
 // Numbers 20 to 59 are kept as the head of lock.proto says.
 type ErrorReason int32
@@ -32,13 +35,15 @@ type ErrorReason int32
 const (
 	// Never sent.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// INVALID_ARGUMENT: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
+	// INVALID_ARGUMENT: a field is missing or out of its range; the error names each (S19).
 	ErrorReason_ERROR_REASON_INVALID_FIELD ErrorReason = 1
 	// NOT_FOUND: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
 	ErrorReason_ERROR_REASON_UNKNOWN_LEASE ErrorReason = 2
 	// NOT_FOUND: the lock to break does not exist in the store.
 	ErrorReason_ERROR_REASON_UNKNOWN_LOCK ErrorReason = 3
-	// FAILED_PRECONDITION: the hold is lost; metadata `loss_reason` is the name of a LossReason without its prefix.
+	// FAILED_PRECONDITION: the hold is lost; the error says why.
+	//
+	// Metadata `loss_reason` is the name of a LossReason without its prefix.
 	ErrorReason_ERROR_REASON_HOLD_LOST ErrorReason = 4
 	// FAILED_PRECONDITION: the hold was released.
 	ErrorReason_ERROR_REASON_HOLD_RELEASED ErrorReason = 5
@@ -46,7 +51,9 @@ const (
 	ErrorReason_ERROR_REASON_BREAK_NOT_ENABLED ErrorReason = 6
 	// FAILED_PRECONDITION: the container does not exist, and this sidecar may not create it (S18).
 	ErrorReason_ERROR_REASON_CONTAINER_MISSING ErrorReason = 7
-	// PERMISSION_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
+	// PERMISSION_DENIED: no rule of the operator (`access`) allows this caller to do this with this lock.
+	//
+	// The metadata says who asked for what.
 	ErrorReason_ERROR_REASON_ACCESS_DENIED ErrorReason = 8
 	// PERMISSION_DENIED: the operator does not allow `host_id` and `host_type` in requests.
 	ErrorReason_ERROR_REASON_OVERRIDE_FORBIDDEN ErrorReason = 9
@@ -56,11 +63,11 @@ const (
 	ErrorReason_ERROR_REASON_USER_NOT_ALLOWED ErrorReason = 11
 	// UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
 	ErrorReason_ERROR_REASON_UNAUTHENTICATED ErrorReason = 12
-	// UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
+	// UNAVAILABLE: the store was unreachable until the call timed out; the error says when to try again.
 	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 13
-	// UNAVAILABLE: the store throttles requests; with google.rpc.RetryInfo.
+	// UNAVAILABLE: the store throttles requests; the error says when to try again.
 	ErrorReason_ERROR_REASON_STORE_THROTTLED ErrorReason = 14
-	// UNAVAILABLE: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
+	// UNAVAILABLE: this sidecar is shutting down; the error says when to try again (S15).
 	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 15
 	// INTERNAL: the store is damaged or misconfigured, or its disk is full; retrying does not help.
 	ErrorReason_ERROR_REASON_STORE_FAILED ErrorReason = 16
@@ -70,7 +77,9 @@ const (
 	ErrorReason_ERROR_REASON_TOKEN_NOT_GROWING ErrorReason = 17
 	// DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5).
 	ErrorReason_ERROR_REASON_TOKEN_UNREADABLE ErrorReason = 18
-	// FAILED_PRECONDITION: the grant to break is over, and the lock has another holder; metadata `named_token`, `newest_token`.
+	// FAILED_PRECONDITION: the grant to break is over, and the lock has another holder.
+	//
+	// Metadata `named_token`, `newest_token`.
 	ErrorReason_ERROR_REASON_OTHER_HOLDER ErrorReason = 19
 	// NOT_FOUND: nobody ever subscribed to a schedule on this lock.
 	ErrorReason_ERROR_REASON_UNKNOWN_SCHEDULE ErrorReason = 20
@@ -82,23 +91,27 @@ const (
 	ErrorReason_ERROR_REASON_TOO_MANY_TRIGGERS ErrorReason = 23
 	// DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do.
 	ErrorReason_ERROR_REASON_SCHEDULE_UNREADABLE ErrorReason = 24
-	// FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at).
+	// FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own.
 	ErrorReason_ERROR_REASON_LOCK_HAS_SCHEDULE ErrorReason = 25
 	// FAILED_PRECONDITION: an operator has removed the schedule. A new subscription, which is no reconnect, begins it anew.
 	ErrorReason_ERROR_REASON_SCHEDULE_REMOVED ErrorReason = 26
-	// FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and the call to remove it has no `force`.
+	// FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and is removed only by force.
 	ErrorReason_ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS ErrorReason = 27
-	// RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo.
+	// RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again.
 	ErrorReason_ERROR_REASON_TOO_MANY_HOLDS ErrorReason = 60
-	// RESOURCE_EXHAUSTED: over the configured number of waiting callers; with google.rpc.RetryInfo.
+	// RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again.
 	ErrorReason_ERROR_REASON_TOO_MANY_WAITERS ErrorReason = 61
 	// ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its place.
 	ErrorReason_ERROR_REASON_SUPERSEDED ErrorReason = 62
 	// ABORTED: the stream was ended because the client did not read it; the hold can be resumed.
 	ErrorReason_ERROR_REASON_STREAM_BEHIND ErrorReason = 63
-	// UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood).
+	// UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set (S37).
+	//
+	// For fields it is made by clients (Understood).
 	ErrorReason_ERROR_REASON_UNSUPPORTED ErrorReason = 64
-	// RESOURCE_EXHAUSTED: the sidecar is at the limit that the metadata `limit` names; with google.rpc.RetryInfo (S38).
+	// RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try again (S38).
+	//
+	// Metadata `limit` names it, too.
 	ErrorReason_ERROR_REASON_LIMIT_REACHED ErrorReason = 66
 	// UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27).
 	ErrorReason_ERROR_REASON_CHECKPOINT_UNKNOWN ErrorReason = 50

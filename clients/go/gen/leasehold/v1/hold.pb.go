@@ -31,7 +31,7 @@ const (
 type BusyReason int32
 
 const (
-	// Never sent. A client that meets a reason it does not know treats it as HELD.
+	// Never sent. A reason that is not known is treated as HELD.
 	BusyReason_BUSY_REASON_UNSPECIFIED BusyReason = 0
 	// Somebody else holds it.
 	BusyReason_BUSY_REASON_HELD BusyReason = 1
@@ -84,7 +84,7 @@ func (BusyReason) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{0}
 }
 
-// Why a caller with a priority waits all the same. Rule S33.
+// Why a caller with a priority waits all the same (S33).
 type PriorityStatus int32
 
 const (
@@ -161,13 +161,13 @@ func (PriorityStatus) EnumDescriptor() ([]byte, []int) {
 type LossReason int32
 
 const (
-	// Not sent with a lost hold. A client that meets a reason it does not know treats the hold as lost all the same.
+	// Never sent with a lost hold. The hold is lost all the same.
 	LossReason_LOSS_REASON_UNSPECIFIED LossReason = 0
 	// Its validity ended without a renewal, because the store was unreachable or the machine was paused.
 	LossReason_LOSS_REASON_EXPIRED LossReason = 1
 	// According to the store, somebody else holds the lease, or has held it since.
 	LossReason_LOSS_REASON_TAKEN LossReason = 2
-	// An operator broke it.
+	// An operator broke it, or a caller of greater priority: see BreakNote.for_priority.
 	LossReason_LOSS_REASON_BROKEN LossReason = 3
 	// The lock or its container was deleted.
 	LossReason_LOSS_REASON_LOCK_DELETED LossReason = 4
@@ -234,14 +234,14 @@ func (LossReason) EnumDescriptor() ([]byte, []int) {
 type OutcomeResult int32
 
 const (
-	// There was none.
+	// There was none. A result that is not known is treated as UNKNOWN.
 	OutcomeResult_OUTCOME_RESULT_UNSPECIFIED OutcomeResult = 0
 	// The store has it.
 	OutcomeResult_OUTCOME_RESULT_RECORDED OutcomeResult = 1
 	// The store does not have it: the next caller with this occurrence is granted it.
 	OutcomeResult_OUTCOME_RESULT_NOT_RECORDED OutcomeResult = 2
-	// The validity ended before the store's answer came. Ask again for the occurrence: the answer is AlreadyDone if it
-	// was recorded.
+	// The validity ended before the store's answer came. Ask again for the occurrence: the answer says whether
+	// it was recorded.
 	OutcomeResult_OUTCOME_RESULT_UNKNOWN OutcomeResult = 3
 )
 

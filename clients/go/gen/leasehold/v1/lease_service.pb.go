@@ -31,7 +31,7 @@ const (
 type HoldState int32
 
 const (
-	// Never sent. A client that meets a state it does not know goes by the validity.
+	// Never sent. Go by the validity.
 	HoldState_HOLD_STATE_UNSPECIFIED HoldState = 0
 	// It is held and renewed.
 	HoldState_HOLD_STATE_HELD HoldState = 1
@@ -92,7 +92,7 @@ func (HoldState) EnumDescriptor() ([]byte, []int) {
 type TokenStatus int32
 
 const (
-	// Never sent. Treat it as STALE.
+	// Never sent. A status that is not known is treated as STALE.
 	TokenStatus_TOKEN_STATUS_UNSPECIFIED TokenStatus = 0
 	// The newest: nobody has been granted the lock since. It does not say that the hold still exists.
 	TokenStatus_TOKEN_STATUS_CURRENT TokenStatus = 1

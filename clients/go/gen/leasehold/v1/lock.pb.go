@@ -34,7 +34,7 @@ const (
 type LockMode int32
 
 const (
-	// Treated as FUNCTION.
+	// In a request: treated as FUNCTION.
 	LockMode_LOCK_MODE_UNSPECIFIED LockMode = 0
 	// Held while a function runs.
 	LockMode_LOCK_MODE_FUNCTION LockMode = 1
@@ -87,7 +87,7 @@ func (LockMode) EnumDescriptor() ([]byte, []int) {
 type LockState int32
 
 const (
-	// Never sent. A client that meets a state it does not know treats it as HELD.
+	// Never sent. A state that is not known is treated as HELD.
 	LockState_LOCK_STATE_UNSPECIFIED LockState = 0
 	// Nobody holds it: it was released, its lease expired or was broken, or it was never acquired.
 	LockState_LOCK_STATE_AVAILABLE LockState = 1
@@ -149,7 +149,7 @@ func (LockState) EnumDescriptor() ([]byte, []int) {
 type BreakMode int32
 
 const (
-	// In a request: treated as RUN_OUT.
+	// The note does not say. In a request RUN_OUT is meant.
 	BreakMode_BREAK_MODE_UNSPECIFIED BreakMode = 0
 	// The lease is not renewed any more, and nobody is granted the lock before it has expired or was released. Safe. The
 	// holder is told (Revoked), and can finish, save its checkpoint and release until then.

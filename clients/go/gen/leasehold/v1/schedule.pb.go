@@ -76,7 +76,7 @@ func (FirstRun) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{0}
 }
 
-// What becomes of missed occurrences that are older than the newest one.
+// What becomes of missed occurrences that are older than the newest one (T9).
 type CatchUp int32
 
 const (
@@ -133,7 +133,7 @@ func (CatchUp) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{1}
 }
 
-// What becomes of occurrences that fall due during a run.
+// What becomes of occurrences that fall due during a run (T10).
 type Overlap int32
 
 const (
@@ -190,7 +190,7 @@ func (Overlap) EnumDescriptor() ([]byte, []int) {
 type RunKind int32
 
 const (
-	// Never sent.
+	// Never sent. A kind that is not known is treated as SCHEDULED.
 	RunKind_RUN_KIND_UNSPECIFIED RunKind = 0
 	// An occurrence of the schedule.
 	RunKind_RUN_KIND_SCHEDULED RunKind = 1
@@ -239,11 +239,11 @@ func (RunKind) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_schedule_proto_rawDescGZIP(), []int{3}
 }
 
-// How a run ended, or an occurrence without one.
+// How a run ended, or an occurrence without one (T4, T11).
 type RunOutcome int32
 
 const (
-	// Never sent, and INVALID_ARGUMENT in CompleteRun.
+	// There is none. INVALID_ARGUMENT in CompleteRun.
 	RunOutcome_RUN_OUTCOME_UNSPECIFIED RunOutcome = 0
 	// It did its work.
 	RunOutcome_RUN_OUTCOME_SUCCEEDED RunOutcome = 1

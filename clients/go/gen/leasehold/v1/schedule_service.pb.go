@@ -27,11 +27,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What became of the outcome of a run.
+// What became of the outcome of a run (T8).
 type CompletionResult int32
 
 const (
-	// Never sent.
+	// Never sent. A result that is not known is treated as SUPERSEDED.
 	CompletionResult_COMPLETION_RESULT_UNSPECIFIED CompletionResult = 0
 	// The store has it, or had it from an earlier call.
 	CompletionResult_COMPLETION_RESULT_RECORDED CompletionResult = 1

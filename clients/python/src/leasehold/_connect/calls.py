@@ -13,11 +13,10 @@ from leasehold._connect.forking import connecting
 from leasehold._connect.listening import Listening
 from leasehold._connect.options import Connector, Tls
 from leasehold._connect.tracing import trace_metadata
-from leasehold._enums import LossReason
+from leasehold._enums import LossReason, Reason
 from leasehold._errors.errors import (
     CheckpointUnknownError,
     ClosedError,
-    Reason,
     RefusedError,
     UnreachableError,
     UnsupportedError,

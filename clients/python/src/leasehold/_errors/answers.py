@@ -34,7 +34,8 @@ class OccurrenceOverError(LeaseholdError):
 
     def __init__(self, run: EndedRun | None, watermark: datetime | None) -> None:
         newer = "" if watermark is None else f", {watermark.isoformat().replace('+00:00', 'Z')}"
-        what = f"skipped: a newer one is done{newer}" if run is None else f"done: {run.outcome.name}"
+        done = "ended" if run is None or run.outcome is None else run.outcome.name
+        what = f"skipped: a newer one is done{newer}" if run is None else f"done: {done}"
         super().__init__(f"the occurrence is {what}")
         self.run: Final = run
         """How it ended; None if nothing was recorded for it."""

@@ -4,13 +4,12 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum
-from typing import Final, Self
+from typing import Final
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from leasehold._enums import LossReason
+from leasehold._enums import LossReason, Reason
 from leasehold._status.status_pb2 import BadRequest, ErrorInfo, RetryInfo, Status
 from leasehold.v1.errors_pb2 import ErrorReason
 
@@ -27,87 +26,6 @@ _REFUSES_CERTIFICATE: Final = re.compile(
     r"|ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE)",
 )
 _ENDS_AT_ONCE: Final = re.compile("failed to connect to all addresses.*(Socket closed|Connection reset)")
-
-
-class Reason(Enum):
-    """Why a call fails: the names of the API's ErrorReason."""
-
-    INVALID_FIELD = "INVALID_FIELD"
-    """A field is missing or out of its range: see `RefusedError.violations`."""
-    UNKNOWN_LEASE = "UNKNOWN_LEASE"
-    """No hold of this sidecar has this lease id, or it was forgotten."""
-    UNKNOWN_LOCK = "UNKNOWN_LOCK"
-    """The lock to be broken does not exist in the store."""
-    HOLD_LOST = "HOLD_LOST"
-    """The hold is lost: see `RefusedError.loss_reason`."""
-    HOLD_RELEASED = "HOLD_RELEASED"
-    """The hold was released."""
-    BREAK_NOT_ENABLED = "BREAK_NOT_ENABLED"
-    """The operator has not enabled breaking."""
-    OTHER_HOLDER = "OTHER_HOLDER"
-    """The grant to break is over, and the lock has another holder."""
-    CONTAINER_MISSING = "CONTAINER_MISSING"
-    """The container does not exist and the sidecar may not make it."""
-    ACCESS_DENIED = "ACCESS_DENIED"
-    """No rule of the operator allows this caller to do this with this lock."""
-    OVERRIDE_FORBIDDEN = "OVERRIDE_FORBIDDEN"
-    """The operator forbids host id and host type in requests."""
-    STORE_DENIED = "STORE_DENIED"
-    """The store refuses the sidecar's credentials."""
-    USER_NOT_ALLOWED = "USER_NOT_ALLOWED"
-    """The user of this process is not among those that the socket admits."""
-    UNAUTHENTICATED = "UNAUTHENTICATED"
-    """The bearer token is missing or wrong."""
-    STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
-    """The store could not be reached in time."""
-    STORE_THROTTLED = "STORE_THROTTLED"
-    """The store limits the rate of requests."""
-    SHUTTING_DOWN = "SHUTTING_DOWN"
-    """The sidecar is going away."""
-    STORE_FAILED = "STORE_FAILED"
-    """The store is damaged or misconfigured, or its disk is full."""
-    STORE_FULL = "STORE_FULL"
-    """The store has as many locks as it may, and this would be another."""
-    TOKEN_NOT_GROWING = "TOKEN_NOT_GROWING"  # noqa: S105 - a reason's name
-    """The store fell back to an older copy of the lock."""
-    TOKEN_UNREADABLE = "TOKEN_UNREADABLE"  # noqa: S105 - a reason's name
-    """The lock's stored fencing token is there and cannot be read."""
-    UNKNOWN_SCHEDULE = "UNKNOWN_SCHEDULE"
-    """Nobody ever subscribed to a schedule on this lock."""
-    OCCURRENCE_IN_FUTURE = "OCCURRENCE_IN_FUTURE"
-    """The occurrence is more than 5 s after the store's time; the clock of this machine may be wrong."""
-    SCHEDULE_CHANGES_NOT_ENABLED = "SCHEDULE_CHANGES_NOT_ENABLED"
-    """The operator has not allowed to pause, resume or trigger schedules."""
-    TOO_MANY_TRIGGERS = "TOO_MANY_TRIGGERS"
-    """Eight runs by hand wait already."""
-    SCHEDULE_UNREADABLE = "SCHEDULE_UNREADABLE"
-    """The schedule's stored plan or record is there and cannot be read."""
-    LOCK_HAS_SCHEDULE = "LOCK_HAS_SCHEDULE"
-    """The lock has a schedule, and the caller named an occurrence of its own."""
-    SCHEDULE_REMOVED = "SCHEDULE_REMOVED"
-    """An operator has removed the schedule; a new subscription begins it anew."""
-    SCHEDULE_HAS_SUBSCRIBERS = "SCHEDULE_HAS_SUBSCRIBERS"
-    """The schedule is to be removed, and has subscribers at this sidecar."""
-    TOO_MANY_HOLDS = "TOO_MANY_HOLDS"
-    """The sidecar has as many holds as it may."""
-    TOO_MANY_WAITERS = "TOO_MANY_WAITERS"
-    """The sidecar has as many waiters as it may."""
-    LIMIT_REACHED = "LIMIT_REACHED"
-    """The sidecar is at a limit, which the message names."""
-    SUPERSEDED = "SUPERSEDED"
-    """Another stream has resumed the hold."""
-    STREAM_BEHIND = "STREAM_BEHIND"
-    """This client did not read its events in time; the hold may be resumed."""
-    UNSUPPORTED = "UNSUPPORTED"
-    """Made by this client: the sidecar does not know an option that was given, so nothing is held (S37)."""
-    CHECKPOINT_UNKNOWN = "CHECKPOINT_UNKNOWN"
-    """The store did not answer a save in time: the old checkpoint stands or the new one (S27)."""
-    OTHER = ""
-    """One that this version of the client does not know: see `RefusedError.reason_name`."""
-
-    @classmethod
-    def _missing_(cls, value: object) -> Self:
-        return cls.OTHER
 
 
 def reason_name(number: int) -> str:
@@ -206,7 +124,8 @@ class RefusedError(LeaseholdError):
             case ErrorInfo(domain=domain) if domain == _DOMAIN:
                 self.reason_name = detail.reason
                 if self.reason is Reason.HOLD_LOST:
-                    self.loss_reason = LossReason.named(dict(detail.metadata).get("loss_reason", ""))
+                    name = dict(detail.metadata).get("loss_reason", "")
+                    self.loss_reason = LossReason.__members__.get(name, LossReason.UNSPECIFIED)
             case BadRequest():
                 self.violations = tuple(
                     FieldViolation(violation.field, violation.description) for violation in detail.field_violations

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from leasehold._errors.errors import Reason
+from leasehold._enums import Reason
 from leasehold._hold.grants import Loss, Notice
 from leasehold._records import LockRecord
 

@@ -183,8 +183,8 @@ class CheckpointResult:
 
     @classmethod
     def _from_wire(cls, wire: hold_pb2.ReleaseResult) -> Self:
-        outcome = CheckpointOutcome(wire.checkpoint_outcome)
-        if outcome is CheckpointOutcome.UNSPECIFIED:
+        outcome = CheckpointOutcome.told(wire.checkpoint_outcome)
+        if outcome is None:
             # What is not understood is not said back (S37).
             detail = "the sidecar does not know checkpoints, because it is older than this request"
             return cls(CheckpointOutcome.NOT_SAVED, None, detail)

@@ -18,9 +18,9 @@ from leasehold._connect.calls import Calls, final_refusal, told_lost
 from leasehold._connect.guarded import Guarded
 from leasehold._connect.listening import SilentError
 from leasehold._convert import duration, seconds
-from leasehold._enums import CheckpointOutcome, LossReason, ReleaseOutcome, RunOutcome
+from leasehold._enums import CheckpointOutcome, LossReason, Reason, ReleaseOutcome, RunOutcome
 from leasehold._errors.answers import LostError
-from leasehold._errors.errors import LeaseholdError, Reason, RefusedError, reason_name, refused
+from leasehold._errors.errors import LeaseholdError, RefusedError, reason_name, refused
 from leasehold._hold import events
 from leasehold._hold.grants import CheckpointResult, Loss, Notice, ReleaseResult
 from leasehold._hold.line import Line

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Final, TypedDict
 
 from leasehold._convert import proto_duration, timestamp
-from leasehold._enums import LockMode
-from leasehold._errors.errors import ArgumentError, Reason, RefusedError
+from leasehold._enums import LockMode, Reason
+from leasehold._errors.errors import ArgumentError, RefusedError
 from leasehold._hold.holder import holder_or_this
 from leasehold._records import LockKey
 from leasehold.v1 import hold_pb2

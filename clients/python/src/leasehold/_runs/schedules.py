@@ -32,8 +32,8 @@ class EndedRun:
     """The occurrence; None for MANUAL."""
     request_id: str
     """The id of the request; for MANUAL only."""
-    outcome: RunOutcome
-    """How it ended."""
+    outcome: RunOutcome | None
+    """How it ended; None if this version of the client does not know it."""
     attempt: int
     """Which attempt, from 1; 0 if there was no run."""
     fencing_token: int | None
@@ -42,7 +42,7 @@ class EndedRun:
     @classmethod
     def _from_wire(cls, wire: schedule_pb2.EndedRun) -> Self:
         token = wire.fencing_token if wire.HasField("fencing_token") else None
-        kind, outcome = RunKind(wire.kind), RunOutcome(wire.outcome)
+        kind, outcome = RunKind(wire.kind), RunOutcome.told(wire.outcome)
         return cls(kind, at(wire, "scheduled_at"), wire.request_id, outcome, wire.attempt, token)
 
 
@@ -86,8 +86,8 @@ class ScheduleState:
     """The occurrence that is waited for: due, running or still to come; None if there is none."""
     watermark: datetime | None
     """The newest instant that is final. No occurrence up to it is run again."""
-    watermark_outcome: RunOutcome
-    """How the occurrence at `watermark` ended; UNSPECIFIED if it is the instant of the first subscription."""
+    watermark_outcome: RunOutcome | None
+    """How the occurrence at `watermark` ended; None if it is the instant of the first subscription."""
     run: StartedRun | None
     """The run that has no outcome yet."""
     retry_at: datetime | None
@@ -102,7 +102,7 @@ class ScheduleState:
         return cls(
             at(wire, "next_at"),
             at(wire, "watermark"),
-            RunOutcome(wire.watermark_outcome),
+            RunOutcome.told(wire.watermark_outcome),
             StartedRun._from_wire(wire.run) if wire.HasField("run") else None,
             at(wire, "retry_at"),
             wire.missed,
@@ -305,9 +305,9 @@ class CompletedRun:
 
     @classmethod
     def _from_wire(cls, wire: schedule_service_pb2.CompleteRunResponse) -> Self:
-        outcome = CheckpointOutcome(wire.checkpoint_outcome)
+        outcome = CheckpointOutcome.told(wire.checkpoint_outcome)
         checkpoint = None
-        if outcome is not CheckpointOutcome.UNSPECIFIED:
+        if outcome is not None:
             version = wire.checkpoint_version if outcome is CheckpointOutcome.SAVED else None
             checkpoint = CheckpointResult(outcome, version)
         return cls(CompletionResult(wire.result), at(wire, "retry_at"), at(wire, "next_at"), checkpoint)

@@ -25,13 +25,16 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
     """Never sent."""
     ERROR_REASON_INVALID_FIELD: _ErrorReason.ValueType  # 1
-    """INVALID_ARGUMENT: a field is missing or out of its range; google.rpc.BadRequest names each (S19)."""
+    """INVALID_ARGUMENT: a field is missing or out of its range; the error names each (S19)."""
     ERROR_REASON_UNKNOWN_LEASE: _ErrorReason.ValueType  # 2
     """NOT_FOUND: this sidecar has no hold with this lease id, or it ended long ago and was forgotten."""
     ERROR_REASON_UNKNOWN_LOCK: _ErrorReason.ValueType  # 3
     """NOT_FOUND: the lock to break does not exist in the store."""
     ERROR_REASON_HOLD_LOST: _ErrorReason.ValueType  # 4
-    """FAILED_PRECONDITION: the hold is lost; metadata `loss_reason` is the name of a LossReason without its prefix."""
+    """FAILED_PRECONDITION: the hold is lost; the error says why.
+
+    Metadata `loss_reason` is the name of a LossReason without its prefix.
+    """
     ERROR_REASON_HOLD_RELEASED: _ErrorReason.ValueType  # 5
     """FAILED_PRECONDITION: the hold was released."""
     ERROR_REASON_BREAK_NOT_ENABLED: _ErrorReason.ValueType  # 6
@@ -39,7 +42,10 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_CONTAINER_MISSING: _ErrorReason.ValueType  # 7
     """FAILED_PRECONDITION: the container does not exist, and this sidecar may not create it (S18)."""
     ERROR_REASON_ACCESS_DENIED: _ErrorReason.ValueType  # 8
-    """PERMISSION_DENIED: no rule of `access` allows the call; the metadata says who asked for what."""
+    """PERMISSION_DENIED: no rule of the operator (`access`) allows this caller to do this with this lock.
+
+    The metadata says who asked for what.
+    """
     ERROR_REASON_OVERRIDE_FORBIDDEN: _ErrorReason.ValueType  # 9
     """PERMISSION_DENIED: the operator does not allow `host_id` and `host_type` in requests."""
     ERROR_REASON_STORE_DENIED: _ErrorReason.ValueType  # 10
@@ -49,11 +55,11 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_UNAUTHENTICATED: _ErrorReason.ValueType  # 12
     """UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one."""
     ERROR_REASON_STORE_UNAVAILABLE: _ErrorReason.ValueType  # 13
-    """UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo."""
+    """UNAVAILABLE: the store was unreachable until the call timed out; the error says when to try again."""
     ERROR_REASON_STORE_THROTTLED: _ErrorReason.ValueType  # 14
-    """UNAVAILABLE: the store throttles requests; with google.rpc.RetryInfo."""
+    """UNAVAILABLE: the store throttles requests; the error says when to try again."""
     ERROR_REASON_SHUTTING_DOWN: _ErrorReason.ValueType  # 15
-    """UNAVAILABLE: this sidecar is shutting down; with google.rpc.RetryInfo (S15)."""
+    """UNAVAILABLE: this sidecar is shutting down; the error says when to try again (S15)."""
     ERROR_REASON_STORE_FAILED: _ErrorReason.ValueType  # 16
     """INTERNAL: the store is damaged or misconfigured, or its disk is full; retrying does not help."""
     ERROR_REASON_STORE_FULL: _ErrorReason.ValueType  # 65
@@ -63,7 +69,10 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_TOKEN_UNREADABLE: _ErrorReason.ValueType  # 18
     """DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5)."""
     ERROR_REASON_OTHER_HOLDER: _ErrorReason.ValueType  # 19
-    """FAILED_PRECONDITION: the grant to break is over, and the lock has another holder; metadata `named_token`, `newest_token`."""
+    """FAILED_PRECONDITION: the grant to break is over, and the lock has another holder.
+
+    Metadata `named_token`, `newest_token`.
+    """
     ERROR_REASON_UNKNOWN_SCHEDULE: _ErrorReason.ValueType  # 20
     """NOT_FOUND: nobody ever subscribed to a schedule on this lock."""
     ERROR_REASON_OCCURRENCE_IN_FUTURE: _ErrorReason.ValueType  # 21
@@ -75,29 +84,38 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_SCHEDULE_UNREADABLE: _ErrorReason.ValueType  # 24
     """DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do."""
     ERROR_REASON_LOCK_HAS_SCHEDULE: _ErrorReason.ValueType  # 25
-    """FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at)."""
+    """FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own."""
     ERROR_REASON_SCHEDULE_REMOVED: _ErrorReason.ValueType  # 26
     """FAILED_PRECONDITION: an operator has removed the schedule. A new subscription, which is no reconnect, begins it anew."""
     ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS: _ErrorReason.ValueType  # 27
-    """FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and the call to remove it has no `force`."""
+    """FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and is removed only by force."""
     ERROR_REASON_TOO_MANY_HOLDS: _ErrorReason.ValueType  # 60
-    """RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo."""
+    """RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again."""
     ERROR_REASON_TOO_MANY_WAITERS: _ErrorReason.ValueType  # 61
-    """RESOURCE_EXHAUSTED: over the configured number of waiting callers; with google.rpc.RetryInfo."""
+    """RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again."""
     ERROR_REASON_SUPERSEDED: _ErrorReason.ValueType  # 62
     """ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its place."""
     ERROR_REASON_STREAM_BEHIND: _ErrorReason.ValueType  # 63
     """ABORTED: the stream was ended because the client did not read it; the hold can be resumed."""
     ERROR_REASON_UNSUPPORTED: _ErrorReason.ValueType  # 64
-    """UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood)."""
+    """UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set (S37).
+
+    For fields it is made by clients (Understood).
+    """
     ERROR_REASON_LIMIT_REACHED: _ErrorReason.ValueType  # 66
-    """RESOURCE_EXHAUSTED: the sidecar is at the limit that the metadata `limit` names; with google.rpc.RetryInfo (S38)."""
+    """RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try again (S38).
+
+    Metadata `limit` names it, too.
+    """
     ERROR_REASON_CHECKPOINT_UNKNOWN: _ErrorReason.ValueType  # 50
     """UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27)."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """Why a call fails. An error's google.rpc.ErrorInfo has the domain `leasehold.dev` and the name of one of these without
-    `ERROR_REASON_` as its reason. A client that meets a reason it does not know goes by the gRPC code.
+    """Why a call fails, beside its gRPC code. Go by the code where a reason is not known.
+
+    An error's google.rpc.ErrorInfo has the domain `leasehold.dev` and the name of one of these without `ERROR_REASON_` as
+    its reason; what a comment calls metadata is its metadata. google.rpc.BadRequest names the fields that are wrong, and
+    google.rpc.RetryInfo says when to try again.
 
     Numbers 20 to 59 are kept as the head of lock.proto says.
     """
@@ -105,13 +123,16 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 """Never sent."""
 ERROR_REASON_INVALID_FIELD: ErrorReason.ValueType  # 1
-"""INVALID_ARGUMENT: a field is missing or out of its range; google.rpc.BadRequest names each (S19)."""
+"""INVALID_ARGUMENT: a field is missing or out of its range; the error names each (S19)."""
 ERROR_REASON_UNKNOWN_LEASE: ErrorReason.ValueType  # 2
 """NOT_FOUND: this sidecar has no hold with this lease id, or it ended long ago and was forgotten."""
 ERROR_REASON_UNKNOWN_LOCK: ErrorReason.ValueType  # 3
 """NOT_FOUND: the lock to break does not exist in the store."""
 ERROR_REASON_HOLD_LOST: ErrorReason.ValueType  # 4
-"""FAILED_PRECONDITION: the hold is lost; metadata `loss_reason` is the name of a LossReason without its prefix."""
+"""FAILED_PRECONDITION: the hold is lost; the error says why.
+
+Metadata `loss_reason` is the name of a LossReason without its prefix.
+"""
 ERROR_REASON_HOLD_RELEASED: ErrorReason.ValueType  # 5
 """FAILED_PRECONDITION: the hold was released."""
 ERROR_REASON_BREAK_NOT_ENABLED: ErrorReason.ValueType  # 6
@@ -119,7 +140,10 @@ ERROR_REASON_BREAK_NOT_ENABLED: ErrorReason.ValueType  # 6
 ERROR_REASON_CONTAINER_MISSING: ErrorReason.ValueType  # 7
 """FAILED_PRECONDITION: the container does not exist, and this sidecar may not create it (S18)."""
 ERROR_REASON_ACCESS_DENIED: ErrorReason.ValueType  # 8
-"""PERMISSION_DENIED: no rule of `access` allows the call; the metadata says who asked for what."""
+"""PERMISSION_DENIED: no rule of the operator (`access`) allows this caller to do this with this lock.
+
+The metadata says who asked for what.
+"""
 ERROR_REASON_OVERRIDE_FORBIDDEN: ErrorReason.ValueType  # 9
 """PERMISSION_DENIED: the operator does not allow `host_id` and `host_type` in requests."""
 ERROR_REASON_STORE_DENIED: ErrorReason.ValueType  # 10
@@ -129,11 +153,11 @@ ERROR_REASON_USER_NOT_ALLOWED: ErrorReason.ValueType  # 11
 ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 12
 """UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one."""
 ERROR_REASON_STORE_UNAVAILABLE: ErrorReason.ValueType  # 13
-"""UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo."""
+"""UNAVAILABLE: the store was unreachable until the call timed out; the error says when to try again."""
 ERROR_REASON_STORE_THROTTLED: ErrorReason.ValueType  # 14
-"""UNAVAILABLE: the store throttles requests; with google.rpc.RetryInfo."""
+"""UNAVAILABLE: the store throttles requests; the error says when to try again."""
 ERROR_REASON_SHUTTING_DOWN: ErrorReason.ValueType  # 15
-"""UNAVAILABLE: this sidecar is shutting down; with google.rpc.RetryInfo (S15)."""
+"""UNAVAILABLE: this sidecar is shutting down; the error says when to try again (S15)."""
 ERROR_REASON_STORE_FAILED: ErrorReason.ValueType  # 16
 """INTERNAL: the store is damaged or misconfigured, or its disk is full; retrying does not help."""
 ERROR_REASON_STORE_FULL: ErrorReason.ValueType  # 65
@@ -143,7 +167,10 @@ ERROR_REASON_TOKEN_NOT_GROWING: ErrorReason.ValueType  # 17
 ERROR_REASON_TOKEN_UNREADABLE: ErrorReason.ValueType  # 18
 """DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5)."""
 ERROR_REASON_OTHER_HOLDER: ErrorReason.ValueType  # 19
-"""FAILED_PRECONDITION: the grant to break is over, and the lock has another holder; metadata `named_token`, `newest_token`."""
+"""FAILED_PRECONDITION: the grant to break is over, and the lock has another holder.
+
+Metadata `named_token`, `newest_token`.
+"""
 ERROR_REASON_UNKNOWN_SCHEDULE: ErrorReason.ValueType  # 20
 """NOT_FOUND: nobody ever subscribed to a schedule on this lock."""
 ERROR_REASON_OCCURRENCE_IN_FUTURE: ErrorReason.ValueType  # 21
@@ -155,23 +182,29 @@ ERROR_REASON_TOO_MANY_TRIGGERS: ErrorReason.ValueType  # 23
 ERROR_REASON_SCHEDULE_UNREADABLE: ErrorReason.ValueType  # 24
 """DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do."""
 ERROR_REASON_LOCK_HAS_SCHEDULE: ErrorReason.ValueType  # 25
-"""FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at)."""
+"""FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own."""
 ERROR_REASON_SCHEDULE_REMOVED: ErrorReason.ValueType  # 26
 """FAILED_PRECONDITION: an operator has removed the schedule. A new subscription, which is no reconnect, begins it anew."""
 ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS: ErrorReason.ValueType  # 27
-"""FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and the call to remove it has no `force`."""
+"""FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and is removed only by force."""
 ERROR_REASON_TOO_MANY_HOLDS: ErrorReason.ValueType  # 60
-"""RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo."""
+"""RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again."""
 ERROR_REASON_TOO_MANY_WAITERS: ErrorReason.ValueType  # 61
-"""RESOURCE_EXHAUSTED: over the configured number of waiting callers; with google.rpc.RetryInfo."""
+"""RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again."""
 ERROR_REASON_SUPERSEDED: ErrorReason.ValueType  # 62
 """ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its place."""
 ERROR_REASON_STREAM_BEHIND: ErrorReason.ValueType  # 63
 """ABORTED: the stream was ended because the client did not read it; the hold can be resumed."""
 ERROR_REASON_UNSUPPORTED: ErrorReason.ValueType  # 64
-"""UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood)."""
+"""UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set (S37).
+
+For fields it is made by clients (Understood).
+"""
 ERROR_REASON_LIMIT_REACHED: ErrorReason.ValueType  # 66
-"""RESOURCE_EXHAUSTED: the sidecar is at the limit that the metadata `limit` names; with google.rpc.RetryInfo (S38)."""
+"""RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try again (S38).
+
+Metadata `limit` names it, too.
+"""
 ERROR_REASON_CHECKPOINT_UNKNOWN: ErrorReason.ValueType  # 50
 """UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27)."""
 Global___ErrorReason: typing_extensions.TypeAlias = ErrorReason

@@ -34,7 +34,7 @@ class _BusyReason:
 class _BusyReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_BusyReason.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     BUSY_REASON_UNSPECIFIED: _BusyReason.ValueType  # 0
-    """Never sent. A client that meets a reason it does not know treats it as HELD."""
+    """Never sent. A reason that is not known is treated as HELD."""
     BUSY_REASON_HELD: _BusyReason.ValueType  # 1
     """Somebody else holds it."""
     BUSY_REASON_BREAKING: _BusyReason.ValueType  # 2
@@ -46,7 +46,7 @@ class BusyReason(_BusyReason, metaclass=_BusyReasonEnumTypeWrapper):
     """Why a lock is busy."""
 
 BUSY_REASON_UNSPECIFIED: BusyReason.ValueType  # 0
-"""Never sent. A client that meets a reason it does not know treats it as HELD."""
+"""Never sent. A reason that is not known is treated as HELD."""
 BUSY_REASON_HELD: BusyReason.ValueType  # 1
 """Somebody else holds it."""
 BUSY_REASON_BREAKING: BusyReason.ValueType  # 2
@@ -79,7 +79,7 @@ class _PriorityStatusEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper.
     """The lock is reserved for a caller of greater priority that had it broken."""
 
 class PriorityStatus(_PriorityStatus, metaclass=_PriorityStatusEnumTypeWrapper):
-    """Why a caller with a priority waits all the same. Rule S33."""
+    """Why a caller with a priority waits all the same (S33)."""
 
 PRIORITY_STATUS_UNSPECIFIED: PriorityStatus.ValueType  # 0
 """The caller gave no priority, or nothing is known of the holder."""
@@ -106,13 +106,13 @@ class _LossReason:
 class _LossReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_LossReason.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     LOSS_REASON_UNSPECIFIED: _LossReason.ValueType  # 0
-    """Not sent with a lost hold. A client that meets a reason it does not know treats the hold as lost all the same."""
+    """Never sent with a lost hold. The hold is lost all the same."""
     LOSS_REASON_EXPIRED: _LossReason.ValueType  # 1
     """Its validity ended without a renewal, because the store was unreachable or the machine was paused."""
     LOSS_REASON_TAKEN: _LossReason.ValueType  # 2
     """According to the store, somebody else holds the lease, or has held it since."""
     LOSS_REASON_BROKEN: _LossReason.ValueType  # 3
-    """An operator broke it."""
+    """An operator broke it, or a caller of greater priority: see BreakNote.for_priority."""
     LOSS_REASON_LOCK_DELETED: _LossReason.ValueType  # 4
     """The lock or its container was deleted."""
     LOSS_REASON_MAX_HOLD_REACHED: _LossReason.ValueType  # 5
@@ -126,13 +126,13 @@ class LossReason(_LossReason, metaclass=_LossReasonEnumTypeWrapper):
     """Why a hold was lost."""
 
 LOSS_REASON_UNSPECIFIED: LossReason.ValueType  # 0
-"""Not sent with a lost hold. A client that meets a reason it does not know treats the hold as lost all the same."""
+"""Never sent with a lost hold. The hold is lost all the same."""
 LOSS_REASON_EXPIRED: LossReason.ValueType  # 1
 """Its validity ended without a renewal, because the store was unreachable or the machine was paused."""
 LOSS_REASON_TAKEN: LossReason.ValueType  # 2
 """According to the store, somebody else holds the lease, or has held it since."""
 LOSS_REASON_BROKEN: LossReason.ValueType  # 3
-"""An operator broke it."""
+"""An operator broke it, or a caller of greater priority: see BreakNote.for_priority."""
 LOSS_REASON_LOCK_DELETED: LossReason.ValueType  # 4
 """The lock or its container was deleted."""
 LOSS_REASON_MAX_HOLD_REACHED: LossReason.ValueType  # 5
@@ -150,28 +150,28 @@ class _OutcomeResult:
 class _OutcomeResultEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_OutcomeResult.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     OUTCOME_RESULT_UNSPECIFIED: _OutcomeResult.ValueType  # 0
-    """There was none."""
+    """There was none. A result that is not known is treated as UNKNOWN."""
     OUTCOME_RESULT_RECORDED: _OutcomeResult.ValueType  # 1
     """The store has it."""
     OUTCOME_RESULT_NOT_RECORDED: _OutcomeResult.ValueType  # 2
     """The store does not have it: the next caller with this occurrence is granted it."""
     OUTCOME_RESULT_UNKNOWN: _OutcomeResult.ValueType  # 3
-    """The validity ended before the store's answer came. Ask again for the occurrence: the answer is AlreadyDone if it
-    was recorded.
+    """The validity ended before the store's answer came. Ask again for the occurrence: the answer says whether
+    it was recorded.
     """
 
 class OutcomeResult(_OutcomeResult, metaclass=_OutcomeResultEnumTypeWrapper):
     """What became of an outcome that came with a release."""
 
 OUTCOME_RESULT_UNSPECIFIED: OutcomeResult.ValueType  # 0
-"""There was none."""
+"""There was none. A result that is not known is treated as UNKNOWN."""
 OUTCOME_RESULT_RECORDED: OutcomeResult.ValueType  # 1
 """The store has it."""
 OUTCOME_RESULT_NOT_RECORDED: OutcomeResult.ValueType  # 2
 """The store does not have it: the next caller with this occurrence is granted it."""
 OUTCOME_RESULT_UNKNOWN: OutcomeResult.ValueType  # 3
-"""The validity ended before the store's answer came. Ask again for the occurrence: the answer is AlreadyDone if it
-was recorded.
+"""The validity ended before the store's answer came. Ask again for the occurrence: the answer says whether
+it was recorded.
 """
 Global___OutcomeResult: typing_extensions.TypeAlias = OutcomeResult
 

@@ -34,7 +34,7 @@ class _HoldState:
 class _HoldStateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_HoldState.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     HOLD_STATE_UNSPECIFIED: _HoldState.ValueType  # 0
-    """Never sent. A client that meets a state it does not know goes by the validity."""
+    """Never sent. Go by the validity."""
     HOLD_STATE_HELD: _HoldState.ValueType  # 1
     """It is held and renewed."""
     HOLD_STATE_AT_RISK: _HoldState.ValueType  # 2
@@ -48,7 +48,7 @@ class HoldState(_HoldState, metaclass=_HoldStateEnumTypeWrapper):
     """The state of a hold that is not over."""
 
 HOLD_STATE_UNSPECIFIED: HoldState.ValueType  # 0
-"""Never sent. A client that meets a state it does not know goes by the validity."""
+"""Never sent. Go by the validity."""
 HOLD_STATE_HELD: HoldState.ValueType  # 1
 """It is held and renewed."""
 HOLD_STATE_AT_RISK: HoldState.ValueType  # 2
@@ -66,7 +66,7 @@ class _TokenStatus:
 class _TokenStatusEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_TokenStatus.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     TOKEN_STATUS_UNSPECIFIED: _TokenStatus.ValueType  # 0
-    """Never sent. Treat it as STALE."""
+    """Never sent. A status that is not known is treated as STALE."""
     TOKEN_STATUS_CURRENT: _TokenStatus.ValueType  # 1
     """The newest: nobody has been granted the lock since. It does not say that the hold still exists."""
     TOKEN_STATUS_STALE: _TokenStatus.ValueType  # 2
@@ -78,7 +78,7 @@ class TokenStatus(_TokenStatus, metaclass=_TokenStatusEnumTypeWrapper):
     """How a fencing token compares with the newest one of its lock."""
 
 TOKEN_STATUS_UNSPECIFIED: TokenStatus.ValueType  # 0
-"""Never sent. Treat it as STALE."""
+"""Never sent. A status that is not known is treated as STALE."""
 TOKEN_STATUS_CURRENT: TokenStatus.ValueType  # 1
 """The newest: nobody has been granted the lock since. It does not say that the hold still exists."""
 TOKEN_STATUS_STALE: TokenStatus.ValueType  # 2

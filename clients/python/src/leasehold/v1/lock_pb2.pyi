@@ -35,7 +35,7 @@ class _LockMode:
 class _LockModeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_LockMode.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     LOCK_MODE_UNSPECIFIED: _LockMode.ValueType  # 0
-    """Treated as FUNCTION."""
+    """In a request: treated as FUNCTION."""
     LOCK_MODE_FUNCTION: _LockMode.ValueType  # 1
     """Held while a function runs."""
     LOCK_MODE_LISTENER: _LockMode.ValueType  # 2
@@ -45,7 +45,7 @@ class LockMode(_LockMode, metaclass=_LockModeEnumTypeWrapper):
     """The purpose of a lock. It is part of the name, so the same function and scope have two independent locks."""
 
 LOCK_MODE_UNSPECIFIED: LockMode.ValueType  # 0
-"""Treated as FUNCTION."""
+"""In a request: treated as FUNCTION."""
 LOCK_MODE_FUNCTION: LockMode.ValueType  # 1
 """Held while a function runs."""
 LOCK_MODE_LISTENER: LockMode.ValueType  # 2
@@ -59,7 +59,7 @@ class _LockState:
 class _LockStateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_LockState.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     LOCK_STATE_UNSPECIFIED: _LockState.ValueType  # 0
-    """Never sent. A client that meets a state it does not know treats it as HELD."""
+    """Never sent. A state that is not known is treated as HELD."""
     LOCK_STATE_AVAILABLE: _LockState.ValueType  # 1
     """Nobody holds it: it was released, its lease expired or was broken, or it was never acquired."""
     LOCK_STATE_HELD: _LockState.ValueType  # 2
@@ -75,7 +75,7 @@ class LockState(_LockState, metaclass=_LockStateEnumTypeWrapper):
     """The state of a lock."""
 
 LOCK_STATE_UNSPECIFIED: LockState.ValueType  # 0
-"""Never sent. A client that meets a state it does not know treats it as HELD."""
+"""Never sent. A state that is not known is treated as HELD."""
 LOCK_STATE_AVAILABLE: LockState.ValueType  # 1
 """Nobody holds it: it was released, its lease expired or was broken, or it was never acquired."""
 LOCK_STATE_HELD: LockState.ValueType  # 2
@@ -95,7 +95,7 @@ class _BreakMode:
 class _BreakModeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_BreakMode.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     BREAK_MODE_UNSPECIFIED: _BreakMode.ValueType  # 0
-    """In a request: treated as RUN_OUT."""
+    """The note does not say. In a request RUN_OUT is meant."""
     BREAK_MODE_RUN_OUT: _BreakMode.ValueType  # 1
     """The lease is not renewed any more, and nobody is granted the lock before it has expired or was released. Safe. The
     holder is told (Revoked), and can finish, save its checkpoint and release until then.
@@ -109,7 +109,7 @@ class BreakMode(_BreakMode, metaclass=_BreakModeEnumTypeWrapper):
     """How a break ends a lease."""
 
 BREAK_MODE_UNSPECIFIED: BreakMode.ValueType  # 0
-"""In a request: treated as RUN_OUT."""
+"""The note does not say. In a request RUN_OUT is meant."""
 BREAK_MODE_RUN_OUT: BreakMode.ValueType  # 1
 """The lease is not renewed any more, and nobody is granted the lock before it has expired or was released. Safe. The
 holder is told (Revoked), and can finish, save its checkpoint and release until then.

@@ -60,7 +60,7 @@ class _CatchUpEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTy
     """The newest `catch_up_max` of them run too, oldest first."""
 
 class CatchUp(_CatchUp, metaclass=_CatchUpEnumTypeWrapper):
-    """What becomes of missed occurrences that are older than the newest one."""
+    """What becomes of missed occurrences that are older than the newest one (T9)."""
 
 CATCH_UP_UNSPECIFIED: CatchUp.ValueType  # 0
 """In a request: treated as LATEST."""
@@ -86,7 +86,7 @@ class _OverlapEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTy
     """They are skipped."""
 
 class Overlap(_Overlap, metaclass=_OverlapEnumTypeWrapper):
-    """What becomes of occurrences that fall due during a run."""
+    """What becomes of occurrences that fall due during a run (T10)."""
 
 OVERLAP_UNSPECIFIED: Overlap.ValueType  # 0
 """In a request: treated as FOLLOW."""
@@ -103,7 +103,7 @@ class _RunKind:
 class _RunKindEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_RunKind.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     RUN_KIND_UNSPECIFIED: _RunKind.ValueType  # 0
-    """Never sent."""
+    """Never sent. A kind that is not known is treated as SCHEDULED."""
     RUN_KIND_SCHEDULED: _RunKind.ValueType  # 1
     """An occurrence of the schedule."""
     RUN_KIND_MANUAL: _RunKind.ValueType  # 2
@@ -113,7 +113,7 @@ class RunKind(_RunKind, metaclass=_RunKindEnumTypeWrapper):
     """Why there is a run."""
 
 RUN_KIND_UNSPECIFIED: RunKind.ValueType  # 0
-"""Never sent."""
+"""Never sent. A kind that is not known is treated as SCHEDULED."""
 RUN_KIND_SCHEDULED: RunKind.ValueType  # 1
 """An occurrence of the schedule."""
 RUN_KIND_MANUAL: RunKind.ValueType  # 2
@@ -127,7 +127,7 @@ class _RunOutcome:
 class _RunOutcomeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_RunOutcome.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     RUN_OUTCOME_UNSPECIFIED: _RunOutcome.ValueType  # 0
-    """Never sent, and INVALID_ARGUMENT in CompleteRun."""
+    """There is none. INVALID_ARGUMENT in CompleteRun."""
     RUN_OUTCOME_SUCCEEDED: _RunOutcome.ValueType  # 1
     """It did its work."""
     RUN_OUTCOME_FAILED: _RunOutcome.ValueType  # 2
@@ -146,10 +146,10 @@ class _RunOutcomeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._Enu
     """It was not run. Not allowed in requests."""
 
 class RunOutcome(_RunOutcome, metaclass=_RunOutcomeEnumTypeWrapper):
-    """How a run ended, or an occurrence without one."""
+    """How a run ended, or an occurrence without one (T4, T11)."""
 
 RUN_OUTCOME_UNSPECIFIED: RunOutcome.ValueType  # 0
-"""Never sent, and INVALID_ARGUMENT in CompleteRun."""
+"""There is none. INVALID_ARGUMENT in CompleteRun."""
 RUN_OUTCOME_SUCCEEDED: RunOutcome.ValueType  # 1
 """It did its work."""
 RUN_OUTCOME_FAILED: RunOutcome.ValueType  # 2

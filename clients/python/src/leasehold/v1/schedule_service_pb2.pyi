@@ -34,7 +34,7 @@ class _CompletionResult:
 class _CompletionResultEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_CompletionResult.ValueType], builtins.type):
     DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
     COMPLETION_RESULT_UNSPECIFIED: _CompletionResult.ValueType  # 0
-    """Never sent."""
+    """Never sent. A result that is not known is treated as SUPERSEDED."""
     COMPLETION_RESULT_RECORDED: _CompletionResult.ValueType  # 1
     """The store has it, or had it from an earlier call."""
     COMPLETION_RESULT_RECORDED_LATE: _CompletionResult.ValueType  # 2
@@ -43,10 +43,10 @@ class _CompletionResultEnumTypeWrapper(google.protobuf.internal.enum_type_wrappe
     """The run was or may be repeated, so its outcome does not count."""
 
 class CompletionResult(_CompletionResult, metaclass=_CompletionResultEnumTypeWrapper):
-    """What became of the outcome of a run."""
+    """What became of the outcome of a run (T8)."""
 
 COMPLETION_RESULT_UNSPECIFIED: CompletionResult.ValueType  # 0
-"""Never sent."""
+"""Never sent. A result that is not known is treated as SUPERSEDED."""
 COMPLETION_RESULT_RECORDED: CompletionResult.ValueType  # 1
 """The store has it, or had it from an earlier call."""
 COMPLETION_RESULT_RECORDED_LATE: CompletionResult.ValueType  # 2

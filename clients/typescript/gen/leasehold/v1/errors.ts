@@ -9,21 +9,28 @@
 /** Why a call fails, for programs. */
 
 /**
- * Why a call fails. An error's google.rpc.ErrorInfo has the domain `leasehold.dev` and the name of one of these without
- * `ERROR_REASON_` as its reason. A client that meets a reason it does not know goes by the gRPC code.
+ * Why a call fails, beside its gRPC code. Go by the code where a reason is not known.
+ *
+ * An error's google.rpc.ErrorInfo has the domain `leasehold.dev` and the name of one of these without `ERROR_REASON_` as
+ * its reason; what a comment calls metadata is its metadata. google.rpc.BadRequest names the fields that are wrong, and
+ * google.rpc.RetryInfo says when to try again.
  *
  * Numbers 20 to 59 are kept as the head of lock.proto says.
  */
 export enum ErrorReason {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED = "ERROR_REASON_UNSPECIFIED",
-  /** INVALID_FIELD - INVALID_ARGUMENT: a field is missing or out of its range; google.rpc.BadRequest names each (S19). */
+  /** INVALID_FIELD - INVALID_ARGUMENT: a field is missing or out of its range; the error names each (S19). */
   INVALID_FIELD = "ERROR_REASON_INVALID_FIELD",
   /** UNKNOWN_LEASE - NOT_FOUND: this sidecar has no hold with this lease id, or it ended long ago and was forgotten. */
   UNKNOWN_LEASE = "ERROR_REASON_UNKNOWN_LEASE",
   /** UNKNOWN_LOCK - NOT_FOUND: the lock to break does not exist in the store. */
   UNKNOWN_LOCK = "ERROR_REASON_UNKNOWN_LOCK",
-  /** HOLD_LOST - FAILED_PRECONDITION: the hold is lost; metadata `loss_reason` is the name of a LossReason without its prefix. */
+  /**
+   * HOLD_LOST - FAILED_PRECONDITION: the hold is lost; the error says why.
+   *
+   * Metadata `loss_reason` is the name of a LossReason without its prefix.
+   */
   HOLD_LOST = "ERROR_REASON_HOLD_LOST",
   /** HOLD_RELEASED - FAILED_PRECONDITION: the hold was released. */
   HOLD_RELEASED = "ERROR_REASON_HOLD_RELEASED",
@@ -31,7 +38,11 @@ export enum ErrorReason {
   BREAK_NOT_ENABLED = "ERROR_REASON_BREAK_NOT_ENABLED",
   /** CONTAINER_MISSING - FAILED_PRECONDITION: the container does not exist, and this sidecar may not create it (S18). */
   CONTAINER_MISSING = "ERROR_REASON_CONTAINER_MISSING",
-  /** ACCESS_DENIED - PERMISSION_DENIED: no rule of `access` allows the call; the metadata says who asked for what. */
+  /**
+   * ACCESS_DENIED - PERMISSION_DENIED: no rule of the operator (`access`) allows this caller to do this with this lock.
+   *
+   * The metadata says who asked for what.
+   */
   ACCESS_DENIED = "ERROR_REASON_ACCESS_DENIED",
   /** OVERRIDE_FORBIDDEN - PERMISSION_DENIED: the operator does not allow `host_id` and `host_type` in requests. */
   OVERRIDE_FORBIDDEN = "ERROR_REASON_OVERRIDE_FORBIDDEN",
@@ -41,11 +52,11 @@ export enum ErrorReason {
   USER_NOT_ALLOWED = "ERROR_REASON_USER_NOT_ALLOWED",
   /** UNAUTHENTICATED - UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one. */
   UNAUTHENTICATED = "ERROR_REASON_UNAUTHENTICATED",
-  /** STORE_UNAVAILABLE - UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo. */
+  /** STORE_UNAVAILABLE - UNAVAILABLE: the store was unreachable until the call timed out; the error says when to try again. */
   STORE_UNAVAILABLE = "ERROR_REASON_STORE_UNAVAILABLE",
-  /** STORE_THROTTLED - UNAVAILABLE: the store throttles requests; with google.rpc.RetryInfo. */
+  /** STORE_THROTTLED - UNAVAILABLE: the store throttles requests; the error says when to try again. */
   STORE_THROTTLED = "ERROR_REASON_STORE_THROTTLED",
-  /** SHUTTING_DOWN - UNAVAILABLE: this sidecar is shutting down; with google.rpc.RetryInfo (S15). */
+  /** SHUTTING_DOWN - UNAVAILABLE: this sidecar is shutting down; the error says when to try again (S15). */
   SHUTTING_DOWN = "ERROR_REASON_SHUTTING_DOWN",
   /** STORE_FAILED - INTERNAL: the store is damaged or misconfigured, or its disk is full; retrying does not help. */
   STORE_FAILED = "ERROR_REASON_STORE_FAILED",
@@ -55,7 +66,11 @@ export enum ErrorReason {
   TOKEN_NOT_GROWING = "ERROR_REASON_TOKEN_NOT_GROWING",
   /** TOKEN_UNREADABLE - DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5). */
   TOKEN_UNREADABLE = "ERROR_REASON_TOKEN_UNREADABLE",
-  /** OTHER_HOLDER - FAILED_PRECONDITION: the grant to break is over, and the lock has another holder; metadata `named_token`, `newest_token`. */
+  /**
+   * OTHER_HOLDER - FAILED_PRECONDITION: the grant to break is over, and the lock has another holder.
+   *
+   * Metadata `named_token`, `newest_token`.
+   */
   OTHER_HOLDER = "ERROR_REASON_OTHER_HOLDER",
   /** UNKNOWN_SCHEDULE - NOT_FOUND: nobody ever subscribed to a schedule on this lock. */
   UNKNOWN_SCHEDULE = "ERROR_REASON_UNKNOWN_SCHEDULE",
@@ -67,23 +82,31 @@ export enum ErrorReason {
   TOO_MANY_TRIGGERS = "ERROR_REASON_TOO_MANY_TRIGGERS",
   /** SCHEDULE_UNREADABLE - DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do. */
   SCHEDULE_UNREADABLE = "ERROR_REASON_SCHEDULE_UNREADABLE",
-  /** LOCK_HAS_SCHEDULE - FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at). */
+  /** LOCK_HAS_SCHEDULE - FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own. */
   LOCK_HAS_SCHEDULE = "ERROR_REASON_LOCK_HAS_SCHEDULE",
   /** SCHEDULE_REMOVED - FAILED_PRECONDITION: an operator has removed the schedule. A new subscription, which is no reconnect, begins it anew. */
   SCHEDULE_REMOVED = "ERROR_REASON_SCHEDULE_REMOVED",
-  /** SCHEDULE_HAS_SUBSCRIBERS - FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and the call to remove it has no `force`. */
+  /** SCHEDULE_HAS_SUBSCRIBERS - FAILED_PRECONDITION: the schedule has subscribers at this sidecar, and is removed only by force. */
   SCHEDULE_HAS_SUBSCRIBERS = "ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS",
-  /** TOO_MANY_HOLDS - RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo. */
+  /** TOO_MANY_HOLDS - RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again. */
   TOO_MANY_HOLDS = "ERROR_REASON_TOO_MANY_HOLDS",
-  /** TOO_MANY_WAITERS - RESOURCE_EXHAUSTED: over the configured number of waiting callers; with google.rpc.RetryInfo. */
+  /** TOO_MANY_WAITERS - RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again. */
   TOO_MANY_WAITERS = "ERROR_REASON_TOO_MANY_WAITERS",
   /** SUPERSEDED - ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its place. */
   SUPERSEDED = "ERROR_REASON_SUPERSEDED",
   /** STREAM_BEHIND - ABORTED: the stream was ended because the client did not read it; the hold can be resumed. */
   STREAM_BEHIND = "ERROR_REASON_STREAM_BEHIND",
-  /** UNSUPPORTED - UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood). */
+  /**
+   * UNSUPPORTED - UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set (S37).
+   *
+   * For fields it is made by clients (Understood).
+   */
   UNSUPPORTED = "ERROR_REASON_UNSUPPORTED",
-  /** LIMIT_REACHED - RESOURCE_EXHAUSTED: the sidecar is at the limit that the metadata `limit` names; with google.rpc.RetryInfo (S38). */
+  /**
+   * LIMIT_REACHED - RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try again (S38).
+   *
+   * Metadata `limit` names it, too.
+   */
   LIMIT_REACHED = "ERROR_REASON_LIMIT_REACHED",
   /** CHECKPOINT_UNKNOWN - UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27). */
   CHECKPOINT_UNKNOWN = "ERROR_REASON_CHECKPOINT_UNKNOWN",

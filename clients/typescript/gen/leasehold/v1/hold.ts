@@ -20,7 +20,7 @@ import { EndedRun } from "./schedule.js";
 
 /** Why a lock is busy. */
 export enum BusyReason {
-  /** UNSPECIFIED - Never sent. A client that meets a reason it does not know treats it as HELD. */
+  /** UNSPECIFIED - Never sent. A reason that is not known is treated as HELD. */
   UNSPECIFIED = "BUSY_REASON_UNSPECIFIED",
   /** HELD - Somebody else holds it. */
   HELD = "BUSY_REASON_HELD",
@@ -68,7 +68,7 @@ export function busyReasonToNumber(object: BusyReason): number {
   }
 }
 
-/** Why a caller with a priority waits all the same. Rule S33. */
+/** Why a caller with a priority waits all the same (S33). */
 export enum PriorityStatus {
   /** UNSPECIFIED - The caller gave no priority, or nothing is known of the holder. */
   UNSPECIFIED = "PRIORITY_STATUS_UNSPECIFIED",
@@ -148,13 +148,13 @@ export function priorityStatusToNumber(object: PriorityStatus): number {
 
 /** Why a hold was lost. */
 export enum LossReason {
-  /** UNSPECIFIED - Not sent with a lost hold. A client that meets a reason it does not know treats the hold as lost all the same. */
+  /** UNSPECIFIED - Never sent with a lost hold. The hold is lost all the same. */
   UNSPECIFIED = "LOSS_REASON_UNSPECIFIED",
   /** EXPIRED - Its validity ended without a renewal, because the store was unreachable or the machine was paused. */
   EXPIRED = "LOSS_REASON_EXPIRED",
   /** TAKEN - According to the store, somebody else holds the lease, or has held it since. */
   TAKEN = "LOSS_REASON_TAKEN",
-  /** BROKEN - An operator broke it. */
+  /** BROKEN - An operator broke it, or a caller of greater priority: see BreakNote.for_priority. */
   BROKEN = "LOSS_REASON_BROKEN",
   /** LOCK_DELETED - The lock or its container was deleted. */
   LOCK_DELETED = "LOSS_REASON_LOCK_DELETED",
@@ -226,15 +226,15 @@ export function lossReasonToNumber(object: LossReason): number {
 
 /** What became of an outcome that came with a release. */
 export enum OutcomeResult {
-  /** UNSPECIFIED - There was none. */
+  /** UNSPECIFIED - There was none. A result that is not known is treated as UNKNOWN. */
   UNSPECIFIED = "OUTCOME_RESULT_UNSPECIFIED",
   /** RECORDED - The store has it. */
   RECORDED = "OUTCOME_RESULT_RECORDED",
   /** NOT_RECORDED - The store does not have it: the next caller with this occurrence is granted it. */
   NOT_RECORDED = "OUTCOME_RESULT_NOT_RECORDED",
   /**
-   * UNKNOWN - The validity ended before the store's answer came. Ask again for the occurrence: the answer is AlreadyDone if it
-   * was recorded.
+   * UNKNOWN - The validity ended before the store's answer came. Ask again for the occurrence: the answer says whether
+   * it was recorded.
    */
   UNKNOWN = "OUTCOME_RESULT_UNKNOWN",
   UNRECOGNIZED = "UNRECOGNIZED",

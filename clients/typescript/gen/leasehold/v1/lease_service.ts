@@ -63,7 +63,7 @@ import { RunOutcome, runOutcomeFromJSON, runOutcomeToNumber } from "./schedule.j
 
 /** The state of a hold that is not over. */
 export enum HoldState {
-  /** UNSPECIFIED - Never sent. A client that meets a state it does not know goes by the validity. */
+  /** UNSPECIFIED - Never sent. Go by the validity. */
   UNSPECIFIED = "HOLD_STATE_UNSPECIFIED",
   /** HELD - It is held and renewed. */
   HELD = "HOLD_STATE_HELD",
@@ -120,7 +120,7 @@ export function holdStateToNumber(object: HoldState): number {
 
 /** How a fencing token compares with the newest one of its lock. */
 export enum TokenStatus {
-  /** UNSPECIFIED - Never sent. Treat it as STALE. */
+  /** UNSPECIFIED - Never sent. A status that is not known is treated as STALE. */
   UNSPECIFIED = "TOKEN_STATUS_UNSPECIFIED",
   /** CURRENT - The newest: nobody has been granted the lock since. It does not say that the hold still exists. */
   CURRENT = "TOKEN_STATUS_CURRENT",

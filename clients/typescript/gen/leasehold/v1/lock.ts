@@ -21,7 +21,7 @@ import { ScheduleState } from "./schedule.js";
 
 /** The purpose of a lock. It is part of the name, so the same function and scope have two independent locks. */
 export enum LockMode {
-  /** UNSPECIFIED - Treated as FUNCTION. */
+  /** UNSPECIFIED - In a request: treated as FUNCTION. */
   UNSPECIFIED = "LOCK_MODE_UNSPECIFIED",
   /** FUNCTION - Held while a function runs. */
   FUNCTION = "LOCK_MODE_FUNCTION",
@@ -64,7 +64,7 @@ export function lockModeToNumber(object: LockMode): number {
 
 /** The state of a lock. */
 export enum LockState {
-  /** UNSPECIFIED - Never sent. A client that meets a state it does not know treats it as HELD. */
+  /** UNSPECIFIED - Never sent. A state that is not known is treated as HELD. */
   UNSPECIFIED = "LOCK_STATE_UNSPECIFIED",
   /** AVAILABLE - Nobody holds it: it was released, its lease expired or was broken, or it was never acquired. */
   AVAILABLE = "LOCK_STATE_AVAILABLE",
@@ -124,7 +124,7 @@ export function lockStateToNumber(object: LockState): number {
 
 /** How a break ends a lease. */
 export enum BreakMode {
-  /** UNSPECIFIED - In a request: treated as RUN_OUT. */
+  /** UNSPECIFIED - The note does not say. In a request RUN_OUT is meant. */
   UNSPECIFIED = "BREAK_MODE_UNSPECIFIED",
   /**
    * RUN_OUT - The lease is not renewed any more, and nobody is granted the lock before it has expired or was released. Safe. The

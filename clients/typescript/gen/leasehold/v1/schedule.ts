@@ -51,7 +51,7 @@ export function firstRunToNumber(object: FirstRun): number {
   }
 }
 
-/** What becomes of missed occurrences that are older than the newest one. */
+/** What becomes of missed occurrences that are older than the newest one (T9). */
 export enum CatchUp {
   /** UNSPECIFIED - In a request: treated as LATEST. */
   UNSPECIFIED = "CATCH_UP_UNSPECIFIED",
@@ -101,7 +101,7 @@ export function catchUpToNumber(object: CatchUp): number {
   }
 }
 
-/** What becomes of occurrences that fall due during a run. */
+/** What becomes of occurrences that fall due during a run (T10). */
 export enum Overlap {
   /** UNSPECIFIED - In a request: treated as FOLLOW. */
   UNSPECIFIED = "OVERLAP_UNSPECIFIED",
@@ -146,7 +146,7 @@ export function overlapToNumber(object: Overlap): number {
 
 /** Why there is a run. */
 export enum RunKind {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Never sent. A kind that is not known is treated as SCHEDULED. */
   UNSPECIFIED = "RUN_KIND_UNSPECIFIED",
   /** SCHEDULED - An occurrence of the schedule. */
   SCHEDULED = "RUN_KIND_SCHEDULED",
@@ -187,9 +187,9 @@ export function runKindToNumber(object: RunKind): number {
   }
 }
 
-/** How a run ended, or an occurrence without one. */
+/** How a run ended, or an occurrence without one (T4, T11). */
 export enum RunOutcome {
-  /** UNSPECIFIED - Never sent, and INVALID_ARGUMENT in CompleteRun. */
+  /** UNSPECIFIED - There is none. INVALID_ARGUMENT in CompleteRun. */
   UNSPECIFIED = "RUN_OUTCOME_UNSPECIFIED",
   /** SUCCEEDED - It did its work. */
   SUCCEEDED = "RUN_OUTCOME_SUCCEEDED",

@@ -58,9 +58,9 @@ import {
  * The head of lock.proto says which numbers are kept for what.
  */
 
-/** What became of the outcome of a run. */
+/** What became of the outcome of a run (T8). */
 export enum CompletionResult {
-  /** UNSPECIFIED - Never sent. */
+  /** UNSPECIFIED - Never sent. A result that is not known is treated as SUPERSEDED. */
   UNSPECIFIED = "COMPLETION_RESULT_UNSPECIFIED",
   /** RECORDED - The store has it, or had it from an earlier call. */
   RECORDED = "COMPLETION_RESULT_RECORDED",
