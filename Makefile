@@ -307,7 +307,7 @@ bench: tools ## Measure the figures of docs/performance.md, with the static prog
 	cargo bench --locked --bench clients
 
 .PHONY: proto
-proto: ## Generate the clients' enums, and their stubs that are checked in, from proto/ (Java's stubs are made by its build)
+proto: ## Generate the clients' enums and constants, and their stubs that are checked in, from proto/ (Java's stubs are made by its build)
 	clients/generate
 	LEASEHOLD_WRITE_GENERATED=1 cargo test --test tidy generated
 	for client in go python typescript; do clients/$$client/generate || exit 1; done

@@ -14,9 +14,6 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// maxCheckpoint is the greatest size of a checkpoint in bytes (S23).
-const maxCheckpoint = 2_048
-
 // Checkpoint is a small value stored with a lock: where the next holder goes on from. Only the current holder changes
 // it. Anybody who may read locks can read it: not for secrets.
 type Checkpoint struct {
@@ -100,10 +97,10 @@ func releasingWith(options []ReleaseOption) (with releasing, err error) {
 
 // checkSize refuses a checkpoint that is too large, as the sidecar would.
 func checkSize(value []byte, field string) error {
-	if len(value) <= maxCheckpoint {
+	if len(value) <= checkpointBytes {
 		return nil
 	}
-	return invalidField(field, fmt.Sprintf("it has %d bytes; a checkpoint has at most %d", len(value), maxCheckpoint))
+	return invalidField(field, fmt.Sprintf("it has %d bytes; a checkpoint has at most %d", len(value), checkpointBytes))
 }
 
 // invalidField refuses a field as the sidecar would.

@@ -14,9 +14,6 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// callTimeout bounds a call that asks no holder and waits for nothing.
-const callTimeout = 30 * time.Second
-
 // Client talks to one sidecar. It opens as many connections as its holds, waits and watches need, makes them again when
 // they break, and has one more for short calls, so that a release never stands behind those. It is safe for use by
 // several goroutines.

@@ -13,12 +13,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-const (
-	// connectTimeout is how long a connection may take to be made.
-	connectTimeout = 5 * time.Second
-	// pingTimeout is how long an answer to a ping may take.
-	pingTimeout = 10 * time.Second
-)
+// connectTimeout is how long a connection may take to be made.
+const connectTimeout = 5 * time.Second
 
 // Connect gives a client of a sidecar, which may start later: the client connects when a call needs it. Then a call that
 // waits for a lock waits for the sidecar, too, and others fail with an [*UnreachableError] while none answers. Close the

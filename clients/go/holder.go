@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// longestHolder is how many bytes the name of a holder may have.
-const longestHolder = 256
-
 // holderOrThis is the name that is sent: the one that was given, else that of this pod or host with the process id, such as
 // importer-7f9c/17.
 func holderOrThis(given string) string {
@@ -30,5 +27,5 @@ func holderNamed(host string, process int) string {
 	if host == "" || strings.ContainsFunc(host, isOdd) {
 		return id
 	}
-	return host[:min(len(host), longestHolder-len(id)-1)] + "/" + id
+	return host[:min(len(host), holderBytes-len(id)-1)] + "/" + id
 }

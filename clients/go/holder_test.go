@@ -12,7 +12,7 @@ import (
 func TestACallerWithoutANameIsItsPodOrHostAndProcess(t *testing.T) {
 	for host, want := range map[string]string{
 		"importer-7f9c": "importer-7f9c/17", "": "17", "björn": "17", "a\nb": "17",
-		strings.Repeat("h", 300): strings.Repeat("h", longestHolder-3) + "/17",
+		strings.Repeat("h", 300): strings.Repeat("h", holderBytes-3) + "/17",
 	} {
 		if named := holderNamed(host, 17); named != want {
 			t.Errorf("%q: %q", host, named)

@@ -15,17 +15,6 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-const (
-	// nap is the longest sleep while a hold is valid: timers stop while the machine sleeps (S3).
-	nap = time.Second
-	// firstPause is the pause after the first failed try to resume; doubled up to nap.
-	firstPause = 50 * time.Millisecond
-	// answerPoll is how often a release looks whether a resume was answered.
-	answerPoll = 20 * time.Millisecond
-	// answerTimeout is how long an answer about the validity is waited for before it is asked again.
-	answerTimeout = 5 * time.Second
-)
-
 type holdStream = listening[leaseholdv1.HoldLeaseResponse]
 
 // keeper keeps a hold true: it reads the stream, watches the clock, and resumes when the sidecar was away.

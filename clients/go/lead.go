@@ -7,14 +7,6 @@ import (
 	"time"
 )
 
-const (
-	// shortestTermPause and longestTermPause are the bounds of the pause between two terms, and firstTermPause is the
-	// greatest one after a term that was granted.
-	shortestTermPause = 100 * time.Millisecond
-	firstTermPause    = time.Second
-	longestTermPause  = 10 * time.Second
-)
-
 // pacing is how Lead pauses: the machine's timer and chance, or a test's.
 type pacing struct {
 	sleep  func(ctx context.Context, pause time.Duration)

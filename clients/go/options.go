@@ -17,13 +17,6 @@ const (
 	DefaultEndpoint = "http://127.0.0.1:50951"
 	// EndpointVariable is the environment variable that says where the sidecar is.
 	EndpointVariable = "LEASEHOLD_ENDPOINT"
-
-	defaultKeepAlive      = 30 * time.Second
-	shortestKeepAlive     = 10 * time.Second
-	defaultReleaseTimeout = 10 * time.Second
-	// silence is how long a stream may say nothing before it is taken for dead. Sidecars say something at least every
-	// 30 s.
-	silence = 90 * time.Second
 )
 
 // Option says how to reach a sidecar.

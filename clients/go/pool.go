@@ -15,9 +15,6 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// streamsPerConnection is how many calls that last share a connection: sidecars carry 256, unless told otherwise.
-const streamsPerConnection = 200
-
 // rpc has the calls of both services.
 type rpc interface {
 	leaseholdv1.LeaseServiceClient

@@ -159,7 +159,7 @@ func (r *Run) Complete(ctx context.Context, completion Completion) (CompletedRun
 		return CompletedRun{}, err
 	}
 	request.LeaseId, request.Generation = r.hold.LeaseID(), r.hold.state.answered()
-	for pause := firstPause; ; pause = min(2*pause, 2*nap) {
+	for pause := firstPause; ; pause = min(2*pause, longestRunPause) {
 		completed, err := r.client.completeRun(outside, request)
 		if err == nil {
 			r.mutex.Lock()

@@ -2,16 +2,11 @@ package leasehold
 
 import (
 	"context"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
-
-// lastWord is how long the sidecar has to say that a run is over which is over here: after a loss it does so a moment later
-// than the clock here, and a stream that ended meanwhile would be a run that was abandoned.
-const lastWord = 2 * time.Second
 
 type runStream = listening[leaseholdv1.SubscribeScheduleResponse]
 

@@ -211,7 +211,7 @@ func (r *Runs) interrupted(within context.Context, err error) error {
 	case <-within.Done():
 	case <-time.After(max(r.pause, retryAfter(failure))):
 	}
-	r.pause = min(2*r.pause, 2*nap)
+	r.pause = min(2*r.pause, longestRunPause)
 	return nil
 }
 

@@ -14,13 +14,6 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-const (
-	// completionTimeout bounds one CompleteRun: an outcome is recorded under the lease or once it is over.
-	completionTimeout = longestLease + callTimeout
-	// maxDetail is the greatest size of a completion's detail in bytes.
-	maxDetail = 512
-)
-
 // GetSchedule gives a schedule: its definition, and what is known of its runs.
 //
 // Errors: [*RefusedError], with [ReasonUnknownSchedule] if nobody ever subscribed to it and [ReasonUnsupported] if the
@@ -235,10 +228,10 @@ func (c Completion) wire(runID string) (*leaseholdv1.CompleteRunRequest, error) 
 // cut makes a detail that can be sent: not more than the sidecar takes, and whole characters.
 func cut(detail string) string {
 	detail = strings.ToValidUTF8(detail, "\uFFFD")
-	if len(detail) <= maxDetail {
+	if len(detail) <= detailBytes {
 		return detail
 	}
-	end := maxDetail
+	end := detailBytes
 	for !utf8.RuneStart(detail[end]) {
 		end--
 	}

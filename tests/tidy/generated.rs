@@ -25,7 +25,7 @@ fn rust_client_stubs_are_fresh() {
 }
 
 #[test]
-fn enums_of_the_clients_are_fresh() {
+fn enums_and_constants_of_the_clients_are_fresh() {
     let looked = Command::new(root().join("clients/generate")).arg("--check").output().unwrap();
     assert!(looked.status.success(), "{}", String::from_utf8_lossy(&looked.stderr));
 }

@@ -21,7 +21,7 @@ async def impatient(
     monkeypatch: pytest.MonkeyPatch, **options: Unpack[leasehold.ClientOptions]
 ) -> AsyncIterator[tuple[Bench, leasehold.AsyncClient]]:
     """A client that takes a stream for dead soon."""
-    monkeypatch.setattr("leasehold._connect.calls._SILENCE", 0.2)
+    monkeypatch.setattr("leasehold._connect.calls.SILENCE", 0.2)
     async with bench(**options) as both:
         yield both
 

@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status};
 use crate::boot_clock::{BootClock, Clock};
 use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 use crate::connect::{Dial, Headers, Lane, Pool, Rpc, Schedules};
+use crate::constants::{CALL_TIMEOUT, DEFAULT_RELEASE_TIMEOUT, SILENCE};
 use crate::errors::understood::Wanted;
 use crate::errors::{self, Error};
 use crate::hold::Holding;
@@ -22,9 +23,6 @@ use crate::messages::{
 use crate::proto;
 use crate::watch::LockWatch;
 use crate::watch::{LocksWatch, WatchLocks};
-
-/// A call that asks no holder and waits for nothing is given up after this.
-pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The answer to a request for a lock. That somebody else has it is an answer, not an error.
 #[derive(Clone, Debug)]
@@ -88,7 +86,7 @@ pub(crate) struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { release_timeout: Duration::from_secs(10), silence: Duration::from_secs(90) }
+        Self { release_timeout: DEFAULT_RELEASE_TIMEOUT, silence: SILENCE }
     }
 }
 

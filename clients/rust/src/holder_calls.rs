@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::client::{CALL_TIMEOUT, Client, within};
+use crate::client::{Client, within};
+use crate::constants::CALL_TIMEOUT;
 use crate::errors::understood::Wanted;
 use crate::errors::{Error, Reason};
 use crate::messages::{

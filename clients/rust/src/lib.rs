@@ -3,6 +3,8 @@
 mod boot_clock;
 mod client;
 mod connect;
+#[path = "../gen/constants.rs"]
+mod constants;
 #[path = "../gen/enums.rs"]
 mod enums;
 mod errors;

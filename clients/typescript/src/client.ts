@@ -1,5 +1,6 @@
 // The client: one method for each thing to be done.
 
+import { CALL_TIMEOUT_MS } from "./constants.js";
 import type {
   ExtendLeaseResponse,
   CheckTokenResponse,
@@ -30,7 +31,7 @@ import { serverInfo } from "./connect/server-info.js";
 import type { CallOptions, LeaseSpec, LockKey, LockSelector, WatchOptions } from "./hold/spec.js";
 import { leaseSpec, lockKey, lockSelector, under } from "./hold/spec.js";
 import type { Limits } from "./connect/rpc.js";
-import { CALL_TIMEOUT_MS, LIMITS, Rpc, idOf } from "./connect/rpc.js";
+import { LIMITS, Rpc, idOf } from "./connect/rpc.js";
 import { ScheduleClient } from "./runs/schedules.js";
 import { notUnderstood } from "./errors/understood.js";
 import type { LocksEvent } from "./watch/watch.js";

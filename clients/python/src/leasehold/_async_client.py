@@ -8,8 +8,9 @@ from types import TracebackType
 from typing import Final, Self, Unpack
 
 from leasehold._connect import patched
-from leasehold._connect.calls import CALL_TIMEOUT, LONGEST_LEASE, Calls
+from leasehold._connect.calls import LONGEST_LEASE, Calls
 from leasehold._connect.options import ClientOptions, Connector
+from leasehold._constants import CALL_TIMEOUT
 from leasehold._convert import moment
 from leasehold._enums import LossReason, RunOutcome
 from leasehold._errors.answers import BusyError, OccurrenceOverError

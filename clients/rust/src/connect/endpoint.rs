@@ -1,5 +1,7 @@
 //! Where a sidecar is, and whether that is this machine.
 
+use crate::constants::{DEFAULT_KEEP_ALIVE, SHORTEST_KEEP_ALIVE};
+
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,11 +63,6 @@ pub(crate) enum KeepAlive {
     Every(Duration),
 }
 
-/// The interval for an endpoint that is not local.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// Servers take more pings than this for an attack.
-const KEEP_ALIVE_LEAST: Duration = Duration::from_secs(10);
-
 impl KeepAlive {
     /// The interval at `address`.
     ///
@@ -76,8 +73,8 @@ impl KeepAlive {
             Self::Off => Ok(None),
             // S21: an unanswered ping would close the connection, which a local sidecar reads as the holder
             // being gone.
-            Self::ByLocality => Ok((!address.is_local()).then_some(KEEP_ALIVE)),
-            Self::Every(interval) if interval < KEEP_ALIVE_LEAST => {
+            Self::ByLocality => Ok((!address.is_local()).then_some(DEFAULT_KEEP_ALIVE)),
+            Self::Every(interval) if interval < SHORTEST_KEEP_ALIVE => {
                 Err(format!("its keep-alive interval is {interval:?}; at least 10 s are allowed"))
             }
             Self::Every(interval) => Ok(Some(interval)),

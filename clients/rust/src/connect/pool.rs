@@ -9,17 +9,12 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
 use super::{Dial, Headers};
+use crate::constants::{PING_TIMEOUT, STREAMS_PER_CONNECTION};
 use crate::proto::lease_service_client::LeaseServiceClient;
 use crate::proto::schedule_service_client::ScheduleServiceClient;
 
 pub(crate) type Rpc = LeaseServiceClient<InterceptedService<Channel, Headers>>;
 pub(crate) type Schedules = ScheduleServiceClient<InterceptedService<Channel, Headers>>;
-
-/// Holds and watches a connection carries: fewer than a sidecar allows (limits.streams_per_connection, 256),
-/// because a resume has its old stream and its new one for a moment.
-const STREAMS: usize = 200;
-/// A ping that is not answered in this time closes the connection.
-const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connections, made when they are needed: one for each 200 holds, of which the first carries short calls
 /// too, and others for watches, which nobody may be reading. So a release goes where its hold is: it needs no
@@ -105,7 +100,8 @@ impl Pool {
 
     fn lane_of(self: &Arc<Self>, connections: &Mutex<Vec<Connection>>) -> Lane {
         let mut connections = locked(connections);
-        let free = connections.iter().find(|connection| connection.streams() < STREAMS);
+        let free =
+            connections.iter().find(|connection| connection.streams() < STREAMS_PER_CONNECTION);
         let (channel, stream) = match free {
             Some(free) => (free.channel.clone(), Arc::clone(&free.streams)),
             None => {

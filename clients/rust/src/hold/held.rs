@@ -10,15 +10,13 @@ use super::Loss;
 use super::state::{HoldState, ToRelease};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
+use crate::constants::ANSWER_POLL;
 use crate::errors::{Error, Reason};
 use crate::holder_calls::{check_recorded, check_saved};
 use crate::messages::{
     Grant, HoldInfo, LossReason, ReleaseOutcome, ReleaseResult, RunOutcome, check_size,
 };
 use crate::proto::{self, Validity};
-
-/// How often a release looks whether a resume was answered.
-pub(super) const ANSWER_POLL: Duration = Duration::from_millis(20);
 
 /// A lock that is held. [`run`](Self::run) runs code while it is; [`release`](Self::release) releases it.
 /// Dropped, it is released in the background, and only an event tells the outcome.

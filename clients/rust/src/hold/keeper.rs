@@ -4,7 +4,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
@@ -16,17 +15,11 @@ use super::state::{HoldState, ToRelease};
 use super::{HoldEvent, Loss, Notice};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
+use crate::constants::{ANSWER_TIMEOUT, FIRST_PAUSE, NAP};
 use crate::errors::{Error, Reason};
 use crate::messages::{LossReason, duration};
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{self, Resume, Validity};
-
-/// No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
-const NAP: Duration = Duration::from_secs(1);
-/// The pause after the first failed try to resume; doubled up to [`NAP`].
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// How long an answer about the validity is waited for before it is asked again.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct Keeper<L> {
     pub(super) client: Client,

@@ -6,14 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Client;
+use crate::constants::{FIRST_TERM_PAUSE, LONGEST_TERM_PAUSE, SHORTEST_TERM_PAUSE};
 use crate::errors::Error;
 use crate::hold::Hold;
 use crate::messages::{Code, LeaseSpec};
-
-/// The bounds of the pause between two terms; `FIRST` is the longest one after a term that was granted.
-const SHORTEST: Duration = Duration::from_millis(100);
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(10);
 
 impl Client {
     /// Runs `work` for as long as this caller leads: takes the lock, waiting without end, runs `work` for one
@@ -94,8 +90,9 @@ pub(crate) trait Pacing {
 
     /// The pause after so many failures in a row: at random, so that contenders spread.
     fn pause(&self, failures: u32) -> Duration {
-        let longest = FIRST.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST);
-        SHORTEST + (longest - SHORTEST).mul_f64(self.random())
+        let longest =
+            FIRST_TERM_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_TERM_PAUSE);
+        SHORTEST_TERM_PAUSE + (longest - SHORTEST_TERM_PAUSE).mul_f64(self.random())
     }
 }
 

@@ -227,7 +227,7 @@ fn pauses_are_spread_between_a_tenth_of_a_second_and_their_longest() {
     }
     assert_eq!(Least.pause(3), Duration::from_millis(100));
     let pauses: Vec<Duration> = (0..100).map(|_| Timer.pause(0)).collect();
-    assert!(pauses.iter().all(|pause| (SHORTEST..=FIRST).contains(pause)));
+    assert!(pauses.iter().all(|pause| (SHORTEST_TERM_PAUSE..=FIRST_TERM_PAUSE).contains(pause)));
     assert!(pauses.iter().any(|pause| pause != &pauses[0]));
 }
 

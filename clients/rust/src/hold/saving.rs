@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::held::{Hold, told_lost};
+use crate::constants::ANSWER_POLL;
 use crate::errors::Error;
 use crate::messages::{Checkpoint, check_size};
 
@@ -60,7 +61,7 @@ impl Hold {
             }
             match settled {
                 Some(generation) => return Ok(generation),
-                None => tokio::time::sleep(super::held::ANSWER_POLL).await,
+                None => tokio::time::sleep(ANSWER_POLL).await,
             }
         }
     }

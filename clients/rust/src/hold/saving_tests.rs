@@ -5,6 +5,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::tests::{held, held_here, next};
 use super::*;
+use crate::constants::ANSWER_POLL;
 use crate::fake::{Bench, ELSEWHERE, HoldCall, OURS, eventually, grant, seconds, validity};
 use crate::messages::LockSelector;
 use crate::proto::hold_lease_response::Event;
@@ -155,7 +156,7 @@ async fn s16_a_save_waits_for_the_resume_and_carries_the_new_generation() {
     let saving = guard.save("x");
     tokio::pin!(saving);
     // It looks again and again; were it not to wait, it would have asked at the first look.
-    let waits = tokio::time::timeout(held::ANSWER_POLL * 3, &mut saving).await;
+    let waits = tokio::time::timeout(ANSWER_POLL * 3, &mut saving).await;
     assert!(waits.is_err() && bench.sidecar.asked().is_empty());
     let Event::Granted(granted) = grant(validity(OURS, 1_058, 58)) else { panic!() };
     call.tell(Event::Granted(proto::Grant { generation: 2, ..granted })).await;

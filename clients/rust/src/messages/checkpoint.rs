@@ -5,11 +5,9 @@ use std::str::Utf8Error;
 use std::time::SystemTime;
 
 use super::moment;
+use crate::constants::CHECKPOINT_BYTES;
 use crate::errors::{Error, FieldViolation};
 use crate::proto;
-
-/// The greatest size of a checkpoint in bytes (S23).
-const MAX_CHECKPOINT: usize = 2_048;
 
 /// A small value stored with a lock: where the next holder goes on from. Only the current holder changes it.
 /// Anybody who may read locks can read it: not for secrets.
@@ -61,11 +59,11 @@ impl Checkpoint {
 
 /// Refuses a value that is too large, as the sidecar would: `field` is its name there (S19).
 pub(crate) fn check_size(field: &str, value: &[u8]) -> Result<(), Error> {
-    if value.len() <= MAX_CHECKPOINT {
+    if value.len() <= CHECKPOINT_BYTES {
         return Ok(());
     }
     let description = format!(
-        "has {} bytes; a checkpoint has at most {MAX_CHECKPOINT}: store the data elsewhere, and save its address",
+        "has {} bytes; a checkpoint has at most {CHECKPOINT_BYTES}: store the data elsewhere, and save its address",
         value.len()
     );
     Err(Error::invalid(FieldViolation { field: field.to_owned(), description }))

@@ -1,7 +1,6 @@
 //! Who asks, where the caller does not say it.
 
-/// How many bytes the name of a holder may have.
-const LONGEST: usize = 256;
+use crate::constants::HOLDER_BYTES;
 
 /// The name that is sent: the one that was given, else that of this pod or host with the process id, such as
 /// `importer-7f9c/17`. It is made anew for each request, because a fork has an id of its own.
@@ -30,7 +29,7 @@ fn named(host: Option<&str>, process: u32) -> String {
     match host.filter(|host| !host.is_empty()).filter(is_printable) {
         None => process,
         Some(host) => {
-            let room = LONGEST - process.len() - 1;
+            let room = HOLDER_BYTES - process.len() - 1;
             format!("{host:.room$}/{process}")
         }
     }
@@ -48,7 +47,7 @@ mod tests {
         assert_eq!(named(Some(""), 17), "17");
         assert_eq!(named(Some("bj\u{f6}rn"), 17), "17", "what is not printable ASCII is not sent");
         let long = named(Some(&"h".repeat(300)), 4_194_304);
-        assert_eq!((long.len(), long.ends_with("h/4194304")), (LONGEST, true));
+        assert_eq!((long.len(), long.ends_with("h/4194304")), (HOLDER_BYTES, true));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use super::{CompletionResult, RunKind, RunOutcome, check_size, moment};
+use crate::constants::DETAIL_BYTES;
 use crate::errors::Error;
 use crate::proto;
 
@@ -79,9 +80,6 @@ enum Said {
     FailedFinal,
     Returned,
 }
-
-/// The greatest size of a detail in bytes.
-const MAX_DETAIL: usize = 512;
 
 /// How a run ended, and why: what [`Run::complete`](crate::Run::complete) records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,7 +173,7 @@ impl From<()> for Completion {
 
 /// Not more than the sidecar takes, and whole characters.
 fn cut(mut detail: String) -> String {
-    let mut end = detail.len().min(MAX_DETAIL);
+    let mut end = detail.len().min(DETAIL_BYTES);
     while !detail.is_char_boundary(end) {
         end -= 1;
     }

@@ -10,6 +10,7 @@ use tonic::Status;
 
 use super::{ScheduleEvent, Subscribed, Tells};
 use crate::client::Client;
+use crate::constants::LAST_WORD;
 use crate::hold::{HoldEvent, Line, Loss};
 use crate::messages::{
     Completion, CompletionResult, DefinitionInForce, LossReason, ReleaseOutcome, Subscription,
@@ -17,9 +18,6 @@ use crate::messages::{
 use crate::proto::hold_lease_response::Event as HoldWire;
 use crate::proto::subscribe_schedule_response::Event;
 use crate::proto::{Released, Resume, Run, SubscribeScheduleRequest};
-
-/// How long the sidecar has to say that a run is over which is over here.
-const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// What its holder has done with a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

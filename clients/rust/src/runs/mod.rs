@@ -24,6 +24,7 @@ use tonic::Status;
 
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
+use crate::constants::{FIRST_PAUSE, LONGEST_RUN_PAUSE};
 use crate::errors::Error;
 use crate::hold::{Message, Stream, retry_after, silent};
 use crate::messages::{DefinitionInForce, Standby, Subscription, UnderstoodSchedule, duration};
@@ -31,10 +32,6 @@ use crate::proto::subscribe_schedule_response::Event;
 use crate::proto::{self, SubscribeScheduleRequest, SubscribeScheduleResponse};
 
 pub use run::Run;
-
-/// The pause after the first failed try to subscribe again; doubled up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 impl Client {
     /// Takes part in a schedule, beginning with the first [`next`](Runs::next): a stream of the runs that
@@ -305,7 +302,7 @@ impl Runs {
         }
         self.tells.tell(ScheduleEvent::Interrupted { detail: error.to_string() });
         let pause = retry_after(&error).unwrap_or(self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.pause = (self.pause * 2).min(LONGEST_RUN_PAUSE);
         self.place = Place::Pausing(Box::pin(tokio::time::sleep(pause)));
         Ok(())
     }

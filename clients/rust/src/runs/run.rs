@@ -9,16 +9,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
 use super::line::{RunLine, Stage};
-use super::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
+use crate::constants::{FIRST_PAUSE, LONGEST_RUN_PAUSE, NAP};
 use crate::errors::Error;
 use crate::hold::{Hold, HoldEvent, HoldState, Loss, Notice, hold_of, retry_after};
 use crate::messages::{Checkpoint, CompletedRun, Completion, EndedRun, RunKind, duration, moment};
 use crate::proto;
-
-/// No sleep until a deadline is longer: timers stop while the machine sleeps (S3).
-const NAP: Duration = Duration::from_secs(1);
 
 /// What `grant` of a run is worth here.
 ///
@@ -299,7 +296,7 @@ impl Run {
                 return Err(error);
             }
             tokio::time::sleep(retry_after(&error).unwrap_or(pause)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(LONGEST_RUN_PAUSE);
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::SystemTime;
 
-use crate::client::{CALL_TIMEOUT, Client, within};
+use crate::client::{Client, within};
+use crate::constants::{CALL_TIMEOUT, COMPLETION_TIMEOUT};
 use crate::errors::Error;
 use crate::messages::{
     CompletedRun, Completion, ListSchedules, LockSelector, PreviewSchedule, Schedule, SchedulePage,
@@ -177,9 +178,6 @@ impl Client {
         }
     }
 }
-
-/// An outcome is recorded under the lease, or once it is over: at most one lease duration, and a request.
-const COMPLETION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(90);
 
 #[cfg(test)]
 mod tests {

@@ -7,14 +7,14 @@ use tonic::Streaming;
 
 use crate::client::Client;
 use crate::connect::Lane;
+use crate::constants::FIRST_PAUSE;
 use crate::errors::Error;
 use crate::messages::{LockRecord, LocksUnder, moment};
 use crate::proto::watch_locks_request::Under;
 use crate::proto::watch_locks_response::Event;
 use crate::proto::{self, WatchLocksRequest, WatchLocksResponse};
 
-/// The pause after the first failed try to watch again; doubled up to [`LONGEST_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long a sidecar may be away before a watch fails.
 const PATIENCE: Duration = Duration::from_secs(60);

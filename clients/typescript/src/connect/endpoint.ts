@@ -3,6 +3,7 @@
 import type { ChannelCredentials, ClientOptions, Interceptor } from "@grpc/grpc-js";
 import { Client as Channel, InterceptingCall, Metadata, credentials, status } from "@grpc/grpc-js";
 
+import { DEFAULT_KEEP_ALIVE_MS, PING_TIMEOUT_MS, SHORTEST_KEEP_ALIVE_MS } from "../constants.js";
 import { EndpointError } from "../errors/errors.js";
 
 /** Where a sidecar listens unless told otherwise. */
@@ -58,11 +59,6 @@ export interface ConnectOptions {
   /** Interceptors of `@grpc/grpc-js` for all calls, for tracing and metrics. The first is the outermost. */
   readonly interceptors?: readonly Interceptor[];
 }
-
-const REMOTE_KEEP_ALIVE_MS = 30_000;
-const SHORTEST_KEEP_ALIVE_MS = 10_000;
-/** A ping that is not answered so long closes the connection. */
-const PING_TIMEOUT_MS = 10_000;
 
 // No retries but the resume (S16), whose pace the backoff has. No proxy: the sidecar is a neighbour. A pool of its own
 // for each channel, so that each has a connection of its own.
@@ -177,7 +173,7 @@ function secureCredentials(tls: () => TlsCredentials, invalid: Invalid): Channel
 
 function keepAlive({ keepAliveMs }: ConnectOptions, local: boolean, invalid: Invalid): ClientOptions {
   // S14, S21: a sidecar on the same machine would read the closed connection as the end of this process.
-  const interval = keepAliveMs ?? (local ? false : REMOTE_KEEP_ALIVE_MS);
+  const interval = keepAliveMs ?? (local ? false : DEFAULT_KEEP_ALIVE_MS);
   if (interval === false) return {};
   if (!(interval >= SHORTEST_KEEP_ALIVE_MS)) throw invalid("keepAliveMs must be 10,000 or more, or false");
   return {

@@ -3,6 +3,7 @@
 import type { ClientReadableStream, MethodDefinition, ServiceError } from "@grpc/grpc-js";
 import { status } from "@grpc/grpc-js";
 
+import { CALL_TIMEOUT_MS, DEFAULT_RELEASE_TIMEOUT_MS, SILENCE_MS, STREAMS_PER_CONNECTION } from "../constants.js";
 import type { ReleaseResult, Validity } from "../../gen/leasehold/v1/hold.js";
 import type {
   GetHoldResponse,
@@ -20,9 +21,6 @@ import { ownRefusal } from "../errors/refusal.js";
 import { inTrace } from "./trace-context.js";
 import { knowing } from "../errors/understood.js";
 
-/** A call that asks no holder and waits for nothing is given up after this. */
-export const CALL_TIMEOUT_MS = 30_000;
-
 /** How long things may take. Tests have limits of their own. */
 export interface Limits {
   /** How long a release waits for its answer. */
@@ -34,7 +32,11 @@ export interface Limits {
 }
 
 /** The limits of a client unless something else is asked for. */
-export const LIMITS: Limits = { releaseMs: 10_000, silenceMs: 90_000, streams: 200 };
+export const LIMITS: Limits = {
+  releaseMs: DEFAULT_RELEASE_TIMEOUT_MS,
+  silenceMs: SILENCE_MS,
+  streams: STREAMS_PER_CONNECTION,
+};
 
 interface UnaryOptions {
   readonly timeoutMs?: number;

@@ -2,13 +2,14 @@
 
 import { status } from "@grpc/grpc-js";
 
+import { CHECKPOINT_BYTES } from "../constants.js";
 import type { Checkpoint as WireCheckpoint } from "../../gen/leasehold/v1/lock.js";
 import { LeaseholdError } from "../errors/errors.js";
 import { Reason } from "../errors/reason.js";
 import { ownRefusal } from "../errors/refusal.js";
 
 /** The greatest size of a checkpoint in bytes. */
-export const CHECKPOINT_BYTES_MAX = 2_048;
+export const CHECKPOINT_BYTES_MAX = CHECKPOINT_BYTES;
 
 /** A small value stored with a lock. It survives holders, breaks and sidecars. Not for secrets. */
 export class Checkpoint {

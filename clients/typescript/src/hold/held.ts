@@ -1,5 +1,6 @@
 // What is held, as its holder has it: a hold of its own, or that of a run.
 
+import { ANSWER_POLL_MS } from "../constants.js";
 import type { Grant, Validity } from "../../gen/leasehold/v1/hold.js";
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
 import type { BootReading } from "./boot-clock.js";
@@ -16,9 +17,6 @@ import type { Kept } from "./keeper.js";
 import { Keeper } from "./keeper.js";
 import { Saver } from "./saver.js";
 import type { HoldState } from "./state.js";
-
-/** How often it is looked whether a resume was answered. */
-const ANSWER_POLL_MS = 20;
 
 /** Where what is held is noted while it lives, so that the client can end it. */
 export type Holds = Set<Held>;

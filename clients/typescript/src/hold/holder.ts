@@ -1,7 +1,6 @@
 import { hostname } from "node:os";
 
-/** How many bytes the name of a holder may have. */
-const LONGEST = 256;
+import { HOLDER_BYTES } from "../constants.js";
 
 /** The name that is sent: the given one, or else this pod or host and the process, such as `importer-7f9c/17`. */
 export function holderOrThis(given = ""): string {
@@ -20,5 +19,5 @@ function host(): string {
 /** Leaves a host's name out that is not printable ASCII: the sidecar would refuse it (S19). */
 export function named(host: string, pid: number): string {
   const id = String(pid);
-  return /^[!-~]+$/.test(host) ? `${host.slice(0, LONGEST - id.length - 1)}/${id}` : id;
+  return /^[!-~]+$/.test(host) ? `${host.slice(0, HOLDER_BYTES - id.length - 1)}/${id}` : id;
 }

@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 
 import { status } from "@grpc/grpc-js";
 
+import { ANSWER_TIMEOUT_MS, FIRST_PAUSE_MS, NAP_MS } from "../constants.js";
 import type { Grant, Renewed } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { GetHoldResponse } from "../../gen/leasehold/v1/lease_service.js";
@@ -21,13 +22,6 @@ import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
 import type { Line, LineEvent } from "./line.js";
 import type { HoldState } from "./state.js";
-
-/** No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3). */
-const NAP_MS = 1_000;
-/** The pause after the first failed try to resume; doubled up to {@link NAP_MS}. */
-const FIRST_PAUSE_MS = 50;
-/** How long an answer about the validity is waited for before it is asked again. */
-const ANSWER_TIMEOUT_MS = 5_000;
 
 /** What a keeper is given to keep. */
 export interface Kept {

@@ -2,15 +2,10 @@
 
 import { setTimeout } from "node:timers/promises";
 
+import { FIRST_TERM_PAUSE_MS, LONGEST_TERM_PAUSE_MS, SHORTEST_TERM_PAUSE_MS } from "../constants.js";
 import { BusyError, LostError } from "../errors/errors.js";
 import type { Hold } from "./hold.js";
 import { mayPass } from "../errors/refusal.js";
-
-/** The pause between two terms lies between these, at random. */
-const SHORTEST_PAUSE_MS = 100;
-const PAUSE_MS = 1_000;
-/** Each failure in a row doubles the pause, up to this. */
-const LONGEST_PAUSE_MS = 10_000;
 
 /** How the time between terms passes; tests have their own. */
 export interface Pacing {
@@ -28,8 +23,8 @@ export const REAL: Pacing = {
 
 /** The pause in milliseconds before the lock is asked for again, after so many failures in a row. */
 export function leadPauseMs(failures: number, random: number): number {
-  const shortest = Math.min(SHORTEST_PAUSE_MS * 2 ** failures, PAUSE_MS);
-  const longest = Math.min(PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);
+  const shortest = Math.min(SHORTEST_TERM_PAUSE_MS * 2 ** failures, FIRST_TERM_PAUSE_MS);
+  const longest = Math.min(FIRST_TERM_PAUSE_MS * 2 ** failures, LONGEST_TERM_PAUSE_MS);
   return shortest + random * (longest - shortest);
 }
 

@@ -4,6 +4,7 @@ import { setTimeout } from "node:timers/promises";
 
 import { status } from "@grpc/grpc-js";
 
+import { FIRST_PAUSE_MS } from "../constants.js";
 import type { Grant, LeaseSpec } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
@@ -30,8 +31,6 @@ export interface HoldOptions {
   readonly onEvent?: HoldListener;
 }
 
-/** The pause after the connection broke; doubled up to {@link LONGEST_PAUSE_MS}. */
-const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
 
 /**

@@ -1,5 +1,6 @@
 // How a run ended, and telling it to the sidecar (T8).
 
+import { COMPLETION_TIMEOUT_MS, DETAIL_BYTES } from "../constants.js";
 import type { CheckpointOutcome } from "../../gen/leasehold/v1/hold.js";
 import type { CompletionResult } from "../../gen/leasehold/v1/schedule_service.js";
 import { CompleteRunRequest, ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.js";
@@ -8,11 +9,6 @@ import type { Outcome } from "../hold/occurrence.js";
 import { OUTCOMES } from "../hold/occurrence.js";
 import type { HoldId, Rpc } from "../connect/rpc.js";
 import { knowing } from "../errors/understood.js";
-
-/** More is cut by the sidecar, too. */
-const DETAIL_BYTES_MAX = 512;
-/** An outcome is recorded under the lease, or once that is over: at most one lease duration, and a request. */
-const COMPLETION_TIMEOUT_MS = 90_000;
 
 /** How a run ended. */
 export interface Completion {
@@ -50,12 +46,12 @@ export function completionRequest(runId: string, hold: HoldId, completion: Compl
   });
 }
 
-/** At most {@link DETAIL_BYTES_MAX} bytes in UTF-8, and no half of a character. */
+/** At most {@link DETAIL_BYTES} bytes in UTF-8, and no half of a character. */
 function cut(detail: string): string {
   const bytes = Buffer.from(detail, "utf8");
-  if (bytes.length <= DETAIL_BYTES_MAX) return detail;
+  if (bytes.length <= DETAIL_BYTES) return detail;
   // With `stream` the bytes of a character that was cut are kept back.
-  return new TextDecoder().decode(bytes.subarray(0, DETAIL_BYTES_MAX), { stream: true });
+  return new TextDecoder().decode(bytes.subarray(0, DETAIL_BYTES), { stream: true });
 }
 
 /** Tells it once. */

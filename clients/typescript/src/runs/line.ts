@@ -1,5 +1,6 @@
 // The life line of a run's hold: the subscription's stream, for as long as the run goes on.
 
+import { LAST_WORD_MS } from "../constants.js";
 import type { Grant, Resume } from "../../gen/leasehold/v1/hold.js";
 import type {
   Run,
@@ -12,9 +13,6 @@ import { tell } from "../hold/event.js";
 import type { Line, LineEvent } from "../hold/line.js";
 import type { MessageStream, Rpc } from "../connect/rpc.js";
 import type { ScheduleListener } from "./event.js";
-
-/** How long the sidecar has to say that a run is over which is over here. */
-const LAST_WORD_MS = 2_000;
 
 /** An event of a subscription. */
 export type SubscriptionEvent = NonNullable<SubscribeScheduleResponse["event"]>;

@@ -4,6 +4,7 @@ import { setTimeout } from "node:timers/promises";
 
 import { status } from "@grpc/grpc-js";
 
+import { FIRST_PAUSE_MS, LONGEST_RUN_PAUSE_MS } from "../constants.js";
 import type { EndedRun, RunKind } from "../../gen/leasehold/v1/schedule.js";
 import type { Run as WireRun } from "../../gen/leasehold/v1/schedule_service.js";
 import { milliseconds } from "../duration.js";
@@ -19,10 +20,6 @@ import { idOf } from "../connect/rpc.js";
 import type { CompletedRun, Completion } from "./completion.js";
 import { completeRun, completionRequest } from "./completion.js";
 import type { RunThread } from "./line.js";
-
-/** The pause after the first failed try; doubled up to {@link LONGEST_PAUSE_MS}. */
-export const FIRST_PAUSE_MS = 50;
-export const LONGEST_PAUSE_MS = 2_000;
 
 /** What a run is made of. */
 interface Begun {
@@ -200,7 +197,7 @@ export async function giveBack(rpc: Rpc, { runId, grant }: WireRun): Promise<voi
 
 /** What `call` gives, once it is answered. */
 async function repeatedly<T>(call: () => Promise<T>, rpc: Rpc, signal: AbortSignal | undefined): Promise<T> {
-  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_RUN_PAUSE_MS)) {
     try {
       return await call();
     } catch (error) {

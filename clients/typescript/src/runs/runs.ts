@@ -2,6 +2,7 @@
 
 import { status } from "@grpc/grpc-js";
 
+import { FIRST_PAUSE_MS, LONGEST_RUN_PAUSE_MS } from "../constants.js";
 import type { Run as WireRun, Standby } from "../../gen/leasehold/v1/schedule_service.js";
 import { milliseconds } from "../duration.js";
 import { ProtocolError, RefusedError } from "../errors/errors.js";
@@ -17,7 +18,7 @@ import { knowing, unknownField } from "../errors/understood.js";
 import type { ScheduleListener } from "./event.js";
 import type { RunThread, Subscribed, SubscriptionEvent } from "./line.js";
 import { RunLine, grantOf, subscribe } from "./line.js";
-import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Run, giveBack, sleep } from "./run.js";
+import { Run, giveBack, sleep } from "./run.js";
 import type { Subscription } from "./spec.js";
 import { subscription } from "./spec.js";
 
@@ -178,7 +179,7 @@ export class Runs {
     if (!this.#isHeard || this.#rpc.isClosed || !mayPass(error)) throw error;
     this.#tell({ type: "interrupted", detail: error.message });
     const pause = error.retryAfterMs ?? this.#pause;
-    this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE_MS);
+    this.#pause = Math.min(this.#pause * 2, LONGEST_RUN_PAUSE_MS);
     await sleep(pause, signal);
   }
 

@@ -13,6 +13,7 @@ from leasehold._connect.forking import connecting
 from leasehold._connect.listening import Listening
 from leasehold._connect.options import Connector, Tls
 from leasehold._connect.tracing import trace_metadata
+from leasehold._constants import CALL_TIMEOUT, FIRST_PAUSE, SILENCE, STREAMS_PER_CONNECTION
 from leasehold._enums import LossReason, Reason
 from leasehold._errors.errors import (
     CheckpointUnknownError,
@@ -48,21 +49,10 @@ if TYPE_CHECKING:
     from leasehold.v1.lease_service_pb2_grpc import LeaseServiceAsyncStub
     from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceAsyncStub
 
-CALL_TIMEOUT: Final = 30.0
-"""A call that asks no holder and waits for nothing is given up after so many seconds."""
-
 LONGEST_LEASE: Final = 60.0
 """No lease lasts longer unless it is renewed, in seconds."""
 
-_SILENCE: Final = 90.0
-"""A stream that says nothing for so many seconds is taken for dead: sidecars say something at least every 30 s."""
-
-_FIRST_PAUSE: Final = 0.05
-"""The pause after the first try to connect that failed; doubled up to `_LOOK`."""
 _LOOK: Final = 1.0
-
-_STREAMS: Final = 200
-"""The calls that last on one connection: sidecars carry 256 calls, unless told otherwise."""
 
 _UNANSWERED: Final = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 """What gRPC itself says of a call whose answer did not come."""
@@ -104,7 +94,7 @@ class Calls:
         """Connect to nothing yet."""
         self.clock: Final = clock
         self.release_timeout: Final = connector.release_timeout
-        self.silence = _SILENCE
+        self.silence = SILENCE
         # So that a sidecar on the same kernel knows that the end of a stream is this process's doing (S14).
         self._kernel: Final = (("leasehold-boot-id", clock.boot_id),) if clock.boot_id else ()
         self._connector: Final = connector
@@ -169,7 +159,7 @@ class Calls:
 
         Gives how long that took; nothing where the first try succeeds.
         """
-        began, pause, has_failed = self.loop.time(), _FIRST_PAUSE, False
+        began, pause, has_failed = self.loop.time(), FIRST_PAUSE, False
         while (left := began + wait - self.loop.time()) > 0:
             with self.typed_errors():
                 # One that has failed is made anew.
@@ -269,7 +259,7 @@ class Calls:
                 self._close(connection)
         for connection in self._lasting:
             is_usable = self._is_usable(connection) or (also_failed and connection.has_failed)
-            if connection.streams < _STREAMS and is_usable and not connection.is_silent:
+            if connection.streams < STREAMS_PER_CONNECTION and is_usable and not connection.is_silent:
                 return connection
         connection = self._connect()
         self._lasting.append(connection)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import grpc
 import grpc.aio
 
+from leasehold._constants import DEFAULT_KEEP_ALIVE, DEFAULT_RELEASE_TIMEOUT, PING_TIMEOUT, SHORTEST_KEEP_ALIVE
 from leasehold._convert import SECOND, nanoseconds
 from leasehold._errors.errors import ENDPOINT_VARIABLE, ArgumentError, EndpointError, RefusedError
 from leasehold._hold.spec import Seconds
@@ -30,12 +31,8 @@ _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
 )
 
-_DEFAULT_KEEP_ALIVE: Final = 30 * SECOND
-_SHORTEST_KEEP_ALIVE: Final = 10 * SECOND
-_PING_TIMEOUT: Final = 10 * SECOND
 _MILLISECOND: Final = SECOND // 1_000
 _NEVER: Final = 2**31 - 1
-_DEFAULT_RELEASE_TIMEOUT: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +151,7 @@ class Connector:
 
 def _keep_alive(options: ClientOptions, *, is_local: bool) -> tuple[tuple[str, int], ...]:
     """Give the channel's options for pings."""
-    asked = options.get("keep_alive", None if is_local else _DEFAULT_KEEP_ALIVE / SECOND)
+    asked = options.get("keep_alive", None if is_local else DEFAULT_KEEP_ALIVE)
     if asked is None:
         return (
             ("grpc.keepalive_time_ms", _NEVER),
@@ -163,20 +160,20 @@ def _keep_alive(options: ClientOptions, *, is_local: bool) -> tuple[tuple[str, i
             ("grpc.http2.ping_timeout_ms", _NEVER),
         )
     interval = nanoseconds("keep_alive", asked)
-    if interval < _SHORTEST_KEEP_ALIVE:
+    if interval < SHORTEST_KEEP_ALIVE * SECOND:
         raise ArgumentError(f"keep_alive is {asked}; it must be None (never) or at least 10 s")
     return (
         ("grpc.keepalive_time_ms", min(interval // _MILLISECOND, _NEVER)),
-        ("grpc.keepalive_timeout_ms", _PING_TIMEOUT // _MILLISECOND),
+        ("grpc.keepalive_timeout_ms", int(PING_TIMEOUT * 1_000)),
         # This one, a minute by default, holds where another ping is on its way already.
-        ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT // _MILLISECOND),
+        ("grpc.http2.ping_timeout_ms", int(PING_TIMEOUT * 1_000)),
         # A hold that nobody has words for is checked all the same.
         ("grpc.http2.max_pings_without_data", 0),
     )
 
 
 def _release_timeout(options: ClientOptions) -> float:
-    asked = options.get("release_timeout", _DEFAULT_RELEASE_TIMEOUT)
+    asked = options.get("release_timeout", DEFAULT_RELEASE_TIMEOUT)
     timeout = nanoseconds("release_timeout", asked) / SECOND
     if timeout <= 0:
         raise ArgumentError(f"release_timeout is {asked}; it must be more than 0")

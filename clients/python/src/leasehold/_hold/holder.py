@@ -2,10 +2,8 @@
 
 import os
 import socket
-from typing import Final
 
-_LONGEST: Final = 256
-"""How many bytes the name of a holder may have."""
+from leasehold._constants import HOLDER_BYTES
 
 
 def holder_or_this(given: str) -> str:
@@ -27,4 +25,4 @@ def named(host: str, process: int) -> str:
     """Leave a host's name out that is not printable ASCII: the sidecar would refuse it (S19)."""
     if not host or not all("!" <= char <= "~" for char in host):
         return str(process)
-    return f"{host[: _LONGEST - len(str(process)) - 1]}/{process}"
+    return f"{host[: HOLDER_BYTES - len(str(process)) - 1]}/{process}"

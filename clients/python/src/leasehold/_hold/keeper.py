@@ -17,6 +17,7 @@ import grpc.aio
 from leasehold._connect.calls import Calls, final_refusal, told_lost
 from leasehold._connect.guarded import Guarded
 from leasehold._connect.listening import SilentError
+from leasehold._constants import ANSWER_TIMEOUT, FIRST_PAUSE, NAP
 from leasehold._convert import duration, seconds
 from leasehold._enums import CheckpointOutcome, LossReason, Reason, ReleaseOutcome, RunOutcome
 from leasehold._errors.answers import LostError
@@ -27,16 +28,10 @@ from leasehold._hold.line import Line
 from leasehold._hold.releasing import already_lost, release
 from leasehold._hold.saving import Known, checked
 from leasehold._hold.state import LocalState
-from leasehold._hold.ticker import NAP, Ticker
+from leasehold._hold.ticker import Ticker
 from leasehold._records import Checkpoint
 from leasehold.v1 import hold_pb2
 from leasehold.v1.lease_service_pb2 import HOLD_STATE_REVOKED, GetHoldResponse, HoldLeaseResponse
-
-_FIRST_PAUSE: Final = 0.05
-"""The pause after the first failed try to resume; doubled up to `NAP`."""
-
-_ANSWER_TIMEOUT: Final = 5.0
-"""How long an answer about the validity is waited for before it is asked again."""
 
 _LAST_WORD: Final = 0.25
 """How long the sidecar may still say why a hold is over that the clock has found to be so."""
@@ -246,7 +241,7 @@ class Keeper:
         sent = self.state.now()
         question = self._calls.get_hold(self.lease_id, self.generation)
         try:
-            answer = await asyncio.wait_for(question, _ANSWER_TIMEOUT)
+            answer = await asyncio.wait_for(question, ANSWER_TIMEOUT)
             goes_on = self.state.take_in(answer.validity, sent)
             if answer.HasField("max_hold_ends"):
                 self.state.bound(answer.max_hold_ends, sent)
@@ -365,7 +360,7 @@ class Keeper:
 
         A try is never cut short while the hold is valid, because the sidecar would read that as its end (S14).
         """
-        pause = _FIRST_PAUSE
+        pause = FIRST_PAUSE
         # The same for every try, so that one whose answer was lost can be repeated.
         attempt_id = str(uuid.uuid4())
         # Also where the holder has ended the hold: its release waits for the answer, and ends this (S16).

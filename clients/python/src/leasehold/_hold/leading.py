@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from leasehold._connect.calls import Calls
+from leasehold._constants import FIRST_TERM_PAUSE, LONGEST_TERM_PAUSE, SHORTEST_TERM_PAUSE
 from leasehold._errors.answers import LostError
 from leasehold._errors.errors import ArgumentError, LeaseholdError, RefusedError, ReleaseUnconfirmedError, passes
 from leasehold._hold import events
@@ -21,12 +22,6 @@ from leasehold._records import LockKey
 
 Sleep = Callable[[float], Awaitable[None]]
 """Waits for so many seconds."""
-
-_PAUSE: Final = 1.0
-"""The longest pause between two terms, in seconds; doubled with each try that fails in a row, up to `_LONGEST`."""
-_LONGEST: Final = 10.0
-_SPREAD: Final = 10
-"""The shortest pause is this part of the longest, so that those who were sent away together do not come together."""
 
 _log: Final = logging.getLogger("leasehold")
 
@@ -88,8 +83,10 @@ class Pauses:
 
     async def pause(self) -> None:
         """Pause for a random while."""
-        longest = min(_PAUSE * 2.0**self._failures, _LONGEST)
-        await self._sleep(random.uniform(longest / _SPREAD, longest))  # noqa: S311 - spreads, and keeps no secret
+        longest = min(FIRST_TERM_PAUSE * 2.0**self._failures, LONGEST_TERM_PAUSE)
+        # The shortest grows with it, so that those who were sent away together do not come together.
+        shortest = longest * SHORTEST_TERM_PAUSE / FIRST_TERM_PAUSE
+        await self._sleep(random.uniform(shortest, longest))  # noqa: S311 - spreads, and keeps no secret
 
 
 def for_leading(function: str | LockKey, scope: str, options: LeaseSpec) -> Wanted:

@@ -5,6 +5,7 @@ from typing import Final
 
 from leasehold._connect.calls import Calls, HoldCall
 from leasehold._connect.listening import SilentError
+from leasehold._constants import FIRST_PAUSE
 from leasehold._convert import moment, proto_duration, seconds
 from leasehold._enums import LossReason
 from leasehold._errors.answers import BusyError, LostError, OccurrenceOverError
@@ -22,8 +23,6 @@ from leasehold.v1.lease_service_pb2 import GetHoldResponse, HoldLeaseRequest, Ho
 
 _LATE: Final = Loss(LossReason.EXPIRED, "the grant came too late")
 
-_FIRST_PAUSE: Final = 0.05
-"""The pause after the first connection that broke while the caller waited; doubled up to `_LONGEST_PAUSE`."""
 _LONGEST_PAUSE: Final = 1.0
 
 
@@ -83,7 +82,7 @@ class _Waiting:
         self._loop: Final = asyncio.get_running_loop()
         self._until: Final = self._loop.time() + wanted.wait
         self._tries = 0
-        self._next_pause = _FIRST_PAUSE
+        self._next_pause = FIRST_PAUSE
         # What the sidecar said last of the wait, and whether it has answered at all.
         self._told: hold_pb2.Waiting | None = None
         self._is_heard = False

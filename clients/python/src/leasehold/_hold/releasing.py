@@ -3,15 +3,13 @@
 import asyncio
 from typing import Final
 
+from leasehold._constants import ANSWER_POLL
 from leasehold._enums import LossReason, RunOutcome
 from leasehold._errors.answers import LostError
 from leasehold._errors.errors import LeaseholdError, ReleaseUnconfirmedError
 from leasehold._hold.grants import Loss, ReleaseResult
 from leasehold._hold.saving import Kept
 from leasehold.v1 import hold_pb2
-
-_ANSWER_POLL: Final = 0.02
-"""How often a release looks whether a resume was answered."""
 
 _UNANSWERED: Final = "the hold was being resumed, and no sidecar has answered yet"
 
@@ -60,7 +58,7 @@ async def resume_answered(keeper: Kept) -> bool:
     while keeper.resuming:
         if keeper.state.now() >= until or keeper.is_unkept:
             return False
-        await asyncio.sleep(_ANSWER_POLL)
+        await asyncio.sleep(ANSWER_POLL)
     return True
 
 

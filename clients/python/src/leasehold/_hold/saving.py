@@ -6,6 +6,7 @@ import threading
 from typing import Any, Final, Protocol
 
 from leasehold._connect.calls import Calls, told_lost
+from leasehold._constants import ANSWER_POLL, CHECKPOINT_BYTES
 from leasehold._convert import seconds
 from leasehold._errors.answers import LostError
 from leasehold._errors.errors import ArgumentError, RefusedError
@@ -14,13 +15,6 @@ from leasehold._hold.state import LocalState
 from leasehold._records import Checkpoint
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1.lease_service_pb2 import SaveCheckpointRequest
-
-LONGEST: Final = 2_048
-"""The bytes of the longest checkpoint (S23)."""
-
-
-_ANSWER_POLL: Final = 0.02
-"""How often a save looks whether a resume was answered."""
 
 
 class Kept(Protocol):
@@ -70,10 +64,10 @@ def as_json(value: Any) -> bytes:
 
 def checked(value: bytes) -> bytes:
     """Give a value that can be saved."""
-    if len(value) > LONGEST:
+    if len(value) > CHECKPOINT_BYTES:
         raise ArgumentError(
-            f"the checkpoint has {len(value):,} bytes; at most {LONGEST:,} are allowed: store the data elsewhere, "
-            "and save its address",
+            f"the checkpoint has {len(value):,} bytes; at most {CHECKPOINT_BYTES:,} are allowed: store the data "
+            "elsewhere, and save its address",
         )
     return bytes(value)
 
@@ -88,7 +82,7 @@ async def save(keeper: Kept, calls: Calls, value: bytes) -> int:
     order = known.begin()
     while keeper.resuming:
         keeper.check()
-        await asyncio.sleep(_ANSWER_POLL)
+        await asyncio.sleep(ANSWER_POLL)
     keeper.check()
     sent = state.now()
     request = SaveCheckpointRequest(lease_id=keeper.lease_id, generation=keeper.generation, value=sending)

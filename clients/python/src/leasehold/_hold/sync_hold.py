@@ -11,6 +11,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 from leasehold._async_client import AsyncClient
 from leasehold._connect.calls import Calls
 from leasehold._connect.loop_thread import LoopThread
+from leasehold._constants import NAP
 from leasehold._enums import RunOutcome
 from leasehold._errors.answers import LostError
 from leasehold._errors.errors import LeaseholdError, attach
@@ -22,9 +23,6 @@ from leasehold._hold.keeper import Keeper
 from leasehold._hold.opening import open_keeper
 from leasehold._hold.saving import as_json
 from leasehold._hold.spec import Seconds, Wanted
-
-_NAP: Final = 1.0
-"""No wait for a loss is longer without a look at the clock (S3)."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -81,7 +79,7 @@ class Hold(BaseHold):
         """Wait for `event`, but not longer than the hold is valid, with a look at the clock from time to time."""
         end = None if timeout is None else time.monotonic() + timeout
         while not event.is_set() and self.is_valid():
-            left = _NAP if end is None else min(_NAP, end - time.monotonic())
+            left = NAP if end is None else min(NAP, end - time.monotonic())
             if left <= 0:
                 return
             event.wait(min(left, self.remaining()))

@@ -4,11 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
+from leasehold._constants import NAP
 from leasehold._convert import seconds
 from leasehold._hold.state import LocalState
-
-NAP: Final = 1.0
-"""No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3)."""
 
 _QUESTION_PAUSE: Final = 0.2
 """The pause between two questions for the validity."""

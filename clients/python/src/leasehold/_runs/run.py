@@ -5,13 +5,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from leasehold._connect.calls import Calls
+from leasehold._constants import FIRST_PAUSE, LONGEST_RUN_PAUSE
 from leasehold._convert import duration, moment, seconds
 from leasehold._enums import RunKind, RunOutcome
 from leasehold._errors.errors import RefusedError, passes
 from leasehold._hold.releasing import resume_answered
 from leasehold._runs.run_line import complete, completion
 from leasehold._runs.schedules import CompletedRun, EndedRun, at
-from leasehold._runs.subscription import FIRST_PAUSE, LONGEST_PAUSE, Granted
+from leasehold._runs.subscription import Granted
 
 if TYPE_CHECKING:
     from leasehold.v1.schedule_service_pb2 import Run as WireRun
@@ -121,7 +122,7 @@ class Outcome:
                     if not passes(error):
                         raise
                     await asyncio.sleep(max(error.retry_after or 0, pause))
-                    pause = min(2 * pause, LONGEST_PAUSE)
+                    pause = min(2 * pause, LONGEST_RUN_PAUSE)
                 else:
                     self._granted.thread.completed.set()
                     return self._completed

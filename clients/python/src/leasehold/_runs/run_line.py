@@ -13,6 +13,7 @@ import grpc.aio
 
 from leasehold._connect.calls import Calls
 from leasehold._connect.listening import Listening
+from leasehold._constants import COMPLETION_TIMEOUT, DETAIL_BYTES, LAST_WORD
 from leasehold._enums import CompletionResult, RunOutcome
 from leasehold._errors.errors import RefusedError
 from leasehold._hold.line import Line
@@ -26,15 +27,6 @@ from leasehold.v1.schedule_service_pb2 import (
     SubscribeScheduleRequest,
     SubscribeScheduleResponse,
 )
-
-LAST_WORD: Final = 2.0
-"""How many seconds the sidecar has to say that a run is over which is over here."""
-
-_COMPLETION_TIMEOUT: Final = 90.0
-"""An outcome is recorded under the lease, or once that is over: at most one lease duration, and a request."""
-
-_LONGEST_DETAIL: Final = 512
-"""More bytes are cut by the sidecar, too."""
 
 
 @dataclass
@@ -83,7 +75,7 @@ def completion(
         lease_id=lease_id,
         run_id=run_id,
         outcome=schedule_pb2.RunOutcome.ValueType(outcome.value),
-        detail=detail.encode(errors="replace")[:_LONGEST_DETAIL].decode(errors="ignore"),
+        detail=detail.encode(errors="replace")[:DETAIL_BYTES].decode(errors="ignore"),
         generation=generation,
         checkpoint=None if checkpoint is None else checked(checkpoint),
     )
@@ -92,7 +84,7 @@ def completion(
 async def complete(calls: Calls, request: CompleteRunRequest) -> CompletedRun:
     """Say it once."""
     with calls.knowing_schedules():
-        answer = await calls.unary(calls.schedules.CompleteRun, request, _COMPLETION_TIMEOUT)
+        answer = await calls.unary(calls.schedules.CompleteRun, request, COMPLETION_TIMEOUT)
     return CompletedRun._from_wire(answer)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 import grpc
 
 from leasehold._connect.calls import Calls
+from leasehold._constants import FIRST_PAUSE, LONGEST_RUN_PAUSE
 from leasehold._convert import duration, seconds
 from leasehold._enums import RunOutcome
 from leasehold._errors.answers import LostError
@@ -26,10 +27,6 @@ from leasehold.v1.schedule_service_pb2 import Run, SubscribeScheduleRequest, Sub
 
 ScheduleHandler = Callable[[ScheduleEvent], None]
 """Takes in events. Called in the client's event loop, so it must be quick; what it raises is only logged."""
-
-FIRST_PAUSE: Final = 0.05
-"""The pause after the first failed try to subscribe again; doubled up to `LONGEST_PAUSE`."""
-LONGEST_PAUSE: Final = 2.0
 
 
 class Granted:
@@ -89,7 +86,7 @@ class Subscription:
                     raise
                 events.tell(self._handler, events.Interrupted(str(error)))
                 await asyncio.sleep(max(error.retry_after or 0, self._pause))
-                self._pause = min(2 * self._pause, LONGEST_PAUSE)
+                self._pause = min(2 * self._pause, LONGEST_RUN_PAUSE)
                 continue
             granted = None if run is None else await self._take_up(calls, self._stream, run)
             if granted is not None:

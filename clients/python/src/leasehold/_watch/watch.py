@@ -7,14 +7,13 @@ from typing import Final, TypeVar
 
 from leasehold._connect.calls import Calls
 from leasehold._connect.listening import Listening
+from leasehold._constants import FIRST_PAUSE
 from leasehold._errors.errors import RefusedError, comes_back
 from leasehold._records import LockRecord
 from leasehold._watch.answers import LockChanged, LockGone, LocksEvent, LocksListed
 from leasehold.v1 import lock_pb2
 from leasehold.v1.lease_service_pb2 import WatchLockRequest, WatchLockResponse, WatchLocksRequest, WatchLocksResponse
 
-_FIRST_PAUSE: Final = 0.05
-"""The pause after a connection that broke; doubled up to `_LONGEST_PAUSE` until something is heard again."""
 _LONGEST_PAUSE: Final = 1.0
 
 _Answer = TypeVar("_Answer", WatchLockResponse, WatchLocksResponse)
@@ -67,13 +66,13 @@ async def _streams(
     is_heard = False
     # When the last stream ended over which something was heard.
     broke: float | None = None
-    pause = _FIRST_PAUSE
+    pause = FIRST_PAUSE
     while True:
         yield None
         try:
             async with aclosing(_follow(calls, opened(), kind)) as answers:
                 async for answer in answers:
-                    is_heard, broke, pause = True, None, _FIRST_PAUSE
+                    is_heard, broke, pause = True, None, FIRST_PAUSE
                     yield answer
         except RefusedError as error:
             broke = time() if broke is None else broke

@@ -32,9 +32,6 @@ import java.util.function.Supplier;
 
 /** Unary calls as futures, and how to wait for them. */
 final class Calls {
-  /** A call that asks no holder and waits for nothing is given up after this. */
-  static final Duration PATIENCE = Duration.ofSeconds(30);
-
   private final Connection connection;
   private final Executor loop;
 
@@ -111,7 +108,7 @@ final class Calls {
   CompletableFuture<Validity> reportProgress(String leaseId, long generation) {
     ReportProgressRequest request =
         ReportProgressRequest.newBuilder().setLeaseId(leaseId).setGeneration(generation).build();
-    return call(PATIENCE, stub -> stub.reportProgress(request))
+    return call(Constants.CALL_TIMEOUT, stub -> stub.reportProgress(request))
         .thenApply(answer -> told(answer.hasValidity(), answer.getValidity()));
   }
 
@@ -144,7 +141,7 @@ final class Calls {
             .setGeneration(generation)
             .setMaxHold(Durations.toWire(maxHold))
             .build();
-    return call(PATIENCE, stub -> stub.extendLease(request))
+    return call(Constants.CALL_TIMEOUT, stub -> stub.extendLease(request))
         .thenApply(
             answer -> {
               told(answer.hasValidity(), answer.getValidity());

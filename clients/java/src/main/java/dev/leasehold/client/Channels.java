@@ -29,9 +29,6 @@ final class Channels {
   /** How long a connection may take to be made. */
   static final Duration CONNECT_PATIENCE = Duration.ofSeconds(5);
 
-  /** A ping that is not answered so long closes the connection. */
-  private static final Duration PING_PATIENCE = Duration.ofSeconds(10);
-
   /**
    * What all channels have in common.
    *
@@ -96,7 +93,7 @@ final class Channels {
   private static void test(NettyChannelBuilder builder, Duration interval) {
     builder
         .keepAliveTime(interval.toNanos(), TimeUnit.NANOSECONDS)
-        .keepAliveTimeout(PING_PATIENCE.toNanos(), TimeUnit.NANOSECONDS)
+        .keepAliveTimeout(Constants.PING_TIMEOUT.toNanos(), TimeUnit.NANOSECONDS)
         .keepAliveWithoutCalls(true);
   }
 

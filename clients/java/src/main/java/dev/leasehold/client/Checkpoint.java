@@ -18,7 +18,7 @@ import java.util.Optional;
 public record Checkpoint(
     ByteString value, long version, long fencingToken, Optional<Instant> savedAt) {
   /** The most bytes that a checkpoint may have. */
-  public static final int MAX_BYTES = 2_048;
+  public static final int MAX_BYTES = Constants.CHECKPOINT_BYTES;
 
   /** The checkpoint that comes with a grant; empty if the lock has none. */
   static Optional<Checkpoint> of(Grant grant) {

@@ -14,11 +14,6 @@ import java.util.function.UnaryOperator;
 
 /** How to reach a sidecar; made by {@link LeaseholdClient#builder}. */
 public final class ClientBuilder {
-  /** Of a sidecar on another machine. */
-  private static final Duration REMOTE_KEEP_ALIVE = Duration.ofSeconds(30);
-
-  private static final Duration SHORTEST_KEEP_ALIVE = Duration.ofSeconds(10);
-
   /** How long the connections' thread must have been idle before it ends. */
   private static final Duration QUIET = Duration.ofMillis(100);
 
@@ -32,11 +27,11 @@ public final class ClientBuilder {
   /** Null unless it was chosen. */
   private Optional<Duration> keepAlive;
 
-  private Duration releaseTimeout = Duration.ofSeconds(10);
+  private Duration releaseTimeout = Constants.DEFAULT_RELEASE_TIMEOUT;
   private final List<ClientInterceptor> interceptors = new ArrayList<>();
   private Supplier<BootClock> clock = BootClock::ofMachine;
-  private Duration silence = Silence.LIMIT;
-  private int streamsPerConnection = Connections.STREAMS;
+  private Duration silence = Constants.SILENCE;
+  private int streamsPerConnection = Constants.STREAMS_PER_CONNECTION;
 
   ClientBuilder(String endpoint) {
     this.endpoint = endpoint;
@@ -206,7 +201,7 @@ public final class ClientBuilder {
 
   private Channels.Settings settings(Endpoint target) {
     Optional<Duration> standard =
-        target.isLocal() ? Optional.empty() : Optional.of(REMOTE_KEEP_ALIVE);
+        target.isLocal() ? Optional.empty() : Optional.of(Constants.DEFAULT_KEEP_ALIVE);
     Optional<Duration> pings = keepAlive == null ? standard : keepAlive;
     return new Channels.Settings(
         endpoint, target, credentials(), serverName, pings, List.copyOf(interceptors));
@@ -238,7 +233,7 @@ public final class ClientBuilder {
   }
 
   private boolean isTooShort(Duration interval) {
-    return interval.compareTo(SHORTEST_KEEP_ALIVE) < 0;
+    return interval.compareTo(Constants.SHORTEST_KEEP_ALIVE) < 0;
   }
 
   private void checkToken(Supplier<String> token) {

@@ -9,9 +9,6 @@ import java.util.Optional;
 
 /** How a run ended, and why: immutable, made by {@link #succeeded} and its like. */
 public final class Completion {
-  /** The greatest size of a detail in bytes. */
-  private static final int MAX_DETAIL = 512;
-
   private final RunOutcome outcome;
   private final String detail;
   private final Optional<ByteString> checkpoint;
@@ -99,10 +96,10 @@ public final class Completion {
 
   /** Not more than the sidecar takes, and whole characters. */
   private static byte[] cut(byte[] text) {
-    if (text.length <= MAX_DETAIL) {
+    if (text.length <= Constants.DETAIL_BYTES) {
       return text;
     }
-    int end = MAX_DETAIL;
+    int end = Constants.DETAIL_BYTES;
     while ((text[end] & 0xC0) == 0x80) {
       end--;
     }

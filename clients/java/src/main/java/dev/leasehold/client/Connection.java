@@ -25,9 +25,6 @@ import java.util.function.Supplier;
  * So does the first call after a connection was lost: certificates are asked for anew then.
  */
 final class Connection implements AutoCloseable {
-  /** The pause after the first try that failed; doubled up to {@link #LOOK}. */
-  private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
-
   private static final Duration LOOK = Duration.ofSeconds(1);
 
   private final Supplier<ManagedChannel> channels;
@@ -94,7 +91,7 @@ final class Connection implements AutoCloseable {
   Duration awaitReady(Duration patience) throws InterruptedException {
     long began = System.nanoTime();
     boolean failed = false;
-    Duration pause = FIRST_PAUSE;
+    Duration pause = Constants.FIRST_PAUSE;
     while (true) {
       ManagedChannel channel = live();
       ConnectivityState state = channel.getState(true);

@@ -12,9 +12,6 @@ import java.util.function.Supplier;
  * holds (S13), nor a question about the validity (S21).
  */
 final class Connections implements AutoCloseable {
-  /** How many lasting calls a connection carries: fewer than a sidecar allows by default, 256. */
-  static final int STREAMS = 200;
-
   private final Supplier<Connection> maker;
   private final int streams;
   private final List<Lasting> lasting = new ArrayList<>();

@@ -117,7 +117,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
     AcquireLeaseRequest message =
         AcquireLeaseRequest.newBuilder().setSpec(asked.toMessage()).build();
     Duration patience =
-        Durations.sum(Durations.fromWire(asked.toMessage().getWait()), Calls.PATIENCE);
+        Durations.sum(Durations.fromWire(asked.toMessage().getWait()), Constants.CALL_TIMEOUT);
     BootInstant sent = context.clock().earliest();
     AcquireLeaseResponse answer =
         Calls.await(lasting(patience, stub -> stub.acquireLease(message)));
@@ -225,7 +225,8 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
 
   @Override
   public GetHoldResponse getHold(String leaseId) throws InterruptedException {
-    return Calls.await(context.calls().getHold(leaseId, Calls.UNKNOWN_GENERATION, Calls.PATIENCE));
+    return Calls.await(
+        context.calls().getHold(leaseId, Calls.UNKNOWN_GENERATION, Constants.CALL_TIMEOUT));
   }
 
   @Override
@@ -264,7 +265,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
 
   private <T> T call(Function<LeaseServiceFutureStub, ListenableFuture<T>> method)
       throws InterruptedException {
-    return Calls.await(context.calls().call(Calls.PATIENCE, method));
+    return Calls.await(context.calls().call(Constants.CALL_TIMEOUT, method));
   }
 
   @Override

@@ -144,6 +144,6 @@ abstract class GrpcSchedules implements Schedules {
 
   private <T> T call(Function<ScheduleServiceFutureStub, ListenableFuture<T>> method)
       throws InterruptedException {
-    return Calls.await(context.calls().callSchedules(Calls.PATIENCE, method));
+    return Calls.await(context.calls().callSchedules(Constants.CALL_TIMEOUT, method));
   }
 }

@@ -19,12 +19,6 @@ import java.util.concurrent.Future;
  * Keeps a hold true: reads its stream, watches the clock, and resumes when the sidecar was away.
  */
 final class HoldKeeper {
-  /** No timer is longer while a hold is valid: timers stop while the machine sleeps (S3). */
-  private static final Duration NAP = Duration.ofSeconds(1);
-
-  /** The pause after the first failed try to resume; doubled up to {@link #NAP}. */
-  private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
-
   private final ClientContext context;
   private final HoldState state;
   private final Grant grant;
@@ -236,7 +230,7 @@ final class HoldKeeper {
     line.interrupted();
     events.tell(new HoldEvent.Interrupted(detail));
     // The same for every try, so that one whose answer was lost can be repeated.
-    resume(UUID.randomUUID().toString(), FIRST_PAUSE);
+    resume(UUID.randomUUID().toString(), Constants.FIRST_PAUSE);
   }
 
   /** Takes in an event, and tells it if the hold goes on; the loss, if the event is one. */
@@ -369,7 +363,8 @@ final class HoldKeeper {
         refused(refusal.get());
         return;
       }
-      context.after(pause, () -> resume(attemptId, Durations.shorter(pause.multipliedBy(2), NAP)));
+      context.after(
+          pause, () -> resume(attemptId, Durations.shorter(pause.multipliedBy(2), Constants.NAP)));
     }
   }
 
@@ -405,7 +400,7 @@ final class HoldKeeper {
       stop();
       return;
     }
-    Duration pause = left.isZero() ? NAP : Durations.shorter(left, NAP);
+    Duration pause = left.isZero() ? Constants.NAP : Durations.shorter(left, Constants.NAP);
     if (!left.isZero()) {
       pause = questions.askIfDue(pause);
     }

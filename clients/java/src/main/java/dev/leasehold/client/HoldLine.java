@@ -1,7 +1,6 @@
 package dev.leasehold.client;
 
 import dev.leasehold.v1.Grant;
-import java.time.Duration;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
@@ -11,9 +10,6 @@ import java.util.function.Supplier;
  * What a hold goes on with: its newest generation and resume token, and a resume under way (S16).
  */
 final class HoldLine {
-  /** How often a release looks whether a resume was answered. */
-  private static final Duration ANSWER_POLL = Duration.ofMillis(20);
-
   private final String leaseId;
   private String resumeToken;
 
@@ -123,7 +119,7 @@ final class HoldLine {
     } else if (question.until.since(context.clock().latest()).isZero()) {
       answer.completeExceptionally(question.late.get());
     } else {
-      context.after(ANSWER_POLL, () -> look(context, question, answer));
+      context.after(Constants.ANSWER_POLL, () -> look(context, question, answer));
     }
   }
 

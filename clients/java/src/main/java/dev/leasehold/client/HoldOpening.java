@@ -18,9 +18,6 @@ import java.util.concurrent.Executor;
 final class HoldOpening extends CompletableFuture<Hold> {
   private static final Duration LONGEST_PAUSE = Duration.ofSeconds(1);
 
-  /** The pause after the connection broke; doubled up to {@link #LONGEST_PAUSE}. */
-  private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
-
   private final ClientContext context;
   private final LeaseSpec request;
   private final HoldEvents events;
@@ -32,7 +29,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   private final BootInstant began;
 
   private HoldLeaseLine stream;
-  private Duration pause = FIRST_PAUSE;
+  private Duration pause = Constants.FIRST_PAUSE;
 
   /** It has asked before, so that only what is left of its wait is asked for. */
   private boolean asked;
@@ -204,7 +201,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
       return;
     }
     waited = true;
-    pause = FIRST_PAUSE;
+    pause = Constants.FIRST_PAUSE;
     events.tell(new HoldEvent.Waiting(waiting.getPosition(), waiting.getRecord()));
   }
 

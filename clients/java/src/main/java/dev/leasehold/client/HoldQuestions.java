@@ -7,9 +7,6 @@ import java.util.function.Consumer;
 
 /** Asks the sidecar about a hold where its own words cannot be counted (S21). */
 final class HoldQuestions {
-  /** How long an answer is waited for before it is asked again. */
-  private static final Duration ANSWER_PATIENCE = Duration.ofSeconds(5);
-
   private static final Duration BETWEEN_QUESTIONS = Duration.ofMillis(200);
 
   private final ClientContext context;
@@ -62,7 +59,7 @@ final class HoldQuestions {
     BootInstant sent = context.clock().earliest();
     context
         .calls()
-        .getHold(line.leaseId(), line.generation(), ANSWER_PATIENCE)
+        .getHold(line.leaseId(), line.generation(), Constants.ANSWER_TIMEOUT)
         .whenComplete((answer, error) -> answered(answer, error, sent));
   }
 

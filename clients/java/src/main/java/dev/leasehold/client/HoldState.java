@@ -50,7 +50,7 @@ final class HoldState {
     BootInstant asked = context.clock().earliest();
     return context
         .calls()
-        .getHold(grant.getLeaseId(), grant.getGeneration(), Calls.PATIENCE)
+        .getHold(grant.getLeaseId(), grant.getGeneration(), Constants.CALL_TIMEOUT)
         .thenApply(
             answer -> {
               HoldState anew = new HoldState(context.clock(), answer.getValidity(), asked);

@@ -10,9 +10,6 @@ import java.util.stream.Stream;
 
 /** Who asks, where the caller does not say it. */
 final class Holder {
-  /** How many bytes the name of a holder may have. */
-  private static final int LONGEST = 256;
-
   private static final Path HOST_NAME = Path.of("/proc/sys/kernel/hostname");
 
   /** Asked for once: a name server may be slow, and a Java machine does not fork. */
@@ -29,7 +26,10 @@ final class Holder {
   static String named(Optional<String> host, long process) {
     String id = Long.toString(process);
     return host.filter(name -> name.matches("[!-~]+"))
-        .map(name -> name.substring(0, Math.min(name.length(), LONGEST - id.length() - 1)))
+        .map(
+            name ->
+                name.substring(
+                    0, Math.min(name.length(), Constants.HOLDER_BYTES - id.length() - 1)))
         .map(name -> name + "/" + id)
         .orElse(id);
   }

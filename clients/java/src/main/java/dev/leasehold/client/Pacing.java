@@ -5,13 +5,6 @@ import java.util.function.DoubleSupplier;
 
 /** How long what is done again and again waits between two tries. */
 final class Pacing {
-  private static final Duration SHORTEST_PAUSE = Duration.ofMillis(100);
-
-  /** The bound of a pause; doubled after each failure, up to the longest. */
-  private static final Duration FIRST_BOUND = Duration.ofSeconds(1);
-
-  private static final Duration LONGEST_PAUSE = Duration.ofSeconds(10);
-
   /** How to pause. */
   @FunctionalInterface
   interface Pause {
@@ -21,7 +14,7 @@ final class Pacing {
 
   private final Pause pause;
   private final DoubleSupplier jitter;
-  private Duration bound = FIRST_BOUND;
+  private Duration bound = Constants.FIRST_TERM_PAUSE;
 
   /** {@code jitter} gives numbers from 0 to 1. */
   Pacing(Pause pause, DoubleSupplier jitter) {
@@ -31,15 +24,16 @@ final class Pacing {
 
   /** A try has worked. */
   void worked() {
-    bound = FIRST_BOUND;
+    bound = Constants.FIRST_TERM_PAUSE;
   }
 
   /** Waits before the next try, and longer the next time if this one has failed. */
   void rest(boolean failed) throws InterruptedException {
-    long beyond = Math.round(bound.minus(SHORTEST_PAUSE).toNanos() * jitter.getAsDouble());
-    pause.rest(SHORTEST_PAUSE.plusNanos(beyond));
+    long beyond =
+        Math.round(bound.minus(Constants.SHORTEST_TERM_PAUSE).toNanos() * jitter.getAsDouble());
+    pause.rest(Constants.SHORTEST_TERM_PAUSE.plusNanos(beyond));
     if (failed) {
-      bound = Durations.shorter(bound.multipliedBy(2), LONGEST_PAUSE);
+      bound = Durations.shorter(bound.multipliedBy(2), Constants.LONGEST_TERM_PAUSE);
     }
   }
 }

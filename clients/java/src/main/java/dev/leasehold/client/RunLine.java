@@ -8,7 +8,6 @@ import dev.leasehold.v1.Resume;
 import dev.leasehold.v1.Run;
 import dev.leasehold.v1.SubscribeScheduleRequest;
 import dev.leasehold.v1.SubscribeScheduleResponse;
-import java.time.Duration;
 import java.util.Optional;
 import java.util.function.Consumer;
 
@@ -18,12 +17,6 @@ import java.util.function.Consumer;
  * lost it ends: its work may go on, and is followed by another run only if that is asked for.
  */
 final class RunLine implements LifeLine {
-  /**
-   * How long the sidecar has to say that a run is lost which is lost here: it does so a moment
-   * later than the clock here, and a stream that ended meanwhile would be a run that was abandoned.
-   */
-  static final Duration LAST_WORD = Duration.ofSeconds(2);
-
   private final RunCourse course;
   private final EventStream<SubscribeScheduleRequest, SubscribeScheduleResponse> stream;
 
@@ -172,7 +165,7 @@ final class RunLine implements LifeLine {
       lost = true;
     }
     endIfLost();
-    course.context().after(LAST_WORD, this::end);
+    course.context().after(Constants.LAST_WORD, this::end);
   }
 
   private void endIfLost() {

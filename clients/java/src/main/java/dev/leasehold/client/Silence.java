@@ -11,9 +11,6 @@ import java.util.function.LongSupplier;
  * is not heard for three times as long is cut off, though nobody has closed the connection.
  */
 final class Silence {
-  /** A stream that brings nothing for so long is dropped. */
-  static final Duration LIMIT = Duration.ofSeconds(90);
-
   /** All that a client listens to. They are looked at together: a timer each would be dear. */
   static final class Watch {
     private final Duration limit;

@@ -120,7 +120,8 @@ final class StreamHold implements Hold {
     Calls calls = keeper.context().calls();
     long generation = keeper.line().generation();
     return heard(
-        calls.getHold(leaseId(), generation, Calls.PATIENCE), answer -> state.takeIn(answer, sent));
+        calls.getHold(leaseId(), generation, Constants.CALL_TIMEOUT),
+        answer -> state.takeIn(answer, sent));
   }
 
   @Override

@@ -16,14 +16,6 @@ import java.util.concurrent.TimeoutException;
 
 /** A run whose hold the stream of a subscription keeps. */
 final class StreamRun implements Run {
-  /** An outcome is recorded under the lease, or once it is over: at most 60 s. */
-  private static final Duration PATIENCE = Duration.ofSeconds(90);
-
-  /** The pause after the first failed try to complete; doubled up to {@link #LONGEST_PAUSE}. */
-  private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
-
-  private static final Duration LONGEST_PAUSE = Duration.ofSeconds(2);
-
   private final dev.leasehold.v1.Run run;
   private final HoldKeeper keeper;
   private final HoldState state;
@@ -53,7 +45,7 @@ final class StreamRun implements Run {
   /** Says how a run ended. */
   static CompletableFuture<CompleteRunResponse> send(
       ClientContext context, CompleteRunRequest request) {
-    return send(context, request, PATIENCE);
+    return send(context, request, Constants.COMPLETION_TIMEOUT);
   }
 
   private static CompletableFuture<CompleteRunResponse> send(
@@ -294,7 +286,7 @@ final class StreamRun implements Run {
                       .setLeaseId(keeper.grant().getLeaseId())
                       .setGeneration(generation)
                       .build();
-              ask(request, answer, FIRST_PAUSE);
+              ask(request, answer, Constants.FIRST_PAUSE);
             });
     return answer;
   }
@@ -314,7 +306,8 @@ final class StreamRun implements Run {
               }
               Throwable cause = Calls.cause(error);
               if (cause instanceof RefusedException refusal && refusal.mayPass()) {
-                Duration longer = Durations.shorter(pause.multipliedBy(2), LONGEST_PAUSE);
+                Duration longer =
+                    Durations.shorter(pause.multipliedBy(2), Constants.LONGEST_RUN_PAUSE);
                 course
                     .context()
                     .after(refusal.retryAfter().orElse(pause), () -> ask(request, answer, longer));

@@ -21,11 +21,6 @@ import java.util.function.Supplier;
  * works that off.
  */
 final class StreamRuns implements Runs, Runnable {
-  /** The pause after the stream broke; doubled up to {@link #LONGEST_PAUSE}. */
-  private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
-
-  private static final Duration LONGEST_PAUSE = Duration.ofSeconds(2);
-
   /** What comes. */
   private sealed interface News {
     /** A signal of a stream. */
@@ -69,7 +64,7 @@ final class StreamRuns implements Runs, Runnable {
   /** Whether this stream has said how the schedule was understood. */
   private boolean answered;
 
-  private Duration pause = FIRST_PAUSE;
+  private Duration pause = Constants.FIRST_PAUSE;
 
   private volatile UnderstoodSchedule understood;
 
@@ -247,7 +242,7 @@ final class StreamRuns implements Runs, Runnable {
       tell(new ScheduleEvent.Subscribed(understood));
     }
     checkAnswered();
-    pause = FIRST_PAUSE;
+    pause = Constants.FIRST_PAUSE;
     tell(new ScheduleEvent.Waiting(standby));
   }
 
@@ -275,7 +270,7 @@ final class StreamRuns implements Runs, Runnable {
     tell(new ScheduleEvent.Interrupted(why.getMessage()));
     place = Place.RESTING;
     context.after(why.retryAfter().orElse(pause), () -> inbox.add(new News.Rested()));
-    pause = Durations.shorter(pause.multipliedBy(2), LONGEST_PAUSE);
+    pause = Durations.shorter(pause.multipliedBy(2), Constants.LONGEST_RUN_PAUSE);
   }
 
   /** Begins a run that was granted. One whose validity is over, or cannot be learned, goes back. */

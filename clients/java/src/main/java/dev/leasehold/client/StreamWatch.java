@@ -19,9 +19,6 @@ import java.util.concurrent.LinkedBlockingQueue;
  * @param <N> what is told
  */
 abstract class StreamWatch<Q, A, N> implements Runnable {
-  /** The pause after the connection broke; doubled up to {@link #LONGEST_PAUSE}. */
-  private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
-
   private static final Duration LONGEST_PAUSE = Duration.ofSeconds(1);
 
   /** What comes: something new, or the end with or without an error. */
@@ -36,7 +33,7 @@ abstract class StreamWatch<Q, A, N> implements Runnable {
   /** An answer was told of: a watch that has begun outlives its call. */
   private boolean begun;
 
-  private Duration pause = FIRST_PAUSE;
+  private Duration pause = Constants.FIRST_PAUSE;
 
   /** Since when no call has brought an answer, on the JVM's clock; null while one does. */
   private Long broken;
@@ -123,7 +120,7 @@ abstract class StreamWatch<Q, A, N> implements Runnable {
       return;
     }
     broken = null;
-    pause = FIRST_PAUSE;
+    pause = Constants.FIRST_PAUSE;
     begun = true;
     newIn(answer).forEach(told -> news.add(new News<>(Optional.of(told), Optional.empty())));
   }

@@ -78,10 +78,11 @@ class VectorsTest {
       Connections connections =
           new Connections(
               () -> new Connection("vectors", () -> sidecar, headers),
-              Connections.STREAMS,
+              Constants.STREAMS_PER_CONNECTION,
               () -> {});
       ClientContext.Engine engine = new ClientContext.Engine(time, time, time::nanos);
-      ClientContext.Limits limits = new ClientContext.Limits(Duration.ofSeconds(10), Silence.LIMIT);
+      ClientContext.Limits limits =
+          new ClientContext.Limits(Duration.ofSeconds(10), Constants.SILENCE);
       context = new ClientContext(connections, this, engine, limits);
     }
 
