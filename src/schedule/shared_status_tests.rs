@@ -1,8 +1,14 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::lock::FencingToken;
+use crate::lock::{FencingToken, Fields, Found, Verdict};
 use crate::schedule::record::{Outcome, Run};
+use crate::schedule::{
+    Beside, Definition, Ground, Plan, Spec, Start, Starting, Subscription, start_over,
+};
+use crate::time::UnixMillis;
+use crate::timetable::Timetable;
 
 const DOTNET: &str = r#"{"Last":"2026-11-22T02:00:00.1075034+01:00","Next":"2026-11-22T03:00:00+01:00","LastUpdated":"2026-11-22T02:00:00.1075034+01:00"}"#;
 
@@ -126,4 +132,46 @@ fn t22_a_broken_status_is_refused() {
     }
     let no_offset = SharedStatus::parse(&DOTNET.replace("+01:00", "")).unwrap_err();
     assert!(no_offset.to_string().contains("offset"), "{no_offset}");
+}
+
+/// The ground of an hourly schedule that began half an hour before `due`, a little after that.
+fn ground(due: UtcSecond) -> Ground {
+    let spec = Spec::new(Timetable::parse("0 * * * *", "UTC").unwrap());
+    let definition = Definition::new(spec).unwrap();
+    let new = Subscription { definition: &definition, is_new: true, runs_at_once: false };
+    let plan = Plan::subscribed(None, &new, None, UtcSecond(due.0 - 1_800)).write.unwrap();
+    Ground {
+        path: "leasehold/locks/nightly".parse().unwrap(),
+        plan: Arc::new(plan),
+        plan_at: None,
+        newest: None,
+        lease_duration: Duration::from_secs(15),
+        queued: Duration::ZERO,
+        store_time: UnixMillis(due.0.unsigned_abs() * 1_000 + 5_000),
+    }
+}
+
+#[test]
+fn t22_a_start_over_its_own_write_leaves_alone_what_dotnet_has_done_since() {
+    let due = at("2026-11-22T01:00:00Z");
+    let (ground, nothing) = (ground(due), Beside::default());
+    let found = |fields, epoch: u64| {
+        let token = FencingToken::from_u64(epoch * 4_096).unwrap();
+        Found { fields, token, store_time: ground.store_time }
+    };
+    let (verdict, _) = start_over(&found(Fields::new(), 1), &ground, &nothing);
+    let Verdict::Grant { fields, .. } = verdict else { panic!("it is due: {verdict:?}") };
+    // Written, and never granted: the lease was gone, and a host of .NET ran the occurrence.
+    let status = Some(SharedStatus::parse(DOTNET).unwrap());
+    let own = found(fields, 2);
+    let (verdict, start) = start_over(&own, &ground, &Beside { status, ..Beside::default() });
+    assert_eq!(verdict, Verdict::Nothing);
+    let Start { what: Starting::Nothing { record: Some(record) }, went_back: false } = start else {
+        panic!("{start:?}")
+    };
+    assert_eq!((record.watermark, record.run), (due, None));
+    assert_eq!(record.next, Some(at("2026-11-22T02:00:00Z")));
+    // Where nobody has run it, it was an attempt, and that is written.
+    let (verdict, _) = start_over(&own, &ground, &nothing);
+    assert!(!matches!(verdict, Verdict::Nothing), "{verdict:?}");
 }

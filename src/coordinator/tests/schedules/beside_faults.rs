@@ -1,10 +1,10 @@
 //! Crashes between the two writes beside hosts of .NET, and writers that come late (T22).
 
 use super::beside::{EVERY, pair};
-use super::dotnet::{beside, local, lock, subscribe};
+use super::dotnet::{beside, listening, local, lock, subscribe};
 use super::rig::{at, complete, completion, late, run, run_within, spec, standby};
-use crate::coordinator::Completion;
-use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, settle};
+use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, request, settle};
+use crate::coordinator::{Completion, HoldRequest, LockSelector, Outcome};
 use crate::schedule::Report;
 use crate::store::Operation;
 
@@ -113,4 +113,39 @@ async fn t22_a_host_that_writes_long_after_its_lease_takes_nothing_back() {
     let granted = run(&mut stream).await;
     assert_eq!(granted.told.scheduled_at, at(1_800));
     assert_eq!(dotnet.last().await, Some(at(1_200)), "brought forward at the start");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t22_what_was_to_be_written_long_ago_keeps_no_plain_hold_from_the_lock() {
+    let account = Account::new();
+    let (slow, mut dotnet) = pair(&account);
+    let other = beside(&account);
+    let mut stream = subscribe(&slow, spec(EVERY));
+    let granted = run(&mut stream).await;
+    // Its outcome is decided here, and then recorded elsewhere: the status never says it for this sidecar.
+    let let_go = slow.faults().hold_before(Operation::WriteTimer);
+    let coordinator = slow.coordinator.clone();
+    let request_here = completion(&granted, Report::Succeeded);
+    let ending = tokio::spawn(async move { coordinator.complete_run(request_here).await });
+    settle().await;
+    ending.abort();
+    account.store.locks().forget_lease(&lock(&slow));
+    let elsewhere = other.coordinator.complete_run(late(&granted.told.run_id, Report::Succeeded));
+    assert_eq!(elsewhere.await.unwrap().completion, Completion::RecordedLate);
+    let_go.notify_one();
+    // A host of .NET runs the next one: its status is ahead of the record, and known here.
+    pass(9 * MINUTE + 30 * SECOND).await;
+    assert!(dotnet.lock().await);
+    pass(31 * SECOND).await;
+    dotnet.write(&local(at(1_200), ".2"), at(1_800), at(1_200));
+    dotnet.stop().await;
+    slow.coordinator.schedule(&LockSelector::Path(lock(&slow))).await.unwrap();
+    slow.delay_everything();
+    slow.counts();
+    let maintenance = HoldRequest { key: listening(spec(EVERY)).key, ..request("nightly") };
+    let held = tokio::time::timeout(MINUTE, slow.ask(maintenance)).await;
+    let asked = slow.counts();
+    assert!(matches!(held, Ok(Ok(Outcome::Granted(_)))), "{held:?}: {asked}");
+    assert!(asked.total() <= 8, "{asked}");
+    assert_eq!(dotnet.last().await, Some(at(1_200)), "it leaves the status alone");
 }

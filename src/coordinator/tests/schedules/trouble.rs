@@ -2,15 +2,19 @@
 //! forgotten.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::rig::{
     at, complete, minutely, news, next, resume, run, run_within, spec, standby, subscribe,
 };
 use crate::coordinator::tests::rig::{
-    Account, LEASE, MINUTE, SECOND, by_key, pass, request, settle,
+    Account, LEASE, MINUTE, SECOND, Sidecar, by_key, pass, path, request, settle,
 };
-use crate::coordinator::{HeldEvent, HoldRequest, NoObserver, ScheduleChange, ScheduleEvent};
+use crate::coordinator::{
+    HeldEvent, HoldRequest, LockEvent, LockEventKind, NoObserver, Observer, ScheduleChange,
+    ScheduleEvent, ScheduleEventKind, ScheduleStream,
+};
 use crate::schedule::{CatchUp, Occasion, Overlap, Report, Spec};
 use crate::store::Operation;
 use crate::time::{Clock as _, UnixMillis};
@@ -133,5 +137,75 @@ async fn t18_a_run_by_hand_comes_after_the_run_that_goes_on() {
             assert!(matches!(by_hand.told.run_id.occasion, Occasion::ByHand { .. }));
             complete(&sidecar, &by_hand, Report::Succeeded).await;
         }
+    }
+}
+
+/// How often it was said that a record has gone back.
+#[derive(Debug, Default)]
+struct WentBack(AtomicUsize);
+
+impl Observer for WentBack {
+    fn observe(&self, event: &LockEvent<'_>) {
+        if let LockEventKind::Schedule(ScheduleEventKind::WentBack) = event.kind {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl WentBack {
+    fn said(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The last runner of a schedule whose record has gone back by a minute: it reads nothing before it
+    /// starts the run that is due in a minute.
+    async fn runner(self: &Arc<Self>, account: &Account) -> (Sidecar, ScheduleStream) {
+        let sidecar = account.sidecar_with(Arc::clone(self) as _, 1, |_| {});
+        let mut stream = minutely(&sidecar);
+        let mut copy = None;
+        for _ in 0..2 {
+            let granted = run(&mut stream).await;
+            copy = copy.or_else(|| account.store.locks().copy_record(&path("nightly")));
+            complete(&sidecar, &granted, Report::Succeeded).await;
+            news(&mut stream).await;
+        }
+        account.store.locks().rewind_record(&path("nightly"), copy.unwrap());
+        (sidecar, stream)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t21_a_record_that_has_gone_back_is_said_once_and_not_before_that_is_put_right() {
+    let (account, back) = (Account::new(), Arc::<WentBack>::default());
+    let (sidecar, mut stream) = back.runner(&account).await;
+    // The start is decided over it, and cannot be written.
+    sidecar.faults().die_before(Operation::WriteRecord);
+    pass(MINUTE + 2 * SECOND).await;
+    assert!(sidecar.counts().of(Operation::WriteRecord) > 0, "it was tried");
+    assert_eq!(back.said(), 0, "nothing has come of it");
+    sidecar.faults().go_down(Duration::ZERO);
+    for number in 1..=3 {
+        let granted = run_within(&mut stream, 3 * MINUTE).await.expect("it goes on");
+        assert!(granted.told.scheduled_at > at(120), "what was done is not repeated");
+        assert_eq!(back.said(), 1, "run {number}");
+        complete(&sidecar, &granted, Report::Succeeded).await;
+        news(&mut stream).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t21_a_record_that_has_gone_back_is_said_with_what_puts_it_right() {
+    for paused in [false, true] {
+        let (account, back) = (Account::new(), Arc::<WentBack>::default());
+        let (sidecar, mut stream) = back.runner(&account).await;
+        if paused {
+            let (nightly, pause) = (by_key("nightly"), ScheduleChange::Pause);
+            sidecar.coordinator.change_schedule(&nightly, pause, "").await.unwrap();
+        }
+        let granted = run_within(&mut stream, MINUTE + 2 * SECOND).await;
+        assert_eq!((granted.is_some(), back.said()), (!paused, 1), "paused: {paused}");
+        let info = sidecar.coordinator.schedule(&by_key("nightly")).await.unwrap();
+        assert!(info.state.is_some_and(|state| state.watermark >= at(120)), "it is put right");
+        assert_eq!(back.said(), 1, "paused: {paused}");
     }
 }
