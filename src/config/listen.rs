@@ -89,7 +89,7 @@ pub struct Limits {
     pub holds: usize,
     /// Holds that were resumed here, beside those. Default: as many as `holds`.
     pub resumes: usize,
-    /// Waiting callers at once.
+    /// Waiting callers and subscribers of schedules at once.
     pub waiters: usize,
     /// Watches of locks at once.
     pub watchers: usize,
@@ -212,7 +212,8 @@ settings! {
         "limits.waiters",
         "what fits into `limits.memory`, at most 20,000",
         memory::waiters,
-        "The greatest number of callers waiting for locks at this sidecar at once.",
+        "The greatest number of callers at this sidecar at once that wait for locks or subscribe to schedules, also \
+         while they have a run.",
     ).within(1, 1_000_000);
     WATCHERS: usize = Key::<usize>::found(
         "limits.watchers",

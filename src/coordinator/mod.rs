@@ -26,6 +26,7 @@ mod seldom;
 mod store_io;
 mod trace;
 mod unread;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -85,6 +86,7 @@ use inspect::page_token::PageTokens;
 use schedules::Schedules;
 use store_io::pacing::Gate;
 use store_io::readiness::Readiness;
+use waiting::{AllWaiting, Wait, WaitKind};
 
 use crate::hold::CallerId;
 use crate::lock::LockPath;
@@ -115,7 +117,7 @@ pub struct Settings {
     /// The number of holds at which further callers are refused; callers that already wait may still be
     /// granted a lock.
     pub max_holds: usize,
-    /// The greatest number of waiting callers.
+    /// The greatest number of waiting callers and subscribers of schedules, together (S38).
     pub max_waiters: usize,
     /// How many holds there may be beside those, if they are resumed here (S38).
     pub max_resumes: usize,
@@ -143,6 +145,7 @@ struct Shared {
     /// Those of the machines, which all of them share.
     machines: Arc<crate::hold::Settings>,
     registry: Mutex<Registry>,
+    waiting: Arc<AllWaiting>,
     readiness: Readiness,
     gate: Gate,
     timers: Timers<Inbox>,
@@ -198,6 +201,7 @@ impl Coordinator {
             clock,
             observer,
             entropy,
+            waiting: AllWaiting::new(settings.max_waiters),
             settings,
             registry: Mutex::new(registry),
             readiness: Readiness::default(),
@@ -267,7 +271,7 @@ impl Coordinator {
             resumes: true,
             context: request.trace_context.as_deref(),
         });
-        let caller = Caller {
+        let mut caller = Box::new(Caller {
             id: self.shared.next_caller(),
             lease_id: resumed.hold,
             host_id,
@@ -281,12 +285,15 @@ impl Coordinator {
             told: None,
             trace: trace.clone(),
             token: Some(resumed.resume.token),
-            waits: true,
-        };
+            wait: None,
+        });
         let id = caller.id;
         let named = resumed.named.map(|named| Brings::Occurrence(Box::new(named)));
-        let resume = Command::Resume(Box::new(caller), Box::new(resumed.resume), named);
-        self.admit(&path, resume)
+        let resume = |wait| {
+            caller.wait = Some(wait);
+            Command::Resume(caller, Box::new(resumed.resume), named)
+        };
+        self.admit(&path, WaitKind::Resume, resume)
             .inspect_err(|_| self.shared.trace_refusal(&path, trace.as_ref()))?;
         Ok(HoldStream { events, presence: Presence::new(Arc::clone(&self.shared), path, id) })
     }
@@ -295,7 +302,8 @@ impl Coordinator {
     #[must_use]
     pub fn gauges(&self) -> Gauges {
         let share_locks = self.shared.shares.held();
-        Gauges { share_locks, ..self.shared.registry().gauges() }
+        let registry = self.shared.registry();
+        Gauges { share_locks, waiters: self.shared.waiting.callers(), ..registry.gauges() }
     }
 
     /// The clock that validities are counted on.
@@ -305,24 +313,22 @@ impl Coordinator {
     }
 
     /// Sends a new caller to its path's task, which is started if there is none.
-    fn admit(&self, path: &LockPath, command: Command) -> Result<(), CallError> {
+    fn admit(
+        &self,
+        path: &LockPath,
+        kind: WaitKind,
+        command: impl FnOnce(Wait) -> Command,
+    ) -> Result<(), CallError> {
         let shared = &self.shared;
         let mut registry = shared.registry();
         if registry.is_draining() {
             shared.observe_refusal(path, AcquireResult::Failed(StoreFailureKind::ShuttingDown));
             return Err(CallError::shutting_down());
         }
-        if matches!(command, Command::Resume(..)) {
-            let settings = &shared.settings;
-            registry
-                .admit_resume(settings.max_holds, settings.max_resumes)
-                .inspect_err(|_| shared.observe_refusal(path, AcquireResult::OverLimit))?;
-        } else {
-            registry
-                .admit(shared.settings.max_holds, shared.settings.max_waiters)
-                .inspect_err(|_| shared.observe_refusal(path, AcquireResult::OverLimit))?;
-        }
-        if let Err(command) = registry.send(path, command) {
+        let wait = registry
+            .admit(&shared.settings, &shared.waiting, kind)
+            .inspect_err(|_| shared.observe_refusal(path, AcquireResult::OverLimit))?;
+        if let Err(command) = registry.send(path, command(wait)) {
             actor::task::start(shared, path, |inbox| registry.add_task(path.clone(), inbox));
             let _ = registry.send(path, command);
         }

@@ -11,6 +11,7 @@ use crate::coordinator::api::hold_event::HoldEvent;
 use crate::coordinator::api::request::Outcome;
 use crate::coordinator::trace::TraceHandle;
 use crate::coordinator::unread::{Teller, Unread};
+use crate::coordinator::waiting::Wait;
 use crate::hold::{CallerId, Granted, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit};
 use crate::time::Instant;
@@ -36,8 +37,8 @@ pub(in crate::coordinator) struct Caller {
     pub(in crate::coordinator) told: Option<Box<Granted>>,
     /// The token of its hold, or of the one that it wants to resume.
     pub(in crate::coordinator) token: Option<FencingToken>,
-    /// Whether it is counted among the waiting.
-    pub(in crate::coordinator) waits: bool,
+    /// Counts it among the waiting until it is granted something (S38).
+    pub(in crate::coordinator) wait: Option<Wait>,
     /// Who follows it, if anybody does.
     pub(in crate::coordinator) trace: Option<TraceHandle>,
 }

@@ -51,9 +51,7 @@ impl Task {
         let mut ended = Vec::new();
         let now = shared.clock.now();
         for mut caller in std::mem::take(&mut self.callers).into_values() {
-            if std::mem::take(&mut caller.waits) {
-                registry.waiter_gone();
-            }
+            caller.wait = None;
             let Some(granted) = caller.granted else {
                 let store_failure = StoreFailure {
                     kind: StoreFailureKind::Unavailable,

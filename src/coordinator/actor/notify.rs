@@ -173,9 +173,7 @@ impl Task {
         shared.observe_caller(path, caller, LockEventKind::Granted(facts));
         let Some(caller) = self.callers.get_mut(&id) else { return };
         let mut registry = self.shared.registry();
-        if std::mem::take(&mut caller.waits) {
-            registry.waiter_gone();
-        }
+        caller.wait = None;
         let entry = HoldEntry {
             path: self.path.clone(),
             permit,
@@ -365,9 +363,7 @@ impl Task {
             let path = busy.map_or_else(|| self.path_of(caller.permit), |busy| busy.path.clone());
             self.shared.observe_caller(&path, caller, kind);
         }
-        if std::mem::take(&mut caller.waits) {
-            self.shared.registry().waiter_gone();
-        }
+        caller.wait = None;
     }
 
     fn end_hold(&self, caller: &mut Caller, ended: Ended, detail: &str) {
@@ -379,9 +375,7 @@ impl Task {
         let path = self.path_of(caller.permit);
         self.observe_end(&path, caller, end, detail);
         let mut registry = self.shared.registry();
-        if std::mem::take(&mut caller.waits) {
-            registry.waiter_gone();
-        }
+        caller.wait = None;
         registry.end_hold(caller.lease_id, caller.id, ended);
         match ended {
             Ended::Released | Ended::NotConfirmed(_) => registry.released(&path),
@@ -465,9 +459,7 @@ impl Task {
         {
             let mut registry = self.shared.registry();
             registry.forget_hold(caller.lease_id, id);
-            if std::mem::take(&mut caller.waits) {
-                registry.waiter_gone();
-            }
+            caller.wait = None;
             registry.changed(&path);
         }
         caller.sink.event(HoldEvent::Failed(why.clone()));

@@ -13,10 +13,12 @@ use super::inbox::Inbox;
 use super::marks::Marks;
 use super::memories::Memories;
 use super::task::Command;
+use crate::coordinator::Settings;
 use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::request::Gauges;
 use crate::coordinator::budget::Budget;
 use crate::coordinator::inspect::followed::Followed;
+use crate::coordinator::waiting::{AllWaiting, Wait, WaitKind};
 use crate::hold::{CallerId, Handed, LossReason, Memory, NotConfirmed};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::time::Instant;
@@ -65,7 +67,6 @@ pub(in crate::coordinator) struct Registry {
     collided: Marks,
     /// Locks whose callers name different numbers of permits (S29).
     differing: Marks,
-    waiters: usize,
     draining: bool,
     /// The holds go on at a replacement (S15).
     hands_over: bool,
@@ -83,7 +84,6 @@ impl Registry {
             followed: HashMap::new(),
             collided: Marks::default(),
             differing: Marks::default(),
-            waiters: 0,
             draining: false,
             hands_over: false,
         }
@@ -231,39 +231,24 @@ impl Registry {
         }
     }
 
-    /// Counts in a caller that goes on with a hold: it was let in once, so no limit of holds or waiters
-    /// refuses it (S16). Its own does: tokens can be forged, and a fleet of holds can come at once (S38).
-    pub(in crate::coordinator) fn admit_resume(
-        &mut self,
-        holds: usize,
-        resumes: usize,
-    ) -> Result<(), CallError> {
-        if self.holds.len().max(self.waiters) >= holds.saturating_add(resumes) {
-            return Err(CallError::TooManyResumes { limit: resumes });
-        }
-        self.waiters += 1;
-        Ok(())
-    }
-
-    /// Counts a caller in, within the limits.
+    /// Counts a caller in, within the limits. One that goes on with a hold was let in once, so no limit of
+    /// holds or waiters refuses it (S16). Its own does: tokens can be forged, and a fleet of holds can come
+    /// at once (S38).
     pub(in crate::coordinator) fn admit(
-        &mut self,
-        holds: usize,
-        waiters: usize,
-    ) -> Result<(), CallError> {
-        if self.holds.len() >= holds {
+        &self,
+        settings: &Settings,
+        waiting: &Arc<AllWaiting>,
+        kind: WaitKind,
+    ) -> Result<Wait, CallError> {
+        let (holds, resumes) = (settings.max_holds, settings.max_resumes);
+        if kind == WaitKind::Resume {
+            if self.holds.len().max(waiting.callers()) >= holds.saturating_add(resumes) {
+                return Err(CallError::TooManyResumes { limit: resumes });
+            }
+        } else if self.holds.len() >= holds {
             return Err(CallError::TooManyHolds { limit: holds });
         }
-        if self.waiters >= waiters {
-            return Err(CallError::TooManyWaiters { limit: waiters });
-        }
-        self.waiters += 1;
-        Ok(())
-    }
-
-    pub(in crate::coordinator) fn waiter_gone(&mut self) {
-        debug_assert!(self.waiters > 0, "a waiter is counted out that was not counted in");
-        self.waiters = self.waiters.saturating_sub(1);
+        waiting.begin(kind)
     }
 
     pub(in crate::coordinator) const fn is_draining(&self) -> bool {
@@ -369,7 +354,6 @@ impl Registry {
     pub(in crate::coordinator) fn gauges(&self) -> Gauges {
         Gauges {
             holds: self.holds.len(),
-            waiters: self.waiters,
             at_risk: self.holds.values().filter(|hold| hold.at_risk).count(),
             paths: self.tasks.len(),
             remembered: self.memories.len(),

@@ -14,6 +14,7 @@ use crate::coordinator::actor::caller::{Caller, HoldStream, Presence, Sink};
 use crate::coordinator::actor::task::Command;
 use crate::coordinator::trace::{Asked, TraceHandle};
 use crate::coordinator::unread::unread;
+use crate::coordinator::waiting::WaitKind;
 use crate::hold::{Stored, Terms};
 use crate::lock::{HostId, LockPath, Permit, Permits, Record};
 use crate::schedule::check_key;
@@ -46,6 +47,7 @@ struct Arrival<'a> {
     sink: Sink,
     trace: Option<TraceHandle>,
     brings: Option<Brings>,
+    kind: WaitKind,
 }
 
 impl Coordinator {
@@ -87,7 +89,8 @@ impl Coordinator {
         let host_id = self.shared.settings.host.host_id.clone();
         let sink = Sink::Stream(sender);
         let brings = Some(Brings::Written(brought.decider));
-        let arrival = Arrival { path, host_id, terms, sink, trace: None, brings };
+        let kind = WaitKind::Caller;
+        let arrival = Arrival { path, host_id, terms, sink, trace: None, brings, kind };
         let presence = self.come(arrival)?;
         let mut hold = HoldStream { events, presence };
         while let Some(event) = hold.next().await {
@@ -136,9 +139,11 @@ impl Coordinator {
             }
             None => None,
         };
-        let (brings, seen) = match brought {
-            Some(Brought { decider, seen }) => (Some(Brings::Written(decider)), seen),
-            None => (named, None),
+        let (brings, seen, kind) = match brought {
+            Some(Brought { decider, seen }) => {
+                (Some(Brings::Written(decider)), seen, WaitKind::Run)
+            }
+            None => (named, None, WaitKind::Caller),
         };
         let record = Record {
             holder: request.holder.clone().unwrap_or_else(|| settings.holder.clone()),
@@ -173,12 +178,12 @@ impl Coordinator {
             context: request.trace_context.as_deref(),
         });
         let Target { path, host_id, .. } = target;
-        self.come(Arrival { path: &path, host_id, terms, sink, trace, brings })
+        self.come(Arrival { path: &path, host_id, terms, sink, trace, brings, kind })
     }
 
     fn come(&self, arrival: Arrival<'_>) -> Result<Presence, CallError> {
-        let Arrival { path, host_id, terms, sink, trace, brings } = arrival;
-        let caller = Caller {
+        let Arrival { path, host_id, terms, sink, trace, brings, kind } = arrival;
+        let mut caller = Box::new(Caller {
             id: self.shared.next_caller(),
             lease_id: self.shared.entropy.lease_id(),
             host_id,
@@ -191,11 +196,15 @@ impl Coordinator {
             max_hold_ends: None,
             told: None,
             token: None,
-            waits: true,
+            wait: None,
             trace: trace.clone(),
-        };
+        });
         let id = caller.id;
-        self.admit(path, Command::Arrive(Box::new(caller), brings))
+        let arrive = |wait| {
+            caller.wait = Some(wait);
+            Command::Arrive(caller, brings)
+        };
+        self.admit(path, kind, arrive)
             .inspect_err(|_| self.shared.trace_refusal(path, trace.as_ref()))?;
         Ok(Presence::new(Arc::clone(&self.shared), path.clone(), id))
     }

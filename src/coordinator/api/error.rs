@@ -51,8 +51,10 @@ pub enum CallError {
         /// The limit that is reached.
         limit: usize,
     },
-    /// As many waiting callers as configured.
-    #[error("{limit} callers wait at this sidecar, which is its limit (limits.waiters)")]
+    /// As many waiting callers and subscribers of schedules as configured.
+    #[error(
+        "{limit} callers wait for locks or subscribe to schedules at this sidecar, which is its limit (limits.waiters)"
+    )]
     TooManyWaiters {
         /// The limit that is reached.
         limit: usize,

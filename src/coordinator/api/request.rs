@@ -336,7 +336,7 @@ pub enum BreakResult {
 pub struct Capacity {
     /// Holds of this sidecar.
     pub holds: usize,
-    /// Callers that wait here.
+    /// Callers that wait here, and subscribers of schedules.
     pub waiters: usize,
 }
 

@@ -188,7 +188,7 @@ impl Task {
     fn waiting_by_name(&self) -> Vec<String> {
         let by_arrival = |caller: &&Caller| (caller.arrived, caller.id);
         let callers = self.callers.values().map(AsRef::as_ref);
-        let mut waiting: Vec<&Caller> = callers.filter(|caller| caller.waits).collect();
+        let mut waiting: Vec<&Caller> = callers.filter(|caller| caller.wait.is_some()).collect();
         // There may be thousands.
         if waiting.len() > NAMED {
             waiting.select_nth_unstable_by_key(NAMED, by_arrival);

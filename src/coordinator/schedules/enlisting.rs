@@ -26,7 +26,6 @@ impl ScheduleTask {
     ) {
         if let Err(error) = self.subscribe(&subscriber, is_new).await {
             subscriber.events.tell(ScheduleEvent::Failed(error));
-            self.shared.schedules.count_out();
             return;
         }
         let id = subscriber.id;

@@ -24,7 +24,7 @@ mod task;
 mod timer;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::mpsc;
@@ -41,6 +41,7 @@ pub(super) use timer::Status;
 use super::Coordinator;
 use super::actor::timers::Timers;
 use super::api::error::CallError;
+use super::waiting::WaitKind;
 use crate::lock::LockPath;
 use crate::schedule::{Report, RunId, check_key};
 use crate::time::Clock;
@@ -62,7 +63,6 @@ pub(super) struct Schedules {
     completing: Mutex<HashMap<String, usize>>,
     /// The .NET timers beside schedules (T22).
     timer_desks: Mutex<HashMap<LockPath, Weak<TimerDesk>>>,
-    subscribers: AtomicUsize,
     turns: AtomicU64,
 }
 
@@ -110,7 +110,6 @@ impl Schedules {
             starts: Starts::new(starts_per_second),
             completing: Mutex::default(),
             timer_desks: Mutex::default(),
-            subscribers: AtomicUsize::new(0),
             turns: AtomicU64::new(0),
         }
     }
@@ -153,25 +152,13 @@ impl Schedules {
     fn next_turn(&self) -> u64 {
         self.turns.fetch_add(1, Ordering::Relaxed) + 1
     }
-
-    fn count_in(&self, limit: usize) -> Result<(), CallError> {
-        let counted =
-            self.subscribers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-                (count < limit).then_some(count + 1)
-            });
-        counted.map(|_| ()).map_err(|_| CallError::TooManyWaiters { limit })
-    }
-
-    fn count_out(&self) {
-        self.subscribers.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Coordinator {
     /// Takes part in a schedule while the stream lives.
     ///
     /// # Errors
-    /// When the sidecar shuts down, the key is too long or has no path, or as many callers wait as may.
+    /// When the sidecar shuts down, the key is too long or has no path, or as many wait or subscribe as may.
     pub fn subscribe(&self, request: SubscribeRequest) -> Result<ScheduleStream, CallError> {
         let SubscribeRequest { key, definition, is_new, holder, labels, runs_at_once, resume } =
             request;
@@ -184,7 +171,7 @@ impl Coordinator {
             return Err(CallError::ScheduleMode);
         }
         let schedules = &self.shared.schedules;
-        schedules.count_in(self.shared.settings.max_waiters)?;
+        let wait = self.shared.waiting.begin(WaitKind::Subscriber)?;
         let id = SubscriberId(schedules.next_turn());
         let is_new = is_new && resume.is_none();
         let resume = resume.map(Box::new);
@@ -194,7 +181,7 @@ impl Coordinator {
         if entry.task.is_closed() {
             *entry = self.start_task(&key, &target);
         }
-        let terms = SubscriberTerms { definition, holder, labels, runs_at_once };
+        let terms = SubscriberTerms { definition, holder, labels, runs_at_once, wait };
         let (subscriber, stream) = subscription(id, terms, entry.task.clone());
         // It was just seen to be open, and retires only under this lock.
         let _ = entry.task.send(Message::Subscribe(Box::new(subscriber), is_new, resume));

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, watch};
 use super::request::{ScheduleEvent, Standby};
 use super::task::Message;
 use crate::coordinator::unread::{Teller, Unread, unread};
+use crate::coordinator::waiting::Wait;
 use crate::lock::Labels;
 use crate::schedule::{Definition, RunId};
 
@@ -43,6 +44,8 @@ pub(super) struct Subscriber {
     pub(super) silent: Option<RunId>,
     /// Whether it wants a schedule that begins with it to run at once (T25).
     pub(super) runs_at_once: bool,
+    /// Counts it among the waiting, also while it has a run (S38).
+    _wait: Wait,
 }
 
 /// A subscription by stream: the life line of the run that it has (S14, T20).
@@ -84,6 +87,7 @@ pub(super) struct SubscriberTerms {
     pub(super) labels: Labels,
     /// Whether a schedule that begins with the subscriber runs at once (T25).
     pub(super) runs_at_once: bool,
+    pub(super) wait: Wait,
 }
 
 /// Both ends of a subscription.
@@ -92,7 +96,7 @@ pub(super) fn subscription(
     terms: SubscriberTerms,
     task: mpsc::UnboundedSender<Message>,
 ) -> (Subscriber, ScheduleStream) {
-    let SubscriberTerms { definition, holder, labels, runs_at_once } = terms;
+    let SubscriberTerms { definition, holder, labels, runs_at_once, wait } = terms;
     let (events, stream) = unread();
     let (life, seen) = watch::channel(Life::Open);
     let told_definition = definition.hash();
@@ -108,6 +112,7 @@ pub(super) fn subscription(
         served: 0,
         silent: None,
         runs_at_once,
+        _wait: wait,
     };
     (subscriber, ScheduleStream { events: stream, presence: SubscriberPresence { id, life, task } })
 }

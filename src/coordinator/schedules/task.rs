@@ -210,11 +210,7 @@ impl ScheduleTask {
     }
 
     pub(super) fn leave(&mut self, id: SubscriberId) {
-        let before = self.subscribers.len();
         self.subscribers.retain(|subscriber| subscriber.id != id);
-        if self.subscribers.len() < before {
-            self.shared.schedules.count_out();
-        }
     }
 
     fn run_ended(&mut self, turn: u64, end: RunEnd) {
@@ -328,7 +324,6 @@ impl ScheduleTask {
                 .events
                 .tell(ScheduleEvent::Held(HeldEvent::Draining { time_left: Duration::ZERO }));
             subscriber.events.tell(ScheduleEvent::Failed(CallError::shutting_down()));
-            self.shared.schedules.count_out();
         }
     }
 
@@ -390,7 +385,6 @@ impl ScheduleTask {
         let running = self.with_a_run();
         for subscriber in self.subscribers.extract_if(.., |it| !running.contains(&it.id)) {
             subscriber.events.tell(ScheduleEvent::Failed(error.clone()));
-            self.shared.schedules.count_out();
         }
     }
 

@@ -13,6 +13,7 @@ mod ending;
 mod hour;
 mod hung;
 mod importing;
+mod limits;
 mod often;
 mod operators;
 mod rig;
