@@ -203,6 +203,33 @@ impl Hold {
     }
 }
 
+impl Hold {
+    /// Another clock shows a pause that ours may not have counted: the store's answer decides about what was
+    /// sent for before (S3).
+    pub(super) fn suspect_pause(&mut self, now: Instant) {
+        self.seldom.get_or_insert_default().suspected_at = Some(now);
+        if let State::Held(held) = &mut self.state {
+            held.renewal.suspect(now, &mut self.jitter);
+            if let Some(notice) = &mut held.notice {
+                notice.look_now(now);
+            }
+        }
+    }
+
+    /// Whether a pause was suspected since `sent`, when a lease was acquired or renewed: then nobody is
+    /// granted anything under it before it was renewed again (S3).
+    pub(super) fn is_unproven(&self, sent: Instant) -> bool {
+        self.seldom.as_ref().and_then(|seldom| seldom.suspected_at).is_some_and(|at| sent < at)
+    }
+
+    /// Whether the lease of a hold is ours beyond doubt, and for long enough to serve another caller under
+    /// it.
+    pub(super) fn is_sound(&self, held: &Held, now: Instant) -> bool {
+        let sent = held.renewal.good_sent();
+        !self.is_unproven(sent) && !self.may_be_broken_since(sent) && held.is_settled(now)
+    }
+}
+
 /// Who is silent is told nothing, so the validity that it was told stays what it is (S14).
 fn tell_renewed(held: &mut Held, recovered: bool, output: &mut Output) {
     // S22: what the store has renewed before the break counts until the holder is told its deadline.
