@@ -55,7 +55,7 @@ impl Hold {
             | State::Resuming(_)) => {
                 self.state = other;
                 // S16: it went on elsewhere, or a repeat of its resume may.
-                if self.drop_claim(caller) {
+                if self.drop_comeback(caller) {
                     output.tell(caller, Notice::Moved);
                 }
             }

@@ -254,7 +254,7 @@ impl Hold {
             seldom.sharing = Sharing::default();
             seldom.suspected_at.is_none()
                 && seldom.overruling.is_none()
-                && seldom.claims.is_none()
+                && seldom.comebacks.is_none()
                 && seldom.breaks.is_none()
         });
     }

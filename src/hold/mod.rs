@@ -33,7 +33,7 @@
 //! | `renew` | when renewals are sent, and how long a hold is valid |
 //! | `checkpoint`, `saves` | what is saved, what became of it, and who is told |
 //! | `end`, `release` | whether the lock is handed on, kept or given back; and how it goes back |
-//! | `resume`, `claims` | how a hold goes on here, and for whom that is not known yet |
+//! | `resume`, `comebacks` | how a hold goes on here, and for whom that is not known yet |
 //! | `broken`, `preempt`, `fairness` | breaks, priorities, turns between sidecars |
 //! | `memory`, `view` | what is kept between holds, and shown |
 
@@ -42,7 +42,7 @@ mod action;
 mod broken;
 mod callers;
 mod checkpoint;
-mod claims;
+mod comebacks;
 mod decide;
 mod end;
 mod event;
@@ -88,7 +88,7 @@ pub(crate) use jitter::Jitter;
 use acquire::{Attempt, Flight, Polling, Retry};
 use action::Output;
 use broken::Breaks;
-use claims::Claims;
+use comebacks::Comebacks;
 use end::Shutdown;
 use fairness::Sharing;
 use held::{GracePeriod, Held, Phase};
@@ -140,7 +140,7 @@ struct Seldom {
     /// What is known of the lock's share (S34).
     sharing: Sharing,
     /// Clients that want to go on with a hold, of which nothing is known here yet (S16).
-    claims: Option<Box<Claims>>,
+    comebacks: Option<Box<Comebacks>>,
     /// The breaks that are under way from here (S17).
     breaks: Breaks,
 }
@@ -249,8 +249,11 @@ impl Hold {
         };
         let left = state.and_then(|_| self.left_to_replacement_at());
         let overruling = self.overruling_timeout();
-        let claims = self.claims().map(Claims::poll_timeout);
-        [state, left, overruling, claims, self.waiters.poll_timeout()].into_iter().flatten().min()
+        let comebacks = self.comebacks().map(Comebacks::poll_timeout);
+        [state, left, overruling, comebacks, self.waiters.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether the machine has nothing to do and nothing to remember but [`Hold::into_memory`].
@@ -258,7 +261,7 @@ impl Hold {
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle { retry: None, .. })
             && self.waiters.is_empty()
-            && self.claims().is_none()
+            && self.comebacks().is_none()
             && !self.is_overruling()
             && (self.shutdown.is_under_way() || !self.is_being_broken())
     }
@@ -280,7 +283,7 @@ impl Hold {
         self.answer_overdue(output);
         self.repeat_waiting(output);
         self.advance_hand_over(output);
-        self.advance_claims(output);
+        self.advance_comebacks(output);
         self.overrule(output);
         match self.take_state(output.now) {
             State::Idle { idle, retry } => {
@@ -362,8 +365,8 @@ impl Hold {
     fn answered(&mut self, request: RequestId, answer: Answer, output: &mut Output) {
         match answer {
             Answer::Acquire { lease, read } => self.acquire_answered(request, lease, read, output),
-            Answer::Read(read) if self.claims_by(request) => {
-                self.claims_answered(request, read, output);
+            Answer::Read(read) if self.comebacks_by(request) => {
+                self.comebacks_answered(request, read, output);
             }
             Answer::Read(read) => self.read_answered(request, read, output),
             Answer::Write(written) => self.write_answered(request, written, output),

@@ -6,7 +6,7 @@ use super::acquire::Attempt;
 use super::action::{LossReason, Notice, Output, Request};
 use super::callers::{Idle, Wait, shutting_down};
 use super::checkpoint::end_saves;
-use super::claims::{Claim, refuse};
+use super::comebacks::{Comeback, refuse};
 use super::event::{
     CallerId, Failure, RequestId, Resume, StoreFailure, StoreFailureKind, Stored, Terms,
 };
@@ -59,7 +59,7 @@ impl Hold {
         if self.is_answered(caller, &resume, output) {
             return;
         }
-        self.claim(caller, resume, output);
+        self.come_back(caller, resume, output);
     }
 
     /// Whether a resume is answered without asking the store.
@@ -88,8 +88,8 @@ impl Hold {
 
     /// The record shows that the hold is the client's: it is taken up again, unless that is settled here
     /// meanwhile.
-    pub(super) fn take_up(&mut self, claim: Claim, stored: &Stored, output: &mut Output) {
-        let Claim { caller, mut resume, mut bounds, .. } = claim;
+    pub(super) fn take_up(&mut self, comeback: Comeback, stored: &Stored, output: &mut Output) {
+        let Comeback { caller, mut resume, mut bounds, .. } = comeback;
         if self.is_answered(caller, &resume, output) {
             return;
         }
@@ -362,7 +362,7 @@ impl Hold {
             | State::Acquiring(_)
             | State::Held(_)
             | State::Releasing(_)
-            | State::Resuming(_) => return self.drop_claim(caller),
+            | State::Resuming(_) => return self.drop_comeback(caller),
         };
         self.leave_to_run_out(lease_id, output);
         true
@@ -377,7 +377,7 @@ impl Hold {
 
     /// S15: the client may go on with its hold at another sidecar, so it is not lost.
     pub(super) fn drain_resume(&mut self, output: &mut Output) {
-        self.drain_claims(output);
+        self.drain_comebacks(output);
         if let State::Resuming(resuming) = &self.state {
             let lease_id = resuming.lease_id();
             output.tell(resuming.caller, Notice::Failed(shutting_down()));

@@ -147,7 +147,7 @@ fn s13_s16_what_the_record_says_to_be_the_clients_is_held_back_for_it() {
 }
 
 #[test]
-fn s16_a_claim_ends_with_its_caller_and_with_the_sidecar() {
+fn s16_a_comeback_ends_with_its_caller_and_with_the_sidecar() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
     rig.resume(BOB, &grant, terms(), secs(9));

@@ -2,7 +2,7 @@ mod acquiring;
 mod answers;
 mod bounds;
 mod breaking;
-mod claims;
+mod comebacks;
 mod crossing;
 mod deciding;
 mod ending;

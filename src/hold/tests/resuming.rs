@@ -347,7 +347,7 @@ fn s16_a_repeated_resume_takes_the_place_of_the_first() {
     rig.resume_as(BOB, &grant, "try");
     rig.resume_as(CAT, &grant, "try");
     // The read that was under way may be older than the second.
-    rig.serve_claims();
+    rig.serve_comebacks();
     rig.serve();
     let told = rig.told();
     assert!(

@@ -40,7 +40,7 @@ fn s13_who_waits_for_a_belief_to_end_is_told_that_the_lock_is_taken_not_what_fai
     rig.arrive(CAT, Terms { wait: secs(6), ..terms() });
     rig.fail(outage());
     rig.resume(BOB, &grant, terms(), secs(9));
-    rig.serve_claims();
+    rig.serve_comebacks();
     rig.table_mut().break_now();
     rig.serve();
     rig.pass(secs(6));

@@ -277,7 +277,7 @@ impl Rig {
     }
 
     /// The store answers the read for those that want to resume, if it is next.
-    pub(super) fn serve_claims(&mut self) {
+    pub(super) fn serve_comebacks(&mut self) {
         if matches!(self.sent.front(), Some(Action::Store { what: Request::Read, .. })) {
             let read = self.request();
             self.serve_one(&read);

@@ -9,8 +9,8 @@ mod answers;
 mod bounds;
 #[path = "../breaking.rs"]
 mod breaking;
-#[path = "../claims.rs"]
-mod claims;
+#[path = "../comebacks.rs"]
+mod comebacks;
 #[path = "../crossing.rs"]
 mod crossing;
 #[path = "../deciding.rs"]

@@ -20,7 +20,7 @@ fn elsewhere(grant: &Granted) -> Granted {
 fn answer(rig: &mut Rig, grant: &Granted) -> (Option<LossReason>, Option<StoreFailureKind>) {
     rig.sent.clear();
     rig.resume(BOB, grant, terms(), secs(9));
-    rig.serve_claims();
+    rig.serve_comebacks();
     let told = rig.told();
     assert_eq!(
         rig.sent.is_empty(),
@@ -128,7 +128,7 @@ fn s16_only_who_resumes_gives_its_resume_up() {
         let (mut rig, grant) = Rig::with_holder(ANN, terms());
         rig.restart();
         rig.resume(BOB, &grant, terms(), secs(9));
-        rig.serve_claims();
+        rig.serve_comebacks();
         match call {
             0 => rig.leave(CAT),
             1 => rig.silent(CAT),
@@ -239,7 +239,7 @@ fn s6_s16_a_resume_gives_back_what_may_have_been_acquired_for_others() {
     let given_back = |rig: &mut Rig, grant: &Granted| {
         rig.sent.clear();
         rig.resume(BOB, grant, terms(), secs(9));
-        rig.serve_claims();
+        rig.serve_comebacks();
         let releases = rig.sent.iter().filter_map(|action| match action {
             Action::Store { what: Request::Release { lease_id, .. }, .. } => Some(*lease_id),
             _ => None,
