@@ -61,10 +61,18 @@ final class RunsCommand {
     while (true) {
       try {
         outcomes.take();
-        return;
+        break;
       } catch (InterruptedException lost) {
         // What hangs hears nothing.
       }
+    }
+    stopIfCancelled();
+  }
+
+  /** A body that hangs has swallowed the interrupt of a cancellation: it is repeated at its end. */
+  private synchronized void stopIfCancelled() {
+    if (cancelled) {
+      Thread.currentThread().interrupt();
     }
   }
 
