@@ -90,8 +90,16 @@ impl Hold {
         self.overruling().is_some_and(|overruling| overruling.step.is_some())
     }
 
-    /// What the holder that is waited for here has said of its place.
+    /// What the holder that is waited for here has said of its place, if it is waited for by a caller that may
+    /// overrule one.
     fn rival(&self) -> Option<Sharing> {
+        // Most callers never do, and the record is not looked through for them at each event.
+        let may = |waiter: &Waiter| {
+            waiter.terms.priority() > Priority::default() || waiter.terms.rebalance
+        };
+        if !self.waiters.first_of_each().any(may) {
+            return None;
+        }
         let holder = match &self.state {
             State::Held(held) if held.phase == Phase::Active && held.notice.is_none() => {
                 held.terms.record.sharing.clone()

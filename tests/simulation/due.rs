@@ -1,6 +1,5 @@
 //! What is on its way, and when it arrives.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use leasehold::hold::{Action, CallerId, Event};
@@ -121,31 +120,4 @@ pub(crate) enum Delivery {
     Breaks(Break),
     /// A client that takes the lock in a loop goes on.
     LoopsOn(usize),
-}
-
-#[derive(Debug)]
-pub(crate) struct Due {
-    pub(crate) at: Duration,
-    pub(crate) number: u64,
-    pub(crate) delivery: Delivery,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.number) == (other.at, other.number)
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
 }

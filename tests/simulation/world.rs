@@ -1,8 +1,7 @@
 //! A few sidecars, the clients that call them, and one lock in a store. Everything between them is lost,
 //! late, repeated or refused as the seed says.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::hold::{Action, CallerId, Event, HolderCall, Settings};
@@ -15,7 +14,7 @@ use crate::simulation::chance::{About, Chance, millis};
 use crate::simulation::checks::Checks;
 use crate::simulation::client::{Client, Message};
 use crate::simulation::clock::Clock;
-use crate::simulation::due::{Delivery, Due, Incoming, Side};
+use crate::simulation::due::{Delivery, Incoming, Side};
 use crate::simulation::plan::Plan;
 use crate::simulation::planted::Bug;
 use crate::simulation::promises::Look;
@@ -48,7 +47,8 @@ pub(crate) struct World {
     pub(crate) whose: BTreeMap<CallerId, usize>,
     /// When what was sent last to a side of a connection arrives.
     connections: BTreeMap<(CallerId, Side), Duration>,
-    queue: BinaryHeap<Reverse<Due>>,
+    /// What is on its way, by its time and its number; boxed, so that little is moved about.
+    queue: BTreeMap<(Duration, u64), Box<Delivery>>,
     numbers: u64,
     pub(crate) messages: u64,
     pub(crate) repeats: Repeats,
@@ -104,7 +104,7 @@ impl World {
             callers: BTreeMap::new(),
             whose: BTreeMap::new(),
             connections: BTreeMap::new(),
-            queue: BinaryHeap::new(),
+            queue: BTreeMap::new(),
             numbers: 0,
             messages: 0,
             repeats: Repeats::default(),
@@ -120,7 +120,7 @@ impl World {
 
     pub(crate) fn after(&mut self, delay: Duration, delivery: Delivery) {
         let number = self.number();
-        self.queue.push(Reverse(Due { at: self.now + delay, number, delivery }));
+        self.queue.insert((self.now + delay, number), Box::new(delivery));
     }
 
     pub(crate) fn read_clock(&self, machine: usize) -> Instant {
@@ -149,7 +149,7 @@ impl World {
             if steps > MOST_STEPS {
                 return self.checks.fail("S12: a machine goes round without end".to_owned());
             }
-            let delivery = self.queue.peek().map(|Reverse(due)| due.at);
+            let delivery = self.queue.first_key_value().map(|(&(at, _), _)| at);
             let wakeup = self.poll_timeout();
             let next = [delivery, wakeup.map(|(at, _)| at)].into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= end) else {
@@ -158,8 +158,8 @@ impl World {
             };
             self.now = self.now.max(next);
             if delivery.is_some_and(|at| at <= self.now) {
-                let Some(Reverse(due)) = self.queue.pop() else { return };
-                self.deliver(due.delivery);
+                let Some((_, delivery)) = self.queue.pop_first() else { return };
+                self.deliver(*delivery);
             } else if let Some((_, sidecar)) = wakeup {
                 self.catch_up(sidecar);
                 self.take(sidecar, Incoming::Event(Event::TimePassed));
