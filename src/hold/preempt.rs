@@ -90,8 +90,8 @@ impl Hold {
         self.overruling().is_some_and(|overruling| overruling.step.is_some())
     }
 
-    /// What the holder that is waited for here has said of its place, if it is waited for by a caller that may
-    /// overrule one.
+    /// What the holder that is waited for here has said of its place, if a caller that waits may overrule
+    /// holders.
     fn rival(&self) -> Option<Sharing> {
         // Most callers never do, and the record is not looked through for them at each event.
         let may = |waiter: &Waiter| {
