@@ -108,7 +108,9 @@ fn each_reason_has_the_code_that_the_proto_says() {
     for reason in every_reason().filter(|reason| !NOT_SENT.contains(reason)) {
         let declared = format!("{} = ", reason.as_str_name());
         let at = lines.iter().position(|line| line.starts_with(&declared)).unwrap();
-        let said = lines[at - 1].strip_prefix("// ").unwrap();
+        // The comment's first line; what follows an empty one is for authors of clients.
+        let said = lines[..at].iter().rev().take_while(|line| line.starts_with("//")).last();
+        let said = said.unwrap().strip_prefix("// ").unwrap();
         let code = format!("{:?}", code(reason));
         let said = said.split(':').next().unwrap().replace('_', "");
         assert_eq!(said, code.to_uppercase(), "{reason:?}");
