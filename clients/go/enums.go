@@ -425,7 +425,8 @@ const (
 	ReasonScheduleHasSubscribers Reason = "SCHEDULE_HAS_SUBSCRIBERS"
 	// RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again.
 	ReasonTooManyHolds Reason = "TOO_MANY_HOLDS"
-	// RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again.
+	// RESOURCE_EXHAUSTED: over the configured number of callers that wait or subscribe; the error says when to
+	// try again.
 	ReasonTooManyWaiters Reason = "TOO_MANY_WAITERS"
 	// ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its
 	// place.

@@ -14,6 +14,8 @@ pub(in crate::coordinator) struct AllWaiting {
     taken: AtomicUsize,
     /// Callers that wait for a lock, each with a place of its own or not.
     callers: AtomicUsize,
+    /// Those of them that go on with a hold.
+    resumes: AtomicUsize,
 }
 
 /// What waits, and so which limit is asked and whether it is shown among the callers.
@@ -36,7 +38,8 @@ pub(in crate::coordinator) struct Wait {
 
 impl AllWaiting {
     pub(in crate::coordinator) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, taken: AtomicUsize::new(0), callers: AtomicUsize::new(0) })
+        let [taken, callers, resumes] = std::array::from_fn(|_| AtomicUsize::new(0));
+        Arc::new(Self { limit, taken, callers, resumes })
     }
 
     /// Counts one that waits, if there is a place for it.
@@ -56,12 +59,20 @@ impl AllWaiting {
         if kind.is_caller() {
             self.callers.fetch_add(1, Ordering::Relaxed);
         }
+        if kind == WaitKind::Resume {
+            self.resumes.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(Wait { among: Arc::clone(self), kind })
     }
 
     /// How many callers wait for a lock.
     pub(in crate::coordinator) fn callers(&self) -> usize {
         self.callers.load(Ordering::Relaxed)
+    }
+
+    /// How many of them go on with a hold.
+    pub(in crate::coordinator) fn resumes(&self) -> usize {
+        self.resumes.load(Ordering::Relaxed)
     }
 }
 
@@ -82,6 +93,9 @@ impl Drop for Wait {
         }
         if self.kind.is_caller() {
             self.among.callers.fetch_sub(1, Ordering::Relaxed);
+        }
+        if self.kind == WaitKind::Resume {
+            self.among.resumes.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -665,7 +665,8 @@ pub enum Reason {
     ScheduleHasSubscribers,
     /// RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again.
     TooManyHolds,
-    /// RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again.
+    /// RESOURCE_EXHAUSTED: over the configured number of callers that wait or subscribe; the error says when
+    /// to try again.
     TooManyWaiters,
     /// ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has
     /// its place.

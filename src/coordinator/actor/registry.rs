@@ -242,7 +242,7 @@ impl Registry {
     ) -> Result<Wait, CallError> {
         let (holds, resumes) = (settings.max_holds, settings.max_resumes);
         if kind == WaitKind::Resume {
-            if self.holds.len().max(waiting.callers()) >= holds.saturating_add(resumes) {
+            if self.holds.len().max(waiting.resumes()) >= holds.saturating_add(resumes) {
                 return Err(CallError::TooManyResumes { limit: resumes });
             }
         } else if self.holds.len() >= holds {

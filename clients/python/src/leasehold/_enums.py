@@ -359,7 +359,8 @@ class Reason(Enum):
     TOO_MANY_HOLDS = "TOO_MANY_HOLDS"
     """RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again."""
     TOO_MANY_WAITERS = "TOO_MANY_WAITERS"
-    """RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again."""
+    """RESOURCE_EXHAUSTED: over the configured number of callers that wait or subscribe; the error says when to try
+    again."""
     SUPERSEDED = "SUPERSEDED"
     """ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its
     place."""

@@ -121,15 +121,10 @@ async fn s38_a_subscriber_keeps_its_place_while_it_runs_and_needs_no_other() {
     let _other = wait(&sidecar).unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn s16_subscribers_refuse_no_resume() {
-    let account = Account::new();
+/// Whether a hold of another sidecar can be resumed at this one.
+async fn resumes_a_hold(account: &Account, sidecar: &Sidecar) {
     let (stream, grant) = account.sidecar().hold(&request("plain")).await;
     stream.disconnected();
-    let sidecar = account.sidecar_with(Arc::new(NoObserver), 1, |it| {
-        (it.max_holds, it.max_resumes, it.max_waiters) = (1, 1, 3);
-    });
-    let _streams = [0, 1, 2].map(|number| subscribe(&sidecar, number).unwrap());
     let resume = ResumeRequest {
         resume_token: grant.resume_token.clone(),
         attempt_id: "again".to_owned(),
@@ -138,4 +133,28 @@ async fn s16_subscribers_refuse_no_resume() {
     };
     let mut resumed = sidecar.coordinator.resume(&resume).unwrap();
     assert_eq!(granted(&mut resumed).await.lease_id, grant.lease_id);
+}
+
+/// Room for one hold, for one more that is resumed, and for three that wait.
+fn small(account: &Account) -> Sidecar {
+    account.sidecar_with(Arc::new(NoObserver), 1, |it| {
+        (it.max_holds, it.max_resumes, it.max_waiters) = (1, 1, 3);
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_subscribers_refuse_no_resume() {
+    let account = Account::new();
+    let sidecar = small(&account);
+    let _streams = [0, 1, 2].map(|number| subscribe(&sidecar, number).unwrap());
+    resumes_a_hold(&account, &sidecar).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_callers_that_wait_refuse_no_resume() {
+    let account = Account::new();
+    let _holder = account.sidecar().hold(&request("held")).await;
+    let sidecar = small(&account);
+    let _streams = [0, 1, 2].map(|_| wait(&sidecar).unwrap());
+    resumes_a_hold(&account, &sidecar).await;
 }

@@ -105,8 +105,8 @@ public enum Reason {
   /** RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again. */
   TOO_MANY_HOLDS,
   /**
-   * RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try
-   * again.
+   * RESOURCE_EXHAUSTED: over the configured number of callers that wait or subscribe; the error
+   * says when to try again.
    */
   TOO_MANY_WAITERS,
   /**
