@@ -27,6 +27,8 @@ const (
 	nap = 1 * time.Second
 	// The pause after the first failed try. Each further one doubles it, up to a bound.
 	firstPause = 50 * time.Millisecond
+	// The longest pause between tries of a wait, of a watch and of a save.
+	longestPause = 1 * time.Second
 	// The longest pause between tries to subscribe to a schedule, and to complete a run.
 	longestRunPause = 2 * time.Second
 	// How long an answer about the validity is waited for before it is asked again.

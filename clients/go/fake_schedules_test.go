@@ -43,6 +43,8 @@ type fakeSchedules struct {
 	subscriptions chan *subscribeCall
 	// completions are the answers to CompleteRun: an error or a result; RECORDED when there are no more.
 	completions []any
+	// completing is called before a completion is answered.
+	completing func()
 }
 
 func (s *fakeSchedules) SubscribeSchedule(
@@ -75,6 +77,9 @@ func (s *fakeSchedules) CompleteRun(
 	outcome := strings.TrimPrefix(request.GetOutcome().String(), "RUN_OUTCOME_")
 	s.sidecar.note("complete %s of %q generation %d: %s %q",
 		request.GetRunId(), request.GetLeaseId(), request.GetGeneration(), outcome, request.GetDetail())
+	if s.completing != nil {
+		s.completing()
+	}
 	s.sidecar.mutex.Lock()
 	defer s.sidecar.mutex.Unlock()
 	response := &leaseholdv1.CompleteRunResponse{Result: leaseholdv1.CompletionResult_COMPLETION_RESULT_RECORDED}

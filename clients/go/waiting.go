@@ -15,7 +15,7 @@ import (
 // for long, it asks again for what is left of the wait. A caller that is paced waits for the first answer by itself.
 func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, paced bool) error {
 	w := &waiting{keeper: k, spec: spec, until: time.Now().Add(spec.GetWait().AsDuration())}
-	for pause := firstPause; ; pause = min(2*pause, nap) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		sent := k.client.clock.now()
 		stream, err := w.ask()
 		if err == nil {

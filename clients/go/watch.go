@@ -55,7 +55,7 @@ type watch[Q, A any] struct {
 
 // run watches until it is left, and gives nil then, or the error that ended it.
 func (w *watch[Q, A]) run(ctx context.Context) error {
-	for pause := firstPause; ; pause = min(2*pause, nap) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		heard, err := w.follow(ctx)
 		if heard {
 			pause, w.broke = firstPause, time.Now()

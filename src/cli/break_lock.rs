@@ -81,7 +81,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             format!("broken: the lock is available in {free_in}{kept}")
         }
         BreakOutcome::NotHeld => "nobody held the lock, so nothing was broken".to_owned(),
-        _ => format!("broken: the lock is available{kept}"),
+        BreakOutcome::Broken => format!("broken: the lock is available{kept}"),
+        _ => format!("the sidecar is newer than this program: look at the lock{kept}"),
     };
     let broken = Broken {
         outcome: answer.outcome.as_str().to_ascii_lowercase(),

@@ -201,7 +201,7 @@ impl Coordinator {
             clock,
             observer,
             entropy,
-            waiting: AllWaiting::new(settings.max_waiters),
+            waiting: AllWaiting::new(&settings),
             settings,
             registry: Mutex::new(registry),
             readiness: Readiness::default(),
@@ -303,7 +303,9 @@ impl Coordinator {
     pub fn gauges(&self) -> Gauges {
         let share_locks = self.shared.shares.held();
         let registry = self.shared.registry();
-        Gauges { share_locks, waiters: self.shared.waiting.callers(), ..registry.gauges() }
+        let waiting = &self.shared.waiting;
+        let (waiters, subscribers) = (waiting.callers(), waiting.subscribers());
+        Gauges { share_locks, waiters, subscribers, ..registry.gauges() }
     }
 
     /// The clock that validities are counted on.

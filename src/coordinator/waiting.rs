@@ -1,32 +1,41 @@
 //! Who waits at this sidecar: callers for locks, and subscribers of schedules. One limit is for all of them,
-//! since a stream that waits costs as much as another (S38).
+//! since a stream that waits costs as much as another (S38). Who goes on with a hold was let in once, and has
+//! a limit of its own (S16).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::Settings;
 use super::api::error::CallError;
 
-/// All that wait at this sidecar, and the limit for them.
+/// All that wait at this sidecar, and the limits for them.
 #[derive(Debug)]
 pub(in crate::coordinator) struct AllWaiting {
     limit: usize,
+    max_resumes: usize,
+    /// How many holds there may be, those that are resumed here included.
+    all_holds: usize,
     /// Places that are taken.
     taken: AtomicUsize,
     /// Callers that wait for a lock, each with a place of its own or not.
     callers: AtomicUsize,
     /// Those of them that go on with a hold.
     resumes: AtomicUsize,
+    subscribers: AtomicUsize,
 }
 
 /// What waits, and so which limit is asked and whether it is shown among the callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::coordinator) enum WaitKind {
     Caller,
-    /// A caller that goes on with a hold: it takes a place, and there is always one for it (S16).
+    /// A caller that goes on with a hold: it is counted as the hold that it has.
     Resume,
-    /// The try for a run: the place is its subscriber's.
-    Run,
+    /// A try that needs no place: for the run of a subscriber, which has one, or for an outcome that is told
+    /// late, which waits for nobody (T8).
+    Try,
     Subscriber,
+    /// A subscriber that goes on with a run: it takes a place, and none that wait refuse it (S16, T20).
+    ResumedSubscriber,
 }
 
 /// One that waits; it is counted until this is dropped.
@@ -37,9 +46,11 @@ pub(in crate::coordinator) struct Wait {
 }
 
 impl AllWaiting {
-    pub(in crate::coordinator) fn new(limit: usize) -> Arc<Self> {
-        let [taken, callers, resumes] = std::array::from_fn(|_| AtomicUsize::new(0));
-        Arc::new(Self { limit, taken, callers, resumes })
+    pub(in crate::coordinator) fn new(settings: &Settings) -> Arc<Self> {
+        let [taken, callers, resumes, subscribers] = std::array::from_fn(|_| AtomicUsize::new(0));
+        let (limit, max_resumes) = (settings.max_waiters, settings.max_resumes);
+        let all_holds = settings.max_holds.saturating_add(max_resumes);
+        Arc::new(Self { limit, max_resumes, all_holds, taken, callers, resumes, subscribers })
     }
 
     /// Counts one that waits, if there is a place for it.
@@ -47,22 +58,34 @@ impl AllWaiting {
         self: &Arc<Self>,
         kind: WaitKind,
     ) -> Result<Wait, CallError> {
-        let limit = self.limit;
         if kind.takes_place() {
-            let most = if kind == WaitKind::Resume { usize::MAX } else { limit };
-            self.taken
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-                    (taken < most).then_some(taken + 1)
-                })
-                .map_err(|_| CallError::TooManyWaiters { limit })?;
+            self.take_place(kind)?;
         }
-        if kind.is_caller() {
-            self.callers.fetch_add(1, Ordering::Relaxed);
-        }
-        if kind == WaitKind::Resume {
-            self.resumes.fetch_add(1, Ordering::Relaxed);
+        for count in self.counts(kind) {
+            count.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Wait { among: Arc::clone(self), kind })
+    }
+
+    fn take_place(&self, kind: WaitKind) -> Result<(), CallError> {
+        let is_resumed = kind == WaitKind::ResumedSubscriber;
+        // Resume tokens can be forged.
+        let beyond = if is_resumed { self.all_holds } else { 0 };
+        let most = self.limit.saturating_add(beyond);
+        let next = |taken: usize| (taken < most).then_some(taken + 1);
+        match self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+            Ok(_) => Ok(()),
+            Err(_) if is_resumed => Err(CallError::TooManyResumes { limit: self.max_resumes }),
+            Err(_) => Err(CallError::TooManyWaiters { limit: self.limit }),
+        }
+    }
+
+    /// What counts it beside its place.
+    fn counts(&self, kind: WaitKind) -> impl Iterator<Item = &AtomicUsize> {
+        let callers = kind.is_caller().then_some(&self.callers);
+        let resumes = (kind == WaitKind::Resume).then_some(&self.resumes);
+        let subscribers = (!kind.is_caller()).then_some(&self.subscribers);
+        [callers, resumes, subscribers].into_iter().flatten()
     }
 
     /// How many callers wait for a lock.
@@ -70,7 +93,12 @@ impl AllWaiting {
         self.callers.load(Ordering::Relaxed)
     }
 
-    /// How many of them go on with a hold.
+    /// How many subscribers of schedules there are.
+    pub(in crate::coordinator) fn subscribers(&self) -> usize {
+        self.subscribers.load(Ordering::Relaxed)
+    }
+
+    /// How many of the callers go on with a hold.
     pub(in crate::coordinator) fn resumes(&self) -> usize {
         self.resumes.load(Ordering::Relaxed)
     }
@@ -78,11 +106,11 @@ impl AllWaiting {
 
 impl WaitKind {
     const fn takes_place(self) -> bool {
-        !matches!(self, Self::Run)
+        matches!(self, Self::Caller | Self::Subscriber | Self::ResumedSubscriber)
     }
 
     const fn is_caller(self) -> bool {
-        !matches!(self, Self::Subscriber)
+        matches!(self, Self::Caller | Self::Resume | Self::Try)
     }
 }
 
@@ -91,11 +119,8 @@ impl Drop for Wait {
         if self.kind.takes_place() {
             self.among.taken.fetch_sub(1, Ordering::Relaxed);
         }
-        if self.kind.is_caller() {
-            self.among.callers.fetch_sub(1, Ordering::Relaxed);
-        }
-        if self.kind == WaitKind::Resume {
-            self.among.resumes.fetch_sub(1, Ordering::Relaxed);
+        for count in self.among.counts(self.kind) {
+            count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

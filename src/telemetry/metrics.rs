@@ -114,6 +114,7 @@ struct Families {
     holds: Gauge,
     holds_at_risk: Gauge,
     waiters: Gauge,
+    subscribers: Gauge,
     lock_paths: Gauge,
     locks_remembered: Gauge,
     tasks: Gauge,
@@ -164,6 +165,7 @@ impl Families {
             holds: Gauge::default(),
             holds_at_risk: Gauge::default(),
             waiters: Gauge::default(),
+            subscribers: Gauge::default(),
             lock_paths: Gauge::default(),
             locks_remembered: Gauge::default(),
             tasks: Gauge::default(),
@@ -281,6 +283,11 @@ impl Families {
         to.add("leasehold_holds", "Holds through this sidecar now", &self.holds);
         to.add("leasehold_holds_at_risk", "Holds that are at risk now", &self.holds_at_risk);
         to.add("leasehold_waiters", "Callers that are waiting for a lock now", &self.waiters);
+        to.add(
+            "leasehold_subscribers",
+            "Subscribers of schedules here now, which limits.waiters counts with the waiting callers",
+            &self.subscribers,
+        );
         to.add(
             "leasehold_lock_paths",
             "Locks that are held, waited for or resting here now",

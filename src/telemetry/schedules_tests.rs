@@ -79,10 +79,11 @@ async fn t23_runs_are_counted_once_each_by_outcome_and_their_lateness_is_timed()
     let shown = rig.value("leasehold_schedule_last_success_timestamp_seconds");
     assert_eq!(Ok(shown), seconds(due).or(Ok::<_, ()>(f64::NAN)));
     assert_eq!(rig.value("leasehold_schedule_next_timestamp_seconds") - shown, 600.0);
-    assert_eq!(rig.value("leasehold_schedules"), 1.0);
+    let here = ["leasehold_schedules", "leasehold_subscribers"];
+    assert_eq!(here.map(|gauge| rig.value(gauge)), [1.0, 1.0]);
     drop(stream);
     rig.pass(1).await;
-    assert_eq!(rig.value("leasehold_schedules"), 0.0);
+    assert_eq!(here.map(|gauge| rig.value(gauge)), [0.0, 0.0]);
     assert!(rig.value("leasehold_schedule_next_timestamp_seconds").is_nan(), "nothing is here");
 }
 

@@ -24,6 +24,8 @@ pub(crate) const STREAMS_PER_CONNECTION: usize = 200;
 pub(crate) const NAP: Duration = Duration::from_secs(1);
 /// The pause after the first failed try. Each further one doubles it, up to a bound.
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause between tries of a wait, of a watch and of a save.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause between tries to subscribe to a schedule, and to complete a run.
 pub(crate) const LONGEST_RUN_PAUSE: Duration = Duration::from_secs(2);
 /// How long an answer about the validity is waited for before it is asked again.

@@ -75,7 +75,7 @@ pub enum ErrorReason {
     ScheduleHasSubscribers = 27,
     /// RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again.
     TooManyHolds = 60,
-    /// RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again.
+    /// RESOURCE_EXHAUSTED: over the configured number of callers that wait or subscribe; the error says when to try again.
     TooManyWaiters = 61,
     /// ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its place.
     Superseded = 62,

@@ -30,6 +30,9 @@ export const NAP_MS = 1_000;
 /** The pause after the first failed try. Each further one doubles it, up to a bound. */
 export const FIRST_PAUSE_MS = 50;
 
+/** The longest pause between tries of a wait, of a watch and of a save. */
+export const LONGEST_PAUSE_MS = 1_000;
+
 /** The longest pause between tries to subscribe to a schedule, and to complete a run. */
 export const LONGEST_RUN_PAUSE_MS = 2_000;
 

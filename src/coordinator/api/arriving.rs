@@ -89,7 +89,7 @@ impl Coordinator {
         let host_id = self.shared.settings.host.host_id.clone();
         let sink = Sink::Stream(sender);
         let brings = Some(Brings::Written(brought.decider));
-        let kind = WaitKind::Caller;
+        let kind = WaitKind::Try;
         let arrival = Arrival { path, host_id, terms, sink, trace: None, brings, kind };
         let presence = self.come(arrival)?;
         let mut hold = HoldStream { events, presence };
@@ -141,7 +141,7 @@ impl Coordinator {
         };
         let (brings, seen, kind) = match brought {
             Some(Brought { decider, seen }) => {
-                (Some(Brings::Written(decider)), seen, WaitKind::Run)
+                (Some(Brings::Written(decider)), seen, WaitKind::Try)
             }
             None => (named, None, WaitKind::Caller),
         };

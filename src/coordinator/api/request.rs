@@ -347,6 +347,8 @@ pub struct Gauges {
     pub holds: usize,
     /// Callers that wait.
     pub waiters: usize,
+    /// Subscribers of schedules, also while they have a run (S38).
+    pub subscribers: usize,
     /// Holds that are at risk (S9).
     pub at_risk: usize,
     /// Lock paths with a machine.

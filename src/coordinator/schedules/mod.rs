@@ -171,7 +171,11 @@ impl Coordinator {
             return Err(CallError::ScheduleMode);
         }
         let schedules = &self.shared.schedules;
-        let wait = self.shared.waiting.begin(WaitKind::Subscriber)?;
+        let kind = match &resume {
+            Some(_) => WaitKind::ResumedSubscriber,
+            None => WaitKind::Subscriber,
+        };
+        let wait = self.shared.waiting.begin(kind)?;
         let id = SubscriberId(schedules.next_turn());
         let is_new = is_new && resume.is_none();
         let resume = resume.map(Box::new);

@@ -48,6 +48,7 @@ impl Metrics {
         families.holds.set(whole(gauges.holds));
         families.holds_at_risk.set(whole(gauges.at_risk));
         families.waiters.set(whole(gauges.waiters));
+        families.subscribers.set(whole(gauges.subscribers));
         families.lock_paths.set(whole(gauges.paths));
         families.locks_remembered.set(whole(gauges.remembered));
         if let Ok(here) = Handle::try_current() {

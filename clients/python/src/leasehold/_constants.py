@@ -23,6 +23,8 @@ STREAMS_PER_CONNECTION: Final = 200
 NAP: Final = 1.0
 # The pause after the first failed try. Each further one doubles it, up to a bound.
 FIRST_PAUSE: Final = 50 / 1_000
+# The longest pause between tries of a wait, of a watch and of a save.
+LONGEST_PAUSE: Final = 1.0
 # The longest pause between tries to subscribe to a schedule, and to complete a run.
 LONGEST_RUN_PAUSE: Final = 2.0
 # How long an answer about the validity is waited for before it is asked again.

@@ -14,16 +14,13 @@ use super::state::HoldState;
 use super::{HoldEvent, Loss};
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
-use crate::constants::FIRST_PAUSE;
+use crate::constants::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::errors::understood::Wanted;
 use crate::errors::{Error, Refusal};
 use crate::messages::{Busy, Grant, LeaseSpec, LossReason, Waiting};
 use crate::proto;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
-
-/// The longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(crate) type Events = Option<UnboundedSender<HoldEvent>>;
 

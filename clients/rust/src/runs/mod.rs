@@ -26,6 +26,7 @@ use crate::boot_clock::BootInstant;
 use crate::client::Client;
 use crate::constants::{FIRST_PAUSE, LONGEST_RUN_PAUSE};
 use crate::errors::Error;
+use crate::hold::lead::passes;
 use crate::hold::{Message, Stream, retry_after, silent};
 use crate::messages::{DefinitionInForce, Standby, Subscription, UnderstoodSchedule, duration};
 use crate::proto::subscribe_schedule_response::Event;
@@ -297,7 +298,7 @@ impl Runs {
     async fn interrupted(&mut self, status: &Status) -> Result<(), Error> {
         self.place = Place::Away;
         let error = self.client.knowing("schedules", self.client.error(status)).await;
-        if self.understood.is_none() || !error.is_transient() {
+        if self.understood.is_none() || !passes(&error) {
             return Err(error);
         }
         self.tells.tell(ScheduleEvent::Interrupted { detail: error.to_string() });

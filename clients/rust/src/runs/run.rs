@@ -13,6 +13,7 @@ use crate::boot_clock::BootInstant;
 use crate::client::Client;
 use crate::constants::{FIRST_PAUSE, LONGEST_RUN_PAUSE, NAP};
 use crate::errors::Error;
+use crate::hold::lead::passes;
 use crate::hold::{Hold, HoldEvent, HoldState, Loss, Notice, hold_of, retry_after};
 use crate::messages::{Checkpoint, CompletedRun, Completion, EndedRun, RunKind, duration, moment};
 use crate::proto;
@@ -292,7 +293,7 @@ impl Run {
                 }
                 Err(error) => error,
             };
-            if !(error.is_transient() || error.is_unanswered()) {
+            if !(passes(&error) || error.is_unanswered()) {
                 return Err(error);
             }
             tokio::time::sleep(retry_after(&error).unwrap_or(pause)).await;

@@ -165,6 +165,10 @@ async fn t16_a_subscriber_whose_sidecar_restarts_comes_back_as_no_new_one() {
     call.fail(Status::unavailable("shutting down")).await;
     let call = bench.sidecar.subscription().await;
     assert!(call.request.reconnected && call.request.resume.is_none());
+    // As many wait there as may, for now (S38).
+    call.fail(Status::resource_exhausted("too many")).await;
+    let call = bench.sidecar.subscription().await;
+    assert!(call.request.reconnected && call.request.resume.is_none());
     bench.kill();
     drop(call);
     bench.start();
@@ -308,7 +312,8 @@ async fn t8_a_completion_is_repeated_until_it_is_answered_also_when_the_hold_is_
     let (_runs, run, call) = running(&mut bench, runs).await;
     let late = Ok(proto::CompletionResult::RecordedLate);
     let away = || Err(Status::unavailable("the store is away"));
-    bench.sidecar.script.lock().unwrap().completions = vec![late, away(), away()];
+    let full = Err(Status::resource_exhausted("too many"));
+    bench.sidecar.script.lock().unwrap().completions = vec![late, full, away()];
     bench.clock.advance(seconds(58));
     call.ended().await;
     let completed = run.succeeded().await.unwrap();

@@ -6,13 +6,11 @@ use tonic::Streaming;
 
 use crate::client::Client;
 use crate::connect::Lane;
-use crate::constants::FIRST_PAUSE;
+use crate::constants::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::errors::Error;
 use crate::messages::{LockRecord, LockSelector};
 use crate::proto::{WatchLockRequest, WatchLockResponse};
 
-/// The longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long a sidecar may be away before a watch fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 

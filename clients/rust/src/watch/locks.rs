@@ -7,15 +7,13 @@ use tonic::Streaming;
 
 use crate::client::Client;
 use crate::connect::Lane;
-use crate::constants::FIRST_PAUSE;
+use crate::constants::{FIRST_PAUSE, LONGEST_PAUSE};
 use crate::errors::Error;
 use crate::messages::{LockRecord, LocksUnder, moment};
 use crate::proto::watch_locks_request::Under;
 use crate::proto::watch_locks_response::Event;
 use crate::proto::{self, WatchLocksRequest, WatchLocksResponse};
 
-/// The longest pause between two tries.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long a sidecar may be away before a watch fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -23,9 +23,8 @@ export const REAL: Pacing = {
 
 /** The pause in milliseconds before the lock is asked for again, after so many failures in a row. */
 export function leadPauseMs(failures: number, random: number): number {
-  const shortest = Math.min(SHORTEST_TERM_PAUSE_MS * 2 ** failures, FIRST_TERM_PAUSE_MS);
   const longest = Math.min(FIRST_TERM_PAUSE_MS * 2 ** failures, LONGEST_TERM_PAUSE_MS);
-  return shortest + random * (longest - shortest);
+  return SHORTEST_TERM_PAUSE_MS + random * (longest - SHORTEST_TERM_PAUSE_MS);
 }
 
 /** What asks for a term, and until when. */

@@ -4,7 +4,7 @@ import { setTimeout } from "node:timers/promises";
 
 import { status } from "@grpc/grpc-js";
 
-import { FIRST_PAUSE_MS } from "../constants.js";
+import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "../constants.js";
 import type { Grant, LeaseSpec } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
@@ -30,8 +30,6 @@ export interface HoldOptions {
   /** Gets what happens to the hold: waiting, granted, and all that follows. Called at once, so keep it short. */
   readonly onEvent?: HoldListener;
 }
-
-const LONGEST_PAUSE_MS = 1_000;
 
 /**
  * Asks for the lock; a `BusyError` if it was not acquired within the wait. The wait is also one for a sidecar that does

@@ -2,6 +2,7 @@
 
 import { status } from "@grpc/grpc-js";
 
+import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "../constants.js";
 import { Checkpoint, CheckpointUnknownError } from "./checkpoint.js";
 import { LostError, RefusedError } from "../errors/errors.js";
 import { Reason } from "../errors/reason.js";
@@ -10,9 +11,6 @@ import type { Kept, Keeper } from "./keeper.js";
 
 /** How much longer than the validity an answer is waited for: the sidecar answers when that ends. */
 const GRACE_MS = 2_000;
-/** The pause after the connection broke; doubled up to {@link LONGEST_PAUSE_MS}. */
-const FIRST_PAUSE_MS = 20;
-const LONGEST_PAUSE_MS = 1_000;
 
 /** A save that waits for the one before it. */
 interface Next {

@@ -5,14 +5,12 @@ import { isDeepStrictEqual } from "node:util";
 
 import type { MethodDefinition } from "@grpc/grpc-js";
 
-import { FIRST_PAUSE_MS } from "../constants.js";
+import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "../constants.js";
 import type { WatchLockResponse, WatchLocksRequest, WatchLocksResponse } from "../../gen/leasehold/v1/lease_service.js";
 import { LeaseServiceService } from "../../gen/leasehold/v1/lease_service.js";
 import type { LockRecord, LockSelector } from "../../gen/leasehold/v1/lock.js";
 import { isBreak } from "../errors/refusal.js";
 import type { Rpc } from "../connect/rpc.js";
-
-const LONGEST_PAUSE_MS = 1_000;
 
 type Messages<T> = AsyncGenerator<T, void, undefined>;
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::rig::{complete, minutely, news, resume, run, spec, standby, subscription};
+use super::rig::{complete, late, minutely, news, resume, run, spec, standby, subscription};
 use crate::coordinator::tests::rig::{
     Account, MINUTE, SECOND, Sidecar, granted, key, pass, request, settle, waiting,
 };
 use crate::coordinator::{
-    CallError, HoldStream, NoObserver, ResumeRequest, ScheduleEvent, ScheduleStream,
+    CallError, Completion, HoldStream, NoObserver, ResumeRequest, ScheduleEvent, ScheduleStream,
     SubscribeRequest,
 };
 use crate::schedule::Report;
@@ -50,7 +50,8 @@ async fn s38_callers_that_wait_leave_no_room_for_subscribers() {
     granted(&mut streams[0]).await;
     let _second = subscribe(&sidecar, 1).unwrap();
     assert_full(3, subscribe(&sidecar, 2));
-    assert_eq!(sidecar.coordinator.gauges().waiters, 1, "subscribers are no callers");
+    let gauges = sidecar.coordinator.gauges();
+    assert_eq!((gauges.waiters, gauges.subscribers), (1, 2), "subscribers are no callers");
     drop(streams);
     settle().await;
     let _third = subscribe(&sidecar, 2).unwrap();
@@ -104,17 +105,16 @@ async fn s38_a_subscriber_keeps_its_place_while_it_runs_and_needs_no_other() {
         complete(&sidecar, &granted, Report::Succeeded).await;
         assert_full(1, wait(&sidecar));
     }
-    // A replica that comes back for its run is a subscriber as any other.
+    // A replica that comes back for its run was let in once (S16).
     let granted = run(&mut stream).await;
     stream.disconnected();
     settle().await;
     let other = wait(&sidecar).unwrap();
     let request = resume(spec("@every 60s"), &granted);
-    assert_full(1, sidecar.coordinator.subscribe(request.clone()));
-    drop(other);
-    settle().await;
     let mut stream = sidecar.coordinator.subscribe(request).unwrap();
     assert_eq!(run(&mut stream).await.grant.lease_id, granted.grant.lease_id);
+    drop(other);
+    settle().await;
     assert_full(1, wait(&sidecar));
     drop(stream);
     settle().await;
@@ -157,4 +157,48 @@ async fn s16_callers_that_wait_refuse_no_resume() {
     let sidecar = small(&account);
     let _streams = [0, 1, 2].map(|_| wait(&sidecar).unwrap());
     resumes_a_hold(&account, &sidecar).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s38_replicas_that_come_back_for_runs_have_a_bound_too() {
+    let account = Account::new();
+    let sidecar = small(&account);
+    let mut stream = minutely(&account.sidecar());
+    let granted = run(&mut stream).await;
+    let request = resume(spec("@every 60s"), &granted);
+    // As many as may wait, and as many as there may be holds. Its task has heard of none of them.
+    let all: Result<Vec<_>, _> =
+        (0..5).map(|_| sidecar.coordinator.subscribe(request.clone())).collect();
+    let _all = all.unwrap();
+    let refused = sidecar.coordinator.subscribe(request).map(drop).expect_err("no more are let in");
+    assert!(matches!(refused, CallError::TooManyResumes { limit: 1 }), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s38_a_run_that_is_resumed_takes_one_place() {
+    let account = Account::new();
+    let mut stream = minutely(&account.sidecar());
+    let granted = run(&mut stream).await;
+    stream.disconnected();
+    let sidecar = limited(&account, 2);
+    let mut resumed = sidecar.coordinator.subscribe(resume(spec("@every 60s"), &granted)).unwrap();
+    assert_eq!(run(&mut resumed).await.grant.lease_id, granted.grant.lease_id);
+    let _other = subscribe(&sidecar, 1).unwrap();
+    assert_full(2, subscribe(&sidecar, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t8_an_outcome_is_told_late_where_as_many_wait_as_may() {
+    let account = Account::new();
+    let mut stream = minutely(&account.sidecar());
+    let granted = run(&mut stream).await;
+    stream.disconnected();
+    let sidecar = limited(&account, 1);
+    let _full = subscribe(&sidecar, 1).unwrap();
+    // Its lease has run out, and nobody has been granted it since.
+    pass(5 * MINUTE).await;
+    assert_full(1, wait(&sidecar));
+    let request = late(&granted.told.run_id, Report::Succeeded);
+    let completed = sidecar.coordinator.complete_run(request).await.unwrap();
+    assert_eq!(completed.completion, Completion::RecordedLate);
 }

@@ -99,7 +99,7 @@ const (
 	ErrorReason_ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS ErrorReason = 27
 	// RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again.
 	ErrorReason_ERROR_REASON_TOO_MANY_HOLDS ErrorReason = 60
-	// RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again.
+	// RESOURCE_EXHAUSTED: over the configured number of callers that wait or subscribe; the error says when to try again.
 	ErrorReason_ERROR_REASON_TOO_MANY_WAITERS ErrorReason = 61
 	// ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its place.
 	ErrorReason_ERROR_REASON_SUPERSEDED ErrorReason = 62

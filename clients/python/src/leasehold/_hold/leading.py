@@ -84,9 +84,7 @@ class Pauses:
     async def pause(self) -> None:
         """Pause for a random while."""
         longest = min(FIRST_TERM_PAUSE * 2.0**self._failures, LONGEST_TERM_PAUSE)
-        # The shortest grows with it, so that those who were sent away together do not come together.
-        shortest = longest * SHORTEST_TERM_PAUSE / FIRST_TERM_PAUSE
-        await self._sleep(random.uniform(shortest, longest))  # noqa: S311 - spreads, and keeps no secret
+        await self._sleep(random.uniform(SHORTEST_TERM_PAUSE, longest))  # noqa: S311 - spreads, and keeps no secret
 
 
 def for_leading(function: str | LockKey, scope: str, options: LeaseSpec) -> Wanted:

@@ -5,7 +5,7 @@ from typing import Final
 
 from leasehold._connect.calls import Calls, HoldCall
 from leasehold._connect.listening import SilentError
-from leasehold._constants import FIRST_PAUSE
+from leasehold._constants import FIRST_PAUSE, LONGEST_PAUSE
 from leasehold._convert import moment, proto_duration, seconds
 from leasehold._enums import LossReason
 from leasehold._errors.answers import BusyError, LostError, OccurrenceOverError
@@ -22,8 +22,6 @@ from leasehold.v1 import hold_pb2
 from leasehold.v1.lease_service_pb2 import GetHoldResponse, HoldLeaseRequest, HoldLeaseResponse
 
 _LATE: Final = Loss(LossReason.EXPIRED, "the grant came too late")
-
-_LONGEST_PAUSE: Final = 1.0
 
 
 async def open_keeper(
@@ -113,7 +111,7 @@ class _Waiting:
         """Let the sidecar come back."""
         left = max(self._until - self._loop.time(), 0)
         await asyncio.sleep(self._next_pause if self._wanted.forever else min(self._next_pause, left))
-        self._next_pause = min(2 * self._next_pause, _LONGEST_PAUSE)
+        self._next_pause = min(2 * self._next_pause, LONGEST_PAUSE)
 
     async def answer(self, call: HoldCall) -> hold_pb2.Grant | hold_pb2.Busy:
         """Wait on one stream."""

@@ -3,18 +3,16 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from leasehold._connect.calls import Calls
 from leasehold._connect.listening import Listening
-from leasehold._constants import FIRST_PAUSE
+from leasehold._constants import FIRST_PAUSE, LONGEST_PAUSE
 from leasehold._errors.errors import RefusedError, comes_back
 from leasehold._records import LockRecord
 from leasehold._watch.answers import LockChanged, LockGone, LocksEvent, LocksListed
 from leasehold.v1 import lock_pb2
 from leasehold.v1.lease_service_pb2 import WatchLockRequest, WatchLockResponse, WatchLocksRequest, WatchLocksResponse
-
-_LONGEST_PAUSE: Final = 1.0
 
 _Answer = TypeVar("_Answer", WatchLockResponse, WatchLocksResponse)
 
@@ -81,7 +79,7 @@ async def _streams(
         else:
             return
         await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 async def _follow(calls: Calls, call: Listening[_Answer], kind: type[_Answer]) -> AsyncGenerator[_Answer, None]:

@@ -92,7 +92,7 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_TOO_MANY_HOLDS: _ErrorReason.ValueType  # 60
     """RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again."""
     ERROR_REASON_TOO_MANY_WAITERS: _ErrorReason.ValueType  # 61
-    """RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again."""
+    """RESOURCE_EXHAUSTED: over the configured number of callers that wait or subscribe; the error says when to try again."""
     ERROR_REASON_SUPERSEDED: _ErrorReason.ValueType  # 62
     """ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its place."""
     ERROR_REASON_STREAM_BEHIND: _ErrorReason.ValueType  # 63
@@ -190,7 +190,7 @@ ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS: ErrorReason.ValueType  # 27
 ERROR_REASON_TOO_MANY_HOLDS: ErrorReason.ValueType  # 60
 """RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again."""
 ERROR_REASON_TOO_MANY_WAITERS: ErrorReason.ValueType  # 61
-"""RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again."""
+"""RESOURCE_EXHAUSTED: over the configured number of callers that wait or subscribe; the error says when to try again."""
 ERROR_REASON_SUPERSEDED: ErrorReason.ValueType  # 62
 """ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its place."""
 ERROR_REASON_STREAM_BEHIND: ErrorReason.ValueType  # 63

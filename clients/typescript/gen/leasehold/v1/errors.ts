@@ -90,7 +90,7 @@ export enum ErrorReason {
   SCHEDULE_HAS_SUBSCRIBERS = "ERROR_REASON_SCHEDULE_HAS_SUBSCRIBERS",
   /** TOO_MANY_HOLDS - RESOURCE_EXHAUSTED: over the configured number of holds; the error says when to try again. */
   TOO_MANY_HOLDS = "ERROR_REASON_TOO_MANY_HOLDS",
-  /** TOO_MANY_WAITERS - RESOURCE_EXHAUSTED: over the configured number of waiting callers; the error says when to try again. */
+  /** TOO_MANY_WAITERS - RESOURCE_EXHAUSTED: over the configured number of callers that wait or subscribe; the error says when to try again. */
   TOO_MANY_WAITERS = "ERROR_REASON_TOO_MANY_WAITERS",
   /** SUPERSEDED - ABORTED: a newer stream has resumed this stream's hold, or a later call with the same request id has its place. */
   SUPERSEDED = "ERROR_REASON_SUPERSEDED",

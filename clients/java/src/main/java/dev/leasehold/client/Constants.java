@@ -44,6 +44,9 @@ final class Constants {
   /** The pause after the first failed try. Each further one doubles it, up to a bound. */
   static final Duration FIRST_PAUSE = Duration.ofMillis(50);
 
+  /** The longest pause between tries of a wait, of a watch and of a save. */
+  static final Duration LONGEST_PAUSE = Duration.ofSeconds(1);
+
   /** The longest pause between tries to subscribe to a schedule, and to complete a run. */
   static final Duration LONGEST_RUN_PAUSE = Duration.ofSeconds(2);
 

@@ -16,8 +16,6 @@ import java.util.concurrent.Executor;
 
 /** A hold being asked for. Cancelled, it leaves the queue, and a grant on its way is released. */
 final class HoldOpening extends CompletableFuture<Hold> {
-  private static final Duration LONGEST_PAUSE = Duration.ofSeconds(1);
-
   private final ClientContext context;
   private final LeaseSpec request;
   private final HoldEvents events;
@@ -186,7 +184,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     if (mayAsk && goesOn() && why.isBreak()) {
       asked = true;
       context.after(pause, this::ask);
-      pause = Durations.shorter(pause.multipliedBy(2), LONGEST_PAUSE);
+      pause = Durations.shorter(pause.multipliedBy(2), Constants.LONGEST_PAUSE);
     } else {
       fail(why);
     }
@@ -210,7 +208,8 @@ final class HoldOpening extends CompletableFuture<Hold> {
     if (missed.isPresent()) {
       fail(missed.get());
     } else if (request.waitsWithoutEnd()) {
-      Duration rest = Durations.shorter(Durations.fromWire(busy.getRetryAfter()), LONGEST_PAUSE);
+      Duration rest =
+          Durations.shorter(Durations.fromWire(busy.getRetryAfter()), Constants.LONGEST_PAUSE);
       context.after(rest, this::ask);
     } else {
       fail(new BusyException(busy));

@@ -19,8 +19,6 @@ import java.util.concurrent.LinkedBlockingQueue;
  * @param <N> what is told
  */
 abstract class StreamWatch<Q, A, N> implements Runnable {
-  private static final Duration LONGEST_PAUSE = Duration.ofSeconds(1);
-
   /** What comes: something new, or the end with or without an error. */
   private record News<N>(Optional<N> told, Optional<RefusedException> error) {}
 
@@ -137,7 +135,7 @@ abstract class StreamWatch<Q, A, N> implements Runnable {
         return;
       }
       rest = pause;
-      pause = Durations.shorter(pause.multipliedBy(2), LONGEST_PAUSE);
+      pause = Durations.shorter(pause.multipliedBy(2), Constants.LONGEST_PAUSE);
     }
     context.after(rest, this::ask);
   }
