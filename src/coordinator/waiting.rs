@@ -75,9 +75,19 @@ impl AllWaiting {
         let next = |taken: usize| (taken < most).then_some(taken + 1);
         match self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
             Ok(_) => Ok(()),
-            Err(_) if is_resumed => Err(CallError::TooManyResumes { limit: self.max_resumes }),
+            Err(_) if is_resumed => Err(self.too_many_resumes()),
             Err(_) => Err(CallError::TooManyWaiters { limit: self.limit }),
         }
+    }
+
+    /// Whether another caller may go on with a hold, where there are so many holds.
+    pub(in crate::coordinator) fn check_resume(&self, holds: usize) -> Result<(), CallError> {
+        let resumes = self.resumes.load(Ordering::Relaxed);
+        if holds.max(resumes) < self.all_holds { Ok(()) } else { Err(self.too_many_resumes()) }
+    }
+
+    const fn too_many_resumes(&self) -> CallError {
+        CallError::TooManyResumes { limit: self.max_resumes }
     }
 
     /// What counts it beside its place.
@@ -96,11 +106,6 @@ impl AllWaiting {
     /// How many subscribers of schedules there are.
     pub(in crate::coordinator) fn subscribers(&self) -> usize {
         self.subscribers.load(Ordering::Relaxed)
-    }
-
-    /// How many of the callers go on with a hold.
-    pub(in crate::coordinator) fn resumes(&self) -> usize {
-        self.resumes.load(Ordering::Relaxed)
     }
 }
 

@@ -13,7 +13,6 @@ use super::inbox::Inbox;
 use super::marks::Marks;
 use super::memories::Memories;
 use super::task::Command;
-use crate::coordinator::Settings;
 use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::request::Gauges;
 use crate::coordinator::budget::Budget;
@@ -231,22 +230,19 @@ impl Registry {
         }
     }
 
-    /// Counts a caller in, within the limits. One that goes on with a hold was let in once, so no limit of
-    /// holds or waiters refuses it (S16). Its own does: tokens can be forged, and a fleet of holds can come
-    /// at once (S38).
+    /// Counts a caller in, within the limits; this one is that of holds. One that goes on with a hold was let
+    /// in once, so no limit of holds or waiters refuses it (S16). Its own does: tokens can be forged, and a
+    /// fleet of holds can come at once (S38).
     pub(in crate::coordinator) fn admit(
         &self,
-        settings: &Settings,
+        limit: usize,
         waiting: &Arc<AllWaiting>,
         kind: WaitKind,
     ) -> Result<Wait, CallError> {
-        let (holds, resumes) = (settings.max_holds, settings.max_resumes);
         if kind == WaitKind::Resume {
-            if self.holds.len().max(waiting.resumes()) >= holds.saturating_add(resumes) {
-                return Err(CallError::TooManyResumes { limit: resumes });
-            }
-        } else if self.holds.len() >= holds {
-            return Err(CallError::TooManyHolds { limit: holds });
+            waiting.check_resume(self.holds.len())?;
+        } else if self.holds.len() >= limit {
+            return Err(CallError::TooManyHolds { limit });
         }
         waiting.begin(kind)
     }
