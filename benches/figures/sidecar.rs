@@ -78,6 +78,7 @@ pub(crate) fn coordinator_on(
         followed_bytes: 1024 * 1024 * 1024,
         allow_break: false,
         allow_schedule_changes: false,
+        revision: leasehold::coordinator::REVISION,
         function_instance: false,
     };
     Coordinator::new(store, clock, observer, settings)
@@ -149,7 +150,8 @@ pub(crate) async fn acquire_one_of(
         permits: Some(permits),
         ..LeaseSpec::default()
     };
-    let answer = client.acquire_lease(AcquireLeaseRequest { spec: Some(spec) }).await.unwrap();
+    let answer =
+        client.acquire_lease(AcquireLeaseRequest { spec: Some(spec), needs: 0 }).await.unwrap();
     match answer.into_inner().outcome.unwrap() {
         acquire_lease_response::Outcome::Granted(grant) => grant,
         other @ (acquire_lease_response::Outcome::Busy(_)

@@ -136,7 +136,7 @@ func (h *Hold) Save(ctx context.Context, value []byte) (uint64, error) {
 	}
 	order := h.state.beginSave()
 	sent := h.state.clock.now()
-	version, validity, err := h.client.save(ctx, h.LeaseID(), generation, value, h.Remaining()+callTimeout)
+	version, validity, err := h.client.save(ctx, h.idOf(generation), value, h.Remaining()+callTimeout)
 	if err != nil {
 		if loss := toldLost(err); loss != nil {
 			h.state.lose(loss)
@@ -174,15 +174,15 @@ func (c *Client) SaveCheckpoint(ctx context.Context, leaseID string, value []byt
 	if err := checkSize(value, "value"); err != nil {
 		return 0, err
 	}
-	version, _, err := c.save(ctx, leaseID, 0, value, longestLease+callTimeout)
+	version, _, err := c.save(ctx, holdID{leaseID: leaseID}, value, longestLease+callTimeout)
 	return version, err
 }
 
 func (c *Client) save(
-	ctx context.Context, leaseID string, generation uint64, value []byte, patience time.Duration,
+	ctx context.Context, id holdID, value []byte, patience time.Duration,
 ) (uint64, *leaseholdv1.Validity, error) {
-	request := &leaseholdv1.SaveCheckpointRequest{LeaseId: leaseID, Generation: generation, Value: value}
-	answer, err := call(ctx, c.pool, patience, rpc.SaveCheckpoint, request)
+	request := &leaseholdv1.SaveCheckpointRequest{LeaseId: id.leaseID, Generation: id.generation, Value: value}
+	answer, err := callOver(ctx, c.of(id), patience, rpc.SaveCheckpoint, request)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused) && (refused.Reason == ReasonCheckpointUnknown || refused.isNoAnswer()):

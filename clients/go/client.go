@@ -75,6 +75,24 @@ func (c *Client) forget(hold *Hold) {
 	delete(c.holds, hold)
 }
 
+// holdID names a hold in the calls about it.
+type holdID struct {
+	leaseID string
+	// generation is the newest that was answered; 0 of a hold that is known by its lease id only (S16).
+	generation uint64
+	// short goes where the hold's stream is, and its sidecar with it: another one does not know the hold. It is nil where
+	// that is not known.
+	short *connection
+}
+
+// of is the connection for a call about a hold.
+func (c *Client) of(id holdID) *connection {
+	if id.short != nil {
+		return id.short
+	}
+	return c.pool.forShort()
+}
+
 // releaseContext bounds a release.
 func (c *Client) releaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	late := fmt.Errorf("the sidecar did not answer within %v", c.releaseTimeout)
@@ -105,23 +123,35 @@ func (c *Client) Acquire(ctx context.Context, spec LeaseSpec) (Grant, error) {
 	}
 }
 
+// acquire tries on elsewhere, while its wait lasts, where a sidecar is too old (S37).
 func (c *Client) acquire(ctx context.Context, spec *leaseholdv1.LeaseSpec) (Grant, error) {
+	until := time.Now().Add(spec.GetWait().AsDuration())
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		grant, err := c.acquireOnce(ctx, spec)
+		if !isBelowNeeds(err) || time.Until(until) <= pause {
+			return grant, err
+		}
+		select {
+		case <-ctx.Done():
+			return Grant{}, gaveUp(ctx)
+		case <-time.After(pause):
+		}
+		spec.Wait = wireDuration(max(time.Until(until), time.Millisecond))
+	}
+}
+
+func (c *Client) acquireOnce(ctx context.Context, spec *leaseholdv1.LeaseSpec) (Grant, error) {
 	patience := min(spec.GetWait().AsDuration(), longestWait) + callTimeout
 	request := &leaseholdv1.AcquireLeaseRequest{Spec: spec}
+	request.Needs = needs(request)
 	answer, err := callLasting(ctx, c.pool, patience, rpc.AcquireLease, request)
 	if err != nil {
 		return Grant{}, err
 	}
 	switch outcome := answer.GetOutcome().(type) {
 	case *leaseholdv1.AcquireLeaseResponse_Granted:
-		if err := c.checkGrant(ctx, spec, outcome.Granted); err != nil {
-			return Grant{}, err
-		}
 		return grantFrom(outcome.Granted), nil
 	case *leaseholdv1.AcquireLeaseResponse_Busy:
-		if err := unsupported(spec, outcome.Busy.GetUnderstood()); err != nil {
-			return Grant{}, err
-		}
 		return Grant{}, &BusyError{busyFrom(outcome.Busy)}
 	case *leaseholdv1.AcquireLeaseResponse_AlreadyDone:
 		return Grant{}, occurrenceDone(spec, outcome.AlreadyDone)
@@ -147,7 +177,7 @@ func (c *Client) Release(ctx context.Context, leaseID string, options ...Release
 	}
 	within, cancel := c.releaseContext(ctx)
 	defer cancel()
-	wire, err := c.release(within, leaseID, 0, with)
+	wire, err := c.release(within, holdID{leaseID: leaseID}, with)
 	if err != nil {
 		return ReleaseResult{}, err
 	}
@@ -157,12 +187,12 @@ func (c *Client) Release(ctx context.Context, leaseID string, options ...Release
 
 // release carries the newest generation that was answered of a hold by stream (S16); 0 where there is none.
 func (c *Client) release(
-	ctx context.Context, leaseID string, generation uint64, with releasing,
+	ctx context.Context, id holdID, with releasing,
 ) (*leaseholdv1.ReleaseResult, error) {
 	request := &leaseholdv1.ReleaseLeaseRequest{
-		LeaseId: leaseID, Generation: generation, Checkpoint: with.checkpoint, Outcome: with.wireOutcome,
+		LeaseId: id.leaseID, Generation: id.generation, Checkpoint: with.checkpoint, Outcome: with.wireOutcome,
 	}
-	answer, err := call(ctx, c.pool, c.releaseTimeout, rpc.ReleaseLease, request)
+	answer, err := callOver(ctx, c.of(id), c.releaseTimeout, rpc.ReleaseLease, request)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +207,7 @@ func (c *Client) release(
 // Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*UnreachableError]; that
 // of ctx.
 func (c *Client) Extend(ctx context.Context, leaseID string, maxHold time.Duration) (Extension, error) {
-	answer, err := c.extend(ctx, leaseID, 0, maxHold)
+	answer, err := c.extend(ctx, holdID{leaseID: leaseID}, maxHold)
 	if err != nil {
 		return Extension{}, err
 	}
@@ -187,12 +217,12 @@ func (c *Client) Extend(ctx context.Context, leaseID string, maxHold time.Durati
 }
 
 func (c *Client) extend(
-	ctx context.Context, leaseID string, generation uint64, maxHold time.Duration,
+	ctx context.Context, id holdID, maxHold time.Duration,
 ) (*leaseholdv1.ExtendLeaseResponse, error) {
 	request := &leaseholdv1.ExtendLeaseRequest{
-		LeaseId: leaseID, MaxHold: durationpb.New(maxHold), Generation: generation,
+		LeaseId: id.leaseID, MaxHold: durationpb.New(maxHold), Generation: id.generation,
 	}
-	return call(ctx, c.pool, callTimeout, rpc.ExtendLease, request)
+	return callOver(ctx, c.of(id), callTimeout, rpc.ExtendLease, request)
 }
 
 // ReportProgress says that the holder makes progress, which restarts ProgressTimeout (S11).
@@ -200,7 +230,7 @@ func (c *Client) extend(
 // Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*UnreachableError]; that
 // of ctx.
 func (c *Client) ReportProgress(ctx context.Context, leaseID string) (Validity, error) {
-	validity, err := c.reportProgress(ctx, leaseID, 0)
+	validity, err := c.reportProgress(ctx, holdID{leaseID: leaseID})
 	if err != nil {
 		return Validity{}, err
 	}
@@ -208,10 +238,10 @@ func (c *Client) ReportProgress(ctx context.Context, leaseID string) (Validity, 
 }
 
 func (c *Client) reportProgress(
-	ctx context.Context, leaseID string, generation uint64,
+	ctx context.Context, id holdID,
 ) (*leaseholdv1.Validity, error) {
-	request := &leaseholdv1.ReportProgressRequest{LeaseId: leaseID, Generation: generation}
-	answer, err := call(ctx, c.pool, callTimeout, rpc.ReportProgress, request)
+	request := &leaseholdv1.ReportProgressRequest{LeaseId: id.leaseID, Generation: id.generation}
+	answer, err := callOver(ctx, c.of(id), callTimeout, rpc.ReportProgress, request)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func Connect(ctx context.Context, opts ...Option) (*Client, error) {
 		_ = first.conn.Close()
 		return nil, err
 	}
-	pool.lasting = []*connection{first}
+	first.short, pool.lasting = pool.short, []*connection{first}
 	return newClient(pool, clock, o.releaseTimeout), nil
 }
 
@@ -122,7 +122,7 @@ func (p *pool) awaitSidecar(ctx context.Context, wait time.Duration) time.Durati
 		defer cancel()
 	}
 	hasFailed := false
-	for began, conn := time.Now(), p.short.conn; ; {
+	for began, conn := time.Now(), p.forShort().conn; ; {
 		state := conn.GetState()
 		switch state {
 		case connectivity.Idle:

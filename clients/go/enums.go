@@ -433,7 +433,7 @@ const (
 	ReasonSuperseded Reason = "SUPERSEDED"
 	// ABORTED: the stream was ended because the client did not read it; the hold can be resumed.
 	ReasonStreamBehind Reason = "STREAM_BEHIND"
-	// UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set
+	// UNIMPLEMENTED: the sidecar lacks the call's feature, or its revision is below what the request needs
 	// (S37).
 	ReasonUnsupported Reason = "UNSUPPORTED"
 	// RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try again

@@ -168,7 +168,9 @@ type RefusedError struct {
 	// LossReason is why the hold is lost; with ReasonHoldLost only, empty otherwise.
 	LossReason LossReason
 
-	err error
+	// isBelowNeeds is whether the sidecar's revision is below what the request needs; then it has said both.
+	isBelowNeeds bool
+	err          error
 }
 
 // FieldViolation is a field of a request that the sidecar refused.
@@ -214,6 +216,7 @@ func refusal(err error) *RefusedError {
 		case *errdetails.ErrorInfo:
 			if detail.GetDomain() == reasonDomain {
 				refused.Reason = Reason(detail.GetReason())
+				_, refused.isBelowNeeds = detail.GetMetadata()["needs"]
 				if refused.Reason == ReasonHoldLost {
 					refused.LossReason = lossReasonNamed(detail.GetMetadata()["loss_reason"])
 				}
@@ -252,7 +255,8 @@ func lossReasonNamed(name string) LossReason {
 	return lossReasonFrom(leaseholdv1.LossReason(leaseholdv1.LossReason_value["LOSS_REASON_"+name]))
 }
 
-// finalRefusal is the loss where an error says that no try to resume will ever work; anything else may pass (S16).
+// finalRefusal is the loss where an error says that no try to resume will ever work; anything else may pass (S16), also
+// that this sidecar is too old (S37).
 func finalRefusal(err error) *LostError {
 	refused := refusal(err)
 	switch refused.Code {
@@ -260,7 +264,7 @@ func finalRefusal(err error) *LostError {
 	default:
 		return nil
 	}
-	if refused.Reason == ReasonStreamBehind {
+	if refused.Reason == ReasonStreamBehind || refused.isBelowNeeds {
 		return nil
 	}
 	if loss := toldLost(refused); loss != nil {

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -56,13 +58,8 @@ func validity(bootID string, until, validFor int) *leaseholdv1.Validity {
 func granted(validity *leaseholdv1.Validity) *leaseholdv1.HoldLeaseResponse {
 	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Granted{Granted: &leaseholdv1.Grant{
 		LeaseId: "lease-1", ResumeToken: "resume-1", LockPath: "locks/p/h/f/s/FUNCTION", HostId: "h",
-		FencingToken: 65_536, Generation: 1, Validity: validity, Understood: understood(1),
+		FencingToken: 65_536, Generation: 1, Validity: validity,
 	}}}
-}
-
-// understood is what a sidecar says that knows all that can be asked for.
-func understood(permits uint32) *leaseholdv1.Understood {
-	return &leaseholdv1.Understood{WaitWithoutEnd: true, Permits: permits}
 }
 
 func renewed(validity *leaseholdv1.Validity) *leaseholdv1.HoldLeaseResponse {
@@ -73,15 +70,13 @@ func renewed(validity *leaseholdv1.Validity) *leaseholdv1.HoldLeaseResponse {
 
 func waitingAt(position uint32) *leaseholdv1.HoldLeaseResponse {
 	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Waiting{
-		Waiting: &leaseholdv1.Waiting{Position: position, Understood: understood(1)},
+		Waiting: &leaseholdv1.Waiting{Position: position},
 	}}
 }
 
 func busyWith(holder string) *leaseholdv1.HoldLeaseResponse {
 	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Busy{
-		Busy: &leaseholdv1.Busy{
-			Record: &leaseholdv1.LockRecord{LockPath: "l", Holder: holder}, Understood: understood(1),
-		},
+		Busy: &leaseholdv1.Busy{Record: &leaseholdv1.LockRecord{LockPath: "l", Holder: holder}},
 	}}
 }
 
@@ -181,6 +176,9 @@ func (s *fakeSidecar) HoldLease(
 	_, hasDeadline := stream.Context().Deadline()
 	call := &holdCall{request: request, answers: make(chan any, 8), over: make(chan struct{}), hasDeadline: hasDeadline}
 	defer close(call.over)
+	if request.GetNeeds() != 1 {
+		return status.Error(codes.InvalidArgument, "it does not say what it needs")
+	}
 	s.holds <- call
 	for {
 		select {
@@ -204,6 +202,9 @@ func (s *fakeSidecar) AcquireLease(
 ) (*leaseholdv1.AcquireLeaseResponse, error) {
 	head, _ := metadata.FromIncomingContext(ctx)
 	s.note("acquire %v %v", head.Get("authorization"), head.Get("leasehold-boot-id"))
+	if request.GetNeeds() != 1 {
+		return nil, status.Error(codes.InvalidArgument, "it does not say what it needs")
+	}
 	return s.acquire(request.GetSpec())
 }
 

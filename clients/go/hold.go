@@ -93,6 +93,13 @@ func (h *Hold) HostID() string { return h.grant.GetHostId() }
 // LeaseID names this hold in calls of its own. Who knows it can end the hold, so do not log it.
 func (h *Hold) LeaseID() string { return h.grant.GetLeaseId() }
 
+// id names this hold, of the newest generation that was answered.
+func (h *Hold) id() holdID { return h.idOf(h.state.answered()) }
+
+func (h *Hold) idOf(generation uint64) holdID {
+	return holdID{h.LeaseID(), generation, h.state.short.Load()}
+}
+
 // ValidUntil is the end of validity on this machine's boot clock, unless renewed. Past it the hold is lost, whether
 // or not anything said so.
 func (h *Hold) ValidUntil() BootInstant { return h.state.validUntil() }
@@ -136,7 +143,7 @@ func (h *Hold) GoString() string { return h.String() }
 // Errors: [*RefusedError]; with [ReasonHoldLost] the hold is lost, too. [*UnreachableError]; that of ctx.
 func (h *Hold) ReportProgress(ctx context.Context) error {
 	sent := h.state.clock.now()
-	validity, err := h.client.reportProgress(ctx, h.LeaseID(), h.state.answered())
+	validity, err := h.client.reportProgress(ctx, h.id())
 	return h.heard(validity, err, sent)
 }
 
@@ -145,7 +152,7 @@ func (h *Hold) ReportProgress(ctx context.Context) error {
 // Errors: as [Hold.ReportProgress].
 func (h *Hold) Extend(ctx context.Context, maxHold time.Duration) error {
 	sent := h.state.clock.now()
-	answer, err := h.client.extend(ctx, h.LeaseID(), h.state.answered(), maxHold)
+	answer, err := h.client.extend(ctx, h.id(), maxHold)
 	if err == nil && answer.GetValidity() == nil {
 		err = &ProtocolError{"an extension was answered without a validity"}
 	}
@@ -247,7 +254,7 @@ func (h *Hold) release(ctx context.Context, with releasing) (*leaseholdv1.Releas
 	if refused != nil {
 		return notHeld(), refused, nil
 	}
-	wire, err := h.client.release(within, h.LeaseID(), generation, with)
+	wire, err := h.client.release(within, h.idOf(generation), with)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -266,7 +273,7 @@ func (h *Hold) sayKnown() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), knownTimeout)
 	defer cancel()
-	_, _ = h.client.release(ctx, h.LeaseID(), generation, releasing{})
+	_, _ = h.client.release(ctx, h.idOf(generation), releasing{})
 }
 
 func isReleased(cause error) bool { return errors.Is(cause, ErrReleased) }

@@ -37,7 +37,7 @@ func TestEachRequestThatNamesNoHolderNamesThisProcess(t *testing.T) {
 	var called string
 	b.sidecar.acquire = func(spec *leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
 		called = spec.GetHolder()
-		return acquired(understood(1)), nil
+		return acquired(), nil
 	}
 	if _, err := b.client.Acquire(t.Context(), LeaseSpec{}); err != nil || called != want {
 		t.Error(called, err)

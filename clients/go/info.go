@@ -46,7 +46,7 @@ type HoldInfo struct {
 // Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*UnreachableError]; that
 // of ctx.
 func (c *Client) GetHold(ctx context.Context, leaseID string) (HoldInfo, error) {
-	answer, err := c.getHold(ctx, leaseID, 0)
+	answer, err := c.getHold(ctx, holdID{leaseID: leaseID})
 	if err != nil {
 		return HoldInfo{}, err
 	}
@@ -54,10 +54,10 @@ func (c *Client) GetHold(ctx context.Context, leaseID string) (HoldInfo, error) 
 }
 
 func (c *Client) getHold(
-	ctx context.Context, leaseID string, generation uint64,
+	ctx context.Context, id holdID,
 ) (*leaseholdv1.GetHoldResponse, error) {
-	request := &leaseholdv1.GetHoldRequest{LeaseId: leaseID, Generation: generation}
-	answer, err := call(ctx, c.pool, callTimeout, rpc.GetHold, request)
+	request := &leaseholdv1.GetHoldRequest{LeaseId: id.leaseID, Generation: id.generation}
+	answer, err := callOver(ctx, c.of(id), callTimeout, rpc.GetHold, request)
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +106,8 @@ type ServerInfo struct {
 	Layout string
 	// Store is the kind of store: azure, sqlite or memory.
 	Store string
+	// Revision is which requests the sidecar serves: those that need this one or a smaller one (S37).
+	Revision uint32
 }
 
 // ServerLimits are what a sidecar accepts at the most.
@@ -142,6 +144,7 @@ func (c *Client) GetServerInfo(ctx context.Context) (ServerInfo, error) {
 	return ServerInfo{
 		Version: answer.GetVersion(), BootID: answer.GetBootId(), Features: slices.Clone(answer.GetFeatures()),
 		HostID: answer.GetHostId(), HostType: answer.GetHostType(), Layout: answer.GetLayout(), Store: answer.GetStore(),
+		Revision: answer.GetRevision(),
 		Limits: ServerLimits{
 			Wait: duration(limits.GetWait()), MaxHold: duration(limits.GetMaxHold()),
 			DefaultMaxHold:       duration(limits.GetDefaultMaxHold()),
@@ -158,7 +161,7 @@ func (c *Client) GetServerInfo(ctx context.Context) (ServerInfo, error) {
 // Errors: as [Hold.ReportProgress].
 func (h *Hold) Info(ctx context.Context) (HoldInfo, error) {
 	sent := h.state.clock.now()
-	answer, err := h.client.getHold(ctx, h.LeaseID(), h.state.answered())
+	answer, err := h.client.getHold(ctx, h.id())
 	h.state.takeInLimit(answer.GetMaxHoldEnds(), &sent)
 	if err := h.heard(answer.GetValidity(), err, sent); err != nil {
 		return HoldInfo{}, err

@@ -92,15 +92,22 @@ func (k *keeper) begin(ctx context.Context, prepare func(*Hold)) *Hold {
 // askFirst asks for the validity anew where a wait may have used it up: elsewhere than on the sidecar's kernel, the
 // grant's duration counts from before the request (S21).
 func (k *keeper) askFirst() error {
+	k.state.short.Store(k.stream.short())
 	asked := k.client.clock.now()
 	if due, mustAsk := k.state.nextQuestion(); !mustAsk || asked < due {
 		return nil
 	}
-	answer, err := k.client.getHold(k.ctx, k.grant.GetLeaseId(), k.grant.GetGeneration())
+	answer, err := k.client.getHold(k.ctx, k.id())
 	if err == nil {
 		k.state = newHoldState(k.client.clock, k.grant, answer, asked)
+		k.state.short.Store(k.stream.short())
 	}
 	return err
+}
+
+// id names the hold, of the newest generation that was answered.
+func (k *keeper) id() holdID {
+	return holdID{k.grant.GetLeaseId(), k.state.answered(), k.state.short.Load()}
 }
 
 // end ends the stream, and waits until nobody reads it.
@@ -144,7 +151,7 @@ func (k *keeper) question() time.Duration {
 			defer k.asking.Store(false)
 			within, cancel := context.WithTimeout(k.ctx, answerTimeout)
 			defer cancel()
-			answer, err := k.client.getHold(within, k.grant.GetLeaseId(), k.state.answered())
+			answer, err := k.client.getHold(within, k.id())
 			if err == nil {
 				k.state.takeInLimit(answer.GetMaxHoldEnds(), &now)
 				k.state.takeIn(answer.GetValidity(), &now)
@@ -291,6 +298,7 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 	}
 	// From here on the old stream's end means nothing, and the new one's does.
 	k.stream = stream
+	k.state.short.Store(stream.short())
 	for _, old := range k.silent {
 		old.hangUp()
 	}

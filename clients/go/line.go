@@ -13,6 +13,8 @@ type line interface {
 	next(stop <-chan struct{}) (*leaseholdv1.HoldLeaseResponse, error)
 	// resume asks for the hold on a new stream.
 	resume(ctx context.Context, resume *leaseholdv1.Resume) (line, error)
+	// short carries the short calls about the hold.
+	short() *connection
 	// hangUp ends the stream.
 	hangUp()
 	// over is called by who has read it when the hold is over and nobody reads it any more. stop is closed when the
@@ -32,12 +34,15 @@ func (l *holdLine) next(stop <-chan struct{}) (*leaseholdv1.HoldLeaseResponse, e
 
 func (l *holdLine) resume(ctx context.Context, resume *leaseholdv1.Resume) (line, error) {
 	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Resume{Resume: resume}}
+	request.Needs = needs(request)
 	stream, err := listen(ctx, l.pool, true, rpc.HoldLease, request)
 	if err != nil {
 		return nil, err
 	}
 	return &holdLine{stream, l.pool}, nil
 }
+
+func (l *holdLine) short() *connection { return l.stream.connection.short }
 
 func (l *holdLine) hangUp() { l.stream.cancel() }
 

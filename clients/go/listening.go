@@ -60,7 +60,7 @@ func listen[Q, A any](
 				err = status.FromContextError(within.Err()).Err()
 			}
 		}
-		l.err = err
+		l.err = connection.look(err)
 	}()
 	return l, nil
 }
@@ -82,7 +82,7 @@ func (l *listening[A]) nextUntil(stop <-chan struct{}) (*A, error) {
 	case <-stop:
 		return nil, errStopped
 	case <-timer.C:
-		l.connection.suspect()
+		l.connection.giveUp()
 		return nil, errSilent
 	}
 }

@@ -32,10 +32,12 @@ type connection struct {
 	rpc
 	conn *grpc.ClientConn
 	pool *pool
-	// streams is how many calls that last it carries, and silent whether one of them heard nothing for long; both are
-	// guarded by the pool's mutex.
+	// short carries the short calls about what this one carries; nil of one for short calls.
+	short *connection
+	// streams is how many calls that last it carries, and given up whether no further one goes over it; both are guarded
+	// by the pool's mutex.
 	streams int
-	silent  bool
+	givenUp bool
 }
 
 // pool has a client's connections. One is for short calls, so that a release never stands behind holds; the others
@@ -44,10 +46,10 @@ type pool struct {
 	dial     func() (*grpc.ClientConn, error)
 	endpoint string
 	silence  time.Duration
-	// short is made when the first short call comes.
-	short *connection
 
-	mutex   sync.Mutex
+	mutex sync.Mutex
+	// short is for what no connection carries. It connects when the first short call comes.
+	short   *connection
 	lasting []*connection
 	closed  bool
 }
@@ -69,7 +71,7 @@ func (p *pool) take() (*connection, error) {
 		return nil, ErrClosed
 	}
 	for _, connection := range p.lasting {
-		if connection.streams < streamsPerConnection && !connection.silent {
+		if connection.streams < streamsPerConnection && !connection.givenUp {
 			connection.streams++
 			return connection, nil
 		}
@@ -78,7 +80,7 @@ func (p *pool) take() (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	connection.streams = 1
+	connection.streams, connection.short = 1, p.short
 	p.lasting = append(p.lasting, connection)
 	return connection, nil
 }
@@ -88,17 +90,47 @@ func (c *connection) leave() {
 	c.pool.mutex.Lock()
 	defer c.pool.mutex.Unlock()
 	c.streams--
-	if c.streams == 0 && (c.silent || len(c.pool.lasting) > 1) {
+	if c.streams == 0 && (c.givenUp || len(c.pool.lasting) > 1) {
 		c.pool.lasting = slices.DeleteFunc(c.pool.lasting, func(other *connection) bool { return other == c })
 		_ = c.conn.Close()
+		hasShort := func(other *connection) bool { return other.short == c.short }
+		if c.short != c.pool.short && !slices.ContainsFunc(c.pool.lasting, hasShort) {
+			// Calls may be under way there.
+			time.AfterFunc(completionTimeout, func() { _ = c.short.conn.Close() })
+		}
 	}
 }
 
-// suspect says that nothing was heard over the connection for long, so that no further call goes over it.
-func (c *connection) suspect() {
+// giveUp says that nothing was heard over the connection for long, so that no further call goes over it.
+func (c *connection) giveUp() {
 	c.pool.mutex.Lock()
 	defer c.pool.mutex.Unlock()
-	c.silent = true
+	c.givenUp = true
+}
+
+// look gives the error of a lasting call as it is. A sidecar that is too old for it is left: new connections may meet
+// another one (S37).
+func (c *connection) look(err error) error {
+	if !isBelowNeeds(err) {
+		return err
+	}
+	c.giveUp()
+	c.pool.mutex.Lock()
+	defer c.pool.mutex.Unlock()
+	// One that is idle connects anew when it is needed.
+	if c.short == c.pool.short && c.short.conn.GetState() != connectivity.Idle && !c.pool.closed {
+		if short, failed := c.pool.connect(); failed == nil {
+			c.pool.short = short
+		}
+	}
+	return err
+}
+
+// forShort is the connection for short calls of what nothing is known of.
+func (p *pool) forShort() *connection {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.short
 }
 
 // close closes the connections.
@@ -109,6 +141,9 @@ func (p *pool) close() error {
 	errs := []error{p.short.conn.Close()}
 	for _, connection := range p.lasting {
 		errs = append(errs, connection.conn.Close())
+		if connection.short != p.short {
+			_ = connection.short.conn.Close()
+		}
 	}
 	p.lasting = nil
 	return errors.Join(errs...)
@@ -165,7 +200,7 @@ func call[Q, A any](
 	ctx context.Context, p *pool, patience time.Duration,
 	method func(rpc, context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,
 ) (*A, error) {
-	return callOver(ctx, p.short, patience, method, request)
+	return callOver(ctx, p.forShort(), patience, method, request)
 }
 
 // callLasting makes a unary call that may last.
@@ -178,7 +213,8 @@ func callLasting[Q, A any](
 		return nil, err
 	}
 	defer connection.leave()
-	return callOver(ctx, connection, patience, method, request)
+	answer, err := callOver(ctx, connection, patience, method, request)
+	return answer, connection.look(err)
 }
 
 func callOver[Q, A any](

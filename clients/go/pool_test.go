@@ -169,7 +169,7 @@ func TestACallThatTheSidecarEndsAtTheDeadlineIsOverdueThoughTheTimerIsLate(t *te
 	for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Canceled} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		late := lateTimer{ctx, func() { cancel(errors.New("nobody answered within 50ms")) }}
-		err := b.client.pool.short.failure(late, status.Error(code, "RST_STREAM"))
+		err := b.client.pool.forShort().failure(late, status.Error(code, "RST_STREAM"))
 		if err == nil || !strings.Contains(err.Error(), "nobody answered within 50ms") {
 			t.Error(code, err)
 		}

@@ -88,6 +88,8 @@ func (l *runLine) resume(_ context.Context, resume *leaseholdv1.Resume) (line, e
 	return &runLine{runs: l.runs, run: l.run, stream: stream}, nil
 }
 
+func (l *runLine) short() *connection { return l.stream.connection.short }
+
 func (l *runLine) hangUp() { l.stream.cancel() }
 
 // over gives the stream back for the next run, if the outcome of this one was told and the sidecar has taken it. Else it

@@ -31,9 +31,9 @@ type Runs struct {
 	run    *Run
 	// sent is when the stream was asked for.
 	sent BootInstant
-	// understood is whether the stream has said how the spec was understood, and known whether any has.
-	understood, known bool
-	pause             time.Duration
+	// known is whether a sidecar has said how it understood the spec.
+	known bool
+	pause time.Duration
 	// lastWord is how long the sidecar has to say that a run is over which is over here.
 	lastWord time.Duration
 }
@@ -147,12 +147,13 @@ func (r *Runs) subscribe() error {
 	if err != nil {
 		return err
 	}
-	r.stream, r.sent, r.understood = stream, sent, false
+	r.stream, r.sent = stream, sent
 	return nil
 }
 
 // listen opens a stream, which ends when it is told to: it has no deadline (S14).
 func (r *Runs) listen(request *leaseholdv1.SubscribeScheduleRequest) (*runStream, error) {
+	request.Needs = needs(request)
 	return listen(context.Background(), r.client.pool, r.known, rpc.SubscribeSchedule, request)
 }
 
@@ -168,16 +169,12 @@ func (r *Runs) hear(ctx context.Context, answer *leaseholdv1.SubscribeScheduleRe
 	switch event := answer.GetEvent().(type) {
 	case *leaseholdv1.SubscribeScheduleResponse_Standby:
 		if wire := event.Standby.GetUnderstood(); wire != nil {
-			r.understood, r.known = true, true
+			r.known = true
 			r.events.tell(Subscribed{understoodFrom(wire)})
 		}
 		r.pause = firstPause
 		r.events.tell(standbyFrom(event.Standby))
-		return nil, r.checkUnderstood()
 	case *leaseholdv1.SubscribeScheduleResponse_Run:
-		if err := r.checkUnderstood(); err != nil {
-			return nil, err
-		}
 		return r.take(ctx, event.Run)
 	case *leaseholdv1.SubscribeScheduleResponse_DefinitionInForce:
 		r.events.tell(definitionFrom(event.DefinitionInForce))
@@ -187,15 +184,6 @@ func (r *Runs) hear(ctx context.Context, answer *leaseholdv1.SubscribeScheduleRe
 	return nil, nil
 }
 
-// checkUnderstood finds out a sidecar that did not say how it understood the schedule: it does not know it (S37).
-func (r *Runs) checkUnderstood() error {
-	if r.understood {
-		return nil
-	}
-	r.hangUp()
-	return tooOld("the sidecar has not said how it understood the schedule: another version of it is needed")
-}
-
 // interrupted waits a little before the next try; the error, if another one does not help.
 func (r *Runs) interrupted(within context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
@@ -203,7 +191,7 @@ func (r *Runs) interrupted(within context.Context, err error) error {
 	}
 	failure := knowing("schedules", r.stream.connection.failure(context.Background(), err))
 	r.hangUp()
-	if !r.known || !mayPass(failure) {
+	if !r.known || !mayPass(failure) && !isBelowNeeds(failure) {
 		return failure
 	}
 	r.events.tell(Interrupted{failure.Error()})

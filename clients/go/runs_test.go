@@ -123,20 +123,23 @@ func TestT2TheStreamGoesOnToTheNextRun(t *testing.T) {
 	}
 }
 
-func TestS37ASidecarThatSaysNothingOfTheSpecIsFoundOut(t *testing.T) {
+func TestS37ASidecarThatIsTooOldIsAnErrorOnlyBeforeAnotherWasHeardOf(t *testing.T) {
 	b := newBench(t)
-	silent := &leaseholdv1.SubscribeScheduleResponse{Event: &leaseholdv1.SubscribeScheduleResponse_Standby{}}
-	for _, first := range []*leaseholdv1.SubscribeScheduleResponse{aRun(), silent} {
-		asking := b.next(b.runsOf(nightly()))
-		call := b.subscription()
-		call.tell(first)
-		var refused *RefusedError
-		if err := receive(t, "the answer", asking).err; !errors.As(err, &refused) || refused.Reason != ReasonUnsupported {
-			t.Error(err)
-		}
-		receive(t, "the end of the stream", call.over)
+	runs := b.runsOf(nightly())
+	asking := b.next(runs)
+	call := b.subscription()
+	if needs := call.request.GetNeeds(); needs != 1 {
+		t.Error(needs)
 	}
-	asking := b.next(b.runsOf(nightly()))
+	call.fail(tooOldFor("2"))
+	wantUnsupported(t, receive(t, "the answer", asking).err)
+	asking = b.next(runs)
+	call = b.subscription()
+	call.tell(standingBy())
+	call.fail(tooOldFor("2"))
+	b.subscription().tell(aRun())
+	b.got(asking)
+	asking = b.next(b.runsOf(nightly()))
 	b.subscription().fail(status.Error(codes.Unimplemented, ""))
 	if err := receive(t, "the answer", asking).err; err == nil || !strings.Contains(err.Error(), "update the sidecar") {
 		t.Error(err)

@@ -90,6 +90,7 @@ func (c *Client) PreviewSchedule(
 	if spec.Key != (LockKey{}) {
 		request.Key = spec.Key.wire()
 	}
+	request.Needs = needs(request)
 	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.PreviewSchedule, request)
 	if err != nil {
 		return SchedulePreview{}, err

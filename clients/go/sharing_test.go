@@ -25,11 +25,6 @@ func wantAsked(t *testing.T, spec *leaseholdv1.LeaseSpec) {
 	}
 }
 
-// sharingUnderstood is what a sidecar says back that knows what sharing asks for.
-func sharingUnderstood() *leaseholdv1.Understood {
-	return &leaseholdv1.Understood{Priority: 7, Yields: true, Share: "listeners", Rebalance: true, WaitWithoutEnd: true}
-}
-
 // sharedRecord is the record of a holder with a place among others.
 func sharedRecord() *leaseholdv1.LockRecord {
 	return &leaseholdv1.LockRecord{
@@ -39,25 +34,23 @@ func sharedRecord() *leaseholdv1.LockRecord {
 }
 
 // acquired is the answer to an Acquire that is granted.
-func acquired(understood *leaseholdv1.Understood) *leaseholdv1.AcquireLeaseResponse {
-	grant := &leaseholdv1.Grant{LeaseId: "lease-1", Generation: 1, Understood: understood}
+func acquired() *leaseholdv1.AcquireLeaseResponse {
+	grant := &leaseholdv1.Grant{LeaseId: "lease-1", Generation: 1}
 	return &leaseholdv1.AcquireLeaseResponse{Outcome: &leaseholdv1.AcquireLeaseResponse_Granted{Granted: grant}}
 }
 
-func TestS33ToS35WhatIsAskedForIsSentAndSaidBack(t *testing.T) {
+func TestS33ToS35WhatIsAskedForIsSent(t *testing.T) {
 	b := newBench(t)
 	answer := b.ask(t.Context(), sharing)
 	call := b.call()
 	wantAsked(t, call.request.GetSpec())
-	event := grantedHere()
-	event.GetGranted().Understood = sharingUnderstood()
-	call.tell(event)
+	call.tell(grantedHere())
 	if err := receive(t, "the hold", answer).err; err != nil {
 		t.Error(err)
 	}
 	b.sidecar.acquire = func(spec *leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
 		wantAsked(t, spec)
-		return acquired(sharingUnderstood()), nil
+		return acquired(), nil
 	}
 	if _, err := b.client.Acquire(t.Context(), sharing); err != nil {
 		t.Error(err)
@@ -78,27 +71,6 @@ func TestS33ToS35TermsAreAskedForWithThem(t *testing.T) {
 	}
 }
 
-func TestS37EachIsSaidBackAsItWasAskedFor(t *testing.T) {
-	b := newBench(t)
-	for field, change := range map[string]func(*leaseholdv1.Understood){
-		"priority":  func(understood *leaseholdv1.Understood) { understood.Priority = 6 },
-		"yields":    func(understood *leaseholdv1.Understood) { understood.Yields = false },
-		"share":     func(understood *leaseholdv1.Understood) { understood.Share = "others" },
-		"rebalance": func(understood *leaseholdv1.Understood) { understood.Rebalance = false },
-	} {
-		told := sharingUnderstood()
-		change(told)
-		b.sidecar.acquire = func(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
-			return acquired(told), nil
-		}
-		_, err := b.client.Acquire(t.Context(), sharing)
-		wantUnsupported(t, err, field)
-		if calls := b.sidecar.calls(); calls[len(calls)-1] != "release lease-1 of generation 1" {
-			t.Error(field, calls)
-		}
-	}
-}
-
 func TestS33ABusyLockSaysWhyAPriorityWaits(t *testing.T) {
 	b := newBench(t)
 	for told, status := range map[leaseholdv1.PriorityStatus]PriorityStatus{
@@ -107,7 +79,7 @@ func TestS33ABusyLockSaysWhyAPriorityWaits(t *testing.T) {
 		answer := b.ask(t.Context(), LeaseSpec{Priority: 7})
 		event := busyWith("a")
 		busy := event.GetBusy()
-		busy.PriorityStatus, busy.Understood, busy.Record = told, sharingUnderstood(), sharedRecord()
+		busy.PriorityStatus, busy.Record = told, sharedRecord()
 		b.call().tell(event)
 		var isBusy *BusyError
 		err := receive(t, "the answer", answer).err

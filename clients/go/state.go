@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -20,6 +21,8 @@ type holdState struct {
 	cancelNotice context.CancelCauseFunc
 	// heard has room for one word that the sidecar has told of a validity without being asked.
 	heard chan struct{}
+	// short goes where the newest stream of the hold is.
+	short atomic.Pointer[connection]
 
 	mutex sync.Mutex
 	local knownValidity

@@ -1,7 +1,7 @@
 package leasehold
 
 import (
-	"slices"
+	"fmt"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -28,20 +28,21 @@ type said struct {
 	MaxHold          *struct {
 		At, After int64
 	} `json:"max_hold"`
-	// Understood are the fields; without it, all that were asked for.
-	Understood *[]string
-	Position   uint32
-	Reason     string
-	Loss       string
-	Outcome    string
-	Cause      string
-	By         string
-	State      string
-	Version    uint64
+	Position uint32
+	Reason   string
+	Loss     string
+	Outcome  string
+	Cause    string
+	By       string
+	State    string
+	Version  uint64
 }
 
 // refusing is how the sidecar refuses a call, or ends a stream: without a word if there is no code.
-type refusing struct{ Code, Reason, Loss string }
+type refusing struct {
+	Code, Reason, Loss string
+	Needs, Revision    uint32
+}
 
 func (r refusing) err() error {
 	var code codes.Code
@@ -53,6 +54,9 @@ func (r refusing) err() error {
 		info := &errdetails.ErrorInfo{Domain: reasonDomain, Reason: r.Reason}
 		if r.Loss != "" {
 			info.Metadata = map[string]string{"loss_reason": r.Loss}
+		}
+		if r.Needs > 0 {
+			info.Metadata = map[string]string{"needs": fmt.Sprint(r.Needs), "revision": fmt.Sprint(r.Revision)}
 		}
 		st, _ = st.WithDetails(info)
 	}
@@ -86,25 +90,6 @@ func (s said) limit(kernel string) *leaseholdv1.Deadline {
 	return &leaseholdv1.Deadline{At: reading(kernel, s.MaxHold.At), After: span(s.MaxHold.After)}
 }
 
-// understoodOf echoes what the sidecar has understood of a spec.
-func (s said) understoodOf(spec *leaseholdv1.LeaseSpec) *leaseholdv1.Understood {
-	knows := func(field string) bool { return s.Understood == nil || slices.Contains(*s.Understood, field) }
-	understood := &leaseholdv1.Understood{}
-	if knows("permits") {
-		understood.Permits = max(1, spec.GetPermits())
-	}
-	if knows("priority") {
-		understood.Priority = spec.GetPriority()
-	}
-	if knows("yields") {
-		understood.Yields = spec.GetYields()
-	}
-	if knows("share") {
-		understood.Share = spec.GetShare()
-	}
-	return understood
-}
-
 func (s said) note() *leaseholdv1.BreakNote { return &leaseholdv1.BreakNote{BrokenBy: s.By} }
 
 func (s said) loss() leaseholdv1.LossReason {
@@ -123,7 +108,6 @@ func eventOf(kernel, name string, of said, spec *leaseholdv1.LeaseSpec) *leaseho
 		grant := &leaseholdv1.Grant{
 			LeaseId: "lease-1", ResumeToken: "resume-1", LockPath: "locks/p/h/f/s/FUNCTION", FencingToken: 65_536,
 			Generation: max(1, of.Generation), Validity: of.validity(kernel), MaxHoldEnds: of.limit(kernel),
-			Understood: of.understoodOf(spec),
 		}
 		if of.Token != "" {
 			grant.ResumeToken = of.Token
@@ -133,11 +117,11 @@ func eventOf(kernel, name string, of said, spec *leaseholdv1.LeaseSpec) *leaseho
 		}
 		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Granted{Granted: grant}}
 	case "waiting":
-		waiting := &leaseholdv1.Waiting{Position: of.Position, Understood: of.understoodOf(spec)}
+		waiting := &leaseholdv1.Waiting{Position: of.Position}
 		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Waiting{Waiting: waiting}}
 	case "busy":
 		reason := leaseholdv1.BusyReason(leaseholdv1.BusyReason_value["BUSY_REASON_"+of.Reason])
-		busy := &leaseholdv1.Busy{Reason: reason, Understood: of.understoodOf(spec)}
+		busy := &leaseholdv1.Busy{Reason: reason}
 		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Busy{Busy: busy}}
 	case "renewed":
 		renewed := &leaseholdv1.Renewed{

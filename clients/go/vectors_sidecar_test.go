@@ -54,6 +54,9 @@ func (c *vectorStream) SendMsg(request any) error {
 	c.spec = start.GetSpec()
 	c.sidecar.mutex.Lock()
 	defer c.sidecar.mutex.Unlock()
+	if start.GetNeeds() != 1 {
+		c.sidecar.sent = append(c.sidecar.sent, "a request that does not need revision 1")
+	}
 	c.sidecar.streams = append(c.sidecar.streams, c)
 	if resume := start.GetResume(); resume != nil {
 		c.sidecar.sent = append(c.sidecar.sent, c.sidecar.resumeLocked(resume))

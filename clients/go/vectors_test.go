@@ -152,7 +152,7 @@ func newStage(t *testing.T, kernel string) *stage {
 	pool := &pool{dial: dial, silence: silence}
 	first, _ := pool.connect()
 	pool.short, _ = pool.connect()
-	pool.lasting = []*connection{first}
+	first.short, pool.lasting = pool.short, []*connection{first}
 	s.client = newClient(pool, s, defaultReleaseTimeout)
 	return s
 }

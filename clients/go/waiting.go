@@ -11,8 +11,8 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// ask waits for the grant. Where no sidecar answers yet, the connection breaks while it waits, or nothing is heard over it
-// for long, it asks again for what is left of the wait. A caller that is paced waits for the first answer by itself.
+// ask waits for the grant. Where no sidecar answers yet, the connection breaks while it waits, nothing is heard over it
+// for long, or the sidecar is too old for what is asked (S37), it asks again for what is left of the wait. A caller that is paced waits for the first answer by itself.
 func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, paced bool) error {
 	w := &waiting{keeper: k, spec: spec, until: time.Now().Add(spec.GetWait().AsDuration())}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -26,7 +26,7 @@ func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, paced bool) error {
 		left := time.Until(w.until)
 		withoutEnd := spec.GetWaitWithoutEnd()
 		isOurs := !paced || w.heard || errors.Is(err, errSilent)
-		if !isOurs || !comesBack(err) || !(withoutEnd || left > 0) {
+		if !(isOurs && comesBack(err) || isBelowNeeds(err)) || !(withoutEnd || left > 0) {
 			return w.failure(err)
 		}
 		w.again = true
@@ -57,6 +57,7 @@ type waiting struct {
 func (w *waiting) ask() (_ *holdStream, err error) {
 	k := w.keeper
 	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Spec{Spec: w.spec}}
+	request.Needs = needs(request)
 	w.stream, err = listen(k.ctx, k.client.pool, w.again, rpc.HoldLease, request)
 	if err != nil {
 		return nil, err
@@ -77,11 +78,8 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 		switch event := answer.GetEvent().(type) {
 		case *leaseholdv1.HoldLeaseResponse_Granted:
 			k.grant = event.Granted
-			return w.stream, k.client.checkGrant(k.ctx, w.spec, event.Granted)
+			return w.stream, nil
 		case *leaseholdv1.HoldLeaseResponse_Busy:
-			if err := unsupported(w.spec, event.Busy.GetUnderstood()); err != nil {
-				return nil, err
-			}
 			return nil, &BusyError{busyFrom(event.Busy)}
 		case *leaseholdv1.HoldLeaseResponse_AlreadyDone:
 			return nil, occurrenceDone(w.spec, event.AlreadyDone)
@@ -90,9 +88,6 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 		case *leaseholdv1.HoldLeaseResponse_Lost:
 			return nil, lossFrom(event.Lost)
 		case *leaseholdv1.HoldLeaseResponse_Waiting:
-			if err := unsupported(w.spec, event.Waiting.GetUnderstood()); err != nil {
-				return nil, err
-			}
 			w.heard = true
 			// The sidecar repeats what it said, so that a dead connection is noticed.
 			if !proto.Equal(event.Waiting, w.last) {

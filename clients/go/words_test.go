@@ -28,7 +28,6 @@ type words struct {
 	Result    string
 	Endpoint  string
 	Problem   string
-	Field     string
 	Feature   string
 }
 
@@ -58,9 +57,6 @@ func (w words) error() error {
 	case "protocol":
 		return &ProtocolError{w.Problem}
 	case "unsupported":
-		if w.Field != "" {
-			return unknownFields(w.Field)
-		}
 		return unknownCalls(w.Feature)
 	}
 	return errors.New(w.Error + " is no error of this client")

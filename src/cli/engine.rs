@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::exit::MisconfiguredError;
 use crate::config::{Config, Store};
-use crate::coordinator::{Coordinator, Host, Observer, Settings};
+use crate::coordinator::{Coordinator, Host, Observer, REVISION, Settings};
 use crate::grpc;
 use crate::host_id::{HostIdProvider as _, HostIdentity};
 use crate::lock::Layout;
@@ -65,6 +65,7 @@ impl Engine {
             starts_per_second: config.limits.starts_per_second,
             allow_break: config.admin.allow_break,
             allow_schedule_changes: config.admin.allow_schedule_changes,
+            revision: revision(),
             function_instance: config.paths.layout == Layout::WebJobs,
         };
         let limits = grpc::Limits {
@@ -86,6 +87,15 @@ impl Engine {
     pub(crate) async fn close(self) {
         self.coordinator.drain(LAST_RELEASES).await;
     }
+}
+
+/// The revision of this program (S37). One that `cargo test` makes can be told to be older.
+fn revision() -> u32 {
+    #[cfg(feature = "testing")]
+    if let Some(older) = crate::testing::older_revision() {
+        return older;
+    }
+    REVISION
 }
 
 /// The clock of the process. There is one only, so that what a store's dates show reaches every reader (S3).

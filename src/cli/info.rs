@@ -27,6 +27,7 @@ struct InfoView {
     host_type: String,
     layout: String,
     store: String,
+    revision: u32,
     limits: LimitsView,
 }
 
@@ -53,6 +54,7 @@ impl From<ServerInfo> for InfoView {
             host_type: info.host_type,
             layout: info.layout,
             store: info.store,
+            revision: info.revision,
             limits: LimitsView {
                 wait_seconds: limits.wait.as_secs_f64(),
                 max_hold_seconds: limits.max_hold.as_secs_f64(),
@@ -89,6 +91,7 @@ impl InfoView {
         };
         output::fields(&[
             ("version", self.version.clone()),
+            ("revision of requests", self.revision.to_string()),
             ("features", self.features.join(", ")),
             ("host id", self.host_id.clone()),
             ("host type", self.host_type.clone()),

@@ -48,6 +48,7 @@ pub use api::request::{
     HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome, Released,
     ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
+pub use api::revision::{REVISION, check_needs};
 pub use api::saves::{CheckpointOutcome, Saved};
 pub use budget::{Budget, Part};
 pub use entropy::{Entropy, SystemEntropy};
@@ -131,6 +132,8 @@ pub struct Settings {
     pub allow_break: bool,
     /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18).
     pub allow_schedule_changes: bool,
+    /// Which requests are served: [`REVISION`], unless a test says otherwise (S37).
+    pub revision: u32,
     /// Whether WebJobs hosts are shown who holds a lock: in their layout.
     pub function_instance: bool,
 }

@@ -35,6 +35,7 @@ impl Service {
             host_type: host.host_type.to_string(),
             layout: host.namespace.layout.as_str().to_owned(),
             store: self.limits.store.to_owned(),
+            revision: self.coordinator.revision(),
         }
     }
 

@@ -5,16 +5,15 @@ use std::time::Duration;
 use super::{proto, schedule, status};
 use crate::coordinator::{
     BreakNote, BreakPeriod, BreakResult, BusyAnswer, CheckpointOutcome, Concluding, Deadline,
-    Grant, HeldLock, HoldRequest, HoldState, LockRecord, LockState, LocksEvent, LossReason,
-    OutcomeResult, PriorityStatus, Released, StoreFailureKind, TokenStatus, Validity,
-    WAIT_WITHOUT_END,
+    Grant, HeldLock, HoldState, LockRecord, LockState, LocksEvent, LossReason, OutcomeResult,
+    PriorityStatus, Released, StoreFailureKind, TokenStatus, Validity,
 };
 use crate::lock::{Checkpoint, FencingToken, LockMode, Namespace, Priority};
 use crate::schedule::Ended;
 use crate::time::{BootReading, UnixMillis};
 use crate::timetable::UtcSecond;
 
-pub(super) fn grant(grant: Grant, understood: Option<proto::Understood>) -> proto::Grant {
+pub(super) fn grant(grant: Grant) -> proto::Grant {
     proto::Grant {
         lease_id: grant.lease_id.to_string(),
         resume_token: grant.resume_token,
@@ -26,7 +25,7 @@ pub(super) fn grant(grant: Grant, understood: Option<proto::Understood>) -> prot
         expires_at: Some(timestamp(grant.expires_at)),
         generation: grant.generation,
         max_hold_ends: grant.max_hold_ends.map(deadline),
-        understood,
+        revision: grant.revision,
         attempt: grant.attempt,
         permit: grant.permit.number().into(),
         checkpoint: grant.checkpoint.map(checkpoint),
@@ -43,24 +42,7 @@ pub(super) fn checkpoint(checkpoint: Checkpoint) -> proto::Checkpoint {
     }
 }
 
-/// What is understood of a spec (S37).
-pub(super) fn understood(request: &HoldRequest) -> proto::Understood {
-    proto::Understood {
-        wait_without_end: request.wait == WAIT_WITHOUT_END,
-        priority: request.sharing.priority.get(),
-        yields: request.sharing.yields,
-        share: request.sharing.share.as_ref().map(ToString::to_string).unwrap_or_default(),
-        rebalance: request.rebalance,
-        occurrence_at: request.occurrence.map(|occurrence| schedule::timestamp(occurrence.at)),
-        permits: request.permits.get().into(),
-    }
-}
-
-pub(super) fn busy(
-    busy: BusyAnswer,
-    understood: Option<proto::Understood>,
-    namespace: &Namespace,
-) -> proto::Busy {
+pub(super) fn busy(busy: BusyAnswer, namespace: &Namespace) -> proto::Busy {
     let reason = match busy.record.state {
         LockState::Resting => proto::BusyReason::Resting,
         LockState::Breaking => proto::BusyReason::Breaking,
@@ -70,7 +52,6 @@ pub(super) fn busy(
         record: Some(record(busy.record, namespace)),
         retry_after: Some(duration(busy.retry_after)),
         reason: reason.into(),
-        understood,
         priority_status: priority_status(busy.priority).into(),
         held_permits: busy.held_permits.into(),
     }
@@ -90,18 +71,12 @@ const fn priority_status(status: Option<PriorityStatus>) -> proto::PriorityStatu
     }
 }
 
-pub(super) fn already_done(
-    ended: &Ended,
-    understood: Option<proto::Understood>,
-) -> proto::AlreadyDone {
-    proto::AlreadyDone { run: Some(schedule::ended(ended)), understood }
+pub(super) fn already_done(ended: &Ended) -> proto::AlreadyDone {
+    proto::AlreadyDone { run: Some(schedule::ended(ended)) }
 }
 
-pub(super) const fn skipped(
-    watermark: UtcSecond,
-    understood: Option<proto::Understood>,
-) -> proto::Skipped {
-    proto::Skipped { watermark: Some(schedule::timestamp(watermark)), understood }
+pub(super) const fn skipped(watermark: UtcSecond) -> proto::Skipped {
+    proto::Skipped { watermark: Some(schedule::timestamp(watermark)) }
 }
 
 pub(super) fn held_lock(held: HeldLock) -> proto::GetHoldResponse {

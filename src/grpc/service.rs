@@ -24,7 +24,9 @@ use super::proto::{
 use super::streams::{self, HoldEvents};
 use super::{answer, occurrence, status, trace};
 use crate::access::Right;
-use crate::coordinator::{CallError, Coordinator, HoldRequest, LockRecord, Outcome, ResumeRequest};
+use crate::coordinator::{
+    CallError, Coordinator, HoldRequest, LockRecord, Outcome, ResumeRequest, check_needs,
+};
 use crate::lobby::Limit;
 use crate::lock::Namespace;
 
@@ -48,6 +50,11 @@ impl Service {
             let problem = "this sidecar has as many watches as it may (limits.watchers)";
             status::limit_reached(Limit::Watchers, problem)
         })
+    }
+
+    /// Before anything is done for the request, and before its fields are looked at (S37).
+    pub(super) fn check_needs(&self, needs: u32) -> Result<(), Status> {
+        answered(check_needs(needs, self.coordinator.revision()))
     }
 
     pub(super) fn namespace(&self) -> &Namespace {
@@ -78,25 +85,26 @@ impl LeaseService for Service {
         request: Request<AcquireLeaseRequest>,
     ) -> Result<Response<AcquireLeaseResponse>, Status> {
         let (caller, context) = (Caller::of(&request)?, trace::context(request.metadata()));
-        let mut request = convert::hold_request(request.into_inner().spec, &self.limits, true)?;
+        let request = request.into_inner();
+        self.check_needs(request.needs)?;
+        let mut request = convert::hold_request(request.spec, &self.limits, true)?;
         self.permit_key(&caller, Right::Acquire, &request.key)?;
         request.request_id = caller.request_id(request.request_id);
         request.trace_context = context;
-        let understood = Some(answer::understood(&request));
         let outcome = match answered(self.coordinator.acquire(request).await)? {
             Outcome::Granted(grant) => {
-                acquire_lease_response::Outcome::Granted(answer::grant(*grant, understood))
+                acquire_lease_response::Outcome::Granted(answer::grant(*grant))
             }
             Outcome::Busy(busy) => {
-                let busy = answer::busy(*busy, understood, self.namespace());
+                let busy = answer::busy(*busy, self.namespace());
                 acquire_lease_response::Outcome::Busy(busy)
             }
             Outcome::AlreadyDone(ended) => {
-                let done = answer::already_done(&ended, understood);
+                let done = answer::already_done(&ended);
                 acquire_lease_response::Outcome::AlreadyDone(done)
             }
             Outcome::Skipped { watermark } => {
-                acquire_lease_response::Outcome::Skipped(answer::skipped(watermark, understood))
+                acquire_lease_response::Outcome::Skipped(answer::skipped(watermark))
             }
             Outcome::Settled { .. } => return Err(status::settled()),
         };
@@ -139,21 +147,23 @@ impl LeaseService for Service {
     ) -> Result<Response<HoldEvents>, Status> {
         let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
         let trace_context = trace::context(request.metadata());
-        let (hold, understood) = match convert::hold_start(request.into_inner(), &self.limits)? {
+        let request = request.into_inner();
+        self.check_needs(request.needs)?;
+        let hold = match convert::hold_start(request, &self.limits)? {
             HoldStart::New(request) => {
                 let request = HoldRequest { trace_context, ..*request };
                 self.permit_key(&caller, Right::Acquire, &request.key)?;
-                (self.coordinator.hold(&request), Some(answer::understood(&request)))
+                self.coordinator.hold(&request)
             }
             HoldStart::Resume(request) => {
                 let request = ResumeRequest { trace_context, ..request };
                 self.permit_holder(&caller, Right::Acquire)?;
                 self.permit_resume(&caller, &request)?;
-                (self.coordinator.resume(&request), None)
+                self.coordinator.resume(&request)
             }
         };
         let hold = answered(hold)?;
-        Ok(Response::new(HoldEvents::new(hold, life_line, understood, &self.coordinator)))
+        Ok(Response::new(HoldEvents::new(hold, life_line, &self.coordinator)))
     }
 
     async fn get_lock(

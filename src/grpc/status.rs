@@ -76,6 +76,7 @@ const fn reason(error: &CallError) -> ErrorReason {
         | CallError::ForeignPrefix { .. }
         | CallError::ResumeToken
         | CallError::PageToken => ErrorReason::InvalidField,
+        CallError::Needs { .. } => ErrorReason::Unsupported,
         CallError::OverrideForbidden => ErrorReason::OverrideForbidden,
         CallError::TooManyHolds { .. } => ErrorReason::TooManyHolds,
         CallError::TooManyWaiters { .. } => ErrorReason::TooManyWaiters,
@@ -157,6 +158,7 @@ pub(super) fn of_call(error: &CallError) -> Status {
             let loss_reason = reason.as_str().to_uppercase();
             details.insert("loss_reason".to_owned(), loss_reason);
         }
+        CallError::Needs { needs, revision } => details = revisions(*needs, *revision),
         CallError::OtherHolder { named, now, .. } => {
             let tokens = [("named_token", *named), ("newest_token", *now)];
             let known = tokens.into_iter().filter_map(|(name, token)| Some((name, token?)));
@@ -190,6 +192,12 @@ pub(super) fn of_call(error: &CallError) -> Status {
         details.set_retry_info(retry_after);
     }
     Status::with_error_details(code(reason), error.to_string(), details)
+}
+
+/// The metadata of a request that needs a newer sidecar: by it clients know that another one may serve it.
+fn revisions(needs: u32, revision: u32) -> HashMap<String, String> {
+    let numbers = [("needs", needs), ("revision", revision)];
+    HashMap::from(numbers.map(|(name, number)| (name.to_owned(), number.to_string())))
 }
 
 /// Wrong fields of a request that are named: a status travels in headers, whose size clients limit.

@@ -38,6 +38,7 @@ fn every_status() -> Vec<Status> {
         CallError::ForeignPrefix { own: "c/".to_owned() },
         CallError::ResumeToken,
         CallError::PageToken,
+        CallError::Needs { needs: 2, revision: 1 },
         CallError::OverrideForbidden,
         CallError::TooManyHolds { limit: 1 },
         CallError::TooManyWaiters { limit: 1 },

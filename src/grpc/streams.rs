@@ -26,25 +26,16 @@ const REPEAT: Duration = Duration::from_secs(25);
 pub(super) struct HoldEvents {
     hold: LifeStream<HoldStream>,
     namespace: Namespace,
-    /// None where a hold is resumed, and once it is granted (S37).
-    understood: Option<Box<proto::Understood>>,
 }
 
 impl HoldEvents {
     pub(super) fn new(
         hold: HoldStream,
         life_line: Option<LifeLine>,
-        understood: Option<proto::Understood>,
         coordinator: &Coordinator,
     ) -> Self {
         let namespace = coordinator.host().namespace.clone();
-        let understood = understood.map(Box::new);
-        Self { hold: LifeStream::new(hold, life_line), namespace, understood }
-    }
-
-    /// What was understood, for the answer that comes once (S37).
-    fn said_back(&mut self) -> Option<proto::Understood> {
-        self.understood.take().map(|understood| *understood)
+        Self { hold: LifeStream::new(hold, life_line), namespace }
     }
 
     fn event(&mut self, event: HoldEvent) -> Result<proto::HoldLeaseResponse, Status> {
@@ -53,9 +44,8 @@ impl HoldEvents {
             HoldEvent::Waiting { place, record } => Event::Waiting(proto::Waiting {
                 position: u32::try_from(place).unwrap_or(u32::MAX),
                 record: Some(answer::record(*record, &self.namespace)),
-                understood: self.understood.as_deref().cloned(),
             }),
-            HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant, self.said_back())),
+            HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant)),
             HoldEvent::Held(event) => {
                 if let HeldEvent::Lost { .. } = event {
                     self.hold.finish_lost();
@@ -64,15 +54,15 @@ impl HoldEvents {
             }
             HoldEvent::Busy(busy) => {
                 self.hold.finish();
-                Event::Busy(answer::busy(*busy, self.said_back(), &self.namespace))
+                Event::Busy(answer::busy(*busy, &self.namespace))
             }
             HoldEvent::AlreadyDone(ended) => {
                 self.hold.finish();
-                Event::AlreadyDone(answer::already_done(&ended, self.said_back()))
+                Event::AlreadyDone(answer::already_done(&ended))
             }
             HoldEvent::Skipped { watermark } => {
                 self.hold.finish();
-                Event::Skipped(answer::skipped(watermark, self.said_back()))
+                Event::Skipped(answer::skipped(watermark))
             }
             HoldEvent::Settled { .. } => {
                 self.hold.finish();

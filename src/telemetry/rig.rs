@@ -167,6 +167,7 @@ fn settings() -> Settings {
         starts_per_second: 50,
         allow_break: true,
         allow_schedule_changes: true,
+        revision: crate::coordinator::REVISION,
         function_instance: false,
     }
 }

@@ -48,7 +48,7 @@ fn within<T>(message: T, span: &str, flags: &str) -> Request<T> {
 }
 
 async fn acquire(stub: &mut Stub, flags: &str) -> Grant {
-    let request = AcquireLeaseRequest { spec: Some(spec("pod-1", 0)) };
+    let request = AcquireLeaseRequest { spec: Some(spec("pod-1", 0)), needs: 0 };
     let answer = stub.acquire_lease(within(request, FIRST, flags)).await.unwrap().into_inner();
     let outcome = answer.outcome.unwrap();
     let acquire_lease_response::Outcome::Granted(grant) = outcome else { panic!("{outcome:?}") };
@@ -93,7 +93,7 @@ async fn hand_off(sidecar: &Sidecar) -> Secrets {
     };
     stub.save_checkpoint(save).await.unwrap();
     let start = hold_lease_request::Start::Spec(spec("pod-2", 60));
-    let request = within(HoldLeaseRequest { start: Some(start) }, SECOND, "01");
+    let request = within(HoldLeaseRequest { start: Some(start), needs: 0 }, SECOND, "01");
     let mut stream = stub.hold_lease(request).await.unwrap().into_inner();
     assert!(matches!(next(&mut stream).await, hold_lease_response::Event::Waiting(_)));
     release(&mut stub, &first).await;

@@ -1,6 +1,8 @@
-//! A network between a client and its sidecar that can fall silent.
+//! A network between a client and its sidecar that can fall silent, or lead to another one.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -8,11 +10,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::clients::driver::until;
+
 /// Forwards TCP connections on loopback. Dropped, it closes them all.
 pub(crate) struct Proxy {
     address: SocketAddr,
     /// How often the network has fallen silent. A connection made before the newest time is silent.
     silences: watch::Sender<u64>,
+    /// Where new connections lead.
+    target: watch::Sender<SocketAddr>,
+    /// How many there were that a sidecar has accepted.
+    made: Arc<AtomicUsize>,
     accepting: JoinHandle<()>,
 }
 
@@ -22,18 +30,36 @@ impl Proxy {
         let address = listener.local_addr().unwrap();
         let silences = watch::Sender::new(0);
         let heard = silences.subscribe();
+        let target = watch::Sender::new(target);
+        let (leading, made) = (target.subscribe(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&made);
         let accepting = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(connect(client, target, heard.clone()));
+                let target = *leading.borrow();
+                let (heard, counted) = (heard.clone(), Arc::clone(&counted));
+                connections.spawn(connect(client, target, heard, counted));
             }
         });
-        Self { address, silences, accepting }
+        Self { address, silences, target, made, accepting }
     }
 
     /// What a client is told to connect to.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// New connections lead there.
+    pub(crate) fn lead_to(&self, target: SocketAddr) {
+        self.target.send_replace(target);
+    }
+
+    /// Waits until the client has come so many times more.
+    pub(crate) async fn until_asked_again(&self, times: usize) {
+        let made = || self.made.load(Ordering::Relaxed);
+        let enough = made() + times;
+        let why_not = || format!("{} connections", made());
+        until("the client has come again", why_not, || (made() >= enough).then_some(())).await;
     }
 
     /// From now on every byte on the present connections is swallowed, in both directions. They stay open,
@@ -49,8 +75,14 @@ impl Drop for Proxy {
     }
 }
 
-async fn connect(client: TcpStream, target: SocketAddr, silences: watch::Receiver<u64>) {
+async fn connect(
+    client: TcpStream,
+    target: SocketAddr,
+    silences: watch::Receiver<u64>,
+    counted: Arc<AtomicUsize>,
+) {
     let Ok(server) = TcpStream::connect(target).await else { return };
+    counted.fetch_add(1, Ordering::Relaxed);
     let made = *silences.borrow();
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();

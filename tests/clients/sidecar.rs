@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use leasehold::testing::MovedClock;
+use leasehold::testing::{MovedClock, OLDER_VARIABLE};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -19,6 +19,8 @@ pub(crate) struct Sidecar {
     /// Where it listens beside its socket.
     tcp: Option<SocketAddr>,
     hands_over: bool,
+    /// A lower one than it has.
+    revision: Option<u32>,
     child: Child,
 }
 
@@ -33,12 +35,17 @@ pub(crate) enum Place {
 
 impl Sidecar {
     pub(crate) async fn start() -> Self {
-        Self::start_at(None, false).await
+        Self::start_at(None, false, None).await
     }
 
     /// The same, and it listens on loopback beside its socket.
     pub(crate) async fn start_with_tcp() -> Self {
-        Self::start_at(Some(free_address()), false).await
+        Self::start_at(Some(free_address()), false, None).await
+    }
+
+    /// The same, of a revision that serves nothing (S37).
+    pub(crate) async fn start_older() -> Self {
+        Self::start_at(Some(free_address()), false, Some(0)).await
     }
 
     /// The same at a place of its own, and it hands over to a replacement when it is told to end.
@@ -47,13 +54,13 @@ impl Sidecar {
             Place::Here => None,
             Place::OtherMachine => Some(free_address()),
         };
-        Self::start_at(tcp, true).await
+        Self::start_at(tcp, true, None).await
     }
 
-    async fn start_at(tcp: Option<SocketAddr>, hands_over: bool) -> Self {
+    async fn start_at(tcp: Option<SocketAddr>, hands_over: bool, revision: Option<u32>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let child = spawn(&folder, tcp, hands_over);
-        let sidecar = Self { folder, tcp, hands_over, child };
+        let child = spawn(&folder, tcp, hands_over, revision);
+        let sidecar = Self { folder, tcp, hands_over, revision, child };
         sidecar.wait_until_up().await;
         sidecar
     }
@@ -116,8 +123,15 @@ impl Sidecar {
 
     /// Starts it anew at the same place.
     pub(crate) async fn restart(&mut self) {
-        self.child = spawn(&self.folder, self.tcp, self.hands_over);
+        self.child = spawn(&self.folder, self.tcp, self.hands_over, self.revision);
         self.wait_until_up().await;
+    }
+
+    /// Kills it, and starts it anew at the same place, of this revision if it is not its own.
+    pub(crate) async fn replace(&mut self, revision: Option<u32>) {
+        self.kill();
+        self.revision = revision;
+        self.restart().await;
     }
 
     async fn wait_until_up(&self) {
@@ -148,7 +162,12 @@ fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-fn spawn(folder: &tempfile::TempDir, tcp: Option<SocketAddr>, hands_over: bool) -> Child {
+fn spawn(
+    folder: &tempfile::TempDir,
+    tcp: Option<SocketAddr>,
+    hands_over: bool,
+    revision: Option<u32>,
+) -> Child {
     let at = |name: &str| folder.path().join(name).display().to_string();
     let log = File::options().create(true).append(true).open(at("log")).unwrap();
     let mut command = Command::new(BINARY);
@@ -164,6 +183,9 @@ fn spawn(folder: &tempfile::TempDir, tcp: Option<SocketAddr>, hands_over: bool) 
         "locks.wait_ceiling=60s".to_owned(),
     ] {
         command.args(["--set", &setting]);
+    }
+    if let Some(revision) = revision {
+        command.env(OLDER_VARIABLE, revision.to_string());
     }
     if hands_over && tcp.is_some() {
         std::fs::write(at("clock"), "boot_id=another-machine\n").unwrap();

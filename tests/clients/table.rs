@@ -47,6 +47,8 @@ macro_rules! for_each_scenario {
         $run!(sharing, greater_priority_takes_over);
         $run!(sharing, share_is_said_back);
         $run!(older, older_sidecar);
+        $run!(older, older_sidecar_beside_a_newer);
+        $run!(older, resume_past_an_older_sidecar);
         $run!(following, lead);
         $run!(following, stop_waiting_to_lead);
         $run!(following, watch_locks);

@@ -117,7 +117,7 @@ async fn s1_s3_a_release_after_a_pause_that_the_boot_clock_did_not_count_hands_n
     let stage = Stage::set("Moved").await;
     let grant = stage.moved.granted(patient("nightly")).await;
     let start = hold_lease_request::Start::Spec(patient("nightly").into());
-    let waits = HoldLeaseRequest { start: Some(start) };
+    let waits = HoldLeaseRequest { start: Some(start), needs: 0 };
     let mut waiter = stage.moved.rpc().await.hold_lease(waits).await.unwrap().into_inner();
     let first = event(&mut waiter).await;
     assert!(matches!(first, hold_lease_response::Event::Waiting(_)), "{first:?}");

@@ -94,7 +94,7 @@ async fn s16_a_client_resumes_at_a_sidecar_that_was_killed_and_started_again() {
         told_valid_until: grant.validity.and_then(|validity| validity.valid_until),
         attempt_id: "attempt-1".to_owned(),
     };
-    let request = HoldLeaseRequest { start: Some(Start::Resume(resume)) };
+    let request = HoldLeaseRequest { start: Some(Start::Resume(resume)), needs: 0 };
     let mut stream = sidecar.rpc().await.hold_lease(request).await.unwrap().into_inner();
     let Event::Granted(again) = event(&mut stream).await else { panic!("not granted") };
     assert_eq!(again.fencing_token, grant.fencing_token);

@@ -35,7 +35,7 @@ async fn s16_forged_resumes_keep_nobody_from_the_lock_page_nobody_and_fill_no_lo
         let resume_token = forged(&grant.resume_token, number);
         let attempt_id = format!("attempt-{number}");
         let resume = Resume { resume_token, attempt_id, told_valid_until: None };
-        let request = HoldLeaseRequest { start: Some(Start::Resume(resume)) };
+        let request = HoldLeaseRequest { start: Some(Start::Resume(resume)), needs: 0 };
         let mut refused = rpc.hold_lease(request).await.unwrap().into_inner();
         let told = event(&mut refused).await;
         assert!(matches!(told, Event::Lost(_)), "{told:?}");

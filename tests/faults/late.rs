@@ -96,7 +96,8 @@ fn is_of_another(broken: &Result<BreakResult, Error>) {
 
 /// Waits for a lock of a caller by stream that is told to wait first.
 async fn waiting(sidecar: &Sidecar) -> Streaming<HoldLeaseResponse> {
-    let request = HoldLeaseRequest { start: Some(Start::Spec(patient("nightly").into())) };
+    let request =
+        HoldLeaseRequest { start: Some(Start::Spec(patient("nightly").into())), needs: 0 };
     let mut stream = sidecar.rpc().await.hold_lease(request).await.unwrap().into_inner();
     let first = event(&mut stream).await;
     assert!(matches!(first, Event::Waiting(_)), "{first:?}");
@@ -210,7 +211,7 @@ async fn s10_s16_who_handed_the_lock_on_does_not_resume_elsewhere() {
         let attempt_id = format!("attempt-{number}");
         let resume_token = first.resume_token.clone();
         let resume = Resume { resume_token, attempt_id, told_valid_until: None };
-        let request = HoldLeaseRequest { start: Some(Start::Resume(resume)) };
+        let request = HoldLeaseRequest { start: Some(Start::Resume(resume)), needs: 0 };
         let mut stream = sidecar.rpc().await.hold_lease(request).await.unwrap().into_inner();
         let told = event(&mut stream).await;
         assert!(matches!(told, Event::Lost(_)), "{told:?}");
@@ -256,7 +257,7 @@ async fn s7_one_renewal_that_the_store_throttles_endangers_no_hold() {
     let mut holds = Vec::new();
     for number in 0..HOLDS {
         let spec = spec(&format!("job-{number}")).with_lease_duration(LEASE);
-        let request = HoldLeaseRequest { start: Some(Start::Spec(spec.into())) };
+        let request = HoldLeaseRequest { start: Some(Start::Spec(spec.into())), needs: 0 };
         let mut stream = rpc.hold_lease(request).await.unwrap().into_inner();
         granted(&mut stream).await;
         holds.push(stream);

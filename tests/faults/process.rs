@@ -155,7 +155,7 @@ impl Sidecar {
     /// Takes the lock by a stream.
     pub(crate) async fn hold(&self, spec: LeaseSpec) -> (WireGrant, Streaming<HoldLeaseResponse>) {
         let start = hold_lease_request::Start::Spec(spec.into());
-        let request = HoldLeaseRequest { start: Some(start) };
+        let request = HoldLeaseRequest { start: Some(start), needs: 0 };
         let mut stream = self.rpc().await.hold_lease(request).await.unwrap().into_inner();
         loop {
             match event(&mut stream).await {

@@ -51,7 +51,7 @@ async fn live(environment: (&'static str, String)) -> (Texts, Vec<(&'static str,
         told_valid_until: None,
         attempt_id: "attempt-1".to_owned(),
     };
-    let request = HoldLeaseRequest { start: Some(Start::Resume(resume)) };
+    let request = HoldLeaseRequest { start: Some(Start::Resume(resume)), needs: 0 };
     let mut resumed = sidecar.rpc().await.hold_lease(request).await.unwrap().into_inner();
     // Granted again or, if the stream's end was seen first, lost: both are lived through.
     let first = event(&mut resumed).await;

@@ -57,6 +57,7 @@ fn coordinator() -> Coordinator {
         starts_per_second: 50,
         allow_break: false,
         allow_schedule_changes: true,
+        revision: leasehold::coordinator::REVISION,
         function_instance: false,
     };
     Coordinator::new(store, clock, Arc::new(NoObserver), settings)
@@ -122,7 +123,7 @@ proptest! {
                 Limits { max_hold_ceiling: DAY, max_hold_default: DAY, wait_ceiling: DAY, store: "memory", hand_over: false };
             let mut client = LeaseServiceClient::new(grpc::in_process(coordinator(), limits));
             for spec in specs {
-                let request = AcquireLeaseRequest { spec: Some(spec) };
+                let request = AcquireLeaseRequest { spec: Some(spec), needs: 0 };
                 match client.acquire_lease(request).await {
                     Err(status) => {
                         prop_assert!(is_the_callers(status.code()), "{status:?}");

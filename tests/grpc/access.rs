@@ -64,11 +64,11 @@ async fn is_let_through(running: &Running, rpc: &str, token: &str) -> bool {
     let lock = by_key("nightly");
     let answer: Result<(), Status> = match rpc {
         "AcquireLease" => {
-            let request = AcquireLeaseRequest { spec: Some(spec("nightly")) };
+            let request = AcquireLeaseRequest { spec: Some(spec("nightly")), needs: 0 };
             client.acquire_lease(with(token, request)).await.map(drop)
         }
         "HoldLease" => {
-            let request = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
+            let request = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))), needs: 0 };
             client.hold_lease(with(token, request)).await.map(drop)
         }
         "HoldLease (resume)" => {
@@ -77,7 +77,7 @@ async fn is_let_through(running: &Running, rpc: &str, token: &str) -> bool {
                 attempt_id: "x".to_owned(),
                 ..Resume::default()
             };
-            let request = HoldLeaseRequest { start: Some(Start::Resume(resume)) };
+            let request = HoldLeaseRequest { start: Some(Start::Resume(resume)), needs: 0 };
             client.hold_lease(with(token, request)).await.map(drop)
         }
         "ReleaseLease" => {
@@ -166,7 +166,7 @@ async fn a_refusal_says_who_was_recognised_what_was_refused_and_what_would_allow
     let ask = async |function: &str, host_id: Option<&str>| {
         let key = LockKey { host_id: host_id.map(str::to_owned), ..key(function) };
         let spec = LeaseSpec { key: Some(key), ..LeaseSpec::default() };
-        let request = AcquireLeaseRequest { spec: Some(spec) };
+        let request = AcquireLeaseRequest { spec: Some(spec), needs: 0 };
         client(&running).acquire_lease(with("shop", request)).await
     };
     ask("orders.close", None).await.unwrap();
@@ -374,7 +374,7 @@ async fn a_holder_releases_with_its_lease_id() {
     let sidecar = account.sidecar();
     let rule = Rule { functions: functions(&["orders"]), ..by_token("shop", &[Right::Acquire]) };
     let running = serve(&sidecar, vec![rule]).await;
-    let request = with("shop", AcquireLeaseRequest { spec: Some(spec("orders")) });
+    let request = with("shop", AcquireLeaseRequest { spec: Some(spec("orders")), needs: 0 });
     let answer = client(&running).acquire_lease(request).await.unwrap().into_inner();
     let Some(acquire_lease_response::Outcome::Granted(grant)) = answer.outcome else {
         panic!("busy")

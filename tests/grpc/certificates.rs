@@ -132,7 +132,7 @@ async fn s14_a_local_client_that_is_gone_gives_its_lock_back_through_tls_too() {
     let client = || Client::builder(&endpoint).tls(ClientTls::new(issuer.pem()));
     let channel = client().channel().await.unwrap();
     let mut dying = leasehold_client::proto::lease_service_client::LeaseServiceClient::new(channel);
-    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
+    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))), needs: 0 };
     let mut request = tonic::Request::new(start);
     request.metadata_mut().insert("leasehold-boot-id", "sim-boot".parse().unwrap());
     let mut stream = dying.hold_lease(request).await.unwrap().into_inner();
@@ -306,7 +306,7 @@ async fn a_connection_ends_when_its_client_s_certificate_expires() {
     let channel = short.channel().await.unwrap();
     let mut short = leasehold_client::proto::lease_service_client::LeaseServiceClient::new(channel);
     let resolve = || ResolvePathRequest { key: Some(key("nightly")) };
-    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
+    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))), needs: 0 };
     let mut stream = short.hold_lease(start).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     account.clock.set_wall(UnixMillis(year_4000.0 - 3_600_000));
@@ -400,7 +400,7 @@ async fn s20_a_client_whose_certificate_is_revoked_is_refused_and_its_connection
     let mut one = LeaseServiceClient::new(with(&server, 7).channel().await.unwrap());
     let mut two = LeaseServiceClient::new(with(&server, 8).channel().await.unwrap());
     let resolve = || ResolvePathRequest { key: Some(key("nightly")) };
-    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
+    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))), needs: 0 };
     let mut stream = one.hold_lease(start).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     two.resolve_path(resolve()).await.unwrap();

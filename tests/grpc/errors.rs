@@ -154,17 +154,17 @@ async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
     let mut client = sidecar.client.clone();
     let id = || "no-such-id".to_owned();
     let mut refusals = of_lists(sidecar).await;
-    refused!(client, refusals, acquire_lease, "spec": leasehold_client::proto::AcquireLeaseRequest { spec: None });
+    refused!(client, refusals, acquire_lease, "spec": leasehold_client::proto::AcquireLeaseRequest { spec: None, needs: 0 });
     refused!(client, refusals, hold_lease,
-        "start": HoldLeaseRequest { start: None },
+        "start": HoldLeaseRequest { start: None, needs: 0 },
         "resume.resume_token": HoldLeaseRequest { start: Some(Start::Resume(Resume {
-            attempt_id: "attempt-1".to_owned(), ..Resume::default() })) },
+            attempt_id: "attempt-1".to_owned(), ..Resume::default() })), needs: 0 },
         "resume.attempt_id": HoldLeaseRequest { start: Some(Start::Resume(Resume {
-            resume_token: "made up".to_owned(), ..Resume::default() })) },
+            resume_token: "made up".to_owned(), ..Resume::default() })), needs: 0 },
         "resume.attempt_id": HoldLeaseRequest { start: Some(Start::Resume(Resume {
-            resume_token: "made up".to_owned(), attempt_id: "x".repeat(65), ..Resume::default() })) },
+            resume_token: "made up".to_owned(), attempt_id: "x".repeat(65), ..Resume::default() })), needs: 0 },
         "resume.resume_token": HoldLeaseRequest { start: Some(Start::Resume(Resume {
-            resume_token: "made up".to_owned(), told_valid_until: None, attempt_id: "attempt-1".to_owned() })) });
+            resume_token: "made up".to_owned(), told_valid_until: None, attempt_id: "attempt-1".to_owned() })), needs: 0 });
     refused!(client, refusals, release_lease,
         "lease_id": ReleaseLeaseRequest::default(),
         "lease_id": ReleaseLeaseRequest { lease_id: id(), ..ReleaseLeaseRequest::default() });
@@ -387,7 +387,7 @@ async fn refusals_of_huge_input(sidecar: &Sidecar) -> Vec<(&'static str, Status)
         "lease_id": ReleaseLeaseRequest { lease_id: huge(), ..ReleaseLeaseRequest::default() });
     refused!(client, refusals, hold_lease,
         "resume": HoldLeaseRequest { start: Some(Start::Resume(Resume {
-            resume_token: huge(), attempt_id: "a".to_owned(), told_valid_until: None })) });
+            resume_token: huge(), attempt_id: "a".to_owned(), told_valid_until: None })), needs: 0 });
     refusals
 }
 

@@ -34,7 +34,7 @@ fn owner_and_guest() -> Vec<Rule> {
 }
 
 async fn hold(running: &Running, token: &str, start: Start) -> Result<Event, Status> {
-    let request = HoldLeaseRequest { start: Some(start) };
+    let request = HoldLeaseRequest { start: Some(start), needs: 0 };
     let mut stream = client(running).hold_lease(with(token, request)).await?.into_inner();
     let event = stream.message().await?.unwrap().event.unwrap();
     // The stream stays, and its hold with it.

@@ -231,7 +231,7 @@ async fn s6_a_call_over_its_deadline_leaves_no_lease_behind() {
     let grant = here.acquire(spec("nightly")).await;
     let mut patient = spec("nightly");
     patient.wait = seconds(3_600);
-    let request = leasehold_client::proto::AcquireLeaseRequest { spec: Some(patient) };
+    let request = leasehold_client::proto::AcquireLeaseRequest { spec: Some(patient), needs: 0 };
     let mut request = tonic::Request::new(request);
     request.set_timeout(Duration::from_secs(10));
     let ended = there.client.clone().acquire_lease(request).await.unwrap_err();

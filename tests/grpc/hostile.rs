@@ -113,7 +113,8 @@ async fn ten_thousand_streams_are_never_open_at_once_and_all_of_them_are_cleaned
             let mut refused = 0;
             let mut streams = Vec::new();
             for _ in 0..250 {
-                let start = HoldLeaseRequest { start: Some(Start::Spec(patient.clone())) };
+                let start =
+                    HoldLeaseRequest { start: Some(Start::Spec(patient.clone())), needs: 0 };
                 let mut client = LeaseServiceClient::new(channel.clone());
                 let opened =
                     tokio::time::timeout(Duration::from_millis(50), client.hold_lease(start));
@@ -142,7 +143,7 @@ async fn ten_thousand_streams_are_never_open_at_once_and_all_of_them_are_cleaned
     let mut late = LeaseServiceClient::new(connect(&running.endpoint).await);
     let full = async {
         while refused == 0 {
-            let start = HoldLeaseRequest { start: Some(Start::Spec(patient.clone())) };
+            let start = HoldLeaseRequest { start: Some(Start::Spec(patient.clone())), needs: 0 };
             match late.hold_lease(start).await {
                 Ok(stream) => kept.push(vec![stream]),
                 Err(status) => {
@@ -224,7 +225,7 @@ async fn a_holder_that_does_not_read_its_stream_keeps_nobody_waiting() {
     let sidecar = account.sidecar();
     let running = on_socket(&sidecar, 8).await;
     let channel = connect(&running.endpoint).await;
-    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("slow"))) };
+    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("slow"))), needs: 0 };
     let mut slow = LeaseServiceClient::new(channel).hold_lease(start).await.unwrap().into_inner();
     let Event::Granted(grant) = next(&mut slow).await else { panic!("not granted") };
     for _ in 0..200 {

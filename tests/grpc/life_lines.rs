@@ -80,7 +80,7 @@ async fn start(
     headers: Headers,
     start: Start,
 ) -> Result<Streaming<HoldLeaseResponse>, tonic::Status> {
-    let mut request = Request::new(HoldLeaseRequest { start: Some(start) });
+    let mut request = Request::new(HoldLeaseRequest { start: Some(start), needs: 0 });
     for (name, value) in headers {
         request.metadata_mut().insert(*name, value.parse().unwrap());
     }
@@ -271,7 +271,7 @@ async fn s12_a_call_that_waits_and_is_cancelled_leaves_the_queue_wherever_it_cam
     patient.wait = seconds(600);
     let mut client = LeaseServiceClient::new(running.channel.clone());
     let waiting = tokio::spawn(async move {
-        client.acquire_lease(AcquireLeaseRequest { spec: Some(patient) }).await
+        client.acquire_lease(AcquireLeaseRequest { spec: Some(patient), needs: 0 }).await
     });
     let waiters = async |count| {
         while sidecar.coordinator.gauges().waiters != count {

@@ -42,7 +42,7 @@ async fn s19_a_request_over_64_kib_is_refused_before_it_is_read() {
     let account = Account::new();
     let sidecar = account.sidecar();
     let spec = LeaseSpec { holder: "x".repeat(70 * 1024), ..spec("nightly") };
-    let request = AcquireLeaseRequest { spec: Some(spec) };
+    let request = AcquireLeaseRequest { spec: Some(spec), needs: 0 };
     let refused = sidecar.client.clone().acquire_lease(request).await.unwrap_err();
     assert_eq!(refused.code(), Code::OutOfRange, "{refused}");
     sidecar.acquire(crate::grpc::rig::spec("nightly")).await;

@@ -155,7 +155,7 @@ async fn streams_over_the_limit_of_a_connection_wait_for_a_place_and_others_are_
     let mut client = LeaseServiceClient::new(running.channel.clone());
     for number in 0..8 {
         let start = Start::Spec(spec(&format!("job-{number}")));
-        let request = HoldLeaseRequest { start: Some(start) };
+        let request = HoldLeaseRequest { start: Some(start), needs: 0 };
         let mut stream = client.hold_lease(request).await.unwrap().into_inner();
         assert!(matches!(next(&mut stream).await, Event::Granted(_)));
         streams.push(stream);

@@ -30,7 +30,7 @@ async fn a_resume_token_gives_no_more_than_the_rules() {
     rules[1].functions = functions(&["sandbox"]);
     let running = serve(&sidecar, rules.to_vec()).await;
     let mut client = client(&running);
-    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("payroll"))) };
+    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("payroll"))), needs: 0 };
     let mut stream = client.hold_lease(with("owner", start)).await.unwrap().into_inner();
     let first = stream.message().await.unwrap().unwrap().event;
     let Some(hold_lease_response::Event::Granted(granted)) = first else { panic!("{first:?}") };
@@ -39,7 +39,7 @@ async fn a_resume_token_gives_no_more_than_the_rules() {
         attempt_id: "x".to_owned(),
         told_valid_until: None,
     };
-    let start = HoldLeaseRequest { start: Some(Start::Resume(resume)) };
+    let start = HoldLeaseRequest { start: Some(Start::Resume(resume)), needs: 0 };
     let refused = client.hold_lease(with("guest", start.clone())).await.unwrap_err();
     assert!(is_denied(&refused), "{refused:?}");
     client.hold_lease(with("owner", start)).await.unwrap();
@@ -67,7 +67,7 @@ async fn a_request_id_is_its_caller_s_own() {
     let running = serve(&sidecar, rules.into()).await;
     let ask = async |token: &str| {
         let spec = LeaseSpec { request_id: "r-1".to_owned(), ..spec("nightly") };
-        let request = AcquireLeaseRequest { spec: Some(spec) };
+        let request = AcquireLeaseRequest { spec: Some(spec), needs: 0 };
         let answer = client(&running).acquire_lease(with(token, request)).await.unwrap();
         match answer.into_inner().outcome.unwrap() {
             Outcome::Granted(grant) => Some(grant.lease_id),

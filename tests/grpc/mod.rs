@@ -22,6 +22,7 @@ mod listeners;
 mod listings;
 mod locks;
 mod loopholes;
+mod needs;
 mod occurrences;
 mod permits;
 mod rig;

@@ -30,10 +30,8 @@ async fn s28_each_holder_is_told_its_permit_and_who_finds_none_how_many_are_held
     let second = granted(&mut stream).await;
     assert_eq!((plain.permit, second.permit), (0, 1));
     assert_eq!(second.lock_path, format!("{}~1", plain.lock_path));
-    assert_eq!(second.understood.unwrap().permits, 2, "S37");
     for sidecar in [&here, &there] {
-        let busy = sidecar.busy(of(2)).await;
-        assert_eq!((busy.held_permits, busy.understood.unwrap().permits), (2, 2));
+        assert_eq!(sidecar.busy(of(2)).await.held_permits, 2);
         assert_eq!(sidecar.busy(spec("nightly")).await.held_permits, 1);
     }
     let request =
@@ -88,7 +86,7 @@ async fn s19_s28_a_number_of_permits_is_1_to_32_and_1_in_the_layout_webjobs() {
     for permits in [0, 33, u32::MAX] {
         assert_eq!(fields(&sidecar.ask(of(permits)).await.unwrap_err()), ["spec.permits"]);
     }
-    assert_eq!(sidecar.acquire(of(32)).await.understood.unwrap().permits, 32);
+    assert!(sidecar.acquire(of(32)).await.permit < 32);
     let shared = account.sidecar_with(|settings| settings.host.namespace.layout = Layout::WebJobs);
     assert_eq!(fields(&shared.ask(of(2)).await.unwrap_err()), ["spec.permits"]);
     let request = GetLockRequest { lock: by_permit(1), ..GetLockRequest::default() };

@@ -117,6 +117,7 @@ pub(crate) fn settings() -> Settings {
         starts_per_second: 50,
         allow_break: true,
         allow_schedule_changes: true,
+        revision: leasehold::coordinator::REVISION,
         function_instance: false,
     }
 }
@@ -150,7 +151,7 @@ pub(crate) enum Answer {
 
 impl Sidecar {
     pub(crate) async fn ask(&self, spec: LeaseSpec) -> Result<Answer, Status> {
-        let request = AcquireLeaseRequest { spec: Some(spec) };
+        let request = AcquireLeaseRequest { spec: Some(spec), needs: 0 };
         let answer = self.client.clone().acquire_lease(request).await?;
         Ok(match answer.into_inner().outcome.expect("an outcome is always set") {
             acquire_lease_response::Outcome::Granted(grant) => Answer::Granted(Box::new(grant)),
@@ -202,7 +203,7 @@ impl Sidecar {
         &self,
         start: hold_lease_request::Start,
     ) -> Result<Streaming<HoldLeaseResponse>, Status> {
-        let request = HoldLeaseRequest { start: Some(start) };
+        let request = HoldLeaseRequest { start: Some(start), needs: 0 };
         Ok(self.client.clone().hold_lease(request).await?.into_inner())
     }
 }

@@ -237,6 +237,7 @@ async fn t22_a_store_that_dotnet_cannot_share_has_no_schedules_in_the_layout_web
         count: 2,
         key: Some(key("nightly")),
         after: None,
+        needs: 0,
     };
     let shown = client.preview_schedule(preview).await.unwrap().into_inner();
     assert_eq!(shown.occurrences.len(), 2);

@@ -1,12 +1,12 @@
-//! What a holder and a client are told beside the lock: bounds, what was understood, the hold by its id, the
-//! sidecar.
+//! What a holder and a client are told beside the lock: bounds, the hold by its id, the sidecar.
 
 use std::time::Duration;
 
+use leasehold::coordinator::REVISION;
 use leasehold::time::Clock as _;
 use leasehold_client::proto::{
     AcquireLeaseRequest, ErrorReason, ExtendLeaseRequest, GetHoldRequest, GetHoldResponse,
-    GetServerInfoRequest, HoldState, Resume, Understood, hold_lease_request::Start,
+    GetServerInfoRequest, HoldState, hold_lease_request::Start,
 };
 use tonic::{Code, Status};
 
@@ -70,35 +70,6 @@ async fn a_bound_that_is_farther_than_the_clock_goes_is_cut() {
     // The clock ends 584 years after the start of the machine.
     let years = ends.after.unwrap().seconds / (365 * 86_400);
     assert!((500..600).contains(&years), "{years}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn s37_what_was_understood_of_a_spec_is_said_back() {
-    let account = Account::new();
-    let (here, there) = (account.sidecar(), account.sidecar());
-    let plain = Understood { wait_without_end: false, permits: 1, ..Understood::default() };
-    let grant = here.acquire(spec("nightly")).await;
-    assert_eq!(grant.understood.as_ref(), Some(&plain));
-    assert_eq!(there.busy(spec("nightly")).await.understood.as_ref(), Some(&plain));
-    let mut stream = there.hold(spec("nightly")).await;
-    let Event::Busy(busy) = next(&mut stream).await else { panic!() };
-    assert_eq!(busy.understood.as_ref(), Some(&plain));
-    let mut endless = spec("nightly");
-    endless.wait_without_end = true;
-    let mut stream = there.hold(endless).await;
-    let without_end = Understood { wait_without_end: true, permits: 1, ..Understood::default() };
-    let Event::Waiting(waiting) = next(&mut stream).await else { panic!() };
-    assert_eq!(waiting.understood.as_ref(), Some(&without_end));
-    here.release(&grant.lease_id).await;
-    let grant = granted_after_waiting(&mut stream).await;
-    assert_eq!(grant.understood, Some(without_end));
-    let resume = Resume {
-        resume_token: grant.resume_token,
-        attempt_id: "attempt-1".to_owned(),
-        told_valid_until: None,
-    };
-    let mut resumed = there.start(Start::Resume(resume)).await.unwrap();
-    assert_eq!(granted(&mut resumed).await.understood, None, "it is no new hold");
 }
 
 async fn granted_after_waiting(
@@ -217,6 +188,7 @@ async fn a_sidecar_says_what_it_is() {
         ]
     );
     let grant = sidecar.acquire(spec("nightly")).await;
+    assert_eq!((about.revision, grant.revision), (REVISION, REVISION), "S37");
     assert_eq!(about.boot_id, grant.validity.unwrap().valid_until.unwrap().boot_id);
     let limits = about.limits.unwrap();
     assert_eq!((limits.wait, limits.max_hold), (seconds(86_400), seconds(86_400)));
@@ -232,7 +204,7 @@ async fn s19_a_wait_without_end_is_for_streams_and_excludes_a_wait() {
     let sidecar = account.sidecar();
     let mut endless = spec("nightly");
     endless.wait_without_end = true;
-    let request = AcquireLeaseRequest { spec: Some(endless.clone()) };
+    let request = AcquireLeaseRequest { spec: Some(endless.clone()), needs: 0 };
     let refused = sidecar.client.clone().acquire_lease(request).await.unwrap_err();
     assert_eq!(crate::grpc::rig::fields(&refused), ["spec.wait_without_end"]);
     endless.wait = seconds(5);

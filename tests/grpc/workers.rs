@@ -24,7 +24,8 @@ async fn acquire(channel: &Channel, function: &str, wait: i64) -> Grant {
     let mut spec = spec(function);
     spec.wait = seconds(wait);
     let mut client = LeaseServiceClient::new(channel.clone());
-    let answer = client.acquire_lease(AcquireLeaseRequest { spec: Some(spec) }).await.unwrap();
+    let answer =
+        client.acquire_lease(AcquireLeaseRequest { spec: Some(spec), needs: 0 }).await.unwrap();
     let AcquireLeaseResponse { outcome } = answer.into_inner();
     match outcome.unwrap() {
         acquire_lease_response::Outcome::Granted(grant) => grant,
@@ -111,7 +112,7 @@ async fn s13_a_thread_that_ends_releases_no_lock_of_its_clients() {
     let first = sidecar.acquire(spec("nightly")).await;
     let mut waits = spec("nightly");
     waits.wait = seconds(60);
-    let request = HoldLeaseRequest { start: Some(Start::Spec(waits)) };
+    let request = HoldLeaseRequest { start: Some(Start::Spec(waits)), needs: 0 };
     let mut client = LeaseServiceClient::new(running.channel.clone());
     let mut stream = client.hold_lease(request).await.unwrap().into_inner();
     assert!(matches!(next(&mut stream).await, Event::Waiting(_)));

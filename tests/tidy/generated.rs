@@ -25,7 +25,125 @@ fn rust_client_stubs_are_fresh() {
 }
 
 #[test]
-fn enums_and_constants_of_the_clients_are_fresh() {
+fn enums_constants_and_revisions_of_the_clients_are_fresh() {
     let looked = Command::new(root().join("clients/generate")).arg("--check").output().unwrap();
     assert!(looked.status.success(), "{}", String::from_utf8_lossy(&looked.stderr));
+}
+
+/// A copy of the API and of the generator, with fields that this version does not have.
+struct Newer(tempfile::TempDir);
+
+impl Newer {
+    /// The files that it writes of revisions, with what they have of a field of revision 2 and of one in a
+    /// message of two, of revision 3.
+    const FILES: [(&str, [&str; 2]); 5] = [
+        (
+            "clients/go/revisions.go",
+            [
+                "\t\"leasehold.v1.LeaseSpec.newer\": 2,\n",
+                "\t\"leasehold.v1.Resume.newest\":   3,\n",
+            ],
+        ),
+        (
+            "clients/java/src/main/java/dev/leasehold/client/Revisions.java",
+            [
+                "Map.entry(\"leasehold.v1.LeaseSpec.newer\", 2)",
+                "Map.entry(\"leasehold.v1.Resume.newest\", 3)",
+            ],
+        ),
+        (
+            "clients/python/src/leasehold/_revisions.py",
+            ["\"leasehold.v1.LeaseSpec.newer\": 2,\n", "\"leasehold.v1.Resume.newest\": 3,\n"],
+        ),
+        (
+            "clients/rust/gen/revisions.rs",
+            ["needs.max(since(2, &self.newer));\n", "needs.max(since(3, &self.newest));\n"],
+        ),
+        (
+            "clients/typescript/src/errors/revisions.ts",
+            [
+                "  AcquireLeaseRequest: [[\"spec.newer\", 2]],\n",
+                "  HoldLeaseRequest: [[\"start.spec.newer\", 2], [\"start.resume.newest\", 3]],\n",
+            ],
+        ),
+    ];
+
+    fn new() -> Self {
+        let newer = Self(tempfile::tempdir().unwrap());
+        let messages = newer.path("proto/leasehold/v1");
+        std::fs::create_dir_all(&messages).unwrap();
+        for entry in std::fs::read_dir(root().join("proto/leasehold/v1")).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), messages.join(entry.file_name())).unwrap();
+        }
+        for written in std::fs::read_to_string(root().join("clients/generate")).unwrap().lines() {
+            let path =
+                written.trim_start().strip_prefix('"').and_then(|rest| rest.split_once("\": "));
+            if let Some((path, _)) = path.filter(|(path, _)| path.contains('/')) {
+                let folder = newer.path("clients").join(path);
+                std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
+            }
+        }
+        for same in ["clients/generate", "proto/constants.json", "proto/revisions.json"] {
+            std::fs::copy(root().join(same), newer.path(same)).unwrap();
+        }
+        newer.replace("proto/leasehold/v1/hold.proto", "  bool rebalance = 15;", |had| {
+            format!("{had}\n\n  // Newer.\n  bool newer = 99;")
+        });
+        newer.replace("proto/leasehold/v1/hold.proto", "  string attempt_id = 3;", |had| {
+            format!("{had}\n\n  // Newest.\n  string newest = 99;")
+        });
+        newer
+    }
+
+    fn path(&self, path: &str) -> std::path::PathBuf {
+        self.0.path().join(path)
+    }
+
+    fn replace(&self, path: &str, what: &str, by: impl Fn(&str) -> String) {
+        let text = std::fs::read_to_string(self.path(path)).unwrap();
+        assert!(text.contains(what), "{path} has no {what}");
+        std::fs::write(self.path(path), text.replacen(what, &by(what), 1)).unwrap();
+    }
+
+    /// Whether it was all written; else what is wrong.
+    fn generate(&self) -> Result<(), String> {
+        let made = Command::new(self.path("clients/generate")).output().unwrap();
+        let complaint = String::from_utf8_lossy(&made.stderr).into_owned();
+        if made.status.success() { Ok(()) } else { Err(complaint) }
+    }
+}
+
+#[test]
+fn a_field_of_a_request_that_has_no_revision_is_found() {
+    let missing = Newer::new().generate().unwrap_err();
+    assert!(missing.contains("'LeaseSpec.newer', 'Resume.newest'"), "{missing}");
+    let newer = Newer::new();
+    newer.replace("proto/revisions.json", "\n]", |_| {
+        ",{\"LeaseSpec\": [\"newer\", \"older\"], \"Resume\": [\"newest\"]}\n]".to_owned()
+    });
+    let unknown = newer.generate().unwrap_err();
+    assert!(unknown.contains("['LeaseSpec.older']"), "{unknown}");
+}
+
+#[test]
+fn a_newer_field_is_written_into_each_client() {
+    let newer = Newer::new();
+    newer.replace("proto/revisions.json", "\n]", |_| {
+        ",\n  {\"LeaseSpec\": [\"newer\"]},\n  {\"Resume\": [\"newest\"]}\n]".to_owned()
+    });
+    newer.generate().unwrap();
+    for (path, wanted) in Newer::FILES {
+        let made = std::fs::read_to_string(newer.path(path)).unwrap();
+        for part in wanted {
+            assert!(made.contains(part), "{path} has no {part}:\n{made}");
+        }
+    }
+}
+
+#[test]
+fn the_sidecar_has_the_newest_revision_of_the_table() {
+    let table = std::fs::read_to_string(root().join("proto/revisions.json")).unwrap();
+    let table: Vec<serde_json::Value> = serde_json::from_str(&table).unwrap();
+    assert_eq!(u32::try_from(table.len()), Ok(leasehold::coordinator::REVISION));
 }

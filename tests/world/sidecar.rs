@@ -349,6 +349,7 @@ fn settings(world: &World) -> Settings {
         starts_per_second: 50,
         allow_break: true,
         allow_schedule_changes: true,
+        revision: leasehold::coordinator::REVISION,
         function_instance: world.plan().layout == Layout::WebJobs
             && !world.has(Bug::LastRecordedHidden),
     }

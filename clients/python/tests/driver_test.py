@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from fake import PATIENCE, UNDERSTOOD, Bench, Refusal, bench, grant, validity
+from fake import PATIENCE, Bench, Refusal, bench, grant, validity
 
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
@@ -68,7 +68,6 @@ async def a_hold_is_told_with_its_checkpoint_its_permit_and_its_notice() -> None
         answer = grant(TOLD)
         answer.granted.permit = 1
         answer.granted.checkpoint.value = b"six"
-        answer.granted.understood.permits = 3
         call.tell(answer)
         told = await driver.event()
         assert (told["event"], told["permit"], told["checkpoint"]) == ("granted", 1, "six")
@@ -98,8 +97,7 @@ async def a_hold_is_told_with_its_checkpoint_its_permit_and_its_notice() -> None
 async def a_busy_lock_is_told_with_why_a_priority_waits() -> None:
     async with driven() as (made, driver):
         driver.do("acquire", function="f", priority=7, yields=True, share="listeners", rebalance=True)
-        understood = hold_pb2.Understood(priority=7, yields=True, share="listeners", rebalance=True)
-        busy = hold_pb2.Busy(understood=understood, priority_status=hold_pb2.PRIORITY_STATUS_NOT_GREATER)
+        busy = hold_pb2.Busy(priority_status=hold_pb2.PRIORITY_STATUS_NOT_GREATER)
         busy.record.holder, busy.record.sidecar, busy.record.priority = "a", "pod-a/17", 7
         made.sidecar.answer = wire.AcquireLeaseResponse(busy=busy)
         told = await driver.event()
@@ -128,7 +126,7 @@ async def a_leader_is_told_term_by_term() -> None:
     async with driven() as (made, driver):
         driver.do("lead", function="f")
         call = await made.sidecar.hold()
-        call.tell(wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1, understood=UNDERSTOOD)))
+        call.tell(wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1)))
         call.tell(grant(TOLD, 1))
         assert await driver.event() == {"event": "leading", "token": 1}
         call.tell(wire.HoldLeaseResponse(lost=hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_TAKEN)))

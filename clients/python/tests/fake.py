@@ -53,9 +53,6 @@ def validity(boot_id: str, until: float, valid_for: float) -> hold_pb2.Validity:
     return told
 
 
-UNDERSTOOD = hold_pb2.Understood(wait_without_end=True, permits=1)
-
-
 def grant(told: hold_pb2.Validity, token: int = 65_536) -> wire.HoldLeaseResponse:
     return wire.HoldLeaseResponse(
         granted=hold_pb2.Grant(
@@ -65,7 +62,6 @@ def grant(told: hold_pb2.Validity, token: int = 65_536) -> wire.HoldLeaseRespons
             fencing_token=token,
             generation=1,
             validity=told,
-            understood=UNDERSTOOD,
         ),
     )
 
@@ -171,6 +167,7 @@ class FakeSidecar(LeaseServiceServicer):
         self, request: wire.HoldLeaseRequest, context: Context
     ) -> AsyncIterator[wire.HoldLeaseResponse]:
         self.metadata = list(context.invocation_metadata() or ())
+        assert request.needs == 1, "S37"
         call = HoldCall(request)
         self._holds.put_nowait(call)
         async for message in call.follow(context):

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from fake import (
     OURS,
-    UNDERSTOOD,
     Holder,
     bench,
     grant,
@@ -61,8 +60,8 @@ async def a_wait_without_end_asks_again() -> None:
         call = await made.sidecar.hold()
         assert call.request.spec.wait_without_end
         assert not call.request.spec.HasField("wait")
-        call.tell(wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1, understood=UNDERSTOOD)))
-        call.tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy(understood=UNDERSTOOD)))
+        call.tell(wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1)))
+        call.tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy()))
         call.end()
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         assert await task == 65_536

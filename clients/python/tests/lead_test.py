@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import grpc
 import pytest
-from fake import OURS, UNDERSTOOD, Bench, HoldCall, Refusal, bench, eventually, grant, validity
+from fake import OURS, Bench, HoldCall, Refusal, bench, eventually, grant, validity
 from sync_test import during, sync
 
 import leasehold
@@ -106,7 +106,7 @@ async def a_leader_that_waits_can_be_cancelled() -> None:
     async with bench() as (made, client):
         leader = Leader(made, client)
         call = await made.sidecar.hold()
-        call.tell(wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1, understood=UNDERSTOOD)))
+        call.tell(wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1)))
         leader.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await leader.task

@@ -7,13 +7,13 @@ from typing import Unpack
 
 import grpc
 import pytest
-from fake import OURS, PATIENCE, UNDERSTOOD, Bench, HoldCall, Refusal, bench, eventually, grant, granted, validity
+from fake import OURS, PATIENCE, Bench, HoldCall, Refusal, bench, eventually, grant, granted, validity
 
 import leasehold
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
-WAITING = wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1, understood=UNDERSTOOD))
+WAITING = wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1))
 
 
 @asynccontextmanager
@@ -73,7 +73,7 @@ async def a_waiter_survives_a_restart_of_the_sidecar() -> None:
 async def a_wait_without_end_goes_on_where_its_connection_breaks_between_two_rounds() -> None:
     async with bench() as (made, client):
         task = waiter(made, client, leasehold.FOREVER)
-        (await made.sidecar.hold()).tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy(understood=UNDERSTOOD)))
+        (await made.sidecar.hold()).tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy()))
         (await made.sidecar.hold()).fail(Refusal(grpc.StatusCode.UNAVAILABLE))
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         assert await task == 65_536
@@ -122,7 +122,7 @@ async def a_silent_connection_carries_no_further_calls(monkeypatch: pytest.Monke
         await granted(made, client)
         await made.sidecar.hold()
         assert client._made is not None
-        assert [connection.is_silent for connection in client._made._lasting][:2] == [True, False]
+        assert [connection.is_given_up for connection in client._made._lasting][:2] == [True, False]
         # The client is closed without an answer to its resume, and says so.
         with pytest.raises(leasehold.ReleaseUnconfirmedError):
             await client.close()

@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from fake import OURS, UNDERSTOOD, Bench, bench, grant, validity
+from fake import OURS, Bench, bench, grant, validity
 
 import leasehold
 from leasehold import OutcomeResult, RunOutcome
@@ -14,16 +14,8 @@ from leasehold.v1 import lease_service_pb2 as wire
 AT = datetime(2026, 11, 23, 2, 30, tzinfo=UTC)
 
 
-def understood() -> hold_pb2.Understood:
-    told = hold_pb2.Understood()
-    told.CopyFrom(UNDERSTOOD)
-    told.occurrence_at.FromDatetime(AT)
-    return told
-
-
 def due() -> wire.HoldLeaseResponse:
     answer = grant(validity(OURS, 1_058, 58))
-    answer.granted.understood.CopyFrom(understood())
     answer.granted.attempt = 2
     return answer
 
@@ -67,12 +59,12 @@ async def s37_an_outcome_of_which_nothing_is_said_was_not_recorded() -> None:
 async def t2_that_an_occurrence_is_over_is_an_error_of_its_own() -> None:
     async with bench() as (made, client):
         run = schedule_pb2.EndedRun(outcome=schedule_pb2.RUN_OUTCOME_SUCCEEDED, attempt=2)
-        done = wire.HoldLeaseResponse(already_done=hold_pb2.AlreadyDone(run=run, understood=understood()))
+        done = wire.HoldLeaseResponse(already_done=hold_pb2.AlreadyDone(run=run))
         error = await refused(made, client, done)
         assert isinstance(error, leasehold.OccurrenceOverError)
         assert error.run is not None
         assert (error.run.outcome, error.run.attempt, error.watermark) == (RunOutcome.SUCCEEDED, 2, None)
-        skipped = wire.HoldLeaseResponse(skipped=hold_pb2.Skipped(understood=understood()))
+        skipped = wire.HoldLeaseResponse(skipped=hold_pb2.Skipped())
         skipped.skipped.watermark.FromDatetime(AT)
         error = await refused(made, client, skipped)
         assert isinstance(error, leasehold.OccurrenceOverError)
@@ -94,11 +86,3 @@ async def t2_a_unary_acquire_tells_the_same_and_its_release_too() -> None:
         got = await client.acquire("f", occurrence_at=AT)
         await client.release(got.lease_id, outcome=RunOutcome.RETURNED)
         assert made.sidecar.asked == ["release lease-1 of generation 0 as RETURNED"]
-
-
-async def s37_a_sidecar_that_does_not_know_occurrences_is_released_and_an_error() -> None:
-    async with bench() as (made, client):
-        error = await refused(made, client, grant(validity(OURS, 1_058, 58)))
-        assert isinstance(error, leasehold.UnsupportedError)
-        assert "occurrence_at" in str(error)
-        assert made.sidecar.asked == ["release lease-1 of generation 1"]

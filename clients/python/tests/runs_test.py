@@ -12,7 +12,7 @@ from fake_schedules import DUE, RECORDED, STANDBY, FakeSchedules, SubscribeCall,
 import leasehold
 from leasehold import CompletionResult, LossReason, RunKind, RunOutcome
 from leasehold.v1 import hold_pb2, schedule_service_pb2
-from leasehold.v1.schedule_service_pb2 import Standby, SubscribeScheduleResponse
+from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
 
 CRON = "30 2 * * *"
 GONE = Refusal(grpc.StatusCode.UNAVAILABLE)
@@ -239,16 +239,23 @@ async def s16_a_run_survives_a_restart_of_the_sidecar_and_its_stream_goes_on() -
         await runs.aclose()
 
 
-@pytest.mark.parametrize("first", [due(), SubscribeScheduleResponse(standby=Standby())], ids=["run", "standby"])
-async def s37_a_sidecar_that_says_nothing_of_the_spec_is_found_out(first: SubscribeScheduleResponse) -> None:
+async def s37_a_sidecar_that_is_too_old_is_an_error_only_before_another_was_heard_of() -> None:
     async with scheduled() as (_made, schedules, client):
+        refusal = Refusal(grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED", needs="2", revision="1")
         asking = asyncio.ensure_future(anext(client.runs(CRON, function="nightly")))
         call = await schedules.call()
-        call.tell(first)
-        with pytest.raises(leasehold.UnsupportedError, match="older") as caught:
+        assert call.request.needs == 1
+        call.fail(refusal)
+        with pytest.raises(leasehold.UnsupportedError):
             await asking
-        assert caught.value.reason is leasehold.Reason.UNSUPPORTED
-        await call.ended()
+        runs = client.runs(CRON, function="nightly")
+        asking = asyncio.ensure_future(anext(runs))
+        call = await schedules.call()
+        call.tell(STANDBY)
+        call.fail(refusal)
+        (await schedules.call()).tell(due())
+        assert (await asking).is_valid()
+        await runs.aclose()
 
 
 async def s37_a_sidecar_that_is_older_than_schedules_is_found_out() -> None:

@@ -20,7 +20,9 @@ Said = dict[str, Any]
 
 
 def error_of(said: Said) -> grpc.aio.AioRpcError:
-    more = {"loss_reason": said["loss"]} if "loss" in said else {}
+    more: dict[str, str] = {name: str(said[name]) for name in ("needs", "revision") if name in said}
+    if "loss" in said:
+        more["loss_reason"] = said["loss"]
     refusal = Refusal(grpc.StatusCode[said["code"]], said.get("reason", ""), **more)
     trailer = grpc.aio.Metadata(("grpc-status-details-bin", refusal.trailer))
     return grpc.aio.AioRpcError(refusal.code, grpc.aio.Metadata(), trailer, refusal.message)
@@ -50,9 +52,9 @@ class Messages:
             times["max_hold_ends"] = deadline
         return times
 
-    def event(self, name: str, said: Said, spec: hold_pb2.LeaseSpec) -> wire.HoldLeaseResponse:
-        """An event of a stream, which answers `spec`."""
-        times, understood = self._times(said), understood_of(said, spec)
+    def event(self, name: str, said: Said) -> wire.HoldLeaseResponse:
+        """An event of a stream."""
+        times = self._times(said)
         events: dict[str, Callable[[], Any]] = {
             "granted": lambda: hold_pb2.Grant(
                 lease_id="lease-1",
@@ -60,13 +62,10 @@ class Messages:
                 lock_path="locks/p/h/f/s/FUNCTION",
                 fencing_token=said.get("fencing_token", 65_536),
                 generation=said.get("generation", 1),
-                understood=understood,
                 **times,
             ),
-            "waiting": lambda: hold_pb2.Waiting(position=said["position"], understood=understood),
-            "busy": lambda: hold_pb2.Busy(
-                reason=hold_pb2.BusyReason.Value(f"BUSY_REASON_{said['reason']}"), understood=understood
-            ),
+            "waiting": lambda: hold_pb2.Waiting(position=said["position"]),
+            "busy": lambda: hold_pb2.Busy(reason=hold_pb2.BusyReason.Value(f"BUSY_REASON_{said['reason']}")),
             "renewed": lambda: hold_pb2.Renewed(resume_token=said.get("token", ""), **times),
             "at_risk": lambda: hold_pb2.AtRisk(
                 cause=errors_pb2.ErrorReason.Value(f"ERROR_REASON_{said['cause']}"), **times
@@ -100,15 +99,6 @@ def span(milliseconds: int) -> duration_pb2.Duration:
     told = duration_pb2.Duration()
     told.FromMilliseconds(milliseconds)
     return told
-
-
-def understood_of(said: Said, spec: hold_pb2.LeaseSpec) -> hold_pb2.Understood:
-    """What the sidecar has understood of `spec`: without a list of fields, all."""
-    fields = said.get("understood", ["permits", "priority", "yields", "share"])
-    understood = hold_pb2.Understood()
-    for field in fields:
-        setattr(understood, field, getattr(spec, field))
-    return understood
 
 
 def result_of(said: Said) -> hold_pb2.ReleaseResult:

@@ -24,8 +24,7 @@ _CALLS: Final = {
 class Stream:
     """A HoldLease call, as the client has it."""
 
-    def __init__(self, spec: hold_pb2.LeaseSpec, on_cancelled: Callable[[], None]) -> None:
-        self.spec: Final = spec
+    def __init__(self, on_cancelled: Callable[[], None]) -> None:
         self.said: Final[asyncio.Queue[wire.HoldLeaseResponse | Exception | None]] = asyncio.Queue()
         self.is_open = True
         self.is_granted = False
@@ -101,6 +100,8 @@ class VectorSidecar:
         return call
 
     def _open(self, request: wire.HoldLeaseRequest, **_more: object) -> Stream:
+        if request.needs != 1:
+            self.sent.append("a request that does not need revision 1")
         self.sent.append(self._resume(request.resume) if request.HasField("resume") else asked(request.spec))
         number = len(self._streams)
 
@@ -109,7 +110,7 @@ class VectorSidecar:
             if not is_replaced and self._is_valid():
                 self.faults.append("S14: a stream was ended while the hold was valid")
 
-        stream = Stream(request.spec, on_cancelled)
+        stream = Stream(on_cancelled)
         self._streams.append(stream)
         return stream
 
@@ -168,7 +169,7 @@ class VectorSidecar:
         stream = self._on(number)
         for name, said in events.items():
             stream.is_granted |= name == "granted"
-            stream.said.put_nowait(self._messages.event(name, said, stream.spec))
+            stream.said.put_nowait(self._messages.event(name, said))
 
     def end(self, number: int | None, said: Said) -> None:
         self._on(number).end(error_of(said) if said else None)

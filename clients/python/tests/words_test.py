@@ -53,7 +53,7 @@ def lost(line: dict[str, Any]) -> leasehold.LostError:
 
 
 def unsupported(line: dict[str, Any]) -> leasehold.UnsupportedError:
-    return leasehold.UnsupportedError(line.get("field") or line["feature"], are_calls="feature" in line)
+    return leasehold.UnsupportedError.lacking(line["feature"])
 
 
 ERRORS: dict[str, Callable[[dict[str, Any]], leasehold.LeaseholdError]] = {

@@ -673,8 +673,8 @@ pub enum Reason {
     Superseded,
     /// ABORTED: the stream was ended because the client did not read it; the hold can be resumed.
     StreamBehind,
-    /// UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was
-    /// set (S37).
+    /// UNIMPLEMENTED: the sidecar lacks the call's feature, or its revision is below what the request needs
+    /// (S37).
     Unsupported,
     /// RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try
     /// again (S38).

@@ -81,9 +81,9 @@ pub enum ErrorReason {
     Superseded = 62,
     /// ABORTED: the stream was ended because the client did not read it; the hold can be resumed.
     StreamBehind = 63,
-    /// UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set (S37).
+    /// UNIMPLEMENTED: the sidecar lacks the call's feature, or its revision is below what the request needs (S37).
     ///
-    /// For fields it is made by clients (Understood).
+    /// In the second case metadata `needs`, `revision`: both numbers. Nothing was done: another sidecar may serve the request.
     Unsupported = 64,
     /// RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try again (S38).
     ///
@@ -945,35 +945,6 @@ pub struct LeaseSpec {
     #[prost(uint32, optional, tag = "40")]
     pub permits: ::core::option::Option<u32>,
 }
-/// What the sidecar understood of a LeaseSpec, from those fields that change what the caller gets. A sidecar that does
-/// not know a field leaves it out here. A client that misses one that it has set was not served as it asked: it
-/// releases the hold and fails (UNSUPPORTED). Rule S37.
-///
-/// Numbers 20 to 59 are kept as the head of lock.proto says.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Understood {
-    /// As in the spec.
-    #[prost(bool, tag = "1")]
-    pub wait_without_end: bool,
-    /// As in the spec.
-    #[prost(uint32, tag = "12")]
-    pub priority: u32,
-    /// As in the spec.
-    #[prost(bool, tag = "13")]
-    pub yields: bool,
-    /// As in the spec.
-    #[prost(string, tag = "14")]
-    pub share: ::prost::alloc::string::String,
-    /// As in the spec.
-    #[prost(bool, tag = "15")]
-    pub rebalance: bool,
-    /// As in the spec.
-    #[prost(message, optional, tag = "20")]
-    pub occurrence_at: ::core::option::Option<::prost_types::Timestamp>,
-    /// As in the spec, 1 if that does not say.
-    #[prost(uint32, tag = "40")]
-    pub permits: u32,
-}
 /// A moment that lies ahead, as Validity gives it: a client on the sidecar's kernel compares its own boot clock with
 /// `at`, a client elsewhere counts `after` from before it sent the request that this message answers.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1055,9 +1026,10 @@ pub struct Grant {
     /// is no limit.
     #[prost(message, optional, tag = "10")]
     pub max_hold_ends: ::core::option::Option<Deadline>,
-    /// What was understood of the spec. In the first Grant of a hold; absent in one that resumes it.
-    #[prost(message, optional, tag = "11")]
-    pub understood: ::core::option::Option<Understood>,
+    /// The revision of the sidecar that grants, as GetServerInfoResponse.revision: it tells what becomes of fields that older
+    /// sidecars may ignore.
+    #[prost(uint32, tag = "11")]
+    pub revision: u32,
     /// Which attempt at `occurrence_at` this is, from 1. 0 if the caller named no occurrence. Greater than 1 means that an
     /// earlier holder failed, or died without an outcome.
     #[prost(uint32, tag = "20")]
@@ -1083,9 +1055,6 @@ pub struct Busy {
     /// Why the lock is not available.
     #[prost(enumeration = "BusyReason", tag = "3")]
     pub reason: i32,
-    /// What was understood of the spec.
-    #[prost(message, optional, tag = "4")]
-    pub understood: ::core::option::Option<Understood>,
     /// Why the caller's priority did not free the lock. Only for a caller that gave one; UNSPECIFIED otherwise.
     #[prost(enumeration = "PriorityStatus", tag = "5")]
     pub priority_status: i32,
@@ -1100,20 +1069,14 @@ pub struct AlreadyDone {
     /// How it ended. With only `scheduled_at` and `outcome` if the record does not say more any more.
     #[prost(message, optional, tag = "1")]
     pub run: ::core::option::Option<EndedRun>,
-    /// What was understood of the spec.
-    #[prost(message, optional, tag = "2")]
-    pub understood: ::core::option::Option<Understood>,
 }
 /// The occurrence that the caller named is older than the newest one that has an outcome, and none was recorded for it
 /// itself. It is not granted. This is an answer, not an error.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Skipped {
     /// The newest occurrence that has an outcome.
     #[prost(message, optional, tag = "1")]
     pub watermark: ::core::option::Option<::prost_types::Timestamp>,
-    /// What was understood of the spec.
-    #[prost(message, optional, tag = "2")]
-    pub understood: ::core::option::Option<Understood>,
 }
 /// Resumes a hold whose stream broke. Rule S16.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1144,9 +1107,6 @@ pub struct Waiting {
     /// The lock's record, as far as it is known.
     #[prost(message, optional, tag = "2")]
     pub record: ::core::option::Option<LockRecord>,
-    /// What was understood of the spec.
-    #[prost(message, optional, tag = "3")]
-    pub understood: ::core::option::Option<Understood>,
 }
 /// The hold was renewed.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1520,6 +1480,10 @@ pub struct AcquireLeaseRequest {
     /// What is asked for. Required.
     #[prost(message, optional, tag = "1")]
     pub spec: ::core::option::Option<LeaseSpec>,
+    /// The least revision of a sidecar (GetServerInfoResponse.revision) that serves this request: that of the newest field that is
+    /// set, by proto/revisions.json. A sidecar below it refuses the call before it does anything (UNSUPPORTED). Rule S37.
+    #[prost(uint32, tag = "2")]
+    pub needs: u32,
 }
 /// Response of LeaseService.AcquireLease.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1615,6 +1579,11 @@ pub struct ExtendLeaseResponse {
 /// Request of LeaseService.HoldLease.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HoldLeaseRequest {
+    /// The least revision of a sidecar (GetServerInfoResponse.revision) that serves this request: that of the newest field that is
+    /// set, by proto/revisions.json. A sidecar below it refuses the call before it does anything (UNSUPPORTED). A resume token
+    /// says the same of itself. Rule S37.
+    #[prost(uint32, tag = "3")]
+    pub needs: u32,
     /// A new hold, or one to resume. Exactly one must be set, else INVALID_ARGUMENT.
     #[prost(oneof = "hold_lease_request::Start", tags = "1, 2")]
     pub start: ::core::option::Option<hold_lease_request::Start>,
@@ -2041,6 +2010,10 @@ pub struct GetServerInfoResponse {
     /// The kind of store, as the configuration names it: `azure`, `embedded` or `memory`.
     #[prost(string, tag = "8")]
     pub store: ::prost::alloc::string::String,
+    /// What requests this sidecar serves: a number that grows with each field that changes what a caller gets. A sidecar
+    /// serves all requests and resume tokens that need this revision or a smaller one. Rule S37.
+    #[prost(uint32, tag = "9")]
+    pub revision: u32,
 }
 /// What a sidecar accepts at the most.
 ///
@@ -2685,7 +2658,7 @@ pub mod lease_service_client {
             self.inner.unary(req, path, codec).await
         }
         /// Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
-        /// share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+        /// share, another one may answer the next call, so each request says itself what it needs (AcquireLeaseRequest.needs).
         pub async fn get_server_info(
             &mut self,
             request: impl tonic::IntoRequest<super::GetServerInfoRequest>,
@@ -2888,7 +2861,7 @@ pub mod lease_service_server {
             tonic::Status,
         >;
         /// Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
-        /// share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+        /// share, another one may answer the next call, so each request says itself what it needs (AcquireLeaseRequest.needs).
         async fn get_server_info(
             &self,
             request: tonic::Request<super::GetServerInfoRequest>,
@@ -3730,6 +3703,9 @@ pub struct SubscribeScheduleRequest {
     /// Rule T25.
     #[prost(enumeration = "FirstRun", tag = "8")]
     pub first: i32,
+    /// As AcquireLeaseRequest.needs. Rule S37.
+    #[prost(uint32, tag = "9")]
+    pub needs: u32,
 }
 /// Response of ScheduleService.SubscribeSchedule: one event.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3798,7 +3774,7 @@ pub struct Standby {
     #[prost(message, optional, tag = "5")]
     pub understood: ::core::option::Option<UnderstoodSchedule>,
 }
-/// How a spec was understood. Rule S37.
+/// How a spec was understood.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UnderstoodSchedule {
     /// The expression in its canonical form.
@@ -4069,6 +4045,9 @@ pub struct PreviewScheduleRequest {
     /// The lock, if occurrences are to be shown with the offset that `spread` gives them.
     #[prost(message, optional, tag = "4")]
     pub key: ::core::option::Option<LockKey>,
+    /// As AcquireLeaseRequest.needs. Rule S37.
+    #[prost(uint32, tag = "5")]
+    pub needs: u32,
 }
 /// Response of ScheduleService.PreviewSchedule.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -52,7 +52,7 @@ async fn hold_by_stub(
     stub: &mut LeaseServiceClient<Channel>,
     command: &Command,
 ) -> Result<(), Error> {
-    let request = HoldLeaseRequest { start: Some(Start::Spec(command.wire_spec())) };
+    let request = HoldLeaseRequest { start: Some(Start::Spec(command.wire_spec())), needs: 1 };
     let mut stream = stub.hold_lease(request).await.map_err(failed)?.into_inner();
     while let Some(message) = stream.message().await.map_err(failed)? {
         match message.event {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -12,8 +12,9 @@ use tonic::{Request, Response, Status};
 use crate::boot_clock::{BootClock, Clock};
 use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 use crate::connect::{Dial, Headers, Lane, Pool, Rpc, Schedules};
-use crate::constants::{CALL_TIMEOUT, DEFAULT_RELEASE_TIMEOUT, SILENCE};
-use crate::errors::understood::Wanted;
+use crate::constants::{
+    CALL_TIMEOUT, DEFAULT_RELEASE_TIMEOUT, FIRST_PAUSE, LONGEST_PAUSE, SILENCE,
+};
 use crate::errors::{self, Error};
 use crate::hold::Holding;
 use crate::messages::{
@@ -21,6 +22,7 @@ use crate::messages::{
     LockKey, LockPage, LockRecord, LockSelector, ResolvedPath, ServerInfo, TokenCheck, moment,
 };
 use crate::proto;
+use crate::revisions::Needs as _;
 use crate::watch::LockWatch;
 use crate::watch::{LocksWatch, WatchLocks};
 
@@ -60,17 +62,24 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// That the occurrence is over; an error if none was named.
-    pub(crate) fn already_done(done: proto::AlreadyDone, wanted: &Wanted) -> Result<Self, Error> {
-        wanted.check_occurrence()?;
+    /// That the occurrence is over; an error if none `was_named`.
+    pub(crate) fn already_done(done: proto::AlreadyDone, was_named: bool) -> Result<Self, Error> {
+        check_named(was_named)?;
         let run = done.run.ok_or(Error::Protocol("an occurrence is done without saying how"))?;
         Ok(Self::AlreadyDone(Box::new(EndedRun::from_wire(run))))
     }
 
     /// As [`already_done`](Self::already_done).
-    pub(crate) fn skipped(skipped: &proto::Skipped, wanted: &Wanted) -> Result<Self, Error> {
-        wanted.check_occurrence()?;
+    pub(crate) fn skipped(skipped: &proto::Skipped, was_named: bool) -> Result<Self, Error> {
+        check_named(was_named)?;
         Ok(Self::Skipped { watermark: moment(skipped.watermark.as_ref()) })
+    }
+}
+
+const fn check_named(was_named: bool) -> Result<(), Error> {
+    match was_named {
+        true => Ok(()),
+        false => Err(Error::Protocol("a call without an occurrence was answered with one")),
     }
 }
 
@@ -100,6 +109,9 @@ pub struct Client {
     endpoint: Arc<str>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
+    /// Of a hold: where its newest stream is, and its sidecar with it. Another one does not know its lease
+    /// id.
+    of_hold: Option<Arc<Mutex<Rpc>>>,
 }
 
 impl fmt::Debug for Client {
@@ -115,7 +127,7 @@ impl Client {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
-        Self { pool, endpoint: endpoint.into(), clock, settings }
+        Self { pool, endpoint: endpoint.into(), clock, settings, of_hold: None }
     }
 
     /// Connects to `unix:///path` or `http://host:port`.
@@ -168,26 +180,36 @@ impl Client {
     /// shutdown, whether or not this process lives. Prefer [`hold`](Self::hold).
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`Reason::Unsupported`](crate::Reason::Unsupported) if the sidecar is too old
-    /// for what is asked; nothing stays held then.
-    pub async fn acquire(&self, spec: LeaseSpec) -> Result<Outcome<Grant>, Error> {
+    /// [`Error::Refused`], with [`Reason::Unsupported`](crate::Reason::Unsupported) if each sidecar that was
+    /// met in the wait is too old for what is asked.
+    pub async fn acquire(&self, mut spec: LeaseSpec) -> Result<Outcome<Grant>, Error> {
+        let end = self.clock.now() + spec.wait;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let answer = self.acquire_once(spec.clone()).await;
+            let tries_on = answer.as_ref().is_err_and(Error::is_below_needs);
+            if !tries_on || self.clock.now() + pause >= end {
+                return answer;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            spec.wait = end.saturating_since(self.clock.now());
+        }
+    }
+
+    async fn acquire_once(&self, spec: LeaseSpec) -> Result<Outcome<Grant>, Error> {
         use proto::acquire_lease_response::Outcome as Wire;
-        let wanted = Wanted::of(&spec);
+        let was_named = spec.occurrence_at.is_some();
         let patience = spec.wait.saturating_add(CALL_TIMEOUT);
-        let request = proto::AcquireLeaseRequest { spec: Some(spec.into_wire()) };
+        let mut request = proto::AcquireLeaseRequest { spec: Some(spec.into_wire()), needs: 0 };
+        request.needs = request.needs();
         let mut lane = self.lane();
-        let answer = self.answer(lane.acquire_lease(within(patience, request)).await)?;
-        match answer.outcome {
-            Some(Wire::Granted(grant)) => {
-                self.check_grant(&wanted, &grant).await?;
-                Ok(Outcome::Granted(Grant::from_wire(grant)))
-            }
-            Some(Wire::Busy(busy)) => {
-                self.check_busy(&wanted, &busy).await?;
-                Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))))
-            }
-            Some(Wire::AlreadyDone(done)) => Outcome::already_done(done, &wanted),
-            Some(Wire::Skipped(skipped)) => Outcome::skipped(&skipped, &wanted),
+        let answer = lane.acquire_lease(within(patience, request)).await;
+        match self.answer(lane.look_at(answer))?.outcome {
+            Some(Wire::Granted(grant)) => Ok(Outcome::Granted(Grant::from_wire(grant))),
+            Some(Wire::Busy(busy)) => Ok(Outcome::Busy(Box::new(Busy::from_wire(busy)))),
+            Some(Wire::AlreadyDone(done)) => Outcome::already_done(done, was_named),
+            Some(Wire::Skipped(skipped)) => Outcome::skipped(&skipped, was_named),
             None => Err(Error::Protocol("an acquire was answered without an outcome")),
         }
     }
@@ -301,9 +323,24 @@ impl Client {
         self.answer(crate::health::check(self.pool.short_channel(), service).await)
     }
 
+    /// The same client for a hold whose stream is there.
+    pub(crate) fn of_hold(&self, stream: Rpc) -> Self {
+        Self { of_hold: Some(Arc::new(Mutex::new(stream))), ..self.clone() }
+    }
+
+    /// The hold was resumed there.
+    pub(crate) fn moved(&self, stream: Rpc) {
+        if let Some(of_hold) = &self.of_hold {
+            *of_hold.lock().unwrap_or_else(PoisonError::into_inner) = stream;
+        }
+    }
+
     /// For a call that is answered soon.
     pub(crate) fn short(&self) -> Rpc {
-        self.pool.short()
+        match &self.of_hold {
+            Some(of_hold) => of_hold.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            None => self.pool.short(),
+        }
     }
 
     /// For a call about schedules that is answered soon.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::client::{Client, within};
 use crate::constants::CALL_TIMEOUT;
-use crate::errors::understood::Wanted;
 use crate::errors::{Error, Reason};
 use crate::messages::{
     Extension, HoldInfo, ReleaseResult, RunOutcome, Validity, check_size, wire_duration,
@@ -81,36 +80,6 @@ impl Client {
         self.answer(answer)?
             .result
             .ok_or(Error::Protocol("a release was answered without a result"))
-    }
-
-    /// Releases what was granted by a sidecar that did not understand what was wanted (S37).
-    ///
-    /// # Errors
-    /// [`Reason::Unsupported`] then.
-    pub(crate) async fn check_grant(
-        &self,
-        wanted: &Wanted,
-        grant: &proto::Grant,
-    ) -> Result<(), Error> {
-        let Some(missed) = wanted.missed(grant.understood.clone()) else { return Ok(()) };
-        // What is not released expires.
-        let _ = self.release_hold(grant.lease_id.clone(), grant.generation, None, None).await;
-        Err(self.too_old(&missed).await)
-    }
-
-    /// Refuses an answer about a lock from a sidecar that did not understand what was wanted of it (S37).
-    ///
-    /// # Errors
-    /// [`Reason::Unsupported`] then.
-    pub(crate) async fn check_busy(
-        &self,
-        wanted: &Wanted,
-        busy: &proto::Busy,
-    ) -> Result<(), Error> {
-        match wanted.missed(busy.understood.clone()) {
-            Some(missed) => Err(self.too_old(&missed).await),
-            None => Ok(()),
-        }
     }
 
     /// Replaces the checkpoint of a lock that [`acquire`](Self::acquire) took, and gives its version: see

@@ -19,6 +19,8 @@ mod messages;
 pub mod proto;
 #[cfg(not(feature = "unstable-wire"))]
 mod proto;
+#[path = "../gen/revisions.rs"]
+mod revisions;
 mod runs;
 #[cfg(all(unix, feature = "testing"))]
 pub mod testing;

@@ -80,7 +80,7 @@ async function holdByStub({ lasting, short }: Stubs, name: string): Promise<void
   const key = LockKey.create({ function: name });
   const spec = LeaseSpec.create({ key, wait: { seconds: 60, nanos: 0 } });
   await new Promise<void>((resolve, reject) => {
-    const stream = lasting.holdLease({ start: { $case: "spec", value: spec } });
+    const stream = lasting.holdLease({ start: { $case: "spec", value: spec }, needs: 1 });
     let released = false;
     const done = (error?: unknown): void => {
       if (error instanceof Error) reject(error);

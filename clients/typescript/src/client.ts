@@ -1,6 +1,8 @@
 // The client: one method for each thing to be done.
 
-import { CALL_TIMEOUT_MS } from "./constants.js";
+import { setTimeout } from "node:timers/promises";
+
+import { CALL_TIMEOUT_MS, FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "./constants.js";
 import type {
   ExtendLeaseResponse,
   CheckTokenResponse,
@@ -31,9 +33,10 @@ import { serverInfo } from "./connect/server-info.js";
 import type { CallOptions, LeaseSpec, LockKey, LockSelector, WatchOptions } from "./hold/spec.js";
 import { leaseSpec, lockKey, lockSelector, under } from "./hold/spec.js";
 import type { Limits } from "./connect/rpc.js";
-import { LIMITS, Rpc, idOf } from "./connect/rpc.js";
+import { LIMITS, Rpc } from "./connect/rpc.js";
 import { ScheduleClient } from "./runs/schedules.js";
-import { notUnderstood } from "./errors/understood.js";
+import { NEWER } from "./errors/revisions.js";
+import { isBelowNeeds, needs } from "./errors/unsupported.js";
 import type { LocksEvent } from "./watch/watch.js";
 import { watchLock, watchLocks } from "./watch/watch.js";
 
@@ -199,17 +202,28 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    * @throws BusyError, RefusedError, OccurrenceOverError
    */
   async acquire(spec: LeaseSpec, { signal }: CallOptions = {}): Promise<Grant> {
-    const acquire = async (waitMs: number): Promise<Grant> => {
+    const acquireOnce = async (waitMs: number): Promise<Grant> => {
       const wire = leaseSpec(spec, waitMs);
       const options = { signal, timeoutMs: waitMs + CALL_TIMEOUT_MS, lasting: true };
-      const { outcome } = await this.rpc.unary(LeaseServiceService.acquireLease, { spec: wire }, options);
+      const request = { spec: wire, needs: needs({ spec: wire }, NEWER.AcquireLeaseRequest) };
+      const { outcome } = await this.rpc.unary(LeaseServiceService.acquireLease, request, options);
       if (outcome === undefined) throw new ProtocolError("an acquire was answered without an outcome");
       if (outcome.$case === "alreadyDone" || outcome.$case === "skipped") throw occurrenceOver(wire, outcome);
-      const refusal = notUnderstood(wire, outcome.value.understood);
-      if (outcome.$case === "busy") throw refusal ?? new BusyError(outcome.value);
-      if (refusal === undefined) return outcome.value;
-      await this.rpc.release(idOf(outcome.value)).catch(() => undefined);
-      throw refusal;
+      if (outcome.$case === "busy") throw new BusyError(outcome.value);
+      return outcome.value;
+    };
+    // S37: elsewhere another sidecar may be new enough.
+    const acquire = async (waitMs: number): Promise<Grant> => {
+      const end = performance.now() + waitMs;
+      for (let [left, pause] = [waitMs, FIRST_PAUSE_MS]; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+        try {
+          return await acquireOnce(left);
+        } catch (error) {
+          if (!isBelowNeeds(error) || performance.now() + pause >= end) throw error;
+        }
+        await setTimeout(pause, undefined, signal === undefined ? {} : { signal });
+        left = Math.max(Math.round(end - performance.now()), 0);
+      }
     };
     const { waitMs = 0 } = spec;
     // The call itself is made once: one of which nothing is known may have been granted.

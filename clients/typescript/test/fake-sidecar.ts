@@ -214,6 +214,7 @@ export class FakeSidecar {
         this.holds.items.push(new HoldCall(call));
       },
       acquireLease: ({ metadata, request }, answer) => {
+        assert.equal(request.needs, 1);
         script.metadata = metadata;
         const [token, kernel] = ["authorization", "leasehold-boot-id"].map((name) => String(metadata.get(name)[0]));
         script.asked.push(`acquire ${request.spec?.requestId ?? ""} ${String(token)} ${String(kernel)}`);

@@ -5,11 +5,9 @@ import type { Interceptor } from "@grpc/grpc-js";
 import { InterceptingCall, ListenerBuilder, RequesterBuilder, status } from "@grpc/grpc-js";
 
 import { UnreachableError } from "../src/index.js";
-import { Understood } from "../src/proto.js";
 import { Bench, OURS, PATIENCE_MS, eventually, grant, validity } from "./fake-sidecar.js";
 
-const UNDERSTOOD = Understood.create({ waitWithoutEnd: true, permits: 1 });
-const GRANTED = grant(validity(OURS, 1_058, 58), { understood: UNDERSTOOD });
+const GRANTED = grant(validity(OURS, 1_058, 58));
 
 /** A bench whose sidecar is not there yet. */
 async function withoutSidecar(): Promise<Bench> {

@@ -5,7 +5,8 @@ import { status } from "@grpc/grpc-js";
 
 import { BusyError, Reason, HoldState, LossReason } from "../src/index.js";
 import type { Deadline } from "../src/proto.js";
-import { Busy, GetServerInfoResponse, Understood } from "../src/proto.js";
+import { needs } from "../src/errors/unsupported.js";
+import { Busy, GetServerInfoResponse, LeaseSpec, LockKey } from "../src/proto.js";
 import { Bench, ELSEWHERE, OURS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 
 const GRANTED = validity(OURS, 1_058, 58);
@@ -60,7 +61,7 @@ test("s28 permits are asked for, and a grant tells which", async () => {
   const call = await bench.sidecar.hold();
   assert.equal(call.start?.$case, "spec");
   assert.equal(call.start.value.permits, 3);
-  call.tell(grant(GRANTED, { permit: 2, understood: Understood.create({ permits: 3 }) }));
+  call.tell(grant(GRANTED, { permit: 2 }));
   assert.equal((await holding).permit, 2);
   assert.equal((await bench.held()).hold.permit, 0);
   for (const permits of [1.5, -1, Number.NaN]) {
@@ -72,33 +73,30 @@ test("s29 a busy lock tells how many permits are held", async () => {
   await using bench = await Bench.create();
   const holding = bench.client.hold({ function: "f", permits: 3 });
   const call = await bench.sidecar.hold();
-  call.tell({
-    $case: "busy",
-    value: Busy.create({ heldPermits: 3, understood: { permits: 3, waitWithoutEnd: false } }),
-  });
+  call.tell({ $case: "busy", value: Busy.create({ heldPermits: 3 }) });
   await assert.rejects(holding, (error) => error instanceof BusyError && error.heldPermits === 3);
 });
 
-test("s37 what an older sidecar grants is released, and refused", async () => {
+test("s37 a request needs the revision of its newest field", () => {
+  const newer = [["start.spec.permits", 2] as const, ["start.spec.key.scope", 3] as const];
+  const needed = (spec: Partial<LeaseSpec>): number =>
+    needs({ start: { $case: "spec", value: LeaseSpec.create(spec) } }, newer);
+  assert.equal(needed({ priority: 7, key: LockKey.create({ function: "f" }) }), 1);
+  assert.equal(needed({ permits: 2, key: LockKey.create({ function: "f" }) }), 2);
+  assert.equal(needed({ permits: 2, key: LockKey.create({ scope: "s" }) }), 3);
+  assert.equal(needs({ start: { $case: "resume", value: {} } }, newer), 1);
+});
+
+test("s37 a call tries on elsewhere while its wait lasts", async () => {
   await using bench = await Bench.create();
   const { client, sidecar } = bench;
-  const isUnsupported = { name: "RefusedError", reason: Reason.UNSUPPORTED, message: /the sidecar does not know/ };
-  for (const request of [{ permits: 3 }, { waitMs: Infinity }]) {
-    const holding = client.hold({ function: "f", ...request });
-    const call = await sidecar.hold();
-    call.tell(grant(GRANTED));
-    await assert.rejects(holding, isUnsupported);
-    await call.ended();
-    assert.deepEqual(sidecar.script.asked.splice(0), ["release lease-1 of generation 1"]);
-
-    const waiting = client.hold({ function: "f", ...request });
-    (await sidecar.hold()).tell({ $case: "busy", value: Busy.create() });
-    await assert.rejects(waiting, isUnsupported);
-  }
+  const metadata = { needs: "2", revision: "1" };
+  const tooOld = refusal(status.UNIMPLEMENTED, "2 and 1", { reason: "UNSUPPORTED", metadata });
+  sidecar.script.acquires.push(tooOld, tooOld, tooOld);
+  await assert.rejects(client.acquire({ function: "f" }), { reason: Reason.UNSUPPORTED, message: "2 and 1" });
   sidecar.script.acquire = grant(GRANTED);
-  await assert.rejects(client.acquire({ function: "f", permits: 3 }), isUnsupported);
-  assert.equal(sidecar.script.asked.at(-1), "release lease-1 of generation 1");
-  await client.acquire({ function: "f", permits: 1 });
+  await client.acquire({ function: "f", waitMs: 60_000 });
+  assert.equal(sidecar.script.asked.length, 4);
 });
 
 test("a hold tells its state, and the answer counts", async () => {

@@ -56,7 +56,7 @@ test("a busy lock says who has it", async () => {
   const holding = bench.client.hold({ function: "f" }, { onEvent: (event) => told.push(event) });
   const call = await bench.sidecar.hold();
   const record = LockRecord.create({ lockPath: "locks/f", holder: "worker-7" });
-  call.tell({ $case: "waiting", value: { position: 2, record, understood: undefined } });
+  call.tell({ $case: "waiting", value: { position: 2, record } });
   call.tell({ $case: "busy", value: Busy.create({ record, retryAfter: { seconds: 2, nanos: 0 } }) });
   const error: unknown = await holding.catch((reason: unknown) => reason);
   assert.ok(error instanceof BusyError);

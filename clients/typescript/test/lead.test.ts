@@ -7,11 +7,9 @@ import type { Hold } from "../src/index.js";
 import { LossReason, RefusedError } from "../src/index.js";
 import type { Candidate, Pacing } from "../src/hold/lead.js";
 import { lead, leadPauseMs } from "../src/hold/lead.js";
-import { Understood } from "../src/proto.js";
 import type { HoldCall } from "./fake-sidecar.js";
 import { Bench, OURS, PATIENCE_MS, grant, refusal, validity } from "./fake-sidecar.js";
 
-const FOREVER = Understood.create({ waitWithoutEnd: true, permits: 1 });
 const LOST = { reason: LossReason.TAKEN, detail: "", breakNote: undefined };
 
 /** Notes the pauses, and takes no time. */
@@ -38,7 +36,7 @@ function granting(bench: Bench, terms: number): HoldCall[] {
     for (let fencingToken = 1; fencingToken <= terms; fencingToken += 1) {
       const call = await bench.sidecar.hold();
       calls.push(call);
-      call.tell(grant(validity(OURS, 1_058, 58), { fencingToken, understood: FOREVER }));
+      call.tell(grant(validity(OURS, 1_058, 58), { fencingToken }));
     }
   };
   void serve();

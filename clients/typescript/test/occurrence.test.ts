@@ -12,13 +12,12 @@ import {
   RunOutcome,
 } from "../src/index.js";
 import type { Hold } from "../src/index.js";
-import { AlreadyDone, EndedRun, Grant, ReleaseResult, Skipped, Understood } from "../src/proto.js";
+import { AlreadyDone, EndedRun, Grant, ReleaseResult, Skipped } from "../src/proto.js";
 import { Bench, OURS, grant, validity } from "./fake-sidecar.js";
 
 const DUE = new Date("2026-11-22T02:30:00Z");
 const LATER = new Date("2026-11-22T03:30:00Z");
 const ASKED = { function: "f", scope: "s", occurrence: DUE, occurrenceMaxAttempts: 3 };
-const understood = Understood.create({ occurrenceAt: DUE });
 
 /** A hold that was granted for the occurrence, as this attempt. */
 async function attempted(bench: Bench, attempt = 1): Promise<Hold> {
@@ -27,7 +26,7 @@ async function attempted(bench: Bench, attempt = 1): Promise<Hold> {
   assert.equal(call.start?.$case, "spec");
   const { occurrenceAt, occurrenceMaxAttempts } = call.start.value;
   assert.deepEqual([occurrenceAt, occurrenceMaxAttempts], [DUE, 3]);
-  call.tell(grant(validity(OURS, 1_058, 58), { attempt, understood }));
+  call.tell(grant(validity(OURS, 1_058, 58), { attempt }));
   return await holding;
 }
 
@@ -35,7 +34,7 @@ test("t2 an occurrence is asked for, and its attempt told", async () => {
   await using bench = await Bench.create();
   assert.equal((await attempted(bench, 2)).attempt, 2);
   assert.equal((await bench.held()).hold.attempt, 0);
-  bench.sidecar.script.acquire = { $case: "granted", value: Grant.create({ attempt: 3, understood }) };
+  bench.sidecar.script.acquire = { $case: "granted", value: Grant.create({ attempt: 3 }) };
   assert.equal((await bench.client.acquire(ASKED)).attempt, 3);
   await assert.rejects(bench.client.hold({ function: "f", occurrence: new Date(Number.NaN) }), RangeError);
 });
@@ -68,17 +67,6 @@ test("t2 an occurrence that is over is an error of its own", async () => {
       await assert.rejects(bench.client.acquire(request), wanted);
     }
   }
-});
-
-test("s37 a sidecar that knows no occurrences is told apart, and the lock is released", async () => {
-  await using bench = await Bench.create();
-  const holding = bench.client.hold(ASKED);
-  (await bench.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58), { understood: Understood.create() }));
-  await assert.rejects(holding, { reason: Reason.UNSUPPORTED });
-  bench.sidecar.script.acquire = { $case: "granted", value: Grant.create({ leaseId: "old" }) };
-  await assert.rejects(bench.client.acquire(ASKED), { reason: Reason.UNSUPPORTED });
-  const { asked } = bench.sidecar.script;
-  assert.deepEqual([asked[0], asked[2]], ["release lease-1 of generation 1", "release old of generation 0"]);
 });
 
 test("t8 a release tells the outcome, and fails if that was not recorded", async () => {

@@ -6,7 +6,7 @@ import { status } from "@grpc/grpc-js";
 import { CompletionResult, Reason, LossReason, RefusedError, RunKind } from "../src/index.js";
 import type { HoldEvent, Run, RunsOptions, Subscription } from "../src/index.js";
 import type { ScheduleEvent } from "../src/index.js";
-import { CatchUp, Lost, Overlap, Recorded, Renewed, RunOutcome, Standby } from "../src/proto.js";
+import { CatchUp, Lost, Overlap, Recorded, Renewed, RunOutcome } from "../src/proto.js";
 import { scheduleSpec } from "../src/runs/spec.js";
 import type { ScheduleEvent as Told, SubscribeCall } from "./fake-schedules.js";
 import { STANDBY, granted } from "./fake-schedules.js";
@@ -95,22 +95,28 @@ test("t11 a run that its body does not complete is returned, also where the loop
   assert.deepEqual(bench.sidecar.schedules.outcomes, ["RETURNED", "RETURNED"]);
 });
 
-test("s37 a sidecar that says nothing of the spec, or is older, is found out", SHORT, async () => {
+test("s37 a sidecar that is too old is an error only before another was heard of", SHORT, async () => {
   await using bench = await Bench.create();
-  const standby: Told = { $case: "standby", value: Standby.create() };
-  for (const event of [standby, granted(), undefined]) {
-    const asking = next(bench.client.runs(NIGHTLY));
-    const rejected = assert.rejects(asking, (error) => {
+  const info = { reason: "UNSUPPORTED", metadata: { needs: "2", revision: "1" } };
+  for (const [refused, message] of [
+    [refusal(status.UNIMPLEMENTED, "2 and 1", info), /2 and 1/],
+    [refusal(status.UNIMPLEMENTED, "unknown service"), /older/],
+  ] as const) {
+    const rejected = assert.rejects(next(bench.client.runs(NIGHTLY)), (error) => {
       assert.ok(error instanceof RefusedError);
       assert.deepEqual([error.code, error.reason], [status.UNIMPLEMENTED, Reason.UNSUPPORTED]);
-      assert.match(error.message, /older/);
+      assert.match(error.message, message);
       return true;
     });
-    const call = await bench.sidecar.schedules.subscription();
-    if (event === undefined) call.fail(refusal(status.UNIMPLEMENTED, "unknown service"));
-    else call.tell(event);
+    (await bench.sidecar.schedules.subscription()).fail(refused);
     await rejected;
   }
+  const asking = next(bench.client.runs(NIGHTLY));
+  const call = await bench.sidecar.schedules.subscription();
+  call.tell(STANDBY);
+  call.fail(refusal(status.UNIMPLEMENTED, "2 and 1", info));
+  (await bench.sidecar.schedules.subscription()).tell(granted());
+  assert.ok((await asking).isValid());
 });
 
 test("t16 a subscriber whose sidecar restarts comes back as no new one", SHORT, async () => {

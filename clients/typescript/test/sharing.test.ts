@@ -1,15 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { BusyError, BusyReason, Reason, Notice, PriorityStatus } from "../src/index.js";
-import type { LeaseSpec } from "../src/index.js";
-import type { Event, HoldCall } from "./fake-sidecar.js";
-import { BreakNote, Busy, LockRecord, Understood, LeaseSpec as WireSpec } from "../src/proto.js";
-import { Bench, OURS, PATIENCE_MS, eventually, grant, validity } from "./fake-sidecar.js";
+import { BusyError, BusyReason, Notice, PriorityStatus } from "../src/index.js";
+import type { HoldCall } from "./fake-sidecar.js";
+import { BreakNote, Busy, LockRecord, LeaseSpec as WireSpec } from "../src/proto.js";
+import { Bench, OURS, eventually, grant, validity } from "./fake-sidecar.js";
 
 const GRANTED = validity(OURS, 1_058, 58);
 const ASKED = { priority: 7, yields: true, share: "listeners", rebalance: true };
-const UNDERSTOOD = Understood.create({ ...ASKED, permits: 1 });
 
 function asked({ start }: HoldCall): typeof ASKED {
   const spec = start?.$case === "spec" ? start.value : WireSpec.create();
@@ -17,15 +15,15 @@ function asked({ start }: HoldCall): typeof ASKED {
   return { priority, yields, share, rebalance };
 }
 
-test("s33 to s35 what is asked for goes over the wire and is said back", async () => {
+test("s33 to s35 what is asked for goes over the wire", async () => {
   await using bench = await Bench.create();
   const holding = bench.client.hold({ function: "f", ...ASKED });
   const call = await bench.sidecar.hold();
   assert.deepEqual(asked(call), ASKED);
-  call.tell({ $case: "waiting", value: { position: 1, record: undefined, understood: UNDERSTOOD } });
-  call.tell(grant(GRANTED, { understood: UNDERSTOOD }));
+  call.tell({ $case: "waiting", value: { position: 1, record: undefined } });
+  call.tell(grant(GRANTED));
   await (await holding).release();
-  bench.sidecar.script.acquire = grant(GRANTED, { understood: UNDERSTOOD });
+  bench.sidecar.script.acquire = grant(GRANTED);
   await bench.client.acquire({ function: "f", ...ASKED });
 });
 
@@ -35,49 +33,10 @@ test("s33 to s35 terms are asked for with them", async () => {
   const first = terms.next();
   const call = await bench.sidecar.hold();
   assert.deepEqual(asked(call), ASKED);
-  call.tell(grant(GRANTED, { understood: { ...UNDERSTOOD, waitWithoutEnd: true } }));
+  call.tell(grant(GRANTED));
   assert.equal((await first).value?.fencingToken, 65_536);
   await terms.return();
 });
-
-test("s37 each is said back as it was asked for, or nothing is held", { timeout: PATIENCE_MS }, async () => {
-  await using bench = await Bench.create();
-  const { client, sidecar } = bench;
-  const missed: [Partial<LeaseSpec>, Partial<Understood>, RegExp][] = [
-    [{ priority: 7 }, { priority: 6 }, /does not know priority/],
-    [{ yields: true }, { yields: false }, /does not know yields/],
-    [{ share: "listeners" }, { share: "others" }, /does not know share/],
-    [{ rebalance: true }, { rebalance: false }, /does not know rebalance/],
-  ];
-  for (const [request, echo, message] of missed) {
-    const isUnsupported = { name: "RefusedError", reason: Reason.UNSUPPORTED, message };
-    const understood = Understood.create(echo);
-    const answers: Event[] = [
-      grant(GRANTED, { understood }),
-      { $case: "busy", value: Busy.create({ understood }) },
-      { $case: "waiting", value: { position: 1, record: undefined, understood } },
-      { $case: "waiting", value: { position: 1, record: undefined, understood: undefined } },
-    ];
-    for (const answer of answers) {
-      const holding = client.hold({ function: "f", waitMs: 5_000, ...request });
-      const call = await sidecar.hold();
-      call.tell(answer);
-      await assert.rejects(holding, isUnsupported);
-      await call.ended();
-    }
-    sidecar.script.acquire = grant(GRANTED, { understood });
-    await assert.rejects(client.acquire({ function: "f", ...request }), isUnsupported);
-    assert.deepEqual(sidecar.script.asked.filter(isRelease), Array(2).fill("release lease-1 of generation 1"));
-    sidecar.script.asked.length = 0;
-  }
-  const nothing = { priority: 0, yields: false, share: "", rebalance: false };
-  sidecar.script.acquire = grant(GRANTED);
-  await client.acquire({ function: "f", ...nothing });
-});
-
-function isRelease(call: string): boolean {
-  return call.startsWith("release");
-}
 
 test("s33 a priority that cannot be sent is refused", async () => {
   await using bench = await Bench.create();
@@ -91,7 +50,6 @@ test("s33 a busy lock says why a priority waits", async () => {
   await using bench = await Bench.create();
   const { client, sidecar } = bench;
   const record = LockRecord.create({ sidecar: "pod-a/17", share: "listeners", priority: 9 });
-  const understood = Understood.create({ priority: 7 });
   const told: [PriorityStatus, PriorityStatus | undefined, RegExp][] = [
     [
       PriorityStatus.NOT_GREATER,
@@ -104,7 +62,7 @@ test("s33 a busy lock says why a priority waits", async () => {
   for (const [priorityStatus, status, message] of told) {
     const holding = client.hold({ function: "f", priority: 7 });
     const call = await sidecar.hold();
-    call.tell({ $case: "busy", value: Busy.create({ priorityStatus, understood, record, reason: BusyReason.HELD }) });
+    call.tell({ $case: "busy", value: Busy.create({ priorityStatus, record, reason: BusyReason.HELD }) });
     const error: unknown = await holding.catch((caught: unknown) => caught);
     assert.ok(error instanceof BusyError);
     assert.equal(error.priorityStatus, status);

@@ -9,7 +9,7 @@ import type { Event, HoldCall } from "./fake-sidecar.js";
 import { Bench, OURS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 
 const GRANTED = grant(validity(OURS, 1_058, 58));
-const WAITING: Event = { $case: "waiting", value: { position: 1, record: undefined, understood: undefined } };
+const WAITING: Event = { $case: "waiting", value: { position: 1, record: undefined } };
 const GONE = refusal(status.UNAVAILABLE, "gone");
 /** Streams are silent after this; long enough for a busy machine to answer. */
 const IMPATIENT = { silenceMs: 1_000 };

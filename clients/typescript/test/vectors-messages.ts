@@ -12,7 +12,6 @@ import {
   ExtendLeaseResponse,
   GetHoldResponse,
   Grant,
-  LeaseSpec,
   Lost,
   Recovered,
   Released,
@@ -22,7 +21,6 @@ import {
   ReportProgressResponse,
   Revoked,
   SaveCheckpointResponse,
-  Understood,
   Validity,
   Waiting,
   busyReasonFromJSON,
@@ -54,8 +52,6 @@ export interface Said {
   token?: string;
   fencing_token?: number;
   max_hold?: { at: number; after: number };
-  /** The fields; without it, all that were asked for. */
-  understood?: string[];
   position?: number;
   reason?: string;
   loss?: string;
@@ -71,10 +67,15 @@ export interface Refusing {
   code?: keyof typeof status;
   reason?: string;
   loss?: string;
+  needs?: number;
+  revision?: number;
 }
 
-export function errorOf({ code = "UNKNOWN", reason, loss }: Refusing): Refused {
-  const metadata: Record<string, string> = loss === undefined ? {} : { loss_reason: loss };
+export function errorOf({ code = "UNKNOWN", reason, loss, needs, revision }: Refusing): Refused {
+  const metadata: Record<string, string> = {
+    ...(loss === undefined ? {} : { loss_reason: loss }),
+    ...(needs === undefined ? {} : { needs: String(needs), revision: String(revision) }),
+  };
   return refusal(status[code], "so it is", reason === undefined ? undefined : { reason, metadata });
 }
 
@@ -106,23 +107,22 @@ export class Messages {
     return Deadline.create({ at: this.#reading(max_hold.at), after: duration("after", max_hold.after) });
   }
 
-  /** An event of a stream, which answers `spec`. */
-  event(name: string, said: Said, spec: LeaseSpec | undefined): Event {
+  /** An event of a stream. */
+  event(name: string, said: Said): Event {
     const validity = this.#validity(said);
-    const understood = understoodOf(said, spec);
     const { generation = 1, token = "", fencing_token: fencingToken = 65_536, position = 0 } = said;
     switch (name) {
       case "granted": {
-        const about = { leaseId: "lease-1", lockPath: "locks/p/h/f/s/FUNCTION", fencingToken, generation, understood };
+        const about = { leaseId: "lease-1", lockPath: "locks/p/h/f/s/FUNCTION", fencingToken, generation };
         const resumeToken = token === "" ? "resume-1" : token;
         const value = Grant.create({ ...about, resumeToken, validity, maxHoldEnds: this.#limit(said) });
         return { $case: "granted", value };
       }
       case "waiting":
-        return { $case: "waiting", value: Waiting.create({ position, understood }) };
+        return { $case: "waiting", value: Waiting.create({ position }) };
       case "busy": {
         const reason = busyReasonFromJSON(`BUSY_REASON_${said.reason ?? ""}`);
-        return { $case: "busy", value: Busy.create({ reason, understood }) };
+        return { $case: "busy", value: Busy.create({ reason }) };
       }
       case "renewed": {
         const value = Renewed.create({ validity, resumeToken: token, maxHoldEnds: this.#limit(said) });
@@ -172,17 +172,6 @@ export class Messages {
         throw new Error(`there is no call ${name}`);
     }
   }
-}
-
-/** Echoes what the sidecar has understood of `spec`. */
-function understoodOf({ understood }: Said, spec = LeaseSpec.create()): Understood {
-  const knows = (field: string): boolean => understood?.includes(field) ?? true;
-  return Understood.create({
-    permits: knows("permits") ? (spec.permits ?? 1) : 0,
-    priority: knows("priority") ? spec.priority : 0,
-    yields: knows("yields") && spec.yields,
-    share: knows("share") ? spec.share : "",
-  });
 }
 
 function noteOf({ by = "" }: Said): BreakNote {

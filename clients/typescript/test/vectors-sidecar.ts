@@ -15,14 +15,12 @@ import { refusal } from "./tools.js";
 
 /** A HoldLease call, as the client has it. */
 class Stream extends EventEmitter {
-  readonly spec: LeaseSpec | undefined;
   readonly #onCancelled: () => void;
   isOpen = true;
   isGranted = false;
 
-  constructor(spec: LeaseSpec | undefined, onCancelled: () => void) {
+  constructor(onCancelled: () => void) {
     super();
-    this.spec = spec;
     this.#onCancelled = onCancelled;
   }
 
@@ -93,10 +91,11 @@ export class VectorSidecar {
     return { shown: "vectors", secure: false, reloads: false, dial, metadata: new Metadata(), channelOptions: {} };
   }
 
-  #open({ start }: HoldLeaseRequest): Stream {
+  #open({ start, needs }: HoldLeaseRequest): Stream {
+    if (needs !== 1) this.#faults.push("S37: a request does not need revision 1");
     this.#sent.push(start?.$case === "resume" ? this.#resume(start.value) : asked(start?.value));
     const number = this.#streams.length;
-    const stream = new Stream(start?.$case === "spec" ? start.value : undefined, () => {
+    const stream = new Stream(() => {
       const isReplaced = this.#streams.slice(number + 1).some(({ isGranted }) => isGranted);
       if (!isReplaced && this.#isValid()) this.#faults.push("S14: a stream was ended while the hold was valid");
     });
@@ -167,7 +166,7 @@ export class VectorSidecar {
     const stream = this.#on(number);
     for (const [name, said] of Object.entries(events)) {
       stream.isGranted ||= name === "granted";
-      const event = this.#messages.event(name, said, stream.spec);
+      const event = this.#messages.event(name, said);
       if (stream.isOpen) stream.emit("data", HoldLeaseResponse.create({ event }));
     }
   }

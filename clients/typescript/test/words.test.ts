@@ -25,7 +25,7 @@ import {
   priorityStatusFromJSON,
   runOutcomeFromJSON,
 } from "../src/proto.js";
-import { unknownCalls, unknownField } from "../src/errors/understood.js";
+import { unknownCalls } from "../src/errors/unsupported.js";
 
 interface Line {
   readonly error: string;
@@ -43,7 +43,6 @@ interface Line {
   readonly result: string;
   readonly endpoint: string;
   readonly problem: string;
-  readonly field?: string;
   readonly feature?: string;
 }
 
@@ -77,7 +76,7 @@ const ERRORS: Readonly<Record<string, (line: Line) => Error>> = {
   },
   endpoint: ({ endpoint, problem }) => new EndpointError(endpoint, problem),
   protocol: ({ problem }) => new ProtocolError(problem),
-  unsupported: ({ field, feature = "" }) => (field === undefined ? unknownCalls(feature) : unknownField(field)),
+  unsupported: ({ feature = "" }) => unknownCalls(feature),
 };
 
 test("what is said is what all clients say", async () => {

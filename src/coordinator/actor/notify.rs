@@ -162,6 +162,7 @@ impl Task {
             expires_at: wall + granted.valid_until.saturating_since(now),
             max_hold_ends: granted.max_hold_ends.map(|at| shared.deadline(at)),
             attempt: named.map_or(0, |named| named.attempt(granted.token)),
+            revision: shared.settings.revision,
         });
         let facts = GrantFacts {
             how: granted_by(granted),

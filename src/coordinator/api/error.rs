@@ -125,6 +125,17 @@ pub enum CallError {
     /// The resume token is not one of ours.
     #[error("the resume token cannot be read; give it exactly as it was granted")]
     ResumeToken,
+    /// What is asked for needs a newer sidecar (S37).
+    #[error(
+        "this needs a sidecar of revision {needs} or newer, and this one is of revision {revision}: update the sidecar, \
+         or ask without what is newer"
+    )]
+    Needs {
+        /// The least revision that serves it.
+        needs: u32,
+        /// The revision of this sidecar.
+        revision: u32,
+    },
     /// The page token is not of this listing of this process.
     #[error(
         "the page token is not one that this sidecar gave for this listing: it may be from another sidecar, from before \

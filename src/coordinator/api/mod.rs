@@ -15,4 +15,5 @@ pub(super) mod names;
 pub(super) mod occurrences;
 pub(super) mod request;
 pub(super) mod resume_token;
+pub(super) mod revision;
 pub(super) mod saves;

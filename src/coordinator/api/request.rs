@@ -132,6 +132,8 @@ pub struct Grant {
     pub checkpoint: Option<Checkpoint>,
     /// Which attempt at the occurrence that the caller has named, from 1; 0 if it has named none.
     pub attempt: u32,
+    /// The revision of this sidecar (S37).
+    pub revision: u32,
 }
 
 /// A hold that is not over, as this sidecar knows it.

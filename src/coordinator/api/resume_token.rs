@@ -1,5 +1,5 @@
 //! The resume token: all that a restarted sidecar must know to resume a hold (S16). Opaque to clients. One
-//! of another version is refused here; one of an old grant by the machine (`hold/resume.rs`).
+//! that needs a newer sidecar is refused here (S37); one of an old grant by the machine (`hold/resume.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::error::CallError;
 use super::occurrences::Named;
 use super::request::{ResumeRequest, Target};
+use super::revision::check_needs;
 use crate::coordinator::Shared;
 use crate::coordinator::actor::caller::Caller;
 use crate::hold::{Resume, StoreBounds, Terms};
@@ -22,15 +23,22 @@ use crate::store::{MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 use crate::time::{BootReading, Clock, Instant, UnixMillis};
 use crate::timetable::UtcSecond;
 
-/// What a token of another version would have is not known here.
-const VERSION: u8 = 3;
+/// The least revision that resumes what a token of today says. What is added to it later needs a greater one
+/// where it is set.
+const NEEDS: u32 = 1;
+
+/// What every token says, whatever it has besides (S37).
+#[derive(Deserialize)]
+struct Preface {
+    needs: u32,
+}
 
 /// It names the storage lease, so whoever has it can take over the hold: as secret as the lease id (S20). It
 /// is not signed, so anybody can make one: the path is made again from the key, by which the caller's rights
 /// are checked (S16).
 #[derive(Serialize, Deserialize)]
 struct Content {
-    version: u8,
+    needs: u32,
     /// Where the sidecar that made it has its locks.
     place: String,
     permit: u8,
@@ -131,7 +139,7 @@ pub(in crate::coordinator) fn make(
     let store_time = grant.store_time + since;
     let place = namespace.all_prefix();
     let content = Content {
-        version: VERSION,
+        needs: NEEDS,
         place,
         permit: caller.permit.number(),
         host_id: caller.host_id.to_string(),
@@ -168,6 +176,9 @@ impl Shared {
     ) -> Result<Resumed, CallError> {
         let bytes =
             URL_SAFE_NO_PAD.decode(&request.resume_token).map_err(|_| CallError::ResumeToken)?;
+        let Preface { needs } =
+            serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
+        check_needs(needs, self.settings.revision)?;
         let content: Content =
             serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
         let namespace = &self.settings.host.namespace;
@@ -203,10 +214,7 @@ fn checked(
 ) -> Option<Resumed> {
     let now = clock.now();
     let lease_duration = Duration::from_secs(content.lease_seconds);
-    if content.version != VERSION
-        || lease_duration < MIN_LEASE_DURATION
-        || lease_duration > MAX_LEASE_DURATION
-    {
+    if lease_duration < MIN_LEASE_DURATION || lease_duration > MAX_LEASE_DURATION {
         return None;
     }
     let believed_until = believed_until(request, now, lease_duration, clock);

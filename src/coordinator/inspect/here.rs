@@ -106,6 +106,12 @@ impl Coordinator {
         self.shared.settings.allow_break
     }
 
+    /// Which requests this sidecar serves: [`REVISION`](crate::coordinator::REVISION), but in tests (S37).
+    #[must_use]
+    pub fn revision(&self) -> u32 {
+        self.shared.settings.revision
+    }
+
     /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18).
     #[must_use]
     pub fn allows_schedule_changes(&self) -> bool {

@@ -32,7 +32,7 @@ impl ScheduleTask {
         self.subscribers.push(subscriber);
         match resume {
             // What it waits for is told first, also where something is due: it says how the spec was
-            // understood (S37).
+            // understood.
             None => {
                 self.note_next();
                 self.tell_waiting();

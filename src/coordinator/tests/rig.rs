@@ -191,6 +191,7 @@ pub(super) fn settings() -> Settings {
         starts_per_second: 50,
         allow_break: true,
         allow_schedule_changes: true,
+        revision: crate::coordinator::REVISION,
         function_instance: false,
     }
 }

@@ -18,7 +18,7 @@ pub(in crate::grpc) const fn timestamp(at: UtcSecond) -> prost_types::Timestamp 
     prost_types::Timestamp { seconds: at.0, nanos: 0 }
 }
 
-/// How a definition is understood (S37).
+/// How a definition is understood.
 pub(super) fn understood(definition: &Definition) -> proto::UnderstoodSchedule {
     let timetable = definition.timetable();
     proto::UnderstoodSchedule {
@@ -47,7 +47,7 @@ pub(super) fn run(granted: RunGrant, run_id: String) -> proto::Run {
     let RunGrant { grant, told, deadline } = granted;
     let (kind, _, request_id) = occasion(&told.run_id.occasion);
     proto::Run {
-        grant: Some(answer::grant(grant, None)),
+        grant: Some(answer::grant(grant)),
         run_id,
         kind: kind.into(),
         scheduled_at: Some(timestamp(told.scheduled_at)),

@@ -20,7 +20,7 @@ use crate::schedule::{Definition, Outcome, RunId};
 #[derive(Debug)]
 pub(in crate::grpc) struct ScheduleEvents {
     stream: LifeStream<ScheduleStream>,
-    /// Until it was told (S37).
+    /// Until it was told.
     understood: Option<proto::UnderstoodSchedule>,
     /// Follows each run id.
     key: Option<RunKey>,

@@ -106,7 +106,9 @@ impl ScheduleService for Service {
     ) -> Result<Response<ScheduleEvents>, Status> {
         self.with_schedules()?;
         let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
-        let request = convert::subscribe(request.into_inner())?;
+        let request = request.into_inner();
+        self.check_needs(request.needs)?;
+        let request = convert::subscribe(request)?;
         self.permit_key(&caller, Right::Acquire, &request.key)?;
         self.check_resumed(&caller, &request)?;
         let definition = request.definition.clone();
@@ -167,7 +169,9 @@ impl ScheduleService for Service {
     ) -> Result<Response<PreviewScheduleResponse>, Status> {
         // Says nothing of any lock: whoever is let in may ask.
         Caller::of(&request)?;
-        let preview = convert::preview(request.into_inner())?;
+        let request = request.into_inner();
+        self.check_needs(request.needs)?;
+        let preview = convert::preview(request)?;
         let target = preview.key.as_ref().map(|key| self.coordinator.resolve(key));
         let path = answered(target.transpose())?.map(|target| target.path);
         let now = self.coordinator.clock().wall().into();

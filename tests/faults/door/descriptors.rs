@@ -60,7 +60,7 @@ impl Connected {
 
     async fn acquire(&self, function: &str) -> Result<AcquireLeaseResponse, Status> {
         let spec = LeaseSpec { key: Some(key(function)), ..LeaseSpec::default() };
-        let request = AcquireLeaseRequest { spec: Some(spec) };
+        let request = AcquireLeaseRequest { spec: Some(spec), needs: 0 };
         let mut client = LeaseServiceClient::new(self.0.clone());
         client.acquire_lease(request).await.map(tonic::Response::into_inner)
     }

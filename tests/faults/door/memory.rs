@@ -114,7 +114,7 @@ async fn streams(
             channel = way.channel().await.unwrap();
         }
         let start = hold_lease_request::Start::Spec(start(number));
-        let request = HoldLeaseRequest { start: Some(start) };
+        let request = HoldLeaseRequest { start: Some(start), needs: 0 };
         let mut stream = match LeaseServiceClient::new(channel.clone()).hold_lease(request).await {
             Ok(answer) => answer.into_inner(),
             Err(status) => {

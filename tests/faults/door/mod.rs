@@ -313,7 +313,7 @@ async fn hold(way: &Way, spec: LeaseSpec) -> (Held, Streaming<HoldLeaseResponse>
 
 async fn hold_over(channel: Channel, spec: LeaseSpec) -> (Held, Streaming<HoldLeaseResponse>) {
     let mut client = LeaseServiceClient::new(channel);
-    let request = HoldLeaseRequest { start: Some(hold_lease_request::Start::Spec(spec)) };
+    let request = HoldLeaseRequest { start: Some(hold_lease_request::Start::Spec(spec)), needs: 0 };
     let mut stream = client.hold_lease(request).await.unwrap().into_inner();
     let hold_lease_response::Event::Granted(grant) = event(&mut stream).await else {
         panic!("not granted");

@@ -9,19 +9,19 @@ from typing import Final, Self, Unpack
 
 from leasehold._connect import patched
 from leasehold._connect.calls import LONGEST_LEASE, Calls
+from leasehold._connect.needs import needs
 from leasehold._connect.options import ClientOptions, Connector
-from leasehold._constants import CALL_TIMEOUT
+from leasehold._constants import CALL_TIMEOUT, FIRST_PAUSE, LONGEST_PAUSE
 from leasehold._convert import moment
 from leasehold._enums import LossReason, RunOutcome
 from leasehold._errors.answers import BusyError, OccurrenceOverError
-from leasehold._errors.errors import ClosedError, LeaseholdError, ProtocolError, RefusedError, attach
+from leasehold._errors.errors import ClosedError, LeaseholdError, ProtocolError, RefusedError, attach, is_below_needs
 from leasehold._hold.async_hold import AsyncHold, AsyncHolding
 from leasehold._hold.boot_clock import BootClock, Clock
 from leasehold._hold.events import EventHandler
 from leasehold._hold.grants import Busy, Extension, Grant, HoldInfo, Loss, ReleaseResult, Validity
 from leasehold._hold.keeper import Keeper
 from leasehold._hold.leading import AsyncTerm, Sleep, for_leading, lead
-from leasehold._hold.opening import unsupported
 from leasehold._hold.saving import checked
 from leasehold._hold.spec import FOREVER, LeaseSpec, Seconds, Wanted, wanted
 from leasehold._records import LockKey, LockRecord, selector
@@ -162,20 +162,22 @@ class AsyncClient(AsyncSchedules):
         calls = self._calls()
         # The call itself is made once: one of which nothing is known may have been granted.
         asked = asked.after(await calls.sidecar(FOREVER if asked.forever else asked.wait))
+        pause = FIRST_PAUSE
         while True:
-            request = wire.AcquireLeaseRequest(spec=asked.spec)
+            request, sent = wire.AcquireLeaseRequest(spec=asked.spec), calls.loop.time()
+            request.needs = needs(request)
             try:
                 with calls.lasting() as stub:
                     answer = await calls.unary(stub.AcquireLease, request, asked.wait + CALL_TIMEOUT)
             except RefusedError as refused:
-                asked = asked.shortened(refused)
+                if is_below_needs(refused) and pause < asked.wait:
+                    # S37: elsewhere another sidecar may be new enough.
+                    await asyncio.sleep(pause)
+                    asked, pause = asked.after(calls.loop.time() - sent), min(2 * pause, LONGEST_PAUSE)
+                else:
+                    asked = asked.shortened(refused)
                 continue
-            told = answer.granted if answer.HasField("granted") else answer.busy
-            is_over = answer.WhichOneof("outcome") in ("already_done", "skipped")
-            missed = None if is_over else asked.missed(told.understood)
             match answer.WhichOneof("outcome"):
-                case "granted" | "busy" if missed is not None:
-                    raise await unsupported(calls, missed, told)
                 case "granted":
                     return Grant._from_wire(answer.granted)
                 case "already_done":

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use tonic::Status;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
 use super::{Dial, Headers};
 use crate::constants::{PING_TIMEOUT, STREAMS_PER_CONNECTION};
+use crate::errors::is_below_needs;
 use crate::proto::lease_service_client::LeaseServiceClient;
 use crate::proto::schedule_service_client::ScheduleServiceClient;
 
@@ -125,6 +127,16 @@ impl Pool {
         self.dial.refusal()
     }
 
+    /// Makes no further call over the connection of this stream.
+    fn leave(&self, stream: &Arc<()>) {
+        let mut holding = locked(&self.holding);
+        holding.retain(|connection| !Arc::ptr_eq(&connection.streams, stream));
+        if holding.is_empty() {
+            let channel = channel(&self.endpoint, &self.dial);
+            holding.push(Connection { channel, streams: Arc::default() });
+        }
+    }
+
     /// Closes connections that carry nothing, but for the first.
     fn trim(&self) {
         let mut first = true;
@@ -159,6 +171,24 @@ pub(crate) struct Lane {
     pub(crate) schedules: Schedules,
     stream: Option<Arc<()>>,
     pool: Arc<Pool>,
+}
+
+impl Lane {
+    /// The calls over this connection.
+    pub(crate) fn rpc(&self) -> Rpc {
+        self.rpc.clone()
+    }
+
+    /// The answer to a call here. A sidecar that is too old for it is left: a new connection may meet another
+    /// one (S37).
+    pub(crate) fn look_at<T>(&self, answer: Result<T, Status>) -> Result<T, Status> {
+        if let (Err(status), Some(stream)) = (&answer, &self.stream)
+            && is_below_needs(status)
+        {
+            self.pool.leave(stream);
+        }
+        answer
+    }
 }
 
 impl Deref for Lane {

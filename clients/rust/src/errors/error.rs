@@ -159,6 +159,12 @@ impl Error {
         }
     }
 
+    /// Whether another sidecar may serve what this one has refused, because it is older than the request
+    /// (S37).
+    pub(crate) fn is_below_needs(&self) -> bool {
+        self.refusal().is_some_and(|refusal| refusal.is_below_needs)
+    }
+
     /// Whether the call ended without the sidecar's answer, as where its connection broke: it may have been
     /// carried out.
     pub(crate) fn is_unanswered(&self) -> bool {
@@ -175,7 +181,7 @@ impl Error {
         })
     }
 
-    /// The sidecar does not know a field that the caller has set (S37).
+    /// The sidecar does not have the call (S37).
     pub(crate) fn unsupported(message: String) -> Self {
         Self::made_here(Code::Unimplemented, Reason::Unsupported, message, Vec::new())
     }
@@ -198,7 +204,7 @@ impl Error {
         message: String,
         violations: Vec<FieldViolation>,
     ) -> Self {
-        let (retry_after, loss_reason) = (None, None);
+        let (retry_after, loss_reason, is_below_needs) = (None, None, false);
         let reason = Some(reason);
         Self::Refused(Box::new(Refusal {
             code,
@@ -207,6 +213,7 @@ impl Error {
             violations,
             retry_after,
             loss_reason,
+            is_below_needs,
         }))
     }
 
@@ -218,6 +225,11 @@ impl Error {
 /// Whether a status was made by this side, because the connection broke; the sidecar's have no source here.
 pub(crate) fn is_of_connection(status: &Status) -> bool {
     std::error::Error::source(status).is_some()
+}
+
+/// Whether a status is that of a sidecar whose revision is below what the request needs (S37).
+pub(crate) fn is_below_needs(status: &Status) -> bool {
+    Refusal::from_status(status).is_below_needs
 }
 
 /// A connection's end has one code, whatever broke it; a call that took too long has another.
@@ -263,6 +275,8 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
     /// Why the hold was lost, with [`Reason::HoldLost`].
     pub loss_reason: Option<LossReason>,
+    /// Whether the sidecar's revision is below what the request needs: then it has said both.
+    is_below_needs: bool,
 }
 
 impl Refusal {
@@ -287,6 +301,7 @@ impl Refusal {
             loss_reason: info
                 .and_then(|info| info.metadata.get("loss_reason"))
                 .map(|name| loss_named(name)),
+            is_below_needs: info.is_some_and(|info| info.metadata.contains_key("needs")),
         }
     }
 }

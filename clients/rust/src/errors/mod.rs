@@ -1,10 +1,10 @@
-//! What can go wrong, and whether a sidecar has understood what was asked for.
+//! What can go wrong, and how a sidecar is told from one that is too old.
 //!
 //! Rules: S19 (a violation names its field), S37.
 
 mod error;
-pub(crate) mod understood;
+pub(crate) mod unsupported;
 
 pub use crate::enums::Reason;
-pub(crate) use error::is_of_connection;
 pub use error::{Error, FieldViolation, Refusal};
+pub(crate) use error::{is_below_needs, is_of_connection};

@@ -50,11 +50,8 @@ impl Line {
                 Error::Endpoint { endpoint: self.text("endpoint"), problem: self.text("problem") }
             }
             "protocol" => Error::Protocol("it is empty"),
-            "unsupported" if self.more.contains_key("field") => Error::unsupported(
-                crate::errors::understood::unknown_fields(&[&self.text("field")]),
-            ),
             "unsupported" => {
-                Error::unsupported(crate::errors::understood::unknown_calls(&self.text("feature")))
+                Error::unsupported(crate::errors::unsupported::unknown_calls(&self.text("feature")))
             }
             other => panic!("{other} is no error of this client"),
         }

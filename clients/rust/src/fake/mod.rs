@@ -1,9 +1,11 @@
 //! For tests: a sidecar that does what a test says, and a clock that stands still.
 
+mod numbered;
 pub(crate) mod schedules;
 mod scripted;
 mod service;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,8 +13,10 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::Status;
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use crate::boot_clock::{BootInstant, Clock};
 use crate::messages::wire_duration;
@@ -21,6 +25,7 @@ use crate::proto::lease_service_server::LeaseServiceServer;
 use crate::proto::schedule_service_server::ScheduleServiceServer;
 use crate::proto::*;
 use crate::{Client, ClientBuilder};
+use numbered::Numbered;
 use schedules::Schedules;
 pub(crate) use scripted::{Scripted, base, in_memory, status};
 use service::Service;
@@ -76,14 +81,17 @@ pub(crate) fn grant(validity: Validity) -> Event {
         fencing_token: 65_536,
         generation: 1,
         validity: Some(validity),
-        understood: understood(),
         ..Grant::default()
     })
 }
 
-/// What a sidecar of this version understands.
-pub(crate) fn understood() -> Option<Understood> {
-    Some(Understood { wait_without_end: true, permits: 1, ..Understood::default() })
+/// What a sidecar says that is too old for a request (S37).
+pub(crate) fn too_old() -> Status {
+    let numbers = [("needs", "2"), ("revision", "1")];
+    let numbers = numbers.map(|(name, number)| (name.to_owned(), number.to_owned()));
+    let metadata = HashMap::from(numbers);
+    let details = ErrorDetails::with_error_info("UNSUPPORTED", "leasehold.dev", metadata);
+    Status::with_error_details(tonic::Code::Unimplemented, "2 and 1", details)
 }
 
 /// Waits until `condition` holds.
@@ -101,6 +109,8 @@ pub(crate) struct HoldCall {
     pub(crate) start: hold_lease_request::Start,
     /// The trace that came with it, or nothing.
     pub(crate) traceparent: String,
+    /// Over which connection it came, from 1.
+    pub(crate) connection: usize,
     events: mpsc::Sender<Result<HoldLeaseResponse, Status>>,
 }
 
@@ -157,6 +167,8 @@ impl SubscribeCall {
 pub(crate) struct Script {
     pub(crate) report: Option<Result<Validity, Status>>,
     pub(crate) acquire: Option<acquire_lease_response::Outcome>,
+    /// What an acquire is refused with before; the last one first.
+    pub(crate) refused: Vec<Status>,
     pub(crate) release: Option<ReleaseResult>,
     pub(crate) save: Option<Result<SaveCheckpointResponse, Status>>,
     /// What else `GetHold` says.
@@ -173,6 +185,8 @@ pub(crate) struct Script {
     /// What completions are answered with; the last one first, and RECORDED when there is none.
     pub(crate) completions: Vec<Result<CompletionResult, Status>>,
     pub(crate) asked: Vec<String>,
+    /// Over which connections releases and acquires came.
+    pub(crate) connections: Vec<usize>,
     /// Takes and answers the calls of a holder instead.
     pub(crate) scripted: Option<Arc<Scripted>>,
 }
@@ -199,7 +213,12 @@ impl FakeSidecar {
         let (subscribers, subscriptions) = mpsc::unbounded_channel();
         let schedules = Schedules { script: Arc::clone(&script), subscribers };
         let _in_runtime = runtime.enter();
+        let mut number = 0;
         let incoming = UnixListenerStream::new(UnixListener::bind(socket).unwrap());
+        let incoming = incoming.map(move |stream| {
+            number += 1;
+            stream.map(|stream| Numbered { stream, number })
+        });
         let server = tonic::transport::Server::builder()
             .add_service(LeaseServiceServer::new(service))
             .add_service(ScheduleServiceServer::new(schedules))

@@ -92,6 +92,7 @@ impl ScheduleService for Schedules {
         request: Request<PreviewScheduleRequest>,
     ) -> Answer<PreviewScheduleResponse> {
         let request = request.into_inner();
+        assert_eq!(request.needs, 1, "S37");
         let at = request.after;
         let occurrence = Occurrence { at, local_time: "02:30".to_owned(), starts_at: None };
         Ok(Response::new(PreviewScheduleResponse {

@@ -206,9 +206,9 @@ impl Scripted {
         Some(Deadline { at: Some(self.reading(at)), after: Some(span(after)) })
     }
 
-    /// An event of a stream, which answers `start`.
-    pub(crate) fn event(&self, name: &str, said: &Value, start: &Start) -> Event {
-        let (validity, understood) = (self.validity(said), Some(understood(said, start)));
+    /// An event of a stream.
+    pub(crate) fn event(&self, name: &str, said: &Value) -> Event {
+        let validity = self.validity(said);
         match name {
             "granted" => Event::Granted(Grant {
                 lease_id: "lease-1".to_owned(),
@@ -218,17 +218,16 @@ impl Scripted {
                 generation: number(said, "generation", 1),
                 max_hold_ends: self.limit(said),
                 validity,
-                understood,
                 ..Grant::default()
             }),
             "waiting" => {
                 let position = u32::try_from(number(said, "position", 0)).unwrap();
-                Event::Waiting(Waiting { position, understood, record: None })
+                Event::Waiting(Waiting { position, record: None })
             }
             "busy" => {
                 let reason = named("BUSY_REASON", &said["reason"], "");
                 let reason = BusyReason::from_str_name(&reason).unwrap().into();
-                Event::Busy(Busy { reason, understood, ..Busy::default() })
+                Event::Busy(Busy { reason, ..Busy::default() })
             }
             "renewed" => Event::Renewed(Renewed {
                 validity,
@@ -262,14 +261,18 @@ pub(crate) fn status(said: &Value) -> Status {
         "FAILED_PRECONDITION" => Code::FailedPrecondition,
         "INVALID_ARGUMENT" => Code::InvalidArgument,
         "ABORTED" => Code::Aborted,
+        "UNIMPLEMENTED" => Code::Unimplemented,
         code => panic!("there is no code {code}"),
     };
     let Some(reason) = said["reason"].as_str() else { return Status::new(code, "so it is") };
     let loss = said["loss"].as_str().map(|loss| ("loss_reason".to_owned(), loss.to_owned()));
+    let numbers = ["needs", "revision"]
+        .into_iter()
+        .filter_map(|name| Some((name.to_owned(), said[name].as_u64()?.to_string())));
     let details = ErrorDetails::with_error_info(
         reason,
         "leasehold.dev",
-        loss.into_iter().collect::<HashMap<_, _>>(),
+        loss.into_iter().chain(numbers).collect::<HashMap<_, _>>(),
     );
     Status::with_error_details(code, "so it is", details)
 }
@@ -302,21 +305,6 @@ fn result(said: &Value) -> ReleaseResult {
     let outcome = ReleaseOutcome::from_str_name(&named("RELEASE_OUTCOME", &said["outcome"], ""));
     let (outcome, loss_reason) = (outcome.unwrap().into(), loss(&said["loss"]));
     ReleaseResult { outcome, loss_reason, ..ReleaseResult::default() }
-}
-
-/// What the sidecar has understood: without a list of fields, all that was asked for.
-fn understood(said: &Value, start: &Start) -> Understood {
-    let knows = |field: &str| {
-        said["understood"].as_array().is_none_or(|fields| fields.iter().any(|known| known == field))
-    };
-    let Start::Spec(spec) = start else { return Understood::default() };
-    Understood {
-        permits: if knows("permits") { spec.permits.unwrap_or(1) } else { 0 },
-        priority: if knows("priority") { spec.priority } else { 0 },
-        yields: knows("yields") && spec.yields,
-        share: if knows("share") { spec.share.clone() } else { String::new() },
-        ..Understood::default()
-    }
 }
 
 /// How a lock was asked for.

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use super::numbered::number_of;
 use super::{HoldCall, OURS, Script, Scripted, validity};
 use crate::proto::lease_service_server::LeaseService;
 use crate::proto::*;
@@ -61,11 +62,14 @@ impl LeaseService for Service {
         let (events, stream) = mpsc::channel(8);
         let parent = request.metadata().get("traceparent");
         let traceparent = parent.map_or("", |value| value.to_str().unwrap()).to_owned();
-        let start = request.into_inner().start.unwrap();
+        let connection = number_of(&request);
+        let request = request.into_inner();
+        assert_eq!(request.needs, 1, "S37");
+        let start = request.start.unwrap();
         if let Some(scripted) = self.scripted() {
             scripted.opened(&start);
         }
-        let _gone = self.calls.send(HoldCall { start, events, traceparent });
+        let _gone = self.calls.send(HoldCall { start, traceparent, connection, events });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
@@ -78,7 +82,13 @@ impl LeaseService for Service {
             value.map_or("none", |value| value.to_str().unwrap()).to_owned()
         });
         self.note(format!("acquire {}", of_caller.join(" ")));
-        let outcome = self.script.lock().unwrap().acquire.clone();
+        assert_eq!(request.get_ref().needs, 1, "S37");
+        let mut script = self.script.lock().unwrap();
+        script.connections.push(number_of(&request));
+        if let Some(refused) = script.refused.pop() {
+            return Err(refused);
+        }
+        let outcome = script.acquire.clone();
         Ok(Response::new(AcquireLeaseResponse { outcome }))
     }
 
@@ -86,6 +96,7 @@ impl LeaseService for Service {
         &self,
         request: Request<ReleaseLeaseRequest>,
     ) -> Answer<ReleaseLeaseResponse> {
+        self.script.lock().unwrap().connections.push(number_of(&request));
         let request = request.into_inner();
         if let Some(scripted) = self.scripted() {
             return scripted.released(&request).await;

@@ -6,9 +6,7 @@ use tonic::Status;
 
 use super::tests::{held_here, next};
 use super::*;
-use crate::Reason;
-use crate::fake::{Bench, OURS, grant, seconds, understood, validity};
-use crate::proto::hold_lease_request;
+use crate::fake::{Bench, OURS, grant, seconds, validity};
 use crate::proto::hold_lease_response::Event;
 
 const MOMENT: Duration = Duration::from_millis(50);
@@ -137,8 +135,7 @@ async fn a_wait_survives_a_restart_of_the_sidecar_and_what_never_waited_does_not
     let (holding, endless) = (tokio::spawn(holding), tokio::spawn(endless));
     let waiting = [bench.sidecar.hold().await, bench.sidecar.hold().await];
     for call in waiting {
-        let waiting = proto::Waiting { understood: understood(), ..proto::Waiting::default() };
-        call.tell(Event::Waiting(waiting)).await;
+        call.tell(Event::Waiting(proto::Waiting::default())).await;
         let told = next(&mut events).await;
         assert!(matches!(told, HoldEvent::Waiting(_)), "{told:?}");
         call.fail(Status::unavailable("shutting down")).await;
@@ -157,29 +154,6 @@ async fn a_wait_survives_a_restart_of_the_sidecar_and_what_never_waited_does_not
     bench.sidecar.hold().await.fail(Status::unavailable("no store")).await;
     let error = holding.await.unwrap().unwrap_err();
     assert!(error.is_transient(), "{error}");
-}
-
-#[tokio::test]
-async fn s37_a_sidecar_that_does_not_know_an_endless_wait_is_released_and_an_error() {
-    let mut bench = Bench::new().await;
-    let Event::Granted(granted) = grant(validity(OURS, 1_058, 58)) else { panic!() };
-    let granted = Event::Granted(proto::Grant { understood: None, ..granted });
-    let waiting = Event::Waiting(proto::Waiting::default());
-    for (event, released) in
-        [(granted, true), (Event::Busy(proto::Busy::default()), false), (waiting, false)]
-    {
-        let spec = LeaseSpec::new("f");
-        let endless = tokio::spawn(bench.client.hold(spec).until_granted());
-        let call = bench.sidecar.hold().await;
-        let hold_lease_request::Start::Spec(asked) = &call.start else { panic!() };
-        assert!(asked.wait_without_end && asked.wait.is_none());
-        call.tell(event).await;
-        let error = endless.await.unwrap().unwrap_err();
-        assert_eq!(error.reason(), Some(&Reason::Unsupported), "{error}");
-        let asked = std::mem::take(&mut bench.sidecar.script.lock().unwrap().asked);
-        let release = ["release lease-1 of generation 1".to_owned()];
-        assert_eq!(asked, if released { release.to_vec() } else { Vec::new() });
-    }
 }
 
 #[tokio::test]

@@ -1,8 +1,11 @@
-//! What a grant tells besides the lock: its limits, its permit, what was understood (S11, S28, S37).
+//! What a grant tells besides the lock: its limits, its permit; and a sidecar that is too old for one (S11,
+//! S28, S37).
 
 use super::tests::{held, held_here, next};
 use super::*;
-use crate::fake::{Bench, ELSEWHERE, OURS, eventually, grant, seconds, understood, validity};
+use crate::fake::{Bench, ELSEWHERE, OURS, grant, seconds, too_old, validity};
+use tonic::Status;
+
 use crate::messages::wire_duration;
 use crate::proto::acquire_lease_response::Outcome as Wire;
 use crate::proto::hold_lease_request::Start;
@@ -88,45 +91,56 @@ async fn s28_permits_are_asked_for_and_the_held_ones_told() {
     let call = bench.sidecar.hold().await;
     let Start::Spec(asked) = &call.start else { panic!() };
     assert_eq!(asked.permits, Some(3));
-    let understood = Some(proto::Understood { permits: 3, ..proto::Understood::default() });
-    let busy = proto::Busy { held_permits: 3, understood, ..proto::Busy::default() };
+    let busy = proto::Busy { held_permits: 3, ..proto::Busy::default() };
     call.tell(Event::Busy(busy)).await;
     let Outcome::Busy(busy) = holding.await.unwrap().unwrap() else { panic!("it is busy") };
     assert_eq!(busy.held_permits, 3);
 }
 
 #[tokio::test]
-async fn s37_a_sidecar_that_does_not_know_permits_is_released_and_an_error() {
+async fn s37_a_sidecar_that_is_too_old_is_left_and_what_it_holds_is_released_there() {
     let mut bench = Bench::new().await;
-    let busy = proto::Busy { understood: understood(), ..proto::Busy::default() };
-    for event in [Event::Granted(granted()), Event::Busy(busy)] {
-        let spec = LeaseSpec::new("f").with_permits(2);
-        let holding = tokio::spawn(bench.client.hold(spec).into_future());
-        let call = bench.sidecar.hold().await;
-        call.tell(event).await;
-        let error = holding.await.unwrap().unwrap_err();
-        assert_eq!(error.reason(), Some(&Reason::Unsupported), "{error}");
-        assert!(error.to_string().contains("permits") && error.to_string().contains("older"));
-        call.ended().await;
+    let (kept, call, _events) = held_here(&mut bench).await;
+    assert_eq!(call.connection, 1);
+    let spec = LeaseSpec::new("f").with_wait(seconds(60));
+    let holding = tokio::spawn(bench.client.hold(spec).into_future());
+    let refused = bench.sidecar.hold().await;
+    assert_eq!(refused.connection, 1);
+    refused.fail(too_old()).await;
+    let call = bench.sidecar.hold().await;
+    assert_eq!(call.connection, 2);
+    call.tell(Event::Granted(granted())).await;
+    let newer = holding.await.unwrap().unwrap().granted().unwrap();
+    for hold in [newer, kept] {
+        hold.release().await.unwrap();
     }
-    assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 1"]);
+    let _another = bench.client.release("lease-2").await.unwrap();
+    assert_eq!(bench.sidecar.script.lock().unwrap().connections, [2, 1, 2]);
 }
 
 #[tokio::test]
-async fn s37_the_same_by_a_call() {
+async fn s37_a_resume_leaves_a_sidecar_that_is_too_old_and_the_hold_is_released_where_it_went() {
+    let mut bench = Bench::new().await;
+    let (hold, call, _events) = held_here(&mut bench).await;
+    call.fail(Status::unavailable("shutting down")).await;
+    let refused = bench.sidecar.hold().await;
+    assert_eq!(refused.connection, 1);
+    refused.fail(too_old()).await;
+    let call = bench.sidecar.hold().await;
+    assert_eq!(call.connection, 2);
+    call.tell(Event::Granted(Grant { generation: 2, ..granted() })).await;
+    hold.release().await.unwrap();
+    assert_eq!(bench.sidecar.script.lock().unwrap().connections, [2]);
+}
+
+#[tokio::test]
+async fn s37_a_call_tries_on_elsewhere_while_its_wait_lasts() {
     let bench = Bench::new().await;
-    let busy = proto::Busy { understood: understood(), ..proto::Busy::default() };
-    for outcome in [Wire::Granted(granted()), Wire::Busy(busy)] {
-        bench.sidecar.script.lock().unwrap().acquire = Some(outcome);
-        let acquiring = bench.client.acquire(LeaseSpec::new("f").with_permits(2));
-        let error = acquiring.await.unwrap_err();
-        assert_eq!(error.reason(), Some(&Reason::Unsupported), "{error}");
-    }
-    let asked = bench.sidecar.asked();
-    let released = asked.iter().filter(|call| *call == "release lease-1 of generation 1");
-    assert_eq!(released.count(), 1, "{asked:?}");
-    bench.sidecar.script.lock().unwrap().acquire = Some(Wire::Granted(Grant::default()));
-    let granted = bench.client.acquire(LeaseSpec::new("f")).await.unwrap();
-    assert!(granted.granted().is_some(), "who asks for one permit needs no such sidecar");
-    eventually("nothing more is released", || bench.sidecar.asked().len() == 4).await;
+    bench.sidecar.script.lock().unwrap().refused = vec![too_old(), too_old(), too_old()];
+    let error = bench.client.acquire(LeaseSpec::new("f")).await.unwrap_err();
+    assert_eq!(error.reason(), Some(&Reason::Unsupported), "{error}");
+    bench.sidecar.script.lock().unwrap().acquire = Some(Wire::Granted(granted()));
+    let granted = bench.client.acquire(LeaseSpec::new("f").with_wait(seconds(60))).await.unwrap();
+    assert!(granted.granted().is_some());
+    assert_eq!(bench.sidecar.script.lock().unwrap().connections, [1, 2, 3, 4]);
 }

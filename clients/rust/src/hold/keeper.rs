@@ -230,6 +230,7 @@ impl<L: Line> Keeper<L> {
             }
         };
         // From here on the old stream's end means nothing, and the new one's does.
+        self.client.moved(line.rpc());
         self.line = line;
         if grant.fencing_token != self.fencing_token {
             let detail = "the sidecar resumed another hold than this one";
@@ -314,7 +315,8 @@ async fn ask_regularly(client: &Client, lease_id: &str, state: &HoldState, event
     }
 }
 
-/// A status that says that no try to resume will ever work; anything else may pass (S16).
+/// A status that says that no try to resume will ever work; anything else may pass (S16), also that this
+/// sidecar is too old (S37).
 fn final_refusal(status: &Status) -> Option<Loss> {
     let hopeless = matches!(
         status.code(),
@@ -326,7 +328,7 @@ fn final_refusal(status: &Status) -> Option<Loss> {
             | Code::Unimplemented
     );
     let error = Error::refused(status);
-    if !hopeless || error.reason() == Some(&Reason::StreamBehind) {
+    if !hopeless || error.reason() == Some(&Reason::StreamBehind) || error.is_below_needs() {
         return None;
     }
     let detail = format!("the sidecar will not resume it: {error}");

@@ -8,7 +8,6 @@ use tokio::task::JoinHandle;
 use tonic::Status;
 
 use super::*;
-use crate::Reason;
 use crate::fake::{Bench, HoldCall, OURS, PATIENCE, eventually, grant, seconds, validity};
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
@@ -205,15 +204,6 @@ async fn a_refusal_that_trying_again_does_not_help_ends_leading() {
             assert!(matches!(error, Error::Refused(_)), "{code:?}: {error}");
         }
     }
-}
-
-#[tokio::test]
-async fn s37_a_leader_needs_a_sidecar_that_waits_without_end() {
-    let mut bench = Bench::new().await;
-    let leader = Leader::start(&bench, Work::UntilLost);
-    bench.sidecar.hold().await.tell(Event::Waiting(crate::proto::Waiting::default())).await;
-    let error = leader.end().await.unwrap_err();
-    assert_eq!(error.reason(), Some(&Reason::Unsupported), "{error}");
 }
 
 #[test]

@@ -8,17 +8,21 @@ use tonic::{Status, Streaming};
 use super::HoldEvent;
 use super::held::already_lost;
 use crate::client::Client;
-use crate::connect::Lane;
+use crate::connect::{Lane, Rpc};
 use crate::messages::ReleaseResult;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{HoldLeaseRequest, HoldLeaseResponse, Resume};
+use crate::revisions::Needs as _;
 
 /// The life line of a hold (S14).
 pub(crate) trait Line: Sized + Send + Sync + 'static {
     /// The next event; an error when the stream broke, or nothing was heard for so long. The caller may stop
     /// waiting at any moment and wait again.
     fn next(&mut self, silence: Duration) -> impl Future<Output = Result<Event, Status>> + Send;
+
+    /// The calls over its connection.
+    fn rpc(&self) -> Rpc;
 
     /// Asks on a new stream that the hold goes on (S16).
     fn resume(
@@ -66,12 +70,17 @@ impl Message for HoldLeaseResponse {
 #[derive(Debug)]
 pub(crate) struct Stream<M> {
     stream: Streaming<M>,
-    _lane: Lane,
+    lane: Lane,
 }
 
 impl<M: Message> Stream<M> {
     pub(crate) const fn new(stream: Streaming<M>, lane: Lane) -> Self {
-        Self { stream, _lane: lane }
+        Self { stream, lane }
+    }
+
+    /// The calls over its connection.
+    pub(crate) fn rpc(&self) -> Rpc {
+        self.lane.rpc()
     }
 
     /// The next event; an error when there is none for so long.
@@ -89,7 +98,8 @@ impl<M: Message> Stream<M> {
                 }
             }
         };
-        tokio::time::timeout(silence, heard).await.unwrap_or_else(|_elapsed| Err(silent()))
+        let heard = tokio::time::timeout(silence, heard).await;
+        self.lane.look_at(heard.unwrap_or_else(|_elapsed| Err(silent())))
     }
 }
 
@@ -102,16 +112,21 @@ pub(super) type HoldStream = Stream<HoldLeaseResponse>;
 
 /// Asks for the lock or for a hold to be resumed.
 pub(super) async fn start(client: &Client, start: Start) -> Result<HoldStream, Status> {
-    let request = HoldLeaseRequest { start: Some(start) };
+    let mut request = HoldLeaseRequest { start: Some(start), needs: 0 };
+    request.needs = request.needs();
     let mut lane = client.lane();
     let asked = tokio::time::timeout(client.settings.silence, lane.hold_lease(request)).await;
-    let stream = asked.unwrap_or_else(|_elapsed| Err(silent()))?.into_inner();
-    Ok(Stream::new(stream, lane))
+    let answer = asked.unwrap_or_else(|_elapsed| Err(silent()));
+    Ok(Stream::new(lane.look_at(answer)?.into_inner(), lane))
 }
 
 impl Line for HoldStream {
     async fn next(&mut self, silence: Duration) -> Result<Event, Status> {
         Self::next(self, silence).await
+    }
+
+    fn rpc(&self) -> Rpc {
+        Self::rpc(self)
     }
 
     async fn resume(&self, client: &Client, resume: Resume) -> Result<Self, Status> {

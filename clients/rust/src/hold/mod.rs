@@ -2,7 +2,7 @@
 //!
 //! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the hold ends here before the
 //! release is sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act), S22
-//! (notice), S23 to S27 (checkpoint), S37 (what was understood).
+//! (notice), S23 to S27 (checkpoint), S37 (a sidecar that is too old).
 //!
 //! [`Hold`] is in `held.rs`; `open.rs` asks for the lock, `line.rs` is the stream, `keeper.rs` the
 //! task, `state.rs` what both know, `notice.rs` tells of a break, `saving.rs` saves checkpoints.

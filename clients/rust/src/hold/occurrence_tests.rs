@@ -1,5 +1,4 @@
-//! Occurrences that the caller names: what is asked, what is answered, and what is told at the end (T1, T2,
-//! S37).
+//! Occurrences that the caller names: what is asked, what is answered, and what is told at the end (T1, T2).
 
 use std::future::IntoFuture as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::fake::{Bench, OURS, grant, validity};
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
-use crate::{Error, LeaseSpec, Outcome, Reason, RunOutcome, proto};
+use crate::{Error, LeaseSpec, Outcome, RunOutcome, proto};
 
 const AT: i64 = 1_800_000_000;
 
@@ -21,11 +20,6 @@ fn spec() -> LeaseSpec {
 
 fn wire() -> Option<prost_types::Timestamp> {
     Some(prost_types::Timestamp { seconds: AT, nanos: 0 })
-}
-
-fn understood() -> Option<proto::Understood> {
-    let understood = crate::fake::understood().unwrap_or_default();
-    Some(proto::Understood { occurrence_at: wire(), ..understood })
 }
 
 /// What a hold of this spec comes to when it is answered so.
@@ -42,7 +36,7 @@ async fn answered(
 
 fn granted() -> proto::Grant {
     let Event::Granted(granted) = grant(validity(OURS, 1_058, 58)) else { panic!() };
-    proto::Grant { understood: understood(), attempt: 2, ..granted }
+    proto::Grant { attempt: 2, ..granted }
 }
 
 #[tokio::test]
@@ -70,13 +64,13 @@ async fn t2_that_an_occurrence_is_over_is_an_answer() {
         attempt: 2,
         ..proto::EndedRun::default()
     });
-    let done = Event::AlreadyDone(proto::AlreadyDone { run, understood: understood() });
+    let done = Event::AlreadyDone(proto::AlreadyDone { run });
     let answer = answered(&mut bench, spec(), done.clone()).await.unwrap();
     let Outcome::AlreadyDone(run) = answer else { panic!("{answer:?}") };
     assert_eq!((run.outcome, run.attempt), (Some(RunOutcome::Succeeded), 2));
     assert_eq!(run.scheduled_at, Some(at()));
 
-    let skipped = proto::Skipped { watermark: wire(), understood: understood() };
+    let skipped = proto::Skipped { watermark: wire() };
     let answer = answered(&mut bench, spec(), Event::Skipped(skipped)).await.unwrap();
     assert!(matches!(answer, Outcome::Skipped { watermark } if watermark == Some(at())));
 
@@ -87,14 +81,4 @@ async fn t2_that_an_occurrence_is_over_is_an_answer() {
     bench.sidecar.hold().await.tell(done).await;
     let over = holding.await.unwrap();
     assert!(matches!(over, Err(Error::OccurrenceOver(_))), "{over:?}");
-}
-
-#[tokio::test]
-async fn s37_a_sidecar_that_does_not_know_occurrences_is_released_and_an_error() {
-    let mut bench = Bench::new().await;
-    let old = proto::Grant { understood: crate::fake::understood(), ..granted() };
-    let error = answered(&mut bench, spec(), Event::Granted(old)).await.unwrap_err();
-    assert_eq!(error.reason(), Some(&Reason::Unsupported), "{error}");
-    assert!(error.to_string().contains("occurrence_at"), "{error}");
-    assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 1"]);
 }

@@ -15,7 +15,6 @@ use super::{HoldEvent, Loss};
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
 use crate::constants::{FIRST_PAUSE, LONGEST_PAUSE};
-use crate::errors::understood::Wanted;
 use crate::errors::{Error, Refusal};
 use crate::messages::{Busy, Grant, LeaseSpec, LossReason, Waiting};
 use crate::proto;
@@ -24,8 +23,8 @@ use crate::proto::hold_lease_response::Event;
 
 pub(crate) type Events = Option<UnboundedSender<HoldEvent>>;
 
-/// Asks for the lock until the spec's wait is over. A sidecar that was never heard of is an error at once,
-/// unless `was_answered` says that it was before.
+/// Asks for the lock until the spec's wait is over, also where a sidecar is too old for what is asked (S37).
+/// One that was never heard of is an error at once, unless `was_answered` says that it was before.
 pub(super) async fn open(
     client: Client,
     mut spec: LeaseSpec,
@@ -42,7 +41,7 @@ pub(super) async fn open(
         let error = match ask(&client, spec.clone(), &mut heard, waiting).await {
             Ok(outcome) => {
                 return Ok(outcome
-                    .map(|(grant, state, stream)| hold_of(client, grant, state, stream, events)));
+                    .map(|(grant, state, stream)| hold_of(&client, grant, state, stream, events)));
             }
             Err(error) => error,
         };
@@ -50,7 +49,7 @@ pub(super) async fn open(
         if heard {
             pause = FIRST_PAUSE;
         }
-        if !(was_answered && error.is_transient()) {
+        if !(was_answered && error.is_transient() || error.is_below_needs()) {
             return Err(error);
         }
         let asked_for = retry_after(&error).unwrap_or(pause);
@@ -83,25 +82,19 @@ async fn ask(
     waiting: impl Fn(Waiting),
 ) -> Result<Outcome<Granted>, Error> {
     let refused = |status: Status| client.error(&status);
-    let wanted = Wanted::of(&spec);
+    let was_named = spec.occurrence_at.is_some();
     let sent = client.clock.now();
     let mut stream = start(client, Start::Spec(spec.into_wire())).await.map_err(refused)?;
     let grant = loop {
         match stream.next(client.settings.silence).await.map_err(refused)? {
             Event::Granted(grant) => break grant,
             Event::Busy(busy) => {
-                client.check_busy(&wanted, &busy).await?;
                 return Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))));
             }
-            Event::AlreadyDone(done) => return Outcome::already_done(done, &wanted),
-            Event::Skipped(skipped) => return Outcome::skipped(&skipped, &wanted),
+            Event::AlreadyDone(done) => return Outcome::already_done(done, was_named),
+            Event::Skipped(skipped) => return Outcome::skipped(&skipped, was_named),
             Event::Lost(lost) => return Err(Error::Lost(Loss::from_wire(lost))),
             Event::Waiting(place) => {
-                if let Some(missed) = wanted.missed(place.understood.clone()) {
-                    // It leaves the queue first.
-                    drop(stream);
-                    return Err(client.too_old(&missed).await);
-                }
                 *heard = true;
                 waiting(Waiting::from_wire(place));
             }
@@ -113,8 +106,7 @@ async fn ask(
             | Event::Released(_) => {}
         }
     };
-    client.check_grant(&wanted, &grant).await?;
-    let state = believe(client, &grant, sent).await?;
+    let state = believe(&client.of_hold(stream.rpc()), &grant, sent).await?;
     Ok(Outcome::Granted((grant, state, stream)))
 }
 
@@ -140,14 +132,14 @@ pub(crate) async fn believe(
 
 /// Starts the task that keeps the hold.
 pub(crate) fn hold_of(
-    client: Client,
+    client: &Client,
     grant: proto::Grant,
     state: HoldState,
     line: impl Line,
     events: Events,
 ) -> Hold {
     let (stream_end, ended) = oneshot::channel();
-    let state = Arc::new(state);
+    let (client, state) = (client.of_hold(line.rpc()), Arc::new(state));
     let keeper = Keeper {
         client: client.clone(),
         state: Arc::clone(&state),

@@ -1,34 +1,17 @@
-//! Priorities and shares: what is asked for, said back and told (S33 to S37).
+//! Priorities and shares: what is asked for and told (S33 to S36).
 
 use super::tests::{held_here, next};
 use super::*;
-use crate::fake::{Bench, OURS, grant, seconds, understood, validity};
+use crate::fake::{Bench, OURS, grant, seconds, validity};
+use crate::proto;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
-use crate::proto::{self, Understood};
-use crate::{ListLocks, LockRecord, PriorityStatus, Reason, Reservation, WatchLocks};
+use crate::{ListLocks, LockRecord, PriorityStatus, Reservation, WatchLocks};
 
 /// What a listener of this version asks for.
 fn spec() -> LeaseSpec {
     let spec = LeaseSpec::new("f").with_priority(412).yielding();
     spec.with_share("queues").rebalancing()
-}
-
-/// All of it, said back.
-fn all() -> Understood {
-    let share = "queues".to_owned();
-    Understood {
-        priority: 412,
-        yields: true,
-        share,
-        rebalance: true,
-        ..understood().unwrap_or_default()
-    }
-}
-
-fn granted(understood: Understood) -> Event {
-    let Event::Granted(grant) = grant(validity(OURS, 1_058, 58)) else { panic!() };
-    Event::Granted(proto::Grant { understood: Some(understood), ..grant })
 }
 
 #[tokio::test]
@@ -39,32 +22,8 @@ async fn s33_to_s35_priority_and_share_are_asked_for() {
     let Start::Spec(asked) = &call.start else { panic!() };
     assert_eq!((asked.priority, asked.yields, asked.rebalance), (412, true, true));
     assert_eq!(asked.share, "queues");
-    call.tell(granted(all())).await;
+    call.tell(grant(validity(OURS, 1_058, 58))).await;
     assert!(holding.await.unwrap().unwrap().granted().is_some());
-    assert!(bench.sidecar.asked().is_empty(), "nothing is released");
-}
-
-#[tokio::test]
-async fn s37_each_of_them_that_is_not_said_back_is_an_error_and_released() {
-    for (missed, understood) in [
-        ("priority", Understood { priority: 0, ..all() }),
-        ("yields", Understood { yields: false, ..all() }),
-        ("share", Understood { share: String::new(), ..all() }),
-        ("rebalance", Understood { rebalance: false, ..all() }),
-    ] {
-        let mut bench = Bench::new().await;
-        let holding = tokio::spawn(bench.client.hold(spec()).into_future());
-        let call = bench.sidecar.hold().await;
-        call.tell(granted(understood)).await;
-        let error = holding.await.unwrap().unwrap_err();
-        assert_eq!(error.reason(), Some(&Reason::Unsupported), "{error}");
-        let names = ["priority", "yields", "share", "rebalance"];
-        let named: Vec<&str> =
-            names.into_iter().filter(|name| error.to_string().contains(name)).collect();
-        assert_eq!(named, [missed], "{error}");
-        call.ended().await;
-        assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 1"]);
-    }
 }
 
 #[tokio::test]
@@ -96,7 +55,6 @@ async fn s33_a_busy_lock_tells_why_a_priority_waits_and_its_holder_s_place() {
         call.tell(Event::Busy(proto::Busy {
             priority_status: status,
             record: Some(record),
-            understood: Some(all()),
             ..proto::Busy::default()
         }))
         .await;

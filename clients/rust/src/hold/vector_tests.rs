@@ -158,7 +158,7 @@ impl Stage {
         let stream = &mut self.streams[on - 1];
         stream.is_granted |= name == "granted";
         if let Some(call) = stream.call.as_ref().filter(|call| call.is_open()) {
-            call.tell(self.sidecar.event(name, said, &call.start)).await;
+            call.tell(self.sidecar.event(name, said)).await;
         }
     }
 

@@ -306,6 +306,7 @@ impl PreviewSchedule {
             after: self.after.map(prost_types::Timestamp::from),
             count: self.count,
             key: self.key.map(LockKey::into_wire),
+            needs: 0,
         }
     }
 }

@@ -335,6 +335,7 @@ impl Subscription {
                 false => proto::FirstRun::Unspecified,
             }
             .into(),
+            needs: 0,
         }
     }
 }

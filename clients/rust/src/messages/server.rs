@@ -25,6 +25,8 @@ pub struct ServerInfo {
     pub layout: String,
     /// The kind of its store: `azure`, `embedded` or `memory`.
     pub store: String,
+    /// Which requests it serves: those that need this revision or a smaller one (S37).
+    pub revision: u32,
 }
 
 /// What a sidecar accepts at the most.
@@ -73,6 +75,7 @@ impl ServerInfo {
             host_type: wire.host_type,
             layout: wire.layout,
             store: wire.store,
+            revision: wire.revision,
         }
     }
 }

@@ -10,6 +10,7 @@ use tonic::Status;
 
 use super::{ScheduleEvent, Subscribed, Tells};
 use crate::client::Client;
+use crate::connect::Rpc;
 use crate::constants::LAST_WORD;
 use crate::hold::{HoldEvent, Line, Loss};
 use crate::messages::{
@@ -123,6 +124,10 @@ impl Line for RunLine {
         }
     }
 
+    fn rpc(&self) -> Rpc {
+        self.here.stream.rpc()
+    }
+
     async fn resume(&self, client: &Client, resume: Resume) -> Result<Self, Status> {
         let request = SubscribeScheduleRequest {
             reconnected: true,
@@ -132,8 +137,7 @@ impl Line for RunLine {
         };
         let here = Subscribed::start(client, request).await?;
         Ok(Self {
-            // One that can resume a run knows schedules (S37).
-            here: Subscribed { understood: true, ..here },
+            here,
             is_over: false,
             is_broken: false,
             stages: self.stages.clone(),

@@ -31,6 +31,7 @@ use crate::hold::{Message, Stream, retry_after, silent};
 use crate::messages::{DefinitionInForce, Standby, Subscription, UnderstoodSchedule, duration};
 use crate::proto::subscribe_schedule_response::Event;
 use crate::proto::{self, SubscribeScheduleRequest, SubscribeScheduleResponse};
+use crate::revisions::Needs as _;
 
 pub use run::Run;
 
@@ -134,8 +135,6 @@ struct Subscribed {
     stream: Stream<SubscribeScheduleResponse>,
     /// When it was sent.
     sent: BootInstant,
-    /// Whether it has said how the spec was understood.
-    understood: bool,
 }
 
 impl Message for SubscribeScheduleResponse {
@@ -147,13 +146,15 @@ impl Message for SubscribeScheduleResponse {
 }
 
 impl Subscribed {
-    async fn start(client: &Client, request: SubscribeScheduleRequest) -> Result<Self, Status> {
+    async fn start(client: &Client, mut request: SubscribeScheduleRequest) -> Result<Self, Status> {
+        request.needs = request.needs();
         let sent = client.clock.now();
         let mut lane = client.lane();
         let asking = lane.schedules.subscribe_schedule(request);
         let asked = tokio::time::timeout(client.settings.silence, asking).await;
-        let stream = asked.unwrap_or_else(|_elapsed| Err(silent()))?.into_inner();
-        Ok(Self { stream: Stream::new(stream, lane), sent, understood: false })
+        let answer = asked.unwrap_or_else(|_elapsed| Err(silent()));
+        let stream = lane.look_at(answer)?.into_inner();
+        Ok(Self { stream: Stream::new(stream, lane), sent })
     }
 }
 
@@ -225,7 +226,7 @@ impl Runs {
                 Place::Here(here) => here.stream.next(self.client.settings.silence).await,
             };
             match heard {
-                Ok(event) => self.hear(event).await?,
+                Ok(event) => self.hear(event),
                 Err(status) => self.interrupted(&status).await?,
             }
         }
@@ -241,13 +242,10 @@ impl Runs {
     }
 
     /// Takes in an event between runs.
-    async fn hear(&mut self, event: Event) -> Result<(), Error> {
+    fn hear(&mut self, event: Event) {
         match event {
-            Event::Standby(standby) => self.stand_by(standby).await?,
-            Event::Run(run) => {
-                self.check_understood().await?;
-                self.granted = Some(Box::new(run));
-            }
+            Event::Standby(standby) => self.stand_by(standby),
+            Event::Run(run) => self.granted = Some(Box::new(run)),
             Event::DefinitionInForce(definition) => {
                 let definition = DefinitionInForce::from_wire(definition);
                 self.tells.tell(ScheduleEvent::DefinitionInForce(definition));
@@ -264,41 +262,25 @@ impl Runs {
             | Event::Lost(_)
             | Event::Recorded(_) => {}
         }
-        Ok(())
     }
 
-    async fn stand_by(&mut self, mut standby: proto::Standby) -> Result<(), Error> {
+    fn stand_by(&mut self, mut standby: proto::Standby) {
         if let Some(understood) = standby.understood.take() {
             let understood = UnderstoodSchedule::from_wire(understood);
             self.tells.tell(ScheduleEvent::Subscribed(understood.clone()));
             self.understood = Some(understood);
-            if let Place::Here(here) = &mut self.place {
-                here.understood = true;
-            }
         }
-        self.check_understood().await?;
         self.pause = FIRST_PAUSE;
         let standby = Standby::from_wire(standby);
         self.tells.tell(ScheduleEvent::Standby(standby.clone()));
         self.standby = Some(standby);
-        Ok(())
-    }
-
-    /// S37: what did not say how it understood the schedule does not know it.
-    async fn check_understood(&mut self) -> Result<(), Error> {
-        if matches!(&self.place, Place::Here(here) if here.understood) {
-            return Ok(());
-        }
-        self.place = Place::Away;
-        let what = "the sidecar has not said how it understood the schedule: another version of it is needed";
-        Err(self.client.too_old(what).await)
     }
 
     /// Puts the next try off for a little.
     async fn interrupted(&mut self, status: &Status) -> Result<(), Error> {
         self.place = Place::Away;
         let error = self.client.knowing("schedules", self.client.error(status)).await;
-        if self.understood.is_none() || !passes(&error) {
+        if self.understood.is_none() || !(passes(&error) || error.is_below_needs()) {
             return Err(error);
         }
         self.tells.tell(ScheduleEvent::Interrupted { detail: error.to_string() });

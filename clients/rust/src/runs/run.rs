@@ -93,7 +93,7 @@ impl Run {
             true => (Some(sender), Some(events)),
             false => (None, None),
         };
-        let hold = hold_of(client.clone(), grant, state, line, sender);
+        let hold = hold_of(client, grant, state, line, sender);
         let events = Mutex::new(events);
         Ok(Self { client: client.clone(), hold, wire, scheduled_at, stop_span, stage, events })
     }

@@ -10,6 +10,7 @@ use crate::messages::{
     SchedulePreview,
 };
 use crate::proto;
+use crate::revisions::Needs as _;
 
 impl Client {
     /// A schedule: its definition, and what is known of its runs.
@@ -47,7 +48,9 @@ impl Client {
         &self,
         request: PreviewSchedule,
     ) -> Result<SchedulePreview, Error> {
-        let request = within(CALL_TIMEOUT, request.into_wire());
+        let mut request = request.into_wire();
+        request.needs = request.needs();
+        let request = within(CALL_TIMEOUT, request);
         let answer =
             self.answer_of_schedules(self.schedules().preview_schedule(request).await).await?;
         Ok(SchedulePreview::from_wire(answer))

@@ -7,6 +7,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::errors::Reason;
 use crate::fake::schedules::understood;
+use crate::fake::too_old;
 use crate::fake::{Bench, OURS, SubscribeCall, eventually, grant, seconds, validity};
 use crate::messages::{Code, CompletionResult, LossReason, RunKind, SavedWith, ScheduleSpec};
 use crate::proto::hold_lease_response::Event as HoldWire;
@@ -81,7 +82,7 @@ async fn a_run_tells_what_it_is_of_and_its_outcome_is_recorded() {
     let mut bench = Bench::new().await;
     let runs = bench.client.runs(nightly());
     let (runs, run, call) = running(&mut bench, runs).await;
-    assert_eq!(call.request, nightly().to_wire());
+    assert_eq!(call.request, SubscribeScheduleRequest { needs: 1, ..nightly().to_wire() }, "S37");
     assert!(!call.request.reconnected);
     let moment = |seconds| UNIX_EPOCH.checked_add(self::seconds(seconds)).unwrap();
     assert_eq!((run.scheduled_at(), run.next_at()), (moment(1_800), Some(moment(3_600))));
@@ -130,16 +131,19 @@ async fn a_run_that_comes_before_the_answer_to_the_completion_is_not_lost() {
 }
 
 #[tokio::test]
-async fn s37_a_sidecar_that_says_nothing_of_the_spec_is_found_out() {
+async fn s37_a_sidecar_that_is_too_old_is_an_error_only_before_another_was_heard_of() {
     let mut bench = Bench::new().await;
-    for first in [Event::Run(granted()), Event::Standby(proto::Standby::default())] {
-        let asking = next(bench.client.runs(nightly()));
-        let call = bench.sidecar.subscription().await;
-        call.tell(first).await;
-        let (_runs, run) = asking.await.unwrap();
-        assert_eq!(run.unwrap_err().reason(), Some(&Reason::Unsupported));
-        call.ended().await;
-    }
+    let asking = next(bench.client.runs(nightly()));
+    bench.sidecar.subscription().await.fail(too_old()).await;
+    let (runs, run) = asking.await.unwrap();
+    assert_eq!(run.unwrap_err().reason(), Some(&Reason::Unsupported));
+    let asking = next(runs);
+    let call = bench.sidecar.subscription().await;
+    call.tell(standby()).await;
+    call.fail(too_old()).await;
+    let call = bench.sidecar.subscription().await;
+    call.tell(Event::Run(granted())).await;
+    drop(asking.await.unwrap().1.unwrap());
 }
 
 #[tokio::test]

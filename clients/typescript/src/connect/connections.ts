@@ -18,23 +18,32 @@ const CUT_OFF =
 /** The place of one lasting call. */
 export interface Place {
   readonly channel: Channel;
+  /** For short calls about what this one carries: they go where it is, and its sidecar with it. */
+  readonly short: Channel;
   /** The call is over. May be repeated. */
   leave(): void;
   /** Lets no more calls onto this connection: it has gone silent. */
   retire(): void;
+  /** Its sidecar is too old for this call: new connections may meet another one (S37). */
+  leaveSidecar(): void;
 }
 
 /** One way to a sidecar. Its channel is made anew when its connection was lost and certificates may have changed. */
 class Way {
   calls = 0;
   retired = false;
+  isClosed = false;
   readonly #dialer: Dialer;
   #channel: Channel;
   #used = false;
   /** Replaced, perhaps with a call that is about to start on it. */
   #before: Channel | undefined;
 
-  constructor(dialer: Dialer) {
+  /** Made with the way for short calls about what it carries, unless it is one. */
+  constructor(
+    dialer: Dialer,
+    readonly short?: Way,
+  ) {
     this.#dialer = dialer;
     this.#channel = dialer.dial();
   }
@@ -48,6 +57,11 @@ class Way {
     return this.#channel;
   }
 
+  /** Whether a call has gone over it. */
+  get isUsed(): boolean {
+    return this.#used;
+  }
+
   #replace(): void {
     const fresh = dialNow(this.#dialer);
     this.#before?.close();
@@ -56,6 +70,7 @@ class Way {
   }
 
   close(): void {
+    this.isClosed = true;
     this.#before?.close();
     this.#channel.close();
   }
@@ -76,7 +91,8 @@ export class Connections {
   readonly #dialer: Dialer;
   readonly #streams: number;
   readonly #lasting = new Set<Way>();
-  readonly #short: Way;
+  /** For what no other connection carries. */
+  #short: Way;
 
   #isHeard = false;
 
@@ -89,8 +105,8 @@ export class Connections {
     this.metadata = dialer.metadata;
     this.#dialer = dialer;
     this.#streams = streams;
-    this.#lasting.add(new Way(dialer));
     this.#short = new Way(dialer);
+    this.#lasting.add(new Way(dialer, this.#short));
   }
 
   /** Waits until a connection stands, for so long at the most. Whether one does, the next call tells. */
@@ -137,18 +153,26 @@ export class Connections {
   place(): Place {
     let way = [...this.#lasting].find(({ calls, retired }) => !retired && calls < this.#streams);
     if (way === undefined) {
-      way = new Way({ ...this.#dialer, dial: () => dialNow(this.#dialer) });
+      way = this.#fresh(this.#short);
       this.#lasting.add(way);
     }
     return this.#placeOn(way);
   }
 
+  #fresh(short?: Way): Way {
+    return new Way({ ...this.#dialer, dial: () => dialNow(this.#dialer) }, short);
+  }
+
   #placeOn(way: Way): Place {
     const { channel } = way;
+    const shortOf = ({ short }: Way): Way => (short === undefined || short.isClosed ? this.#short : short);
     way.calls += 1;
     let left = false;
     return {
       channel,
+      get short(): Channel {
+        return shortOf(way).channel;
+      },
       leave: (): void => {
         if (left) return;
         left = true;
@@ -158,6 +182,11 @@ export class Connections {
       retire: (): void => {
         way.retired = true;
       },
+      leaveSidecar: (): void => {
+        way.retired = true;
+        // One that was never used meets whichever sidecar is there then.
+        if (way.short === this.#short && this.#short.isUsed) this.#short = this.#fresh();
+      },
     };
   }
 
@@ -166,10 +195,15 @@ export class Connections {
     if (way.calls > 0 || !replaceable) return;
     this.#lasting.delete(way);
     way.close();
+    const { short } = way;
+    if (short !== this.#short && ![...this.#lasting].some((other) => other.short === short)) short?.close();
   }
 
   close(): void {
-    for (const way of this.#lasting) way.close();
+    for (const way of this.#lasting) {
+      way.close();
+      way.short?.close();
+    }
     this.#short.close();
   }
 }

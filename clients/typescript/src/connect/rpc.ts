@@ -1,6 +1,6 @@
 // The calls as promises and streams, with errors of this client.
 
-import type { ClientReadableStream, MethodDefinition, ServiceError } from "@grpc/grpc-js";
+import type { Client as Channel, ClientReadableStream, MethodDefinition, ServiceError } from "@grpc/grpc-js";
 import { status } from "@grpc/grpc-js";
 
 import { CALL_TIMEOUT_MS, DEFAULT_RELEASE_TIMEOUT_MS, SILENCE_MS, STREAMS_PER_CONNECTION } from "../constants.js";
@@ -19,7 +19,8 @@ import type { RefusedError } from "../errors/errors.js";
 import { ProtocolError } from "../errors/errors.js";
 import { ownRefusal } from "../errors/refusal.js";
 import { inTrace } from "./trace-context.js";
-import { knowing } from "../errors/understood.js";
+import { NEWER } from "../errors/revisions.js";
+import { knowing, needs } from "../errors/unsupported.js";
 
 /** How long things may take. Tests have limits of their own. */
 export interface Limits {
@@ -42,6 +43,8 @@ interface UnaryOptions {
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
   readonly lasting?: boolean;
+  /** Over which channel; default: that for short calls. */
+  readonly over?: Channel | undefined;
 }
 
 /** Names a hold in calls of its own. */
@@ -49,6 +52,8 @@ export interface HoldId {
   readonly leaseId: string;
   /** The newest that was answered (S16); 0 of a hold that is known by its lease id only. */
   readonly generation: number;
+  /** Where its stream is; another sidecar does not know it. */
+  readonly place?: Place;
 }
 
 /** What a release carries besides. */
@@ -83,13 +88,13 @@ export class Rpc {
   async unary<Q, R>(
     method: MethodDefinition<Q, R>,
     request: Q,
-    { timeoutMs = CALL_TIMEOUT_MS, signal, lasting = false }: UnaryOptions = {},
+    { timeoutMs = CALL_TIMEOUT_MS, signal, lasting = false, over }: UnaryOptions = {},
   ): Promise<R> {
     signal?.throwIfAborted();
     this.#throwIfClosed();
     const metadata = inTrace(this.#connections.metadata);
     const place = lasting ? this.#connections.place() : undefined;
-    const { channel } = place ?? { channel: this.#connections.short };
+    const channel = place?.channel ?? over ?? this.#connections.short;
     return await new Promise<R>((resolve, reject) => {
       const options = { deadline: Date.now() + timeoutMs };
       const { path, requestSerialize, responseDeserialize } = method;
@@ -101,10 +106,11 @@ export class Rpc {
         metadata,
         options,
         (error, response) => {
+          const failure = error === null ? undefined : this.#failed(place, channel, error);
           place?.leave();
           signal?.removeEventListener("abort", abort);
           if (signal?.aborted === true) reject(signal.reason as Error);
-          else if (error !== null) reject(this.#connections.failure(channel, error));
+          else if (failure !== undefined) reject(failure);
           else if (response === undefined) reject(new ProtocolError("a call was answered without a message"));
           else {
             this.#connections.heard();
@@ -130,11 +136,17 @@ export class Rpc {
       heard: () => {
         this.#connections.heard();
       },
-      failure: (error) => this.#connections.failure(place.channel, error),
+      failure: (error) => this.#failed(place, place.channel, error),
       ended: (ended) => this.#streams.delete(ended),
     });
     this.#streams.add(stream);
     return stream;
+  }
+
+  #failed(place: Place | undefined, channel: Channel, error: ServiceError): RefusedError {
+    const failure = this.#connections.failure(channel, error);
+    if (failure.isBelowNeeds) place?.leaveSidecar();
+    return failure;
   }
 
   #throwIfClosed(): void {
@@ -149,27 +161,32 @@ export class Rpc {
 
   /** Opens or resumes a hold. */
   holdLease(start: NonNullable<HoldLeaseRequest["start"]>): MessageStream<HoldLeaseResponse> {
-    return this.stream(LeaseServiceService.holdLease, { start });
+    const request = { start, needs: 0 };
+    return this.stream(LeaseServiceService.holdLease, { start, needs: needs(request, NEWER.HoldLeaseRequest) });
   }
 
   /** Releases a lock. */
   async release(hold: HoldId, ending: Ending = {}, timeoutMs = this.limits.releaseMs): Promise<ReleaseResult> {
-    const request = ReleaseLeaseRequest.create({ ...hold, ...ending });
-    const { result } = await this.unary(LeaseServiceService.releaseLease, request, { timeoutMs });
+    const { leaseId, generation } = hold;
+    const request = ReleaseLeaseRequest.create({ leaseId, generation, ...ending });
+    const { result } = await this.unary(LeaseServiceService.releaseLease, request, {
+      timeoutMs,
+      over: hold.place?.short,
+    });
     if (result === undefined) throw new ProtocolError("a release was answered without a result");
     return result;
   }
 
   /** Reports progress, and returns the validity. */
   async reportProgress(hold: HoldId): Promise<Validity> {
-    const { validity } = await this.unary(LeaseServiceService.reportProgress, hold);
+    const { validity } = await this.unary(LeaseServiceService.reportProgress, hold, { over: hold.place?.short });
     if (validity === undefined) throw new ProtocolError("a report was answered without a validity");
     return validity;
   }
 
   /** Asks for the state of a hold, which changes nothing. The answer has a validity. */
   async getHold(hold: HoldId, timeoutMs = CALL_TIMEOUT_MS): Promise<GetHoldResponse & { validity: Validity }> {
-    const answer = await this.unary(LeaseServiceService.getHold, hold, { timeoutMs });
+    const answer = await this.unary(LeaseServiceService.getHold, hold, { timeoutMs, over: hold.place?.short });
     const { validity } = answer;
     if (validity === undefined) throw new ProtocolError("it has no validity of the hold");
     return { ...answer, validity };
@@ -177,7 +194,7 @@ export class Rpc {
 
   /** Replaces the lock's checkpoint (S24). */
   async saveCheckpoint(hold: HoldId, value: Buffer, timeoutMs?: number): Promise<SaveCheckpointResponse> {
-    const options = timeoutMs === undefined ? {} : { timeoutMs };
+    const options = { ...(timeoutMs === undefined ? {} : { timeoutMs }), over: hold.place?.short };
     const request = { ...hold, value };
     return await knowing("checkpoints", () => this.unary(LeaseServiceService.saveCheckpoint, request, options));
   }
@@ -259,6 +276,11 @@ export class MessageStream<T> {
       this.#end(failure);
       this.#leave();
     });
+  }
+
+  /** Where it is. */
+  get place(): Place {
+    return this.#place;
   }
 
   /** Whether it ended because nothing was heard for too long. */

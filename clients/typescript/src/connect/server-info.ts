@@ -43,11 +43,13 @@ export interface ServerInfo {
   readonly layout: string;
   /** The kind of store: `azure`, `sqlite` or `memory`. */
   readonly store: string;
+  /** Which requests it serves: those that need this revision or a smaller one (S37). */
+  readonly revision: number;
 }
 
 /** The answer in this language's words. */
 export function serverInfo(answer: GetServerInfoResponse): ServerInfo {
-  const { version, bootId, limits, features, hostId, hostType, layout, store } = answer;
+  const { version, bootId, limits, features, hostId, hostType, layout, store, revision } = answer;
   return {
     version,
     bootId,
@@ -56,6 +58,7 @@ export function serverInfo(answer: GetServerInfoResponse): ServerInfo {
     hostType,
     layout,
     store,
+    revision,
     limits: {
       waitMs: milliseconds(limits?.wait),
       maxHoldMs: milliseconds(limits?.maxHold),

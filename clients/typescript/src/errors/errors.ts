@@ -157,6 +157,8 @@ export interface Refusal {
   readonly retryAfterMs: number | undefined;
   /** Why the hold is over, with `HOLD_LOST`: `EXPIRED` and so on. */
   readonly lossReason: string | undefined;
+  /** Whether the sidecar's revision is below what the request needs: then it has said both (S37). */
+  readonly isBelowNeeds?: boolean;
 }
 
 /** The sidecar answered with an error, or the connection broke. Decide by `code` and `reason`, never by the message. */
@@ -167,6 +169,7 @@ export class RefusedError extends LeaseholdError implements Refusal {
   readonly violations: readonly FieldViolation[];
   readonly retryAfterMs: number | undefined;
   readonly lossReason: string | undefined;
+  readonly isBelowNeeds: boolean;
 
   constructor(refusal: Refusal, options?: ErrorOptions) {
     // The message names the first field at the most; the others must not stay unseen.
@@ -178,6 +181,7 @@ export class RefusedError extends LeaseholdError implements Refusal {
     this.violations = refusal.violations;
     this.retryAfterMs = refusal.retryAfterMs;
     this.lossReason = refusal.lossReason;
+    this.isBelowNeeds = refusal.isBelowNeeds ?? false;
   }
 }
 

@@ -78,7 +78,7 @@ export const Reason = {
   SUPERSEDED: "SUPERSEDED",
   /** ABORTED: the stream was ended because the client did not read it; the hold can be resumed. */
   STREAM_BEHIND: "STREAM_BEHIND",
-  /** UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set (S37). */
+  /** UNIMPLEMENTED: the sidecar lacks the call's feature, or its revision is below what the request needs (S37). */
   UNSUPPORTED: "UNSUPPORTED",
   /** RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try again (S38). */
   LIMIT_REACHED: "LIMIT_REACHED",

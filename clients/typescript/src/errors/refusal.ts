@@ -64,6 +64,7 @@ function readRefusal(error: ServiceError): Refusal {
     violations: find("BadRequest", (value) => BadRequest.decode(value))?.fieldViolations ?? [],
     retryAfterMs: retry === undefined ? undefined : milliseconds(retry.retryDelay),
     lossReason: info?.metadata["loss_reason"],
+    isBelowNeeds: info?.metadata["needs"] !== undefined,
   };
 }
 

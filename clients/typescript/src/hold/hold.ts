@@ -12,7 +12,7 @@ import { alreadyLost } from "./loss.js";
 import type { Outcome } from "./occurrence.js";
 import { OUTCOMES, checkRecorded } from "./occurrence.js";
 import type { Ending } from "../connect/rpc.js";
-import { unknownCalls } from "../errors/understood.js";
+import { unknownCalls } from "../errors/unsupported.js";
 import { Held } from "./held.js";
 
 /** How long the holder of a lost hold waits for the sidecar to hear that it has let go. */
@@ -84,10 +84,16 @@ export class Hold extends Held implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over; it is lost here, too, then.
    */
   async extend(maxHoldMs: number): Promise<void> {
-    const request = { ...this.keeper.id, maxHold: duration("maxHoldMs", maxHoldMs) };
+    const { id } = this.keeper;
+    const request = { ...id, maxHold: duration("maxHoldMs", maxHoldMs) };
+    const options = { over: id.place?.short };
     await this.hear(async () => {
       const sent = this.state.now();
-      const { validity, resumeToken, maxHoldEnds } = await this.rpc.unary(LeaseServiceService.extendLease, request);
+      const { validity, resumeToken, maxHoldEnds } = await this.rpc.unary(
+        LeaseServiceService.extendLease,
+        request,
+        options,
+      );
       this.keeper.replaceResumeToken(resumeToken);
       this.state.takeInMaxHold(maxHoldEnds, sent);
       if (validity === undefined) throw new ProtocolError("an extension was answered without a validity");

@@ -64,7 +64,7 @@ export class Keeper {
 
   /** The hold, of the newest generation that was answered (S16). */
   get id(): HoldId {
-    return { leaseId: this.#kept.grant.leaseId, generation: this.#generation };
+    return { leaseId: this.#kept.grant.leaseId, generation: this.#generation, place: this.#line.place };
   }
 
   /** Whether a resume was sent, and it is not known whether it has made a newer generation. */
@@ -347,9 +347,12 @@ const HOPELESS: ReadonlySet<status> = new Set([
   status.UNIMPLEMENTED,
 ]);
 
-/** The loss, where an error says that no try to resume will ever work; anything else may pass (S16). */
+/**
+ * The loss, where an error says that no try to resume will ever work; anything else may pass (S16), also that this sidecar
+ * is too old (S37).
+ */
 export function finalRefusal(error: RefusedError): Loss | undefined {
-  if (!HOPELESS.has(error.code) || error.reason === Reason.STREAM_BEHIND) return undefined;
+  if (!HOPELESS.has(error.code) || error.reason === Reason.STREAM_BEHIND || error.isBelowNeeds) return undefined;
   const detail = `the sidecar will not resume it: ${error.message}`;
   return toldLost(error) ?? { reason: LossReason.UNSPECIFIED, detail };
 }

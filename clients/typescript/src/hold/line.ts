@@ -2,6 +2,7 @@
 
 import type { Resume } from "../../gen/leasehold/v1/hold.js";
 import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
+import type { Place } from "../connect/connections.js";
 import type { MessageStream, Rpc } from "../connect/rpc.js";
 
 /** What happens to a hold, in the sidecar's words. */
@@ -9,6 +10,8 @@ export type LineEvent = NonNullable<HoldLeaseResponse["event"]>;
 
 /** The stream of a hold. Only one event may be waited for at a time. */
 export interface Line {
+  /** Where it is. */
+  readonly place: Place;
   /** Whether it ended because nothing was heard for too long. */
   readonly isSilent: boolean;
   /** The next event that this client knows; `undefined` when there is none any more. Throws how the stream broke. */
@@ -29,6 +32,10 @@ export class HoldLine implements Line {
   constructor(rpc: Rpc, stream: MessageStream<HoldLeaseResponse>) {
     this.#rpc = rpc;
     this.#stream = stream;
+  }
+
+  get place(): Place {
+    return this.#stream.place;
   }
 
   get isSilent(): boolean {

@@ -5,7 +5,7 @@ import { OutcomeResult, ReleaseOutcome } from "../../gen/leasehold/v1/hold.js";
 import type { EndedRun } from "../../gen/leasehold/v1/schedule.js";
 import { RunOutcome } from "../../gen/leasehold/v1/schedule.js";
 import { LeaseholdError, ProtocolError } from "../errors/errors.js";
-import { unknownCalls } from "../errors/understood.js";
+import { unknownCalls } from "../errors/unsupported.js";
 
 /**
  * How an occurrence, or a run, ended for its holder. `"succeeded"` and `"failedFinal"` are final; after `"failed"` it is

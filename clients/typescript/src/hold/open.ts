@@ -13,8 +13,9 @@ import { BusyError, LostError, ProtocolError, RefusedError } from "../errors/err
 import { lossOf } from "./loss.js";
 import { occurrenceOver } from "./occurrence.js";
 import { isBreak } from "../errors/refusal.js";
-import { notUnderstood } from "../errors/understood.js";
-import type { MessageStream, Rpc } from "../connect/rpc.js";
+import { isBelowNeeds } from "../errors/unsupported.js";
+import type { Place } from "../connect/connections.js";
+import type { HoldId, MessageStream, Rpc } from "../connect/rpc.js";
 import { idOf } from "../connect/rpc.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
@@ -33,7 +34,7 @@ export interface HoldOptions {
 
 /**
  * Asks for the lock; a `BusyError` if it was not acquired within the wait. The wait is also one for a sidecar that does
- * not answer yet, and a caller that has stood in the queue asks again when the connection breaks or goes silent.
+ * not answer yet, or is too old for what is asked (S37), and a caller that has stood in the queue asks again when the connection breaks or goes silent.
  */
 export async function openHold(
   rpc: Rpc,
@@ -57,7 +58,7 @@ export async function openHold(
       const isEnded = left() === 0 || rpc.isClosed || options.signal?.aborted === true;
       // A wait is also one for a sidecar that is starting.
       const mayAsk = queue.waited || waitMs === Infinity || isAway(error);
-      if (isEnded || !mayAsk || !isBreak(error)) throw error;
+      if (isEnded || !((mayAsk && isBreak(error)) || isBelowNeeds(error))) throw error;
     }
     await setTimeout(pause, undefined, options.signal === undefined ? {} : { signal: options.signal }).catch(() => {
       options.signal?.throwIfAborted();
@@ -86,13 +87,7 @@ async function openOnce(rpc: Rpc, holds: Holds, spec: LeaseSpec, options: OneTry
   signal?.addEventListener("abort", abort);
   try {
     const grant = await readGrant(stream, spec, options);
-    const refusal = notUnderstood(spec, grant.understood);
-    if (refusal !== undefined) {
-      // The sidecar's answer to this changes nothing: the stream is cancelled, and the lease runs out.
-      await rpc.release(idOf(grant)).catch(() => undefined);
-      throw refusal;
-    }
-    const state = await believe(rpc, grant, sent);
+    const state = await believe(rpc, grant, sent, stream.place);
     signal?.throwIfAborted();
     const { lockPath, fencingToken } = grant;
     tell(onEvent, { type: "granted", lockPath, fencingToken });
@@ -117,13 +112,11 @@ async function readGrant(
       case "granted":
         return message.event.value;
       case "busy":
-        throw notUnderstood(spec, message.event.value.understood) ?? new BusyError(message.event.value);
+        throw new BusyError(message.event.value);
       case "lost":
         throw new LostError(lossOf(message.event.value));
       case "waiting": {
-        const { position, record, understood } = message.event.value;
-        const refusal = notUnderstood(spec, understood);
-        if (refusal !== undefined) throw refusal;
+        const { position, record } = message.event.value;
         onWaiting();
         tell(onEvent, { type: "waiting", position, record });
         break;
@@ -145,14 +138,14 @@ async function readGrant(
 }
 
 /**
- * What a grant is worth here, on a stream that was asked for at `sent`.
+ * What a grant is worth here, on a stream at `place` that was asked for at `sent`.
  *
  * @throws LostError if it is over already; RefusedError if its validity cannot be learned.
  */
-export async function believe(rpc: Rpc, grant: Grant, sent: BootReading): Promise<HoldState> {
+export async function believe(rpc: Rpc, grant: Grant, sent: BootReading, place: Place): Promise<HoldState> {
   const granted = new HoldState(rpc.clock, grant.validity ?? Validity.create(), sent);
   granted.takeInMaxHold(grant.maxHoldEnds, sent);
-  const state = await askFirst(rpc, grant, granted);
+  const state = await askFirst(rpc, { ...idOf(grant), place }, granted);
   if (state.isValid()) return state;
   throw new LostError(state.loss ?? { reason: LossReason.EXPIRED, detail: "the grant came too late" });
 }
@@ -161,12 +154,12 @@ export async function believe(rpc: Rpc, grant: Grant, sent: BootReading): Promis
  * S21: elsewhere than on the sidecar's kernel the grant's duration counts from before the request, and a wait may have
  * used it up. Then the validity is asked for anew.
  */
-async function askFirst(rpc: Rpc, grant: Grant, state: HoldState): Promise<HoldState> {
+async function askFirst(rpc: Rpc, hold: HoldId, state: HoldState): Promise<HoldState> {
   const due = state.nextQuestion;
   if (due === undefined) return state;
   const asked = state.now();
   if (asked.latest < due) return state;
-  const { validity, maxHoldEnds } = await rpc.getHold(idOf(grant));
+  const { validity, maxHoldEnds } = await rpc.getHold(hold);
   const fresh = new HoldState(rpc.clock, validity, asked);
   fresh.takeInMaxHold(maxHoldEnds, asked);
   return fresh;

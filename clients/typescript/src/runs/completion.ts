@@ -8,7 +8,7 @@ import { checkpointBytes } from "../hold/checkpoint.js";
 import type { Outcome } from "../hold/occurrence.js";
 import { OUTCOMES } from "../hold/occurrence.js";
 import type { HoldId, Rpc } from "../connect/rpc.js";
-import { knowing } from "../errors/understood.js";
+import { knowing } from "../errors/unsupported.js";
 
 /** How a run ended. */
 export interface Completion {
@@ -35,10 +35,15 @@ export interface CompletedRun {
 }
 
 /** The completion for the wire. */
-export function completionRequest(runId: string, hold: HoldId, completion: Completion): CompleteRunRequest {
+export function completionRequest(
+  runId: string,
+  { leaseId, generation }: HoldId,
+  completion: Completion,
+): CompleteRunRequest {
   const { outcome, detail = "", checkpoint } = completion;
   return CompleteRunRequest.create({
-    ...hold,
+    leaseId,
+    generation,
     runId,
     outcome: OUTCOMES[outcome],
     detail: cut(detail),

@@ -10,6 +10,9 @@ import type {
 import { ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.js";
 import type { BootReading } from "../hold/boot-clock.js";
 import { tell } from "../hold/event.js";
+import type { Place } from "../connect/connections.js";
+import { NEWER } from "../errors/revisions.js";
+import { needs } from "../errors/unsupported.js";
 import type { Line, LineEvent } from "../hold/line.js";
 import type { MessageStream, Rpc } from "../connect/rpc.js";
 import type { ScheduleListener } from "./event.js";
@@ -22,14 +25,13 @@ export interface Subscribed {
   readonly stream: MessageStream<SubscribeScheduleResponse>;
   /** When it was sent. */
   readonly sent: BootReading;
-  /** Whether it has said how the spec was understood (S37). */
-  understood: boolean;
 }
 
 /** Makes the call. */
 export function subscribe(rpc: Rpc, request: SubscribeScheduleRequest): Subscribed {
   const sent = rpc.clock.read();
-  return { stream: rpc.stream(ScheduleServiceService.subscribeSchedule, request), sent, understood: false };
+  const needed = needs(request, NEWER.SubscribeScheduleRequest);
+  return { stream: rpc.stream(ScheduleServiceService.subscribeSchedule, { ...request, needs: needed }), sent };
 }
 
 /**
@@ -71,6 +73,10 @@ export class RunLine implements Line {
   constructor(thread: RunThread, here: Subscribed) {
     this.#thread = thread;
     this.#here = here;
+  }
+
+  get place(): Place {
+    return this.#here.stream.place;
   }
 
   get isSilent(): boolean {
@@ -184,8 +190,6 @@ export class RunLine implements Line {
     const { rpc, request, runId } = this.#thread;
     const here = subscribe(rpc, { ...request, reconnected: true, resume, runId });
     here.stream.waitPatiently();
-    // One that can resume a run knows schedules.
-    here.understood = true;
     return new RunLine(this.#thread, here);
   }
 }

@@ -14,7 +14,7 @@ import type { HoldState } from "../hold/state.js";
 import type { CallOptions } from "../hold/spec.js";
 import { mayPass, ownRefusal } from "../errors/refusal.js";
 import type { Rpc } from "../connect/rpc.js";
-import { knowing, unknownField } from "../errors/understood.js";
+import { isBelowNeeds, knowing } from "../errors/unsupported.js";
 import type { ScheduleListener } from "./event.js";
 import type { RunThread, Subscribed, SubscriptionEvent } from "./line.js";
 import { RunLine, grantOf, subscribe } from "./line.js";
@@ -89,10 +89,9 @@ export class Runs {
     const event = await knowing("schedules", () => this.#event(here));
     switch (event?.$case) {
       case "standby":
-        this.#standBy(here, event.value);
+        this.#standBy(event.value);
         return undefined;
       case "run":
-        checkUnderstood(here);
         return await this.#takeUp(here, event.value);
       case "definitionInForce":
         this.#tell({ type: "definitionInForce", definition: event.value });
@@ -127,14 +126,12 @@ export class Runs {
     }
   }
 
-  #standBy(here: Subscribed, standby: Standby): void {
+  #standBy(standby: Standby): void {
     const { understood } = standby;
     if (understood !== undefined) {
       this.#isHeard = true;
-      here.understood = true;
       this.#tell({ type: "subscribed", understood });
     }
-    checkUnderstood(here);
     this.#pause = FIRST_PAUSE_MS;
     this.#tell({ type: "standby", standby });
   }
@@ -147,7 +144,7 @@ export class Runs {
     if (scheduledAt === undefined) throw new ProtocolError("a run came without its occurrence");
     let state: HoldState;
     try {
-      state = await believe(this.#rpc, grant, here.sent);
+      state = await believe(this.#rpc, grant, here.sent, here.stream.place);
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
       await giveBack(this.#rpc, wire);
@@ -176,7 +173,7 @@ export class Runs {
     this.#here = undefined;
     const { signal } = this.#options;
     signal?.throwIfAborted();
-    if (!this.#isHeard || this.#rpc.isClosed || !mayPass(error)) throw error;
+    if (!this.#isHeard || this.#rpc.isClosed || !(mayPass(error) || isBelowNeeds(error))) throw error;
     this.#tell({ type: "interrupted", detail: error.message });
     const pause = error.retryAfterMs ?? this.#pause;
     this.#pause = Math.min(this.#pause * 2, LONGEST_RUN_PAUSE_MS);
@@ -186,11 +183,6 @@ export class Runs {
   #tell(event: Parameters<ScheduleListener>[0]): void {
     tell(this.#options.onEvent, event);
   }
-}
-
-/** S37: what did not say how it understood the schedule does not know it. */
-function checkUnderstood(here: Subscribed): void {
-  if (!here.understood) throw unknownField("how to understand this schedule");
 }
 
 /** Run after run; one that is not completed when the loop goes on, or is left, is returned. See `Client.runs`. */

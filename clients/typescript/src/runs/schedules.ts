@@ -7,7 +7,8 @@ import type { Holds } from "../hold/held.js";
 import type { CallOptions, LockKey, LockSelector } from "../hold/spec.js";
 import { lockKey, lockSelector, under, wholeNumber } from "../hold/spec.js";
 import type { Rpc } from "../connect/rpc.js";
-import { knowing } from "../errors/understood.js";
+import { NEWER } from "../errors/revisions.js";
+import { knowing, needs } from "../errors/unsupported.js";
 import type { CompletedRun, Completion } from "./completion.js";
 import { completeRun, completionRequest } from "./completion.js";
 import type { EveryOptions, RunWork } from "./every.js";
@@ -139,12 +140,13 @@ export abstract class ScheduleClient {
    */
   async previewSchedule(spec: ScheduleSpec, options: PreviewOptions = {}): Promise<SchedulePreview> {
     const { after, count = 0, name } = options;
-    const request = {
+    const asked = {
       spec: scheduleSpec(spec),
       after,
       count: wholeNumber("count", count, " from 1 to 100"),
       key: name === undefined ? undefined : lockKey(name),
     };
+    const request = { ...asked, needs: needs(asked, NEWER.PreviewScheduleRequest) };
     const answer = await knowing("schedules", () =>
       this.rpc.unary(ScheduleServiceService.previewSchedule, request, options),
     );

@@ -105,6 +105,7 @@ fn t14_a_preview_shows_the_instants_as_the_clocks_of_the_zone_show_them() {
         after: Some(prost_types::Timestamp { seconds: after.0, nanos: 999_999_999 }),
         count: 3,
         key: None,
+        needs: 0,
     };
     let answered = answer::preview(&preview(asked).unwrap(), None, UtcSecond(0));
     let understood = answered.understood.unwrap();
@@ -147,6 +148,7 @@ fn s19_wrong_fields_of_a_preview_are_named_at_once() {
         after: Some(prost_types::Timestamp { seconds: i64::MAX, nanos: 0 }),
         count: 101,
         key: key(""),
+        needs: 0,
     };
     let found = violations(&preview(wrong).unwrap_err());
     let fields: Vec<&str> = found.iter().map(|(field, _)| field.as_str()).collect();

@@ -105,9 +105,9 @@ const (
 	ErrorReason_ERROR_REASON_SUPERSEDED ErrorReason = 62
 	// ABORTED: the stream was ended because the client did not read it; the hold can be resumed.
 	ErrorReason_ERROR_REASON_STREAM_BEHIND ErrorReason = 63
-	// UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set (S37).
+	// UNIMPLEMENTED: the sidecar lacks the call's feature, or its revision is below what the request needs (S37).
 	//
-	// For fields it is made by clients (Understood).
+	// In the second case metadata `needs`, `revision`: both numbers. Nothing was done: another sidecar may serve the request.
 	ErrorReason_ERROR_REASON_UNSUPPORTED ErrorReason = 64
 	// RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try again (S38).
 	//

@@ -641,110 +641,6 @@ func (x *LeaseSpec) GetPermits() uint32 {
 	return 0
 }
 
-// What the sidecar understood of a LeaseSpec, from those fields that change what the caller gets. A sidecar that does
-// not know a field leaves it out here. A client that misses one that it has set was not served as it asked: it
-// releases the hold and fails (UNSUPPORTED). Rule S37.
-//
-// Numbers 20 to 59 are kept as the head of lock.proto says.
-type Understood struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// As in the spec.
-	WaitWithoutEnd bool `protobuf:"varint,1,opt,name=wait_without_end,json=waitWithoutEnd,proto3" json:"wait_without_end,omitempty"`
-	// As in the spec.
-	Priority uint32 `protobuf:"varint,12,opt,name=priority,proto3" json:"priority,omitempty"`
-	// As in the spec.
-	Yields bool `protobuf:"varint,13,opt,name=yields,proto3" json:"yields,omitempty"`
-	// As in the spec.
-	Share string `protobuf:"bytes,14,opt,name=share,proto3" json:"share,omitempty"`
-	// As in the spec.
-	Rebalance bool `protobuf:"varint,15,opt,name=rebalance,proto3" json:"rebalance,omitempty"`
-	// As in the spec.
-	OccurrenceAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=occurrence_at,json=occurrenceAt,proto3" json:"occurrence_at,omitempty"`
-	// As in the spec, 1 if that does not say.
-	Permits       uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Understood) Reset() {
-	*x = Understood{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Understood) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Understood) ProtoMessage() {}
-
-func (x *Understood) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Understood.ProtoReflect.Descriptor instead.
-func (*Understood) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Understood) GetWaitWithoutEnd() bool {
-	if x != nil {
-		return x.WaitWithoutEnd
-	}
-	return false
-}
-
-func (x *Understood) GetPriority() uint32 {
-	if x != nil {
-		return x.Priority
-	}
-	return 0
-}
-
-func (x *Understood) GetYields() bool {
-	if x != nil {
-		return x.Yields
-	}
-	return false
-}
-
-func (x *Understood) GetShare() string {
-	if x != nil {
-		return x.Share
-	}
-	return ""
-}
-
-func (x *Understood) GetRebalance() bool {
-	if x != nil {
-		return x.Rebalance
-	}
-	return false
-}
-
-func (x *Understood) GetOccurrenceAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.OccurrenceAt
-	}
-	return nil
-}
-
-func (x *Understood) GetPermits() uint32 {
-	if x != nil {
-		return x.Permits
-	}
-	return 0
-}
-
 // A moment that lies ahead, as Validity gives it: a client on the sidecar's kernel compares its own boot clock with
 // `at`, a client elsewhere counts `after` from before it sent the request that this message answers.
 type Deadline struct {
@@ -759,7 +655,7 @@ type Deadline struct {
 
 func (x *Deadline) Reset() {
 	*x = Deadline{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[2]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +667,7 @@ func (x *Deadline) String() string {
 func (*Deadline) ProtoMessage() {}
 
 func (x *Deadline) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[2]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +680,7 @@ func (x *Deadline) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deadline.ProtoReflect.Descriptor instead.
 func (*Deadline) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *Deadline) GetAt() *BootTime {
@@ -817,7 +713,7 @@ type BootTime struct {
 
 func (x *BootTime) Reset() {
 	*x = BootTime{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[3]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +725,7 @@ func (x *BootTime) String() string {
 func (*BootTime) ProtoMessage() {}
 
 func (x *BootTime) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[3]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +738,7 @@ func (x *BootTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BootTime.ProtoReflect.Descriptor instead.
 func (*BootTime) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{3}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BootTime) GetBootId() string {
@@ -878,7 +774,7 @@ type Validity struct {
 
 func (x *Validity) Reset() {
 	*x = Validity{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[4]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +786,7 @@ func (x *Validity) String() string {
 func (*Validity) ProtoMessage() {}
 
 func (x *Validity) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[4]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +799,7 @@ func (x *Validity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Validity.ProtoReflect.Descriptor instead.
 func (*Validity) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{4}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Validity) GetValidUntil() *BootTime {
@@ -950,8 +846,9 @@ type Grant struct {
 	// When `max_hold` ends: the hold is lost then (MAX_HOLD_REACHED) unless ExtendLease is called before. Absent if there
 	// is no limit.
 	MaxHoldEnds *Deadline `protobuf:"bytes,10,opt,name=max_hold_ends,json=maxHoldEnds,proto3" json:"max_hold_ends,omitempty"`
-	// What was understood of the spec. In the first Grant of a hold; absent in one that resumes it.
-	Understood *Understood `protobuf:"bytes,11,opt,name=understood,proto3" json:"understood,omitempty"`
+	// The revision of the sidecar that grants, as GetServerInfoResponse.revision: it tells what becomes of fields that older
+	// sidecars may ignore.
+	Revision uint32 `protobuf:"varint,11,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Which attempt at `occurrence_at` this is, from 1. 0 if the caller named no occurrence. Greater than 1 means that an
 	// earlier holder failed, or died without an outcome.
 	Attempt uint32 `protobuf:"varint,20,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -965,7 +862,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[5]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +874,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[5]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +887,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{5}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Grant) GetLeaseId() string {
@@ -1063,11 +960,11 @@ func (x *Grant) GetMaxHoldEnds() *Deadline {
 	return nil
 }
 
-func (x *Grant) GetUnderstood() *Understood {
+func (x *Grant) GetRevision() uint32 {
 	if x != nil {
-		return x.Understood
+		return x.Revision
 	}
-	return nil
+	return 0
 }
 
 func (x *Grant) GetAttempt() uint32 {
@@ -1102,8 +999,6 @@ type Busy struct {
 	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// Why the lock is not available.
 	Reason BusyReason `protobuf:"varint,3,opt,name=reason,proto3,enum=leasehold.v1.BusyReason" json:"reason,omitempty"`
-	// What was understood of the spec.
-	Understood *Understood `protobuf:"bytes,4,opt,name=understood,proto3" json:"understood,omitempty"`
 	// Why the caller's priority did not free the lock. Only for a caller that gave one; UNSPECIFIED otherwise.
 	PriorityStatus PriorityStatus `protobuf:"varint,5,opt,name=priority_status,json=priorityStatus,proto3,enum=leasehold.v1.PriorityStatus" json:"priority_status,omitempty"`
 	// How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits.
@@ -1114,7 +1009,7 @@ type Busy struct {
 
 func (x *Busy) Reset() {
 	*x = Busy{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[6]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1021,7 @@ func (x *Busy) String() string {
 func (*Busy) ProtoMessage() {}
 
 func (x *Busy) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[6]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1034,7 @@ func (x *Busy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Busy.ProtoReflect.Descriptor instead.
 func (*Busy) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{6}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Busy) GetRecord() *LockRecord {
@@ -1163,13 +1058,6 @@ func (x *Busy) GetReason() BusyReason {
 	return BusyReason_BUSY_REASON_UNSPECIFIED
 }
 
-func (x *Busy) GetUnderstood() *Understood {
-	if x != nil {
-		return x.Understood
-	}
-	return nil
-}
-
 func (x *Busy) GetPriorityStatus() PriorityStatus {
 	if x != nil {
 		return x.PriorityStatus
@@ -1189,16 +1077,14 @@ func (x *Busy) GetHeldPermits() uint32 {
 type AlreadyDone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How it ended. With only `scheduled_at` and `outcome` if the record does not say more any more.
-	Run *EndedRun `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// What was understood of the spec.
-	Understood    *Understood `protobuf:"bytes,2,opt,name=understood,proto3" json:"understood,omitempty"`
+	Run           *EndedRun `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AlreadyDone) Reset() {
 	*x = AlreadyDone{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1210,7 +1096,7 @@ func (x *AlreadyDone) String() string {
 func (*AlreadyDone) ProtoMessage() {}
 
 func (x *AlreadyDone) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1223,7 +1109,7 @@ func (x *AlreadyDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlreadyDone.ProtoReflect.Descriptor instead.
 func (*AlreadyDone) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{7}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AlreadyDone) GetRun() *EndedRun {
@@ -1233,28 +1119,19 @@ func (x *AlreadyDone) GetRun() *EndedRun {
 	return nil
 }
 
-func (x *AlreadyDone) GetUnderstood() *Understood {
-	if x != nil {
-		return x.Understood
-	}
-	return nil
-}
-
 // The occurrence that the caller named is older than the newest one that has an outcome, and none was recorded for it
 // itself. It is not granted. This is an answer, not an error.
 type Skipped struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The newest occurrence that has an outcome.
-	Watermark *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=watermark,proto3" json:"watermark,omitempty"`
-	// What was understood of the spec.
-	Understood    *Understood `protobuf:"bytes,2,opt,name=understood,proto3" json:"understood,omitempty"`
+	Watermark     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=watermark,proto3" json:"watermark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Skipped) Reset() {
 	*x = Skipped{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1143,7 @@ func (x *Skipped) String() string {
 func (*Skipped) ProtoMessage() {}
 
 func (x *Skipped) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,19 +1156,12 @@ func (x *Skipped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Skipped.ProtoReflect.Descriptor instead.
 func (*Skipped) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{8}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Skipped) GetWatermark() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Watermark
-	}
-	return nil
-}
-
-func (x *Skipped) GetUnderstood() *Understood {
-	if x != nil {
-		return x.Understood
 	}
 	return nil
 }
@@ -1314,7 +1184,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1196,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1209,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{9}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Resume) GetResumeToken() string {
@@ -1372,16 +1242,14 @@ type Waiting struct {
 	// The position in this sidecar's queue; 1 is next. Other sidecars have their own queues.
 	Position uint32 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
 	// The lock's record, as far as it is known.
-	Record *LockRecord `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
-	// What was understood of the spec.
-	Understood    *Understood `protobuf:"bytes,3,opt,name=understood,proto3" json:"understood,omitempty"`
+	Record        *LockRecord `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1261,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1274,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{10}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Waiting) GetPosition() uint32 {
@@ -1419,13 +1287,6 @@ func (x *Waiting) GetPosition() uint32 {
 func (x *Waiting) GetRecord() *LockRecord {
 	if x != nil {
 		return x.Record
-	}
-	return nil
-}
-
-func (x *Waiting) GetUnderstood() *Understood {
-	if x != nil {
-		return x.Understood
 	}
 	return nil
 }
@@ -1447,7 +1308,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1320,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1333,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{11}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Renewed) GetValidity() *Validity {
@@ -1511,7 +1372,7 @@ type AtRisk struct {
 
 func (x *AtRisk) Reset() {
 	*x = AtRisk{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1523,7 +1384,7 @@ func (x *AtRisk) String() string {
 func (*AtRisk) ProtoMessage() {}
 
 func (x *AtRisk) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1536,7 +1397,7 @@ func (x *AtRisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AtRisk.ProtoReflect.Descriptor instead.
 func (*AtRisk) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{12}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AtRisk) GetValidity() *Validity {
@@ -1571,7 +1432,7 @@ type Recovered struct {
 
 func (x *Recovered) Reset() {
 	*x = Recovered{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1444,7 @@ func (x *Recovered) String() string {
 func (*Recovered) ProtoMessage() {}
 
 func (x *Recovered) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1457,7 @@ func (x *Recovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recovered.ProtoReflect.Descriptor instead.
 func (*Recovered) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{13}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Recovered) GetValidity() *Validity {
@@ -1618,7 +1479,7 @@ type Draining struct {
 
 func (x *Draining) Reset() {
 	*x = Draining{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[14]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1491,7 @@ func (x *Draining) String() string {
 func (*Draining) ProtoMessage() {}
 
 func (x *Draining) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[14]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1504,7 @@ func (x *Draining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draining.ProtoReflect.Descriptor instead.
 func (*Draining) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{14}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Draining) GetTimeLeft() *durationpb.Duration {
@@ -1668,7 +1529,7 @@ type Revoked struct {
 
 func (x *Revoked) Reset() {
 	*x = Revoked{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[15]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1541,7 @@ func (x *Revoked) String() string {
 func (*Revoked) ProtoMessage() {}
 
 func (x *Revoked) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[15]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1554,7 @@ func (x *Revoked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
 func (*Revoked) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{15}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Revoked) GetValidity() *Validity {
@@ -1725,7 +1586,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[16]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1598,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[16]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1611,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{16}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Lost) GetReason() LossReason {
@@ -1785,7 +1646,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[17]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1658,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[17]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1671,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{17}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Released) GetResult() *ReleaseResult {
@@ -1844,7 +1705,7 @@ type ReleaseResult struct {
 
 func (x *ReleaseResult) Reset() {
 	*x = ReleaseResult{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[18]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1717,7 @@ func (x *ReleaseResult) String() string {
 func (*ReleaseResult) ProtoMessage() {}
 
 func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[18]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1730,7 @@ func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
 func (*ReleaseResult) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{18}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReleaseResult) GetOutcome() ReleaseOutcome {
@@ -1953,16 +1814,7 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
 	"\v_auto_renewB\n" +
 	"\n" +
-	"\b_permits\"\xf9\x01\n" +
-	"\n" +
-	"Understood\x12(\n" +
-	"\x10wait_without_end\x18\x01 \x01(\bR\x0ewaitWithoutEnd\x12\x1a\n" +
-	"\bpriority\x18\f \x01(\rR\bpriority\x12\x16\n" +
-	"\x06yields\x18\r \x01(\bR\x06yields\x12\x14\n" +
-	"\x05share\x18\x0e \x01(\tR\x05share\x12\x1c\n" +
-	"\trebalance\x18\x0f \x01(\bR\trebalance\x12?\n" +
-	"\roccurrence_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\foccurrenceAt\x12\x18\n" +
-	"\apermits\x18( \x01(\rR\apermits\"c\n" +
+	"\b_permits\"c\n" +
 	"\bDeadline\x12&\n" +
 	"\x02at\x18\x01 \x01(\v2\x16.leasehold.v1.BootTimeR\x02at\x12/\n" +
 	"\x05after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05after\"]\n" +
@@ -1973,7 +1825,7 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\bValidity\x127\n" +
 	"\vvalid_until\x18\x01 \x01(\v2\x16.leasehold.v1.BootTimeR\n" +
 	"validUntil\x126\n" +
-	"\tvalid_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"\xce\x04\n" +
+	"\tvalid_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"\xb0\x04\n" +
 	"\x05Grant\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12\x1b\n" +
@@ -1989,46 +1841,32 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"generation\x18\t \x01(\x04R\n" +
 	"generation\x12:\n" +
 	"\rmax_hold_ends\x18\n" +
-	" \x01(\v2\x16.leasehold.v1.DeadlineR\vmaxHoldEnds\x128\n" +
-	"\n" +
-	"understood\x18\v \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
-	"understood\x12\x18\n" +
+	" \x01(\v2\x16.leasehold.v1.DeadlineR\vmaxHoldEnds\x12\x1a\n" +
+	"\brevision\x18\v \x01(\rR\brevision\x12\x18\n" +
 	"\aattempt\x18\x14 \x01(\rR\aattempt\x12\x16\n" +
 	"\x06permit\x18( \x01(\rR\x06permit\x128\n" +
 	"\n" +
 	"checkpoint\x182 \x01(\v2\x18.leasehold.v1.CheckpointR\n" +
-	"checkpoint\"\xca\x02\n" +
+	"checkpoint\"\x90\x02\n" +
 	"\x04Busy\x120\n" +
 	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\x12:\n" +
 	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x120\n" +
-	"\x06reason\x18\x03 \x01(\x0e2\x18.leasehold.v1.BusyReasonR\x06reason\x128\n" +
-	"\n" +
-	"understood\x18\x04 \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
-	"understood\x12E\n" +
+	"\x06reason\x18\x03 \x01(\x0e2\x18.leasehold.v1.BusyReasonR\x06reason\x12E\n" +
 	"\x0fpriority_status\x18\x05 \x01(\x0e2\x1c.leasehold.v1.PriorityStatusR\x0epriorityStatus\x12!\n" +
-	"\fheld_permits\x18( \x01(\rR\vheldPermits\"q\n" +
+	"\fheld_permits\x18( \x01(\rR\vheldPermits\"7\n" +
 	"\vAlreadyDone\x12(\n" +
-	"\x03run\x18\x01 \x01(\v2\x16.leasehold.v1.EndedRunR\x03run\x128\n" +
-	"\n" +
-	"understood\x18\x02 \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
-	"understood\"}\n" +
+	"\x03run\x18\x01 \x01(\v2\x16.leasehold.v1.EndedRunR\x03run\"C\n" +
 	"\aSkipped\x128\n" +
-	"\twatermark\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\twatermark\x128\n" +
-	"\n" +
-	"understood\x18\x02 \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
-	"understood\"\x8c\x01\n" +
+	"\twatermark\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\twatermark\"\x8c\x01\n" +
 	"\x06Resume\x12!\n" +
 	"\fresume_token\x18\x01 \x01(\tR\vresumeToken\x12@\n" +
 	"\x10told_valid_until\x18\x02 \x01(\v2\x16.leasehold.v1.BootTimeR\x0etoldValidUntil\x12\x1d\n" +
 	"\n" +
-	"attempt_id\x18\x03 \x01(\tR\tattemptId\"\x91\x01\n" +
+	"attempt_id\x18\x03 \x01(\tR\tattemptId\"W\n" +
 	"\aWaiting\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\rR\bposition\x120\n" +
-	"\x06record\x18\x02 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\x128\n" +
-	"\n" +
-	"understood\x18\x03 \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
-	"understood\"\x9c\x01\n" +
+	"\x06record\x18\x02 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"\x9c\x01\n" +
 	"\aRenewed\x122\n" +
 	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12:\n" +
@@ -2118,7 +1956,7 @@ func file_leasehold_v1_hold_proto_rawDescGZIP() []byte {
 }
 
 var file_leasehold_v1_hold_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_leasehold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_leasehold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_leasehold_v1_hold_proto_goTypes = []any{
 	(BusyReason)(0),               // 0: leasehold.v1.BusyReason
 	(PriorityStatus)(0),           // 1: leasehold.v1.PriorityStatus
@@ -2127,88 +1965,81 @@ var file_leasehold_v1_hold_proto_goTypes = []any{
 	(CheckpointOutcome)(0),        // 4: leasehold.v1.CheckpointOutcome
 	(ReleaseOutcome)(0),           // 5: leasehold.v1.ReleaseOutcome
 	(*LeaseSpec)(nil),             // 6: leasehold.v1.LeaseSpec
-	(*Understood)(nil),            // 7: leasehold.v1.Understood
-	(*Deadline)(nil),              // 8: leasehold.v1.Deadline
-	(*BootTime)(nil),              // 9: leasehold.v1.BootTime
-	(*Validity)(nil),              // 10: leasehold.v1.Validity
-	(*Grant)(nil),                 // 11: leasehold.v1.Grant
-	(*Busy)(nil),                  // 12: leasehold.v1.Busy
-	(*AlreadyDone)(nil),           // 13: leasehold.v1.AlreadyDone
-	(*Skipped)(nil),               // 14: leasehold.v1.Skipped
-	(*Resume)(nil),                // 15: leasehold.v1.Resume
-	(*Waiting)(nil),               // 16: leasehold.v1.Waiting
-	(*Renewed)(nil),               // 17: leasehold.v1.Renewed
-	(*AtRisk)(nil),                // 18: leasehold.v1.AtRisk
-	(*Recovered)(nil),             // 19: leasehold.v1.Recovered
-	(*Draining)(nil),              // 20: leasehold.v1.Draining
-	(*Revoked)(nil),               // 21: leasehold.v1.Revoked
-	(*Lost)(nil),                  // 22: leasehold.v1.Lost
-	(*Released)(nil),              // 23: leasehold.v1.Released
-	(*ReleaseResult)(nil),         // 24: leasehold.v1.ReleaseResult
-	nil,                           // 25: leasehold.v1.LeaseSpec.LabelsEntry
-	(*LockKey)(nil),               // 26: leasehold.v1.LockKey
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(*Checkpoint)(nil),            // 29: leasehold.v1.Checkpoint
-	(*LockRecord)(nil),            // 30: leasehold.v1.LockRecord
-	(*EndedRun)(nil),              // 31: leasehold.v1.EndedRun
-	(ErrorReason)(0),              // 32: leasehold.v1.ErrorReason
-	(*BreakNote)(nil),             // 33: leasehold.v1.BreakNote
+	(*Deadline)(nil),              // 7: leasehold.v1.Deadline
+	(*BootTime)(nil),              // 8: leasehold.v1.BootTime
+	(*Validity)(nil),              // 9: leasehold.v1.Validity
+	(*Grant)(nil),                 // 10: leasehold.v1.Grant
+	(*Busy)(nil),                  // 11: leasehold.v1.Busy
+	(*AlreadyDone)(nil),           // 12: leasehold.v1.AlreadyDone
+	(*Skipped)(nil),               // 13: leasehold.v1.Skipped
+	(*Resume)(nil),                // 14: leasehold.v1.Resume
+	(*Waiting)(nil),               // 15: leasehold.v1.Waiting
+	(*Renewed)(nil),               // 16: leasehold.v1.Renewed
+	(*AtRisk)(nil),                // 17: leasehold.v1.AtRisk
+	(*Recovered)(nil),             // 18: leasehold.v1.Recovered
+	(*Draining)(nil),              // 19: leasehold.v1.Draining
+	(*Revoked)(nil),               // 20: leasehold.v1.Revoked
+	(*Lost)(nil),                  // 21: leasehold.v1.Lost
+	(*Released)(nil),              // 22: leasehold.v1.Released
+	(*ReleaseResult)(nil),         // 23: leasehold.v1.ReleaseResult
+	nil,                           // 24: leasehold.v1.LeaseSpec.LabelsEntry
+	(*LockKey)(nil),               // 25: leasehold.v1.LockKey
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*Checkpoint)(nil),            // 28: leasehold.v1.Checkpoint
+	(*LockRecord)(nil),            // 29: leasehold.v1.LockRecord
+	(*EndedRun)(nil),              // 30: leasehold.v1.EndedRun
+	(ErrorReason)(0),              // 31: leasehold.v1.ErrorReason
+	(*BreakNote)(nil),             // 32: leasehold.v1.BreakNote
 }
 var file_leasehold_v1_hold_proto_depIdxs = []int32{
-	26, // 0: leasehold.v1.LeaseSpec.key:type_name -> leasehold.v1.LockKey
-	27, // 1: leasehold.v1.LeaseSpec.lease_duration:type_name -> google.protobuf.Duration
-	27, // 2: leasehold.v1.LeaseSpec.wait:type_name -> google.protobuf.Duration
-	27, // 3: leasehold.v1.LeaseSpec.max_hold:type_name -> google.protobuf.Duration
-	27, // 4: leasehold.v1.LeaseSpec.min_hold:type_name -> google.protobuf.Duration
-	27, // 5: leasehold.v1.LeaseSpec.progress_timeout:type_name -> google.protobuf.Duration
-	25, // 6: leasehold.v1.LeaseSpec.labels:type_name -> leasehold.v1.LeaseSpec.LabelsEntry
-	28, // 7: leasehold.v1.LeaseSpec.occurrence_at:type_name -> google.protobuf.Timestamp
-	28, // 8: leasehold.v1.Understood.occurrence_at:type_name -> google.protobuf.Timestamp
-	9,  // 9: leasehold.v1.Deadline.at:type_name -> leasehold.v1.BootTime
-	27, // 10: leasehold.v1.Deadline.after:type_name -> google.protobuf.Duration
-	27, // 11: leasehold.v1.BootTime.since_boot:type_name -> google.protobuf.Duration
-	9,  // 12: leasehold.v1.Validity.valid_until:type_name -> leasehold.v1.BootTime
-	27, // 13: leasehold.v1.Validity.valid_for:type_name -> google.protobuf.Duration
-	10, // 14: leasehold.v1.Grant.validity:type_name -> leasehold.v1.Validity
-	28, // 15: leasehold.v1.Grant.acquired_at:type_name -> google.protobuf.Timestamp
-	28, // 16: leasehold.v1.Grant.expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 17: leasehold.v1.Grant.max_hold_ends:type_name -> leasehold.v1.Deadline
-	7,  // 18: leasehold.v1.Grant.understood:type_name -> leasehold.v1.Understood
-	29, // 19: leasehold.v1.Grant.checkpoint:type_name -> leasehold.v1.Checkpoint
-	30, // 20: leasehold.v1.Busy.record:type_name -> leasehold.v1.LockRecord
-	27, // 21: leasehold.v1.Busy.retry_after:type_name -> google.protobuf.Duration
-	0,  // 22: leasehold.v1.Busy.reason:type_name -> leasehold.v1.BusyReason
-	7,  // 23: leasehold.v1.Busy.understood:type_name -> leasehold.v1.Understood
-	1,  // 24: leasehold.v1.Busy.priority_status:type_name -> leasehold.v1.PriorityStatus
-	31, // 25: leasehold.v1.AlreadyDone.run:type_name -> leasehold.v1.EndedRun
-	7,  // 26: leasehold.v1.AlreadyDone.understood:type_name -> leasehold.v1.Understood
-	28, // 27: leasehold.v1.Skipped.watermark:type_name -> google.protobuf.Timestamp
-	7,  // 28: leasehold.v1.Skipped.understood:type_name -> leasehold.v1.Understood
-	9,  // 29: leasehold.v1.Resume.told_valid_until:type_name -> leasehold.v1.BootTime
-	30, // 30: leasehold.v1.Waiting.record:type_name -> leasehold.v1.LockRecord
-	7,  // 31: leasehold.v1.Waiting.understood:type_name -> leasehold.v1.Understood
-	10, // 32: leasehold.v1.Renewed.validity:type_name -> leasehold.v1.Validity
-	8,  // 33: leasehold.v1.Renewed.max_hold_ends:type_name -> leasehold.v1.Deadline
-	10, // 34: leasehold.v1.AtRisk.validity:type_name -> leasehold.v1.Validity
-	32, // 35: leasehold.v1.AtRisk.cause:type_name -> leasehold.v1.ErrorReason
-	10, // 36: leasehold.v1.Recovered.validity:type_name -> leasehold.v1.Validity
-	27, // 37: leasehold.v1.Draining.time_left:type_name -> google.protobuf.Duration
-	10, // 38: leasehold.v1.Revoked.validity:type_name -> leasehold.v1.Validity
-	33, // 39: leasehold.v1.Revoked.break_note:type_name -> leasehold.v1.BreakNote
-	2,  // 40: leasehold.v1.Lost.reason:type_name -> leasehold.v1.LossReason
-	33, // 41: leasehold.v1.Lost.break_note:type_name -> leasehold.v1.BreakNote
-	24, // 42: leasehold.v1.Released.result:type_name -> leasehold.v1.ReleaseResult
-	5,  // 43: leasehold.v1.ReleaseResult.outcome:type_name -> leasehold.v1.ReleaseOutcome
-	2,  // 44: leasehold.v1.ReleaseResult.loss_reason:type_name -> leasehold.v1.LossReason
-	28, // 45: leasehold.v1.ReleaseResult.resting_until:type_name -> google.protobuf.Timestamp
-	3,  // 46: leasehold.v1.ReleaseResult.outcome_result:type_name -> leasehold.v1.OutcomeResult
-	4,  // 47: leasehold.v1.ReleaseResult.checkpoint_outcome:type_name -> leasehold.v1.CheckpointOutcome
-	48, // [48:48] is the sub-list for method output_type
-	48, // [48:48] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	25, // 0: leasehold.v1.LeaseSpec.key:type_name -> leasehold.v1.LockKey
+	26, // 1: leasehold.v1.LeaseSpec.lease_duration:type_name -> google.protobuf.Duration
+	26, // 2: leasehold.v1.LeaseSpec.wait:type_name -> google.protobuf.Duration
+	26, // 3: leasehold.v1.LeaseSpec.max_hold:type_name -> google.protobuf.Duration
+	26, // 4: leasehold.v1.LeaseSpec.min_hold:type_name -> google.protobuf.Duration
+	26, // 5: leasehold.v1.LeaseSpec.progress_timeout:type_name -> google.protobuf.Duration
+	24, // 6: leasehold.v1.LeaseSpec.labels:type_name -> leasehold.v1.LeaseSpec.LabelsEntry
+	27, // 7: leasehold.v1.LeaseSpec.occurrence_at:type_name -> google.protobuf.Timestamp
+	8,  // 8: leasehold.v1.Deadline.at:type_name -> leasehold.v1.BootTime
+	26, // 9: leasehold.v1.Deadline.after:type_name -> google.protobuf.Duration
+	26, // 10: leasehold.v1.BootTime.since_boot:type_name -> google.protobuf.Duration
+	8,  // 11: leasehold.v1.Validity.valid_until:type_name -> leasehold.v1.BootTime
+	26, // 12: leasehold.v1.Validity.valid_for:type_name -> google.protobuf.Duration
+	9,  // 13: leasehold.v1.Grant.validity:type_name -> leasehold.v1.Validity
+	27, // 14: leasehold.v1.Grant.acquired_at:type_name -> google.protobuf.Timestamp
+	27, // 15: leasehold.v1.Grant.expires_at:type_name -> google.protobuf.Timestamp
+	7,  // 16: leasehold.v1.Grant.max_hold_ends:type_name -> leasehold.v1.Deadline
+	28, // 17: leasehold.v1.Grant.checkpoint:type_name -> leasehold.v1.Checkpoint
+	29, // 18: leasehold.v1.Busy.record:type_name -> leasehold.v1.LockRecord
+	26, // 19: leasehold.v1.Busy.retry_after:type_name -> google.protobuf.Duration
+	0,  // 20: leasehold.v1.Busy.reason:type_name -> leasehold.v1.BusyReason
+	1,  // 21: leasehold.v1.Busy.priority_status:type_name -> leasehold.v1.PriorityStatus
+	30, // 22: leasehold.v1.AlreadyDone.run:type_name -> leasehold.v1.EndedRun
+	27, // 23: leasehold.v1.Skipped.watermark:type_name -> google.protobuf.Timestamp
+	8,  // 24: leasehold.v1.Resume.told_valid_until:type_name -> leasehold.v1.BootTime
+	29, // 25: leasehold.v1.Waiting.record:type_name -> leasehold.v1.LockRecord
+	9,  // 26: leasehold.v1.Renewed.validity:type_name -> leasehold.v1.Validity
+	7,  // 27: leasehold.v1.Renewed.max_hold_ends:type_name -> leasehold.v1.Deadline
+	9,  // 28: leasehold.v1.AtRisk.validity:type_name -> leasehold.v1.Validity
+	31, // 29: leasehold.v1.AtRisk.cause:type_name -> leasehold.v1.ErrorReason
+	9,  // 30: leasehold.v1.Recovered.validity:type_name -> leasehold.v1.Validity
+	26, // 31: leasehold.v1.Draining.time_left:type_name -> google.protobuf.Duration
+	9,  // 32: leasehold.v1.Revoked.validity:type_name -> leasehold.v1.Validity
+	32, // 33: leasehold.v1.Revoked.break_note:type_name -> leasehold.v1.BreakNote
+	2,  // 34: leasehold.v1.Lost.reason:type_name -> leasehold.v1.LossReason
+	32, // 35: leasehold.v1.Lost.break_note:type_name -> leasehold.v1.BreakNote
+	23, // 36: leasehold.v1.Released.result:type_name -> leasehold.v1.ReleaseResult
+	5,  // 37: leasehold.v1.ReleaseResult.outcome:type_name -> leasehold.v1.ReleaseOutcome
+	2,  // 38: leasehold.v1.ReleaseResult.loss_reason:type_name -> leasehold.v1.LossReason
+	27, // 39: leasehold.v1.ReleaseResult.resting_until:type_name -> google.protobuf.Timestamp
+	3,  // 40: leasehold.v1.ReleaseResult.outcome_result:type_name -> leasehold.v1.OutcomeResult
+	4,  // 41: leasehold.v1.ReleaseResult.checkpoint_outcome:type_name -> leasehold.v1.CheckpointOutcome
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_hold_proto_init() }
@@ -2226,7 +2057,7 @@ func file_leasehold_v1_hold_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leasehold_v1_hold_proto_rawDesc), len(file_leasehold_v1_hold_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   20,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

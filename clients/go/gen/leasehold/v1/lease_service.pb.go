@@ -206,7 +206,10 @@ func (BreakOutcome) EnumDescriptor() ([]byte, []int) {
 type AcquireLeaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is asked for. Required.
-	Spec          *LeaseSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	Spec *LeaseSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// The least revision of a sidecar (GetServerInfoResponse.revision) that serves this request: that of the newest field that is
+	// set, by proto/revisions.json. A sidecar below it refuses the call before it does anything (UNSUPPORTED). Rule S37.
+	Needs         uint32 `protobuf:"varint,2,opt,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,6 +249,13 @@ func (x *AcquireLeaseRequest) GetSpec() *LeaseSpec {
 		return x.Spec
 	}
 	return nil
+}
+
+func (x *AcquireLeaseRequest) GetNeeds() uint32 {
+	if x != nil {
+		return x.Needs
+	}
+	return 0
 }
 
 // Response of LeaseService.AcquireLease.
@@ -644,7 +654,11 @@ type HoldLeaseRequest struct {
 	//
 	//	*HoldLeaseRequest_Spec
 	//	*HoldLeaseRequest_Resume
-	Start         isHoldLeaseRequest_Start `protobuf_oneof:"start"`
+	Start isHoldLeaseRequest_Start `protobuf_oneof:"start"`
+	// The least revision of a sidecar (GetServerInfoResponse.revision) that serves this request: that of the newest field that is
+	// set, by proto/revisions.json. A sidecar below it refuses the call before it does anything (UNSUPPORTED). A resume token
+	// says the same of itself. Rule S37.
+	Needs         uint32 `protobuf:"varint,3,opt,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -702,6 +716,13 @@ func (x *HoldLeaseRequest) GetResume() *Resume {
 		}
 	}
 	return nil
+}
+
+func (x *HoldLeaseRequest) GetNeeds() uint32 {
+	if x != nil {
+		return x.Needs
+	}
+	return 0
 }
 
 type isHoldLeaseRequest_Start interface {
@@ -2477,7 +2498,10 @@ type GetServerInfoResponse struct {
 	// How lock names are made from keys: `readable`, `webjobs` or `hashed`.
 	Layout string `protobuf:"bytes,7,opt,name=layout,proto3" json:"layout,omitempty"`
 	// The kind of store, as the configuration names it: `azure`, `embedded` or `memory`.
-	Store         string `protobuf:"bytes,8,opt,name=store,proto3" json:"store,omitempty"`
+	Store string `protobuf:"bytes,8,opt,name=store,proto3" json:"store,omitempty"`
+	// What requests this sidecar serves: a number that grows with each field that changes what a caller gets. A sidecar
+	// serves all requests and resume tokens that need this revision or a smaller one. Rule S37.
+	Revision      uint32 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2566,6 +2590,13 @@ func (x *GetServerInfoResponse) GetStore() string {
 		return x.Store
 	}
 	return ""
+}
+
+func (x *GetServerInfoResponse) GetRevision() uint32 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
 }
 
 // What a sidecar accepts at the most.
@@ -2692,9 +2723,10 @@ var File_leasehold_v1_lease_service_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\n" +
-	" leasehold/v1/lease_service.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/hold.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"B\n" +
+	" leasehold/v1/lease_service.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/hold.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"X\n" +
 	"\x13AcquireLeaseRequest\x12+\n" +
-	"\x04spec\x18\x01 \x01(\v2\x17.leasehold.v1.LeaseSpecR\x04spec\"\xef\x01\n" +
+	"\x04spec\x18\x01 \x01(\v2\x17.leasehold.v1.LeaseSpecR\x04spec\x12\x14\n" +
+	"\x05needs\x18\x02 \x01(\rR\x05needs\"\xef\x01\n" +
 	"\x14AcquireLeaseResponse\x12/\n" +
 	"\agranted\x18\x01 \x01(\v2\x13.leasehold.v1.GrantH\x00R\agranted\x12(\n" +
 	"\x04busy\x18\x02 \x01(\v2\x12.leasehold.v1.BusyH\x00R\x04busy\x12>\n" +
@@ -2723,10 +2755,11 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x12C\n" +
 	"\x10max_hold_ends_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rmaxHoldEndsAt\x12!\n" +
 	"\fresume_token\x18\x03 \x01(\tR\vresumeToken\x12:\n" +
-	"\rmax_hold_ends\x18\x04 \x01(\v2\x16.leasehold.v1.DeadlineR\vmaxHoldEnds\"z\n" +
+	"\rmax_hold_ends\x18\x04 \x01(\v2\x16.leasehold.v1.DeadlineR\vmaxHoldEnds\"\x90\x01\n" +
 	"\x10HoldLeaseRequest\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.leasehold.v1.LeaseSpecH\x00R\x04spec\x12.\n" +
-	"\x06resume\x18\x02 \x01(\v2\x14.leasehold.v1.ResumeH\x00R\x06resumeB\a\n" +
+	"\x06resume\x18\x02 \x01(\v2\x14.leasehold.v1.ResumeH\x00R\x06resume\x12\x14\n" +
+	"\x05needs\x18\x03 \x01(\rR\x05needsB\a\n" +
 	"\x05start\"\x83\x05\n" +
 	"\x11HoldLeaseResponse\x121\n" +
 	"\awaiting\x18\x01 \x01(\v2\x15.leasehold.v1.WaitingH\x00R\awaiting\x12/\n" +
@@ -2845,7 +2878,7 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\thost_type\x18\x03 \x01(\tR\bhostType\x12\x1a\n" +
 	"\bprovider\x18\x04 \x01(\tR\bprovider\x12\x16\n" +
 	"\x06layout\x18\x05 \x01(\tR\x06layout\"\x16\n" +
-	"\x14GetServerInfoRequest\"\xfe\x01\n" +
+	"\x14GetServerInfoRequest\"\x9a\x02\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x122\n" +
@@ -2854,7 +2887,8 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\ahost_id\x18\x05 \x01(\tR\x06hostId\x12\x1b\n" +
 	"\thost_type\x18\x06 \x01(\tR\bhostType\x12\x16\n" +
 	"\x06layout\x18\a \x01(\tR\x06layout\x12\x14\n" +
-	"\x05store\x18\b \x01(\tR\x05store\"\xb4\x03\n" +
+	"\x05store\x18\b \x01(\tR\x05store\x12\x1a\n" +
+	"\brevision\x18\t \x01(\rR\brevision\"\xb4\x03\n" +
 	"\fServerLimits\x12-\n" +
 	"\x04wait\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04wait\x124\n" +
 	"\bmax_hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\amaxHold\x12C\n" +

@@ -127,7 +127,7 @@ type LeaseServiceClient interface {
 	// Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store.
 	ResolvePath(ctx context.Context, in *ResolvePathRequest, opts ...grpc.CallOption) (*ResolvePathResponse, error)
 	// Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
-	// share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+	// share, another one may answer the next call, so each request says itself what it needs (AcquireLeaseRequest.needs).
 	GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error)
 }
 
@@ -403,7 +403,7 @@ type LeaseServiceServer interface {
 	// Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store.
 	ResolvePath(context.Context, *ResolvePathRequest) (*ResolvePathResponse, error)
 	// Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
-	// share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+	// share, another one may answer the next call, so each request says itself what it needs (AcquireLeaseRequest.needs).
 	GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error)
 	mustEmbedUnimplementedLeaseServiceServer()
 }

@@ -104,7 +104,9 @@ type SubscribeScheduleRequest struct {
 	RunId string `protobuf:"bytes,7,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// When a schedule begins to run that nobody has subscribed to before. Ignored otherwise. Default: at its next occurrence.
 	// Rule T25.
-	First         FirstRun `protobuf:"varint,8,opt,name=first,proto3,enum=leasehold.v1.FirstRun" json:"first,omitempty"`
+	First FirstRun `protobuf:"varint,8,opt,name=first,proto3,enum=leasehold.v1.FirstRun" json:"first,omitempty"`
+	// As AcquireLeaseRequest.needs. Rule S37.
+	Needs         uint32 `protobuf:"varint,9,opt,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -193,6 +195,13 @@ func (x *SubscribeScheduleRequest) GetFirst() FirstRun {
 		return x.First
 	}
 	return FirstRun_FIRST_RUN_UNSPECIFIED
+}
+
+func (x *SubscribeScheduleRequest) GetNeeds() uint32 {
+	if x != nil {
+		return x.Needs
+	}
+	return 0
 }
 
 // Response of ScheduleService.SubscribeSchedule: one event.
@@ -501,7 +510,7 @@ func (x *Standby) GetUnderstood() *UnderstoodSchedule {
 	return nil
 }
 
-// How a spec was understood. Rule S37.
+// How a spec was understood.
 type UnderstoodSchedule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The expression in its canonical form.
@@ -1574,7 +1583,9 @@ type PreviewScheduleRequest struct {
 	// How many occurrences: 1 to 100. Default: 10.
 	Count uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	// The lock, if occurrences are to be shown with the offset that `spread` gives them.
-	Key           *LockKey `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	Key *LockKey `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	// As AcquireLeaseRequest.needs. Rule S37.
+	Needs         uint32 `protobuf:"varint,5,opt,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1635,6 +1646,13 @@ func (x *PreviewScheduleRequest) GetKey() *LockKey {
 		return x.Key
 	}
 	return nil
+}
+
+func (x *PreviewScheduleRequest) GetNeeds() uint32 {
+	if x != nil {
+		return x.Needs
+	}
+	return 0
 }
 
 // Response of ScheduleService.PreviewSchedule.
@@ -2276,7 +2294,7 @@ var File_leasehold_v1_schedule_service_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\n" +
-	"#leasehold/v1/schedule_service.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/hold.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"\xa7\x03\n" +
+	"#leasehold/v1/schedule_service.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/hold.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"\xbd\x03\n" +
 	"\x18SubscribeScheduleRequest\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyR\x03key\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leasehold.v1.ScheduleSpecR\x04spec\x12\x16\n" +
@@ -2285,7 +2303,8 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\vreconnected\x18\x05 \x01(\bR\vreconnected\x12,\n" +
 	"\x06resume\x18\x06 \x01(\v2\x14.leasehold.v1.ResumeR\x06resume\x12\x15\n" +
 	"\x06run_id\x18\a \x01(\tR\x05runId\x12,\n" +
-	"\x05first\x18\b \x01(\x0e2\x16.leasehold.v1.FirstRunR\x05first\x1a9\n" +
+	"\x05first\x18\b \x01(\x0e2\x16.leasehold.v1.FirstRunR\x05first\x12\x14\n" +
+	"\x05needs\x18\t \x01(\rR\x05needs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb7\x04\n" +
@@ -2404,12 +2423,13 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\x05under\"u\n" +
 	"\x15ListSchedulesResponse\x124\n" +
 	"\tschedules\x18\x01 \x03(\v2\x16.leasehold.v1.ScheduleR\tschedules\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb9\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcf\x01\n" +
 	"\x16PreviewScheduleRequest\x12.\n" +
 	"\x04spec\x18\x01 \x01(\v2\x1a.leasehold.v1.ScheduleSpecR\x04spec\x120\n" +
 	"\x05after\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05after\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\rR\x05count\x12'\n" +
-	"\x03key\x18\x04 \x01(\v2\x15.leasehold.v1.LockKeyR\x03key\"\x97\x01\n" +
+	"\x03key\x18\x04 \x01(\v2\x15.leasehold.v1.LockKeyR\x03key\x12\x14\n" +
+	"\x05needs\x18\x05 \x01(\rR\x05needs\"\x97\x01\n" +
 	"\x17PreviewScheduleResponse\x12@\n" +
 	"\n" +
 	"understood\x18\x01 \x01(\v2 .leasehold.v1.UnderstoodScheduleR\n" +

@@ -11,6 +11,7 @@ import grpc.aio
 
 from leasehold._connect.forking import connecting
 from leasehold._connect.listening import Listening
+from leasehold._connect.needs import needs
 from leasehold._connect.options import Connector, Tls
 from leasehold._connect.tracing import trace_metadata
 from leasehold._constants import CALL_TIMEOUT, FIRST_PAUSE, SILENCE, STREAMS_PER_CONNECTION
@@ -21,6 +22,7 @@ from leasehold._errors.errors import (
     RefusedError,
     UnreachableError,
     UnsupportedError,
+    is_below_needs,
     refused,
 )
 from leasehold._hold.boot_clock import Clock
@@ -63,18 +65,29 @@ _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
 
 
+class Short:
+    """The connection for short calls, made when it is needed: those about a hold go where its stream is."""
+
+    def __init__(self) -> None:
+        """Connect to nothing yet."""
+        self.connection: Connection | None = None
+        self.is_left = False
+        """Whether nothing is kept any more that it is for."""
+
+
 class Connection:
     """A channel, and how many calls that last it carries."""
 
-    def __init__(self, channel: grpc.aio.Channel, tls: Tls | None) -> None:
-        """Carry nothing yet."""
+    def __init__(self, channel: grpc.aio.Channel, tls: Tls | None, short: Short) -> None:
+        """Carry nothing yet. Short calls about what it carries go over `short`."""
+        self.short: Final = short
         self.channel: Final = channel
         self.stub: Final[LeaseServiceAsyncStub] = LeaseServiceStub(channel)
         self.schedules: Final[ScheduleServiceAsyncStub] = ScheduleServiceStub(channel)
         self.tls: Final = tls
         self.streams = 0
-        self.is_silent = False
-        """Whether nothing was heard over it for long. Then no further call goes over it."""
+        self.is_given_up = False
+        """Whether no further call goes over it: nothing was heard for long, or its sidecar is too old for one."""
 
     @property
     def state(self) -> grpc.ChannelConnectivity:
@@ -104,7 +117,7 @@ class Calls:
         self._under_way = 0
         self._opened: Final[WeakSet[Listening[Any]]] = WeakSet()
         # One for short calls, so that a release never stands behind holds; the others for calls that last.
-        self._short: Connection | None = None
+        self._short = Short()
         self._lasting: list[Connection] = []
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
@@ -113,17 +126,24 @@ class Calls:
         """The stub for short calls."""
         return self._for_short().stub
 
+    def stub_at(self, at: Short | None) -> "LeaseServiceAsyncStub":
+        """Give the stub for short calls about what came with `at`."""
+        return self._for_short(at).stub
+
     @property
     def schedules(self) -> "ScheduleServiceAsyncStub":
         """The stub for short calls about schedules."""
         return self._for_short().schedules
 
-    def _for_short(self) -> Connection:
-        if self._short is None or not self._is_usable(self._short):
-            if self._short is not None:
-                self._close(self._short)
-            self._short = self._connect()
-        return self._short
+    def _for_short(self, short: Short | None = None) -> Connection:
+        """Give the connection for calls about what came with `short`; the newest, where nothing is known of that."""
+        if short is None or short.is_left:
+            short = self._short
+        if short.connection is None or not self._is_usable(short.connection):
+            if short.connection is not None:
+                self._close(short.connection)
+            short.connection = self._connect()
+        return short.connection
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -133,12 +153,15 @@ class Calls:
     async def close(self) -> None:
         """Close the connections."""
         self._closed = True
-        for connection in (self._short, *self._lasting):
-            if connection is not None:
-                await connection.channel.close()
+        for connection in self._made():
+            await connection.channel.close()
         await asyncio.gather(*self._closing)
         # gRPC's thread ends with the last channel, and only then may the process fork.
-        self._short, self._lasting = None, []
+        self._short, self._lasting = Short(), []
+
+    def _made(self) -> list[Connection]:
+        shorts = {self._short, *(connection.short for connection in self._lasting)}
+        return [*(short.connection for short in shorts if short.connection is not None), *self._lasting]
 
     @property
     def is_ending(self) -> bool:
@@ -149,7 +172,7 @@ class Calls:
         """Close the connections if no call is made over any of them; say whether none is left."""
         if self._under_way or self._closing or any(connection.streams for connection in self._lasting):
             return False
-        self._short, self._lasting = None, []
+        self._short, self._lasting = Short(), []
         for stream in list(self._opened):
             stream.let_go()
         return True
@@ -199,6 +222,9 @@ class Calls:
         connection.streams += 1
         try:
             yield connection.stub
+        except RefusedError as error:
+            self._look(connection, error)
+            raise
         finally:
             self._leave(connection)
 
@@ -210,6 +236,7 @@ class Calls:
         # A channel keeps its certificates. Where they may change, each try takes a channel that has the newest.
         until_there = until_there and not self._connector.reloads
         connection = self._with_room(also_failed=until_there)
+        request.needs = needs(request)
         call = connection.stub.HoldLease(request, metadata=self.metadata, wait_for_ready=until_there)
         return self._listen(connection, call)
 
@@ -219,6 +246,7 @@ class Calls:
         """Open the stream of a subscription, as that of a hold."""
         until_there = until_there and not self._connector.reloads
         connection = self._with_room(also_failed=until_there)
+        request.needs = needs(request)
         call = connection.schedules.SubscribeSchedule(request, metadata=self.metadata, wait_for_ready=until_there)
         return self._listen(connection, call)
 
@@ -241,11 +269,20 @@ class Calls:
         call.add_done_callback(lambda _call: self._leave(connection))
 
         def suspect() -> None:
-            connection.is_silent = True
+            connection.is_given_up = True
 
-        listening = Listening(call, self.silence, suspect)
+        listening = Listening(call, self.silence, suspect, lambda error: self._look(connection, refused(error)))
+        listening.short = connection.short
         self._opened.add(listening)
         return listening
+
+    def _look(self, connection: Connection, error: RefusedError) -> None:
+        """Leave a sidecar that is too old for a call: new connections may meet another one (S37)."""
+        if not is_below_needs(error):
+            return
+        connection.is_given_up = True
+        if connection.short is self._short and self._short.connection is not None:
+            self._short = Short()
 
     def _with_room(self, *, also_failed: bool = False) -> Connection:
         """Give a connection with room for a call that lasts.
@@ -255,11 +292,10 @@ class Calls:
         """
         for connection in list(self._lasting):
             if not connection.streams and not self._is_usable(connection):
-                self._lasting.remove(connection)
-                self._close(connection)
+                self._drop(connection)
         for connection in self._lasting:
             is_usable = self._is_usable(connection) or (also_failed and connection.has_failed)
-            if connection.streams < STREAMS_PER_CONNECTION and is_usable and not connection.is_silent:
+            if connection.streams < STREAMS_PER_CONNECTION and is_usable and not connection.is_given_up:
                 return connection
         connection = self._connect()
         self._lasting.append(connection)
@@ -267,7 +303,7 @@ class Calls:
 
     def _is_usable(self, connection: Connection) -> bool:
         """Say whether a call over the connection would have the newest certificates and not be refused at once."""
-        if connection.is_silent or connection.has_failed:
+        if connection.is_given_up or connection.has_failed:
             return False
         is_connected = connection.state is grpc.ChannelConnectivity.READY
         return is_connected or not self._connector.reloads or connection.tls == self._connector.tls()
@@ -277,15 +313,23 @@ class Calls:
             raise ClosedError("the client was closed")
         connecting(self)
         tls = self._connector.tls()
-        return Connection(self._connector.channel(tls), tls)
+        return Connection(self._connector.channel(tls), tls, self._short)
 
     def _leave(self, connection: Connection) -> None:
         """Say that a call that lasted is over. A connection that is not needed any more is closed."""
         connection.streams -= 1
-        is_needed = len(self._lasting) == 1 and not connection.is_silent
+        is_needed = len(self._lasting) == 1 and not connection.is_given_up
         if not connection.streams and not is_needed and connection in self._lasting:
-            self._lasting.remove(connection)
-            self._close(connection)
+            self._drop(connection)
+
+    def _drop(self, connection: Connection) -> None:
+        self._lasting.remove(connection)
+        self._close(connection)
+        short = connection.short
+        if short is not self._short and all(other.short is not short for other in self._lasting):
+            short.is_left = True
+            if short.connection is not None:
+                self._close(short.connection)
 
     def _close(self, connection: Connection) -> None:
         # What goes on over it may end.
@@ -294,35 +338,42 @@ class Calls:
         closing.add_done_callback(self._closing.discard)
 
     async def release(
-        self, lease_id: str, generation: int, checkpoint: bytes | None = None, outcome: int = 0
+        self,
+        lease_id: str,
+        generation: int,
+        checkpoint: bytes | None = None,
+        outcome: int = 0,
+        at: Short | None = None,
     ) -> ReleaseResult:
         """Release a lock; `generation` is the newest that was answered (S16)."""
         request = ReleaseLeaseRequest(
             lease_id=lease_id, generation=generation, checkpoint=checkpoint, outcome=RunOutcome.ValueType(outcome)
         )
-        return (await self.unary(self.stub.ReleaseLease, request, self.release_timeout)).result
+        return (await self.unary(self.stub_at(at).ReleaseLease, request, self.release_timeout)).result
 
-    async def save(self, request: SaveCheckpointRequest, valid_for: float) -> SaveCheckpointResponse:
+    async def save(
+        self, request: SaveCheckpointRequest, valid_for: float, at: Short | None = None
+    ) -> SaveCheckpointResponse:
         """Save a checkpoint. The sidecar answers when the store does, or when the validity is over (S27)."""
         try:
-            return await self.unary(self.stub.SaveCheckpoint, request, valid_for + CALL_TIMEOUT)
+            return await self.unary(self.stub_at(at).SaveCheckpoint, request, valid_for + CALL_TIMEOUT)
         except RefusedError as error:
             unanswered = error.reason is None and error.code in _UNANSWERED
             if unanswered or error.reason is Reason.CHECKPOINT_UNKNOWN:
                 raise CheckpointUnknownError(error) from error
             if error.code is grpc.StatusCode.UNIMPLEMENTED:
-                raise UnsupportedError("checkpoints", are_calls=True) from error
+                raise UnsupportedError.lacking("checkpoints") from error
             raise
 
-    async def report_progress(self, lease_id: str, generation: int) -> Validity:
+    async def report_progress(self, lease_id: str, generation: int, at: Short | None = None) -> Validity:
         """Report progress; `generation` is the newest that was answered (S16)."""
         request = ReportProgressRequest(lease_id=lease_id, generation=generation)
-        return (await self.unary(self.stub.ReportProgress, request)).validity
+        return (await self.unary(self.stub_at(at).ReportProgress, request)).validity
 
-    async def get_hold(self, lease_id: str, generation: int) -> GetHoldResponse:
+    async def get_hold(self, lease_id: str, generation: int, at: Short | None = None) -> GetHoldResponse:
         """Ask for a hold's validity and state; `generation` is the newest that was answered (S16)."""
         request = GetHoldRequest(lease_id=lease_id, generation=generation)
-        return await self.unary(self.stub.GetHold, request)
+        return await self.unary(self.stub_at(at).GetHold, request)
 
     @contextmanager
     def knowing_schedules(self) -> Iterator[None]:
@@ -332,7 +383,7 @@ class Calls:
                 yield
         except RefusedError as error:
             if error.code is grpc.StatusCode.UNIMPLEMENTED and error.reason is None:
-                raise UnsupportedError("schedules", are_calls=True) from error
+                raise UnsupportedError.lacking("schedules") from error
             raise
 
     @contextmanager
@@ -356,8 +407,7 @@ class Calls:
         typed = refused(error)
         if typed.code is grpc.StatusCode.UNAVAILABLE and typed.reason_name is None:
             trying = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.CONNECTING)
-            made = [connection for connection in (self._short, *self._lasting) if connection is not None]
-            if any(connection.state in trying for connection in made):
+            if any(connection.state in trying for connection in self._made()):
                 return UnreachableError(self._connector.endpoint, typed.message)
         return typed
 
@@ -380,8 +430,8 @@ _HOPELESS: Final = {
 
 
 def final_refusal(error: RefusedError) -> Loss | None:
-    """Give the loss, if no try to resume will ever work; anything else may pass (S16)."""
-    if error.code not in _HOPELESS or error.reason is Reason.STREAM_BEHIND:
+    """Give the loss, if no try to resume will ever work; anything else may pass (S16), also a sidecar's age (S37)."""
+    if error.code not in _HOPELESS or error.reason is Reason.STREAM_BEHIND or is_below_needs(error):
         return None
     detail = f"the sidecar will not resume it: {error}"
     return told_lost(error) or Loss(LossReason.UNSPECIFIED, detail)

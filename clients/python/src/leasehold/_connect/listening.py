@@ -45,11 +45,15 @@ class Listening(Generic[_T]):
         call: grpc.aio.UnaryStreamCall[Any, _T],
         silence: float,
         suspect: Callable[[], None],
+        broke: Callable[[grpc.aio.AioRpcError], None] = lambda _error: None,
     ) -> None:
-        """Read `call`, and say so by `suspect` if nothing is heard for `silence` seconds."""
+        """Read `call`; say by `suspect` if nothing is heard for `silence` seconds, and by `broke` how it ended."""
         self._call: grpc.aio.UnaryStreamCall[Any, _T] | _Ended = call
         self._silence: Final = silence
         self._suspect = suspect
+        self._broke = broke
+        self.short: Any = None
+        """Where short calls about what it brings go."""
         self._reading: asyncio.Task[object] | None = None
         self.is_ending = False
         """Whether it was ended from here."""
@@ -74,6 +78,8 @@ class Listening(Generic[_T]):
         try:
             return reading.result()
         except BaseException as error:  # noqa: BLE001 - it is raised again
+            if isinstance(error, grpc.aio.AioRpcError):
+                self._broke(error)
             # Whoever keeps the error is not to keep gRPC's frames, and by them the channel.
             raise error.with_traceback(None) from error.__cause__
 
@@ -96,6 +102,7 @@ class Listening(Generic[_T]):
     def let_go(self) -> None:
         """Keep nothing of a stream that has ended."""
         self._call, self._suspect, self._reading = _Ended(), lambda: None, None
+        self._broke, self.short = lambda _error: None, None
 
     def done(self) -> bool:
         """Say whether the stream has ended."""

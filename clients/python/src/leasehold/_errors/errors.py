@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -115,6 +115,7 @@ class RefusedError(LeaseholdError):
         """When to try again: seconds, if that was said."""
         self.loss_reason: LossReason | None = None
         """Why the hold is lost; with reason HOLD_LOST only."""
+        self._is_below_needs = False
         for detail in details:
             self._take_in(detail)
         super().__init__(self._text())
@@ -123,6 +124,7 @@ class RefusedError(LeaseholdError):
         match detail:
             case ErrorInfo(domain=domain) if domain == _DOMAIN:
                 self.reason_name = detail.reason
+                self._is_below_needs = "needs" in detail.metadata
                 if self.reason is Reason.HOLD_LOST:
                     name = dict(detail.metadata).get("loss_reason", "")
                     self.loss_reason = LossReason.__members__.get(name, LossReason.UNSPECIFIED)
@@ -149,13 +151,15 @@ class RefusedError(LeaseholdError):
 
 
 class UnsupportedError(RefusedError):
-    """The sidecar does not know an option that was given, so it was not served as asked, and nothing is held (S37)."""
+    """The sidecar is older than what is asked: it lacks the call, or its revision is below what is needed (S37)."""
 
-    def __init__(self, what: str, *, are_calls: bool = False) -> None:
-        why = "they are: update the sidecar" if are_calls else "this request: update the sidecar, or ask without that"
-        message = f"the sidecar does not know {what}, because it is older than {why}"
-        super().__init__(grpc.StatusCode.UNIMPLEMENTED, message)
-        self.reason_name = Reason.UNSUPPORTED.value
+    @classmethod
+    def lacking(cls, what: str) -> Self:
+        """Give that of a sidecar without these calls."""
+        message = f"the sidecar does not know {what}, because it is older than they are: update the sidecar"
+        error = cls(grpc.StatusCode.UNIMPLEMENTED, message)
+        error.reason_name = Reason.UNSUPPORTED.value
+        return error
 
 
 class CheckpointUnknownError(RefusedError):
@@ -194,6 +198,11 @@ def attach(error: LeaseholdError, exception: BaseException) -> None:
         exception.__context__ = error
 
 
+def is_below_needs(error: RefusedError) -> bool:
+    """Say whether another sidecar may serve what this one has refused, because it is older than the request (S37)."""
+    return error._is_below_needs
+
+
 def comes_back(error: RefusedError) -> bool:
     """Say whether it is the end of a connection or of a sidecar, which another may follow, and not an answer."""
     return error.code is grpc.StatusCode.UNAVAILABLE and error.reason in (None, Reason.SHUTTING_DOWN)
@@ -218,7 +227,9 @@ def refused(error: grpc.aio.AioRpcError) -> RefusedError:
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS and isinstance(value, bytes):
             details.extend(_details(value))
-    return RefusedError(error.code(), error.details() or "", details)
+    said = (error.code(), error.details() or "", details)
+    typed = RefusedError(*said)
+    return UnsupportedError(*said) if is_below_needs(typed) else typed
 
 
 def _details(trailer: bytes) -> Iterable[object]:

@@ -14,7 +14,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from leasehold._connect.calls import Calls, final_refusal, told_lost
+from leasehold._connect.calls import Calls, Short, final_refusal, told_lost
 from leasehold._connect.guarded import Guarded
 from leasehold._connect.listening import SilentError
 from leasehold._constants import ANSWER_TIMEOUT, FIRST_PAUSE, NAP
@@ -158,6 +158,11 @@ class Keeper:
         """Have the sidecar release the lock."""
         return await self._line.release(self.lease_id, self.generation, checkpoint, outcome)
 
+    @property
+    def short(self) -> Short:
+        """Where short calls about the hold go."""
+        return self._line.short
+
     def replace_resume_token(self, resume_token: str) -> None:
         """Resume with this token from now on: the bounds of the hold have changed. An empty one changes nothing."""
         self._resume_token = resume_token or self._resume_token
@@ -239,7 +244,7 @@ class Keeper:
         Says whether the hold goes on.
         """
         sent = self.state.now()
-        question = self._calls.get_hold(self.lease_id, self.generation)
+        question = self._calls.get_hold(self.lease_id, self.generation, self.short)
         try:
             answer = await asyncio.wait_for(question, ANSWER_TIMEOUT)
             goes_on = self.state.take_in(answer.validity, sent)

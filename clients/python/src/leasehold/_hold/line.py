@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-from leasehold._connect.calls import Calls
+from leasehold._connect.calls import Calls, Short
 from leasehold._connect.listening import Listening
 from leasehold.v1 import hold_pb2
 from leasehold.v1.lease_service_pb2 import HoldLeaseRequest
@@ -22,6 +22,12 @@ class Line(ABC):
     def says_known(self) -> bool:
         """Whether the sidecar is told by a release that the holder knows of its loss (S13)."""
         return False
+
+    @property
+    def short(self) -> Short:
+        """Where short calls about the hold go."""
+        short: Short = self._call.short
+        return short
 
     def guard(self, ending: Callable[[], None]) -> None:
         """Have `ending` called before the event loop cancels the stream."""
@@ -70,4 +76,4 @@ class HoldLine(Line):
         self, lease_id: str, generation: int, checkpoint: bytes | None, outcome: int
     ) -> hold_pb2.ReleaseResult:
         """Release it."""
-        return await self._calls.release(lease_id, generation, checkpoint, outcome)
+        return await self._calls.release(lease_id, generation, checkpoint, outcome, self.short)

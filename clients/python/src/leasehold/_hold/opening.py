@@ -9,7 +9,7 @@ from leasehold._constants import FIRST_PAUSE, LONGEST_PAUSE
 from leasehold._convert import moment, proto_duration, seconds
 from leasehold._enums import LossReason
 from leasehold._errors.answers import BusyError, LostError, OccurrenceOverError
-from leasehold._errors.errors import LeaseholdError, ProtocolError, RefusedError, UnsupportedError, comes_back
+from leasehold._errors.errors import ProtocolError, RefusedError, comes_back, is_below_needs
 from leasehold._hold import events
 from leasehold._hold.grants import Busy, Grant, Loss
 from leasehold._hold.keeper import Keeper
@@ -39,9 +39,6 @@ async def open_keeper(
         call = calls.hold(HoldLeaseRequest(spec=waiting.spec()))
         try:
             answer = await waiting.answer(call)
-            missed = wanted.missed(answer.understood)
-            if missed is not None:
-                raise await unsupported(calls, missed, answer)
             if isinstance(answer, hold_pb2.Busy):
                 if wanted.forever:
                     waiting = waiting.again()
@@ -57,17 +54,6 @@ async def open_keeper(
         except BaseException:
             call.cancel()
             raise
-
-
-async def unsupported(calls: Calls, option: str, answer: hold_pb2.Grant | hold_pb2.Busy) -> UnsupportedError:
-    """Release what was granted without `option`, and give the error (S37)."""
-    error = UnsupportedError(option)
-    if isinstance(answer, hold_pb2.Grant):
-        try:
-            await calls.release(answer.lease_id, answer.generation)
-        except LeaseholdError as unreleased:
-            error.add_note(f"the lock {answer.lock_path} was not released: {unreleased}")
-    return error
 
 
 class _Waiting:
@@ -102,10 +88,10 @@ class _Waiting:
         return spec
 
     def goes_on(self, error: RefusedError) -> bool:
-        """Say whether to ask again: no sidecar answers yet, or the connection broke while the caller waited."""
+        """Say whether to ask again: no sidecar answers, it is too old (S37), or the connection broke in the wait."""
         is_ours = not self._wanted.paced or self._is_heard or isinstance(error, SilentError)
         has_time = self._wanted.forever or self._loop.time() < self._until
-        return is_ours and has_time and comes_back(error)
+        return has_time and (is_below_needs(error) or (is_ours and comes_back(error)))
 
     async def pause(self) -> None:
         """Let the sidecar come back."""
@@ -133,9 +119,6 @@ class _Waiting:
                 case "lost":
                     raise LostError("asked for", Loss._from_wire(message.lost))
                 case "waiting":
-                    missed = self._wanted.missed(message.waiting.understood)
-                    if missed is not None:
-                        raise UnsupportedError(missed)
                     self._tell(message.waiting)
                 case _:
                     # Not said before a grant, or an event that this version does not know.
@@ -166,7 +149,7 @@ async def begin(
     if due is not None and due <= asked:
         # S21: elsewhere than on the sidecar's kernel the grant's durations count from before the request, and a wait
         # may have used them up. Then they are asked for anew.
-        told, sent = await calls.get_hold(granted.lease_id, granted.generation), asked
+        told, sent = await calls.get_hold(granted.lease_id, granted.generation, line.short), asked
         state = LocalState(calls.clock, told.validity, asked)
     if told.HasField("max_hold_ends"):
         state.bound(told.max_hold_ends, sent)

@@ -12,7 +12,6 @@ from leasehold._errors.errors import ArgumentError, RefusedError
 from leasehold._hold.holder import holder_or_this
 from leasehold._records import LockKey
 from leasehold.v1 import hold_pb2
-from leasehold.v1.hold_pb2 import Understood
 
 FOREVER: Final = math.inf
 """The `wait` without end."""
@@ -105,20 +104,6 @@ class Wanted:
     """Whether to wait without end."""
     paced: bool = False
     """Whether the caller pauses where no sidecar answers, so that the wait is not one for the sidecar."""
-
-    def missed(self, understood: Understood) -> str | None:
-        """Give the option that the sidecar did not understand, if there is one (S37)."""
-        if self.spec.wait_without_end and not understood.wait_without_end:
-            return "wait_without_end"
-        if self.spec.permits > 1 and understood.permits != self.spec.permits:
-            return "permits"
-        for name in ("priority", "yields", "share", "rebalance"):
-            asked = getattr(self.spec, name)
-            if asked and getattr(understood, name) != asked:
-                return name
-        if self.spec.HasField("occurrence_at") and understood.occurrence_at != self.spec.occurrence_at:
-            return "occurrence_at"
-        return None
 
     def in_rounds(self) -> "Wanted":
         """Give the same for unary calls, which cannot wait without end: the call is repeated instead."""

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Unpack, overload
 
 from leasehold._connect.calls import Calls
+from leasehold._connect.needs import needs
 from leasehold._convert import timestamp
 from leasehold._enums import RunOutcome
 from leasehold._hold.async_hold import AsyncHold
@@ -145,6 +146,7 @@ class AsyncSchedules:
         """
         calls = self._calls()
         request = preview_request(timetable, options)
+        request.needs = needs(request)
         with calls.knowing_schedules():
             return SchedulePreview._from_wire(await calls.unary(calls.schedules.PreviewSchedule, request))
 

@@ -37,8 +37,6 @@ class Stream:
     """The call."""
     sent: int
     """When it was sent, on the boot clock."""
-    understood: bool = False
-    """Whether the sidecar has shown that it understands schedules."""
 
 
 @dataclass
@@ -145,8 +143,7 @@ class RunLine(Line):
         request.resume.CopyFrom(resume)
         request.run_id = self._thread.run_id
         sent = self._calls.clock.now()
-        # One that can resume a run knows schedules (S37).
-        stream = Stream(self._calls.subscribe(request, until_there=True), sent, understood=True)
+        stream = Stream(self._calls.subscribe(request, until_there=True), sent)
         return RunLine(self._calls, stream, self._thread)
 
     async def release(

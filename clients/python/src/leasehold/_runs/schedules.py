@@ -112,7 +112,7 @@ class ScheduleState:
 
 @dataclass(frozen=True, slots=True)
 class UnderstoodSchedule:
-    """How a spec was understood (S37)."""
+    """How a spec was understood."""
 
     expression: str
     """The expression in its canonical form."""

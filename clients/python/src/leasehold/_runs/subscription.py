@@ -15,7 +15,7 @@ from leasehold._constants import FIRST_PAUSE, LONGEST_RUN_PAUSE
 from leasehold._convert import duration, seconds
 from leasehold._enums import RunOutcome
 from leasehold._errors.answers import LostError
-from leasehold._errors.errors import LeaseholdError, ProtocolError, RefusedError, UnsupportedError, passes
+from leasehold._errors.errors import LeaseholdError, ProtocolError, RefusedError, is_below_needs, passes
 from leasehold._hold import events
 from leasehold._hold.grants import Grant
 from leasehold._hold.keeper import Keeper
@@ -82,7 +82,7 @@ class Subscription:
                 run = await self._hear(calls, self._stream)
             except RefusedError as error:
                 self.close()
-                if not self._is_heard or not passes(error):
+                if not self._is_heard or not (passes(error) or is_below_needs(error)):
                     raise
                 events.tell(self._handler, events.Interrupted(str(error)))
                 await asyncio.sleep(max(error.retry_after or 0, self._pause))
@@ -122,9 +122,8 @@ class Subscription:
             raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the sidecar ended the stream without a reason")
         match message.WhichOneof("event"):
             case "standby":
-                self._stand_by(stream, message.standby)
+                self._stand_by(message.standby)
             case "run":
-                _check_understood(stream)
                 return message.run
             case "definition_in_force":
                 events.tell(self._handler, DefinitionInForce._from_wire(message.definition_in_force))
@@ -135,11 +134,10 @@ class Subscription:
                 pass
         return None
 
-    def _stand_by(self, stream: Stream, standby: wire.Standby) -> None:
+    def _stand_by(self, standby: wire.Standby) -> None:
         if standby.HasField("understood"):
-            stream.understood = self._is_heard = True
+            self._is_heard = True
             events.tell(self._handler, Subscribed(UnderstoodSchedule._from_wire(standby.understood)))
-        _check_understood(stream)
         self._pause = FIRST_PAUSE
         events.tell(self._handler, Standby._from_wire(standby))
 
@@ -160,12 +158,3 @@ class Subscription:
             return None
         self._stream, self._running = None, thread
         return Granted(keeper, grant, run, thread)
-
-
-def _check_understood(stream: Stream) -> None:
-    """Raise UnsupportedError if the sidecar has not said how it understood the schedule: it does not know it (S37).
-
-    The sidecar says so first, also where an occurrence is due already.
-    """
-    if not stream.understood:
-        raise UnsupportedError("how to understand this schedule")

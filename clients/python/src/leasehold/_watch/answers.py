@@ -120,6 +120,8 @@ class ServerInfo:
     """How lock names are made from keys."""
     store: str
     """The kind of store: `azure`, `sqlite` or `memory`."""
+    revision: int
+    """Which requests it serves: those that need this revision or a smaller one (S37)."""
 
     @classmethod
     def _from_wire(cls, wire: lease_service_pb2.GetServerInfoResponse) -> Self:
@@ -132,6 +134,7 @@ class ServerInfo:
             host_type=wire.host_type,
             layout=wire.layout,
             store=wire.store,
+            revision=wire.revision,
         )
 
 

@@ -98,9 +98,9 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_STREAM_BEHIND: _ErrorReason.ValueType  # 63
     """ABORTED: the stream was ended because the client did not read it; the hold can be resumed."""
     ERROR_REASON_UNSUPPORTED: _ErrorReason.ValueType  # 64
-    """UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set (S37).
+    """UNIMPLEMENTED: the sidecar lacks the call's feature, or its revision is below what the request needs (S37).
 
-    For fields it is made by clients (Understood).
+    In the second case metadata `needs`, `revision`: both numbers. Nothing was done: another sidecar may serve the request.
     """
     ERROR_REASON_LIMIT_REACHED: _ErrorReason.ValueType  # 66
     """RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try again (S38).
@@ -196,9 +196,9 @@ ERROR_REASON_SUPERSEDED: ErrorReason.ValueType  # 62
 ERROR_REASON_STREAM_BEHIND: ErrorReason.ValueType  # 63
 """ABORTED: the stream was ended because the client did not read it; the hold can be resumed."""
 ERROR_REASON_UNSUPPORTED: ErrorReason.ValueType  # 64
-"""UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set (S37).
+"""UNIMPLEMENTED: the sidecar lacks the call's feature, or its revision is below what the request needs (S37).
 
-For fields it is made by clients (Understood).
+In the second case metadata `needs`, `revision`: both numbers. Nothing was done: another sidecar may serve the request.
 """
 ERROR_REASON_LIMIT_REACHED: ErrorReason.ValueType  # 66
 """RESOURCE_EXHAUSTED: the sidecar is at a limit, which the message names; the error says when to try again (S38).

@@ -415,56 +415,6 @@ class LeaseSpec(google.protobuf.message.Message):
 Global___LeaseSpec: typing_extensions.TypeAlias = LeaseSpec
 
 @typing.final
-class Understood(google.protobuf.message.Message):
-    """What the sidecar understood of a LeaseSpec, from those fields that change what the caller gets. A sidecar that does
-    not know a field leaves it out here. A client that misses one that it has set was not served as it asked: it
-    releases the hold and fails (UNSUPPORTED). Rule S37.
-
-    Numbers 20 to 59 are kept as the head of lock.proto says.
-    """
-
-    DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-    WAIT_WITHOUT_END_FIELD_NUMBER: builtins.int
-    PRIORITY_FIELD_NUMBER: builtins.int
-    YIELDS_FIELD_NUMBER: builtins.int
-    SHARE_FIELD_NUMBER: builtins.int
-    REBALANCE_FIELD_NUMBER: builtins.int
-    OCCURRENCE_AT_FIELD_NUMBER: builtins.int
-    PERMITS_FIELD_NUMBER: builtins.int
-    wait_without_end: builtins.bool
-    """As in the spec."""
-    priority: builtins.int
-    """As in the spec."""
-    yields: builtins.bool
-    """As in the spec."""
-    share: builtins.str
-    """As in the spec."""
-    rebalance: builtins.bool
-    """As in the spec."""
-    permits: builtins.int
-    """As in the spec, 1 if that does not say."""
-    @property
-    def occurrence_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
-        """As in the spec."""
-
-    def __init__(
-        self,
-        *,
-        wait_without_end: builtins.bool = ...,
-        priority: builtins.int = ...,
-        yields: builtins.bool = ...,
-        share: builtins.str = ...,
-        rebalance: builtins.bool = ...,
-        occurrence_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        permits: builtins.int = ...,
-    ) -> None: ...
-    def HasField(self, field_name: typing.Literal["occurrence_at", b"occurrence_at"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["occurrence_at", b"occurrence_at", "permits", b"permits", "priority", b"priority", "rebalance", b"rebalance", "share", b"share", "wait_without_end", b"wait_without_end", "yields", b"yields"]) -> None: ...
-
-Global___Understood: typing_extensions.TypeAlias = Understood
-
-@typing.final
 class Deadline(google.protobuf.message.Message):
     """A moment that lies ahead, as Validity gives it: a client on the sidecar's kernel compares its own boot clock with
     `at`, a client elsewhere counts `after` from before it sent the request that this message answers.
@@ -576,7 +526,7 @@ class Grant(google.protobuf.message.Message):
     EXPIRES_AT_FIELD_NUMBER: builtins.int
     GENERATION_FIELD_NUMBER: builtins.int
     MAX_HOLD_ENDS_FIELD_NUMBER: builtins.int
-    UNDERSTOOD_FIELD_NUMBER: builtins.int
+    REVISION_FIELD_NUMBER: builtins.int
     ATTEMPT_FIELD_NUMBER: builtins.int
     PERMIT_FIELD_NUMBER: builtins.int
     CHECKPOINT_FIELD_NUMBER: builtins.int
@@ -599,6 +549,10 @@ class Grant(google.protobuf.message.Message):
     """
     generation: builtins.int
     """Starts at 1, and grows each time that the hold is resumed. Send it with every later call about this hold (S16)."""
+    revision: builtins.int
+    """The revision of the sidecar that grants, as GetServerInfoResponse.revision: it tells what becomes of fields that older
+    sidecars may ignore.
+    """
     attempt: builtins.int
     """Which attempt at `occurrence_at` this is, from 1. 0 if the caller named no occurrence. Greater than 1 means that an
     earlier holder failed, or died without an outcome.
@@ -624,10 +578,6 @@ class Grant(google.protobuf.message.Message):
         """
 
     @property
-    def understood(self) -> Global___Understood:
-        """What was understood of the spec. In the first Grant of a hold; absent in one that resumes it."""
-
-    @property
     def checkpoint(self) -> leasehold.v1.lock_pb2.Checkpoint:
         """The lock's checkpoint as the last holder left it. Absent if there is none. Rule S25."""
 
@@ -644,13 +594,13 @@ class Grant(google.protobuf.message.Message):
         expires_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         generation: builtins.int = ...,
         max_hold_ends: Global___Deadline | None = ...,
-        understood: Global___Understood | None = ...,
+        revision: builtins.int = ...,
         attempt: builtins.int = ...,
         permit: builtins.int = ...,
         checkpoint: leasehold.v1.lock_pb2.Checkpoint | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "checkpoint", b"checkpoint", "expires_at", b"expires_at", "max_hold_ends", b"max_hold_ends", "understood", b"understood", "validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "attempt", b"attempt", "checkpoint", b"checkpoint", "expires_at", b"expires_at", "fencing_token", b"fencing_token", "generation", b"generation", "host_id", b"host_id", "lease_id", b"lease_id", "lock_path", b"lock_path", "max_hold_ends", b"max_hold_ends", "permit", b"permit", "resume_token", b"resume_token", "understood", b"understood", "validity", b"validity"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "checkpoint", b"checkpoint", "expires_at", b"expires_at", "max_hold_ends", b"max_hold_ends", "validity", b"validity"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "attempt", b"attempt", "checkpoint", b"checkpoint", "expires_at", b"expires_at", "fencing_token", b"fencing_token", "generation", b"generation", "host_id", b"host_id", "lease_id", b"lease_id", "lock_path", b"lock_path", "max_hold_ends", b"max_hold_ends", "permit", b"permit", "resume_token", b"resume_token", "revision", b"revision", "validity", b"validity"]) -> None: ...
 
 Global___Grant: typing_extensions.TypeAlias = Grant
 
@@ -666,7 +616,6 @@ class Busy(google.protobuf.message.Message):
     RECORD_FIELD_NUMBER: builtins.int
     RETRY_AFTER_FIELD_NUMBER: builtins.int
     REASON_FIELD_NUMBER: builtins.int
-    UNDERSTOOD_FIELD_NUMBER: builtins.int
     PRIORITY_STATUS_FIELD_NUMBER: builtins.int
     HELD_PERMITS_FIELD_NUMBER: builtins.int
     reason: Global___BusyReason.ValueType
@@ -683,22 +632,17 @@ class Busy(google.protobuf.message.Message):
     def retry_after(self) -> google.protobuf.duration_pb2.Duration:
         """How long to wait before asking again; more than 0."""
 
-    @property
-    def understood(self) -> Global___Understood:
-        """What was understood of the spec."""
-
     def __init__(
         self,
         *,
         record: leasehold.v1.lock_pb2.LockRecord | None = ...,
         retry_after: google.protobuf.duration_pb2.Duration | None = ...,
         reason: Global___BusyReason.ValueType = ...,
-        understood: Global___Understood | None = ...,
         priority_status: Global___PriorityStatus.ValueType = ...,
         held_permits: builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["record", b"record", "retry_after", b"retry_after", "understood", b"understood"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["held_permits", b"held_permits", "priority_status", b"priority_status", "reason", b"reason", "record", b"record", "retry_after", b"retry_after", "understood", b"understood"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["record", b"record", "retry_after", b"retry_after"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["held_permits", b"held_permits", "priority_status", b"priority_status", "reason", b"reason", "record", b"record", "retry_after", b"retry_after"]) -> None: ...
 
 Global___Busy: typing_extensions.TypeAlias = Busy
 
@@ -711,23 +655,17 @@ class AlreadyDone(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     RUN_FIELD_NUMBER: builtins.int
-    UNDERSTOOD_FIELD_NUMBER: builtins.int
     @property
     def run(self) -> leasehold.v1.schedule_pb2.EndedRun:
         """How it ended. With only `scheduled_at` and `outcome` if the record does not say more any more."""
-
-    @property
-    def understood(self) -> Global___Understood:
-        """What was understood of the spec."""
 
     def __init__(
         self,
         *,
         run: leasehold.v1.schedule_pb2.EndedRun | None = ...,
-        understood: Global___Understood | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["run", b"run", "understood", b"understood"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["run", b"run", "understood", b"understood"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["run", b"run"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["run", b"run"]) -> None: ...
 
 Global___AlreadyDone: typing_extensions.TypeAlias = AlreadyDone
 
@@ -740,23 +678,17 @@ class Skipped(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     WATERMARK_FIELD_NUMBER: builtins.int
-    UNDERSTOOD_FIELD_NUMBER: builtins.int
     @property
     def watermark(self) -> google.protobuf.timestamp_pb2.Timestamp:
         """The newest occurrence that has an outcome."""
-
-    @property
-    def understood(self) -> Global___Understood:
-        """What was understood of the spec."""
 
     def __init__(
         self,
         *,
         watermark: google.protobuf.timestamp_pb2.Timestamp | None = ...,
-        understood: Global___Understood | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["understood", b"understood", "watermark", b"watermark"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["understood", b"understood", "watermark", b"watermark"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["watermark", b"watermark"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["watermark", b"watermark"]) -> None: ...
 
 Global___Skipped: typing_extensions.TypeAlias = Skipped
 
@@ -806,26 +738,20 @@ class Waiting(google.protobuf.message.Message):
 
     POSITION_FIELD_NUMBER: builtins.int
     RECORD_FIELD_NUMBER: builtins.int
-    UNDERSTOOD_FIELD_NUMBER: builtins.int
     position: builtins.int
     """The position in this sidecar's queue; 1 is next. Other sidecars have their own queues."""
     @property
     def record(self) -> leasehold.v1.lock_pb2.LockRecord:
         """The lock's record, as far as it is known."""
 
-    @property
-    def understood(self) -> Global___Understood:
-        """What was understood of the spec."""
-
     def __init__(
         self,
         *,
         position: builtins.int = ...,
         record: leasehold.v1.lock_pb2.LockRecord | None = ...,
-        understood: Global___Understood | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["record", b"record", "understood", b"understood"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["position", b"position", "record", b"record", "understood", b"understood"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["record", b"record"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["position", b"position", "record", b"record"]) -> None: ...
 
 Global___Waiting: typing_extensions.TypeAlias = Waiting
 

@@ -122,6 +122,11 @@ class AcquireLeaseRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     SPEC_FIELD_NUMBER: builtins.int
+    NEEDS_FIELD_NUMBER: builtins.int
+    needs: builtins.int
+    """The least revision of a sidecar (GetServerInfoResponse.revision) that serves this request: that of the newest field that is
+    set, by proto/revisions.json. A sidecar below it refuses the call before it does anything (UNSUPPORTED). Rule S37.
+    """
     @property
     def spec(self) -> leasehold.v1.hold_pb2.LeaseSpec:
         """What is asked for. Required."""
@@ -130,9 +135,10 @@ class AcquireLeaseRequest(google.protobuf.message.Message):
         self,
         *,
         spec: leasehold.v1.hold_pb2.LeaseSpec | None = ...,
+        needs: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["spec", b"spec"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["spec", b"spec"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["needs", b"needs", "spec", b"spec"]) -> None: ...
 
 Global___AcquireLeaseRequest: typing_extensions.TypeAlias = AcquireLeaseRequest
 
@@ -318,6 +324,12 @@ class HoldLeaseRequest(google.protobuf.message.Message):
 
     SPEC_FIELD_NUMBER: builtins.int
     RESUME_FIELD_NUMBER: builtins.int
+    NEEDS_FIELD_NUMBER: builtins.int
+    needs: builtins.int
+    """The least revision of a sidecar (GetServerInfoResponse.revision) that serves this request: that of the newest field that is
+    set, by proto/revisions.json. A sidecar below it refuses the call before it does anything (UNSUPPORTED). A resume token
+    says the same of itself. Rule S37.
+    """
     @property
     def spec(self) -> leasehold.v1.hold_pb2.LeaseSpec:
         """A new hold."""
@@ -331,9 +343,10 @@ class HoldLeaseRequest(google.protobuf.message.Message):
         *,
         spec: leasehold.v1.hold_pb2.LeaseSpec | None = ...,
         resume: leasehold.v1.hold_pb2.Resume | None = ...,
+        needs: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["resume", b"resume", "spec", b"spec", "start", b"start"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["resume", b"resume", "spec", b"spec", "start", b"start"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["needs", b"needs", "resume", b"resume", "spec", b"spec", "start", b"start"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["start", b"start"]) -> typing.Literal["spec", "resume"] | None: ...
 
 Global___HoldLeaseRequest: typing_extensions.TypeAlias = HoldLeaseRequest
@@ -1114,6 +1127,7 @@ class GetServerInfoResponse(google.protobuf.message.Message):
     HOST_TYPE_FIELD_NUMBER: builtins.int
     LAYOUT_FIELD_NUMBER: builtins.int
     STORE_FIELD_NUMBER: builtins.int
+    REVISION_FIELD_NUMBER: builtins.int
     version: builtins.str
     """The version of the program, such as `0.2.0`."""
     boot_id: builtins.str
@@ -1126,6 +1140,10 @@ class GetServerInfoResponse(google.protobuf.message.Message):
     """How lock names are made from keys: `readable`, `webjobs` or `hashed`."""
     store: builtins.str
     """The kind of store, as the configuration names it: `azure`, `embedded` or `memory`."""
+    revision: builtins.int
+    """What requests this sidecar serves: a number that grows with each field that changes what a caller gets. A sidecar
+    serves all requests and resume tokens that need this revision or a smaller one. Rule S37.
+    """
     @property
     def limits(self) -> Global___ServerLimits:
         """The configured limits."""
@@ -1148,9 +1166,10 @@ class GetServerInfoResponse(google.protobuf.message.Message):
         host_type: builtins.str = ...,
         layout: builtins.str = ...,
         store: builtins.str = ...,
+        revision: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["limits", b"limits"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["boot_id", b"boot_id", "features", b"features", "host_id", b"host_id", "host_type", b"host_type", "layout", b"layout", "limits", b"limits", "store", b"store", "version", b"version"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["boot_id", b"boot_id", "features", b"features", "host_id", b"host_id", "host_type", b"host_type", "layout", b"layout", "limits", b"limits", "revision", b"revision", "store", b"store", "version", b"version"]) -> None: ...
 
 Global___GetServerInfoResponse: typing_extensions.TypeAlias = GetServerInfoResponse
 

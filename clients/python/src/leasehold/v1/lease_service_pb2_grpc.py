@@ -274,7 +274,7 @@ class LeaseServiceServicer(object):
 
     def GetServerInfo(self, request, context):
         """Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
-        share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+        share, another one may answer the next call, so each request says itself what it needs (AcquireLeaseRequest.needs).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -507,7 +507,7 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
 
     GetServerInfo: _LeaseServiceGetServerInfoType
     """Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
-    share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+    share, another one may answer the next call, so each request says itself what it needs (AcquireLeaseRequest.needs).
     """
 
 LeaseServiceAsyncStub: typing_extensions.TypeAlias = LeaseServiceStub[
@@ -759,7 +759,7 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.GetServerInfoResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.GetServerInfoResponse]]:
         """Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
-        share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+        share, another one may answer the next call, so each request says itself what it needs (AcquireLeaseRequest.needs).
         """
 
 def add_LeaseServiceServicer_to_server(servicer: LeaseServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

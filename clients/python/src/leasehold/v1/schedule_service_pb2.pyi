@@ -85,6 +85,7 @@ class SubscribeScheduleRequest(google.protobuf.message.Message):
     RESUME_FIELD_NUMBER: builtins.int
     RUN_ID_FIELD_NUMBER: builtins.int
     FIRST_FIELD_NUMBER: builtins.int
+    NEEDS_FIELD_NUMBER: builtins.int
     holder: builtins.str
     """The name of the caller, shown to people, as LeaseSpec.holder."""
     reconnected: builtins.bool
@@ -97,6 +98,8 @@ class SubscribeScheduleRequest(google.protobuf.message.Message):
     """When a schedule begins to run that nobody has subscribed to before. Ignored otherwise. Default: at its next occurrence.
     Rule T25.
     """
+    needs: builtins.int
+    """As AcquireLeaseRequest.needs. Rule S37."""
     @property
     def key(self) -> leasehold.v1.lock_pb2.LockKey:
         """The lock of the schedule. Function and scope have at most 256 bytes together. Required."""
@@ -124,9 +127,10 @@ class SubscribeScheduleRequest(google.protobuf.message.Message):
         resume: leasehold.v1.hold_pb2.Resume | None = ...,
         run_id: builtins.str = ...,
         first: leasehold.v1.schedule_pb2.FirstRun.ValueType = ...,
+        needs: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["key", b"key", "resume", b"resume", "spec", b"spec"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["first", b"first", "holder", b"holder", "key", b"key", "labels", b"labels", "reconnected", b"reconnected", "resume", b"resume", "run_id", b"run_id", "spec", b"spec"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["first", b"first", "holder", b"holder", "key", b"key", "labels", b"labels", "needs", b"needs", "reconnected", b"reconnected", "resume", b"resume", "run_id", b"run_id", "spec", b"spec"]) -> None: ...
 
 Global___SubscribeScheduleRequest: typing_extensions.TypeAlias = SubscribeScheduleRequest
 
@@ -251,7 +255,7 @@ Global___Standby: typing_extensions.TypeAlias = Standby
 
 @typing.final
 class UnderstoodSchedule(google.protobuf.message.Message):
-    """How a spec was understood. Rule S37."""
+    """How a spec was understood."""
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -743,8 +747,11 @@ class PreviewScheduleRequest(google.protobuf.message.Message):
     AFTER_FIELD_NUMBER: builtins.int
     COUNT_FIELD_NUMBER: builtins.int
     KEY_FIELD_NUMBER: builtins.int
+    NEEDS_FIELD_NUMBER: builtins.int
     count: builtins.int
     """How many occurrences: 1 to 100. Default: 10."""
+    needs: builtins.int
+    """As AcquireLeaseRequest.needs. Rule S37."""
     @property
     def spec(self) -> leasehold.v1.schedule_pb2.ScheduleSpec:
         """The schedule. Required."""
@@ -764,9 +771,10 @@ class PreviewScheduleRequest(google.protobuf.message.Message):
         after: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         count: builtins.int = ...,
         key: leasehold.v1.lock_pb2.LockKey | None = ...,
+        needs: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["after", b"after", "key", b"key", "spec", b"spec"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["after", b"after", "count", b"count", "key", b"key", "spec", b"spec"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["after", b"after", "count", b"count", "key", b"key", "needs", b"needs", "spec", b"spec"]) -> None: ...
 
 Global___PreviewScheduleRequest: typing_extensions.TypeAlias = PreviewScheduleRequest
 

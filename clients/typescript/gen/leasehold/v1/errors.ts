@@ -97,9 +97,9 @@ export enum ErrorReason {
   /** STREAM_BEHIND - ABORTED: the stream was ended because the client did not read it; the hold can be resumed. */
   STREAM_BEHIND = "ERROR_REASON_STREAM_BEHIND",
   /**
-   * UNSUPPORTED - UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that was set (S37).
+   * UNSUPPORTED - UNIMPLEMENTED: the sidecar lacks the call's feature, or its revision is below what the request needs (S37).
    *
-   * For fields it is made by clients (Understood).
+   * In the second case metadata `needs`, `revision`: both numbers. Nothing was done: another sidecar may serve the request.
    */
   UNSUPPORTED = "ERROR_REASON_UNSUPPORTED",
   /**

@@ -517,32 +517,6 @@ export interface LeaseSpec_LabelsEntry {
 }
 
 /**
- * What the sidecar understood of a LeaseSpec, from those fields that change what the caller gets. A sidecar that does
- * not know a field leaves it out here. A client that misses one that it has set was not served as it asked: it
- * releases the hold and fails (UNSUPPORTED). Rule S37.
- *
- * Numbers 20 to 59 are kept as the head of lock.proto says.
- */
-export interface Understood {
-  /** As in the spec. */
-  waitWithoutEnd: boolean;
-  /** As in the spec. */
-  priority: number;
-  /** As in the spec. */
-  yields: boolean;
-  /** As in the spec. */
-  share: string;
-  /** As in the spec. */
-  rebalance: boolean;
-  /** As in the spec. */
-  occurrenceAt:
-    | Date
-    | undefined;
-  /** As in the spec, 1 if that does not say. */
-  permits: number;
-}
-
-/**
  * A moment that lies ahead, as Validity gives it: a client on the sidecar's kernel compares its own boot clock with
  * `at`, a client elsewhere counts `after` from before it sent the request that this message answers.
  */
@@ -635,10 +609,11 @@ export interface Grant {
   maxHoldEnds:
     | Deadline
     | undefined;
-  /** What was understood of the spec. In the first Grant of a hold; absent in one that resumes it. */
-  understood:
-    | Understood
-    | undefined;
+  /**
+   * The revision of the sidecar that grants, as GetServerInfoResponse.revision: it tells what becomes of fields that older
+   * sidecars may ignore.
+   */
+  revision: number;
   /**
    * Which attempt at `occurrence_at` this is, from 1. 0 if the caller named no occurrence. Greater than 1 means that an
    * earlier holder failed, or died without an outcome.
@@ -666,10 +641,6 @@ export interface Busy {
     | undefined;
   /** Why the lock is not available. */
   reason: BusyReason;
-  /** What was understood of the spec. */
-  understood:
-    | Understood
-    | undefined;
   /** Why the caller's priority did not free the lock. Only for a caller that gave one; UNSPECIFIED otherwise. */
   priorityStatus: PriorityStatus;
   /** How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits. */
@@ -682,11 +653,7 @@ export interface Busy {
  */
 export interface AlreadyDone {
   /** How it ended. With only `scheduled_at` and `outcome` if the record does not say more any more. */
-  run:
-    | EndedRun
-    | undefined;
-  /** What was understood of the spec. */
-  understood: Understood | undefined;
+  run: EndedRun | undefined;
 }
 
 /**
@@ -695,11 +662,7 @@ export interface AlreadyDone {
  */
 export interface Skipped {
   /** The newest occurrence that has an outcome. */
-  watermark:
-    | Date
-    | undefined;
-  /** What was understood of the spec. */
-  understood: Understood | undefined;
+  watermark: Date | undefined;
 }
 
 /** Resumes a hold whose stream broke. Rule S16. */
@@ -731,11 +694,7 @@ export interface Waiting {
   /** The position in this sidecar's queue; 1 is next. Other sidecars have their own queues. */
   position: number;
   /** The lock's record, as far as it is known. */
-  record:
-    | LockRecord
-    | undefined;
-  /** What was understood of the spec. */
-  understood: Understood | undefined;
+  record: LockRecord | undefined;
 }
 
 /** The hold was renewed. */
@@ -1200,141 +1159,6 @@ export const LeaseSpec_LabelsEntry: MessageFns<LeaseSpec_LabelsEntry> = {
   },
 };
 
-function createBaseUnderstood(): Understood {
-  return {
-    waitWithoutEnd: false,
-    priority: 0,
-    yields: false,
-    share: "",
-    rebalance: false,
-    occurrenceAt: undefined,
-    permits: 0,
-  };
-}
-
-export const Understood: MessageFns<Understood> = {
-  encode(message: Understood, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.waitWithoutEnd !== false) {
-      writer.uint32(8).bool(message.waitWithoutEnd);
-    }
-    if (message.priority !== 0) {
-      writer.uint32(96).uint32(message.priority);
-    }
-    if (message.yields !== false) {
-      writer.uint32(104).bool(message.yields);
-    }
-    if (message.share !== "") {
-      writer.uint32(114).string(message.share);
-    }
-    if (message.rebalance !== false) {
-      writer.uint32(120).bool(message.rebalance);
-    }
-    if (message.occurrenceAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.occurrenceAt), writer.uint32(162).fork()).join();
-    }
-    if (message.permits !== 0) {
-      writer.uint32(320).uint32(message.permits);
-    }
-    return writer;
-  },
-
-  decode(input: BinaryReader | Uint8Array, length?: number): Understood {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUnderstood();
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.waitWithoutEnd = reader.bool();
-            continue;
-          }
-          case 12: {
-            if (tag !== 96) {
-              break;
-            }
-
-            message.priority = reader.uint32();
-            continue;
-          }
-          case 13: {
-            if (tag !== 104) {
-              break;
-            }
-
-            message.yields = reader.bool();
-            continue;
-          }
-          case 14: {
-            if (tag !== 114) {
-              break;
-            }
-
-            message.share = reader.string();
-            continue;
-          }
-          case 15: {
-            if (tag !== 120) {
-              break;
-            }
-
-            message.rebalance = reader.bool();
-            continue;
-          }
-          case 20: {
-            if (tag !== 162) {
-              break;
-            }
-
-            message.occurrenceAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 40: {
-            if (tag !== 320) {
-              break;
-            }
-
-            message.permits = reader.uint32();
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
-      }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
-    }
-  },
-
-  create<I extends Exact<DeepPartial<Understood>, I>>(base?: I): Understood {
-    return Understood.fromPartial(base ?? ({} as any));
-  },
-  fromPartial<I extends Exact<DeepPartial<Understood>, I>>(object: I): Understood {
-    const message = createBaseUnderstood();
-    message.waitWithoutEnd = object.waitWithoutEnd ?? false;
-    message.priority = object.priority ?? 0;
-    message.yields = object.yields ?? false;
-    message.share = object.share ?? "";
-    message.rebalance = object.rebalance ?? false;
-    message.occurrenceAt = object.occurrenceAt ?? undefined;
-    message.permits = object.permits ?? 0;
-    return message;
-  },
-};
-
 function createBaseDeadline(): Deadline {
   return { at: undefined, after: undefined };
 }
@@ -1556,7 +1380,7 @@ function createBaseGrant(): Grant {
     expiresAt: undefined,
     generation: 0,
     maxHoldEnds: undefined,
-    understood: undefined,
+    revision: 0,
     attempt: 0,
     permit: 0,
     checkpoint: undefined,
@@ -1595,8 +1419,8 @@ export const Grant: MessageFns<Grant> = {
     if (message.maxHoldEnds !== undefined) {
       Deadline.encode(message.maxHoldEnds, writer.uint32(82).fork()).join();
     }
-    if (message.understood !== undefined) {
-      Understood.encode(message.understood, writer.uint32(90).fork()).join();
+    if (message.revision !== 0) {
+      writer.uint32(88).uint32(message.revision);
     }
     if (message.attempt !== 0) {
       writer.uint32(160).uint32(message.attempt);
@@ -1704,11 +1528,11 @@ export const Grant: MessageFns<Grant> = {
             continue;
           }
           case 11: {
-            if (tag !== 90) {
+            if (tag !== 88) {
               break;
             }
 
-            message.understood = Understood.decode(reader, reader.uint32());
+            message.revision = reader.uint32();
             continue;
           }
           case 20: {
@@ -1766,9 +1590,7 @@ export const Grant: MessageFns<Grant> = {
     message.maxHoldEnds = (object.maxHoldEnds !== undefined && object.maxHoldEnds !== null)
       ? Deadline.fromPartial(object.maxHoldEnds)
       : undefined;
-    message.understood = (object.understood !== undefined && object.understood !== null)
-      ? Understood.fromPartial(object.understood)
-      : undefined;
+    message.revision = object.revision ?? 0;
     message.attempt = object.attempt ?? 0;
     message.permit = object.permit ?? 0;
     message.checkpoint = (object.checkpoint !== undefined && object.checkpoint !== null)
@@ -1783,7 +1605,6 @@ function createBaseBusy(): Busy {
     record: undefined,
     retryAfter: undefined,
     reason: BusyReason.UNSPECIFIED,
-    understood: undefined,
     priorityStatus: PriorityStatus.UNSPECIFIED,
     heldPermits: 0,
   };
@@ -1799,9 +1620,6 @@ export const Busy: MessageFns<Busy> = {
     }
     if (message.reason !== BusyReason.UNSPECIFIED) {
       writer.uint32(24).int32(busyReasonToNumber(message.reason));
-    }
-    if (message.understood !== undefined) {
-      Understood.encode(message.understood, writer.uint32(34).fork()).join();
     }
     if (message.priorityStatus !== PriorityStatus.UNSPECIFIED) {
       writer.uint32(40).int32(priorityStatusToNumber(message.priorityStatus));
@@ -1849,14 +1667,6 @@ export const Busy: MessageFns<Busy> = {
             message.reason = busyReasonFromJSON(reader.int32());
             continue;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.understood = Understood.decode(reader, reader.uint32());
-            continue;
-          }
           case 5: {
             if (tag !== 40) {
               break;
@@ -1897,9 +1707,6 @@ export const Busy: MessageFns<Busy> = {
       ? Duration.fromPartial(object.retryAfter)
       : undefined;
     message.reason = object.reason ?? BusyReason.UNSPECIFIED;
-    message.understood = (object.understood !== undefined && object.understood !== null)
-      ? Understood.fromPartial(object.understood)
-      : undefined;
     message.priorityStatus = object.priorityStatus ?? PriorityStatus.UNSPECIFIED;
     message.heldPermits = object.heldPermits ?? 0;
     return message;
@@ -1907,16 +1714,13 @@ export const Busy: MessageFns<Busy> = {
 };
 
 function createBaseAlreadyDone(): AlreadyDone {
-  return { run: undefined, understood: undefined };
+  return { run: undefined };
 }
 
 export const AlreadyDone: MessageFns<AlreadyDone> = {
   encode(message: AlreadyDone, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.run !== undefined) {
       EndedRun.encode(message.run, writer.uint32(10).fork()).join();
-    }
-    if (message.understood !== undefined) {
-      Understood.encode(message.understood, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -1942,14 +1746,6 @@ export const AlreadyDone: MessageFns<AlreadyDone> = {
             message.run = EndedRun.decode(reader, reader.uint32());
             continue;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.understood = Understood.decode(reader, reader.uint32());
-            continue;
-          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1968,24 +1764,18 @@ export const AlreadyDone: MessageFns<AlreadyDone> = {
   fromPartial<I extends Exact<DeepPartial<AlreadyDone>, I>>(object: I): AlreadyDone {
     const message = createBaseAlreadyDone();
     message.run = (object.run !== undefined && object.run !== null) ? EndedRun.fromPartial(object.run) : undefined;
-    message.understood = (object.understood !== undefined && object.understood !== null)
-      ? Understood.fromPartial(object.understood)
-      : undefined;
     return message;
   },
 };
 
 function createBaseSkipped(): Skipped {
-  return { watermark: undefined, understood: undefined };
+  return { watermark: undefined };
 }
 
 export const Skipped: MessageFns<Skipped> = {
   encode(message: Skipped, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.watermark !== undefined) {
       Timestamp.encode(toTimestamp(message.watermark), writer.uint32(10).fork()).join();
-    }
-    if (message.understood !== undefined) {
-      Understood.encode(message.understood, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -2011,14 +1801,6 @@ export const Skipped: MessageFns<Skipped> = {
             message.watermark = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.understood = Understood.decode(reader, reader.uint32());
-            continue;
-          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2037,9 +1819,6 @@ export const Skipped: MessageFns<Skipped> = {
   fromPartial<I extends Exact<DeepPartial<Skipped>, I>>(object: I): Skipped {
     const message = createBaseSkipped();
     message.watermark = object.watermark ?? undefined;
-    message.understood = (object.understood !== undefined && object.understood !== null)
-      ? Understood.fromPartial(object.understood)
-      : undefined;
     return message;
   },
 };
@@ -2126,7 +1905,7 @@ export const Resume: MessageFns<Resume> = {
 };
 
 function createBaseWaiting(): Waiting {
-  return { position: 0, record: undefined, understood: undefined };
+  return { position: 0, record: undefined };
 }
 
 export const Waiting: MessageFns<Waiting> = {
@@ -2136,9 +1915,6 @@ export const Waiting: MessageFns<Waiting> = {
     }
     if (message.record !== undefined) {
       LockRecord.encode(message.record, writer.uint32(18).fork()).join();
-    }
-    if (message.understood !== undefined) {
-      Understood.encode(message.understood, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -2172,14 +1948,6 @@ export const Waiting: MessageFns<Waiting> = {
             message.record = LockRecord.decode(reader, reader.uint32());
             continue;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.understood = Understood.decode(reader, reader.uint32());
-            continue;
-          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2200,9 +1968,6 @@ export const Waiting: MessageFns<Waiting> = {
     message.position = object.position ?? 0;
     message.record = (object.record !== undefined && object.record !== null)
       ? LockRecord.fromPartial(object.record)
-      : undefined;
-    message.understood = (object.understood !== undefined && object.understood !== null)
-      ? Understood.fromPartial(object.understood)
       : undefined;
     return message;
   },

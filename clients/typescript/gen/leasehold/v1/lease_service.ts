@@ -221,7 +221,14 @@ export function breakOutcomeToNumber(object: BreakOutcome): number {
 /** Request of LeaseService.AcquireLease. */
 export interface AcquireLeaseRequest {
   /** What is asked for. Required. */
-  spec: LeaseSpec | undefined;
+  spec:
+    | LeaseSpec
+    | undefined;
+  /**
+   * The least revision of a sidecar (GetServerInfoResponse.revision) that serves this request: that of the newest field that is
+   * set, by proto/revisions.json. A sidecar below it refuses the call before it does anything (UNSUPPORTED). Rule S37.
+   */
+  needs: number;
 }
 
 /** Response of LeaseService.AcquireLease. */
@@ -324,6 +331,12 @@ export interface HoldLeaseRequest {
     /** A hold whose stream broke. If it cannot be resumed, the answer is Lost, and the stream ends with OK. */
     { $case: "resume"; value: Resume }
     | undefined;
+  /**
+   * The least revision of a sidecar (GetServerInfoResponse.revision) that serves this request: that of the newest field that is
+   * set, by proto/revisions.json. A sidecar below it refuses the call before it does anything (UNSUPPORTED). A resume token
+   * says the same of itself. Rule S37.
+   */
+  needs: number;
 }
 
 /** Response of LeaseService.HoldLease: one event. */
@@ -689,6 +702,11 @@ export interface GetServerInfoResponse {
   layout: string;
   /** The kind of store, as the configuration names it: `azure`, `embedded` or `memory`. */
   store: string;
+  /**
+   * What requests this sidecar serves: a number that grows with each field that changes what a caller gets. A sidecar
+   * serves all requests and resume tokens that need this revision or a smaller one. Rule S37.
+   */
+  revision: number;
 }
 
 /**
@@ -726,13 +744,16 @@ export interface ServerLimits {
 }
 
 function createBaseAcquireLeaseRequest(): AcquireLeaseRequest {
-  return { spec: undefined };
+  return { spec: undefined, needs: 0 };
 }
 
 export const AcquireLeaseRequest: MessageFns<AcquireLeaseRequest> = {
   encode(message: AcquireLeaseRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.spec !== undefined) {
       LeaseSpec.encode(message.spec, writer.uint32(10).fork()).join();
+    }
+    if (message.needs !== 0) {
+      writer.uint32(16).uint32(message.needs);
     }
     return writer;
   },
@@ -758,6 +779,14 @@ export const AcquireLeaseRequest: MessageFns<AcquireLeaseRequest> = {
             message.spec = LeaseSpec.decode(reader, reader.uint32());
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.needs = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -776,6 +805,7 @@ export const AcquireLeaseRequest: MessageFns<AcquireLeaseRequest> = {
   fromPartial<I extends Exact<DeepPartial<AcquireLeaseRequest>, I>>(object: I): AcquireLeaseRequest {
     const message = createBaseAcquireLeaseRequest();
     message.spec = (object.spec !== undefined && object.spec !== null) ? LeaseSpec.fromPartial(object.spec) : undefined;
+    message.needs = object.needs ?? 0;
     return message;
   },
 };
@@ -1220,7 +1250,7 @@ export const ExtendLeaseResponse: MessageFns<ExtendLeaseResponse> = {
 };
 
 function createBaseHoldLeaseRequest(): HoldLeaseRequest {
-  return { start: undefined };
+  return { start: undefined, needs: 0 };
 }
 
 export const HoldLeaseRequest: MessageFns<HoldLeaseRequest> = {
@@ -1232,6 +1262,9 @@ export const HoldLeaseRequest: MessageFns<HoldLeaseRequest> = {
       case "resume":
         Resume.encode(message.start.value, writer.uint32(18).fork()).join();
         break;
+    }
+    if (message.needs !== 0) {
+      writer.uint32(24).uint32(message.needs);
     }
     return writer;
   },
@@ -1265,6 +1298,14 @@ export const HoldLeaseRequest: MessageFns<HoldLeaseRequest> = {
             message.start = { $case: "resume", value: Resume.decode(reader, reader.uint32()) };
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.needs = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1296,6 +1337,7 @@ export const HoldLeaseRequest: MessageFns<HoldLeaseRequest> = {
         break;
       }
     }
+    message.needs = object.needs ?? 0;
     return message;
   },
 };
@@ -3475,7 +3517,17 @@ export const GetServerInfoRequest: MessageFns<GetServerInfoRequest> = {
 };
 
 function createBaseGetServerInfoResponse(): GetServerInfoResponse {
-  return { version: "", bootId: "", limits: undefined, features: [], hostId: "", hostType: "", layout: "", store: "" };
+  return {
+    version: "",
+    bootId: "",
+    limits: undefined,
+    features: [],
+    hostId: "",
+    hostType: "",
+    layout: "",
+    store: "",
+    revision: 0,
+  };
 }
 
 export const GetServerInfoResponse: MessageFns<GetServerInfoResponse> = {
@@ -3503,6 +3555,9 @@ export const GetServerInfoResponse: MessageFns<GetServerInfoResponse> = {
     }
     if (message.store !== "") {
       writer.uint32(66).string(message.store);
+    }
+    if (message.revision !== 0) {
+      writer.uint32(72).uint32(message.revision);
     }
     return writer;
   },
@@ -3584,6 +3639,14 @@ export const GetServerInfoResponse: MessageFns<GetServerInfoResponse> = {
             message.store = reader.string();
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.revision = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3611,6 +3674,7 @@ export const GetServerInfoResponse: MessageFns<GetServerInfoResponse> = {
     message.hostType = object.hostType ?? "";
     message.layout = object.layout ?? "";
     message.store = object.store ?? "";
+    message.revision = object.revision ?? 0;
     return message;
   },
 };
@@ -4009,7 +4073,7 @@ export const LeaseServiceService = {
   },
   /**
    * Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
-   * share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+   * share, another one may answer the next call, so each request says itself what it needs (AcquireLeaseRequest.needs).
    */
   getServerInfo: {
     path: "/leasehold.v1.LeaseService/GetServerInfo" as const,
@@ -4122,7 +4186,7 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
   resolvePath: handleUnaryCall<ResolvePathRequest, ResolvePathResponse>;
   /**
    * Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
-   * share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+   * share, another one may answer the next call, so each request says itself what it needs (AcquireLeaseRequest.needs).
    */
   getServerInfo: handleUnaryCall<GetServerInfoRequest, GetServerInfoResponse>;
 }
@@ -4395,7 +4459,7 @@ export interface LeaseServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
-   * share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+   * share, another one may answer the next call, so each request says itself what it needs (AcquireLeaseRequest.needs).
    */
   getServerInfo(
     request: GetServerInfoRequest,

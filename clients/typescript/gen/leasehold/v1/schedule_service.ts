@@ -138,6 +138,8 @@ export interface SubscribeScheduleRequest {
    * Rule T25.
    */
   first: FirstRun;
+  /** As AcquireLeaseRequest.needs. Rule S37. */
+  needs: number;
 }
 
 export interface SubscribeScheduleRequest_LabelsEntry {
@@ -203,7 +205,7 @@ export interface Standby {
   understood: UnderstoodSchedule | undefined;
 }
 
-/** How a spec was understood. Rule S37. */
+/** How a spec was understood. */
 export interface UnderstoodSchedule {
   /** The expression in its canonical form. */
   expression: string;
@@ -437,7 +439,11 @@ export interface PreviewScheduleRequest {
   /** How many occurrences: 1 to 100. Default: 10. */
   count: number;
   /** The lock, if occurrences are to be shown with the offset that `spread` gives them. */
-  key: LockKey | undefined;
+  key:
+    | LockKey
+    | undefined;
+  /** As AcquireLeaseRequest.needs. Rule S37. */
+  needs: number;
 }
 
 /** Response of ScheduleService.PreviewSchedule. */
@@ -558,6 +564,7 @@ function createBaseSubscribeScheduleRequest(): SubscribeScheduleRequest {
     resume: undefined,
     runId: "",
     first: FirstRun.UNSPECIFIED,
+    needs: 0,
   };
 }
 
@@ -586,6 +593,9 @@ export const SubscribeScheduleRequest: MessageFns<SubscribeScheduleRequest> = {
     }
     if (message.first !== FirstRun.UNSPECIFIED) {
       writer.uint32(64).int32(firstRunToNumber(message.first));
+    }
+    if (message.needs !== 0) {
+      writer.uint32(72).uint32(message.needs);
     }
     return writer;
   },
@@ -670,6 +680,14 @@ export const SubscribeScheduleRequest: MessageFns<SubscribeScheduleRequest> = {
             message.first = firstRunFromJSON(reader.int32());
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.needs = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -707,6 +725,7 @@ export const SubscribeScheduleRequest: MessageFns<SubscribeScheduleRequest> = {
       : undefined;
     message.runId = object.runId ?? "";
     message.first = object.first ?? FirstRun.UNSPECIFIED;
+    message.needs = object.needs ?? 0;
     return message;
   },
 };
@@ -2473,7 +2492,7 @@ export const ListSchedulesResponse: MessageFns<ListSchedulesResponse> = {
 };
 
 function createBasePreviewScheduleRequest(): PreviewScheduleRequest {
-  return { spec: undefined, after: undefined, count: 0, key: undefined };
+  return { spec: undefined, after: undefined, count: 0, key: undefined, needs: 0 };
 }
 
 export const PreviewScheduleRequest: MessageFns<PreviewScheduleRequest> = {
@@ -2489,6 +2508,9 @@ export const PreviewScheduleRequest: MessageFns<PreviewScheduleRequest> = {
     }
     if (message.key !== undefined) {
       LockKey.encode(message.key, writer.uint32(34).fork()).join();
+    }
+    if (message.needs !== 0) {
+      writer.uint32(40).uint32(message.needs);
     }
     return writer;
   },
@@ -2538,6 +2560,14 @@ export const PreviewScheduleRequest: MessageFns<PreviewScheduleRequest> = {
             message.key = LockKey.decode(reader, reader.uint32());
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.needs = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2561,6 +2591,7 @@ export const PreviewScheduleRequest: MessageFns<PreviewScheduleRequest> = {
     message.after = object.after ?? undefined;
     message.count = object.count ?? 0;
     message.key = (object.key !== undefined && object.key !== null) ? LockKey.fromPartial(object.key) : undefined;
+    message.needs = object.needs ?? 0;
     return message;
   },
 };

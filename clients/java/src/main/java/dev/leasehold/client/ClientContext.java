@@ -46,7 +46,6 @@ final class ClientContext implements AutoCloseable {
   }
 
   private final Connections connections;
-  private final Calls calls;
   private final BootClock clock;
 
   private final ScheduledExecutorService timers;
@@ -64,7 +63,6 @@ final class ClientContext implements AutoCloseable {
     this.connections = connections;
     this.timers = engine.timers();
     this.workers = engine.workers();
-    this.calls = new Calls(connections.brief(), timers);
     this.clock = clock;
     this.limits = limits;
     this.silence = new Silence.Watch(limits.silence(), engine.nanos());
@@ -107,7 +105,12 @@ final class ClientContext implements AutoCloseable {
 
   /** Unary calls that never stand behind holds and waits. */
   Calls calls() {
-    return calls;
+    return new Calls(connections.brief(), timers);
+  }
+
+  /** The same about what a lasting call at this place has brought. */
+  Calls callsAt(Connections.Place place) {
+    return new Calls(place.brief(), timers);
   }
 
   BootClock clock() {

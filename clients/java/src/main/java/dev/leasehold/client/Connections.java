@@ -15,7 +15,10 @@ final class Connections implements AutoCloseable {
   private final Supplier<Connection> maker;
   private final int streams;
   private final List<Lasting> lasting = new ArrayList<>();
-  private final Connection brief;
+
+  /** For what no other connection carries. */
+  private Connection brief;
+
   private final Runnable whenClosed;
   private boolean closed;
 
@@ -25,8 +28,8 @@ final class Connections implements AutoCloseable {
     this.streams = streams;
     this.whenClosed = whenClosed;
     try {
-      this.lasting.add(new Lasting(maker.get()));
       this.brief = maker.get();
+      this.lasting.add(new Lasting(maker.get(), brief));
     } catch (RuntimeException unusable) {
       whenClosed.run();
       throw unusable;
@@ -36,13 +39,18 @@ final class Connections implements AutoCloseable {
   /** A connection for lasting calls. */
   private static final class Lasting {
     private final Connection connection;
+
+    /** For short calls about what this one carries. */
+    private final Connection brief;
+
     private int calls;
 
     /** Takes no more calls. */
     private boolean retired;
 
-    Lasting(Connection connection) {
+    Lasting(Connection connection, Connection brief) {
       this.connection = connection;
+      this.brief = brief;
     }
   }
 
@@ -66,6 +74,31 @@ final class Connections implements AutoCloseable {
       }
     }
 
+    /**
+     * For short calls about what is here: they go where this connection was made, and another
+     * sidecar does not know it.
+     */
+    Connection brief() {
+      synchronized (Connections.this) {
+        return on.brief.isClosed() ? brief : on.brief;
+      }
+    }
+
+    /** Its sidecar is too old for this call: new connections may meet another one (S37). */
+    void leaveSidecar() {
+      synchronized (Connections.this) {
+        on.retired = true;
+        // One that is idle connects anew when it is needed.
+        if (on.brief == brief && !brief.isIdle() && !closed) {
+          try {
+            brief = maker.get();
+          } catch (EndpointException unusable) {
+            // The next lasting call says so.
+          }
+        }
+      }
+    }
+
     /** The call is over. May be repeated. */
     @Override
     public void close() {
@@ -79,6 +112,9 @@ final class Connections implements AutoCloseable {
           return;
         }
         lasting.remove(on);
+        if (on.brief != brief && lasting.stream().noneMatch(other -> other.brief == on.brief)) {
+          on.brief.leave();
+        }
       }
       on.connection.close();
     }
@@ -104,7 +140,7 @@ final class Connections implements AutoCloseable {
   private Lasting another() {
     Lasting made;
     try {
-      made = new Lasting(maker.get());
+      made = new Lasting(maker.get(), brief);
     } catch (EndpointException unusable) {
       throw Connection.unavailable(unusable);
     }
@@ -123,7 +159,7 @@ final class Connections implements AutoCloseable {
   }
 
   /** For calls that do not last, releases above all. */
-  Connection brief() {
+  synchronized Connection brief() {
     return brief;
   }
 
@@ -135,7 +171,10 @@ final class Connections implements AutoCloseable {
       closed = true;
       left = List.copyOf(lasting);
     }
-    left.forEach(one -> one.connection.close());
+    for (Lasting one : left) {
+      one.connection.close();
+      one.brief.close();
+    }
     brief.close();
     whenClosed.run();
   }

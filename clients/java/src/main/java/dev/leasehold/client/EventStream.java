@@ -77,6 +77,11 @@ final class EventStream<Q, A> {
     return stream;
   }
 
+  /** Short calls about what this stream has brought. */
+  Calls calls(ClientContext context) {
+    return place == null ? context.calls() : context.callsAt(place);
+  }
+
   /** Lets no more streams onto this one's connection, which has gone silent. */
   void retireConnection() {
     if (place != null) {
@@ -167,6 +172,10 @@ final class EventStream<Q, A> {
 
     @Override
     public void onError(Throwable error) {
+      boolean isUnimplemented = Status.fromThrowable(error).getCode() == Status.Code.UNIMPLEMENTED;
+      if (isUnimplemented && RefusedException.of(error).isBelowNeeds()) {
+        place.leaveSidecar();
+      }
       leavePlace();
       receive(new Signal.End<>(() -> RefusedException.of(error)));
     }

@@ -47,7 +47,8 @@ final class FlushAfterCall implements ClientInterceptor {
     public void onClose(Status status, Metadata trailers) {
       if (!status.isOk() && !loop.isShuttingDown()) {
         // After what is being done now: the cancellation is about to be written.
-        loop.execute(sockets::flush);
+        // One that is being connected has nothing to be flushed, and cannot be yet.
+        loop.execute(() -> sockets.flush(io.netty.channel.Channel::isActive));
       }
       super.onClose(status, trailers);
     }

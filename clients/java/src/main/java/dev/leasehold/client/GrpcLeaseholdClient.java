@@ -114,27 +114,37 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   @Override
   public Grant acquire(LeaseSpec spec) throws InterruptedException {
     LeaseSpec asked = afterSidecar(spec.forCall());
-    AcquireLeaseRequest message =
+    Duration wait = Durations.fromWire(asked.toMessage().getWait());
+    BootInstant began = context.clock().earliest();
+    Duration pause = Constants.FIRST_PAUSE;
+    while (true) {
+      try {
+        return acquireOnce(asked);
+      } catch (RefusedException refused) {
+        // S37: elsewhere another sidecar may be new enough.
+        Duration left = wait.minus(context.clock().latest().since(began)).minus(pause);
+        if (!refused.isBelowNeeds() || left.isNegative() || left.isZero()) {
+          throw refused;
+        }
+        context.rest(pause);
+        asked = asked.waitUpTo(left);
+        pause = Durations.shorter(pause.multipliedBy(2), Constants.LONGEST_PAUSE);
+      }
+    }
+  }
+
+  private Grant acquireOnce(LeaseSpec asked) throws InterruptedException {
+    AcquireLeaseRequest request =
         AcquireLeaseRequest.newBuilder().setSpec(asked.toMessage()).build();
+    AcquireLeaseRequest message = request.toBuilder().setNeeds(Needs.of(request)).build();
     Duration patience =
         Durations.sum(Durations.fromWire(asked.toMessage().getWait()), Constants.CALL_TIMEOUT);
     BootInstant sent = context.clock().earliest();
     AcquireLeaseResponse answer =
         Calls.await(lasting(patience, stub -> stub.acquireLease(message)));
     return switch (answer.getOutcomeCase()) {
-      case GRANTED -> {
-        Optional<RefusedException> missed = asked.missedBy(answer.getGranted().getUnderstood());
-        if (missed.isPresent()) {
-          release(answer.getGranted().getLeaseId());
-          throw missed.get();
-        }
-        yield Grant.of(answer.getGranted(), sent, context.clock());
-      }
-      case BUSY ->
-          throw asked
-              .missedBy(answer.getBusy().getUnderstood())
-              .<LeaseholdException>map(missed -> missed)
-              .orElseGet(() -> new BusyException(answer.getBusy()));
+      case GRANTED -> Grant.of(answer.getGranted(), sent, context.clock());
+      case BUSY -> throw new BusyException(answer.getBusy());
       case ALREADY_DONE -> throw asked.over(OccurrenceOverException.of(answer.getAlreadyDone()));
       case SKIPPED -> throw asked.over(OccurrenceOverException.of(answer.getSkipped()));
       case OUTCOME_NOT_SET ->
@@ -260,7 +270,14 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
     return context
         .callsFrom(place)
         .call(patience, method)
-        .whenComplete((answer, error) -> place.close());
+        .whenComplete(
+            (answer, error) -> {
+              if (Calls.cause(error) instanceof RefusedException refused
+                  && refused.isBelowNeeds()) {
+                place.leaveSidecar();
+              }
+              place.close();
+            });
   }
 
   private <T> T call(Function<LeaseServiceFutureStub, ListenableFuture<T>> method)

@@ -94,7 +94,8 @@ abstract class GrpcSchedules implements Schedules {
   @Override
   public PreviewScheduleResponse previewSchedule(PreviewScheduleRequest request)
       throws InterruptedException {
-    return call(stub -> stub.previewSchedule(request));
+    PreviewScheduleRequest message = request.toBuilder().setNeeds(Needs.of(request)).build();
+    return call(stub -> stub.previewSchedule(message));
   }
 
   @Override

@@ -77,8 +77,7 @@ final class HoldCheckpoint {
       return CompletableFuture.failedFuture(over());
     }
     BootInstant sent = context.clock().earliest();
-    return context
-        .calls()
+    return line.calls()
         .saveCheckpoint(line.leaseId(), generation, value, left.plus(GRACE))
         .exceptionallyCompose(error -> CompletableFuture.failedFuture(explained(error)))
         .thenApply(answer -> saved(answer, value, sent, number));

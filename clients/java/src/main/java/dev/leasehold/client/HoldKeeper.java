@@ -51,7 +51,7 @@ final class HoldKeeper {
     this.grant = grant;
     this.stream = stream;
     this.events = events;
-    this.line = new HoldLine(grant);
+    this.line = new HoldLine(grant, stream.calls());
     this.questions = new HoldQuestions(context, state, line, this::answered, this::watch);
     this.checkpoint = new HoldCheckpoint(context, state, line, grant);
     this.interrupt = new LossInterrupt(task -> context.after(LossInterrupt.LOOK, task));
@@ -374,7 +374,7 @@ final class HoldKeeper {
       refused(new Loss(LossReason.LOSS_REASON_TAKEN, detail));
       return;
     }
-    line.resumed(again);
+    line.resumed(again, current().calls());
     cancelSilent();
     checkpoint.resumed(again);
     if (again.hasMaxHoldEnds()) {

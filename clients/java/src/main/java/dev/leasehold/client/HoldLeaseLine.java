@@ -21,7 +21,8 @@ final class HoldLeaseLine implements LifeLine {
   static HoldLeaseLine open(ClientContext context, HoldLeaseRequest request) {
     EventStream.Method<HoldLeaseRequest, HoldLeaseResponse> method =
         (connection, message, observer) -> connection.streams().holdLease(message, observer);
-    return new HoldLeaseLine(context, EventStream.open(context, method, request));
+    HoldLeaseRequest message = request.toBuilder().setNeeds(Needs.of(request)).build();
+    return new HoldLeaseLine(context, EventStream.open(context, method, message));
   }
 
   @Override
@@ -32,6 +33,11 @@ final class HoldLeaseLine implements LifeLine {
   @Override
   public void pause() {
     stream.pause();
+  }
+
+  @Override
+  public Calls calls() {
+    return stream.calls(context);
   }
 
   @Override

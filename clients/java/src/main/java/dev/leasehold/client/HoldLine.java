@@ -16,13 +16,17 @@ final class HoldLine {
   /** The newest that was answered. */
   private long generation;
 
+  /** Over the connection of its newest stream: there its sidecar is. */
+  private Calls calls;
+
   /** A resume was sent, and it is not known whether it has made a newer generation. */
   private boolean resuming;
 
   private Loss refused;
   private boolean releasing;
 
-  HoldLine(Grant grant) {
+  HoldLine(Grant grant, Calls calls) {
+    this.calls = calls;
     leaseId = grant.getLeaseId();
     resumeToken = grant.getResumeToken();
     generation = grant.getGeneration();
@@ -30,6 +34,10 @@ final class HoldLine {
 
   String leaseId() {
     return leaseId;
+  }
+
+  synchronized Calls calls() {
+    return calls;
   }
 
   synchronized long generation() {
@@ -50,7 +58,8 @@ final class HoldLine {
     return Optional.of(resumeToken);
   }
 
-  synchronized void resumed(Grant grant) {
+  synchronized void resumed(Grant grant, Calls there) {
+    calls = there;
     resuming = false;
     generation = grant.getGeneration();
     resumeToken = grant.getResumeToken();

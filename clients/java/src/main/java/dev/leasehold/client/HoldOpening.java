@@ -146,7 +146,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     } else if (signal instanceof Signal.Message<HoldLeaseResponse> message) {
       HoldLeaseResponse response = message.response();
       switch (response.getEventCase()) {
-        case WAITING -> waiting(round, response.getWaiting());
+        case WAITING -> waiting(response.getWaiting());
         case GRANTED -> {
           round.silence.stop();
           // What follows is for the keeper.
@@ -181,7 +181,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   private void ended(RefusedException why) {
     // A wait is also one for a sidecar that is starting.
     boolean mayAsk = waited || (!request.isPaced() && why.code() == Status.Code.UNAVAILABLE);
-    if (mayAsk && goesOn() && why.isBreak()) {
+    if (((mayAsk && why.isBreak()) || why.isBelowNeeds()) && goesOn()) {
       asked = true;
       context.after(pause, this::ask);
       pause = Durations.shorter(pause.multipliedBy(2), Constants.LONGEST_PAUSE);
@@ -190,24 +190,14 @@ final class HoldOpening extends CompletableFuture<Hold> {
     }
   }
 
-  private void waiting(Round round, Waiting waiting) {
-    Optional<RefusedException> missed = request.missedBy(waiting.getUnderstood());
-    if (missed.isPresent()) {
-      round.silence.stop();
-      round.stream.cancel();
-      fail(missed.get());
-      return;
-    }
+  private void waiting(Waiting waiting) {
     waited = true;
     pause = Constants.FIRST_PAUSE;
     events.tell(new HoldEvent.Waiting(waiting.getPosition(), waiting.getRecord()));
   }
 
   private void busy(Busy busy) {
-    Optional<RefusedException> missed = request.missedBy(busy.getUnderstood());
-    if (missed.isPresent()) {
-      fail(missed.get());
-    } else if (request.waitsWithoutEnd()) {
+    if (request.waitsWithoutEnd()) {
       Duration rest =
           Durations.shorter(Durations.fromWire(busy.getRetryAfter()), Constants.LONGEST_PAUSE);
       context.after(rest, this::ask);
@@ -217,12 +207,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   private void granted(Grant grant, BootInstant sent) {
-    Optional<RefusedException> missed = request.missedBy(grant.getUnderstood());
-    if (missed.isPresent()) {
-      returnUnused(grant, missed.get());
-      return;
-    }
-    HoldState.granted(context, grant, sent)
+    HoldState.granted(context, current().calls(), grant, sent)
         .whenComplete(
             (state, error) -> {
               if (error == null) {
@@ -231,19 +216,6 @@ final class HoldOpening extends CompletableFuture<Hold> {
                 current().cancel();
                 fail(Calls.cause(error));
               }
-            });
-  }
-
-  /** S37: nobody has used it, and it is not what was asked for. */
-  private void returnUnused(Grant grant, RefusedException why) {
-    context
-        .calls()
-        .release(
-            grant.getLeaseId(), grant.getGeneration(), Ending.PLAIN, context.limits().release())
-        .whenComplete(
-            (result, error) -> {
-              current().cancel();
-              fail(why);
             });
   }
 

@@ -57,8 +57,7 @@ final class HoldQuestions {
   private void ask() {
     asking(true);
     BootInstant sent = context.clock().earliest();
-    context
-        .calls()
+    line.calls()
         .getHold(line.leaseId(), line.generation(), Constants.ANSWER_TIMEOUT)
         .whenComplete((answer, error) -> answered(answer, error, sent));
   }

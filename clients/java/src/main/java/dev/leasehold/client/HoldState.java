@@ -36,10 +36,10 @@ final class HoldState {
   /**
    * What a grant in answer to a request sent at {@code sent} is worth. Elsewhere than on the
    * sidecar's kernel its duration counts from before the request, and a wait may have used it up.
-   * Then the validity is asked for anew (S21).
+   * Then the validity is asked for anew by {@code calls} (S21).
    */
   static CompletableFuture<HoldState> granted(
-      ClientContext context, Grant grant, BootInstant sent) {
+      ClientContext context, Calls calls, Grant grant, BootInstant sent) {
     HoldState state = new HoldState(context.clock(), grant.getValidity(), sent);
     if (grant.hasMaxHoldEnds()) {
       state.takeInEnd(grant.getMaxHoldEnds(), Optional.of(sent));
@@ -48,8 +48,7 @@ final class HoldState {
       return CompletableFuture.completedFuture(state);
     }
     BootInstant asked = context.clock().earliest();
-    return context
-        .calls()
+    return calls
         .getHold(grant.getLeaseId(), grant.getGeneration(), Constants.CALL_TIMEOUT)
         .thenApply(
             answer -> {

@@ -3,11 +3,9 @@ package dev.leasehold.client;
 import com.google.protobuf.Timestamp;
 import dev.leasehold.v1.LockKey;
 import dev.leasehold.v1.RunOutcome;
-import dev.leasehold.v1.Understood;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
-import java.util.Optional;
 import java.util.function.Consumer;
 
 /**
@@ -304,32 +302,6 @@ public final class LeaseSpec {
   /** For a unary call, which does not wait without end. */
   LeaseSpec forCall() {
     return waitsWithoutEnd() ? waitUpTo(LONGEST_WAIT) : this;
-  }
-
-  /** S37: what to fail with where the sidecar that has answered has not understood all of this. */
-  Optional<RefusedException> missedBy(Understood understood) {
-    if (spec.getPermits() > 1 && understood.getPermits() != spec.getPermits()) {
-      return Optional.of(RefusedException.unknownField("permits"));
-    }
-    if (spec.getWaitWithoutEnd() && !understood.getWaitWithoutEnd()) {
-      return Optional.of(RefusedException.unknownField("wait_without_end"));
-    }
-    if (spec.getPriority() != understood.getPriority() && spec.getPriority() != 0) {
-      return Optional.of(RefusedException.unknownField("priority"));
-    }
-    if (spec.getYields() && !understood.getYields()) {
-      return Optional.of(RefusedException.unknownField("yields"));
-    }
-    if (!spec.getShare().isEmpty() && !spec.getShare().equals(understood.getShare())) {
-      return Optional.of(RefusedException.unknownField("share"));
-    }
-    if (spec.getRebalance() && !understood.getRebalance()) {
-      return Optional.of(RefusedException.unknownField("rebalance"));
-    }
-    if (spec.hasOccurrenceAt() && !spec.getOccurrenceAt().equals(understood.getOccurrenceAt())) {
-      return Optional.of(RefusedException.unknownField("occurrence_at"));
-    }
-    return Optional.empty();
   }
 
   /** What to fail with where the occurrence is over. */

@@ -16,6 +16,9 @@ interface LifeLine {
   /** Keeps what comes until the next {@link #read}. */
   void pause();
 
+  /** Short calls about the hold. */
+  Calls calls();
+
   /** Lets no more streams onto this one's connection, which has gone silent. */
   void retireConnection();
 

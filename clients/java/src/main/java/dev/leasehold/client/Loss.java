@@ -76,7 +76,8 @@ public record Loss(LossReason reason, String detail, Optional<BreakNote> breakNo
 
   /** A refusal that no try to resume will ever change (S16). */
   static Optional<Loss> ifFinal(RefusedException refusal) {
-    if (!HOPELESS.contains(refusal.code()) || refusal.is(Reason.STREAM_BEHIND)) {
+    boolean passes = refusal.is(Reason.STREAM_BEHIND) || refusal.isBelowNeeds();
+    if (!HOPELESS.contains(refusal.code()) || passes) {
       return Optional.empty();
     }
     String detail = "the sidecar will not resume it: " + refusal.getMessage();

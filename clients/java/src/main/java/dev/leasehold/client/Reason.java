@@ -117,8 +117,8 @@ public enum Reason {
   /** ABORTED: the stream was ended because the client did not read it; the hold can be resumed. */
   STREAM_BEHIND,
   /**
-   * UNIMPLEMENTED: the sidecar lacks the call's feature, or is older and does not know a field that
-   * was set (S37).
+   * UNIMPLEMENTED: the sidecar lacks the call's feature, or its revision is below what the request
+   * needs (S37).
    */
   UNSUPPORTED,
   /**

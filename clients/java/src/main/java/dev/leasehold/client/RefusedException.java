@@ -50,6 +50,9 @@ public sealed class RefusedException extends LeaseholdException permits Unreacha
   /** Why the hold is over; null if that was not said. */
   private final String lossReason;
 
+  /** Whether the sidecar's revision is below what the request needs: then it has said both. */
+  private final boolean belowNeeds;
+
   /** Null only in an exception that was serialized. */
   private final transient List<FieldViolation> violations;
 
@@ -69,6 +72,7 @@ public sealed class RefusedException extends LeaseholdException permits Unreacha
     this.reasonName = details.info.map(ErrorInfo::getReason).orElse(null);
     this.lossReason =
         details.info.map(info -> info.getMetadataMap().get("loss_reason")).orElse(null);
+    this.belowNeeds = details.info.filter(info -> info.containsMetadata("needs")).isPresent();
     this.retryAfter =
         details.retry.map(retry -> Durations.fromWire(retry.getRetryDelay())).orElse(null);
   }
@@ -135,12 +139,6 @@ public sealed class RefusedException extends LeaseholdException permits Unreacha
   static RefusedException released(String lockPath) {
     String said = "the hold of the lock " + lockPath + " was released";
     return made(Status.Code.FAILED_PRECONDITION, said, Reason.HOLD_RELEASED);
-  }
-
-  /** The sidecar that has answered does not know this field of the request (S37). */
-  static RefusedException unknownField(String field) {
-    return unsupported(
-        field + ", because it is older than this request: update the sidecar, or ask without that");
   }
 
   /** The sidecar does not have these calls (S37). */
@@ -274,6 +272,14 @@ public sealed class RefusedException extends LeaseholdException permits Unreacha
    */
   boolean isBreak() {
     return reasonName == null ? BREAKS.contains(code) : is(Reason.SHUTTING_DOWN);
+  }
+
+  /**
+   * Whether another sidecar may serve what this one has refused, because it is older than the
+   * request (S37).
+   */
+  boolean isBelowNeeds() {
+    return belowNeeds;
   }
 
   /** Whether the same call may work soon. */

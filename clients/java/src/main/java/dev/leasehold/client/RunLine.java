@@ -52,7 +52,8 @@ final class RunLine implements LifeLine {
     EventStream.Method<SubscribeScheduleRequest, SubscribeScheduleResponse> method =
         (connection, message, observer) ->
             connection.scheduleStreams().subscribeSchedule(message, observer);
-    return EventStream.open(context, method, request);
+    SubscribeScheduleRequest needing = request.toBuilder().setNeeds(Needs.of(request)).build();
+    return EventStream.open(context, method, needing);
   }
 
   @Override
@@ -129,6 +130,11 @@ final class RunLine implements LifeLine {
   @Override
   public void pause() {
     stream.pause();
+  }
+
+  @Override
+  public Calls calls() {
+    return stream.calls(course.context());
   }
 
   @Override

@@ -117,7 +117,7 @@ final class StreamHold implements Hold {
   @Override
   public GetHoldResponse info() throws InterruptedException {
     BootInstant sent = keeper.context().clock().earliest();
-    Calls calls = keeper.context().calls();
+    Calls calls = keeper.line().calls();
     long generation = keeper.line().generation();
     return heard(
         calls.getHold(leaseId(), generation, Constants.CALL_TIMEOUT),
@@ -127,7 +127,7 @@ final class StreamHold implements Hold {
   @Override
   public void reportProgress() throws InterruptedException {
     BootInstant sent = keeper.context().clock().earliest();
-    Calls calls = keeper.context().calls();
+    Calls calls = keeper.line().calls();
     heard(
         calls.reportProgress(leaseId(), keeper.line().generation()),
         validity -> state.takeIn(validity, Optional.of(sent)));
@@ -136,7 +136,7 @@ final class StreamHold implements Hold {
   @Override
   public void extend(Duration maxHold) throws InterruptedException {
     BootInstant sent = keeper.context().clock().earliest();
-    Calls calls = keeper.context().calls();
+    Calls calls = keeper.line().calls();
     heard(
         calls.extend(leaseId(), keeper.line().generation(), maxHold),
         answer -> {
@@ -196,7 +196,7 @@ final class StreamHold implements Hold {
         .releasable(context.clock().latest())
         .thenCompose(
             generation ->
-                context.calls().release(leaseId(), generation, Ending.PLAIN, KNOWN_TIMEOUT))
+                keeper.line().calls().release(leaseId(), generation, Ending.PLAIN, KNOWN_TIMEOUT))
         .handle((answer, error) -> lost);
   }
 
@@ -211,7 +211,7 @@ final class StreamHold implements Hold {
         .thenCompose(
             generation -> {
               Duration left = deadline.since(context.clock().latest());
-              return context.calls().release(leaseId(), generation, carried, left);
+              return keeper.line().calls().release(leaseId(), generation, carried, left);
             })
         .exceptionallyCompose(error -> CompletableFuture.failedFuture(unconfirmed(error, timeout)))
         .whenComplete(

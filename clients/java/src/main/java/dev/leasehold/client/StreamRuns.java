@@ -61,9 +61,6 @@ final class StreamRuns implements Runs, Runnable {
   private Place place = Place.AWAY;
   private BootInstant sent;
 
-  /** Whether this stream has said how the schedule was understood. */
-  private boolean answered;
-
   private Duration pause = Constants.FIRST_PAUSE;
 
   private volatile UnderstoodSchedule understood;
@@ -131,7 +128,6 @@ final class StreamRuns implements Runs, Runnable {
     SubscribeScheduleRequest message =
         request.toBuilder().setReconnected(understood != null).build();
     sent = context.clock().earliest();
-    answered = false;
     place = Place.SUBSCRIBED;
     listen(RunLine.subscribe(context, message));
   }
@@ -222,7 +218,6 @@ final class StreamRuns implements Runs, Runnable {
     switch (said.getEventCase()) {
       case STANDBY -> standBy(said.getStandby());
       case RUN -> {
-        checkAnswered();
         return begin(heard, said.getRun());
       }
       case DEFINITION_IN_FORCE ->
@@ -237,22 +232,11 @@ final class StreamRuns implements Runs, Runnable {
 
   private void standBy(Standby standby) {
     if (standby.hasUnderstood()) {
-      answered = true;
       understood = standby.getUnderstood();
       tell(new ScheduleEvent.Subscribed(understood));
     }
-    checkAnswered();
     pause = Constants.FIRST_PAUSE;
     tell(new ScheduleEvent.Waiting(standby));
-  }
-
-  /** S37: what did not say how it understood the schedule does not know it. */
-  private void checkAnswered() {
-    if (!answered) {
-      place = Place.AWAY;
-      hangUp();
-      throw RefusedException.unknownField("how to understand this schedule");
-    }
   }
 
   /** Waits a little before the next try, if that may help. */
@@ -264,7 +248,7 @@ final class StreamRuns implements Runs, Runnable {
       throw RefusedException.of(Connection.closed());
     }
     if (RefusedException.knowingSchedules(why) instanceof RefusedException failure
-        && (understood == null || !failure.mayPass())) {
+        && (understood == null || !(failure.mayPass() || failure.isBelowNeeds()))) {
       throw failure;
     }
     tell(new ScheduleEvent.Interrupted(why.getMessage()));
@@ -283,7 +267,11 @@ final class StreamRuns implements Runs, Runnable {
     }
     Optional<HoldState> state = Optional.empty();
     try {
-      state = Optional.of(Calls.await(HoldState.granted(context, RunLine.grantOf(run), sent)));
+      state =
+          Optional.of(
+              Calls.await(
+                  HoldState.granted(
+                      context, heard.from.calls(context), RunLine.grantOf(run), sent)));
     } catch (InterruptedException again) {
       inbox.add(heard);
       throw again;

@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.v1.AcquireLeaseResponse;
-import dev.leasehold.v1.Understood;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientCall;
@@ -119,10 +118,7 @@ class ConnectTest {
         CompletableFuture<Hold> asked = bench.client.holdAsync(waits, event -> {});
         tried.await();
         bench.sidecar.start();
-        Understood understood = Understood.newBuilder().setWaitWithoutEnd(true).build();
-        dev.leasehold.v1.Grant grant =
-            Messages.grantHere().toBuilder().setUnderstood(understood).build();
-        bench.sidecar.hold().tell(Messages.granted(grant));
+        bench.sidecar.hold().tell(Messages.granted(Messages.grantHere()));
         assertTrue(Bench.soon(asked).isValid());
       }
     }

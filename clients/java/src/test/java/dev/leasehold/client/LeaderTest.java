@@ -11,7 +11,6 @@ import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;
 import dev.leasehold.v1.ReleaseResult;
-import dev.leasehold.v1.Understood;
 import io.grpc.Status;
 import java.io.IOException;
 import java.time.Duration;
@@ -64,8 +63,7 @@ class LeaderTest {
 
   private HoldCall grant() throws InterruptedException {
     HoldCall call = bench.sidecar.hold();
-    Understood understood = Understood.newBuilder().setWaitWithoutEnd(true).build();
-    call.tell(Messages.granted(Messages.grantHere().toBuilder().setUnderstood(understood).build()));
+    call.tell(Messages.granted(Messages.grantHere()));
     return call;
   }
 
@@ -139,9 +137,7 @@ class LeaderTest {
     HoldCall second = bench.sidecar.hold();
     assertEquals(1, pauses.size());
     bench.sidecar.released = released;
-    Understood understood = Understood.newBuilder().setWaitWithoutEnd(true).build();
-    second.tell(
-        Messages.granted(Messages.grantHere().toBuilder().setUnderstood(understood).build()));
+    second.tell(Messages.granted(Messages.grantHere()));
     assertEquals("term 2", Bench.soon(result));
   }
 

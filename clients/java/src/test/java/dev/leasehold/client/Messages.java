@@ -9,7 +9,6 @@ import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.Renewed;
-import dev.leasehold.v1.Understood;
 import dev.leasehold.v1.Validity;
 import dev.leasehold.v1.Waiting;
 import io.grpc.StatusRuntimeException;
@@ -57,12 +56,9 @@ final class Messages {
     return HoldLeaseResponse.newBuilder().setGranted(grant).build();
   }
 
-  /** The place in the queue, of a sidecar that waits without end. */
+  /** The place in the queue. */
   static HoldLeaseResponse waiting() {
-    Understood understood = Understood.newBuilder().setWaitWithoutEnd(true).build();
-    return HoldLeaseResponse.newBuilder()
-        .setWaiting(Waiting.newBuilder().setUnderstood(understood))
-        .build();
+    return HoldLeaseResponse.newBuilder().setWaiting(Waiting.getDefaultInstance()).build();
   }
 
   static HoldLeaseResponse renewed(Validity validity) {
@@ -90,6 +86,12 @@ final class Messages {
       status.addDetails(Any.pack(detail));
     }
     return StatusProto.toStatusRuntimeException(status.build());
+  }
+
+  /** That of a sidecar that is too old for a request (S37). */
+  static StatusRuntimeException tooOld() {
+    Map<String, String> numbers = Map.of("needs", "2", "revision", "1");
+    return error(io.grpc.Status.Code.UNIMPLEMENTED, "2 and 1", "UNSUPPORTED", numbers);
   }
 
   static StatusRuntimeException unavailable() {

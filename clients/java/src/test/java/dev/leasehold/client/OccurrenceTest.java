@@ -17,7 +17,6 @@ import dev.leasehold.v1.ReleaseOutcome;
 import dev.leasehold.v1.ReleaseResult;
 import dev.leasehold.v1.RunOutcome;
 import dev.leasehold.v1.Skipped;
-import dev.leasehold.v1.Understood;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.List;
@@ -59,8 +58,7 @@ class OccurrenceTest {
   }
 
   private static dev.leasehold.v1.Grant grant() {
-    Understood understood = Understood.newBuilder().setOccurrenceAt(WIRE).setPermits(1).build();
-    return Messages.grantHere().toBuilder().setUnderstood(understood).setAttempt(2).build();
+    return Messages.grantHere().toBuilder().setAttempt(2).build();
   }
 
   private CompletableFuture<Hold> ask(LeaseSpec request) {
@@ -139,16 +137,6 @@ class OccurrenceTest {
     assertEquals(Optional.of(AT), over.watermark());
     assertTrue(over.run().isEmpty());
     assertInstanceOf(ProtocolException.class, answer(LeaseSpec.of("f"), done));
-  }
-
-  @Test
-  void s37ASidecarThatDoesNotKnowOccurrencesIsReleasedAndAnError() throws Exception {
-    RefusedException told =
-        assertInstanceOf(
-            RefusedException.class, answer(REQUEST, Messages.granted(Messages.grantHere())));
-    assertEquals(Optional.of(Reason.UNSUPPORTED), told.reason());
-    assertTrue(told.getMessage().contains("occurrence_at"), told.getMessage());
-    assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
   }
 
   @Test

@@ -110,7 +110,7 @@ class RunsTest {
   void aRunTellsWhatItIsOfAndItsOutcomeIsRecorded() throws Exception {
     Running running = running();
     Run run = running.run();
-    assertEquals(NIGHTLY.toMessage(), running.call().request);
+    assertEquals(NIGHTLY.toMessage().toBuilder().setNeeds(1).build(), running.call().request);
     assertFalse(running.call().request.getReconnected());
     assertEquals(Instant.ofEpochSecond(1_800), run.scheduledAt());
     assertEquals(Optional.of(Instant.ofEpochSecond(3_600)), run.nextAt());
@@ -160,17 +160,18 @@ class RunsTest {
   }
 
   @Test
-  void s37ASidecarThatSaysNothingOfTheScheduleIsFoundOut() throws Exception {
+  void s37ASidecarThatIsTooOldIsAnErrorOnlyBeforeAnotherWasHeardOf() throws Exception {
     Future<Run> asked = next();
     Subscription call = subscription();
-    call.run(FakeSchedules.run());
+    assertEquals(1, call.request.getNeeds());
+    call.fail(Messages.tooOld());
     assertEquals(Optional.of(Reason.UNSUPPORTED), refusal(asked).reason());
-    call.awaitEnd();
     asked = next();
     call = subscription();
-    call.tell(event -> event.setStandby(Standby.getDefaultInstance()));
-    assertEquals(Optional.of(Reason.UNSUPPORTED), refusal(asked).reason());
-    call.awaitEnd();
+    call.standBy();
+    call.fail(Messages.tooOld());
+    subscription().run(FakeSchedules.run());
+    assertTrue(soon(asked).isValid());
   }
 
   @Test

@@ -1,6 +1,5 @@
 package dev.leasehold.client;
 
-import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.protobuf.Message;
 import dev.leasehold.v1.AtRisk;
@@ -16,7 +15,6 @@ import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.HoldState;
-import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;
 import dev.leasehold.v1.Recovered;
@@ -28,12 +26,12 @@ import dev.leasehold.v1.Renewed;
 import dev.leasehold.v1.ReportProgressResponse;
 import dev.leasehold.v1.Revoked;
 import dev.leasehold.v1.SaveCheckpointResponse;
-import dev.leasehold.v1.Understood;
 import dev.leasehold.v1.Validity;
 import dev.leasehold.v1.Waiting;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.function.Consumer;
 
@@ -61,8 +59,14 @@ final class VectorMessages {
     if (!said.has("reason")) {
       return code.toStatus().withDescription("so it is").asRuntimeException();
     }
-    Map<String, String> more =
-        said.has("loss") ? Map.of("loss_reason", text(said, "loss", "")) : Map.of();
+    Map<String, String> more = new HashMap<>();
+    if (said.has("loss")) {
+      more.put("loss_reason", text(said, "loss", ""));
+    }
+    if (said.has("needs")) {
+      more.put("needs", said.get("needs").getAsString());
+      more.put("revision", said.get("revision").getAsString());
+    }
     return Messages.error(code, "so it is", text(said, "reason", ""), more);
   }
 
@@ -100,21 +104,17 @@ final class VectorMessages {
     }
   }
 
-  /** An event of a stream, which answers {@code spec}. */
-  HoldLeaseResponse event(String name, JsonObject said, LeaseSpec spec) {
+  /** An event of a stream. */
+  HoldLeaseResponse event(String name, JsonObject said) {
     HoldLeaseResponse.Builder event = HoldLeaseResponse.newBuilder();
     switch (name) {
-      case "granted" -> event.setGranted(grant(said, spec));
+      case "granted" -> event.setGranted(grant(said));
       case "waiting" ->
-          event.setWaiting(
-              Waiting.newBuilder()
-                  .setPosition((int) number(said, "position", 0))
-                  .setUnderstood(understood(said, spec)));
+          event.setWaiting(Waiting.newBuilder().setPosition((int) number(said, "position", 0)));
       case "busy" ->
           event.setBusy(
               Busy.newBuilder()
-                  .setReason(BusyReason.valueOf("BUSY_REASON_" + text(said, "reason", "")))
-                  .setUnderstood(understood(said, spec)));
+                  .setReason(BusyReason.valueOf("BUSY_REASON_" + text(said, "reason", ""))));
       case "renewed" -> {
         Renewed.Builder renewed = Renewed.newBuilder().setResumeToken(text(said, "token", ""));
         validity(said, renewed::setValidity);
@@ -147,15 +147,14 @@ final class VectorMessages {
     return event.build();
   }
 
-  private Grant grant(JsonObject said, LeaseSpec spec) {
+  private Grant grant(JsonObject said) {
     Grant.Builder grant =
         Grant.newBuilder()
             .setLeaseId("lease-1")
             .setResumeToken(text(said, "token", "resume-1"))
             .setLockPath("locks/p/h/f/s/FUNCTION")
             .setFencingToken(number(said, "fencing_token", 65_536))
-            .setGeneration(number(said, "generation", 1))
-            .setUnderstood(understood(said, spec));
+            .setGeneration(number(said, "generation", 1));
     validity(said, grant::setValidity);
     maxHold(said, grant::setMaxHoldEnds);
     return grant.build();
@@ -198,33 +197,6 @@ final class VectorMessages {
       }
       default -> throw new AssertionError("there is no call " + name);
     }
-  }
-
-  /** Echoes what the sidecar has understood: without a list of fields, all that was asked for. */
-  private static Understood understood(JsonObject said, LeaseSpec spec) {
-    Understood.Builder understood = Understood.newBuilder();
-    if (knows(said, "permits")) {
-      understood.setPermits(spec.hasPermits() ? spec.getPermits() : 1);
-    }
-    if (knows(said, "priority")) {
-      understood.setPriority(spec.getPriority());
-    }
-    if (knows(said, "share")) {
-      understood.setShare(spec.getShare());
-    }
-    return understood.setYields(knows(said, "yields") && spec.getYields()).build();
-  }
-
-  private static boolean knows(JsonObject said, String field) {
-    if (!said.has("understood")) {
-      return true;
-    }
-    for (JsonElement known : said.getAsJsonArray("understood")) {
-      if (known.getAsString().equals(field)) {
-        return true;
-      }
-    }
-    return false;
   }
 
   private static BreakNote note(JsonObject said) {

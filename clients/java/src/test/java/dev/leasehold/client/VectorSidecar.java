@@ -87,7 +87,7 @@ final class VectorSidecar extends ManagedChannel {
     for (Map.Entry<String, JsonElement> event : events.entrySet()) {
       stream.granted |= event.getKey().equals("granted");
       JsonObject said = event.getValue().getAsJsonObject();
-      stream.message(messages.event(event.getKey(), said, stream.spec));
+      stream.message(messages.event(event.getKey(), said));
     }
   }
 
@@ -123,8 +123,10 @@ final class VectorSidecar extends ManagedChannel {
   }
 
   private synchronized void opened(Call<?, ?> stream, HoldLeaseRequest request) {
-    stream.spec = request.getSpec();
     streams.add(stream);
+    if (request.getNeeds() != 1) {
+      sent.add("a request that does not need revision 1");
+    }
     sent.add(request.hasResume() ? resume(request.getResume()) : asked(request.getSpec()));
   }
 
@@ -210,7 +212,6 @@ final class VectorSidecar extends ManagedChannel {
     private Listener<A> listener;
     private Q request;
     private String name = "";
-    private LeaseSpec spec = LeaseSpec.getDefaultInstance();
     private volatile boolean over;
     private volatile boolean granted;
 

@@ -10,18 +10,19 @@ import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.Grant;
+import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
-import dev.leasehold.v1.Understood;
 import java.time.Duration;
-import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Waiting without end, permits, and sidecars that know neither. */
+/** Waiting without end, permits, and sidecars that are too old. */
 @Timeout(60)
 class WaitTest {
   private static final LeaseSpec ENDLESS = LeaseSpec.of("f").waitWithoutEnd();
@@ -41,18 +42,6 @@ class WaitTest {
 
   private CompletableFuture<Hold> ask(LeaseSpec request) {
     return bench.client.holdAsync(request, event -> {});
-  }
-
-  private static Understood understood(LeaseSpec request) {
-    dev.leasehold.v1.LeaseSpec spec = request.toMessage();
-    return Understood.newBuilder()
-        .setWaitWithoutEnd(spec.getWaitWithoutEnd())
-        .setPermits(Math.max(1, spec.getPermits()))
-        .build();
-  }
-
-  private static Grant grantOf(LeaseSpec request) {
-    return Messages.grantHere().toBuilder().setUnderstood(understood(request)).build();
   }
 
   private static HoldLeaseResponse busy(Busy.Builder busy) {
@@ -78,7 +67,7 @@ class WaitTest {
 
   private Grant grantHereNow() {
     long now = bench.clock.latest().sinceBoot().toSeconds();
-    return grantOf(ENDLESS).toBuilder()
+    return Messages.grantHere().toBuilder()
         .setValidity(Messages.validity(ManualClock.OURS, now + 58, 58))
         .build();
   }
@@ -87,10 +76,8 @@ class WaitTest {
   void aWaitWithoutEndAsksAgainWhereItIsBusyAllTheSame() throws Exception {
     CompletableFuture<Hold> asked = ask(ENDLESS);
     com.google.protobuf.Duration soonAgain = Durations.toWire(Duration.ofMillis(1));
-    Busy.Builder busy =
-        Busy.newBuilder().setUnderstood(understood(ENDLESS)).setRetryAfter(soonAgain);
-    bench.sidecar.hold().tell(busy(busy));
-    bench.sidecar.hold().tell(Messages.granted(grantOf(ENDLESS)));
+    bench.sidecar.hold().tell(busy(Busy.newBuilder().setRetryAfter(soonAgain)));
+    bench.sidecar.hold().tell(Messages.granted(Messages.grantHere()));
     assertTrue(soon(asked).isValid());
   }
 
@@ -99,45 +86,42 @@ class WaitTest {
     CompletableFuture<Hold> asked = ask(SHARED);
     HoldCall call = bench.sidecar.hold();
     assertEquals(3, call.request.getSpec().getPermits());
-    call.tell(busy(Busy.newBuilder().setUnderstood(understood(SHARED)).setHeldPermits(3)));
+    call.tell(busy(Busy.newBuilder().setHeldPermits(3)));
     ExecutionException failed = assertThrows(ExecutionException.class, () -> soon(asked));
     BusyException busy = assertInstanceOf(BusyException.class, failed.getCause());
     assertEquals(3, busy.heldPermits());
   }
 
-  private void assertUnsupported(CompletableFuture<Hold> asked, String field) {
-    ExecutionException failed = assertThrows(ExecutionException.class, () -> soon(asked));
-    RefusedException refusal = assertInstanceOf(RefusedException.class, failed.getCause());
-    assertEquals(Reason.UNSUPPORTED, refusal.reason().orElseThrow());
-    String message = refusal.getMessage();
-    assertTrue(message.contains(field) && message.contains("older"), message);
+  @Test
+  void s37ARequestNeedsTheRevisionOfItsNewestField() {
+    Map<String, Integer> newer =
+        Map.of("leasehold.v1.LeaseSpec.permits", 2, "leasehold.v1.LockKey.scope", 3);
+    dev.leasehold.v1.LeaseSpec plain = LeaseSpec.of("f").priority(7).toMessage();
+    assertEquals(1, Needs.of(plain, newer));
+    HoldLeaseRequest shared = HoldLeaseRequest.newBuilder().setSpec(SHARED.toMessage()).build();
+    assertEquals(2, Needs.of(shared, newer));
+    HoldLeaseRequest.Builder scoped = shared.toBuilder();
+    scoped.getSpecBuilder().getKeyBuilder().setScope("s");
+    assertEquals(3, Needs.of(scoped.build(), newer));
   }
 
   @Test
-  void s37AGrantOfASidecarThatKnowsNoPermitsIsReleased() throws Exception {
-    CompletableFuture<Hold> asked = ask(SHARED);
-    HoldCall call = bench.sidecar.hold();
-    call.tell(Messages.granted(Messages.grantHere()));
-    assertUnsupported(asked, "permits");
-    assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
-    call.awaitEnd();
-  }
-
-  @Test
-  void s37ABusyOfASidecarThatDoesNotWaitWithoutEndFails() throws Exception {
-    CompletableFuture<Hold> asked = ask(ENDLESS);
-    bench.sidecar.hold().tell(busy(Busy.newBuilder()));
-    assertUnsupported(asked, "wait_without_end");
-  }
-
-  @Test
-  void s37AUnaryGrantOfASidecarThatKnowsNoPermitsIsReleased() {
+  void s37AUnaryCallTriesOnElsewhereWhileItsWaitLasts() throws Exception {
+    AtomicInteger tries = new AtomicInteger();
     bench.sidecar.acquire =
-        request -> AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
+        request -> {
+          assertEquals(1, request.getNeeds());
+          if (tries.incrementAndGet() <= 3) {
+            throw Messages.tooOld();
+          }
+          return AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
+        };
     RefusedException refusal =
-        assertThrows(RefusedException.class, () -> bench.client.acquire(SHARED));
+        assertThrows(RefusedException.class, () -> bench.client.acquire(LeaseSpec.of("f")));
     assertEquals(Reason.UNSUPPORTED, refusal.reason().orElseThrow());
-    assertEquals(List.of("release lease-1 of generation 0"), bench.sidecar.asked());
+    assertEquals("2 and 1", refusal.getMessage());
+    bench.client.acquire(LeaseSpec.of("f").waitUpTo(Duration.ofMinutes(1)));
+    assertEquals(4, tries.get());
   }
 
   @Test

@@ -61,10 +61,7 @@ class WordsTest {
       }
       case "endpoint" -> new EndpointException(text(words, "endpoint"), text(words, "problem"));
       case "protocol" -> new ProtocolException(text(words, "problem"));
-      case "unsupported" ->
-          words.has("field")
-              ? RefusedException.unknownField(text(words, "field"))
-              : RefusedException.unknownCalls(text(words, "feature"));
+      case "unsupported" -> RefusedException.unknownCalls(text(words, "feature"));
       default -> throw new AssertionError(words);
     };
   }
