@@ -2,7 +2,7 @@
 
 import { setTimeout } from "node:timers/promises";
 
-import { CALL_TIMEOUT_MS, FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "./constants.js";
+import { CALL_TIMEOUT_MS, FIRST_PAUSE_MS, LONGEST_PAUSE_MS, NEWER_FIELDS } from "./constants.js";
 import type {
   ExtendLeaseResponse,
   CheckTokenResponse,
@@ -35,7 +35,6 @@ import { leaseSpec, lockKey, lockSelector, under } from "./hold/spec.js";
 import type { Limits } from "./connect/rpc.js";
 import { LIMITS, Rpc } from "./connect/rpc.js";
 import { ScheduleClient } from "./runs/schedules.js";
-import { NEWER } from "./errors/revisions.js";
 import { isBelowNeeds, needs } from "./errors/unsupported.js";
 import type { LocksEvent } from "./watch/watch.js";
 import { watchLock, watchLocks } from "./watch/watch.js";
@@ -205,7 +204,7 @@ export class Client extends ScheduleClient implements AsyncDisposable {
     const acquireOnce = async (waitMs: number): Promise<Grant> => {
       const wire = leaseSpec(spec, waitMs);
       const options = { signal, timeoutMs: waitMs + CALL_TIMEOUT_MS, lasting: true };
-      const request = { spec: wire, needs: needs({ spec: wire }, NEWER.AcquireLeaseRequest) };
+      const request = { spec: wire, needs: needs({ spec: wire }, NEWER_FIELDS.AcquireLeaseRequest) };
       const { outcome } = await this.rpc.unary(LeaseServiceService.acquireLease, request, options);
       if (outcome === undefined) throw new ProtocolError("an acquire was answered without an outcome");
       if (outcome.$case === "alreadyDone" || outcome.$case === "skipped") throw occurrenceOver(wire, outcome);

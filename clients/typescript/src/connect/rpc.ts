@@ -3,7 +3,13 @@
 import type { Client as Channel, ClientReadableStream, MethodDefinition, ServiceError } from "@grpc/grpc-js";
 import { status } from "@grpc/grpc-js";
 
-import { CALL_TIMEOUT_MS, DEFAULT_RELEASE_TIMEOUT_MS, SILENCE_MS, STREAMS_PER_CONNECTION } from "../constants.js";
+import {
+  CALL_TIMEOUT_MS,
+  DEFAULT_RELEASE_TIMEOUT_MS,
+  SILENCE_MS,
+  STREAMS_PER_CONNECTION,
+  NEWER_FIELDS,
+} from "../constants.js";
 import type { ReleaseResult, Validity } from "../../gen/leasehold/v1/hold.js";
 import type {
   GetHoldResponse,
@@ -19,7 +25,6 @@ import type { RefusedError } from "../errors/errors.js";
 import { ProtocolError } from "../errors/errors.js";
 import { ownRefusal } from "../errors/refusal.js";
 import { inTrace } from "./trace-context.js";
-import { NEWER } from "../errors/revisions.js";
 import { knowing, needs } from "../errors/unsupported.js";
 
 /** How long things may take. Tests have limits of their own. */
@@ -162,7 +167,7 @@ export class Rpc {
   /** Opens or resumes a hold. */
   holdLease(start: NonNullable<HoldLeaseRequest["start"]>): MessageStream<HoldLeaseResponse> {
     const request = { start, needs: 0 };
-    return this.stream(LeaseServiceService.holdLease, { start, needs: needs(request, NEWER.HoldLeaseRequest) });
+    return this.stream(LeaseServiceService.holdLease, { start, needs: needs(request, NEWER_FIELDS.HoldLeaseRequest) });
   }
 
   /** Releases a lock. */

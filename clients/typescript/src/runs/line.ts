@@ -1,6 +1,6 @@
 // The life line of a run's hold: the subscription's stream, for as long as the run goes on.
 
-import { LAST_WORD_MS } from "../constants.js";
+import { LAST_WORD_MS, NEWER_FIELDS } from "../constants.js";
 import type { Grant, Resume } from "../../gen/leasehold/v1/hold.js";
 import type {
   Run,
@@ -11,7 +11,6 @@ import { ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.
 import type { BootReading } from "../hold/boot-clock.js";
 import { tell } from "../hold/event.js";
 import type { Place } from "../connect/connections.js";
-import { NEWER } from "../errors/revisions.js";
 import { needs } from "../errors/unsupported.js";
 import type { Line, LineEvent } from "../hold/line.js";
 import type { MessageStream, Rpc } from "../connect/rpc.js";
@@ -30,7 +29,7 @@ export interface Subscribed {
 /** Makes the call. */
 export function subscribe(rpc: Rpc, request: SubscribeScheduleRequest): Subscribed {
   const sent = rpc.clock.read();
-  const needed = needs(request, NEWER.SubscribeScheduleRequest);
+  const needed = needs(request, NEWER_FIELDS.SubscribeScheduleRequest);
   return { stream: rpc.stream(ScheduleServiceService.subscribeSchedule, { ...request, needs: needed }), sent };
 }
 

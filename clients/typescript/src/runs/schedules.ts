@@ -1,5 +1,6 @@
 // What a client does with schedules: one method for each thing to be done.
 
+import { NEWER_FIELDS } from "../constants.js";
 import type { Occurrence, Schedule, UnderstoodSchedule } from "../../gen/leasehold/v1/schedule_service.js";
 import { ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.js";
 import { ProtocolError } from "../errors/errors.js";
@@ -7,7 +8,6 @@ import type { Holds } from "../hold/held.js";
 import type { CallOptions, LockKey, LockSelector } from "../hold/spec.js";
 import { lockKey, lockSelector, under, wholeNumber } from "../hold/spec.js";
 import type { Rpc } from "../connect/rpc.js";
-import { NEWER } from "../errors/revisions.js";
 import { knowing, needs } from "../errors/unsupported.js";
 import type { CompletedRun, Completion } from "./completion.js";
 import { completeRun, completionRequest } from "./completion.js";
@@ -146,7 +146,7 @@ export abstract class ScheduleClient {
       count: wholeNumber("count", count, " from 1 to 100"),
       key: name === undefined ? undefined : lockKey(name),
     };
-    const request = { ...asked, needs: needs(asked, NEWER.PreviewScheduleRequest) };
+    const request = { ...asked, needs: needs(asked, NEWER_FIELDS.PreviewScheduleRequest) };
     const answer = await knowing("schedules", () =>
       this.rpc.unary(ScheduleServiceService.previewSchedule, request, options),
     );

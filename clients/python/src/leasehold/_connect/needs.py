@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from google.protobuf.message import Message
 
-from leasehold._revisions import NEWER
+from leasehold._constants import NEWER_FIELDS
 
 
-def needs(request: Message, newer: Mapping[str, int] = NEWER) -> int:
+def needs(request: Message, newer: Mapping[str, int] = NEWER_FIELDS) -> int:
     """Give the least one: that of the newest field that is set."""
     least = 1
     for field, value in request.ListFields():

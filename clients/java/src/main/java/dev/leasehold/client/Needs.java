@@ -10,7 +10,7 @@ final class Needs {
 
   /** The least one: that of the newest field that is set. */
   static int of(Message request) {
-    return of(request, Revisions.NEWER);
+    return of(request, Constants.NEWER_FIELDS);
   }
 
   static int of(Message request, Map<String, Integer> newer) {
