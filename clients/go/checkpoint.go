@@ -174,7 +174,7 @@ func (c *Client) SaveCheckpoint(ctx context.Context, leaseID string, value []byt
 	if err := checkSize(value, "value"); err != nil {
 		return 0, err
 	}
-	version, _, err := c.save(ctx, holdID{leaseID: leaseID}, value, longestLease+callTimeout)
+	version, _, err := c.save(ctx, c.named(leaseID), value, longestLease+callTimeout)
 	return version, err
 }
 
@@ -182,7 +182,7 @@ func (c *Client) save(
 	ctx context.Context, id holdID, value []byte, patience time.Duration,
 ) (uint64, *leaseholdv1.Validity, error) {
 	request := &leaseholdv1.SaveCheckpointRequest{LeaseId: id.leaseID, Generation: id.generation, Value: value}
-	answer, err := callOver(ctx, c.of(id), patience, rpc.SaveCheckpoint, request)
+	answer, err := callAbout(ctx, id, patience, rpc.SaveCheckpoint, request)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused) && (refused.Reason == ReasonCheckpointUnknown || refused.isNoAnswer()):

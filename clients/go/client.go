@@ -15,8 +15,7 @@ import (
 )
 
 // Client talks to one sidecar. It opens as many connections as its holds, waits and watches need, makes them again when
-// they break, and has one more for short calls, so that a release never stands behind those. It is safe for use by
-// several goroutines.
+// they break, and has one more for calls that concern none of those. It is safe for use by several goroutines.
 type Client struct {
 	pool           *pool
 	clock          clock
@@ -80,17 +79,13 @@ type holdID struct {
 	leaseID string
 	// generation is the newest that was answered; 0 of a hold that is known by its lease id only (S16).
 	generation uint64
-	// short goes where the hold's stream is, and its sidecar with it: another one does not know the hold. It is nil where
-	// that is not known.
-	short *connection
+	// connection carries the hold's stream; the general one where none is known.
+	connection *connection
 }
 
-// of is the connection for a call about a hold.
-func (c *Client) of(id holdID) *connection {
-	if id.short != nil {
-		return id.short
-	}
-	return c.pool.forShort()
+// named is the id of a hold that is known by its lease id only.
+func (c *Client) named(leaseID string) holdID {
+	return holdID{leaseID: leaseID, connection: c.pool.general}
 }
 
 // releaseContext bounds a release.
@@ -123,7 +118,7 @@ func (c *Client) Acquire(ctx context.Context, spec LeaseSpec) (Grant, error) {
 	}
 }
 
-// acquire tries on elsewhere, while its wait lasts, where a sidecar is too old (S37).
+// acquire tries on while its wait lasts where the sidecar is too old, as another one may take its place (S37).
 func (c *Client) acquire(ctx context.Context, spec *leaseholdv1.LeaseSpec) (Grant, error) {
 	until := time.Now().Add(spec.GetWait().AsDuration())
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -144,7 +139,13 @@ func (c *Client) acquireOnce(ctx context.Context, spec *leaseholdv1.LeaseSpec) (
 	patience := min(spec.GetWait().AsDuration(), longestWait) + callTimeout
 	request := &leaseholdv1.AcquireLeaseRequest{Spec: spec}
 	request.Needs = needs(request)
-	answer, err := callLasting(ctx, c.pool, patience, rpc.AcquireLease, request)
+	// The calls by its lease id go over the general connection, too: they are to meet the same sidecar.
+	connection, err := c.pool.take(c.pool.general)
+	if err != nil {
+		return Grant{}, err
+	}
+	defer connection.leave()
+	answer, err := callOver(ctx, connection, patience, rpc.AcquireLease, request)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -177,7 +178,7 @@ func (c *Client) Release(ctx context.Context, leaseID string, options ...Release
 	}
 	within, cancel := c.releaseContext(ctx)
 	defer cancel()
-	wire, err := c.release(within, holdID{leaseID: leaseID}, with)
+	wire, err := c.release(within, c.named(leaseID), with)
 	if err != nil {
 		return ReleaseResult{}, err
 	}
@@ -192,7 +193,7 @@ func (c *Client) release(
 	request := &leaseholdv1.ReleaseLeaseRequest{
 		LeaseId: id.leaseID, Generation: id.generation, Checkpoint: with.checkpoint, Outcome: with.wireOutcome,
 	}
-	answer, err := callOver(ctx, c.of(id), c.releaseTimeout, rpc.ReleaseLease, request)
+	answer, err := callAbout(ctx, id, c.releaseTimeout, rpc.ReleaseLease, request)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ func (c *Client) release(
 // Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*UnreachableError]; that
 // of ctx.
 func (c *Client) Extend(ctx context.Context, leaseID string, maxHold time.Duration) (Extension, error) {
-	answer, err := c.extend(ctx, holdID{leaseID: leaseID}, maxHold)
+	answer, err := c.extend(ctx, c.named(leaseID), maxHold)
 	if err != nil {
 		return Extension{}, err
 	}
@@ -222,7 +223,7 @@ func (c *Client) extend(
 	request := &leaseholdv1.ExtendLeaseRequest{
 		LeaseId: id.leaseID, MaxHold: durationpb.New(maxHold), Generation: id.generation,
 	}
-	return callOver(ctx, c.of(id), callTimeout, rpc.ExtendLease, request)
+	return callAbout(ctx, id, callTimeout, rpc.ExtendLease, request)
 }
 
 // ReportProgress says that the holder makes progress, which restarts ProgressTimeout (S11).
@@ -230,7 +231,7 @@ func (c *Client) extend(
 // Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*UnreachableError]; that
 // of ctx.
 func (c *Client) ReportProgress(ctx context.Context, leaseID string) (Validity, error) {
-	validity, err := c.reportProgress(ctx, holdID{leaseID: leaseID})
+	validity, err := c.reportProgress(ctx, c.named(leaseID))
 	if err != nil {
 		return Validity{}, err
 	}
@@ -241,7 +242,7 @@ func (c *Client) reportProgress(
 	ctx context.Context, id holdID,
 ) (*leaseholdv1.Validity, error) {
 	request := &leaseholdv1.ReportProgressRequest{LeaseId: id.leaseID, Generation: id.generation}
-	answer, err := callOver(ctx, c.of(id), callTimeout, rpc.ReportProgress, request)
+	answer, err := callAbout(ctx, id, callTimeout, rpc.ReportProgress, request)
 	if err != nil {
 		return nil, err
 	}

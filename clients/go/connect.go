@@ -33,15 +33,9 @@ func Connect(ctx context.Context, opts ...Option) (*Client, error) {
 		return nil, err
 	}
 	pool := &pool{dial: dial, endpoint: o.endpoint, silence: o.silence}
-	first, err := pool.connect()
-	if err != nil {
+	if pool.general, err = pool.connect(); err != nil {
 		return nil, err
 	}
-	if pool.short, err = pool.connect(); err != nil {
-		_ = first.conn.Close()
-		return nil, err
-	}
-	first.short, pool.lasting = pool.short, []*connection{first}
 	return newClient(pool, clock, o.releaseTimeout), nil
 }
 
@@ -122,7 +116,7 @@ func (p *pool) awaitSidecar(ctx context.Context, wait time.Duration) time.Durati
 		defer cancel()
 	}
 	hasFailed := false
-	for began, conn := time.Now(), p.forShort().conn; ; {
+	for began, conn := time.Now(), p.general.conn; ; {
 		state := conn.GetState()
 		switch state {
 		case connectivity.Idle:

@@ -111,7 +111,7 @@ func TestTheWaitOfAUnaryCallCoversASidecarThatStartsLater(t *testing.T) {
 		answer <- err
 	}()
 	eventually(t, "a try", func() bool {
-		return b.client.pool.forShort().conn.GetState() == connectivity.TransientFailure
+		return b.client.pool.general.conn.GetState() == connectivity.TransientFailure
 	})
 	b.start()
 	if err := receive(t, "the answer", answer); err != nil {

@@ -149,6 +149,18 @@ func (b *bench) connectTo(more []Option) {
 	})
 }
 
+// replace lets new connections meet another sidecar. Those that stand stay at the first one, which it gives.
+func (b *bench) replace() *fakeSidecar {
+	b.Helper()
+	first := b.sidecar
+	b.Cleanup(first.server.Stop)
+	if err := os.Remove(b.socket); err != nil {
+		b.Fatal(err)
+	}
+	b.start()
+	return first
+}
+
 func grantAnything(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
 	return acquired(), nil
 }

@@ -97,7 +97,7 @@ func (h *Hold) LeaseID() string { return h.grant.GetLeaseId() }
 func (h *Hold) id() holdID { return h.idOf(h.state.answered()) }
 
 func (h *Hold) idOf(generation uint64) holdID {
-	return holdID{h.LeaseID(), generation, h.state.short.Load()}
+	return holdID{h.LeaseID(), generation, h.state.connection.Load()}
 }
 
 // ValidUntil is the end of validity on this machine's boot clock, unless renewed. Past it the hold is lost, whether

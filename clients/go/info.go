@@ -46,7 +46,7 @@ type HoldInfo struct {
 // Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*UnreachableError]; that
 // of ctx.
 func (c *Client) GetHold(ctx context.Context, leaseID string) (HoldInfo, error) {
-	answer, err := c.getHold(ctx, holdID{leaseID: leaseID})
+	answer, err := c.getHold(ctx, c.named(leaseID))
 	if err != nil {
 		return HoldInfo{}, err
 	}
@@ -57,7 +57,7 @@ func (c *Client) getHold(
 	ctx context.Context, id holdID,
 ) (*leaseholdv1.GetHoldResponse, error) {
 	request := &leaseholdv1.GetHoldRequest{LeaseId: id.leaseID, Generation: id.generation}
-	answer, err := callOver(ctx, c.of(id), callTimeout, rpc.GetHold, request)
+	answer, err := callAbout(ctx, id, callTimeout, rpc.GetHold, request)
 	if err != nil {
 		return nil, err
 	}

@@ -92,22 +92,20 @@ func (k *keeper) begin(ctx context.Context, prepare func(*Hold)) *Hold {
 // askFirst asks for the validity anew where a wait may have used it up: elsewhere than on the sidecar's kernel, the
 // grant's duration counts from before the request (S21).
 func (k *keeper) askFirst() error {
-	k.state.short.Store(k.stream.short())
 	asked := k.client.clock.now()
 	if due, mustAsk := k.state.nextQuestion(); !mustAsk || asked < due {
 		return nil
 	}
 	answer, err := k.client.getHold(k.ctx, k.id())
 	if err == nil {
-		k.state = newHoldState(k.client.clock, k.grant, answer, asked)
-		k.state.short.Store(k.stream.short())
+		k.state = newHoldState(k.client.clock, k.stream.connection(), k.grant, answer, asked)
 	}
 	return err
 }
 
 // id names the hold, of the newest generation that was answered.
 func (k *keeper) id() holdID {
-	return holdID{k.grant.GetLeaseId(), k.state.answered(), k.state.short.Load()}
+	return holdID{k.grant.GetLeaseId(), k.state.answered(), k.state.connection.Load()}
 }
 
 // end ends the stream, and waits until nobody reads it.
@@ -298,7 +296,7 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 	}
 	// From here on the old stream's end means nothing, and the new one's does.
 	k.stream = stream
-	k.state.short.Store(stream.short())
+	k.state.connection.Store(stream.connection())
 	for _, old := range k.silent {
 		old.hangUp()
 	}

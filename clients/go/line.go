@@ -13,8 +13,8 @@ type line interface {
 	next(stop <-chan struct{}) (*leaseholdv1.HoldLeaseResponse, error)
 	// resume asks for the hold on a new stream.
 	resume(ctx context.Context, resume *leaseholdv1.Resume) (line, error)
-	// short carries the short calls about the hold.
-	short() *connection
+	// connection carries the stream, and the short calls about the hold.
+	connection() *connection
 	// hangUp ends the stream.
 	hangUp()
 	// over is called by who has read it when the hold is over and nobody reads it any more. stop is closed when the
@@ -42,7 +42,7 @@ func (l *holdLine) resume(ctx context.Context, resume *leaseholdv1.Resume) (line
 	return &holdLine{stream, l.pool}, nil
 }
 
-func (l *holdLine) short() *connection { return l.stream.connection.short }
+func (l *holdLine) connection() *connection { return l.stream.connection }
 
 func (l *holdLine) hangUp() { l.stream.cancel() }
 

@@ -60,7 +60,10 @@ func listen[Q, A any](
 				err = status.FromContextError(within.Err()).Err()
 			}
 		}
-		l.err = connection.look(err)
+		if isBelowNeeds(err) {
+			connection.giveUp()
+		}
+		l.err = err
 	}()
 	return l, nil
 }

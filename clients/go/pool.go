@@ -32,24 +32,24 @@ type connection struct {
 	rpc
 	conn *grpc.ClientConn
 	pool *pool
-	// short carries the short calls about what this one carries; nil of one for short calls.
-	short *connection
-	// streams is how many calls that last it carries, and given up whether no further one goes over it; both are guarded
-	// by the pool's mutex.
-	streams int
+	// calls is how many calls it carries that are counted, and given up whether no stream is opened over it any more; both
+	// are guarded by the pool's mutex.
+	calls   int
 	givenUp bool
 }
 
-// pool has a client's connections. One is for short calls, so that a release never stands behind holds; the others
-// carry the calls that take as long as a hold, a wait or a watch.
+// pool has a client's connections. One is for calls of what no stream is known of; the others carry the streams of holds,
+// waits and watches, and the calls about what has come by those: another connection may meet another sidecar, which does
+// not know the hold. They have room for more calls than streams, so that a release never stands behind holds.
 type pool struct {
 	dial     func() (*grpc.ClientConn, error)
 	endpoint string
 	silence  time.Duration
 
-	mutex sync.Mutex
-	// short is for what no connection carries. It connects when the first short call comes.
-	short   *connection
+	// general connects when the first call over it comes.
+	general *connection
+
+	mutex   sync.Mutex
 	lasting []*connection
 	closed  bool
 }
@@ -63,16 +63,16 @@ func (p *pool) connect() (*connection, error) {
 	return &connection{rpc: rpc, conn: conn, pool: p}, nil
 }
 
-// take gives a connection with room for a call that lasts; leave it when that is over.
-func (p *pool) take() (*connection, error) {
+// take gives a connection with room for a call that lasts, the preferred one if it has; leave it when that is over.
+func (p *pool) take(preferred ...*connection) (*connection, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.closed {
 		return nil, ErrClosed
 	}
-	for _, connection := range p.lasting {
-		if connection.streams < streamsPerConnection && !connection.givenUp {
-			connection.streams++
+	for _, connection := range append(preferred, p.lasting...) {
+		if connection.calls < streamsPerConnection && !connection.givenUp {
+			connection.calls++
 			return connection, nil
 		}
 	}
@@ -80,57 +80,40 @@ func (p *pool) take() (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	connection.streams, connection.short = 1, p.short
+	connection.calls = 1
 	p.lasting = append(p.lasting, connection)
 	return connection, nil
 }
 
-// leave says that a call that lasted is over. A connection that is not needed any more is closed.
+// enter gives the connection for a call about what has come over c: c itself, or the general one where c was closed, as
+// nothing goes over it any more. Leave it when the call is over.
+func (c *connection) enter() *connection {
+	c.pool.mutex.Lock()
+	defer c.pool.mutex.Unlock()
+	if !slices.Contains(c.pool.lasting, c) {
+		c = c.pool.general
+	}
+	c.calls++
+	return c
+}
+
+// leave says that a call is over. A connection that is not needed any more is closed, but for the general one.
 func (c *connection) leave() {
 	c.pool.mutex.Lock()
 	defer c.pool.mutex.Unlock()
-	c.streams--
-	if c.streams == 0 && (c.givenUp || len(c.pool.lasting) > 1) {
+	c.calls--
+	if c.calls == 0 && c != c.pool.general && (c.givenUp || len(c.pool.lasting) > 1) {
 		c.pool.lasting = slices.DeleteFunc(c.pool.lasting, func(other *connection) bool { return other == c })
 		_ = c.conn.Close()
-		hasShort := func(other *connection) bool { return other.short == c.short }
-		if c.short != c.pool.short && !slices.ContainsFunc(c.pool.lasting, hasShort) {
-			// Calls may be under way there.
-			time.AfterFunc(completionTimeout, func() { _ = c.short.conn.Close() })
-		}
 	}
 }
 
-// giveUp says that nothing was heard over the connection for long, so that no further call goes over it.
+// giveUp says that no stream is to be opened over the connection any more: nothing was heard over it for long, or its
+// sidecar is too old (S37), and a new one may meet another.
 func (c *connection) giveUp() {
 	c.pool.mutex.Lock()
 	defer c.pool.mutex.Unlock()
 	c.givenUp = true
-}
-
-// look gives the error of a lasting call as it is. A sidecar that is too old for it is left: new connections may meet
-// another one (S37).
-func (c *connection) look(err error) error {
-	if !isBelowNeeds(err) {
-		return err
-	}
-	c.giveUp()
-	c.pool.mutex.Lock()
-	defer c.pool.mutex.Unlock()
-	// One that is idle connects anew when it is needed.
-	if c.short == c.pool.short && c.short.conn.GetState() != connectivity.Idle && !c.pool.closed {
-		if short, failed := c.pool.connect(); failed == nil {
-			c.pool.short = short
-		}
-	}
-	return err
-}
-
-// forShort is the connection for short calls of what nothing is known of.
-func (p *pool) forShort() *connection {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	return p.short
 }
 
 // close closes the connections.
@@ -138,12 +121,9 @@ func (p *pool) close() error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.closed = true
-	errs := []error{p.short.conn.Close()}
+	errs := []error{p.general.conn.Close()}
 	for _, connection := range p.lasting {
 		errs = append(errs, connection.conn.Close())
-		if connection.short != p.short {
-			_ = connection.short.conn.Close()
-		}
 	}
 	p.lasting = nil
 	return errors.Join(errs...)
@@ -153,7 +133,7 @@ func (p *pool) close() error {
 func (c *connection) isBack() bool {
 	c.pool.mutex.Lock()
 	defer c.pool.mutex.Unlock()
-	for _, other := range append([]*connection{c.pool.short}, c.pool.lasting...) {
+	for _, other := range append([]*connection{c.pool.general}, c.pool.lasting...) {
 		if other != c && other.conn.GetState() == connectivity.Ready {
 			return true
 		}
@@ -195,26 +175,22 @@ func (c *connection) failure(ctx context.Context, err error) error {
 	return refused
 }
 
-// call makes a short call that takes so long at the most.
+// call makes a short call over the general connection, which takes so long at the most.
 func call[Q, A any](
 	ctx context.Context, p *pool, patience time.Duration,
 	method func(rpc, context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,
 ) (*A, error) {
-	return callOver(ctx, p.forShort(), patience, method, request)
+	return callOver(ctx, p.general, patience, method, request)
 }
 
-// callLasting makes a unary call that may last.
-func callLasting[Q, A any](
-	ctx context.Context, p *pool, patience time.Duration,
+// callAbout makes a short call about a hold.
+func callAbout[Q, A any](
+	ctx context.Context, id holdID, patience time.Duration,
 	method func(rpc, context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,
 ) (*A, error) {
-	connection, err := p.take()
-	if err != nil {
-		return nil, err
-	}
+	connection := id.connection.enter()
 	defer connection.leave()
-	answer, err := callOver(ctx, connection, patience, method, request)
-	return answer, connection.look(err)
+	return callOver(ctx, connection, patience, method, request)
 }
 
 func callOver[Q, A any](

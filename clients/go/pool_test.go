@@ -16,10 +16,14 @@ import (
 )
 
 func TestS13AReleaseDoesNotStandBehindHolds(t *testing.T) {
-	b := newBench(t, grpc.MaxConcurrentStreams(2))
+	b := newWatched(t, nil, grpc.MaxConcurrentStreams(streamsPerConnection+1))
 	b.answerReports(validity(ours, 1_058, 58), nil)
 	first, firstCall, _ := b.heldHere()
 	second, _, _ := b.heldHere()
+	for range streamsPerConnection {
+		b.watch(t.Context())
+	}
+	eventually(t, "all watch", func() bool { return len(b.sidecar.watches) == streamsPerConnection })
 	third := b.ask(t.Context(), LeaseSpec{})
 
 	within, cancel := context.WithTimeout(t.Context(), patience)
@@ -29,11 +33,6 @@ func TestS13AReleaseDoesNotStandBehindHolds(t *testing.T) {
 	}
 	if err := second.Extend(within, time.Minute); err != nil {
 		t.Error(err)
-	}
-	select {
-	case <-b.sidecar.holds:
-		t.Error("the third has a place")
-	default:
 	}
 	if _, err := first.Release(within); err != nil {
 		t.Fatal(err)
@@ -65,16 +64,21 @@ func (c *connections) HandleConn(_ context.Context, event stats.ConnStats) {
 	}
 }
 
-func TestTheSecondConnectionIsMadeForTheFirstShortCallAndClosedWithTheOther(t *testing.T) {
+func TestTheSecondConnectionIsMadeForTheFirstCallThatConcernsNoStreamAndClosedWithTheOther(t *testing.T) {
 	seen := &connections{}
 	b := newBench(t, grpc.StatsHandler(seen))
 	b.answerReports(validity(ours, 1_058, 58), nil)
 	hold, call, _ := b.heldHere()
+	for range 3 {
+		if err := hold.ReportProgress(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if made := seen.made.Load(); made != 1 {
 		t.Error(made)
 	}
 	for range 3 {
-		if err := hold.ReportProgress(t.Context()); err != nil {
+		if _, err := b.client.ReportProgress(t.Context(), "lease-1"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,7 +173,7 @@ func TestACallThatTheSidecarEndsAtTheDeadlineIsOverdueThoughTheTimerIsLate(t *te
 	for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Canceled} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		late := lateTimer{ctx, func() { cancel(errors.New("nobody answered within 50ms")) }}
-		err := b.client.pool.forShort().failure(late, status.Error(code, "RST_STREAM"))
+		err := b.client.pool.general.failure(late, status.Error(code, "RST_STREAM"))
 		if err == nil || !strings.Contains(err.Error(), "nobody answered within 50ms") {
 			t.Error(code, err)
 		}

@@ -158,9 +158,8 @@ func (r *Run) Complete(ctx context.Context, completion Completion) (CompletedRun
 	if _, _, err := r.hold.releasable(outside); err != nil && outside.Err() != nil {
 		return CompletedRun{}, err
 	}
-	request.LeaseId, request.Generation = r.hold.LeaseID(), r.hold.state.answered()
 	for pause := firstPause; ; pause = min(2*pause, longestRunPause) {
-		completed, err := r.client.completeRun(outside, request)
+		completed, err := r.client.completeRun(outside, r.hold.id(), request)
 		if err == nil {
 			r.mutex.Lock()
 			defer r.mutex.Unlock()
@@ -214,8 +213,7 @@ func (r *Run) giveBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request.LeaseId, request.Generation = r.hold.LeaseID(), r.hold.state.answered()
-	_, err = r.client.completeRun(within, request)
+	_, err = r.client.completeRun(within, r.hold.id(), request)
 	return err
 }
 

@@ -88,7 +88,7 @@ func (l *runLine) resume(_ context.Context, resume *leaseholdv1.Resume) (line, e
 	return &runLine{runs: l.runs, run: l.run, stream: stream}, nil
 }
 
-func (l *runLine) short() *connection { return l.stream.connection.short }
+func (l *runLine) connection() *connection { return l.stream.connection }
 
 func (l *runLine) hangUp() { l.stream.cancel() }
 

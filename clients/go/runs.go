@@ -191,7 +191,7 @@ func (r *Runs) interrupted(within context.Context, err error) error {
 	}
 	failure := knowing("schedules", r.stream.connection.failure(context.Background(), err))
 	r.hangUp()
-	if !r.known || !mayPass(failure) && !isBelowNeeds(failure) {
+	if !isBelowNeeds(failure) && (!r.known || !mayPass(failure)) {
 		return failure
 	}
 	r.events.tell(Interrupted{failure.Error()})
@@ -215,7 +215,7 @@ func (r *Runs) take(ctx context.Context, wire *leaseholdv1.Run) (*Run, error) {
 	keeper := &keeper{
 		client: c, events: &eventQueue[HoldEvent]{handler: r.spec.OnHoldEvent}, ctx: keeperCtx, cancel: cancel,
 		stream: &runLine{runs: r, run: run, stream: r.stream}, grant: grant,
-		state: newHoldState(c.clock, grant, grant, r.sent),
+		state: newHoldState(c.clock, r.stream.connection, grant, grant, r.sent),
 	}
 	believed := keeper.askFirst()
 	if believed != nil || !keeper.state.valid() {

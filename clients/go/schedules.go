@@ -200,13 +200,17 @@ func (c *Client) CompleteRun(ctx context.Context, runID string, completion Compl
 	if err != nil {
 		return CompletedRun{}, err
 	}
-	return c.completeRun(ctx, request)
+	return c.completeRun(ctx, c.named(""), request)
 }
 
-func (c *Client) completeRun(ctx context.Context, request *leaseholdv1.CompleteRunRequest) (CompletedRun, error) {
-	answer, err := callSchedules(ctx, c.pool, completionTimeout, rpc.CompleteRun, request)
+// completeRun completes the run of a hold.
+func (c *Client) completeRun(
+	ctx context.Context, of holdID, request *leaseholdv1.CompleteRunRequest,
+) (CompletedRun, error) {
+	request.LeaseId, request.Generation = of.leaseID, of.generation
+	answer, err := callAbout(ctx, of, completionTimeout, rpc.CompleteRun, request)
 	if err != nil {
-		return CompletedRun{}, err
+		return CompletedRun{}, knowing("schedules", err)
 	}
 	return CompletedRun{
 		Result:  completionResultFrom(answer.GetResult()),

@@ -2,6 +2,7 @@ package leasehold
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,38 +46,64 @@ func TestS37ARequestNeedsTheRevisionOfItsNewestField(t *testing.T) {
 	}
 }
 
-func TestS37ASidecarThatIsTooOldIsLeftAndWhatItHoldsIsReleasedThere(t *testing.T) {
-	seen := &connections{}
-	b := newBench(t, grpc.StatsHandler(seen))
-	b.answerReports(validity(ours, 1_058, 58), nil)
-	kept, _, _ := b.heldHere()
-	report := func(hold *Hold, made int32) {
-		t.Helper()
-		if err := hold.ReportProgress(t.Context()); err != nil || seen.made.Load() != made {
-			t.Error(err, seen.made.Load())
-		}
+func TestS37WhatCameFromASidecarThatRefusesAnotherHoldStaysThere(t *testing.T) {
+	for name, isCalled := range map[string]bool{"called before": true, "not called before": false} {
+		t.Run(name, func(t *testing.T) {
+			seen := &connections{}
+			b := newBench(t, grpc.StatsHandler(seen))
+			b.answerReports(validity(ours, 1_058, 58), nil)
+			b.sidecar.save = func([]byte) (*leaseholdv1.SaveCheckpointResponse, error) {
+				return &leaseholdv1.SaveCheckpointResponse{Version: 1}, nil
+			}
+			runs, run, _ := b.running(nightly())
+			kept, _, _ := b.heldHere()
+			if isCalled {
+				if _, err := b.client.Acquire(t.Context(), LeaseSpec{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			older := b.replace()
+			answer := b.ask(t.Context(), LeaseSpec{Wait: time.Minute})
+			receive(t, "HoldLease", older.holds).fail(tooOldFor("2"))
+			b.call().tell(grantedHere())
+			newer := receive(t, "the hold", answer)
+			if newer.err != nil {
+				t.Fatal(newer.err)
+			}
+			if err := kept.ReportProgress(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if _, err := kept.Save(t.Context(), []byte("x")); err != nil {
+				t.Error(err)
+			}
+			for _, hold := range []*Hold{kept, newer.hold} {
+				if _, err := hold.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := run.Succeed(t.Context()); err != nil {
+				t.Error(err)
+			}
+			release, wanted := "release lease-1 of generation 1", []string{"report of generation 1"}
+			wanted = append(wanted, `save "x" of lease-1, generation 1`, release,
+				`complete run-1 of "lease-1" generation 1: SUCCEEDED ""`)
+			if isCalled {
+				if _, err := b.client.Release(t.Context(), "lease-1"); err != nil {
+					t.Error(err)
+				}
+				wanted = append(append([]string{"acquire [] [kernel-a]"}, wanted...), "release lease-1 of generation 0")
+			}
+			if there, here := older.calls(), b.sidecar.calls(); !slices.Equal(there, wanted) ||
+				!slices.Equal(here, []string{release}) {
+				t.Error(there, here)
+			}
+			runs.Close()
+			eventually(t, "what is not needed is closed", func() bool { return seen.open.Load() == seen.made.Load()-1 })
+		})
 	}
-	report(kept, 2)
-	answer := b.ask(t.Context(), LeaseSpec{Wait: time.Minute})
-	b.call().fail(tooOldFor("2"))
-	b.call().tell(grantedHere())
-	newer := receive(t, "the hold", answer)
-	if newer.err != nil {
-		t.Fatal(newer.err)
-	}
-	// That of the new hold, and the one for its short calls; the others carry what they carried.
-	report(kept, 3)
-	report(newer.hold, 4)
-	report(kept, 4)
-	for _, hold := range []*Hold{kept, newer.hold} {
-		if _, err := hold.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	eventually(t, "what is not needed is closed", func() bool { return seen.open.Load() <= 3 })
 }
 
-func TestS37ACallTriesOnElsewhereWhileItsWaitLasts(t *testing.T) {
+func TestS37ACallTriesOnWhereItIsWhileItsWaitLasts(t *testing.T) {
 	seen := &connections{}
 	b := newBench(t, grpc.StatsHandler(seen))
 	refusals := 0
@@ -91,9 +118,8 @@ func TestS37ACallTriesOnElsewhereWhileItsWaitLasts(t *testing.T) {
 	if _, err := b.client.Acquire(t.Context(), LeaseSpec{Wait: time.Minute}); err != nil || refusals != 4 {
 		t.Error(err, refusals)
 	}
-	// Each try, and the first one for short calls, which was there.
-	if made := seen.made.Load(); made < 4 {
-		t.Error(made)
+	if _, err := b.client.Release(t.Context(), "lease-1"); err != nil || seen.made.Load() != 1 {
+		t.Error(err, seen.made.Load())
 	}
 }
 

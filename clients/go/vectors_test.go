@@ -150,9 +150,7 @@ func newStage(t *testing.T, kernel string) *stage {
 			grpc.WithUnaryInterceptor(s.sidecar.unary), grpc.WithStreamInterceptor(s.sidecar.stream))
 	}
 	pool := &pool{dial: dial, silence: silence}
-	first, _ := pool.connect()
-	pool.short, _ = pool.connect()
-	first.short, pool.lasting = pool.short, []*connection{first}
+	pool.general, _ = pool.connect()
 	s.client = newClient(pool, s, defaultReleaseTimeout)
 	return s
 }

@@ -20,7 +20,7 @@ func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, paced bool) error {
 		stream, err := w.ask()
 		if err == nil {
 			k.stream = &holdLine{stream, k.client.pool}
-			k.state = newHoldState(k.client.clock, k.grant, k.grant, sent)
+			k.state = newHoldState(k.client.clock, stream.connection, k.grant, k.grant, sent)
 			return k.askFirst()
 		}
 		left := time.Until(w.until)
