@@ -99,11 +99,17 @@ class Refusal(Exception):  # noqa: N818 - what a fake call is refused with
         await context.abort(self.code, self.message, (("grpc-status-details-bin", self.trailer),))
 
 
+def older() -> Refusal:
+    return Refusal(grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED", message="2 and 1", needs="2", revision="1")
+
+
 class HoldCall:
     """One HoldLease call as the sidecar sees it."""
 
-    def __init__(self, request: wire.HoldLeaseRequest) -> None:
+    def __init__(self, request: wire.HoldLeaseRequest, peer: str) -> None:
         self.request = request
+        self.peer = peer
+        """The connection that it came over."""
         self.said: asyncio.Queue[wire.HoldLeaseResponse | Refusal | None] = asyncio.Queue()
         self._ended = asyncio.Event()
 
@@ -139,6 +145,8 @@ class FakeSidecar(LeaseServiceServicer):
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.peers: list[str] = []
+        """The connections that calls without a stream came over."""
         self.metadata: list[tuple[str, str | bytes]] = []
         self.report: hold_pb2.Validity | Refusal = validity(OURS, 1_058, 58)
         self.info = wire.GetHoldResponse(state=wire.HOLD_STATE_HELD)
@@ -168,7 +176,7 @@ class FakeSidecar(LeaseServiceServicer):
     ) -> AsyncIterator[wire.HoldLeaseResponse]:
         self.metadata = list(context.invocation_metadata() or ())
         assert request.needs == 1, "S37"
-        call = HoldCall(request)
+        call = HoldCall(request, context.peer())
         self._holds.put_nowait(call)
         async for message in call.follow(context):
             yield message
@@ -177,6 +185,7 @@ class FakeSidecar(LeaseServiceServicer):
         self, request: wire.ReleaseLeaseRequest, context: Context
     ) -> wire.ReleaseLeaseResponse:
         self.on_release()
+        self.peers.append(context.peer())
         if self.is_deaf:
             await asyncio.Event().wait()
         checkpoint = f" with {request.checkpoint!r}" if request.HasField("checkpoint") else ""
@@ -204,6 +213,7 @@ class FakeSidecar(LeaseServiceServicer):
         return answer
 
     async def _reported(self, context: Context) -> hold_pb2.Validity:
+        self.peers.append(context.peer())
         if isinstance(self.report, Refusal):
             await self.report.abort(context)
             raise AssertionError
@@ -212,6 +222,7 @@ class FakeSidecar(LeaseServiceServicer):
     async def ExtendLease(  # noqa: N802
         self, request: wire.ExtendLeaseRequest, context: Context
     ) -> wire.ExtendLeaseResponse:
+        self.peers.append(context.peer())
         self.asked.append(f"extend {request.max_hold.seconds} of generation {request.generation}")
         return wire.ExtendLeaseResponse(
             validity=validity(OURS, 1_090, 90),
@@ -240,6 +251,7 @@ class FakeSidecar(LeaseServiceServicer):
             await self.answer.abort(context)
 
     async def _answered(self, request: Any, context: Context) -> Any:
+        self.peers.append(context.peer())
         self.requests.append(request)
         self.on_request()
         await self.gate.wait()

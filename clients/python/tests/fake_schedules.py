@@ -49,8 +49,9 @@ def due(attempt: int = 2, boot_id: str = OURS, valid_for: float = 58) -> Subscri
 class SubscribeCall:
     """One SubscribeSchedule call as the sidecar sees it."""
 
-    def __init__(self, request: SubscribeScheduleRequest) -> None:
+    def __init__(self, request: SubscribeScheduleRequest, peer: str) -> None:
         self.request = request
+        self.peer = peer
         self.said: asyncio.Queue[SubscribeScheduleResponse | Refusal] = asyncio.Queue()
         self._ended = asyncio.Event()
 
@@ -86,6 +87,8 @@ class FakeSchedules(ScheduleServiceServicer):
     def __init__(self) -> None:
         self._calls: asyncio.Queue[SubscribeCall] = asyncio.Queue()
         self.completed: list[CompleteRunRequest] = []
+        self.peers: list[str] = []
+        """The connections that the completions came over."""
         self.completions: list[schedule_service_pb2.CompletionResult.ValueType | Refusal] = []
         """How the next completions are answered. Default: recorded."""
         self.requests: list[Any] = []
@@ -109,13 +112,14 @@ class FakeSchedules(ScheduleServiceServicer):
     async def SubscribeSchedule(  # noqa: N802
         self, request: SubscribeScheduleRequest, context: Context
     ) -> AsyncIterator[SubscribeScheduleResponse]:
-        call = SubscribeCall(request)
+        call = SubscribeCall(request, context.peer())
         self._calls.put_nowait(call)
         async for message in call.follow(context):
             yield message
 
     async def CompleteRun(self, request: CompleteRunRequest, context: Context) -> CompleteRunResponse:  # noqa: N802
         self.completed.append(request)
+        self.peers.append(context.peer())
         result = self.completions.pop(0) if self.completions else schedule_service_pb2.COMPLETION_RESULT_RECORDED
         if isinstance(result, Refusal):
             await result.abort(context)

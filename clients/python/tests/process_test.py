@@ -275,7 +275,7 @@ async def the_wait_of_a_unary_call_covers_a_sidecar_that_starts_later() -> None:
         asking = asyncio.create_task(client.acquire("f", wait=3_600))
         calls = client._calls()
         async with asyncio.timeout(PATIENCE):
-            while calls._short.connection is None or not calls._short.connection.has_failed:
+            while calls._general is None or not calls._general.has_failed:
                 await asyncio.sleep(0)
         await made.start()
         with pytest.raises(leasehold.RefusedError) as refused:

@@ -1,12 +1,12 @@
 """Taking part in a schedule: T2, T8, T11, T12, T16, and S13, S16, S37 for runs."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 import grpc
 import pytest
-from fake import OURS, PATIENCE, Refusal, bench, eventually, validity
+from fake import OURS, PATIENCE, Refusal, bench, eventually, grant, older, validity
 from fake_schedules import DUE, RECORDED, STANDBY, FakeSchedules, SubscribeCall, due, scheduled
 
 import leasehold
@@ -239,22 +239,39 @@ async def s16_a_run_survives_a_restart_of_the_sidecar_and_its_stream_goes_on() -
         await runs.aclose()
 
 
-async def s37_a_sidecar_that_is_too_old_is_an_error_only_before_another_was_heard_of() -> None:
+@pytest.mark.parametrize("before", [(), (STANDBY,)], ids=["at once", "later"])
+async def s37_a_sidecar_that_is_too_old_interrupts_a_subscription(
+    before: tuple[SubscribeScheduleResponse, ...],
+) -> None:
     async with scheduled() as (_made, schedules, client):
-        refusal = Refusal(grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED", needs="2", revision="1")
-        asking = asyncio.ensure_future(anext(client.runs(CRON, function="nightly")))
-        call = await schedules.call()
-        assert call.request.needs == 1
-        call.fail(refusal)
-        with pytest.raises(leasehold.UnsupportedError):
-            await asking
+        events: list[leasehold.ScheduleEvent] = []
+        runs = client.runs(CRON, function="nightly", on_event=events.append)
+        asking = asyncio.ensure_future(anext(runs))
+        there = await schedules.call()
+        assert there.request.needs == 1
+        there.tell(*before)
+        there.fail(older())
+        elsewhere = await schedules.call()
+        elsewhere.tell(due())
+        assert (await asking).is_valid()
+        assert there.peer != elsewhere.peer
+        assert leasehold.Interrupted("2 and 1") in events
+        await runs.aclose()
+
+
+@pytest.mark.parametrize("complete", [leasehold.AsyncRun.succeeded, leasehold.AsyncRun.release])
+async def s37_a_run_is_completed_at_its_sidecar(complete: Callable[[leasehold.AsyncRun], Awaitable[object]]) -> None:
+    async with scheduled() as (made, schedules, client):
         runs = client.runs(CRON, function="nightly")
         asking = asyncio.ensure_future(anext(runs))
-        call = await schedules.call()
-        call.tell(STANDBY)
-        call.fail(refusal)
-        (await schedules.call()).tell(due())
-        assert (await asking).is_valid()
+        there = await schedules.running()
+        run = await asking
+        waiting = asyncio.create_task(client.hold("f", wait=60).__aenter__())
+        (await made.sidecar.hold()).fail(older())
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await (await waiting).release()
+        await complete(run)
+        assert schedules.peers == [there.peer]
         await runs.aclose()
 
 

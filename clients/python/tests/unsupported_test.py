@@ -2,18 +2,13 @@
 
 import asyncio
 
-import grpc
 import pytest
-from fake import OURS, Bench, HoldCall, Refusal, bench, grant, granted, validity
+from fake import OURS, Bench, HoldCall, bench, eventually, grant, granted, older, validity
 
 import leasehold
 from leasehold._connect.needs import needs
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
-
-
-def older() -> Refusal:
-    return Refusal(grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED", message="2 and 1", needs="2", revision="1")
 
 
 async def asked(
@@ -40,15 +35,57 @@ def s37_a_request_needs_the_revision_of_its_newest_field() -> None:
     assert needs(wire.HoldLeaseRequest(spec=spec), newer) == 3
 
 
-async def s37_a_sidecar_that_is_too_old_is_left_and_what_it_holds_is_released_there() -> None:
+@pytest.mark.parametrize("reports", [0, 1])
+async def s37_a_sidecar_that_is_too_old_is_left_by_new_streams_alone(reports: int) -> None:
     async with bench() as (made, client):
-        kept, _call = await granted(made, client)
-        task, call = await asked(made, client, {"wait": 60})
-        call.fail(older())
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        made.sidecar.answer = wire.SaveCheckpointResponse(version=1)
+        kept, there = await granted(made, client)
+        for _ in range(reports):
+            await kept.hold.report_progress()
+        task, refused = await asked(made, client, {"wait": 60})
+        refused.fail(older())
+        elsewhere = await made.sidecar.hold()
+        elsewhere.tell(grant(validity(OURS, 1_058, 58)))
         await task
+        assert [refused.peer, *made.sidecar.peers] == [there.peer] * (1 + reports) + [elsewhere.peer]
+        made.sidecar.peers.clear()
+        await kept.hold.report_progress()
+        await kept.hold.info()
+        await kept.hold.extend(90)
+        await kept.hold.save(b"x")
         await kept.hold.release()
-        assert made.sidecar.asked == ["release lease-1 of generation 1"] * 2
+        assert made.sidecar.peers == [there.peer] * 5
+        assert there.peer != elsewhere.peer
+
+
+async def s37_what_a_unary_call_was_granted_is_known_where_it_was_granted() -> None:
+    async with bench() as (made, client):
+        told = wire.AcquireLeaseResponse(granted=hold_pb2.Grant(lease_id="lease-9", generation=1))
+        made.sidecar.answers = [told, older(), told]
+        task, refused = await asked(made, client, {"wait": 60})
+        grants = [await client.acquire("f")]
+        refused.fail(older())
+        elsewhere = await made.sidecar.hold()
+        elsewhere.tell(grant(validity(OURS, 1_058, 58)))
+        await task
+        assert made.sidecar.peers.pop() == elsewhere.peer
+        grants.append(await client.acquire("f", wait=60))
+        for one in grants:
+            await client.release(one.lease_id)
+        assert made.sidecar.peers == made.sidecar.peers[:1] * 5
+
+
+async def more_unary_waits_than_one_connection_carries_leave_room_for_releases() -> None:
+    async with bench() as (made, client):
+        made.sidecar.answer = wire.AcquireLeaseResponse(granted=hold_pb2.Grant())
+        made.sidecar.gate.clear()
+        waits = [asyncio.create_task(client.acquire("f", wait=60)) for _ in range(201)]
+        await eventually("all wait", lambda: len(made.sidecar.requests) == 201)
+        await client.release("lease-9")
+        peers = made.sidecar.peers
+        assert sorted(peers.count(peer) for peer in {*peers}) == [1, 201]
+        made.sidecar.gate.set()
+        await asyncio.gather(*waits)
 
 
 async def s37_who_does_not_wait_is_told_at_once() -> None:
@@ -60,7 +97,7 @@ async def s37_who_does_not_wait_is_told_at_once() -> None:
         assert caught.value.reason is leasehold.Reason.UNSUPPORTED
 
 
-async def s37_a_unary_call_tries_on_elsewhere_while_its_wait_lasts() -> None:
+async def s37_a_unary_call_tries_on_while_its_wait_lasts() -> None:
     async with bench() as (made, client):
         told = wire.AcquireLeaseResponse(granted=hold_pb2.Grant(lease_id="lease-9", generation=1))
         made.sidecar.answers = [older(), older(), older(), told]

@@ -171,7 +171,7 @@ class AsyncClient(AsyncSchedules):
                     answer = await calls.unary(stub.AcquireLease, request, asked.wait + CALL_TIMEOUT)
             except RefusedError as refused:
                 if is_below_needs(refused) and pause < asked.wait:
-                    # S37: elsewhere another sidecar may be new enough.
+                    # S37: the sidecar may be replaced meanwhile, by one that is new enough.
                     await asyncio.sleep(pause)
                     asked, pause = asked.after(calls.loop.time() - sent), min(2 * pause, LONGEST_PAUSE)
                 else:

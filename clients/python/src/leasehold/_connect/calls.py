@@ -10,9 +10,9 @@ import grpc
 import grpc.aio
 
 from leasehold._connect.forking import connecting
-from leasehold._connect.listening import Listening
+from leasehold._connect.listening import Connection, Listening
 from leasehold._connect.needs import needs
-from leasehold._connect.options import Connector, Tls
+from leasehold._connect.options import Connector
 from leasehold._connect.tracing import trace_metadata
 from leasehold._constants import CALL_TIMEOUT, FIRST_PAUSE, SILENCE, STREAMS_PER_CONNECTION
 from leasehold._enums import LossReason, Reason
@@ -42,10 +42,8 @@ from leasehold.v1.lease_service_pb2 import (
     WatchLocksRequest,
     WatchLocksResponse,
 )
-from leasehold.v1.lease_service_pb2_grpc import LeaseServiceStub
 from leasehold.v1.schedule_pb2 import RunOutcome
 from leasehold.v1.schedule_service_pb2 import SubscribeScheduleRequest, SubscribeScheduleResponse
-from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceStub
 
 if TYPE_CHECKING:
     from leasehold.v1.lease_service_pb2_grpc import LeaseServiceAsyncStub
@@ -65,41 +63,6 @@ _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
 
 
-class Short:
-    """The connection for short calls, made when it is needed: those about a hold go where its stream is."""
-
-    def __init__(self) -> None:
-        """Connect to nothing yet."""
-        self.connection: Connection | None = None
-        self.is_left = False
-        """Whether nothing is kept any more that it is for."""
-
-
-class Connection:
-    """A channel, and how many calls that last it carries."""
-
-    def __init__(self, channel: grpc.aio.Channel, tls: Tls | None, short: Short) -> None:
-        """Carry nothing yet. Short calls about what it carries go over `short`."""
-        self.short: Final = short
-        self.channel: Final = channel
-        self.stub: Final[LeaseServiceAsyncStub] = LeaseServiceStub(channel)
-        self.schedules: Final[ScheduleServiceAsyncStub] = ScheduleServiceStub(channel)
-        self.tls: Final = tls
-        self.streams = 0
-        self.is_given_up = False
-        """Whether no further call goes over it: nothing was heard for long, or its sidecar is too old for one."""
-
-    @property
-    def state(self) -> grpc.ChannelConnectivity:
-        """What the channel is doing."""
-        return self.channel.get_state()
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the last try to connect failed."""
-        return self.state is grpc.ChannelConnectivity.TRANSIENT_FAILURE
-
-
 class Calls:
     """The calls of one client, in one event loop."""
 
@@ -116,34 +79,31 @@ class Calls:
         # The short calls that are under way.
         self._under_way = 0
         self._opened: Final[WeakSet[Listening[Any]]] = WeakSet()
-        # One for short calls, so that a release never stands behind holds; the others for calls that last.
-        self._short = Short()
+        # One for calls that are about no stream, and never moves: a lease id means something to one sidecar alone.
+        self._general: Connection | None = None
+        # The others for streams, and for the calls about them.
         self._lasting: list[Connection] = []
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
     @property
     def stub(self) -> "LeaseServiceAsyncStub":
-        """The stub for short calls."""
-        return self._for_short().stub
-
-    def stub_at(self, at: Short | None) -> "LeaseServiceAsyncStub":
-        """Give the stub for short calls about what came with `at`."""
-        return self._for_short(at).stub
+        """The stub for calls that are about no stream."""
+        return self.at(None).stub
 
     @property
     def schedules(self) -> "ScheduleServiceAsyncStub":
-        """The stub for short calls about schedules."""
-        return self._for_short().schedules
+        """The stub for such calls about schedules."""
+        return self.at(None).schedules
 
-    def _for_short(self, short: Short | None = None) -> Connection:
-        """Give the connection for calls about what came with `short`; the newest, where nothing is known of that."""
-        if short is None or short.is_left:
-            short = self._short
-        if short.connection is None or not self._is_usable(short.connection):
-            if short.connection is not None:
-                self._close(short.connection)
-            short.connection = self._connect()
-        return short.connection
+    def at(self, connection: Connection | None) -> Connection:
+        """Give the connection for calls about what came over `connection`: that one, as long as it is there (S37)."""
+        if connection in self._lasting and (connection.streams or self._is_usable(connection)):
+            return connection
+        if self._general is None or not self._is_usable(self._general):
+            if self._general is not None:
+                self._close(self._general)
+            self._general = self._connect()
+        return self._general
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -157,11 +117,10 @@ class Calls:
             await connection.channel.close()
         await asyncio.gather(*self._closing)
         # gRPC's thread ends with the last channel, and only then may the process fork.
-        self._short, self._lasting = Short(), []
+        self._general, self._lasting = None, []
 
     def _made(self) -> list[Connection]:
-        shorts = {self._short, *(connection.short for connection in self._lasting)}
-        return [*(short.connection for short in shorts if short.connection is not None), *self._lasting]
+        return [connection for connection in (self._general, *self._lasting) if connection is not None]
 
     @property
     def is_ending(self) -> bool:
@@ -172,7 +131,7 @@ class Calls:
         """Close the connections if no call is made over any of them; say whether none is left."""
         if self._under_way or self._closing or any(connection.streams for connection in self._lasting):
             return False
-        self._short, self._lasting = Short(), []
+        self._general, self._lasting = None, []
         for stream in list(self._opened):
             stream.let_go()
         return True
@@ -186,7 +145,7 @@ class Calls:
         while (left := began + wait - self.loop.time()) > 0:
             with self.typed_errors():
                 # One that has failed is made anew.
-                channel = self._for_short().channel
+                channel = self.at(None).channel
                 state = channel.get_state(try_to_connect=True)
                 if state is grpc.ChannelConnectivity.READY:
                     break
@@ -217,14 +176,13 @@ class Calls:
 
     @contextmanager
     def lasting(self) -> "Iterator[LeaseServiceAsyncStub]":
-        """Give the stub for a unary call that may last."""
-        connection = self._with_room()
+        """Give the stub for a unary call that may last; what it is granted is known there by its lease id alone."""
+        connection = self.at(None)
+        if connection.streams >= STREAMS_PER_CONNECTION:
+            connection = self._with_room()
         connection.streams += 1
         try:
             yield connection.stub
-        except RefusedError as error:
-            self._look(connection, error)
-            raise
         finally:
             self._leave(connection)
 
@@ -268,21 +226,9 @@ class Calls:
         connection.streams += 1
         call.add_done_callback(lambda _call: self._leave(connection))
 
-        def suspect() -> None:
-            connection.is_given_up = True
-
-        listening = Listening(call, self.silence, suspect, lambda error: self._look(connection, refused(error)))
-        listening.short = connection.short
+        listening = Listening(call, self.silence, connection)
         self._opened.add(listening)
         return listening
-
-    def _look(self, connection: Connection, error: RefusedError) -> None:
-        """Leave a sidecar that is too old for a call: new connections may meet another one (S37)."""
-        if not is_below_needs(error):
-            return
-        connection.is_given_up = True
-        if connection.short is self._short and self._short.connection is not None:
-            self._short = Short()
 
     def _with_room(self, *, also_failed: bool = False) -> Connection:
         """Give a connection with room for a call that lasts.
@@ -292,7 +238,8 @@ class Calls:
         """
         for connection in list(self._lasting):
             if not connection.streams and not self._is_usable(connection):
-                self._drop(connection)
+                self._lasting.remove(connection)
+                self._close(connection)
         for connection in self._lasting:
             is_usable = self._is_usable(connection) or (also_failed and connection.has_failed)
             if connection.streams < STREAMS_PER_CONNECTION and is_usable and not connection.is_given_up:
@@ -313,23 +260,15 @@ class Calls:
             raise ClosedError("the client was closed")
         connecting(self)
         tls = self._connector.tls()
-        return Connection(self._connector.channel(tls), tls, self._short)
+        return Connection(self._connector.channel(tls), tls)
 
     def _leave(self, connection: Connection) -> None:
         """Say that a call that lasted is over. A connection that is not needed any more is closed."""
         connection.streams -= 1
         is_needed = len(self._lasting) == 1 and not connection.is_given_up
         if not connection.streams and not is_needed and connection in self._lasting:
-            self._drop(connection)
-
-    def _drop(self, connection: Connection) -> None:
-        self._lasting.remove(connection)
-        self._close(connection)
-        short = connection.short
-        if short is not self._short and all(other.short is not short for other in self._lasting):
-            short.is_left = True
-            if short.connection is not None:
-                self._close(short.connection)
+            self._lasting.remove(connection)
+            self._close(connection)
 
     def _close(self, connection: Connection) -> None:
         # What goes on over it may end.
@@ -343,20 +282,20 @@ class Calls:
         generation: int,
         checkpoint: bytes | None = None,
         outcome: int = 0,
-        at: Short | None = None,
+        at: Connection | None = None,
     ) -> ReleaseResult:
         """Release a lock; `generation` is the newest that was answered (S16)."""
         request = ReleaseLeaseRequest(
             lease_id=lease_id, generation=generation, checkpoint=checkpoint, outcome=RunOutcome.ValueType(outcome)
         )
-        return (await self.unary(self.stub_at(at).ReleaseLease, request, self.release_timeout)).result
+        return (await self.unary(self.at(at).stub.ReleaseLease, request, self.release_timeout)).result
 
     async def save(
-        self, request: SaveCheckpointRequest, valid_for: float, at: Short | None = None
+        self, request: SaveCheckpointRequest, valid_for: float, at: Connection | None = None
     ) -> SaveCheckpointResponse:
         """Save a checkpoint. The sidecar answers when the store does, or when the validity is over (S27)."""
         try:
-            return await self.unary(self.stub_at(at).SaveCheckpoint, request, valid_for + CALL_TIMEOUT)
+            return await self.unary(self.at(at).stub.SaveCheckpoint, request, valid_for + CALL_TIMEOUT)
         except RefusedError as error:
             unanswered = error.reason is None and error.code in _UNANSWERED
             if unanswered or error.reason is Reason.CHECKPOINT_UNKNOWN:
@@ -365,15 +304,15 @@ class Calls:
                 raise UnsupportedError.lacking("checkpoints") from error
             raise
 
-    async def report_progress(self, lease_id: str, generation: int, at: Short | None = None) -> Validity:
+    async def report_progress(self, lease_id: str, generation: int, at: Connection | None = None) -> Validity:
         """Report progress; `generation` is the newest that was answered (S16)."""
         request = ReportProgressRequest(lease_id=lease_id, generation=generation)
-        return (await self.unary(self.stub_at(at).ReportProgress, request)).validity
+        return (await self.unary(self.at(at).stub.ReportProgress, request)).validity
 
-    async def get_hold(self, lease_id: str, generation: int, at: Short | None = None) -> GetHoldResponse:
+    async def get_hold(self, lease_id: str, generation: int, at: Connection | None = None) -> GetHoldResponse:
         """Ask for a hold's validity and state; `generation` is the newest that was answered (S16)."""
         request = GetHoldRequest(lease_id=lease_id, generation=generation)
-        return await self.unary(self.stub_at(at).GetHold, request)
+        return await self.unary(self.at(at).stub.GetHold, request)
 
     @contextmanager
     def knowing_schedules(self) -> Iterator[None]:

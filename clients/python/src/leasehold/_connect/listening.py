@@ -1,16 +1,47 @@
-"""A stream of answers that is not waited for without end."""
+"""A stream of answers that is not waited for without end, and the connection that carries it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import grpc
 import grpc.aio
 
 from leasehold._connect.guarded import Guarded
-from leasehold._errors.errors import RefusedError
+from leasehold._connect.options import Tls
+from leasehold._errors.errors import RefusedError, is_below_needs, refused
+from leasehold.v1.lease_service_pb2_grpc import LeaseServiceStub
+from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceStub
+
+if TYPE_CHECKING:
+    from leasehold.v1.lease_service_pb2_grpc import LeaseServiceAsyncStub
+    from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceAsyncStub
 
 _T = TypeVar("_T")
+
+
+class Connection:
+    """A channel, and how many calls that last it carries."""
+
+    def __init__(self, channel: grpc.aio.Channel, tls: Tls | None) -> None:
+        """Carry nothing yet."""
+        self.channel: Final = channel
+        self.stub: Final[LeaseServiceAsyncStub] = LeaseServiceStub(channel)
+        self.schedules: Final[ScheduleServiceAsyncStub] = ScheduleServiceStub(channel)
+        self.tls: Final = tls
+        self.streams = 0
+        self.is_given_up = False
+        """Whether no further call that lasts goes over it: nothing was heard for long, or its sidecar is too old."""
+
+    @property
+    def state(self) -> grpc.ChannelConnectivity:
+        """What the channel is doing."""
+        return self.channel.get_state()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last try to connect failed."""
+        return self.state is grpc.ChannelConnectivity.TRANSIENT_FAILURE
 
 
 class SilentError(RefusedError):
@@ -40,20 +71,12 @@ class _Ended:
 class Listening(Generic[_T]):
     """A stream of answers."""
 
-    def __init__(
-        self,
-        call: grpc.aio.UnaryStreamCall[Any, _T],
-        silence: float,
-        suspect: Callable[[], None],
-        broke: Callable[[grpc.aio.AioRpcError], None] = lambda _error: None,
-    ) -> None:
-        """Read `call`; say by `suspect` if nothing is heard for `silence` seconds, and by `broke` how it ended."""
+    def __init__(self, call: grpc.aio.UnaryStreamCall[Any, _T], silence: float, connection: Connection) -> None:
+        """Read `call`; give `connection` up if nothing is heard for `silence` seconds, or by a sidecar's age (S37)."""
         self._call: grpc.aio.UnaryStreamCall[Any, _T] | _Ended = call
         self._silence: Final = silence
-        self._suspect = suspect
-        self._broke = broke
-        self.short: Any = None
-        """Where short calls about what it brings go."""
+        self.connection: Connection | None = connection
+        """What carries it, and the calls about what it brings; None once nothing does."""
         self._reading: asyncio.Task[object] | None = None
         self.is_ending = False
         """Whether it was ended from here."""
@@ -72,16 +95,20 @@ class Listening(Generic[_T]):
             self._reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         done, _ = await asyncio.wait({self._reading}, timeout=self._silence)
         if not done:
-            self._suspect()
+            self._give_up()
             raise SilentError(self._silence)
         reading, self._reading = self._reading, None
         try:
             return reading.result()
         except BaseException as error:  # noqa: BLE001 - it is raised again
-            if isinstance(error, grpc.aio.AioRpcError):
-                self._broke(error)
+            if isinstance(error, grpc.aio.AioRpcError) and is_below_needs(refused(error)):
+                self._give_up()
             # Whoever keeps the error is not to keep gRPC's frames, and by them the channel.
             raise error.with_traceback(None) from error.__cause__
+
+    def _give_up(self) -> None:
+        if self.connection is not None:
+            self.connection.is_given_up = True
 
     def _cancelling(self) -> None:
         self.before_cancelled()
@@ -101,8 +128,7 @@ class Listening(Generic[_T]):
 
     def let_go(self) -> None:
         """Keep nothing of a stream that has ended."""
-        self._call, self._suspect, self._reading = _Ended(), lambda: None, None
-        self._broke, self.short = lambda _error: None, None
+        self._call, self.connection, self._reading = _Ended(), None, None
 
     def done(self) -> bool:
         """Say whether the stream has ended."""

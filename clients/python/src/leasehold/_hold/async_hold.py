@@ -58,7 +58,7 @@ class AsyncHold(BaseHold):
         state = self._keeper.state
         sent = state.now()
         try:
-            answer = await self._calls.get_hold(self.lease_id, self._keeper.generation, self._keeper.short)
+            answer = await self._calls.get_hold(self.lease_id, self._keeper.generation, self._keeper.connection)
         except RefusedError as error:
             raise self._heard(error) from None
         state.take_in(answer.validity, sent)
@@ -74,7 +74,9 @@ class AsyncHold(BaseHold):
         state = self._keeper.state
         sent = state.now()
         try:
-            validity = await self._calls.report_progress(self.lease_id, self._keeper.generation, self._keeper.short)
+            validity = await self._calls.report_progress(
+                self.lease_id, self._keeper.generation, self._keeper.connection
+            )
         except RefusedError as error:
             raise self._heard(error) from None
         state.take_in(validity, sent)
@@ -88,7 +90,7 @@ class AsyncHold(BaseHold):
         sent = state.now()
         request = extend_request(self.lease_id, self._keeper.generation, max_hold)
         try:
-            answer = await self._calls.unary(self._calls.stub_at(self._keeper.short).ExtendLease, request)
+            answer = await self._calls.unary(self._calls.at(self._keeper.connection).stub.ExtendLease, request)
         except RefusedError as error:
             raise self._heard(error) from None
         self._keeper.replace_resume_token(answer.resume_token)

@@ -14,9 +14,9 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from leasehold._connect.calls import Calls, Short, final_refusal, told_lost
+from leasehold._connect.calls import Calls, final_refusal, told_lost
 from leasehold._connect.guarded import Guarded
-from leasehold._connect.listening import SilentError
+from leasehold._connect.listening import Connection, SilentError
 from leasehold._constants import ANSWER_TIMEOUT, FIRST_PAUSE, NAP
 from leasehold._convert import duration, seconds
 from leasehold._enums import CheckpointOutcome, LossReason, Reason, ReleaseOutcome, RunOutcome
@@ -159,9 +159,9 @@ class Keeper:
         return await self._line.release(self.lease_id, self.generation, checkpoint, outcome)
 
     @property
-    def short(self) -> Short:
-        """Where short calls about the hold go."""
-        return self._line.short
+    def connection(self) -> Connection | None:
+        """What carries its stream, and the calls about it."""
+        return self._line.connection
 
     def replace_resume_token(self, resume_token: str) -> None:
         """Resume with this token from now on: the bounds of the hold have changed. An empty one changes nothing."""
@@ -244,7 +244,7 @@ class Keeper:
         Says whether the hold goes on.
         """
         sent = self.state.now()
-        question = self._calls.get_hold(self.lease_id, self.generation, self.short)
+        question = self._calls.get_hold(self.lease_id, self.generation, self.connection)
         try:
             answer = await asyncio.wait_for(question, ANSWER_TIMEOUT)
             goes_on = self.state.take_in(answer.validity, sent)

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-from leasehold._connect.calls import Calls, Short
-from leasehold._connect.listening import Listening
+from leasehold._connect.calls import Calls
+from leasehold._connect.listening import Connection, Listening
 from leasehold.v1 import hold_pb2
 from leasehold.v1.lease_service_pb2 import HoldLeaseRequest
 
@@ -24,10 +24,9 @@ class Line(ABC):
         return False
 
     @property
-    def short(self) -> Short:
-        """Where short calls about the hold go."""
-        short: Short = self._call.short
-        return short
+    def connection(self) -> Connection | None:
+        """What carries it, and the calls about the hold."""
+        return self._call.connection
 
     def guard(self, ending: Callable[[], None]) -> None:
         """Have `ending` called before the event loop cancels the stream."""
@@ -76,4 +75,4 @@ class HoldLine(Line):
         self, lease_id: str, generation: int, checkpoint: bytes | None, outcome: int
     ) -> hold_pb2.ReleaseResult:
         """Release it."""
-        return await self._calls.release(lease_id, generation, checkpoint, outcome, self.short)
+        return await self._calls.release(lease_id, generation, checkpoint, outcome, self.connection)

@@ -149,7 +149,7 @@ async def begin(
     if due is not None and due <= asked:
         # S21: elsewhere than on the sidecar's kernel the grant's durations count from before the request, and a wait
         # may have used them up. Then they are asked for anew.
-        told, sent = await calls.get_hold(granted.lease_id, granted.generation, line.short), asked
+        told, sent = await calls.get_hold(granted.lease_id, granted.generation, line.connection), asked
         state = LocalState(calls.clock, told.validity, asked)
     if told.HasField("max_hold_ends"):
         state.bound(told.max_hold_ends, sent)

@@ -5,7 +5,8 @@ import json
 import threading
 from typing import Any, Final, Protocol
 
-from leasehold._connect.calls import Calls, Short, told_lost
+from leasehold._connect.calls import Calls, told_lost
+from leasehold._connect.listening import Connection
 from leasehold._constants import ANSWER_POLL, CHECKPOINT_BYTES
 from leasehold._convert import seconds
 from leasehold._errors.answers import LostError
@@ -40,8 +41,8 @@ class Kept(Protocol):
         """The id of the lease."""
 
     @property
-    def short(self) -> Short:
-        """Where short calls about the hold go."""
+    def connection(self) -> Connection | None:
+        """What carries its stream, and the calls about it."""
 
     @property
     def lock_path(self) -> str:
@@ -91,7 +92,7 @@ async def save(keeper: Kept, calls: Calls, value: bytes) -> int:
     sent = state.now()
     request = SaveCheckpointRequest(lease_id=keeper.lease_id, generation=keeper.generation, value=sending)
     try:
-        answer = await calls.save(request, seconds(state.remaining()), keeper.short)
+        answer = await calls.save(request, seconds(state.remaining()), keeper.connection)
     except RefusedError as error:
         loss = told_lost(error)
         if loss is None:

@@ -117,7 +117,7 @@ class Outcome:
             pause = FIRST_PAUSE
             while True:
                 try:
-                    self._completed = await complete(self._calls, request)
+                    self._completed = await complete(self._calls, request, keeper.connection)
                 except RefusedError as error:
                     if not passes(error):
                         raise

@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 
 from leasehold._connect.calls import Calls
-from leasehold._connect.listening import Listening
+from leasehold._connect.listening import Connection, Listening
 from leasehold._constants import COMPLETION_TIMEOUT, DETAIL_BYTES, LAST_WORD
 from leasehold._enums import CompletionResult, RunOutcome
 from leasehold._errors.errors import RefusedError
@@ -79,10 +79,10 @@ def completion(
     )
 
 
-async def complete(calls: Calls, request: CompleteRunRequest) -> CompletedRun:
+async def complete(calls: Calls, request: CompleteRunRequest, at: Connection | None = None) -> CompletedRun:
     """Say it once."""
     with calls.knowing_schedules():
-        answer = await calls.unary(calls.schedules.CompleteRun, request, COMPLETION_TIMEOUT)
+        answer = await calls.unary(calls.at(at).schedules.CompleteRun, request, COMPLETION_TIMEOUT)
     return CompletedRun._from_wire(answer)
 
 
@@ -155,8 +155,9 @@ class RunLine(Line):
     ) -> hold_pb2.ReleaseResult:
         """Have another replica run it."""
         request = completion(self._thread.run_id, (lease_id, generation), RunOutcome.RETURNED, checkpoint=checkpoint)
+        schedules = self._calls.at(self.connection).schedules
         with self._calls.knowing_schedules():
-            answer = await self._calls.unary(self._calls.schedules.CompleteRun, request, self._calls.release_timeout)
+            answer = await self._calls.unary(schedules.CompleteRun, request, self._calls.release_timeout)
         self._thread.completed.set()
         is_late = CompletionResult(answer.result) is CompletionResult.SUPERSEDED
         outcome = hold_pb2.RELEASE_OUTCOME_ALREADY_LOST if is_late else hold_pb2.RELEASE_OUTCOME_RELEASED

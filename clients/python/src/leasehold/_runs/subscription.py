@@ -68,8 +68,8 @@ class Subscription:
     async def next(self) -> Granted:
         """Wait for the next run, as long as that takes; the one before is to end first.
 
-        Where the sidecar restarts or the connection breaks, this subscribes again. Raises RefusedError: one that cannot
-        be reached is an error only before it was heard of.
+        Where the sidecar restarts or is too old, or the connection breaks, this subscribes again. Raises RefusedError:
+        one that cannot be reached is an error only before it was heard of.
         """
         calls = self._calls()
         while True:
@@ -82,7 +82,7 @@ class Subscription:
                 run = await self._hear(calls, self._stream)
             except RefusedError as error:
                 self.close()
-                if not self._is_heard or not (passes(error) or is_below_needs(error)):
+                if not (is_below_needs(error) or (self._is_heard and passes(error))):
                     raise
                 events.tell(self._handler, events.Interrupted(str(error)))
                 await asyncio.sleep(max(error.retry_after or 0, self._pause))
@@ -154,7 +154,7 @@ class Subscription:
             # Said once, and else its lease expires.
             request = completion(run.run_id, (run.grant.lease_id, run.grant.generation), RunOutcome.RETURNED)
             with suppress(LeaseholdError, TimeoutError):
-                await asyncio.wait_for(complete(calls, request), calls.release_timeout)
+                await asyncio.wait_for(complete(calls, request, line.connection), calls.release_timeout)
             return None
         self._stream, self._running = None, thread
         return Granted(keeper, grant, run, thread)

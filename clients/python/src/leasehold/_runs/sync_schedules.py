@@ -72,8 +72,8 @@ class Schedules:
         process dies is repeated: key its effect on `run.scheduled_at`, or let the resource check `run.fencing_token`
         (T2).
 
-        Where the sidecar or its store cannot be reached this asks again, after a pause of 0.1 s to 1 s that grows
-        to 10 s.
+        Where the sidecar or its store cannot be reached, or the sidecar is too old for an option, this asks again,
+        after a pause of 0.1 s to 1 s that grows to 10 s.
         Raises RefusedError if trying again does not help, with reason UNSUPPORTED if the sidecar is older than
         schedules, INVALID_FIELD for a schedule that is not valid.
         """
