@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::action::{Output, Remark, Request};
 use super::callers::{Idle, Wait};
-use super::event::{Failure, LeaseGranted, RequestId, StoreFailure, StoreFailureKind, Stored};
+use super::event::{Failure, LeaseGranted, RequestId, StoreFailure, Stored};
+use super::exchange::Exchange;
 use super::fairness::{Turn, eager_span};
 use super::grant::{Leased, Work};
 use super::jitter::Jitter;
 use super::release::Releasing;
-use super::renew::cut_off;
 use super::{Change, Hold, Known, State};
 use crate::lock::{LeaseId, Record};
 use crate::time::Instant;
@@ -36,11 +36,11 @@ pub(super) struct Retry {
 #[derive(Clone, Debug)]
 pub(super) enum Attempt {
     /// The lease is asked for.
-    Acquire { retry: Retry, request: RequestId, sent: Instant, until: Instant },
+    Acquire { retry: Retry, sent: Instant, exchange: Exchange },
     /// The lock is another's; its record is read for the busy answer.
-    ReadHolder { retry: Retry, request: RequestId, until: Instant },
+    ReadHolder { retry: Retry, exchange: Exchange },
     /// The lease is had, and not granted yet.
-    Leased { lease: Leased, work: Work, flight: Flight },
+    Leased { lease: Leased, work: Work, exchange: Exchange },
 }
 
 /// Polls by the acquire alone between two that read the record instead. Only the record says that the lock is
@@ -96,24 +96,14 @@ impl Hold {
         if self.memory.is_forgotten && self.memory.known.is_none() {
             output.report(Remark::Forgotten);
         }
-        let request = self.next_request();
-        let timeout = cut_off(duration);
-        output.ask(
-            request,
-            Request::Acquire {
-                lease_id: retry.lease_id,
-                duration,
-                if_match: self.memory.known.as_ref().map(Known::etag),
-                read: self.memory.known.is_none(),
-            },
-            timeout,
-        );
-        self.acquiring(Attempt::Acquire {
-            retry,
-            request,
-            sent: output.now,
-            until: output.now + timeout,
-        });
+        let acquire = Request::Acquire {
+            lease_id: retry.lease_id,
+            duration,
+            if_match: self.memory.known.as_ref().map(Known::etag),
+            read: self.memory.known.is_none(),
+        };
+        let exchange = self.send(acquire, duration, output);
+        self.acquiring(Attempt::Acquire { retry, sent: output.now, exchange });
     }
 
     pub(super) fn acquiring(&mut self, attempt: Attempt) {
@@ -137,9 +127,7 @@ impl Hold {
     ) {
         let (mut retry, sent) = match self.take_state(output.now) {
             State::Acquiring(attempt) => match *attempt {
-                Attempt::Acquire { retry, request: expected, sent, .. } if expected == request => {
-                    (retry, sent)
-                }
+                Attempt::Acquire { retry, sent, exchange } if exchange.is(request) => (retry, sent),
                 other @ (Attempt::Acquire { .. }
                 | Attempt::ReadHolder { .. }
                 | Attempt::Leased { .. }) => {
@@ -195,50 +183,50 @@ impl Hold {
             }
             Err(failure @ (Failure::Taken | Failure::Broken | Failure::Deleted)) => {
                 retry.uncertain = Some(output.now);
-                self.acquire_later(retry, unexpected("acquire", &failure), output);
+                self.acquire_later(retry, failure.into_cause("acquire"), output);
             }
         }
     }
 
     fn read_holder(&mut self, mut retry: Retry, output: &mut Output) {
         retry.unread = 0;
-        let request = self.next_request();
-        let timeout = cut_off(retry.duration);
-        output.ask(request, Request::Read, timeout);
-        self.acquiring(Attempt::ReadHolder { retry, request, until: output.now + timeout });
+        let exchange = self.send(Request::Read, retry.duration, output);
+        self.acquiring(Attempt::ReadHolder { retry, exchange });
     }
 
     pub(super) fn advance_acquiring(&mut self, attempt: Attempt, output: &mut Output) {
-        if let Attempt::Leased { lease, flight, .. } = &attempt
-            && (flight.is_over(output.now) || output.now >= lease.valid_until())
+        if let Attempt::Leased { lease, exchange, .. } = &attempt
+            && (exchange.is_over(output.now) || output.now >= lease.valid_until())
         {
             self.keep_late_proof(&attempt);
         }
         match attempt {
-            Attempt::Acquire { mut retry, request, until, .. } if output.now >= until => {
+            Attempt::Acquire { mut retry, exchange, .. } if exchange.is_over(output.now) => {
                 retry.uncertain = Some(output.now);
-                self.late.keep(request, retry.lease_id, None, retry.duration);
+                self.late.keep(exchange.request(), retry.lease_id, None, retry.duration);
                 self.acquire_later(retry, StoreFailure::unanswered("acquire"), output);
             }
-            Attempt::ReadHolder { retry, until, .. } if output.now >= until => {
+            Attempt::ReadHolder { retry, exchange } if exchange.is_over(output.now) => {
                 let failure = Failure::Unknown(StoreFailure::unanswered("read"));
                 self.holder_unread(retry, failure, output);
             }
             Attempt::Leased { lease, .. } if output.now >= lease.valid_until() => {
                 self.release_unused(lease, output);
             }
-            Attempt::Leased { lease, work, flight } if flight.is_over(output.now) => match flight {
-                Flight::Sent { .. } => {
-                    let failure = Failure::Unknown(StoreFailure::unanswered(work.what()));
-                    if matches!(work, Work::Prove { .. }) {
-                        let (latency, lateness) = (None, Duration::ZERO);
-                        let failure = Some(failure.clone());
-                        output.report(Remark::Renewal { latency, lateness, failure });
+            Attempt::Leased { lease, work, exchange } if exchange.is_over(output.now) => {
+                match exchange {
+                    Exchange::Sent { .. } => {
+                        let failure = Failure::Unknown(StoreFailure::unanswered(work.what()));
+                        if matches!(work, Work::Prove { .. }) {
+                            let (latency, lateness) = (None, Duration::ZERO);
+                            let failure = Some(failure.clone());
+                            output.report(Remark::Renewal { latency, lateness, failure });
+                        }
+                        self.work_failed(lease, work, failure, output);
                     }
-                    self.work_failed(lease, work, failure, output);
+                    Exchange::Waiting { .. } => self.send_work(lease, work, output),
                 }
-                Flight::Waiting { .. } => self.send_work(lease, work, output),
-            },
+            }
             waiting @ (Attempt::Acquire { .. }
             | Attempt::ReadHolder { .. }
             | Attempt::Leased { .. }) => self.acquiring(waiting),
@@ -352,9 +340,9 @@ impl Hold {
     pub(super) fn drop_attempt(&mut self, attempt: Attempt, output: &mut Output) {
         self.keep_late_proof(&attempt);
         match attempt {
-            Attempt::Acquire { retry, request, until, .. } => {
-                self.late.keep(request, retry.lease_id, None, retry.duration);
-                self.drop_retry(Some(Retry { uncertain: Some(until), ..retry }), output);
+            Attempt::Acquire { retry, exchange, .. } => {
+                self.late.keep(exchange.request(), retry.lease_id, None, retry.duration);
+                self.drop_retry(Some(Retry { uncertain: Some(exchange.at()), ..retry }), output);
             }
             Attempt::ReadHolder { retry, .. } => self.drop_retry(Some(retry), output),
             Attempt::Leased { lease, .. } => {
@@ -370,27 +358,16 @@ impl Hold {
     }
 
     fn send_release(&mut self, lease_id: LeaseId, duration: Duration, output: &mut Output) {
-        let request = self.next_request();
-        output.ask(request, Request::Release { lease_id, if_match: None }, cut_off(duration));
+        self.send(Request::Release { lease_id, if_match: None }, duration, output);
     }
 }
 
 impl Attempt {
     pub(super) fn poll_timeout(&self) -> Instant {
         match self {
-            Self::Acquire { until, .. } | Self::ReadHolder { until, .. } => *until,
-            Self::Leased { lease, flight, .. } => flight.at().min(lease.valid_until()),
+            Self::Acquire { exchange, .. } | Self::ReadHolder { exchange, .. } => exchange.at(),
+            Self::Leased { lease, exchange, .. } => exchange.at().min(lease.valid_until()),
         }
-    }
-}
-
-pub(super) fn unexpected(what: &str, failure: &Failure) -> StoreFailure {
-    StoreFailure {
-        kind: StoreFailureKind::StoreFailed,
-        message: format!(
-            "the store answered the {what} in a way that no {what} is answered: {failure:?}"
-        ),
-        retry_after: None,
     }
 }
 
@@ -428,38 +405,6 @@ impl Polling {
         let delay = jitter.between(POLL_FLOOR, last * 3).min(cap);
         pace.last = Some(delay);
         delay
-    }
-}
-
-/// A request under way, or one to be repeated.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Flight {
-    Sent { request: RequestId, until: Instant },
-    Waiting { at: Instant },
-}
-
-impl Flight {
-    pub(super) fn is(&self, request: RequestId) -> bool {
-        matches!(self, Self::Sent { request: sent, .. } if *sent == request)
-    }
-
-    pub(super) const fn at(&self) -> Instant {
-        match self {
-            Self::Sent { until, .. } => *until,
-            Self::Waiting { at } => *at,
-        }
-    }
-
-    /// When the last of its tries was given up, or will be.
-    pub(super) const fn given_up(&self, now: Instant) -> Instant {
-        match self {
-            Self::Sent { until, .. } => *until,
-            Self::Waiting { .. } => now,
-        }
-    }
-
-    pub(super) fn is_over(&self, now: Instant) -> bool {
-        now >= self.at()
     }
 }
 

@@ -1,16 +1,16 @@
 //! A lease that was broken: the notice to its holder, and breaks that are under way through this sidecar
 //! (S17, S22).
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::action::{LossReason, Notice, Output, Request};
+use super::action::{Notice, Output, Request};
 use super::event::{Failure, Look, RequestId};
-use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
+use super::exchange::{Exchange, Gone};
+use super::held::{GracePeriod, Held, Phase};
 use super::preempt::{EAGER_BEYOND, Overruling};
-use super::release::TAKEN;
+use super::record_write::Whose;
 use super::renew::margin;
-use super::{Flight, Hold, Memory, State};
+use super::{Hold, Memory, State};
 use crate::lock::{Priority, Record, Reserved};
 use crate::time::Instant;
 
@@ -25,7 +25,7 @@ pub(super) struct BreakNotice {
     met: Met,
     /// The deadline that the holder was told; none before the note was read.
     told: Option<Instant>,
-    look: Flight,
+    look: Exchange,
     missed: u8,
     /// For which priority it was broken: the lock is kept for that (S33).
     for_priority: Option<Priority>,
@@ -56,7 +56,7 @@ impl BreakNotice {
 
     /// The lease is looked at as soon as may be.
     pub(super) fn look_now(&mut self, now: Instant) {
-        if let Flight::Waiting { at } = &mut self.look {
+        if let Exchange::Waiting { at } = &mut self.look {
             *at = now.min(*at);
         }
     }
@@ -111,7 +111,7 @@ impl Hold {
         match &mut held.notice {
             Some(notice) => notice.met = met,
             none => {
-                let look = Flight::Waiting { at: output.now };
+                let look = Exchange::Waiting { at: output.now };
                 *none = Some(Box::new(BreakNotice {
                     met,
                     told: None,
@@ -143,17 +143,17 @@ impl Hold {
         if !notice.look.is_over(output.now) {
             return Some(held);
         }
-        if matches!(notice.look, Flight::Sent { .. }) {
+        if notice.look.is_sent() {
             notice.missed += 1;
             if notice.missed >= MISSED_LOOKS {
-                self.lose_lease(held, LossReason::Broken, UNSEEN.to_owned(), output);
+                self.lose_lease(held, UNSEEN, output);
                 return None;
             }
         }
         let request = self.next_request();
         let note = notice.told.is_none();
         output.ask(request, Request::Look { note }, interval);
-        notice.look = Flight::Sent { request, until: output.now + interval };
+        notice.look = Exchange::Sent { request, until: output.now + interval };
         Some(held)
     }
 
@@ -183,12 +183,10 @@ impl Hold {
 
     fn looked(&mut self, mut held: Box<Held>, request: RequestId, look: Look, output: &mut Output) {
         let record = Record::from_fields(&look.stored.fields);
-        match held.compare(&record) {
-            Some(Ordering::Equal) => {}
-            Some(Ordering::Greater) => return self.moved_on(&held, output),
-            Some(Ordering::Less) | None => {
-                return self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
-            }
+        match held.whose(&record) {
+            Whose::Ours => {}
+            Whose::MovedOn => return self.moved_on(&held, output),
+            Whose::Others => return self.lose_lease(held, Gone::TAKEN, output),
         }
         let free = look.stored.free;
         if !held.is_outdated(request) {
@@ -201,7 +199,7 @@ impl Hold {
             return;
         };
         notice.missed = 0;
-        notice.look = Flight::Waiting { at: output.now + interval };
+        notice.look = Exchange::Waiting { at: output.now + interval };
         let runs_out = look.breaking
             && (notice.told.is_some()
                 || look.note.is_some_and(|note| {
@@ -218,14 +216,13 @@ impl Hold {
             held.renewal.renew_now(output.now);
             self.state = State::Held(held);
         } else {
-            self.lose_lease(held, LossReason::Broken, BROKEN.to_owned(), output);
+            self.lose_lease(held, Gone::BROKEN, output);
         }
     }
 
     fn look_failed(&mut self, mut held: Box<Held>, failure: &Failure, output: &mut Output) {
         if *failure == Failure::Deleted {
-            let detail = DELETED.to_owned();
-            return self.lose_lease(held, LossReason::LockDeleted, detail, output);
+            return self.lose_lease(held, Gone::DELETED, output);
         }
         let interval = between_looks(held.renewal.lease_duration());
         let Some(notice) = &mut held.notice else {
@@ -234,9 +231,9 @@ impl Hold {
         };
         notice.missed += 1;
         if notice.missed >= MISSED_LOOKS {
-            return self.lose_lease(held, LossReason::Broken, UNSEEN.to_owned(), output);
+            return self.lose_lease(held, UNSEEN, output);
         }
-        notice.look = Flight::Waiting { at: output.now + interval };
+        notice.look = Exchange::Waiting { at: output.now + interval };
         self.state = State::Held(held);
     }
 
@@ -258,7 +255,8 @@ impl Hold {
 }
 
 /// Why a hold is lost whose broken lease could not be looked at.
-const UNSEEN: &str = "the lease was broken, and the store could not be asked how";
+const UNSEEN: Gone =
+    Gone { detail: "the lease was broken, and the store could not be asked how", ..Gone::BROKEN };
 
 /// The breaks through this sidecar, and any that is over.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,17 +1,15 @@
 //! Saves of a checkpoint, during a hold and with its release (S23 to S27).
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::acquire::unexpected;
-use super::action::{Action, LossReason, Output, Request, SaveOutcome};
+use super::action::{Action, Output, Request, SaveOutcome};
 use super::decide::WriteOf;
 use super::event::{CallerId, Failure, RequestId, SaveAsked, SaveId, StoreFailure, Stored};
-use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
-use super::release::TAKEN;
-use super::renew::cut_off;
+use super::exchange::{Exchange, Gone};
+use super::held::{GracePeriod, Held, Phase};
+use super::record_write::{RecordWrite, Whose};
 use super::saves::{Asker, Deciding, Save, tell_saved};
-use super::{Flight, Hold, Known, State};
+use super::{Hold, State};
 use crate::lock::{
     Checkpoint, CheckpointValue, ETag, Fields, Found, LeaseId, Record, Verdict,
     checkpoint_version_of,
@@ -47,11 +45,10 @@ struct Writing {
     /// What was decided, as far as it changes the record.
     left: Vec<(String, Option<String>)>,
     /// The name of the write, in the record if it was done (S27).
-    write: String,
-    if_match: ETag,
-    fields: Fields,
+    name: String,
+    write: RecordWrite,
     step: SaveStep,
-    flight: Flight,
+    exchange: Exchange,
     /// A try may have been done, or may yet be.
     uncertain: bool,
     /// It brings the record up to the hold, and nothing else (S10).
@@ -74,7 +71,7 @@ impl Saving {
     /// Whether a request is under way, or about to be sent, that a renewal waits for: both go by the record's
     /// version.
     pub(super) fn is_in_flight(&self) -> bool {
-        let sent = |writing: &Writing| matches!(writing.flight, Flight::Sent { .. });
+        let sent = |writing: &Writing| writing.exchange.is_sent();
         self.deciding.is_some() || self.under_way.as_ref().is_some_and(sent)
     }
 
@@ -82,18 +79,15 @@ impl Saving {
     /// have been done all the same: the network has repeated it.
     pub(super) fn may_be_done(&self) -> bool {
         self.under_way.as_ref().is_some_and(|writing| {
-            let sent = matches!(writing.flight, Flight::Sent { .. });
-            sent || writing.uncertain || writing.step == SaveStep::Settle
+            writing.exchange.is_sent() || writing.uncertain || writing.step == SaveStep::Settle
         })
     }
 
     /// When something is to be done; a renewal that is under way comes first, until it is given up.
     fn poll_timeout(&self, last: bool, renewing: Option<Instant>) -> Option<Instant> {
         match &self.under_way {
-            Some(writing) if matches!(writing.flight, Flight::Sent { .. }) => {
-                Some(writing.flight.at())
-            }
-            Some(writing) => Some(renewing.unwrap_or_else(|| writing.flight.at())),
+            Some(writing) if writing.exchange.is_sent() => Some(writing.exchange.at()),
+            Some(writing) => Some(renewing.unwrap_or_else(|| writing.exchange.at())),
             None if self.next.is_none() => None,
             None => renewing.or_else(|| self.due(last)),
         }
@@ -236,7 +230,6 @@ impl Hold {
 
     /// Does what is due of the saves of a hold.
     pub(super) fn advance_saving(&mut self, held: &mut Held, output: &mut Output) {
-        let cut_off = cut_off(held.renewal.lease_duration());
         let last = matches!(held.phase, Phase::LastSave { .. });
         let renewing = held.renewing_until().is_some();
         let renewal_due = held.is_renewed() && held.renewal.is_due(output.now);
@@ -249,18 +242,17 @@ impl Hold {
             return;
         }
         if let Some(writing) = &mut saving.under_way {
-            if !writing.flight.is_over(output.now) {
+            if !writing.exchange.is_over(output.now) {
                 return;
             }
-            if matches!(writing.flight, Flight::Sent { .. }) {
+            if writing.exchange.is_sent() {
                 writing.uncertain |= writing.step == SaveStep::Write;
                 let unanswered = StoreFailure::unanswered("save");
                 let at = output.now + self.backoff(&unanswered, held.renewal.lease_duration());
-                writing.flight = Flight::Waiting { at };
+                writing.exchange = Exchange::Waiting { at };
             } else if !renewing {
-                let request = self.next_request();
-                writing.flight = Flight::Sent { request, until: output.now + cut_off };
-                output.ask(request, writing.request(held.lease_id), cut_off);
+                let what = writing.request(held.lease_id);
+                writing.exchange = self.send(what, held.renewal.lease_duration(), output);
             }
             return;
         }
@@ -283,67 +275,51 @@ impl Hold {
         answer: Result<ETag, Failure>,
         output: &mut Output,
     ) {
-        let lease_duration = held.renewal.lease_duration();
         let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
-        let expected =
-            |writing: &&mut Writing| writing.step == SaveStep::Write && writing.flight.is(request);
+        let expected = |writing: &&mut Writing| {
+            writing.step == SaveStep::Write && writing.exchange.is(request)
+        };
         let Some(writing) = under_way.filter(expected) else {
             self.state = State::Held(held);
             return;
         };
-        match answer {
+        let failure = match answer {
             Ok(etag) => {
-                self.memory.known = Some(Known::new(&etag, &writing.fields));
-                self.record_written(request, output.now);
+                self.record_stored(&writing.write, &etag, request, output);
                 return self.saved(held, output);
             }
-            // Ours, whose answer was lost, or another's: the record says which (S27).
-            Err(Failure::Changed) => {
-                writing.step = SaveStep::Settle;
-                writing.flight = Flight::Waiting { at: output.now };
-            }
-            Err(failure @ (Failure::Taken | Failure::Broken | Failure::Deleted)) => {
-                // S24: this try was not done.
-                writing.flight = Flight::Waiting { at: output.now };
-                let (reason, detail) = match failure {
-                    Failure::Broken => (LossReason::Broken, BROKEN),
-                    Failure::Deleted => (LossReason::LockDeleted, DELETED),
-                    Failure::Taken
-                    | Failure::Contended
-                    | Failure::Changed
-                    | Failure::Unknown(_)
-                    | Failure::NotDone(_)
-                    | Failure::Refused(_) => (LossReason::Taken, TAKEN),
-                };
-                return self.lose_lease(held, reason, detail.to_owned(), output);
-            }
-            Err(Failure::Refused(store_failure)) if !writing.uncertain => {
-                return self.not_saved(held, &store_failure, output);
-            }
-            Err(failure) => {
-                writing.uncertain |= matches!(failure, Failure::Unknown(_));
-                let at = output.now + self.save_backoff(failure, lease_duration);
-                let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
-                if let Some(writing) = under_way {
-                    writing.flight = Flight::Waiting { at };
-                }
-            }
+            Err(failure) => failure,
+        };
+        if let Some(gone) = failure.gone() {
+            // S24: this try was not done.
+            writing.exchange = Exchange::Waiting { at: output.now };
+            return self.lose_lease(held, gone, output);
         }
-        self.state = State::Held(held);
+        if failure == Failure::Changed {
+            // Ours, whose answer was lost, or another's: the record says which (S27).
+            writing.step = SaveStep::Settle;
+            writing.exchange = Exchange::Waiting { at: output.now };
+            self.state = State::Held(held);
+            return;
+        }
+        if let Failure::Refused(store_failure) = &failure
+            && !writing.uncertain
+        {
+            return self.not_saved(held, store_failure, output);
+        }
+        writing.uncertain |= matches!(failure, Failure::Unknown(_));
+        self.save_later(held, failure, output);
     }
 
-    fn save_backoff(&mut self, failure: Failure, lease_duration: Duration) -> Duration {
-        let store_failure = match failure {
-            Failure::Unknown(store_failure)
-            | Failure::NotDone(store_failure)
-            | Failure::Refused(store_failure) => store_failure,
-            failure @ (Failure::Contended
-            | Failure::Changed
-            | Failure::Taken
-            | Failure::Broken
-            | Failure::Deleted) => unexpected("save", &failure),
-        };
-        self.backoff(&store_failure, lease_duration)
+    /// Asks again after a while, for the save or for what became of it.
+    fn save_later(&mut self, mut held: Box<Held>, failure: Failure, output: &Output) {
+        let at =
+            output.now + self.backoff(&failure.into_cause("save"), held.renewal.lease_duration());
+        let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
+        if let Some(writing) = under_way {
+            writing.exchange = Exchange::Waiting { at };
+        }
+        self.state = State::Held(held);
     }
 
     /// The store has the save that was under way.
@@ -405,11 +381,7 @@ impl Hold {
 impl Writing {
     fn request(&self, lease_id: LeaseId) -> Request {
         match self.step {
-            SaveStep::Write => Request::Write {
-                lease_id,
-                if_match: self.if_match.clone(),
-                fields: self.fields.clone(),
-            },
+            SaveStep::Write => self.write.request(lease_id),
             SaveStep::Settle => Request::Read,
         }
     }
@@ -478,29 +450,27 @@ impl Hold {
         }
         let left = changed(&known.fields(), &fields);
         let checkpoint = value.map(|value| new_checkpoint(value, &fields, held, output));
-        let write = self.jitter.name();
-        let record = Record { reserved, ..record_of(held, known.record(), write.clone()) };
+        let name = self.jitter.name();
+        let record = Record { reserved, ..record_of(held, known.record(), name.clone()) };
         let if_match = known.etag();
         let fields = match &checkpoint {
             Some(checkpoint) => checkpoint.clone().into_fields(fields),
             None => fields,
         };
-        let fields = record.into_fields(fields);
-        let request = self.next_request();
-        let timeout = cut_off(held.renewal.lease_duration());
+        let write = RecordWrite { if_match, fields: record.into_fields(fields) };
+        let exchange =
+            self.send(write.request(held.lease_id), held.renewal.lease_duration(), output);
         let writing = Writing {
             askers,
             checkpoint,
             left,
+            name,
             write,
-            if_match,
-            fields,
             step: SaveStep::Write,
-            flight: Flight::Sent { request, until: output.now + timeout },
+            exchange,
             uncertain: false,
             only_records,
         };
-        output.ask(request, writing.request(held.lease_id), timeout);
         let saving = held.saving.get_or_insert_default();
         saving.begun_at = Some(output.now);
         saving.under_way = Some(writing);
@@ -552,7 +522,7 @@ impl Hold {
         held.saving
             .as_ref()
             .and_then(|saving| saving.under_way.as_ref())
-            .is_some_and(|writing| writing.step == SaveStep::Settle && writing.flight.is(request))
+            .is_some_and(|writing| writing.step == SaveStep::Settle && writing.exchange.is(request))
     }
 
     /// The record was read because a save met another version than ours (S27).
@@ -562,42 +532,31 @@ impl Hold {
         answer: Result<Stored, Failure>,
         output: &mut Output,
     ) {
-        let lease_duration = held.renewal.lease_duration();
         let stored = match answer {
             Ok(stored) => stored,
-            Err(Failure::Deleted) => {
-                return self.lose_lease(held, LossReason::LockDeleted, DELETED.to_owned(), output);
-            }
-            Err(failure) => {
-                let at = output.now + self.save_backoff(failure, lease_duration);
-                let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
-                if let Some(writing) = under_way {
-                    writing.flight = Flight::Waiting { at };
-                }
-                self.state = State::Held(held);
-                return;
-            }
+            Err(Failure::Deleted) => return self.lose_lease(held, Gone::DELETED, output),
+            Err(failure) => return self.save_later(held, failure, output),
         };
         let record = Record::from_fields(&stored.fields);
         let done = Self::is_done(&held, &record, &stored);
-        match held.compare(&record) {
-            Some(Ordering::Equal) if done => {
+        match held.whose(&record) {
+            Whose::Ours if done => {
                 self.learn(stored, output.now);
                 self.saved(held, output);
             }
-            Some(Ordering::Equal) => {
+            Whose::Ours => {
                 self.learn(stored, output.now);
                 self.write_again(held, output);
             }
             // S16: it went on elsewhere, or another has the lock: what the record has of this save was done
             // before.
-            Some(Ordering::Greater) => {
+            Whose::MovedOn => {
                 Self::tell_found(&mut held, done, &stored, output);
                 self.moved_on(&held, output);
             }
-            Some(Ordering::Less) | None => {
+            Whose::Others => {
                 Self::tell_found(&mut held, done, &stored, output);
-                self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
+                self.lose_lease(held, Gone::TAKEN, output);
             }
         }
     }
@@ -626,7 +585,7 @@ impl Hold {
             return false;
         };
         // What was written together stands if any of it does.
-        record.write == writing.write
+        record.write == writing.name
             || writing.checkpoint.is_some()
                 && Checkpoint::from_fields(&stored.fields) == writing.checkpoint
             || !writing.left.is_empty()
@@ -650,7 +609,7 @@ impl Hold {
             && version.is_none_or(|version| version < checkpoint.version)
         {
             writing.step = SaveStep::Write;
-            writing.flight = Flight::Waiting { at: output.now };
+            writing.exchange = Exchange::Waiting { at: output.now };
             writing.uncertain = false;
         }
     }

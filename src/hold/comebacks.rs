@@ -2,12 +2,12 @@
 //! client's word: until the record shows that it is of this very hold, nothing here waits for it, is held
 //! back or is counted as lost for its sake.
 
-use super::action::{LossReason, Notice, Output, Request};
+use super::action::{Notice, Output, Request};
 use super::event::{CallerId, Failure, RequestId, Resume, Stored};
-use super::held::{Bounds, DELETED};
-use super::renew::cut_off;
+use super::exchange::{Exchange, Gone};
+use super::held::Bounds;
 use super::resume::TOO_LATE;
-use super::{Flight, Hold, State};
+use super::{Hold, State};
 use crate::lock::Record;
 use crate::time::Instant;
 
@@ -26,7 +26,7 @@ pub(super) struct Comeback {
 #[derive(Clone, Debug)]
 pub(super) struct Comebacks {
     waiting: Vec<Comeback>,
-    read: Flight,
+    read: Exchange,
 }
 
 impl Comebacks {
@@ -55,7 +55,7 @@ impl Hold {
         let bounds = Bounds::new(&resume.terms, resume.terms.max_hold, output.now);
         let comeback = Comeback { caller, resume, bounds, asked: RequestId(self.requests) };
         let none =
-            || Box::new(Comebacks { waiting: vec![], read: Flight::Waiting { at: output.now } });
+            || Box::new(Comebacks { waiting: vec![], read: Exchange::Waiting { at: output.now } });
         let seldom = self.seldom.get_or_insert_default();
         seldom.comebacks.get_or_insert_with(none).waiting.push(comeback);
     }
@@ -67,7 +67,7 @@ impl Hold {
         let over: Vec<Comeback> = comebacks.waiting.extract_if(.., is_over).collect();
         for comeback in over {
             // S6: nobody wants the lease any more, so nothing is asked of it.
-            refuse(comeback.caller, LossReason::Expired, TOO_LATE, output);
+            refuse(comeback.caller, TOO_LATE, output);
         }
         self.read_for_comebacks(output);
     }
@@ -79,16 +79,14 @@ impl Hold {
         };
         let lease_duration = first.resume.terms.lease_duration;
         let read = match comebacks.read {
-            Flight::Sent { until, .. } if output.now >= until => {
+            Exchange::Sent { until, .. } if output.now >= until => {
                 // The clients' validity is running: there is no time for patience.
-                Flight::Waiting { at: output.now + self.jitter.around(lease_duration / 60, 20) }
+                Exchange::Waiting { at: output.now + self.jitter.around(lease_duration / 60, 20) }
             }
-            Flight::Waiting { at } if output.now >= at => {
-                let (request, timeout) = (self.next_request(), cut_off(lease_duration));
-                output.ask(request, Request::Read, timeout);
-                Flight::Sent { request, until: output.now + timeout }
+            Exchange::Waiting { at } if output.now >= at => {
+                self.send(Request::Read, lease_duration, output)
             }
-            read @ (Flight::Sent { .. } | Flight::Waiting { .. }) => read,
+            read @ (Exchange::Sent { .. } | Exchange::Waiting { .. }) => read,
         };
         if let Some(comebacks) = self.comebacks_mut() {
             comebacks.read = read;
@@ -114,7 +112,7 @@ impl Hold {
         output: &mut Output,
     ) {
         let Some(comebacks) = self.comebacks_mut() else { return };
-        comebacks.read = Flight::Waiting { at: output.now };
+        comebacks.read = Exchange::Waiting { at: output.now };
         let heard = |comeback: &mut Comeback| comeback.asked < request;
         let heard: Vec<Comeback> = match &answer {
             Ok(_) | Err(Failure::Deleted) => comebacks.waiting.extract_if(.., heard).collect(),
@@ -126,7 +124,7 @@ impl Hold {
                 for comeback in heard {
                     match comeback.resume.check(&record) {
                         Ok(()) => self.take_up(comeback, &stored, output),
-                        Err(detail) => refuse(comeback.caller, LossReason::Taken, detail, output),
+                        Err(gone) => refuse(comeback.caller, gone, output),
                     }
                 }
                 if matches!(self.state, State::Idle { .. }) {
@@ -135,7 +133,7 @@ impl Hold {
             }
             Err(Failure::Deleted) => {
                 for comeback in heard {
-                    refuse(comeback.caller, LossReason::LockDeleted, DELETED, output);
+                    refuse(comeback.caller, Gone::DELETED, output);
                 }
             }
             // It says nothing of the lock.
@@ -151,7 +149,7 @@ impl Hold {
         // S7, S12: as often as a renewal would be repeated; callers that wait here poll beside it.
         let at = output.now + self.jitter.between(lease_duration / 30, lease_duration / 12);
         if let Some(comebacks) = self.comebacks_mut() {
-            comebacks.read = Flight::Waiting { at };
+            comebacks.read = Exchange::Waiting { at };
         }
     }
 
@@ -173,11 +171,6 @@ impl Hold {
 }
 
 /// The hold is not the client's, as far as anybody can tell: to it, it is lost; here, it never was.
-pub(super) fn refuse(
-    caller: CallerId,
-    reason: LossReason,
-    detail: &'static str,
-    output: &mut Output,
-) {
+pub(super) fn refuse(caller: CallerId, Gone { reason, detail }: Gone, output: &mut Output) {
     output.tell(caller, Notice::ResumeRefused { reason, detail: detail.to_owned() });
 }

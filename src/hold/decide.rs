@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use super::acquire::{Attempt, Flight};
+use super::acquire::Attempt;
 use super::action::{Action, Notice, Output};
 use super::event::{CallerId, SaveId};
+use super::exchange::Exchange;
 use super::grant::{Leased, Plan, Work};
 use super::{Hold, Known, State};
 use crate::lock::{FencingToken, Fields, Found, Record, Verdict};
@@ -41,8 +42,8 @@ impl Hold {
         let store_time = lease.store_time_at_least(output.now);
         let found = Found { fields, token, store_time };
         output.push(Action::Decide { of: WriteOf::Grant(front.caller), found });
-        let flight = Flight::Waiting { at: lease.valid_until() };
-        self.acquiring(Attempt::Leased { lease, work: Work::Decide { token }, flight });
+        let exchange = Exchange::Waiting { at: lease.valid_until() };
+        self.acquiring(Attempt::Leased { lease, work: Work::Decide { token }, exchange });
     }
 
     /// What the caller at the front writes is decided. If it is turned away, it is told so and the lease goes

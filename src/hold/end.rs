@@ -9,6 +9,7 @@ use super::action::{LossReason, Notice, Output};
 use super::callers::shutting_down;
 use super::checkpoint::{RECORDED_AFTER, Saving, end_saves};
 use super::event::CallerId;
+use super::exchange::Gone;
 use super::grant::Leased;
 use super::held::{Bounds, GracePeriod, Held, Phase};
 use super::release::{Released, Releasing};
@@ -207,8 +208,7 @@ impl Hold {
     pub(super) fn lose_lease(
         &mut self,
         mut held: Box<Held>,
-        reason: LossReason,
-        detail: String,
+        Gone { reason, detail }: Gone,
         output: &mut Output,
     ) {
         self.memory.known = None;
@@ -222,7 +222,7 @@ impl Hold {
                 false
             }
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {
-                output.tell(held.caller, Notice::Lost { reason, detail });
+                output.tell(held.caller, Notice::Lost { reason, detail: detail.to_owned() });
                 true
             }
             Phase::GracePeriod(

@@ -8,6 +8,7 @@ use super::action::Output;
 use super::callers::{Idle, Wait};
 use super::grant::{Leased, Plan, Work};
 use super::held::Held;
+use super::record_write::RecordWrite;
 use super::release::Releasing;
 use super::{Hold, Known, Rest, State};
 use crate::lock::{ETag, Priority, Record, ShareName};
@@ -430,9 +431,10 @@ impl Hold {
             return self.release_unused(lease, output);
         };
         let record = Record { resting_until: None, resting_for: None, ..known.record() };
-        let fields = record.into_fields(known.fields());
+        let write =
+            RecordWrite { if_match: known.etag(), fields: record.into_fields(known.fields()) };
         let plan = Plan { min_hold: Duration::ZERO, ..plan };
-        self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
+        self.send_work(lease, Work::Write { plan, write }, output);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Attempt, unexpected};
+use super::acquire::Attempt;
 use super::action::{Notice, Output, Remark, Request};
 use super::callers::{Idle, Wait};
 use super::decide::Decided;
@@ -12,9 +12,10 @@ use super::event::{
     CallerId, Failure, LeaseGranted, RequestId, Resume, StoreFailure, StoreFailureKind, Stored,
 };
 use super::held::{Bounds, Held, Phase, StoreClock};
+use super::record_write::RecordWrite;
 use super::release::Releasing;
 use super::renew::{Renewal, cut_off, valid_until};
-use super::{Flight, Hold, Known, State, Waiter};
+use super::{Exchange, Hold, Known, State, Waiter};
 use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -46,7 +47,7 @@ pub(super) enum Work {
     /// It is being decided what is written beside this token (T6).
     Decide { token: FencingToken },
     /// The token must be stored.
-    Write { plan: Plan, if_match: ETag, fields: Fields },
+    Write { plan: Plan, write: RecordWrite },
     /// The token is stored. The lease is renewed, by a request of `sent`, because it may have been broken
     /// before that (S33), or have run out in a pause (S3).
     Prove { plan: Plan, sent: Instant },
@@ -134,7 +135,7 @@ impl Hold {
             }
             State::Held(held) => self.settle_answered(held, request, answer, output),
             State::Acquiring(attempt) => match *attempt {
-                Attempt::ReadHolder { retry, request: expected, .. } if expected == request => {
+                Attempt::ReadHolder { retry, exchange } if exchange.is(request) => {
                     // A lock that is not there yet is free.
                     let free = match &answer {
                         Ok(stored) => stored.free,
@@ -153,8 +154,8 @@ impl Hold {
                         Err(failure) => self.holder_unread(retry, failure, output),
                     }
                 }
-                Attempt::Leased { lease, work: work @ Work::Read { planned }, flight }
-                    if flight.is(request) =>
+                Attempt::Leased { lease, work: work @ Work::Read { planned }, exchange }
+                    if exchange.is(request) =>
                 {
                     match answer {
                         Ok(stored) => {
@@ -183,13 +184,12 @@ impl Hold {
                 self.resume_write_answered(resuming, request, answer, output);
             }
             State::Acquiring(attempt) => match *attempt {
-                Attempt::Leased { lease, work: Work::Write { plan, if_match, fields }, flight }
-                    if flight.is(request) =>
+                Attempt::Leased { lease, work: Work::Write { plan, write }, exchange }
+                    if exchange.is(request) =>
                 {
                     match answer {
                         Ok(etag) => {
-                            self.memory.known = Some(Known::new(&etag, &fields));
-                            self.record_written(request, output.now);
+                            self.record_stored(&write, &etag, request, output);
                             self.token_written(lease, plan, output);
                         }
                         // Our own write whose answer was lost, or an older one's: the record says which (S5).
@@ -197,8 +197,7 @@ impl Hold {
                             self.send_work(lease, Work::Read { planned: Some(plan) }, output);
                         }
                         Err(failure) => {
-                            let work = Work::Write { plan, if_match, fields };
-                            self.work_failed(lease, work, failure, output);
+                            self.work_failed(lease, Work::Write { plan, write }, failure, output);
                         }
                     }
                 }
@@ -312,7 +311,8 @@ impl Hold {
             ..ours
         }
         .into_fields(stored);
-        self.send_work(lease, Work::Write { plan, if_match, fields }, output);
+        let write = RecordWrite { if_match, fields };
+        self.send_work(lease, Work::Write { plan, write }, output);
     }
 
     /// The token was written: a break from here that was under way until then has met this lease, or comes
@@ -389,27 +389,21 @@ impl Hold {
     }
 
     pub(super) fn send_work(&mut self, mut lease: Leased, mut work: Work, output: &mut Output) {
-        let (request, timeout) = (self.next_request(), cut_off(lease.duration));
         let what = match &mut work {
             // It is decided over the record anew.
             Work::Decide { .. } => return self.record_had(lease, None, output),
             Work::Read { .. } => Request::Read,
-            Work::Write { if_match, fields, .. } => Request::Write {
-                lease_id: lease.lease_id,
-                if_match: if_match.clone(),
-                fields: fields.clone(),
-            },
+            Work::Write { write, .. } => write.request(lease.lease_id),
             // S16: one that comes late renews nothing that went on elsewhere since.
             Work::Prove { sent, .. } => {
                 *sent = output.now;
-                lease.given_up = output.now + timeout;
+                lease.given_up = output.now + cut_off(lease.duration);
                 let if_match = self.memory.known.as_ref().map(Known::etag);
                 Request::Renew { lease_id: lease.lease_id, if_match }
             }
         };
-        output.ask(request, what, timeout);
-        let flight = Flight::Sent { request, until: output.now + timeout };
-        self.acquiring(Attempt::Leased { lease, work, flight });
+        let exchange = self.send(what, lease.duration, output);
+        self.acquiring(Attempt::Leased { lease, work, exchange });
     }
 
     /// A read or a write under the new lease failed.
@@ -425,29 +419,27 @@ impl Hold {
             // T6: a read settles it, before its caller is told anything.
             return self.send_work(lease, Work::Read { planned: Some(plan) }, output);
         }
-        let store_failure = match failure {
-            Failure::Taken | Failure::Broken | Failure::Deleted => {
-                // S6: the lease is gone, so its id is never used again.
-                self.memory.known = None;
-                let until = output.now + self.poll_delay(lease.duration, output.now);
-                self.state = State::Idle { idle: Idle { until, why: Wait::Poll }, retry: None };
-                return self.tell_taken(output);
-            }
-            Failure::Refused(store_failure) => {
-                self.fail_all(&store_failure, output);
-                return self.release_unused(lease, output);
-            }
-            Failure::Unknown(store_failure) | Failure::NotDone(store_failure) => store_failure,
-            failure @ (Failure::Contended | Failure::Changed) => unexpected(work.what(), &failure),
-        };
+        if failure.gone().is_some() {
+            // S6: the lease is gone, so its id is never used again.
+            self.memory.known = None;
+            let until = output.now + self.poll_delay(lease.duration, output.now);
+            self.state = State::Idle { idle: Idle { until, why: Wait::Poll }, retry: None };
+            return self.tell_taken(output);
+        }
+        let is_refused = matches!(failure, Failure::Refused(_));
+        let store_failure = failure.into_cause(work.what());
+        if is_refused {
+            self.fail_all(&store_failure, output);
+            return self.release_unused(lease, output);
+        }
         self.fail_one_tries(&store_failure, output);
         if self.waiters.is_empty() && !work.may_leave_a_rest() {
             return self.release_unused(lease, output);
         }
-        let flight =
-            Flight::Waiting { at: output.now + self.backoff(&store_failure, lease.duration) };
+        let exchange =
+            Exchange::Waiting { at: output.now + self.backoff(&store_failure, lease.duration) };
         self.store_failure = Some(Box::new(store_failure));
-        self.acquiring(Attempt::Leased { lease, work, flight });
+        self.acquiring(Attempt::Leased { lease, work, exchange });
     }
 
     pub(super) fn release_unused(&mut self, lease: Leased, output: &mut Output) {
@@ -577,8 +569,8 @@ impl Hold {
         output: &mut Output,
     ) {
         match attempt {
-            Attempt::Leased { lease, work: Work::Prove { plan, sent }, flight }
-                if flight.is(request) =>
+            Attempt::Leased { lease, work: Work::Prove { plan, sent }, exchange }
+                if exchange.is(request) =>
             {
                 output.report(Remark::Renewal {
                     latency: Some(output.now.saturating_since(sent)),
@@ -631,11 +623,9 @@ impl Hold {
     /// A renewal that is not answered in time may come yet, after the lease has gone back: then it is
     /// released (S6).
     pub(super) fn keep_late_proof(&mut self, attempt: &Attempt) {
-        if let Attempt::Leased { lease, work: Work::Prove { .. }, flight } = attempt
-            && let Flight::Sent { request, .. } = flight
-        {
+        if let Attempt::Leased { lease, work: Work::Prove { .. }, exchange } = attempt {
             let if_match = self.memory.known.as_ref().map(Known::etag);
-            self.late.keep(*request, lease.lease_id, if_match, lease.duration);
+            self.late.keep(exchange.request(), lease.lease_id, if_match, lease.duration);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! While a lock is held: what its holder asks, its bounds, and how far it may be silent (S4, S11, S14).
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,10 @@ use super::callers::shutting_down;
 use super::checkpoint::Saving;
 use super::end::Shutdown;
 use super::event::{CallerId, StoreBounds, Terms};
+use super::exchange::{Exchange, Gone};
+use super::record_write::{Whose, whose};
 use super::renew::{Renewal, cut_off, slowness};
-use super::{Flight, Hold, State, Waiter};
+use super::{Hold, State, Waiter};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -32,7 +33,7 @@ pub(super) struct Held {
     /// on (S10).
     pub(super) written_at: Instant,
     /// The record is read to see whether a change of it was ours (S16).
-    pub(super) settling: Option<Box<Flight>>,
+    pub(super) settling: Option<Box<Exchange>>,
     pub(super) caller: CallerId,
     pub(super) terms: Arc<Terms>,
     pub(super) bounds: Bounds,
@@ -100,21 +101,6 @@ pub struct Holding {
     pub renewed_at: UnixMillis,
 }
 
-/// The generation in a record beside that of a hold, if the record is this hold's. It may yet be of the grant
-/// before, from which the lock was handed on (S10); but where the former holder has resumed from that one,
-/// this hold is lost (S16).
-pub(super) fn compare(
-    lease_id: LeaseId,
-    token: FencingToken,
-    generation: u64,
-    record: &Record,
-) -> Option<Ordering> {
-    let stored = record.token.filter(|_| record.lease == Some(lease_id.fingerprint()))?;
-    let compared = record.generation.cmp(&generation);
-    let is_former = compared == Ordering::Greater && stored < token;
-    (stored.epoch() == token.epoch() && !is_former).then_some(compared)
-}
-
 impl Held {
     pub(super) fn valid_until(&self) -> Instant {
         let until = self.bounds.limit(self.renewal.valid_until());
@@ -126,9 +112,9 @@ impl Held {
         self.notice.as_ref()?.deadline()
     }
 
-    /// The generation in the record beside the hold's, if it is still the record of this hold (S5, S16).
-    pub(super) fn compare(&self, record: &Record) -> Option<Ordering> {
-        compare(self.lease_id, self.token, self.generation, record)
+    /// Whose the record is now.
+    pub(super) fn whose(&self, record: &Record) -> Whose {
+        whose(record, self.lease_id, self.token, self.generation)
     }
 
     /// The validity to tell now. What was told once is not taken back: nobody else gets the lock before
@@ -362,11 +348,6 @@ impl Hold {
     }
 }
 
-/// Why a hold is lost whose lease was broken; who broke it is not the machine's business.
-pub(super) const BROKEN: &str = "the lease was broken";
-/// Why a hold is lost whose lock is gone.
-pub(super) const DELETED: &str = "the lock or its container was deleted";
-
 /// What the holder is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -418,7 +399,7 @@ impl Hold {
                 self.broken_here_softly(held, output);
             }
             State::Held(held) => {
-                self.lose_lease(held, LossReason::Broken, BROKEN.to_owned(), output);
+                self.lose_lease(held, Gone::BROKEN, output);
             }
             other @ (State::Idle { .. }
             | State::Acquiring(_)

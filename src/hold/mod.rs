@@ -35,6 +35,8 @@
 //! | `end`, `release` | whether the lock is handed on, kept or given back; and how it goes back |
 //! | `resume`, `comebacks` | how a hold goes on here, and for whom that is not known yet |
 //! | `broken`, `preempt`, `fairness` | breaks, priorities, turns between sidecars |
+//! | `exchange` | a request under way or to be repeated, and what its failure says |
+//! | `record_write` | what is written over which version, and whose a record is |
 //! | `memory`, `view` | what is kept between holds, and shown |
 
 mod acquire;
@@ -46,12 +48,14 @@ mod comebacks;
 mod decide;
 mod end;
 mod event;
+mod exchange;
 mod fairness;
 mod grant;
 mod held;
 mod jitter;
 mod memory;
 mod preempt;
+mod record_write;
 mod release;
 mod renew;
 mod resume;
@@ -85,11 +89,12 @@ pub use renew::{margin, valid_until};
 pub(crate) use callers::{Waiter, Waiters, shutting_down};
 pub(crate) use jitter::Jitter;
 
-use acquire::{Attempt, Flight, Polling, Retry};
+use acquire::{Attempt, Polling, Retry};
 use action::Output;
 use broken::Breaks;
 use comebacks::Comebacks;
 use end::Shutdown;
+use exchange::Exchange;
 use fairness::Sharing;
 use held::{GracePeriod, Held, Phase};
 use preempt::Overruling;
@@ -244,7 +249,7 @@ impl Hold {
             }
             State::Acquiring(attempt) => Some(attempt.poll_timeout()),
             State::Held(held) => Some(held.poll_timeout()),
-            State::Releasing(releasing) => Some(releasing.flight.at().min(releasing.over_at)),
+            State::Releasing(releasing) => Some(releasing.exchange.at().min(releasing.over_at)),
             State::Resuming(resuming) => Some(resuming.poll_timeout()),
         };
         let left = state.and_then(|_| self.left_to_replacement_at());

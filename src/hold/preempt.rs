@@ -7,7 +7,7 @@ use super::callers::Waiter;
 use super::event::{Failure, Look, RequestId, StoreFailure};
 use super::held::Phase;
 use super::renew::cut_off;
-use super::{Flight, Hold, Known, State};
+use super::{Exchange, Hold, Known, State};
 use crate::lock::{ETag, FencingToken, Priority, Record, Sharing};
 use crate::time::{Instant, UnixMillis};
 
@@ -40,8 +40,8 @@ pub(super) struct Overruling {
 #[derive(Clone, Copy, Debug)]
 enum BreakStep {
     /// How the lock is, and when it was broken last.
-    Look(Flight),
-    Break(Flight, Broken),
+    Look(Exchange),
+    Break(Exchange, Broken),
 }
 
 /// What is broken, and for whom.
@@ -62,9 +62,9 @@ impl Overruling {
 }
 
 impl BreakStep {
-    const fn flight(&self) -> Flight {
+    const fn exchange(&self) -> Exchange {
         match self {
-            Self::Look(flight) | Self::Break(flight, _) => *flight,
+            Self::Look(exchange) | Self::Break(exchange, _) => *exchange,
         }
     }
 }
@@ -160,7 +160,7 @@ impl Hold {
     /// When a caller may overrule a holder here, or the request under way is over.
     pub(super) fn overruling_timeout(&self) -> Option<Instant> {
         if let Some(step) = self.overruling().and_then(|overruling| overruling.step) {
-            return Some(step.flight().at());
+            return Some(step.exchange().at());
         }
         if !matches!(self.state, State::Held(_)) || self.shutdown.is_under_way() {
             return None;
@@ -178,7 +178,7 @@ impl Hold {
     /// answered.
     pub(super) fn overrule(&mut self, output: &mut Output) {
         if let Some(step) = self.overruling().and_then(|overruling| overruling.step) {
-            if step.flight().is_over(output.now) {
+            if step.exchange().is_over(output.now) {
                 if matches!(step, BreakStep::Break(..)) {
                     self.break_unanswered();
                 }
@@ -192,17 +192,15 @@ impl Hold {
         }
         let Some(holder) = self.rival() else { return };
         let Some((waiter, _)) = self.overruler(&holder, output.now) else { return };
-        let timeout = cut_off(waiter.terms.lease_duration);
-        let request = self.next_request();
-        output.ask(request, Request::Look { note: true }, timeout);
-        let flight = Flight::Sent { request, until: output.now + timeout };
-        self.overruling_mut().step = Some(BreakStep::Look(flight));
+        let lease_duration = waiter.terms.lease_duration;
+        let exchange = self.send(Request::Look { note: true }, lease_duration, output);
+        self.overruling_mut().step = Some(BreakStep::Look(exchange));
     }
 
     /// Whether the answer to this look is for the caller at the front.
     pub(super) fn overrules_by(&self, request: RequestId) -> bool {
         let step = self.overruling().and_then(|overruling| overruling.step);
-        matches!(step, Some(BreakStep::Look(flight)) if flight.is(request))
+        matches!(step, Some(BreakStep::Look(exchange)) if exchange.is(request))
     }
 
     /// How the lock is, as seen just before a break.
@@ -268,20 +266,11 @@ impl Hold {
     }
 
     fn send_break(&mut self, target: Target, breaks: Broken, holder: String, output: &mut Output) {
-        let timeout = cut_off(breaks.span / 2);
-        let request = self.next_request();
-        let Target { etag, token, time } = target;
-        let Broken { priority, moves, .. } = breaks;
-        output.ask(
-            request,
-            Request::Break {
-                if_match: etag,
-                rival: Box::new(Rival { token, priority, holder, moves, at: time }),
-            },
-            timeout,
-        );
-        let flight = Flight::Sent { request, until: output.now + timeout };
-        self.overruling_mut().step = Some(BreakStep::Break(flight, breaks));
+        let Target { etag: if_match, token, time } = target;
+        let Broken { priority, moves, span, .. } = breaks;
+        let rival = Box::new(Rival { token, priority, holder, moves, at: time });
+        let exchange = self.send(Request::Break { if_match, rival }, span / 2, output);
+        self.overruling_mut().step = Some(BreakStep::Break(exchange, breaks));
     }
 
     /// The store answered the break.
@@ -293,7 +282,7 @@ impl Hold {
     ) {
         let may_arrive = matches!(answer, Err(Failure::Unknown(_)));
         let breaks = match self.overruling().and_then(|overruling| overruling.step) {
-            Some(BreakStep::Break(flight, breaks)) if flight.is(request) => breaks,
+            Some(BreakStep::Break(exchange, breaks)) if exchange.is(request) => breaks,
             Some(BreakStep::Look(_) | BreakStep::Break(..)) | None => {
                 return self.break_answered_late(may_arrive, output.now);
             }

@@ -1,15 +1,16 @@
 //! How a lease goes back, and what of requests that were given up may still come (S6, S13). Whether a release
 //! must wait is decided before, in `end.rs`.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::action::{LossReason, NotConfirmed, Notice, Output, Request};
+use super::action::{NotConfirmed, Notice, Output, Request};
 use super::callers::Idle;
 use super::event::{CallerId, Failure, RequestId, StoreFailure, Stored};
-use super::held::{Held, compare};
-use super::renew::{cut_off, margin, over_at};
-use super::{Attempt, Flight, Hold, State};
+use super::exchange::{Exchange, Gone};
+use super::held::Held;
+use super::record_write::{Whose, whose};
+use super::renew::{margin, over_at};
+use super::{Attempt, Hold, State};
 use crate::lock::{ETag, FencingToken, LeaseId, Record};
 use crate::time::Instant;
 
@@ -25,7 +26,7 @@ pub(super) struct Releasing {
     /// What the machine waits for then, if it does.
     pub(super) then: Option<Idle>,
     pub(super) step: Step,
-    pub(super) flight: Flight,
+    pub(super) exchange: Exchange,
     /// When the last release was sent: every answer that counts is one to that.
     pub(super) asked_at: Instant,
     /// An earlier try may have been done.
@@ -69,7 +70,7 @@ impl Releasing {
             over_at: over_at(given_up, lease_duration),
             then: None,
             step: Step::Release,
-            flight: Flight::Waiting { at: given_up },
+            exchange: Exchange::Waiting { at: given_up },
             asked_at: given_up,
             uncertain: false,
             only: None,
@@ -89,8 +90,7 @@ impl Releasing {
 
     /// The lease is left to run out; who asked for its release is told then (S13, S16).
     pub(super) fn running_out(self) -> Self {
-        let flight = Flight::Waiting { at: self.over_at };
-        Self { step: Step::RunOut, flight, ..self }
+        Self { step: Step::RunOut, ..self }
     }
 
     /// A request that may have renewed the lease was answered, or given up, only now: later than was to be
@@ -100,16 +100,15 @@ impl Releasing {
     }
 
     /// A release is sent: whether it is the only one.
-    fn sends(&mut self, request: RequestId, now: Instant) -> RequestId {
+    fn sent(&mut self, exchange: Exchange, now: Instant) {
         self.asked_at = now;
         let first = self.only.is_none() && !self.uncertain;
-        self.only = first.then_some(request);
-        request
+        self.only = exchange.request().filter(|_| first);
     }
 
     /// Whether `request` is to be answered, or was the only one and is answered late.
     fn expects(&mut self, request: RequestId) -> bool {
-        if self.flight.is(request) {
+        if self.exchange.is(request) {
             return true;
         }
         let late = self.step == Step::Release && self.only == Some(request);
@@ -117,40 +116,34 @@ impl Releasing {
         late
     }
 
-    /// The generation in the record beside the hold's, if it is still the record of this lease and of its
-    /// token: without that it is this hold's no more (S5).
-    fn compare(&self, stored: &Stored) -> Option<Ordering> {
-        let hold = self.hold.as_ref()?;
+    /// Whose the record is now.
+    fn whose(&self, stored: &Stored) -> Whose {
         let record = Record::from_fields(&stored.fields);
-        compare(self.lease_id, hold.token, hold.generation, &record)
+        self.hold.as_ref().map_or(Whose::Others, |hold| {
+            whose(&record, self.lease_id, hold.token, hold.generation)
+        })
     }
 }
 
 impl Hold {
     /// Sends the lease back; nothing else is sent before that is answered or the lease has run out.
     pub(super) fn release(&mut self, releasing: Releasing, output: &mut Output) {
-        match releasing.step {
-            Step::Release | Step::Settle => self.send_back(Box::new(releasing), output),
-            Step::RunOut => self.state = State::Releasing(Box::new(releasing)),
-        }
+        self.send_back(Box::new(releasing), output);
     }
 
     fn send_back(&mut self, mut releasing: Box<Releasing>, output: &mut Output) {
-        let request = self.next_request();
-        let timeout = cut_off(releasing.lease_duration);
+        let lease_duration = releasing.lease_duration;
         match releasing.step {
-            Step::Release => output.ask(
-                releasing.sends(request, output.now),
-                Request::Release {
-                    lease_id: releasing.lease_id,
-                    if_match: releasing.hold.as_ref().and_then(|hold| hold.if_match.clone()),
-                },
-                timeout,
-            ),
-            Step::Settle => output.ask(request, Request::Read, timeout),
-            Step::RunOut => {}
+            Step::Release => {
+                let if_match = releasing.hold.as_ref().and_then(|hold| hold.if_match.clone());
+                let release = Request::Release { lease_id: releasing.lease_id, if_match };
+                releasing.exchange = self.send(release, lease_duration, output);
+                releasing.sent(releasing.exchange, output.now);
+            }
+            Step::Settle => releasing.exchange = self.send(Request::Read, lease_duration, output),
+            // A late answer may have made it last longer.
+            Step::RunOut => releasing.exchange = Exchange::Waiting { at: releasing.over_at },
         }
-        releasing.flight = Flight::Sent { request, until: output.now + timeout };
         self.state = State::Releasing(releasing);
     }
 
@@ -158,13 +151,13 @@ impl Hold {
         if output.now >= releasing.over_at {
             return self.release_over(&releasing, output);
         }
-        match releasing.flight {
-            Flight::Sent { until, .. } if output.now >= until => {
+        match releasing.exchange {
+            Exchange::Sent { until, .. } if output.now >= until => {
                 releasing.uncertain |= releasing.step == Step::Release;
                 self.release_later(releasing, StoreFailure::unanswered("release"), output);
             }
-            Flight::Waiting { at } if output.now >= at => self.send_back(releasing, output),
-            Flight::Sent { .. } | Flight::Waiting { .. } => {
+            Exchange::Waiting { at } if output.now >= at => self.send_back(releasing, output),
+            Exchange::Sent { .. } | Exchange::Waiting { .. } => {
                 self.state = State::Releasing(releasing);
             }
         }
@@ -190,29 +183,22 @@ impl Hold {
             self.state = State::Releasing(releasing);
             return;
         }
-        let (reason, detail) = match answer {
+        let failure = match answer {
             Ok(()) => return self.released(&releasing, output),
-            // Our own late write, or another's: the record says which (S13).
-            Err(Failure::Changed) if releasing.hold.is_some() => {
-                releasing.step = Step::Settle;
-                return self.send_back(releasing, output);
-            }
-            Err(Failure::Unknown(store_failure)) => {
-                releasing.uncertain = true;
-                return self.release_later(releasing, store_failure, output);
-            }
-            Err(Failure::NotDone(store_failure) | Failure::Refused(store_failure)) => {
-                return self.release_later(releasing, store_failure, output);
-            }
-            Err(failure @ Failure::Contended) => {
-                let store_failure = super::acquire::unexpected("release", &failure);
-                return self.release_later(releasing, store_failure, output);
-            }
-            Err(Failure::Taken | Failure::Changed) => (LossReason::Taken, TAKEN),
-            Err(Failure::Broken) => (LossReason::Broken, super::held::BROKEN),
-            Err(Failure::Deleted) => (LossReason::LockDeleted, super::held::DELETED),
+            Err(failure) => failure,
         };
-        self.lease_gone(&releasing, reason, detail, output);
+        if let Some(gone) = failure.gone() {
+            self.lease_gone(&releasing, gone, output);
+        } else if failure != Failure::Changed {
+            releasing.uncertain |= matches!(failure, Failure::Unknown(_));
+            self.release_later(releasing, failure.into_cause("release"), output);
+        } else if releasing.hold.is_some() {
+            // Our own late write, or another's: the record says which (S13).
+            releasing.step = Step::Settle;
+            self.send_back(releasing, output);
+        } else {
+            self.lease_gone(&releasing, Gone::TAKEN, output);
+        }
     }
 
     /// The record was read because a release met another version than ours.
@@ -223,12 +209,19 @@ impl Hold {
         answer: Result<Stored, Failure>,
         output: &mut Output,
     ) {
-        if releasing.step != Step::Settle || !releasing.flight.is(request) {
+        if releasing.step != Step::Settle || !releasing.exchange.is(request) {
             self.state = State::Releasing(releasing);
             return;
         }
-        match answer {
-            Ok(stored) if releasing.compare(&stored) == Some(Ordering::Equal) => {
+        let stored = match answer {
+            Ok(stored) => stored,
+            Err(Failure::Deleted) => return self.lease_gone(&releasing, Gone::DELETED, output),
+            Err(failure) => {
+                return self.release_later(releasing, failure.into_cause("read"), output);
+            }
+        };
+        match releasing.whose(&stored) {
+            Whose::Ours => {
                 // S13: a late write of our own is no loss.
                 if let Some(hold) = &mut releasing.hold {
                     hold.if_match = Some(stored.etag.clone());
@@ -237,33 +230,14 @@ impl Hold {
                 releasing.step = Step::Release;
                 self.send_back(releasing, output);
             }
-            // S16: it goes on elsewhere; a release that had been done would have kept the record from being
-            // written.
-            Ok(stored) if releasing.compare(&stored) == Some(Ordering::Greater) => {
+            // S16: a release that had been done would have kept the record from being written.
+            Whose::MovedOn => {
                 self.leave_behind(&releasing, output);
                 self.released_or_not(&releasing, output);
             }
-            Ok(stored) => {
+            Whose::Others => {
                 self.learn(stored, output.now);
-                self.lease_gone(&releasing, LossReason::Taken, TAKEN, output);
-            }
-            Err(Failure::Deleted) => {
-                let (reason, detail) = (LossReason::LockDeleted, super::held::DELETED);
-                self.lease_gone(&releasing, reason, detail, output);
-            }
-            Err(
-                Failure::Unknown(store_failure)
-                | Failure::NotDone(store_failure)
-                | Failure::Refused(store_failure),
-            ) => {
-                self.release_later(releasing, store_failure, output);
-            }
-            Err(
-                failure
-                @ (Failure::Contended | Failure::Taken | Failure::Broken | Failure::Changed),
-            ) => {
-                let store_failure = super::acquire::unexpected("read", &failure);
-                self.release_later(releasing, store_failure, output);
+                self.lease_gone(&releasing, Gone::TAKEN, output);
             }
         }
     }
@@ -275,7 +249,7 @@ impl Hold {
         output: &mut Output,
     ) {
         let at = output.now + self.backoff(&store_failure, releasing.lease_duration);
-        releasing.flight = Flight::Waiting { at };
+        releasing.exchange = Exchange::Waiting { at };
         self.state = State::Releasing(releasing);
         self.fail_one_tries(&store_failure, output);
         self.store_failure = Some(Box::new(store_failure));
@@ -314,8 +288,7 @@ impl Hold {
     fn lease_gone(
         &mut self,
         releasing: &Releasing,
-        reason: LossReason,
-        detail: &str,
+        Gone { reason, detail }: Gone,
         output: &mut Output,
     ) {
         if releasing.hold.as_ref().is_some_and(|hold| releasing.asked_at >= hold.proven_until) {
@@ -355,8 +328,6 @@ impl Hold {
     }
 }
 
-pub(super) const TAKEN: &str = "another has the lease, or had it since";
-
 /// A request that, if it succeeded after all, has leased the lock to nobody.
 #[derive(Clone, Debug)]
 struct Late {
@@ -376,11 +347,12 @@ const MAX_LATE: usize = 8;
 impl LateRequests {
     pub(super) fn keep(
         &mut self,
-        request: RequestId,
+        request: impl Into<Option<RequestId>>,
         lease_id: LeaseId,
         if_match: Option<ETag>,
         lease_duration: Duration,
     ) {
+        let Some(request) = request.into() else { return };
         if self.0.len() == MAX_LATE {
             self.0.remove(0);
         }
@@ -427,12 +399,8 @@ impl Hold {
             }
             releasing.uncertain = true;
         }
-        let request = self.next_request();
-        output.ask(
-            request,
-            Request::Release { lease_id: late.lease_id, if_match: late.if_match },
-            cut_off(late.lease_duration),
-        );
+        let release = Request::Release { lease_id: late.lease_id, if_match: late.if_match };
+        self.send(release, late.lease_duration, output);
     }
 
     /// Whether this lease is had or tried for now.

@@ -1,15 +1,14 @@
 //! Renewals: when they are sent, what their answers mean, and how long a hold is valid (S2, S7, S8).
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::acquire::unexpected;
-use super::action::{LossReason, Notice, Output, Remark, Request};
+use super::action::{Notice, Output, Remark, Request};
 use super::event::{Failure, RequestId, StoreFailure, StoreFailureKind, Stored};
-use super::held::{BROKEN, DELETED, Held, Phase, StoreClock};
+use super::exchange::Gone;
+use super::held::{Held, Phase, StoreClock};
 use super::jitter::Jitter;
-use super::release::TAKEN;
-use super::{Flight, Hold, Known, State};
+use super::record_write::Whose;
+use super::{Hold, Known, State};
 use crate::lock::Record;
 use crate::time::{Instant, UnixMillis};
 
@@ -104,7 +103,7 @@ impl Hold {
                 failure: answer.as_ref().err().cloned(),
             });
         }
-        let (reason, detail) = match answer {
+        let failure = match answer {
             Ok(time) => {
                 // An answer that was long under way tells the time of long ago.
                 if output.now.saturating_since(answered.sent) <= PROMPT {
@@ -118,40 +117,25 @@ impl Hold {
                 self.state = State::Held(held);
                 return;
             }
-            Err(Failure::Taken) => (LossReason::Taken, TAKEN.to_owned()),
             // S22: it may still run out. Who is gone or has been told the end is not told that.
             Err(Failure::Broken) if held.phase.is_open() => {
                 return self.break_met(held, output);
             }
-            Err(Failure::Broken) => (LossReason::Broken, BROKEN.to_owned()),
-            Err(Failure::Deleted) => (LossReason::LockDeleted, DELETED.to_owned()),
-            Err(
-                failure @ (Failure::Contended
-                | Failure::Changed
-                | Failure::Unknown(_)
-                | Failure::NotDone(_)
-                | Failure::Refused(_)),
-            ) => {
-                if !answered.cut_off {
-                    held.renewal.failed(&failure, output.now, &mut self.jitter);
-                }
-                if failure == Failure::Changed && held.notice.is_none() {
-                    self.settle(&mut held, output);
-                }
-                self.state = State::Held(held);
-                return;
-            }
+            Err(failure) => failure,
         };
-        self.lose_lease(held, reason, detail, output);
-    }
-
-    /// Somebody has written the record since: it went on elsewhere, or it was a late write of ours (S16).
-    fn settle(&mut self, held: &mut Held, output: &mut Output) {
-        let request = self.next_request();
-        let timeout = cut_off(held.renewal.lease_duration());
-        let until = output.now + timeout;
-        held.settling = Some(Box::new(Flight::Sent { request, until }));
-        output.ask(request, Request::Read, timeout);
+        if let Some(gone) = failure.gone() {
+            return self.lose_lease(held, gone, output);
+        }
+        let has_changed = failure == Failure::Changed;
+        if !answered.cut_off {
+            held.renewal.failed(failure, output.now, &mut self.jitter);
+        }
+        if has_changed && held.notice.is_none() {
+            // It went on elsewhere, or it was a late write of ours (S16).
+            let lease_duration = held.renewal.lease_duration();
+            held.settling = Some(Box::new(self.send(Request::Read, lease_duration, output)));
+        }
+        self.state = State::Held(held);
     }
 
     /// The record was read because a renewal met another version than ours. An unknown outcome needs no
@@ -174,8 +158,7 @@ impl Hold {
         let stored = match answer {
             Ok(stored) => stored,
             Err(Failure::Deleted) => {
-                let detail = DELETED.to_owned();
-                return self.lose_lease(held, LossReason::LockDeleted, detail, output);
+                return self.lose_lease(held, Gone::DELETED, output);
             }
             // It says nothing of the lock.
             Err(_) => {
@@ -185,20 +168,18 @@ impl Hold {
         };
         let record = Record::from_fields(&stored.fields);
         // S5: without its token the record is this hold's no more, whatever else of it is still there.
-        let compared = held.compare(&record);
+        let whose = held.whose(&record);
         if !held.is_outdated(request) {
             self.learn(stored, output.now);
         }
-        match compared {
-            Some(Ordering::Equal) => {
+        match whose {
+            Whose::Ours => {
                 held.renewal.renew_now(output.now);
                 self.state = State::Held(held);
             }
             // S16: it went on elsewhere, so it is not lost.
-            Some(Ordering::Greater) => self.moved_on(&held, output),
-            Some(Ordering::Less) | None => {
-                self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
-            }
+            Whose::MovedOn => self.moved_on(&held, output),
+            Whose::Others => self.lose_lease(held, Gone::TAKEN, output),
         }
     }
 }
@@ -454,18 +435,8 @@ impl Renewal {
 
     /// A renewal failed in a way that leaves hope: try again after a while, D/30 at first, D/12 at the most,
     /// and sooner when the end is near (S7).
-    pub(super) fn failed(&mut self, failure: &Failure, now: Instant, jitter: &mut Jitter) {
-        let cause = match failure {
-            Failure::Unknown(store_failure)
-            | Failure::NotDone(store_failure)
-            | Failure::Refused(store_failure) => store_failure.clone(),
-            Failure::Contended
-            | Failure::Changed
-            | Failure::Taken
-            | Failure::Broken
-            | Failure::Deleted => unexpected("renewal", failure),
-        };
-        self.note_failure(cause, now, jitter);
+    pub(super) fn failed(&mut self, failure: Failure, now: Instant, jitter: &mut Jitter) {
+        self.note_failure(failure.into_cause("renewal"), now, jitter);
     }
 
     /// Whether the holder is to be warned now, and of what (S9).

@@ -10,11 +10,13 @@ use super::comebacks::{Comeback, refuse};
 use super::event::{
     CallerId, Failure, RequestId, Resume, StoreFailure, StoreFailureKind, Stored, Terms,
 };
+use super::exchange::{Exchange, Gone};
 use super::grant::Resumed;
-use super::held::{BROKEN, Bounds, DELETED, GracePeriod, Phase, StoreClock};
-use super::release::{Released, Releasing, TAKEN};
-use super::renew::{cut_off, valid_until};
-use super::{Flight, Hold, Known, State};
+use super::held::{Bounds, GracePeriod, Phase, StoreClock};
+use super::record_write::RecordWrite;
+use super::release::{Released, Releasing};
+use super::renew::valid_until;
+use super::{Hold, State};
 use crate::lock::{ETag, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -24,7 +26,7 @@ pub(super) struct Resuming {
     pub(super) caller: CallerId,
     pub(super) resume: Resume,
     step: ResumeStep,
-    pub(super) flight: Flight,
+    pub(super) exchange: Exchange,
     /// The bounds of the hold: where this sidecar had it, newer than what the resume token says (S11).
     pub(super) bounds: Bounds,
     /// Until when the client may believe, also by a slow clock (S13).
@@ -40,7 +42,7 @@ enum ResumeStep {
     Read { renewed: Option<Instant> },
     /// The record is written again with a greater generation: its new version shields the hold from whoever
     /// had it before, because releases and renewals go by the version that the sender knows.
-    Write { renewed: Instant, if_match: ETag, fields: Fields },
+    Write { renewed: Instant, write: RecordWrite },
 }
 
 /// What a resume is answered before the store is asked.
@@ -67,12 +69,12 @@ impl Hold {
         match self.may_resume(resume) {
             // S6: nobody wants the lease any more, so nothing is asked of it.
             Verdict::GoOn if output.now >= resume.believed_until => {
-                refuse(caller, LossReason::Expired, TOO_LATE, output);
+                refuse(caller, TOO_LATE, output);
             }
             Verdict::GoOn => return false,
             Verdict::Ended => {
                 let detail = "the hold has ended, or another has had the lock since";
-                refuse(caller, LossReason::Taken, detail, output);
+                refuse(caller, Gone { detail, ..Gone::TAKEN }, output);
             }
             Verdict::Later => {
                 let store_failure = StoreFailure {
@@ -109,11 +111,11 @@ impl Hold {
         }
         let (if_match, fields) = (stored.etag.clone(), stored.fields.clone());
         let step = ResumeStep::Renew { sent: output.now, if_match, fields };
-        let flight = Flight::Waiting { at: output.now };
+        let exchange = Exchange::Waiting { at: output.now };
         let believed_until = resume.believed_until;
         let store_clock = StoreClock { heard: output.now, time: stored.time };
         let resuming =
-            Resuming { caller, resume, step, flight, bounds, believed_until, store_clock };
+            Resuming { caller, resume, step, exchange, bounds, believed_until, store_clock };
         self.send_resume(Box::new(resuming), output);
     }
 
@@ -143,8 +145,8 @@ impl Hold {
         }
         if held.notice.is_some() {
             // S22: a hold whose lease was broken is not resumed.
-            let (reason, detail) = (LossReason::Broken, BROKEN.to_owned());
-            output.tell(caller, Notice::Lost { reason, detail });
+            let Gone { reason, detail } = Gone::BROKEN;
+            output.tell(caller, Notice::Lost { reason, detail: detail.to_owned() });
             return None;
         }
         let known = self.memory.known.as_ref();
@@ -154,12 +156,10 @@ impl Hold {
         };
         resume.terms = Arc::clone(&held.terms);
         resume.acquired_at = held.acquired_at;
-        let step = ResumeStep::Write {
-            renewed: held.renewal.good_sent(),
-            if_match: known.etag(),
-            fields: next_generation(known.fields(), &resume, self.jitter.name()),
-        };
         let etag = known.etag();
+        let fields = next_generation(known.fields(), &resume, self.jitter.name());
+        let write = RecordWrite { if_match: etag.clone(), fields };
+        let step = ResumeStep::Write { renewed: held.renewal.good_sent(), write };
         end_saves(held.saving.as_deref(), output);
         output.tell(held.caller, Notice::Superseded { by: caller });
         // What the client was told last was told here.
@@ -171,9 +171,9 @@ impl Hold {
         for request in held.renewal.unanswered().collect::<Vec<_>>() {
             self.late.keep(request, resume.lease_id, Some(etag.clone()), lease_duration);
         }
-        let flight = Flight::Waiting { at: output.now };
+        let exchange = Exchange::Waiting { at: output.now };
         let resuming =
-            Resuming { caller, resume, step, flight, bounds, believed_until, store_clock };
+            Resuming { caller, resume, step, exchange, bounds, believed_until, store_clock };
         self.send_resume(Box::new(resuming), output);
         None
     }
@@ -200,9 +200,7 @@ impl Hold {
     }
 
     fn send_resume(&mut self, mut resuming: Box<Resuming>, output: &mut Output) {
-        let request = self.next_request();
         let lease_id = resuming.lease_id();
-        let timeout = cut_off(resuming.resume.terms.lease_duration);
         let what = match &mut resuming.step {
             ResumeStep::Renew { sent, if_match, .. } => {
                 *sent = output.now;
@@ -210,26 +208,22 @@ impl Hold {
                 Request::Renew { lease_id, if_match }
             }
             ResumeStep::Read { .. } => Request::Read,
-            ResumeStep::Write { if_match, fields, .. } => {
-                let (if_match, fields) = (if_match.clone(), fields.clone());
-                Request::Write { lease_id, if_match, fields }
-            }
+            ResumeStep::Write { write, .. } => write.request(lease_id),
         };
-        output.ask(request, what, timeout);
-        resuming.flight = Flight::Sent { request, until: output.now + timeout };
+        resuming.exchange = self.send(what, resuming.resume.terms.lease_duration, output);
         self.state = State::Resuming(resuming);
     }
 
     pub(super) fn advance_resuming(&mut self, resuming: Box<Resuming>, output: &mut Output) {
         if output.now >= resuming.resume.believed_until {
-            return self.resume_lost(&resuming, LossReason::Expired, TOO_LATE.to_owned(), output);
+            return self.resume_lost(&resuming, TOO_LATE, output);
         }
-        match resuming.flight {
-            Flight::Sent { until, .. } if output.now >= until => {
+        match resuming.exchange {
+            Exchange::Sent { until, .. } if output.now >= until => {
                 self.resume_later(resuming, output)
             }
-            Flight::Waiting { at } if output.now >= at => self.send_resume(resuming, output),
-            Flight::Sent { .. } | Flight::Waiting { .. } => {
+            Exchange::Waiting { at } if output.now >= at => self.send_resume(resuming, output),
+            Exchange::Sent { .. } | Exchange::Waiting { .. } => {
                 self.state = State::Resuming(resuming);
             }
         }
@@ -243,12 +237,13 @@ impl Hold {
         output: &mut Output,
     ) {
         match resuming.step {
-            ResumeStep::Renew { sent, if_match, fields } if resuming.flight.is(request) => {
+            ResumeStep::Renew { sent, if_match, fields } if resuming.exchange.is(request) => {
                 match answer {
                     Ok(time) => {
                         resuming.store_clock = StoreClock { heard: output.now, time };
                         let fields = next_generation(fields, &resuming.resume, self.jitter.name());
-                        resuming.step = ResumeStep::Write { renewed: sent, if_match, fields };
+                        let write = RecordWrite { if_match, fields };
+                        resuming.step = ResumeStep::Write { renewed: sent, write };
                         self.send_resume(resuming, output);
                     }
                     Err(Failure::Changed) => {
@@ -257,7 +252,7 @@ impl Hold {
                     }
                     Err(failure) => {
                         resuming.step = ResumeStep::Renew { sent, if_match, fields };
-                        self.resume_failed(resuming, failure, output);
+                        self.resume_failed(resuming, &failure, output);
                     }
                 }
             }
@@ -279,7 +274,7 @@ impl Hold {
         output: &mut Output,
     ) {
         let renewed = match resuming.step {
-            ResumeStep::Read { renewed } if resuming.flight.is(request) => renewed,
+            ResumeStep::Read { renewed } if resuming.exchange.is(request) => renewed,
             ResumeStep::Renew { .. } | ResumeStep::Read { .. } | ResumeStep::Write { .. } => {
                 self.state = State::Resuming(resuming);
                 return;
@@ -288,19 +283,19 @@ impl Hold {
         match answer {
             Ok(Stored { etag: if_match, fields, time, .. }) => {
                 resuming.store_clock = StoreClock { heard: output.now, time };
-                if let Err(detail) = resuming.resume.check(&Record::from_fields(&fields)) {
-                    return self.resume_refused(&resuming, detail, output);
+                if let Err(gone) = resuming.resume.check(&Record::from_fields(&fields)) {
+                    return self.resume_refused(&resuming, gone, output);
                 }
                 resuming.step = match renewed {
                     Some(renewed) => {
                         let fields = next_generation(fields, &resuming.resume, self.jitter.name());
-                        ResumeStep::Write { renewed, if_match, fields }
+                        ResumeStep::Write { renewed, write: RecordWrite { if_match, fields } }
                     }
                     None => ResumeStep::Renew { sent: output.now, if_match, fields },
                 };
                 self.send_resume(resuming, output);
             }
-            Err(failure) => self.resume_failed(resuming, failure, output),
+            Err(failure) => self.resume_failed(resuming, &failure, output),
         }
     }
 
@@ -311,45 +306,48 @@ impl Hold {
         answer: Result<ETag, Failure>,
         output: &mut Output,
     ) {
-        let renewed = match resuming.step {
-            ResumeStep::Write { renewed, .. } if resuming.flight.is(request) => renewed,
-            ResumeStep::Renew { .. } | ResumeStep::Read { .. } | ResumeStep::Write { .. } => {
+        let (renewed, write) = match resuming.step {
+            ResumeStep::Write { renewed, write } if resuming.exchange.is(request) => {
+                (renewed, write)
+            }
+            step @ (ResumeStep::Renew { .. }
+            | ResumeStep::Read { .. }
+            | ResumeStep::Write { .. }) => {
+                resuming.step = step;
                 self.state = State::Resuming(resuming);
                 return;
             }
         };
+        // If it has changed: by our own write, whose answer was lost, or by another; the record says which.
+        resuming.step = ResumeStep::Read { renewed: Some(renewed) };
         match answer {
             // S2: after any wait the validity is checked again.
             Ok(_) if output.now >= resuming.valid_until(renewed) => {
                 let reason = resuming.bounds.passed(output.now).unwrap_or(LossReason::Expired);
-                let detail = "the resume took longer than the validity that it renewed".to_owned();
-                self.resume_lost(&resuming, reason, detail, output);
+                let detail = "the resume took longer than the validity that it renewed";
+                self.resume_lost(&resuming, Gone { reason, detail }, output);
             }
             // S3: a pause was suspected since the lease was renewed: once more, from the generation that is
             // stored now.
-            Ok(etag) if self.is_unproven(renewed) => {
-                if let ResumeStep::Write { fields, .. } = resuming.step {
-                    resuming.resume.generation = Record::from_fields(&fields).generation;
-                    resuming.step = ResumeStep::Renew { sent: output.now, if_match: etag, fields };
-                }
+            Ok(if_match) if self.is_unproven(renewed) => {
+                let fields = write.fields;
+                resuming.resume.generation = Record::from_fields(&fields).generation;
+                resuming.step = ResumeStep::Renew { sent: output.now, if_match, fields };
                 self.send_resume(resuming, output);
             }
             Ok(etag) => {
-                let Resuming { caller, mut resume, step, bounds, store_clock, .. } = *resuming;
-                if let ResumeStep::Write { fields, .. } = step {
-                    resume.remember(Record::from_fields(&fields));
-                    self.memory.known = Some(Known::new(&etag, &fields));
-                    self.record_written(request, output.now);
-                }
+                let Resuming { caller, mut resume, bounds, store_clock, .. } = *resuming;
+                resume.remember(Record::from_fields(&write.fields));
+                self.record_stored(&write, &etag, request, output);
                 self.memory.highest = self.memory.highest.max(Some(resume.token));
                 let resumed = Resumed { caller, resume, bounds, store_clock, renewed };
                 self.grant_resumed(resumed, output);
             }
-            Err(Failure::Changed) => {
-                resuming.step = ResumeStep::Read { renewed: Some(renewed) };
-                self.send_resume(resuming, output);
+            Err(Failure::Changed) => self.send_resume(resuming, output),
+            Err(failure) => {
+                resuming.step = ResumeStep::Write { renewed, write };
+                self.resume_failed(resuming, &failure, output);
             }
-            Err(failure) => self.resume_failed(resuming, failure, output),
         }
     }
 
@@ -385,33 +383,24 @@ impl Hold {
         }
     }
 
-    fn resume_failed(&mut self, resuming: Box<Resuming>, failure: Failure, output: &mut Output) {
-        let (reason, detail) = match failure {
-            Failure::Unknown(_)
-            | Failure::NotDone(_)
-            | Failure::Refused(_)
-            | Failure::Contended
-            | Failure::Changed => {
-                return self.resume_later(resuming, output);
-            }
-            Failure::Taken => (LossReason::Taken, TAKEN),
-            Failure::Broken => (LossReason::Broken, BROKEN),
-            Failure::Deleted => (LossReason::LockDeleted, DELETED),
-        };
-        self.resume_lost(&resuming, reason, detail.to_owned(), output);
+    fn resume_failed(&mut self, resuming: Box<Resuming>, failure: &Failure, output: &mut Output) {
+        match failure.gone() {
+            Some(gone) => self.resume_lost(&resuming, gone, output),
+            None => self.resume_later(resuming, output),
+        }
     }
 
     fn resume_later(&mut self, mut resuming: Box<Resuming>, output: &Output) {
         // The client's validity is running: there is no time for patience.
         let duration = resuming.resume.terms.lease_duration;
-        resuming.flight =
-            Flight::Waiting { at: output.now + self.jitter.around(duration / 60, 20) };
+        resuming.exchange =
+            Exchange::Waiting { at: output.now + self.jitter.around(duration / 60, 20) };
         self.state = State::Resuming(resuming);
     }
 
     /// The hold is another's by now: the store lets nobody have it beside that one, so nothing is held back.
-    fn resume_refused(&mut self, resuming: &Resuming, detail: &'static str, output: &mut Output) {
-        refuse(resuming.caller, LossReason::Taken, detail, output);
+    fn resume_refused(&mut self, resuming: &Resuming, gone: Gone, output: &mut Output) {
+        refuse(resuming.caller, gone, output);
         self.late.forget(resuming.lease_id());
         self.state = State::ready(output.now);
     }
@@ -420,18 +409,20 @@ impl Hold {
     fn resume_lost(
         &mut self,
         resuming: &Resuming,
-        reason: LossReason,
-        detail: String,
+        Gone { reason, detail }: Gone,
         output: &mut Output,
     ) {
-        output.tell(resuming.caller, Notice::Lost { reason, detail });
+        output.tell(resuming.caller, Notice::Lost { reason, detail: detail.to_owned() });
         self.late.forget(resuming.lease_id());
         let until = resuming.believed_until.max(output.now);
         self.state = State::Idle { idle: Idle { until, why: Wait::Believed }, retry: None };
     }
 }
 
-pub(super) const TOO_LATE: &str = "the store could not be asked before the validity ran out";
+pub(super) const TOO_LATE: Gone = Gone {
+    reason: LossReason::Expired,
+    detail: "the store could not be asked before the validity ran out",
+};
 
 /// The record with the next generation of its hold (S16); of its grant, if it was of the one before (S10).
 fn next_generation(fields: Fields, resume: &Resume, write: String) -> Fields {
@@ -473,7 +464,7 @@ impl Hold {
             resting_until: None,
             proven_until: output.now,
         };
-        let given_up = resuming.flight.given_up(output.now);
+        let given_up = resuming.exchange.given_up(output.now);
         let unused = Releasing::unused(resuming.lease_id(), lease_duration, given_up);
         self.release(Releasing { hold: Some(released), ..unused }.running_out(), output);
     }
@@ -494,7 +485,7 @@ impl Resuming {
     }
 
     pub(super) fn poll_timeout(&self) -> Instant {
-        self.flight.at().min(self.resume.believed_until)
+        self.exchange.at().min(self.resume.believed_until)
     }
 }
 
@@ -509,14 +500,15 @@ impl Releasing {
 impl Resume {
     /// Whether the record is still that of the client's hold (S16); why not. The hold may have been handed on
     /// to the client just before, so that the record is yet of the grant that ended then (S10).
-    pub(super) fn check(&self, record: &Record) -> Result<(), &'static str> {
+    pub(super) fn check(&self, record: &Record) -> Result<(), Gone> {
+        let taken = |detail| Err(Gone { detail, ..Gone::TAKEN });
         let stored = record.token.filter(|_| record.lease == Some(self.lease_id.fingerprint()));
         if !stored.is_some_and(|token| token.epoch() == self.token.epoch() && token <= self.token) {
-            return Err("the lock has been granted to another since");
+            return taken("the lock has been granted to another since");
         }
         let repeated = !self.attempt.is_empty() && record.attempt == self.attempt;
         if record.generation.max(1) != self.generation && !repeated {
-            return Err("the hold went on from another of its grants: this one is old");
+            return taken("the hold went on from another of its grants: this one is old");
         }
         Ok(())
     }
