@@ -15,8 +15,8 @@ pub(crate) async fn older_sidecar(shared: &mut Driver, _: &mut Sidecar) {
         ("hold", json!({ "function": "older", "lease_ms": LONG })),
         ("hold", json!({ "function": "older", "lease_ms": LONG, "wait_ms": 300 })),
         ("acquire", json!({ "function": "older", "max_hold_ms": LONG })),
+        ("acquire", json!({ "function": "older", "max_hold_ms": LONG, "wait_ms": 300 })),
         ("occurrence", json!({ "function": "older", "at": 1_700_000_000 })),
-        ("runs", json!({ "function": "older", "every_ms": 60_000, "backoff_ms": 10_000 })),
     ];
     for (what, request) in requests {
         asking.tell("asks", what, request).await;
@@ -26,6 +26,9 @@ pub(crate) async fn older_sidecar(shared: &mut Driver, _: &mut Sidecar) {
         let has_both = message.contains("revision 1") && message.contains("revision 0");
         assert!(has_both, "S37, {what}: {message}");
     }
+    let runs = json!({ "function": "older", "every_ms": 60_000, "backoff_ms": 10_000 });
+    asking.tell("s", "runs", runs).await;
+    asking.event("s", "interrupted").await;
     asking.tell("l", "list", json!({})).await;
     assert_eq!(asking.event("l", "listed").await["paths"], json!([]), "S37: the store has nothing");
 }
@@ -33,24 +36,17 @@ pub(crate) async fn older_sidecar(shared: &mut Driver, _: &mut Sidecar) {
 /// Both are behind one address, and new connections meet the newer one at last.
 pub(crate) async fn older_sidecar_beside_a_newer(shared: &mut Driver, _: &mut Sidecar) {
     let (older, newer) = (Sidecar::start_older().await, Sidecar::start_with_tcp().await);
-    for (id, what, ends) in [("a", "hold", "release"), ("b", "acquire", "release_lease")] {
-        let network = Proxy::start(older.tcp().unwrap()).await;
-        let mut asking = Driver::start(shared.language(), &network.endpoint()).await;
-        // The first try goes over the connection that is there.
-        asking.tell("r", "resolve", json!({ "function": id })).await;
-        asking.event("r", "resolved").await;
-        let request = json!({ "function": id, "wait_ms": 60_000, "max_hold_ms": 600_000 });
-        asking.tell(id, what, request).await;
-        network.until_asked_again(3).await;
-        network.lead_to(newer.tcp().unwrap());
-        let granted = asking.event(id, "granted").await;
-        // It ends where it is.
-        asking.tell(id, ends, json!({ "lease_id": granted["lease_id"] })).await;
-        asking.event(id, "released").await;
-        asking.tell(id, "hold", json!({ "function": id })).await;
-        asking.event(id, "granted").await;
-        asking.release(id).await;
-    }
+    let network = Proxy::start(older.tcp().unwrap()).await;
+    let mut asking = Driver::start(shared.language(), &network.endpoint()).await;
+    asking.tell("a", "hold", json!({ "function": "a", "wait_ms": 60_000 })).await;
+    network.until_asked_again(3).await;
+    network.lead_to(newer.tcp().unwrap());
+    asking.event("a", "granted").await;
+    // It ends where it is.
+    asking.release("a").await;
+    asking.tell("a", "hold", json!({ "function": "a" })).await;
+    asking.event("a", "granted").await;
+    asking.release("a").await;
 }
 
 pub(crate) async fn resume_past_an_older_sidecar(shared: &mut Driver, _: &mut Sidecar) {

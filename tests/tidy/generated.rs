@@ -114,6 +114,29 @@ fn a_field_of_a_request_that_has_no_revision_is_found() {
 }
 
 #[test]
+fn a_field_with_options_one_listed_twice_and_a_repeated_message_are_found() {
+    let newer = Newer::new();
+    newer.replace("proto/leasehold/v1/hold.proto", "  bool newer = 99;", |_| {
+        "  bool newer = 99 [deprecated = true];".to_owned()
+    });
+    let missing = newer.generate().unwrap_err();
+    assert!(missing.contains("'LeaseSpec.newer'"), "{missing}");
+    newer.replace("proto/revisions.json", "\n]", |_| {
+        ",{\"LeaseSpec\": [\"newer\", \"newer\"], \"Resume\": [\"newest\"]}\n]".to_owned()
+    });
+    let twice = newer.generate().unwrap_err();
+    assert!(twice.contains("['LeaseSpec.newer']"), "{twice}");
+    for kind in ["repeated BootTime", "map<string, BootTime>"] {
+        let newer = Newer::new();
+        newer.replace("proto/leasehold/v1/hold.proto", "  bool newer = 99;", |_| {
+            format!("  {kind} newer = 99;")
+        });
+        let repeated = newer.generate().unwrap_err();
+        assert!(repeated.contains("LeaseSpec.newer repeats a message"), "{kind}: {repeated}");
+    }
+}
+
+#[test]
 fn a_newer_field_is_written_into_each_client() {
     let newer = Newer::new();
     newer.replace("proto/revisions.json", "\n]", |_| {

@@ -10,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::{Request, Response, Status};
 
 use crate::boot_clock::{BootClock, Clock};
+use crate::connect::{Calls, Dial, Headers, Lane, Pool};
 use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
-use crate::connect::{Dial, Headers, Lane, Pool, Rpc, Schedules};
 use crate::constants::{
     CALL_TIMEOUT, DEFAULT_RELEASE_TIMEOUT, FIRST_PAUSE, LONGEST_PAUSE, SILENCE,
 };
@@ -111,7 +111,7 @@ pub struct Client {
     pub(crate) settings: Settings,
     /// Of a hold: where its newest stream is, and its sidecar with it. Another one does not know its lease
     /// id.
-    of_hold: Option<Arc<Mutex<Rpc>>>,
+    of_hold: Option<Arc<Mutex<Calls>>>,
 }
 
 impl fmt::Debug for Client {
@@ -180,8 +180,8 @@ impl Client {
     /// shutdown, whether or not this process lives. Prefer [`hold`](Self::hold).
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`Reason::Unsupported`](crate::Reason::Unsupported) if each sidecar that was
-    /// met in the wait is too old for what is asked.
+    /// [`Error::Refused`], with [`Reason::Unsupported`](crate::Reason::Unsupported) if the sidecar is too old
+    /// for what is asked, and is not replaced in the wait.
     pub async fn acquire(&self, mut spec: LeaseSpec) -> Result<Outcome<Grant>, Error> {
         let end = self.clock.now() + spec.wait;
         let mut pause = FIRST_PAUSE;
@@ -203,9 +203,10 @@ impl Client {
         let patience = spec.wait.saturating_add(CALL_TIMEOUT);
         let mut request = proto::AcquireLeaseRequest { spec: Some(spec.into_wire()), needs: 0 };
         request.needs = request.needs();
+        // The calls by its lease id must meet the same sidecar, so that this looks for no other one.
         let mut lane = self.lane();
-        let answer = lane.acquire_lease(within(patience, request)).await;
-        match self.answer(lane.look_at(answer))?.outcome {
+        let answer = lane.calls.leases.acquire_lease(within(patience, request)).await;
+        match self.answer(answer)?.outcome {
             Some(Wire::Granted(grant)) => Ok(Outcome::Granted(Grant::from_wire(grant))),
             Some(Wire::Busy(busy)) => Ok(Outcome::Busy(Box::new(Busy::from_wire(busy)))),
             Some(Wire::AlreadyDone(done)) => Outcome::already_done(done, was_named),
@@ -221,7 +222,8 @@ impl Client {
     pub async fn get_lock(&self, lock: impl Into<LockSelector>) -> Result<LockRecord, Error> {
         let lock = Some(lock.into().into_wire());
         let request = proto::GetLockRequest { lock, with_checkpoint: false };
-        let answer = self.answer(self.short().get_lock(within(CALL_TIMEOUT, request)).await)?;
+        let answer =
+            self.answer(self.short().leases.get_lock(within(CALL_TIMEOUT, request)).await)?;
         let record = answer.record.ok_or(Error::Protocol("it has no record of the lock"))?;
         Ok(LockRecord::from_wire(record))
     }
@@ -236,7 +238,8 @@ impl Client {
     ) -> Result<Option<Checkpoint>, Error> {
         let lock = Some(lock.into().into_wire());
         let request = proto::GetLockRequest { lock, with_checkpoint: true };
-        let answer = self.answer(self.short().get_lock(within(CALL_TIMEOUT, request)).await)?;
+        let answer =
+            self.answer(self.short().leases.get_lock(within(CALL_TIMEOUT, request)).await)?;
         let record = answer.record.ok_or(Error::Protocol("it has no record of the lock"))?;
         Ok(record.checkpoint.map(Checkpoint::from_wire))
     }
@@ -247,7 +250,7 @@ impl Client {
     /// [`Error::Refused`].
     pub async fn list_locks(&self, request: ListLocks) -> Result<LockPage, Error> {
         let request = within(CALL_TIMEOUT, request.into_wire());
-        let answer = self.answer(self.short().list_locks(request).await)?;
+        let answer = self.answer(self.short().leases.list_locks(request).await)?;
         Ok(LockPage::from_wire(answer))
     }
 
@@ -278,7 +281,7 @@ impl Client {
     ) -> Result<TokenCheck, Error> {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::CheckTokenRequest { lock, fencing_token });
-        let answer = self.answer(self.short().check_token(request).await)?;
+        let answer = self.answer(self.short().leases.check_token(request).await)?;
         Ok(TokenCheck::from_wire(answer))
     }
 
@@ -289,7 +292,7 @@ impl Client {
     /// operator enabled it.
     pub async fn break_lock(&self, request: BreakLock) -> Result<BreakResult, Error> {
         let request = within(CALL_TIMEOUT, request.into_wire());
-        let answer = self.answer(self.short().break_lock(request).await)?;
+        let answer = self.answer(self.short().leases.break_lock(request).await)?;
         Ok(BreakResult::from_wire(answer))
     }
 
@@ -300,7 +303,7 @@ impl Client {
     pub async fn resolve_path(&self, key: LockKey) -> Result<ResolvedPath, Error> {
         let request = proto::ResolvePathRequest { key: Some(key.into_wire()) };
         let request = within(CALL_TIMEOUT, request);
-        let answer = self.answer(self.short().resolve_path(request).await)?;
+        let answer = self.answer(self.short().leases.resolve_path(request).await)?;
         Ok(ResolvedPath::from_wire(answer))
     }
 
@@ -310,7 +313,7 @@ impl Client {
     /// [`Error::Refused`].
     pub async fn get_server_info(&self) -> Result<ServerInfo, Error> {
         let request = within(CALL_TIMEOUT, proto::GetServerInfoRequest {});
-        let answer = self.answer(self.short().get_server_info(request).await)?;
+        let answer = self.answer(self.short().leases.get_server_info(request).await)?;
         Ok(ServerInfo::from_wire(answer))
     }
 
@@ -324,28 +327,23 @@ impl Client {
     }
 
     /// The same client for a hold whose stream is there.
-    pub(crate) fn of_hold(&self, stream: Rpc) -> Self {
+    pub(crate) fn of_hold(&self, stream: Calls) -> Self {
         Self { of_hold: Some(Arc::new(Mutex::new(stream))), ..self.clone() }
     }
 
     /// The hold was resumed there.
-    pub(crate) fn moved(&self, stream: Rpc) {
+    pub(crate) fn moved(&self, stream: Calls) {
         if let Some(of_hold) = &self.of_hold {
             *of_hold.lock().unwrap_or_else(PoisonError::into_inner) = stream;
         }
     }
 
-    /// For a call that is answered soon.
-    pub(crate) fn short(&self) -> Rpc {
+    /// For calls that are answered soon.
+    pub(crate) fn short(&self) -> Calls {
         match &self.of_hold {
             Some(of_hold) => of_hold.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             None => self.pool.short(),
         }
-    }
-
-    /// For a call about schedules that is answered soon.
-    pub(crate) fn schedules(&self) -> Schedules {
-        self.pool.schedules()
     }
 
     /// For a call that lasts as long as a hold, a wait or a watch.

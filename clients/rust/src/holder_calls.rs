@@ -76,7 +76,7 @@ impl Client {
             checkpoint,
             outcome: outcome.map_or(proto::RunOutcome::Unspecified, RunOutcome::into_wire).into(),
         };
-        let answer = self.short().release_lease(within(RELEASE_TIMEOUT, request)).await;
+        let answer = self.short().leases.release_lease(within(RELEASE_TIMEOUT, request)).await;
         self.answer(answer)?
             .result
             .ok_or(Error::Protocol("a release was answered without a result"))
@@ -110,7 +110,7 @@ impl Client {
     ) -> Result<proto::SaveCheckpointResponse, Error> {
         let request = proto::SaveCheckpointRequest { lease_id, generation, value };
         let request = within(valid_for + CALL_TIMEOUT, request);
-        match self.answer(self.short().save_checkpoint(request).await) {
+        match self.answer(self.short().leases.save_checkpoint(request).await) {
             Err(error)
                 if error.reason() == Some(&Reason::CheckpointUnknown) || error.is_unanswered() =>
             {
@@ -143,7 +143,7 @@ impl Client {
     ) -> Result<proto::ExtendLeaseResponse, Error> {
         let max_hold = Some(wire_duration(max_hold));
         let request = proto::ExtendLeaseRequest { lease_id, max_hold, generation };
-        self.answer(self.short().extend_lease(within(CALL_TIMEOUT, request)).await)
+        self.answer(self.short().leases.extend_lease(within(CALL_TIMEOUT, request)).await)
     }
 
     /// Says that the holder makes progress, and restarts `progress_timeout` (S11). Returns until when it may
@@ -163,7 +163,7 @@ impl Client {
         generation: u64,
     ) -> Result<proto::Validity, Error> {
         let request = proto::ReportProgressRequest { lease_id, generation };
-        let answer = self.short().report_progress(within(CALL_TIMEOUT, request)).await;
+        let answer = self.short().leases.report_progress(within(CALL_TIMEOUT, request)).await;
         self.answer(answer)?
             .validity
             .ok_or(Error::Protocol("a report was answered without a validity"))
@@ -185,7 +185,7 @@ impl Client {
         generation: u64,
     ) -> Result<proto::GetHoldResponse, Error> {
         let request = proto::GetHoldRequest { lease_id, generation };
-        self.answer(self.short().get_hold(within(CALL_TIMEOUT, request)).await)
+        self.answer(self.short().leases.get_hold(within(CALL_TIMEOUT, request)).await)
     }
 }
 

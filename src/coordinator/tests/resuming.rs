@@ -156,6 +156,43 @@ async fn s19_a_resume_token_that_is_not_ours_is_refused() {
     assert!(matches!(refused, CallError::ForeignPath { .. }), "{refused}");
 }
 
+/// An older sidecar ignores what it does not know. So what is added here needs a greater revision where it is
+/// set (S37), and stands in a list of its own.
+#[tokio::test(start_paused = true)]
+async fn s37_a_resume_token_needs_revision_1_for_what_that_knows() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (_stream, grant) = sidecar.hold(&request("nightly")).await;
+    let said = URL_SAFE_NO_PAD.decode(&grant.resume_token).unwrap();
+    let said: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&said).unwrap();
+    assert_eq!(said["needs"], 1);
+    let known = [
+        "needs",
+        "place",
+        "permit",
+        "host_id",
+        "function",
+        "scope",
+        "mode",
+        "hold",
+        "lease",
+        "token",
+        "generation",
+        "lease_seconds",
+        "acquired_at",
+        "auto_renew",
+        "max_hold_ends",
+        "min_hold_ends",
+        "progress_timeout_ms",
+        "holder",
+        "host_type",
+        "occurrence",
+    ];
+    for name in said.keys() {
+        assert!(known.contains(&name.as_str()), "revision 1 does not know {name}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn s16_the_bounds_of_a_hold_are_not_stretched_by_a_resume() {
     let account = Account::new();

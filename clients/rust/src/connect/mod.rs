@@ -18,7 +18,7 @@ pub(crate) use dial::Dial;
 pub(crate) use endpoint::{Address, KeepAlive};
 pub(crate) use headers::Headers;
 pub use headers::{Call, Interceptor};
-pub(crate) use pool::{Lane, Pool, Rpc, Schedules};
+pub(crate) use pool::{Calls, Lane, Pool};
 pub use tls::Tls;
 pub(crate) use tls::{TlsSource, client_config};
 

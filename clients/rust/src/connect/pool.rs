@@ -1,6 +1,5 @@
 //! As many connections as lasting streams need.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,8 +14,8 @@ use crate::errors::is_below_needs;
 use crate::proto::lease_service_client::LeaseServiceClient;
 use crate::proto::schedule_service_client::ScheduleServiceClient;
 
-pub(crate) type Rpc = LeaseServiceClient<InterceptedService<Channel, Headers>>;
-pub(crate) type Schedules = ScheduleServiceClient<InterceptedService<Channel, Headers>>;
+type Rpc = LeaseServiceClient<InterceptedService<Channel, Headers>>;
+type Schedules = ScheduleServiceClient<InterceptedService<Channel, Headers>>;
 
 /// Connections, made when they are needed: one for each 200 holds, of which the first carries short calls
 /// too, and others for watches, which nobody may be reading. So a release goes where its hold is: it needs no
@@ -36,9 +35,15 @@ struct Connection {
     channel: Channel,
     /// One more than its streams.
     streams: Arc<()>,
+    /// No new stream is opened over it: its sidecar was too old for one (S37).
+    is_left: bool,
 }
 
 impl Connection {
+    fn new(channel: Channel) -> Self {
+        Self { channel, streams: Arc::default(), is_left: false }
+    }
+
     fn streams(&self) -> usize {
         Arc::strong_count(&self.streams).saturating_sub(1)
     }
@@ -54,7 +59,7 @@ impl Pool {
                 .keep_alive_timeout(PING_TIMEOUT)
                 .keep_alive_while_idle(true);
         }
-        let first = Connection { channel: channel(&endpoint, &dial), streams: Arc::default() };
+        let first = Connection::new(channel(&endpoint, &dial));
         let (holding, watching) = (Mutex::new(vec![first]), Mutex::default());
         Self { dial, endpoint, headers, holding, watching }
     }
@@ -70,18 +75,20 @@ impl Pool {
             async move { opening.await.map(TokioIo::new) }
         });
         let channel = self.endpoint.connect_with_connector(connector).await?;
-        *locked(&self.holding) = vec![Connection { channel, streams: Arc::default() }];
+        *locked(&self.holding) = vec![Connection::new(channel)];
         Ok(())
     }
 
-    /// For calls that must go through at once, releases above all.
-    pub(crate) fn short(&self) -> Rpc {
-        LeaseServiceClient::with_interceptor(self.short_channel(), self.headers.clone())
+    /// For calls that are about no stream of ours and must go through at once. They meet the same sidecar for
+    /// as long as the connection lasts.
+    pub(crate) fn short(&self) -> Calls {
+        self.calls(self.short_channel())
     }
 
-    /// The same, about schedules.
-    pub(crate) fn schedules(&self) -> Schedules {
-        ScheduleServiceClient::with_interceptor(self.short_channel(), self.headers.clone())
+    fn calls(&self, channel: Channel) -> Calls {
+        let leases = LeaseServiceClient::with_interceptor(channel.clone(), self.headers.clone());
+        let schedules = ScheduleServiceClient::with_interceptor(channel, self.headers.clone());
+        Calls { leases, schedules }
     }
 
     /// The connection for short calls, without what goes with calls of ours.
@@ -102,24 +109,20 @@ impl Pool {
 
     fn lane_of(self: &Arc<Self>, connections: &Mutex<Vec<Connection>>) -> Lane {
         let mut connections = locked(connections);
-        let free =
-            connections.iter().find(|connection| connection.streams() < STREAMS_PER_CONNECTION);
+        let free = connections.iter().find(|connection| {
+            !connection.is_left && connection.streams() < STREAMS_PER_CONNECTION
+        });
         let (channel, stream) = match free {
             Some(free) => (free.channel.clone(), Arc::clone(&free.streams)),
             None => {
-                let more = Connection {
-                    channel: channel(&self.endpoint, &self.dial),
-                    streams: Arc::default(),
-                };
+                let more = Connection::new(channel(&self.endpoint, &self.dial));
                 let (channel, stream) = (more.channel.clone(), Arc::clone(&more.streams));
                 connections.push(more);
                 (channel, stream)
             }
         };
         drop(connections);
-        let rpc = LeaseServiceClient::with_interceptor(channel.clone(), self.headers.clone());
-        let schedules = ScheduleServiceClient::with_interceptor(channel, self.headers.clone());
-        Lane { rpc, schedules, stream: Some(stream), pool: Arc::clone(self) }
+        Lane { calls: self.calls(channel), stream: Some(stream), pool: Arc::clone(self) }
     }
 
     /// Why the sidecar ends connections by TLS before it says anything, if it does.
@@ -127,13 +130,10 @@ impl Pool {
         self.dial.refusal()
     }
 
-    /// Makes no further call over the connection of this stream.
+    /// Opens no further stream over the connection of this one. What lives there stays there.
     fn leave(&self, stream: &Arc<()>) {
-        let mut holding = locked(&self.holding);
-        holding.retain(|connection| !Arc::ptr_eq(&connection.streams, stream));
-        if holding.is_empty() {
-            let channel = channel(&self.endpoint, &self.dial);
-            holding.push(Connection { channel, streams: Arc::default() });
+        for connection in locked(&self.holding).iter_mut() {
+            connection.is_left |= Arc::ptr_eq(&connection.streams, stream);
         }
     }
 
@@ -164,23 +164,24 @@ fn channel(endpoint: &Endpoint, dial: &Dial) -> Channel {
     }))
 }
 
+/// The calls over one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Calls {
+    pub(crate) leases: Rpc,
+    pub(crate) schedules: Schedules,
+}
+
 /// A place for one lasting stream. Keep it as long as the stream.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    rpc: Rpc,
-    pub(crate) schedules: Schedules,
+    pub(crate) calls: Calls,
     stream: Option<Arc<()>>,
     pool: Arc<Pool>,
 }
 
 impl Lane {
-    /// The calls over this connection.
-    pub(crate) fn rpc(&self) -> Rpc {
-        self.rpc.clone()
-    }
-
-    /// The answer to a call here. A sidecar that is too old for it is left: a new connection may meet another
-    /// one (S37).
+    /// The answer to a stream here. A sidecar that is too old for it is left: a new connection may meet
+    /// another one (S37).
     pub(crate) fn look_at<T>(&self, answer: Result<T, Status>) -> Result<T, Status> {
         if let (Err(status), Some(stream)) = (&answer, &self.stream)
             && is_below_needs(status)
@@ -188,20 +189,6 @@ impl Lane {
             self.pool.leave(stream);
         }
         answer
-    }
-}
-
-impl Deref for Lane {
-    type Target = Rpc;
-
-    fn deref(&self) -> &Rpc {
-        &self.rpc
-    }
-}
-
-impl DerefMut for Lane {
-    fn deref_mut(&mut self) -> &mut Rpc {
-        &mut self.rpc
     }
 }
 

@@ -32,7 +32,7 @@ impl Client {
     /// another one may tell its own.
     pub(crate) async fn too_old(&self, what: &str) -> Error {
         let request = within(QUESTION_TIMEOUT, proto::GetServerInfoRequest {});
-        let sidecar = match self.short().get_server_info(request).await {
+        let sidecar = match self.short().leases.get_server_info(request).await {
             Ok(info) if !info.get_ref().version.is_empty() => {
                 format!("the sidecar that answers now is version {}", info.get_ref().version)
             }

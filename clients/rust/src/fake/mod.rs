@@ -138,6 +138,8 @@ impl HoldCall {
 /// A SubscribeSchedule call that the test answers.
 pub(crate) struct SubscribeCall {
     pub(crate) request: SubscribeScheduleRequest,
+    /// Over which connection it came, from 1.
+    pub(crate) connection: usize,
     events: mpsc::Sender<Result<SubscribeScheduleResponse, Status>>,
 }
 
@@ -185,7 +187,7 @@ pub(crate) struct Script {
     /// What completions are answered with; the last one first, and RECORDED when there is none.
     pub(crate) completions: Vec<Result<CompletionResult, Status>>,
     pub(crate) asked: Vec<String>,
-    /// Over which connections releases and acquires came.
+    /// Over which connections releases, acquires and completions came.
     pub(crate) connections: Vec<usize>,
     /// Takes and answers the calls of a holder instead.
     pub(crate) scripted: Option<Arc<Scripted>>,

@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use super::numbered::number_of;
 use super::{Script, SubscribeCall};
 use crate::proto::schedule_service_server::ScheduleService;
 use crate::proto::*;
@@ -41,8 +42,8 @@ impl ScheduleService for Schedules {
         request: Request<SubscribeScheduleRequest>,
     ) -> Answer<Self::SubscribeScheduleStream> {
         let (events, stream) = mpsc::channel(8);
-        let request = request.into_inner();
-        let _gone = self.subscribers.send(SubscribeCall { request, events });
+        let (connection, request) = (number_of(&request), request.into_inner());
+        let _gone = self.subscribers.send(SubscribeCall { request, connection, events });
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
@@ -50,6 +51,7 @@ impl ScheduleService for Schedules {
         &self,
         request: Request<CompleteRunRequest>,
     ) -> Answer<CompleteRunResponse> {
+        self.script.lock().unwrap().connections.push(number_of(&request));
         let request = request.into_inner();
         let outcome = request.outcome().as_str_name().trim_start_matches("RUN_OUTCOME_");
         self.note(format!(

@@ -230,7 +230,7 @@ impl<L: Line> Keeper<L> {
             }
         };
         // From here on the old stream's end means nothing, and the new one's does.
-        self.client.moved(line.rpc());
+        self.client.moved(line.calls());
         self.line = line;
         if grant.fencing_token != self.fencing_token {
             let detail = "the sidecar resumed another hold than this one";

@@ -8,7 +8,7 @@ use tonic::{Status, Streaming};
 use super::HoldEvent;
 use super::held::already_lost;
 use crate::client::Client;
-use crate::connect::{Lane, Rpc};
+use crate::connect::{Calls, Lane};
 use crate::messages::ReleaseResult;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
@@ -22,7 +22,7 @@ pub(crate) trait Line: Sized + Send + Sync + 'static {
     fn next(&mut self, silence: Duration) -> impl Future<Output = Result<Event, Status>> + Send;
 
     /// The calls over its connection.
-    fn rpc(&self) -> Rpc;
+    fn calls(&self) -> Calls;
 
     /// Asks on a new stream that the hold goes on (S16).
     fn resume(
@@ -79,8 +79,8 @@ impl<M: Message> Stream<M> {
     }
 
     /// The calls over its connection.
-    pub(crate) fn rpc(&self) -> Rpc {
-        self.lane.rpc()
+    pub(crate) fn calls(&self) -> Calls {
+        self.lane.calls.clone()
     }
 
     /// The next event; an error when there is none for so long.
@@ -115,7 +115,8 @@ pub(super) async fn start(client: &Client, start: Start) -> Result<HoldStream, S
     let mut request = HoldLeaseRequest { start: Some(start), needs: 0 };
     request.needs = request.needs();
     let mut lane = client.lane();
-    let asked = tokio::time::timeout(client.settings.silence, lane.hold_lease(request)).await;
+    let asked =
+        tokio::time::timeout(client.settings.silence, lane.calls.leases.hold_lease(request)).await;
     let answer = asked.unwrap_or_else(|_elapsed| Err(silent()));
     Ok(Stream::new(lane.look_at(answer)?.into_inner(), lane))
 }
@@ -125,8 +126,8 @@ impl Line for HoldStream {
         Self::next(self, silence).await
     }
 
-    fn rpc(&self) -> Rpc {
-        Self::rpc(self)
+    fn calls(&self) -> Calls {
+        Self::calls(self)
     }
 
     async fn resume(&self, client: &Client, resume: Resume) -> Result<Self, Status> {

@@ -106,7 +106,7 @@ async fn ask(
             | Event::Released(_) => {}
         }
     };
-    let state = believe(&client.of_hold(stream.rpc()), &grant, sent).await?;
+    let state = believe(&client.of_hold(stream.calls()), &grant, sent).await?;
     Ok(Outcome::Granted((grant, state, stream)))
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn hold_of(
     events: Events,
 ) -> Hold {
     let (stream_end, ended) = oneshot::channel();
-    let (client, state) = (client.of_hold(line.rpc()), Arc::new(state));
+    let (client, state) = (client.of_hold(line.calls()), Arc::new(state));
     let keeper = Keeper {
         client: client.clone(),
         state: Arc::clone(&state),

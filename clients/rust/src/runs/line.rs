@@ -10,7 +10,7 @@ use tonic::Status;
 
 use super::{ScheduleEvent, Subscribed, Tells};
 use crate::client::Client;
-use crate::connect::Rpc;
+use crate::connect::Calls;
 use crate::constants::LAST_WORD;
 use crate::hold::{HoldEvent, Line, Loss};
 use crate::messages::{
@@ -124,8 +124,8 @@ impl Line for RunLine {
         }
     }
 
-    fn rpc(&self) -> Rpc {
-        self.here.stream.rpc()
+    fn calls(&self) -> Calls {
+        self.here.stream.calls()
     }
 
     async fn resume(&self, client: &Client, resume: Resume) -> Result<Self, Status> {

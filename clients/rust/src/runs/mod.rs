@@ -150,7 +150,7 @@ impl Subscribed {
         request.needs = request.needs();
         let sent = client.clock.now();
         let mut lane = client.lane();
-        let asking = lane.schedules.subscribe_schedule(request);
+        let asking = lane.calls.schedules.subscribe_schedule(request);
         let asked = tokio::time::timeout(client.settings.silence, asking).await;
         let answer = asked.unwrap_or_else(|_elapsed| Err(silent()));
         let stream = lane.look_at(answer)?.into_inner();
@@ -280,7 +280,8 @@ impl Runs {
     async fn interrupted(&mut self, status: &Status) -> Result<(), Error> {
         self.place = Place::Away;
         let error = self.client.knowing("schedules", self.client.error(status)).await;
-        if self.understood.is_none() || !(passes(&error) || error.is_below_needs()) {
+        let passes = self.understood.is_some() && passes(&error);
+        if !passes && !error.is_below_needs() {
             return Err(error);
         }
         self.tells.tell(ScheduleEvent::Interrupted { detail: error.to_string() });
@@ -296,7 +297,9 @@ impl Runs {
         let (Some(wire), Place::Here(here)) = (self.granted.as_deref(), &self.place) else {
             return Ok(None);
         };
-        let believed = run::believe(&self.client, wire, here.sent).await;
+        // Calls about the run go where its stream is.
+        let client = self.client.of_hold(here.stream.calls());
+        let believed = run::believe(&client, wire, here.sent).await;
         let (granted, place) =
             (self.granted.take(), std::mem::replace(&mut self.place, Place::Away));
         let (Some(wire), Place::Here(here)) = (granted, place) else { return Ok(None) };
@@ -306,13 +309,13 @@ impl Runs {
                 self.place = Place::Running(back);
                 let tells = self.tells.clone();
                 let line = line::RunLine::new(*here, &wire, &self.subscription, sender, tells);
-                Ok(Some(Run::start(&self.client, *wire, state, line)?))
+                Ok(Some(Run::start(&client, *wire, state, line)?))
             }
             Err(Error::Protocol(problem)) => Err(Error::Protocol(problem)),
             // Its validity is over, or cannot be learned.
             Err(_) => {
                 self.place = Place::Here(here);
-                run::give_back(&self.client, &wire).await;
+                run::give_back(&client, &wire).await;
                 Ok(None)
             }
         }

@@ -49,7 +49,6 @@ pub(super) async fn give_back(client: &Client, run: &proto::Run) {
 /// [`fencing_token`](Self::fencing_token).
 #[must_use = "a run that is dropped is returned for another replica to run"]
 pub struct Run {
-    client: Client,
     hold: Hold,
     wire: proto::Run,
     scheduled_at: SystemTime,
@@ -95,7 +94,7 @@ impl Run {
         };
         let hold = hold_of(client, grant, state, line, sender);
         let events = Mutex::new(events);
-        Ok(Self { client: client.clone(), hold, wire, scheduled_at, stop_span, stage, events })
+        Ok(Self { hold, wire, scheduled_at, stop_span, stage, events })
     }
 
     /// The occurrence: the nominal instant, whatever the lateness and the spread (T1). Of a run by hand when
@@ -166,7 +165,7 @@ impl Run {
     pub async fn timed_out(&self) {
         loop {
             let Some(deadline) = self.deadline() else { return std::future::pending().await };
-            let left = deadline.saturating_since(self.client.clock.now());
+            let left = deadline.saturating_since(self.hold.client().clock.now());
             if left.is_zero() {
                 return;
             }
@@ -286,7 +285,7 @@ impl Run {
         let request = completion.into_wire(lease_id, generation, self.wire.run_id.clone());
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match self.client.complete(request.clone()).await {
+            let error = match self.hold.client().complete(request.clone()).await {
                 Ok(completed) => {
                     self.stage.send_replace(Stage::Completed);
                     return Ok(completed);

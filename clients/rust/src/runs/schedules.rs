@@ -22,7 +22,8 @@ impl Client {
     pub async fn get_schedule(&self, lock: impl Into<LockSelector>) -> Result<Schedule, Error> {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::GetScheduleRequest { lock });
-        let answer = self.answer_of_schedules(self.schedules().get_schedule(request).await).await?;
+        let answer =
+            self.answer_of_schedules(self.short().schedules.get_schedule(request).await).await?;
         let told = answer.schedule;
         let schedule = told.ok_or(Error::Protocol("it has no schedule"))?;
         Ok(Schedule::from_wire(schedule))
@@ -35,7 +36,7 @@ impl Client {
     pub async fn list_schedules(&self, request: ListSchedules) -> Result<SchedulePage, Error> {
         let request = within(CALL_TIMEOUT, request.into_wire());
         let answer =
-            self.answer_of_schedules(self.schedules().list_schedules(request).await).await?;
+            self.answer_of_schedules(self.short().schedules.list_schedules(request).await).await?;
         Ok(SchedulePage::from_wire(answer))
     }
 
@@ -51,8 +52,9 @@ impl Client {
         let mut request = request.into_wire();
         request.needs = request.needs();
         let request = within(CALL_TIMEOUT, request);
-        let answer =
-            self.answer_of_schedules(self.schedules().preview_schedule(request).await).await?;
+        let answer = self
+            .answer_of_schedules(self.short().schedules.preview_schedule(request).await)
+            .await?;
         Ok(SchedulePreview::from_wire(answer))
     }
 
@@ -70,7 +72,7 @@ impl Client {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::PauseScheduleRequest { lock });
         let answer =
-            self.answer_of_schedules(self.schedules().pause_schedule(request).await).await?;
+            self.answer_of_schedules(self.short().schedules.pause_schedule(request).await).await?;
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
@@ -85,7 +87,7 @@ impl Client {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::ResumeScheduleRequest { lock });
         let answer =
-            self.answer_of_schedules(self.schedules().resume_schedule(request).await).await?;
+            self.answer_of_schedules(self.short().schedules.resume_schedule(request).await).await?;
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
@@ -102,8 +104,9 @@ impl Client {
     ) -> Result<Option<Schedule>, Error> {
         let (lock, request_id) = (Some(lock.into().into_wire()), request_id.into());
         let request = within(CALL_TIMEOUT, proto::TriggerScheduleRequest { lock, request_id });
-        let answer =
-            self.answer_of_schedules(self.schedules().trigger_schedule(request).await).await?;
+        let answer = self
+            .answer_of_schedules(self.short().schedules.trigger_schedule(request).await)
+            .await?;
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
@@ -122,7 +125,7 @@ impl Client {
         let (lock, reason) = (Some(lock.into().into_wire()), reason.into());
         let request = within(CALL_TIMEOUT, proto::RemoveScheduleRequest { lock, reason, force });
         let answer =
-            self.answer_of_schedules(self.schedules().remove_schedule(request).await).await?;
+            self.answer_of_schedules(self.short().schedules.remove_schedule(request).await).await?;
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
@@ -143,7 +146,7 @@ impl Client {
         let request = proto::ResetScheduleRequest { lock, reason, watermark, revision };
         let request = within(CALL_TIMEOUT, request);
         let answer =
-            self.answer_of_schedules(self.schedules().reset_schedule(request).await).await?;
+            self.answer_of_schedules(self.short().schedules.reset_schedule(request).await).await?;
         Ok(answer.schedule.map(Schedule::from_wire))
     }
 
@@ -166,7 +169,8 @@ impl Client {
         request: proto::CompleteRunRequest,
     ) -> Result<CompletedRun, Error> {
         let request = within(COMPLETION_TIMEOUT, request);
-        let answer = self.answer_of_schedules(self.schedules().complete_run(request).await).await?;
+        let answer =
+            self.answer_of_schedules(self.short().schedules.complete_run(request).await).await?;
         Ok(CompletedRun::from_wire(&answer))
     }
 

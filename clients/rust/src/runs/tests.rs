@@ -12,7 +12,7 @@ use crate::fake::{Bench, OURS, SubscribeCall, eventually, grant, seconds, validi
 use crate::messages::{Code, CompletionResult, LossReason, RunKind, SavedWith, ScheduleSpec};
 use crate::proto::hold_lease_response::Event as HoldWire;
 use crate::proto::{Lost, Recorded, Renewed};
-use crate::{Completion, HoldEvent};
+use crate::{Completion, HoldEvent, LeaseSpec};
 
 pub(super) fn nightly() -> Subscription {
     let spec = ScheduleSpec::cron("30 2 * * *").in_zone("Europe/Copenhagen");
@@ -131,19 +131,32 @@ async fn a_run_that_comes_before_the_answer_to_the_completion_is_not_lost() {
 }
 
 #[tokio::test]
-async fn s37_a_sidecar_that_is_too_old_is_an_error_only_before_another_was_heard_of() {
+async fn s37_a_subscriber_is_told_of_a_sidecar_that_is_too_old_and_goes_on_elsewhere() {
     let mut bench = Bench::new().await;
-    let asking = next(bench.client.runs(nightly()));
+    let (sender, mut events) = unbounded_channel();
+    let asking = next(bench.client.runs(nightly()).events(sender));
     bench.sidecar.subscription().await.fail(too_old()).await;
-    let (runs, run) = asking.await.unwrap();
-    assert_eq!(run.unwrap_err().reason(), Some(&Reason::Unsupported));
-    let asking = next(runs);
+    let told = events.recv().await.unwrap();
+    assert!(matches!(&told, ScheduleEvent::Interrupted { detail } if detail.contains("2 and 1")));
     let call = bench.sidecar.subscription().await;
+    assert_eq!(call.connection, 2);
     call.tell(standby()).await;
-    call.fail(too_old()).await;
-    let call = bench.sidecar.subscription().await;
     call.tell(Event::Run(granted())).await;
     drop(asking.await.unwrap().1.unwrap());
+}
+
+#[tokio::test]
+async fn s37_a_run_is_completed_where_it_is_though_something_else_has_gone_elsewhere() {
+    let mut bench = Bench::new().await;
+    let runs = bench.client.runs(nightly());
+    let (_runs, run, call) = running(&mut bench, runs).await;
+    let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f")).into_future());
+    let refused = bench.sidecar.hold().await;
+    assert_eq!((call.connection, refused.connection), (1, 1));
+    refused.fail(too_old()).await;
+    assert!(holding.await.unwrap().is_err());
+    run.succeeded().await.unwrap();
+    assert_eq!(bench.sidecar.script.lock().unwrap().connections, [1]);
 }
 
 #[tokio::test]

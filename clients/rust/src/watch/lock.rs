@@ -87,7 +87,8 @@ async fn start(
 ) -> Result<(Lane, Streaming<WatchLockResponse>), Error> {
     let request = WatchLockRequest { lock: Some(lock.clone().into_wire()) };
     let mut lane = client.watching_lane();
-    let asked = tokio::time::timeout(client.settings.silence, lane.watch_lock(request)).await;
+    let asked =
+        tokio::time::timeout(client.settings.silence, lane.calls.leases.watch_lock(request)).await;
     let Ok(answer) = asked else { return Err(Error::refused(&silent())) };
     let stream = client.answer(answer)?;
     Ok((lane, stream))

@@ -186,7 +186,7 @@ async fn start(
     request: &WatchLocks,
 ) -> Result<(Lane, Streaming<WatchLocksResponse>), Error> {
     let mut lane = client.watching_lane();
-    let asking = lane.watch_locks(request.clone().into_wire());
+    let asking = lane.calls.leases.watch_locks(request.clone().into_wire());
     let asked = tokio::time::timeout(client.settings.silence, asking).await;
     let silent = || tonic::Status::unavailable("the sidecar has sent nothing for a long time");
     let Ok(answer) = asked else { return Err(Error::refused(&silent())) };
