@@ -32,12 +32,12 @@ import java.util.function.Supplier;
 
 /** Unary calls as futures, and how to wait for them. */
 final class Calls {
-  private final Connection connection;
+  private final Supplier<Connections.Place> places;
   private final Executor loop;
 
-  /** {@code loop} is the connection's thread. */
-  Calls(Connection connection, Executor loop) {
-    this.connection = connection;
+  /** Each at one of {@code places}. {@code loop} is the connections' thread. */
+  Calls(Supplier<Connections.Place> places, Executor loop) {
+    this.places = places;
     this.loop = loop;
   }
 
@@ -47,7 +47,7 @@ final class Calls {
    */
   <T> CompletableFuture<T> call(
       Duration patience, Function<LeaseServiceFutureStub, ListenableFuture<T>> method) {
-    return call(connection::calls, patience, method);
+    return call(Connection::calls, patience, method);
   }
 
   /**
@@ -56,7 +56,7 @@ final class Calls {
    */
   <T> CompletableFuture<T> callSchedules(
       Duration patience, Function<ScheduleServiceFutureStub, ListenableFuture<T>> method) {
-    CompletableFuture<T> asked = call(connection::scheduleCalls, patience, method);
+    CompletableFuture<T> asked = call(Connection::scheduleCalls, patience, method);
     CompletableFuture<T> answer =
         asked.exceptionallyCompose(
             error ->
@@ -72,10 +72,15 @@ final class Calls {
   }
 
   private <S extends AbstractFutureStub<S>, T> CompletableFuture<T> call(
-      Supplier<S> stubs, Duration patience, Function<S, ListenableFuture<T>> method) {
+      Function<Connection, S> stubs, Duration patience, Function<S, ListenableFuture<T>> method) {
     Answer<T> answer = new Answer<>();
     try {
-      S stub = stubs.get().withDeadlineAfter(patience.toNanos(), TimeUnit.NANOSECONDS);
+      Connections.Place place = places.get();
+      answer.whenComplete((told, error) -> place.close());
+      S stub =
+          stubs
+              .apply(place.connection())
+              .withDeadlineAfter(patience.toNanos(), TimeUnit.NANOSECONDS);
       Context context = Context.current().fork();
       loop.execute(context.wrap(() -> answer.start(() -> method.apply(stub))));
     } catch (RuntimeException refused) {

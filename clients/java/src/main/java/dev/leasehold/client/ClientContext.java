@@ -90,8 +90,8 @@ final class ClientContext implements AutoCloseable {
   }
 
   /** Unary calls that may wait for a lock. */
-  Calls callsFrom(Connections.Place place) {
-    return new Calls(place.connection(), timers);
+  Calls waitingCalls() {
+    return new Calls(connections::waiting, timers);
   }
 
   Limits limits() {
@@ -103,14 +103,14 @@ final class ClientContext implements AutoCloseable {
     return silence;
   }
 
-  /** Unary calls that never stand behind holds and waits. */
+  /** Unary calls that concern no stream. */
   Calls calls() {
-    return new Calls(connections.brief(), timers);
+    return new Calls(connections::general, timers);
   }
 
-  /** The same about what a lasting call at this place has brought. */
-  Calls callsAt(Connections.Place place) {
-    return new Calls(place.brief(), timers);
+  /** Unary calls about what a lasting call at this place has brought. */
+  Calls callsBeside(Connections.Place place) {
+    return new Calls(place::beside, timers);
   }
 
   BootClock clock() {

@@ -170,26 +170,13 @@ final class Connection implements AutoCloseable {
         .asRuntimeException();
   }
 
-  /** Whether nothing has gone over it lately. */
-  synchronized boolean isIdle() {
-    return current.getState(false) == ConnectivityState.IDLE;
-  }
-
-  synchronized boolean isClosed() {
-    return closed;
-  }
-
-  /** Takes no more calls; those that are under way go on. */
-  synchronized void leave() {
-    closed = true;
-    replaced.add(current);
-    replaced.forEach(ManagedChannel::shutdown);
-  }
-
   /** Ends all calls. */
   @Override
   public void close() {
     synchronized (this) {
+      if (closed) {
+        return;
+      }
       closed = true;
       replaced.add(current);
     }

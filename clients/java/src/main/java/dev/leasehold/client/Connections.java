@@ -8,16 +8,18 @@ import java.util.function.Supplier;
 /**
  * The ways to a sidecar. A connection carries only so many calls at once (the sidecar's
  * limits.streams_per_connection), so those that last are spread over as many connections as they
- * need, and those that must go through at once have another: a release never stands in line behind
- * holds (S13), nor a question about the validity (S21).
+ * need, and leave room for others: a release never stands in line behind holds (S13), nor a
+ * question about the validity (S21). Those go where the hold's stream is: another connection may
+ * meet another sidecar, which does not know the hold. What concerns no stream has a connection of
+ * its own.
  */
 final class Connections implements AutoCloseable {
   private final Supplier<Connection> maker;
   private final int streams;
-  private final List<Lasting> lasting = new ArrayList<>();
+  private final List<Way> lasting = new ArrayList<>();
 
-  /** For what no other connection carries. */
-  private Connection brief;
+  /** For what concerns no stream. */
+  private final Way general;
 
   private final Runnable whenClosed;
   private boolean closed;
@@ -28,38 +30,32 @@ final class Connections implements AutoCloseable {
     this.streams = streams;
     this.whenClosed = whenClosed;
     try {
-      this.brief = maker.get();
-      this.lasting.add(new Lasting(maker.get(), brief));
+      this.general = new Way(maker.get());
     } catch (RuntimeException unusable) {
       whenClosed.run();
       throw unusable;
     }
   }
 
-  /** A connection for lasting calls. */
-  private static final class Lasting {
+  /** A connection, and what it carries. */
+  private static final class Way {
     private final Connection connection;
-
-    /** For short calls about what this one carries. */
-    private final Connection brief;
-
     private int calls;
 
-    /** Takes no more calls. */
+    /** Takes no more lasting calls. */
     private boolean retired;
 
-    Lasting(Connection connection, Connection brief) {
+    Way(Connection connection) {
       this.connection = connection;
-      this.brief = brief;
     }
   }
 
-  /** The place of one lasting call on a connection. */
+  /** The place of one call on a connection, which is not closed before. */
   final class Place implements AutoCloseable {
-    private final Lasting on;
+    private final Way on;
     private boolean left;
 
-    private Place(Lasting on) {
+    private Place(Way on) {
       this.on = on;
     }
 
@@ -67,35 +63,20 @@ final class Connections implements AutoCloseable {
       return on.connection;
     }
 
-    /** Lets no more calls onto this connection: it has gone silent. */
+    /**
+     * Lets no more lasting calls onto this connection: it has gone silent, or its sidecar is too
+     * old for one (S37), and a new connection may meet another.
+     */
     void retireConnection() {
       synchronized (Connections.this) {
         on.retired = true;
       }
     }
 
-    /**
-     * For short calls about what is here: they go where this connection was made, and another
-     * sidecar does not know it.
-     */
-    Connection brief() {
+    /** For a short call about what came here; on the general connection once this is closed. */
+    Place beside() {
       synchronized (Connections.this) {
-        return on.brief.isClosed() ? brief : on.brief;
-      }
-    }
-
-    /** Its sidecar is too old for this call: new connections may meet another one (S37). */
-    void leaveSidecar() {
-      synchronized (Connections.this) {
-        on.retired = true;
-        // One that is idle connects anew when it is needed.
-        if (on.brief == brief && !brief.isIdle() && !closed) {
-          try {
-            brief = maker.get();
-          } catch (EndpointException unusable) {
-            // The next lasting call says so.
-          }
-        }
+        return placeOn(lasting.contains(on) ? on : general);
       }
     }
 
@@ -112,35 +93,48 @@ final class Connections implements AutoCloseable {
           return;
         }
         lasting.remove(on);
-        if (on.brief != brief && lasting.stream().noneMatch(other -> other.brief == on.brief)) {
-          on.brief.leave();
-        }
       }
       on.connection.close();
     }
   }
 
-  private boolean isSuperfluous(Lasting one) {
+  private boolean isSuperfluous(Way one) {
     boolean replaceable =
         one.retired || lasting.stream().anyMatch(other -> other != one && !other.retired);
-    return one.calls == 0 && replaceable;
+    return one != general && one.calls == 0 && replaceable;
   }
 
   /** A place for a call that lasts as long as a hold, a wait or a watch. */
   synchronized Place place() {
-    Lasting chosen =
+    return placeOn(
         lasting.stream()
             .filter(one -> !one.retired && one.calls < streams)
             .findFirst()
-            .orElseGet(this::another);
-    chosen.calls++;
-    return new Place(chosen);
+            .orElseGet(this::another));
   }
 
-  private Lasting another() {
-    Lasting made;
+  /**
+   * A place for a call that waits, and brings no stream: while there is room, where the calls by
+   * its lease id go, which are to meet the same sidecar.
+   */
+  synchronized Place waiting() {
+    return general.calls < streams ? placeOn(general) : place();
+  }
+
+  /** A place for a short call that concerns no stream. */
+  synchronized Place general() {
+    return placeOn(general);
+  }
+
+  private Place placeOn(Way one) {
+    one.calls++;
+    return new Place(one);
+  }
+
+  private Way another() {
+    Way made;
     try {
-      made = new Lasting(maker.get(), brief);
+      made = new Way(maker.get());
     } catch (EndpointException unusable) {
       throw Connection.unavailable(unusable);
     }
@@ -153,29 +147,19 @@ final class Connections implements AutoCloseable {
 
   /** Waits for a sidecar, for so long at the most; how long that took. */
   Duration awaitSidecar(Duration patience) throws InterruptedException {
-    try (Place place = place()) {
-      return place.connection().awaitReady(patience);
-    }
-  }
-
-  /** For calls that do not last, releases above all. */
-  synchronized Connection brief() {
-    return brief;
+    return general.connection.awaitReady(patience);
   }
 
   /** Ends all calls. */
   @Override
   public void close() {
-    List<Lasting> left;
+    List<Way> left;
     synchronized (this) {
       closed = true;
       left = List.copyOf(lasting);
     }
-    for (Lasting one : left) {
-      one.connection.close();
-      one.brief.close();
-    }
-    brief.close();
+    left.forEach(one -> one.connection.close());
+    general.connection.close();
     whenClosed.run();
   }
 }

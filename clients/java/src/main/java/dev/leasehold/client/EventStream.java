@@ -79,10 +79,10 @@ final class EventStream<Q, A> {
 
   /** Short calls about what this stream has brought. */
   Calls calls(ClientContext context) {
-    return place == null ? context.calls() : context.callsAt(place);
+    return place == null ? context.calls() : context.callsBeside(place);
   }
 
-  /** Lets no more streams onto this one's connection, which has gone silent. */
+  /** Lets no more streams onto this one's connection. */
   void retireConnection() {
     if (place != null) {
       place.retireConnection();
@@ -174,7 +174,7 @@ final class EventStream<Q, A> {
     public void onError(Throwable error) {
       boolean isUnimplemented = Status.fromThrowable(error).getCode() == Status.Code.UNIMPLEMENTED;
       if (isUnimplemented && RefusedException.of(error).isBelowNeeds()) {
-        place.leaveSidecar();
+        retireConnection();
       }
       leavePlace();
       receive(new Signal.End<>(() -> RefusedException.of(error)));

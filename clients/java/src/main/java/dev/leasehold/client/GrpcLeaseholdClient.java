@@ -23,7 +23,6 @@ import dev.leasehold.v1.ResolvePathResponse;
 import dev.leasehold.v1.RunOutcome;
 import dev.leasehold.v1.WatchLockRequest;
 import dev.leasehold.v1.WatchLocksRequest;
-import io.grpc.StatusRuntimeException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -121,7 +120,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
       try {
         return acquireOnce(asked);
       } catch (RefusedException refused) {
-        // S37: elsewhere another sidecar may be new enough.
+        // S37: another sidecar may take its place.
         Duration left = wait.minus(context.clock().latest().since(began)).minus(pause);
         if (!refused.isBelowNeeds() || left.isNegative() || left.isZero()) {
           throw refused;
@@ -141,7 +140,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
         Durations.sum(Durations.fromWire(asked.toMessage().getWait()), Constants.CALL_TIMEOUT);
     BootInstant sent = context.clock().earliest();
     AcquireLeaseResponse answer =
-        Calls.await(lasting(patience, stub -> stub.acquireLease(message)));
+        Calls.await(context.waitingCalls().call(patience, stub -> stub.acquireLease(message)));
     return switch (answer.getOutcomeCase()) {
       case GRANTED -> Grant.of(answer.getGranted(), sent, context.clock());
       case BUSY -> throw new BusyException(answer.getBusy());
@@ -256,28 +255,6 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   public ResolvePathResponse resolvePath(LockKey key) throws InterruptedException {
     ResolvePathRequest request = ResolvePathRequest.newBuilder().setKey(key).build();
     return call(stub -> stub.resolvePath(request));
-  }
-
-  /** A call that may last as long as a hold. */
-  private <T> CompletableFuture<T> lasting(
-      Duration patience, Function<LeaseServiceFutureStub, ListenableFuture<T>> method) {
-    Connections.Place place;
-    try {
-      place = context.place();
-    } catch (StatusRuntimeException unusable) {
-      throw RefusedException.of(unusable);
-    }
-    return context
-        .callsFrom(place)
-        .call(patience, method)
-        .whenComplete(
-            (answer, error) -> {
-              if (Calls.cause(error) instanceof RefusedException refused
-                  && refused.isBelowNeeds()) {
-                place.leaveSidecar();
-              }
-              place.close();
-            });
   }
 
   private <T> T call(Function<LeaseServiceFutureStub, ListenableFuture<T>> method)

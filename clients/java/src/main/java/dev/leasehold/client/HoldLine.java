@@ -16,7 +16,7 @@ final class HoldLine {
   /** The newest that was answered. */
   private long generation;
 
-  /** Over the connection of its newest stream: there its sidecar is. */
+  /** Over the connection of its newest stream. */
   private Calls calls;
 
   /** A resume was sent, and it is not known whether it has made a newer generation. */

@@ -19,7 +19,7 @@ interface LifeLine {
   /** Short calls about the hold. */
   Calls calls();
 
-  /** Lets no more streams onto this one's connection, which has gone silent. */
+  /** Lets no more streams onto this one's connection. */
   void retireConnection();
 
   /** Asks for the hold to be resumed on another stream, which was just opened (S16). */

@@ -32,25 +32,24 @@ final class StreamRun implements Run {
   /**
    * Has another replica run what could not be begun here; said once, and else its lease expires.
    */
-  static void giveBack(ClientContext context, dev.leasehold.v1.Run run) {
+  static void giveBack(Calls calls, dev.leasehold.v1.Run run, Duration patience) {
     CompleteRunRequest request =
         Completion.returned()
             .of(run.getRunId())
             .setLeaseId(run.getGrant().getLeaseId())
             .setGeneration(run.getGrant().getGeneration())
             .build();
-    send(context, request, context.limits().release());
+    send(calls, request, patience);
   }
 
   /** Says how a run ended. */
-  static CompletableFuture<CompleteRunResponse> send(
-      ClientContext context, CompleteRunRequest request) {
-    return send(context, request, Constants.COMPLETION_TIMEOUT);
+  static CompletableFuture<CompleteRunResponse> send(Calls calls, CompleteRunRequest request) {
+    return send(calls, request, Constants.COMPLETION_TIMEOUT);
   }
 
   private static CompletableFuture<CompleteRunResponse> send(
-      ClientContext context, CompleteRunRequest request, Duration patience) {
-    return context.calls().callSchedules(patience, stub -> stub.completeRun(request));
+      Calls calls, CompleteRunRequest request, Duration patience) {
+    return calls.callSchedules(patience, stub -> stub.completeRun(request));
   }
 
   private static Instant instant(Timestamp wire) {
@@ -297,7 +296,7 @@ final class StreamRun implements Run {
     if (answer.isDone()) {
       return;
     }
-    send(course.context(), request)
+    send(keeper.line().calls(), request)
         .whenComplete(
             (told, error) -> {
               if (error == null) {

@@ -248,7 +248,8 @@ final class StreamRuns implements Runs, Runnable {
       throw RefusedException.of(Connection.closed());
     }
     if (RefusedException.knowingSchedules(why) instanceof RefusedException failure
-        && (understood == null || !(failure.mayPass() || failure.isBelowNeeds()))) {
+        && !failure.isBelowNeeds()
+        && (understood == null || !failure.mayPass())) {
       throw failure;
     }
     tell(new ScheduleEvent.Interrupted(why.getMessage()));
@@ -265,13 +266,11 @@ final class StreamRuns implements Runs, Runnable {
       hangUp();
       throw new ProtocolException("a run came without its grant or its occurrence");
     }
+    Calls calls = heard.from.calls(context);
     Optional<HoldState> state = Optional.empty();
     try {
       state =
-          Optional.of(
-              Calls.await(
-                  HoldState.granted(
-                      context, heard.from.calls(context), RunLine.grantOf(run), sent)));
+          Optional.of(Calls.await(HoldState.granted(context, calls, RunLine.grantOf(run), sent)));
     } catch (InterruptedException again) {
       inbox.add(heard);
       throw again;
@@ -280,7 +279,7 @@ final class StreamRuns implements Runs, Runnable {
     }
     Duration left = state.map(HoldState::remaining).orElse(Duration.ZERO);
     if (state.isEmpty() || left.isZero()) {
-      StreamRun.giveBack(context, run);
+      StreamRun.giveBack(calls, run, context.limits().release());
       listen(heard.from);
       return Optional.empty();
     }

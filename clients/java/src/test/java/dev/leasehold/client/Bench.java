@@ -22,12 +22,12 @@ final class Bench implements AutoCloseable {
   private final BlockingQueue<HoldEvent> events = new LinkedBlockingQueue<>();
 
   Bench() throws IOException, InterruptedException {
-    this(256);
+    this(builder -> builder);
   }
 
-  /** With a sidecar that takes so many calls at once on one connection. */
-  Bench(int callsPerConnection) throws IOException, InterruptedException {
-    this(callsPerConnection, builder -> builder);
+  /** With room for a call more than the client has streams on one connection. */
+  Bench(int streamsPerConnection) throws IOException, InterruptedException {
+    this(streamsPerConnection + 1, builder -> builder.streamsPerConnection(streamsPerConnection));
   }
 
   /** With a client that has these options. */

@@ -116,7 +116,7 @@ class ClientOptionsTest {
       }
       assertEquals(3, bench.sidecar.connections());
       holds.forEach(Hold::close);
-      eventually("what is not needed is closed", () -> bench.sidecar.connections() == 2);
+      eventually("what is not needed is closed", () -> bench.sidecar.connections() == 1);
       assertTrue(bench.held().hold().isValid());
     }
   }

@@ -5,7 +5,6 @@ import static dev.leasehold.client.Bench.soon;
 import static dev.leasehold.client.ManualClock.OURS;
 import static dev.leasehold.client.Messages.validity;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.Bench.Held;
@@ -13,6 +12,7 @@ import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.ListLocksResponse;
 import dev.leasehold.v1.ReleaseOutcome;
 import java.time.Duration;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
@@ -34,7 +34,6 @@ class ConnectionsTest {
       CompletableFuture<Void> shortCalls =
           CompletableFuture.runAsync(() -> progressAndExtend(first.hold()));
       soon(shortCalls);
-      assertFalse(bench.sidecar.isAskedToHold(), "the third hold waits for a place");
       assertEquals(
           ReleaseOutcome.RELEASE_OUTCOME_RELEASED, soon(first.hold().releaseAsync()).getOutcome());
       bench.sidecar.hold().tell(Messages.granted(Messages.grantHere()));
@@ -55,7 +54,7 @@ class ConnectionsTest {
   @Test
   void s13AReleaseDoesNotStandInLineBehindWaits() throws Exception {
     ExecutorService threads = Executors.newCachedThreadPool();
-    CountDownLatch waiting = new CountDownLatch(1);
+    CountDownLatch waiting = new CountDownLatch(2);
     CountDownLatch over = new CountDownLatch(1);
     try (Bench bench = new Bench(1)) {
       bench.sidecar.acquire =
@@ -64,8 +63,9 @@ class ConnectionsTest {
             Bench.await(over);
             return AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
           };
-      Future<Grant> acquired =
-          threads.submit(() -> bench.client.acquire(LeaseSpec.of("f").waitWithoutEnd()));
+      Callable<Grant> acquire = () -> bench.client.acquire(LeaseSpec.of("f").waitWithoutEnd());
+      Future<Grant> acquired = threads.submit(acquire);
+      threads.submit(acquire);
       Bench.await(waiting);
       bench.sidecar.list = request -> ListLocksResponse.getDefaultInstance();
       Future<ReleaseOutcome> released =
@@ -86,6 +86,8 @@ class ConnectionsTest {
   void aClosedClientHasNoConnectionLeft() throws Exception {
     try (Bench bench = new Bench()) {
       bench.held().hold().close();
+      assertEquals(1, bench.sidecar.connections());
+      bench.client.release("lease-2");
       assertEquals(2, bench.sidecar.connections());
       bench.client.close();
       eventually("both are closed", () -> bench.sidecar.connections() == 0);

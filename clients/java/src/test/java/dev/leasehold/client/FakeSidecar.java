@@ -155,9 +155,19 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
 
   /** {@code callsPerConnection} is how many calls it takes at once on one connection. */
   FakeSidecar(int callsPerConnection) throws IOException {
+    this(callsPerConnection, Files.createTempDirectory("leasehold"));
+  }
+
+  private FakeSidecar(int callsPerConnection, Path folder) throws IOException {
     this.callsPerConnection = callsPerConnection;
-    folder = Files.createTempDirectory("leasehold");
+    this.folder = folder;
     start();
+  }
+
+  /** Another one, which new connections meet. Those that stand stay here. */
+  FakeSidecar replacement() throws IOException {
+    Files.delete(socket());
+    return new FakeSidecar(callsPerConnection, folder);
   }
 
   String endpoint() {

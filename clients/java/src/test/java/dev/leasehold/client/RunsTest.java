@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.FakeSchedules.Subscription;
+import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.CompletionResult;
 import dev.leasehold.v1.Deadline;
 import dev.leasehold.v1.DefinitionInForce;
@@ -17,11 +18,14 @@ import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;
 import dev.leasehold.v1.Renewed;
 import dev.leasehold.v1.RunKind;
+import dev.leasehold.v1.SaveCheckpointResponse;
 import dev.leasehold.v1.Standby;
 import dev.leasehold.v1.SubscribeScheduleRequest;
 import io.grpc.Status;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
@@ -37,6 +41,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A subscription and its runs, with a sidecar that says what each test wants. */
 @Timeout(60)
@@ -160,18 +166,59 @@ class RunsTest {
   }
 
   @Test
-  void s37ASidecarThatIsTooOldIsAnErrorOnlyBeforeAnotherWasHeardOf() throws Exception {
+  void s37ASubscriberIsToldThatASidecarIsTooOldAndTriesOnElsewhere() throws Exception {
     Future<Run> asked = next();
     Subscription call = subscription();
     assertEquals(1, call.request.getNeeds());
-    call.fail(Messages.tooOld());
-    assertEquals(Optional.of(Reason.UNSUPPORTED), refusal(asked).reason());
-    asked = next();
-    call = subscription();
-    call.standBy();
-    call.fail(Messages.tooOld());
-    subscription().run(FakeSchedules.run());
-    assertTrue(soon(asked).isValid());
+    try (FakeSidecar newer = bench.sidecar.replacement()) {
+      call.fail(Messages.tooOld());
+      call = newer.schedules.subscription();
+      assertEquals(new ScheduleEvent.Interrupted("2 and 1"), events.take());
+      call.standBy();
+      call.fail(Messages.tooOld());
+      newer.schedules.subscription().run(FakeSchedules.run());
+      assertTrue(soon(asked).isValid());
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void s37WhatCameFromASidecarThatRefusesAnotherHoldStaysThere(boolean called) throws Exception {
+    FakeSidecar older = bench.sidecar;
+    older.report = request -> Messages.validity(ManualClock.OURS, 1_058, 58);
+    older.save = request -> SaveCheckpointResponse.newBuilder().setVersion(1).build();
+    older.acquire =
+        request -> AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
+    Run run = running().run();
+    Hold kept = bench.held().hold();
+    if (called) {
+      bench.client.acquire(LeaseSpec.of("f"));
+    }
+    try (FakeSidecar newer = older.replacement()) {
+      LeaseSpec patient = LeaseSpec.of("f").waitUpTo(Duration.ofMinutes(1));
+      CompletableFuture<Hold> asked = bench.client.holdAsync(patient, event -> {});
+      older.hold().fail(Messages.tooOld());
+      newer.hold().tell(Messages.granted(Messages.grantHere()));
+      Hold elsewhere = soon(asked);
+      kept.reportProgress();
+      kept.save(new byte[] {'x'});
+      kept.release();
+      elsewhere.release();
+      run.complete(Completion.succeeded());
+      String release = "release lease-1 of generation ";
+      List<String> wanted = new ArrayList<>();
+      wanted.addAll(List.of("report of generation 1", "save x of generation 1", release + 1));
+      wanted.add("run-1 of generation 1: SUCCEEDED ");
+      if (called) {
+        bench.client.release("lease-1");
+        wanted.add(release + 0);
+      }
+      assertEquals(wanted, older.asked());
+      assertEquals(List.of(release + 1), newer.asked());
+      runs.close();
+      int left = called ? 1 : 0;
+      Bench.eventually("what is not needed is closed", () -> older.connections() == left);
+    }
   }
 
   @Test
