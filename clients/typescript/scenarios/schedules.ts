@@ -30,7 +30,7 @@ function telling(id: string, signal: AbortSignal): RunsOptions {
   return {
     signal,
     onEvent: ({ type }) => {
-      if (type === "subscribed") say(id, "subscribed");
+      if (type === "subscribed" || type === "interrupted") say(id, type);
     },
     onHoldEvent: (event) => {
       sayEvent(id, event);

@@ -8,7 +8,7 @@ import type {
   CheckTokenResponse,
   ResolvePathResponse,
 } from "../gen/leasehold/v1/lease_service.js";
-import { LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
+import { AcquireLeaseRequest, LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
 import type { BreakOutcome, GetHoldResponse, SaveCheckpointResponse } from "../gen/leasehold/v1/lease_service.js";
 import type { Grant, ReleaseResult, Validity, LeaseSpec as WireSpec } from "../gen/leasehold/v1/hold.js";
 import type { LockRecord, LockState } from "../gen/leasehold/v1/lock.js";
@@ -88,9 +88,9 @@ export type LeadSpec = Omit<LeaseSpec, "waitMs">;
 export type HeldWork<T> = (signal: AbortSignal, hold: Hold) => T | Promise<T>;
 
 /**
- * A client of a sidecar. It makes its connections by itself: as many as its holds, waits and watches need, and one for
- * short calls, which never wait behind those. They are made again when they break. Three things are tried again by
- * themselves: a hold whose stream breaks is resumed within its validity, a caller that waits in the queue asks again
+ * A client of a sidecar. It makes its connections by itself: as many as its holds, waits and watches need, with room for
+ * short calls about those, and one for all other calls. They are made again when they break. Three things are tried again
+ * by themselves: a hold whose stream breaks is resumed within its validity, a caller that waits in the queue asks again
  * within its wait, and a watch is opened again.
  */
 export class Client extends ScheduleClient implements AsyncDisposable {
@@ -204,14 +204,17 @@ export class Client extends ScheduleClient implements AsyncDisposable {
     const acquireOnce = async (waitMs: number): Promise<Grant> => {
       const wire = leaseSpec(spec, waitMs);
       const options = { signal, timeoutMs: waitMs + CALL_TIMEOUT_MS, lasting: true };
-      const request = { spec: wire, needs: needs({ spec: wire }, NEWER_FIELDS.AcquireLeaseRequest) };
+      const request = {
+        spec: wire,
+        needs: needs(AcquireLeaseRequest, { spec: wire }, NEWER_FIELDS.AcquireLeaseRequest),
+      };
       const { outcome } = await this.rpc.unary(LeaseServiceService.acquireLease, request, options);
       if (outcome === undefined) throw new ProtocolError("an acquire was answered without an outcome");
       if (outcome.$case === "alreadyDone" || outcome.$case === "skipped") throw occurrenceOver(wire, outcome);
       if (outcome.$case === "busy") throw new BusyError(outcome.value);
       return outcome.value;
     };
-    // S37: elsewhere another sidecar may be new enough.
+    // S37: the sidecar may be replaced meanwhile, by one that is new enough.
     const acquire = async (waitMs: number): Promise<Grant> => {
       const end = performance.now() + waitMs;
       for (let [left, pause] = [waitMs, FIRST_PAUSE_MS]; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {

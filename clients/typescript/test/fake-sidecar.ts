@@ -153,6 +153,8 @@ export interface Script {
   /** What the next acquires are answered with, before `acquire`; and their waits in seconds. */
   readonly acquires: (NonNullable<AcquireLeaseResponse["outcome"]> | Refused)[];
   readonly waits: (number | undefined)[];
+  /** Acquires are answered after this. */
+  acquiring?: Promise<unknown>;
   release?: ReleaseResult | Refused;
   /** Answers no release. */
   mute?: boolean;
@@ -163,6 +165,12 @@ export interface Script {
   /** What came with the last acquire. */
   metadata?: Metadata;
 }
+
+/** What a sidecar of revision 1 says to a request that needs revision 2. */
+export const TOO_OLD = refusal(status.UNIMPLEMENTED, "2 and 1", {
+  reason: "UNSUPPORTED",
+  metadata: { needs: "2", revision: "1" },
+});
 
 const NOT_NOW = refusal(status.UNAVAILABLE, "not now");
 
@@ -220,8 +228,10 @@ export class FakeSidecar {
         script.asked.push(`acquire ${request.spec?.requestId ?? ""} ${String(token)} ${String(kernel)}`);
         script.waits.push(request.spec?.wait?.seconds);
         const outcome = script.acquires.shift() ?? script.acquire;
-        if (outcome !== undefined && "details" in outcome) answer(outcome);
-        else answer(null, AcquireLeaseResponse.create({ outcome }));
+        void Promise.resolve(script.acquiring).then(() => {
+          if (outcome !== undefined && "details" in outcome) answer(outcome);
+          else answer(null, AcquireLeaseResponse.create({ outcome }));
+        });
       },
       releaseLease: ({ request }, answer) => {
         const saved = request.checkpoint === undefined ? "" : ` with ${request.checkpoint.toString()}`;
@@ -319,6 +329,7 @@ export interface Held {
 /** A fake sidecar, a clock, and a client between them. */
 export class Bench implements AsyncDisposable {
   readonly clock = new ManualClock();
+  readonly #before: FakeSidecar[] = [];
 
   private constructor(
     readonly folder: string,
@@ -348,7 +359,9 @@ export class Bench implements AsyncDisposable {
     this.sidecar.kill();
   }
 
+  /** From now on another sidecar is there. What is connected to the one before, unless it was killed, stays so. */
   async restart(): Promise<void> {
+    this.#before.push(this.sidecar);
     const socket = path.join(this.folder, "socket");
     await rm(socket, { force: true });
     this.sidecar = await FakeSidecar.start(socket);
@@ -370,7 +383,7 @@ export class Bench implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.client.close();
-    this.sidecar.kill();
+    for (const sidecar of [...this.#before, this.sidecar]) sidecar.kill();
     await rm(this.folder, { recursive: true, force: true });
   }
 }

@@ -5,8 +5,7 @@ import { status } from "@grpc/grpc-js";
 
 import { BusyError, Reason, HoldState, LossReason } from "../src/index.js";
 import type { Deadline } from "../src/proto.js";
-import { needs } from "../src/errors/unsupported.js";
-import { Busy, GetServerInfoResponse, LeaseSpec, LockKey } from "../src/proto.js";
+import { Busy, GetServerInfoResponse } from "../src/proto.js";
 import { Bench, ELSEWHERE, OURS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 
 const GRANTED = validity(OURS, 1_058, 58);
@@ -75,28 +74,6 @@ test("s29 a busy lock tells how many permits are held", async () => {
   const call = await bench.sidecar.hold();
   call.tell({ $case: "busy", value: Busy.create({ heldPermits: 3 }) });
   await assert.rejects(holding, (error) => error instanceof BusyError && error.heldPermits === 3);
-});
-
-test("s37 a request needs the revision of its newest field", () => {
-  const newer = [["start.spec.permits", 2] as const, ["start.spec.key.scope", 3] as const];
-  const needed = (spec: Partial<LeaseSpec>): number =>
-    needs({ start: { $case: "spec", value: LeaseSpec.create(spec) } }, newer);
-  assert.equal(needed({ priority: 7, key: LockKey.create({ function: "f" }) }), 1);
-  assert.equal(needed({ permits: 2, key: LockKey.create({ function: "f" }) }), 2);
-  assert.equal(needed({ permits: 2, key: LockKey.create({ scope: "s" }) }), 3);
-  assert.equal(needs({ start: { $case: "resume", value: {} } }, newer), 1);
-});
-
-test("s37 a call tries on elsewhere while its wait lasts", async () => {
-  await using bench = await Bench.create();
-  const { client, sidecar } = bench;
-  const metadata = { needs: "2", revision: "1" };
-  const tooOld = refusal(status.UNIMPLEMENTED, "2 and 1", { reason: "UNSUPPORTED", metadata });
-  sidecar.script.acquires.push(tooOld, tooOld, tooOld);
-  await assert.rejects(client.acquire({ function: "f" }), { reason: Reason.UNSUPPORTED, message: "2 and 1" });
-  sidecar.script.acquire = grant(GRANTED);
-  await client.acquire({ function: "f", waitMs: 60_000 });
-  assert.equal(sidecar.script.asked.length, 4);
 });
 
 test("a hold tells its state, and the answer counts", async () => {

@@ -10,7 +10,7 @@ import { CatchUp, Lost, Overlap, Recorded, Renewed, RunOutcome } from "../src/pr
 import { scheduleSpec } from "../src/runs/spec.js";
 import type { ScheduleEvent as Told, SubscribeCall } from "./fake-schedules.js";
 import { STANDBY, granted } from "./fake-schedules.js";
-import { Bench, Inbox, OURS, PATIENCE_MS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
+import { Bench, Inbox, OURS, PATIENCE_MS, TOO_OLD, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 
 const NIGHTLY: Subscription = {
   function: "nightly",
@@ -95,28 +95,45 @@ test("t11 a run that its body does not complete is returned, also where the loop
   assert.deepEqual(bench.sidecar.schedules.outcomes, ["RETURNED", "RETURNED"]);
 });
 
-test("s37 a sidecar that is too old is an error only before another was heard of", SHORT, async () => {
+test("s37 a sidecar that is older than schedules is found out", SHORT, async () => {
   await using bench = await Bench.create();
-  const info = { reason: "UNSUPPORTED", metadata: { needs: "2", revision: "1" } };
-  for (const [refused, message] of [
-    [refusal(status.UNIMPLEMENTED, "2 and 1", info), /2 and 1/],
-    [refusal(status.UNIMPLEMENTED, "unknown service"), /older/],
-  ] as const) {
-    const rejected = assert.rejects(next(bench.client.runs(NIGHTLY)), (error) => {
-      assert.ok(error instanceof RefusedError);
-      assert.deepEqual([error.code, error.reason], [status.UNIMPLEMENTED, Reason.UNSUPPORTED]);
-      assert.match(error.message, message);
-      return true;
-    });
-    (await bench.sidecar.schedules.subscription()).fail(refused);
-    await rejected;
+  const rejected = assert.rejects(next(bench.client.runs(NIGHTLY)), (error) => {
+    assert.ok(error instanceof RefusedError);
+    assert.deepEqual([error.code, error.reason], [status.UNIMPLEMENTED, Reason.UNSUPPORTED]);
+    assert.match(error.message, /older/);
+    return true;
+  });
+  (await bench.sidecar.schedules.subscription()).fail(refusal(status.UNIMPLEMENTED, "unknown service"));
+  await rejected;
+});
+
+test("s37 a sidecar that is too old interrupts a subscription", SHORT, async () => {
+  for (const before of [[], [STANDBY]]) {
+    await using bench = await Bench.create();
+    const events = new Inbox<ScheduleEvent>();
+    const asking = next(bench.client.runs(NIGHTLY, { onEvent: (event) => void events.items.push(event) }));
+    const there = await bench.sidecar.schedules.subscription();
+    await bench.restart();
+    there.tell(...before);
+    there.fail(TOO_OLD);
+    (await bench.sidecar.schedules.subscription()).tell(granted());
+    assert.ok((await asking).isValid());
+    assert.deepEqual(events.items.at(-1), { type: "interrupted", detail: "2 and 1" });
   }
-  const asking = next(bench.client.runs(NIGHTLY));
-  const call = await bench.sidecar.schedules.subscription();
-  call.tell(STANDBY);
-  call.fail(refusal(status.UNIMPLEMENTED, "2 and 1", info));
-  (await bench.sidecar.schedules.subscription()).tell(granted());
-  assert.ok((await asking).isValid());
+});
+
+test("s37 a run is completed at its sidecar", SHORT, async () => {
+  await using bench = await Bench.create();
+  const { run } = await running(bench);
+  const { schedules } = bench.sidecar;
+  const holding = bench.client.hold({ function: "f", waitMs: 30_000 });
+  const refused = await bench.sidecar.hold();
+  await bench.restart();
+  refused.fail(TOO_OLD);
+  (await bench.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)));
+  await (await holding).release();
+  await run.succeeded();
+  assert.deepEqual([schedules.outcomes, bench.sidecar.schedules.outcomes], [["SUCCEEDED"], []]);
 });
 
 test("t16 a subscriber whose sidecar restarts comes back as no new one", SHORT, async () => {

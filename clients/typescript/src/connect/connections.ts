@@ -1,4 +1,4 @@
-// The connections of a client: as many as its lasting calls need, and one for those that must go through at once.
+// The connections of a client: as many as its streams need, for calls about those, too, and one for all other calls.
 
 import type { Client as Channel, Metadata, ServiceError } from "@grpc/grpc-js";
 import { connectivityState, status } from "@grpc/grpc-js";
@@ -18,14 +18,12 @@ const CUT_OFF =
 /** The place of one lasting call. */
 export interface Place {
   readonly channel: Channel;
-  /** For short calls about what this one carries: they go where it is, and its sidecar with it. */
-  readonly short: Channel;
+  /** As it is now, for calls about what this one brings; once it is closed, the connection for short calls. */
+  readonly current: Channel;
   /** The call is over. May be repeated. */
   leave(): void;
-  /** Lets no more calls onto this connection: it has gone silent. */
+  /** Lets no more lasting calls onto its connection: it is silent, or its sidecar too old for this one (S37). */
   retire(): void;
-  /** Its sidecar is too old for this call: new connections may meet another one (S37). */
-  leaveSidecar(): void;
 }
 
 /** One way to a sidecar. Its channel is made anew when its connection was lost and certificates may have changed. */
@@ -39,11 +37,7 @@ class Way {
   /** Replaced, perhaps with a call that is about to start on it. */
   #before: Channel | undefined;
 
-  /** Made with the way for short calls about what it carries, unless it is one. */
-  constructor(
-    dialer: Dialer,
-    readonly short?: Way,
-  ) {
+  constructor(dialer: Dialer) {
     this.#dialer = dialer;
     this.#channel = dialer.dial();
   }
@@ -55,11 +49,6 @@ class Way {
     if (this.#dialer.reloads && this.#used && lost) this.#replace();
     this.#used = true;
     return this.#channel;
-  }
-
-  /** Whether a call has gone over it. */
-  get isUsed(): boolean {
-    return this.#used;
   }
 
   #replace(): void {
@@ -91,8 +80,7 @@ export class Connections {
   readonly #dialer: Dialer;
   readonly #streams: number;
   readonly #lasting = new Set<Way>();
-  /** For what no other connection carries. */
-  #short: Way;
+  readonly #short: Way;
 
   #isHeard = false;
 
@@ -105,8 +93,8 @@ export class Connections {
     this.metadata = dialer.metadata;
     this.#dialer = dialer;
     this.#streams = streams;
+    this.#lasting.add(new Way(dialer));
     this.#short = new Way(dialer);
-    this.#lasting.add(new Way(dialer, this.#short));
   }
 
   /** Waits until a connection stands, for so long at the most. Whether one does, the next call tells. */
@@ -116,13 +104,11 @@ export class Connections {
       signal?.throwIfAborted();
       const left = Math.min(end - performance.now(), LOOK_MS);
       if (left <= 0) return;
-      const place = this.place();
       const isThere = await new Promise<boolean>((resolve) => {
-        place.channel.waitForReady(Date.now() + left, (error) => {
+        this.short.waitForReady(Date.now() + left, (error) => {
           resolve(error === undefined);
         });
       });
-      place.leave();
       if (isThere) return;
     }
   }
@@ -144,7 +130,7 @@ export class Connections {
     return new UnreachableError(shown, problemOf(refusal.details, isNew), refusal, { cause: error });
   }
 
-  /** For calls that must go through at once, releases above all: they never wait behind those that last. */
+  /** For calls that are about no stream. It never moves: a lease id means something to one sidecar alone. */
   get short(): Channel {
     return this.#short.channel;
   }
@@ -153,25 +139,26 @@ export class Connections {
   place(): Place {
     let way = [...this.#lasting].find(({ calls, retired }) => !retired && calls < this.#streams);
     if (way === undefined) {
-      way = this.#fresh(this.#short);
+      way = new Way({ ...this.#dialer, dial: () => dialNow(this.#dialer) });
       this.#lasting.add(way);
     }
     return this.#placeOn(way);
   }
 
-  #fresh(short?: Way): Way {
-    return new Way({ ...this.#dialer, dial: () => dialNow(this.#dialer) }, short);
+  /** A place for a unary call that waits: where its lease id is known after it, as long as short calls have room. */
+  unaryPlace(): Place {
+    return this.#short.calls < this.#streams ? this.#placeOn(this.#short) : this.place();
   }
 
   #placeOn(way: Way): Place {
     const { channel } = way;
-    const shortOf = ({ short }: Way): Way => (short === undefined || short.isClosed ? this.#short : short);
+    const currentOf = ({ isClosed }: Way): Way => (isClosed ? this.#short : way);
     way.calls += 1;
     let left = false;
     return {
       channel,
-      get short(): Channel {
-        return shortOf(way).channel;
+      get current(): Channel {
+        return currentOf(way).channel;
       },
       leave: (): void => {
         if (left) return;
@@ -182,28 +169,17 @@ export class Connections {
       retire: (): void => {
         way.retired = true;
       },
-      leaveSidecar: (): void => {
-        way.retired = true;
-        // One that was never used meets whichever sidecar is there then.
-        if (way.short === this.#short && this.#short.isUsed) this.#short = this.#fresh();
-      },
     };
   }
 
   #closeSuperfluous(way: Way): void {
     const replaceable = way.retired || [...this.#lasting].some((other) => other !== way && !other.retired);
-    if (way.calls > 0 || !replaceable) return;
-    this.#lasting.delete(way);
+    if (way.calls > 0 || !replaceable || !this.#lasting.delete(way)) return;
     way.close();
-    const { short } = way;
-    if (short !== this.#short && ![...this.#lasting].some((other) => other.short === short)) short?.close();
   }
 
   close(): void {
-    for (const way of this.#lasting) {
-      way.close();
-      way.short?.close();
-    }
+    for (const way of this.#lasting) way.close();
     this.#short.close();
   }
 }

@@ -1,6 +1,6 @@
 // The calls as promises and streams, with errors of this client.
 
-import type { Client as Channel, ClientReadableStream, MethodDefinition, ServiceError } from "@grpc/grpc-js";
+import type { ClientReadableStream, MethodDefinition, ServiceError } from "@grpc/grpc-js";
 import { status } from "@grpc/grpc-js";
 
 import {
@@ -13,11 +13,10 @@ import {
 import type { ReleaseResult, Validity } from "../../gen/leasehold/v1/hold.js";
 import type {
   GetHoldResponse,
-  HoldLeaseRequest,
   HoldLeaseResponse,
   SaveCheckpointResponse,
 } from "../../gen/leasehold/v1/lease_service.js";
-import { LeaseServiceService, ReleaseLeaseRequest } from "../../gen/leasehold/v1/lease_service.js";
+import { HoldLeaseRequest, LeaseServiceService, ReleaseLeaseRequest } from "../../gen/leasehold/v1/lease_service.js";
 import type { RunOutcome } from "../../gen/leasehold/v1/schedule.js";
 import type { Clock } from "../hold/boot-clock.js";
 import type { Connections, Place } from "./connections.js";
@@ -44,12 +43,13 @@ export const LIMITS: Limits = {
   streams: STREAMS_PER_CONNECTION,
 };
 
-interface UnaryOptions {
+/** How a unary call is made. */
+export interface UnaryOptions {
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
   readonly lasting?: boolean;
-  /** Over which channel; default: that for short calls. */
-  readonly over?: Channel | undefined;
+  /** The stream that it is about; it goes over the same connection. */
+  readonly over?: Place | undefined;
 }
 
 /** Names a hold in calls of its own. */
@@ -98,8 +98,8 @@ export class Rpc {
     signal?.throwIfAborted();
     this.#throwIfClosed();
     const metadata = inTrace(this.#connections.metadata);
-    const place = lasting ? this.#connections.place() : undefined;
-    const channel = place?.channel ?? over ?? this.#connections.short;
+    const place = lasting ? this.#connections.unaryPlace() : undefined;
+    const channel = place?.channel ?? over?.current ?? this.#connections.short;
     return await new Promise<R>((resolve, reject) => {
       const options = { deadline: Date.now() + timeoutMs };
       const { path, requestSerialize, responseDeserialize } = method;
@@ -111,11 +111,10 @@ export class Rpc {
         metadata,
         options,
         (error, response) => {
-          const failure = error === null ? undefined : this.#failed(place, channel, error);
           place?.leave();
           signal?.removeEventListener("abort", abort);
           if (signal?.aborted === true) reject(signal.reason as Error);
-          else if (failure !== undefined) reject(failure);
+          else if (error !== null) reject(this.#connections.failure(channel, error));
           else if (response === undefined) reject(new ProtocolError("a call was answered without a message"));
           else {
             this.#connections.heard();
@@ -141,17 +140,15 @@ export class Rpc {
       heard: () => {
         this.#connections.heard();
       },
-      failure: (error) => this.#failed(place, place.channel, error),
+      failure: (error) => {
+        const failure = this.#connections.failure(place.channel, error);
+        if (failure.isBelowNeeds) place.retire();
+        return failure;
+      },
       ended: (ended) => this.#streams.delete(ended),
     });
     this.#streams.add(stream);
     return stream;
-  }
-
-  #failed(place: Place | undefined, channel: Channel, error: ServiceError): RefusedError {
-    const failure = this.#connections.failure(channel, error);
-    if (failure.isBelowNeeds) place?.leaveSidecar();
-    return failure;
   }
 
   #throwIfClosed(): void {
@@ -166,8 +163,8 @@ export class Rpc {
 
   /** Opens or resumes a hold. */
   holdLease(start: NonNullable<HoldLeaseRequest["start"]>): MessageStream<HoldLeaseResponse> {
-    const request = { start, needs: 0 };
-    return this.stream(LeaseServiceService.holdLease, { start, needs: needs(request, NEWER_FIELDS.HoldLeaseRequest) });
+    const needed = needs(HoldLeaseRequest, { start }, NEWER_FIELDS.HoldLeaseRequest);
+    return this.stream(LeaseServiceService.holdLease, { start, needs: needed });
   }
 
   /** Releases a lock. */
@@ -176,7 +173,7 @@ export class Rpc {
     const request = ReleaseLeaseRequest.create({ leaseId, generation, ...ending });
     const { result } = await this.unary(LeaseServiceService.releaseLease, request, {
       timeoutMs,
-      over: hold.place?.short,
+      over: hold.place,
     });
     if (result === undefined) throw new ProtocolError("a release was answered without a result");
     return result;
@@ -184,14 +181,14 @@ export class Rpc {
 
   /** Reports progress, and returns the validity. */
   async reportProgress(hold: HoldId): Promise<Validity> {
-    const { validity } = await this.unary(LeaseServiceService.reportProgress, hold, { over: hold.place?.short });
+    const { validity } = await this.unary(LeaseServiceService.reportProgress, hold, { over: hold.place });
     if (validity === undefined) throw new ProtocolError("a report was answered without a validity");
     return validity;
   }
 
   /** Asks for the state of a hold, which changes nothing. The answer has a validity. */
   async getHold(hold: HoldId, timeoutMs = CALL_TIMEOUT_MS): Promise<GetHoldResponse & { validity: Validity }> {
-    const answer = await this.unary(LeaseServiceService.getHold, hold, { timeoutMs, over: hold.place?.short });
+    const answer = await this.unary(LeaseServiceService.getHold, hold, { timeoutMs, over: hold.place });
     const { validity } = answer;
     if (validity === undefined) throw new ProtocolError("it has no validity of the hold");
     return { ...answer, validity };
@@ -199,7 +196,7 @@ export class Rpc {
 
   /** Replaces the lock's checkpoint (S24). */
   async saveCheckpoint(hold: HoldId, value: Buffer, timeoutMs?: number): Promise<SaveCheckpointResponse> {
-    const options = { ...(timeoutMs === undefined ? {} : { timeoutMs }), over: hold.place?.short };
+    const options = { ...(timeoutMs === undefined ? {} : { timeoutMs }), over: hold.place };
     const request = { ...hold, value };
     return await knowing("checkpoints", () => this.unary(LeaseServiceService.saveCheckpoint, request, options));
   }

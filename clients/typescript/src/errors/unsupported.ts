@@ -9,26 +9,28 @@ import { ownRefusal } from "./refusal.js";
 /** A path of a request, and the revision of a sidecar that knows what is there. */
 export type Newer = readonly [path: string, revision: number];
 
+/** A type of messages, as it was generated. */
+interface MessageType<T> {
+  encode(message: T): { finish(): Uint8Array };
+  fromPartial(message: never): T;
+}
+
 /** The least revision of a sidecar that serves a request: that of the newest field that is set in it. */
-export function needs(request: object, newer: readonly Newer[]): number {
-  const needed = newer.filter(([path]) => isSet(at(request, path)));
+export function needs<T>(type: MessageType<T>, request: Partial<T>, newer: readonly Newer[]): number {
+  // Only what was generated knows: an optional zero goes over the wire, and an empty map does not.
+  const size = (message: unknown): number => type.encode(type.fromPartial(message as never)).finish().length;
+  const needed = newer.filter(([path]) => size(without(request, path.split("."))) < size(request));
   return Math.max(1, ...needed.map(([, revision]) => revision));
 }
 
-/** What is at the path; a step into a message of several names the one that is meant. */
-function at(request: object, path: string): unknown {
-  return path.split(".").reduce<unknown>((inside, step) => {
-    if (typeof inside !== "object" || inside === null) return undefined;
-    if ("$case" in inside) return "value" in inside && inside.$case === step ? inside.value : undefined;
-    return (inside as Record<string, unknown>)[step];
-  }, request);
-}
-
-/** Whether that goes over the wire. */
-function isSet(value: unknown): boolean {
-  if (typeof value === "string") return value !== "" && !value.endsWith("_UNSPECIFIED");
-  if (Array.isArray(value)) return value.length > 0;
-  return value !== undefined && value !== 0 && value !== false;
+/** The message without what is at the path; a step into a message of several names the one that is meant. */
+function without(message: unknown, [step = "", ...more]: string[]): unknown {
+  if (typeof message !== "object" || message === null) return message;
+  const inside = message as Record<string, unknown>;
+  const rest = (key: string): unknown => (more.length === 0 ? undefined : without(inside[key], more));
+  if (!("$case" in message)) return { ...message, [step]: rest(step) };
+  if (message.$case !== step) return message;
+  return more.length === 0 ? undefined : { ...message, value: rest("value") };
 }
 
 /** Whether another sidecar may serve what this one has refused, because it is older than the request. */

@@ -86,7 +86,7 @@ export class Hold extends Held implements AsyncDisposable {
   async extend(maxHoldMs: number): Promise<void> {
     const { id } = this.keeper;
     const request = { ...id, maxHold: duration("maxHoldMs", maxHoldMs) };
-    const options = { over: id.place?.short };
+    const options = { over: id.place };
     await this.hear(async () => {
       const sent = this.state.now();
       const { validity, resumeToken, maxHoldEnds } = await this.rpc.unary(

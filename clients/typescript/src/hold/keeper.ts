@@ -17,6 +17,7 @@ import type { Loss } from "./loss.js";
 import { alreadyLost, lossOf } from "./loss.js";
 import { Reason, reasonNamed } from "../errors/reason.js";
 import { ownRefusal, toldLost } from "../errors/refusal.js";
+import type { Place } from "../connect/connections.js";
 import type { HoldId, Rpc } from "../connect/rpc.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
@@ -39,6 +40,8 @@ export class Keeper {
   readonly #kept: Kept;
   /** The hold's stream; while the hold is resumed, the newest try. */
   #line: Line;
+  /** Where its stream is, or was before it broke. */
+  #place: Place;
   /** Went silent, and must not be cancelled before the hold was resumed elsewhere (S14). */
   #silent: Line | undefined;
   #resumeToken: string;
@@ -52,6 +55,7 @@ export class Keeper {
   constructor(kept: Kept) {
     this.#kept = kept;
     this.#line = kept.line;
+    this.#place = kept.line.place;
     this.#resumeToken = kept.grant.resumeToken;
     this.#generation = kept.grant.generation;
     kept.state.onLost = (loss): void => {
@@ -64,7 +68,7 @@ export class Keeper {
 
   /** The hold, of the newest generation that was answered (S16). */
   get id(): HoldId {
-    return { leaseId: this.#kept.grant.leaseId, generation: this.#generation, place: this.#line.place };
+    return { leaseId: this.#kept.grant.leaseId, generation: this.#generation, place: this.#place };
   }
 
   /** Whether a resume was sent, and it is not known whether it has made a newer generation. */
@@ -293,6 +297,7 @@ export class Keeper {
       return { reason: LossReason.TAKEN, detail: "the sidecar resumed another hold than this one" };
     }
     this.#resuming = false;
+    this.#place = opened.place;
     this.#generation = granted.generation;
     this.#resumeToken = granted.resumeToken;
     this.#silent?.cancel();

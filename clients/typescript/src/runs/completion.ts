@@ -7,7 +7,7 @@ import { CompleteRunRequest, ScheduleServiceService } from "../../gen/leasehold/
 import { checkpointBytes } from "../hold/checkpoint.js";
 import type { Outcome } from "../hold/occurrence.js";
 import { OUTCOMES } from "../hold/occurrence.js";
-import type { HoldId, Rpc } from "../connect/rpc.js";
+import type { HoldId, Rpc, UnaryOptions } from "../connect/rpc.js";
 import { knowing } from "../errors/unsupported.js";
 
 /** How a run ended. */
@@ -63,9 +63,9 @@ function cut(detail: string): string {
 export async function completeRun(
   rpc: Rpc,
   request: CompleteRunRequest,
-  { signal, timeoutMs = COMPLETION_TIMEOUT_MS }: { signal?: AbortSignal | undefined; timeoutMs?: number } = {},
+  options: UnaryOptions = {},
 ): Promise<CompletedRun> {
   return await knowing("schedules", () =>
-    rpc.unary(ScheduleServiceService.completeRun, request, { signal, timeoutMs }),
+    rpc.unary(ScheduleServiceService.completeRun, request, { timeoutMs: COMPLETION_TIMEOUT_MS, ...options }),
   );
 }

@@ -2,12 +2,8 @@
 
 import { LAST_WORD_MS, NEWER_FIELDS } from "../constants.js";
 import type { Grant, Resume } from "../../gen/leasehold/v1/hold.js";
-import type {
-  Run,
-  SubscribeScheduleRequest,
-  SubscribeScheduleResponse,
-} from "../../gen/leasehold/v1/schedule_service.js";
-import { ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.js";
+import type { Run, SubscribeScheduleResponse } from "../../gen/leasehold/v1/schedule_service.js";
+import { ScheduleServiceService, SubscribeScheduleRequest } from "../../gen/leasehold/v1/schedule_service.js";
 import type { BootReading } from "../hold/boot-clock.js";
 import { tell } from "../hold/event.js";
 import type { Place } from "../connect/connections.js";
@@ -29,7 +25,7 @@ export interface Subscribed {
 /** Makes the call. */
 export function subscribe(rpc: Rpc, request: SubscribeScheduleRequest): Subscribed {
   const sent = rpc.clock.read();
-  const needed = needs(request, NEWER_FIELDS.SubscribeScheduleRequest);
+  const needed = needs(SubscribeScheduleRequest, request, NEWER_FIELDS.SubscribeScheduleRequest);
   return { stream: rpc.stream(ScheduleServiceService.subscribeSchedule, { ...request, needs: needed }), sent };
 }
 

@@ -15,6 +15,7 @@ import { tell } from "../hold/event.js";
 import type { Kept } from "../hold/keeper.js";
 import { Reason } from "../errors/reason.js";
 import { mayPass, ownRefusal } from "../errors/refusal.js";
+import type { Place } from "../connect/connections.js";
 import type { Rpc } from "../connect/rpc.js";
 import { idOf } from "../connect/rpc.js";
 import type { CompletedRun, Completion } from "./completion.js";
@@ -166,7 +167,8 @@ export class Run extends Held implements AsyncDisposable {
     try {
       await this.isAnswered();
       const request = completionRequest(this.runId, this.keeper.id, completion);
-      const completed = await repeatedly(() => completeRun(this.rpc, request, { signal }), this.rpc, signal);
+      const once = (): Promise<CompletedRun> => completeRun(this.rpc, request, { signal, over: this.keeper.id.place });
+      const completed = await repeatedly(once, this.rpc, signal);
       this.#thread.isCompleted = true;
       this.#thread.onCompleted?.();
       return completed;
@@ -189,10 +191,10 @@ export class Run extends Held implements AsyncDisposable {
 }
 
 /** Another replica is to run what could not be begun here; said once, and else its lease expires. */
-export async function giveBack(rpc: Rpc, { runId, grant }: WireRun): Promise<void> {
+export async function giveBack(rpc: Rpc, { runId, grant }: WireRun, over: Place): Promise<void> {
   const hold = idOf(grant ?? { leaseId: "", generation: 0 });
   const request = completionRequest(runId, hold, { outcome: "returned" });
-  await completeRun(rpc, request, { timeoutMs: rpc.limits.releaseMs }).catch(() => undefined);
+  await completeRun(rpc, request, { timeoutMs: rpc.limits.releaseMs, over }).catch(() => undefined);
 }
 
 /** What `call` gives, once it is answered. */

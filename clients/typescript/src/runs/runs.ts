@@ -147,7 +147,7 @@ export class Runs {
       state = await believe(this.#rpc, grant, here.sent, here.stream.place);
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
-      await giveBack(this.#rpc, wire);
+      await giveBack(this.#rpc, wire, here.stream.place);
       return undefined;
     }
     const [thread, running] = this.#thread(wire);
@@ -173,7 +173,7 @@ export class Runs {
     this.#here = undefined;
     const { signal } = this.#options;
     signal?.throwIfAborted();
-    if (!this.#isHeard || this.#rpc.isClosed || !(mayPass(error) || isBelowNeeds(error))) throw error;
+    if (this.#rpc.isClosed || !(isBelowNeeds(error) || (this.#isHeard && mayPass(error)))) throw error;
     this.#tell({ type: "interrupted", detail: error.message });
     const pause = error.retryAfterMs ?? this.#pause;
     this.#pause = Math.min(this.#pause * 2, LONGEST_RUN_PAUSE_MS);

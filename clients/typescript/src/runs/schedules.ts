@@ -2,7 +2,7 @@
 
 import { NEWER_FIELDS } from "../constants.js";
 import type { Occurrence, Schedule, UnderstoodSchedule } from "../../gen/leasehold/v1/schedule_service.js";
-import { ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.js";
+import { PreviewScheduleRequest, ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.js";
 import { ProtocolError } from "../errors/errors.js";
 import type { Holds } from "../hold/held.js";
 import type { CallOptions, LockKey, LockSelector } from "../hold/spec.js";
@@ -146,7 +146,7 @@ export abstract class ScheduleClient {
       count: wholeNumber("count", count, " from 1 to 100"),
       key: name === undefined ? undefined : lockKey(name),
     };
-    const request = { ...asked, needs: needs(asked, NEWER_FIELDS.PreviewScheduleRequest) };
+    const request = { ...asked, needs: needs(PreviewScheduleRequest, asked, NEWER_FIELDS.PreviewScheduleRequest) };
     const answer = await knowing("schedules", () =>
       this.rpc.unary(ScheduleServiceService.previewSchedule, request, options),
     );
