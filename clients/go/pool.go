@@ -102,7 +102,9 @@ func (c *connection) leave() {
 	c.pool.mutex.Lock()
 	defer c.pool.mutex.Unlock()
 	c.calls--
-	if c.calls == 0 && c != c.pool.general && (c.givenUp || len(c.pool.lasting) > 1) {
+	replaces := func(other *connection) bool { return other != c && !other.givenUp }
+	isNeeded := c == c.pool.general || !c.givenUp && !slices.ContainsFunc(c.pool.lasting, replaces)
+	if c.calls == 0 && !isNeeded {
 		c.pool.lasting = slices.DeleteFunc(c.pool.lasting, func(other *connection) bool { return other == c })
 		_ = c.conn.Close()
 	}
