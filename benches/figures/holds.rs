@@ -85,7 +85,7 @@ fn measure_cases(figures: &mut Figures, cases: &[Case]) {
     }
 }
 
-struct Measured {
+struct MeteredStore {
     processor: f64,
     resident: f64,
     lateness: Duration,
@@ -93,7 +93,7 @@ struct Measured {
     probes: Option<(Probe, Probe)>,
 }
 
-async fn watch(case: &Case) -> Measured {
+async fn watch(case: &Case) -> MeteredStore {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -119,7 +119,7 @@ async fn watch(case: &Case) -> Measured {
     let lateness = Duration::from_millis(lines.next().unwrap().unwrap().parse().unwrap());
     child.wait().unwrap();
     let processor = 100.0 * used.as_secs_f64() / WATCHED.as_secs_f64();
-    Measured { processor, resident, lateness, probes: idle.zip(busy) }
+    MeteredStore { processor, resident, lateness, probes: idle.zip(busy) }
 }
 
 /// Takes them with so many calls under way on each connection.

@@ -8,13 +8,13 @@ use leasehold_client::{
 use serde::Serialize;
 use tokio::time::interval;
 
-use super::asking::{collision, not_asked};
+use super::acquire_retry::{collision, not_asked};
 use super::connection::EndpointArgs;
 use super::exit::Exit;
 use super::grant::{BusyView, GrantView};
 use super::output::{self, OutputArgs};
-use super::patience::{Patience, TOLD_AGAIN};
 use super::record;
+use super::retry::{Patience, TOLD_AGAIN};
 use super::shell;
 use super::spec::SpecArgs;
 

@@ -6,7 +6,7 @@
 //! `output.rs` prints, and only `exit.rs` knows exit codes.
 
 mod acquire;
-mod asking;
+mod acquire_retry;
 mod bench;
 mod break_lock;
 mod check_token;
@@ -31,12 +31,12 @@ mod manual;
 mod narrow;
 mod output;
 mod path;
-mod patience;
 mod probe;
 mod reach;
 mod record;
 mod release;
 mod reload;
+mod retry;
 mod run;
 mod schedule;
 mod screen;

@@ -23,7 +23,9 @@ use crate::config::{self, Config, Exposure, Page};
 use crate::coordinator::{Coordinator, Observer};
 use crate::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls, UnixSettings, Workers};
 use crate::host_id::HostIdentity;
-use crate::telemetry::{self, ConnectionCounts, EventLines, Measured, Metrics, Observers, Traces};
+use crate::telemetry::{
+    self, ConnectionCounts, EventLines, MeteredStore, Metrics, Observers, Traces,
+};
 use crate::time::Clock;
 
 /// Runs the sidecar until it is told to stop. Without any configuration it keeps locks in a file of this
@@ -65,7 +67,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(account) = &account {
         metrics.follow_signature(account.signature_end());
     }
-    let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
+    let store = MeteredStore::new(store, Arc::clone(&clock), metrics.clone());
     let descriptors = descriptors();
     let server = bind(&config, descriptors, &metrics).await?;
     let reload = Reload::new(args.config, &config, server.access(), account, &clock);

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use leasehold_client::{LeaseSpec, LockKey, LockSelector};
 
 use super::exit::UsageError;
-use super::patience::Wait;
+use super::retry::Wait;
 use super::sharing::SharingArgs;
 use crate::timetable::{Timetable, TimetableError};
 

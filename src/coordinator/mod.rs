@@ -20,9 +20,9 @@ mod api;
 mod budget;
 mod entropy;
 mod inspect;
+mod log_limit;
 mod observe;
 mod schedules;
-mod seldom;
 mod store_io;
 mod trace;
 mod unread;
@@ -55,6 +55,7 @@ pub use entropy::{Entropy, SystemEntropy};
 pub use inspect::following::{Filter, LocksEvent, LocksWatch};
 pub use inspect::here::HoldHere;
 pub use inspect::records::{ListRequest, LockWatch, RecordPage, Under};
+pub use log_limit::LogLimit;
 pub use observe::{
     AcquireResult, EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, NoObserver,
     Observer, RenewalFailure, ScheduleEventKind,
@@ -64,7 +65,6 @@ pub use schedules::{
     RunGrant, ScheduleChange, ScheduleEvent, ScheduleFigures, ScheduleInfo, ScheduleListRequest,
     SchedulePage, ScheduleStream, Standby, SubscribeRequest,
 };
-pub use seldom::Seldom;
 pub use store_io::pacing::Pace;
 pub use store_io::readiness::StoreStatus;
 
@@ -155,7 +155,7 @@ struct Shared {
     schedules: Schedules,
     shares: Shares,
     /// Anybody can have a resume refused (S16).
-    refused_resumes: Seldom,
+    refused_resumes: LogLimit,
     /// For the copies of locks that are followed.
     followed: Arc<Budget>,
     /// Pages of the store that are being taken into them: one at a time.
@@ -198,7 +198,7 @@ impl Coordinator {
             schedules: Schedules::new(Arc::clone(&clock), settings.starts_per_second),
             suspected: AtomicU64::new(suspected),
             shares: Shares::default(),
-            refused_resumes: Seldom::default(),
+            refused_resumes: LogLimit::default(),
             followed: Budget::new(settings.followed_bytes),
             listings: Semaphore::new(1),
             clock,

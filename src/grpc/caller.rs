@@ -11,7 +11,7 @@ use tonic::{Request, Status};
 use super::connection::{Origin, Peer};
 use super::subject::Names;
 use crate::access::Rule;
-use crate::coordinator::Seldom;
+use crate::coordinator::LogLimit;
 
 /// Who sent a request. Each request that a guard let through carries one.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Caller {
 #[derive(Debug)]
 pub(super) struct Limited {
     pub(super) rules: Vec<Arc<Rule>>,
-    pub(super) refusals: Arc<Seldom>,
+    pub(super) refusals: Arc<LogLimit>,
 }
 
 /// What is known of a caller.
@@ -90,7 +90,7 @@ impl Caller {
     pub(super) fn limited(
         identity: Identity,
         rules: Vec<Arc<Rule>>,
-        refusals: Arc<Seldom>,
+        refusals: Arc<LogLimit>,
     ) -> Self {
         Self { identity, limits: Some(Arc::new(Limited { rules, refusals })) }
     }

@@ -14,7 +14,7 @@ use super::listen::ListenError;
 use super::status;
 use super::tokens::{self, Tokens};
 use crate::access::{CertificateName, Rule, Who};
-use crate::coordinator::{Coordinator, Seldom};
+use crate::coordinator::{Coordinator, LogLimit};
 use crate::lobby::{Closed, Limit, Stage};
 
 /// Recognises callers, or says what they lack, to them and in the log.
@@ -22,7 +22,7 @@ use crate::lobby::{Closed, Limit, Stage};
 pub(super) struct Guard {
     door: Door,
     coordinator: Coordinator,
-    strangers: Arc<Seldom>,
+    strangers: Arc<LogLimit>,
 }
 
 /// Whom a listener is for.
@@ -81,7 +81,7 @@ pub(super) struct TcpGuard {
     tokens: Option<Tokens>,
     /// Those in force.
     rules: Mutex<Arc<[KnownRule]>>,
-    refusals: Arc<Seldom>,
+    refusals: Arc<LogLimit>,
 }
 
 /// The rules of `access` that a server asks, to be replaced while it runs.

@@ -6,33 +6,33 @@ macro_rules! held {
     ($event:expr, $Event:ident) => {
         match $event {
             HeldEvent::Renewed(validity) => $Event::Renewed(proto::Renewed {
-                validity: Some(answer::validity(validity)),
+                validity: Some(to_proto::validity(validity)),
                 ..proto::Renewed::default()
             }),
             HeldEvent::Extended(extended) => $Event::Renewed(proto::Renewed {
-                validity: Some(answer::validity(extended.validity)),
+                validity: Some(to_proto::validity(extended.validity)),
                 resume_token: extended.resume_token,
-                max_hold_ends: extended.max_hold_ends.map(answer::deadline),
+                max_hold_ends: extended.max_hold_ends.map(to_proto::deadline),
             }),
             HeldEvent::AtRisk { validity, kind, detail } => $Event::AtRisk(proto::AtRisk {
-                validity: Some(answer::validity(validity)),
-                cause: answer::cause(kind),
+                validity: Some(to_proto::validity(validity)),
+                cause: to_proto::cause(kind),
                 detail,
             }),
             HeldEvent::Recovered(validity) => {
-                $Event::Recovered(proto::Recovered { validity: Some(answer::validity(validity)) })
+                $Event::Recovered(proto::Recovered { validity: Some(to_proto::validity(validity)) })
             }
             HeldEvent::Revoked { validity, break_note } => $Event::Revoked(proto::Revoked {
-                validity: Some(answer::validity(validity)),
-                break_note: break_note.map(answer::break_note),
+                validity: Some(to_proto::validity(validity)),
+                break_note: break_note.map(to_proto::break_note),
             }),
             HeldEvent::Draining { time_left } => {
-                $Event::Draining(proto::Draining { time_left: Some(answer::duration(time_left)) })
+                $Event::Draining(proto::Draining { time_left: Some(to_proto::duration(time_left)) })
             }
             HeldEvent::Lost { reason, detail, break_note } => $Event::Lost(proto::Lost {
-                reason: answer::loss_reason(reason).into(),
+                reason: to_proto::loss_reason(reason).into(),
                 detail,
-                break_note: break_note.map(answer::break_note),
+                break_note: break_note.map(to_proto::break_note),
             }),
         }
     };

@@ -9,15 +9,13 @@
 //! error gets its code and reason in `status.rs`. Those of ScheduleService have the same files in
 //! `schedule/`.
 
-mod about;
 mod accept;
-mod answer;
 mod caller;
 mod certificates;
 mod codec;
 mod connection;
-mod convert;
 mod deadline;
+mod from_proto;
 mod guard;
 mod health;
 mod held;
@@ -32,12 +30,14 @@ mod reflection;
 mod refusals;
 mod schedule;
 mod server;
+mod server_info;
 mod service;
 mod serving;
 mod status;
 mod streams;
 mod subject;
 mod tls;
+mod to_proto;
 mod tokens;
 mod trace;
 mod unfinished;
@@ -46,9 +46,8 @@ mod violations;
 mod workers;
 
 pub use crate::lobby::Connections;
-pub(crate) use answer::record as lock_record;
 pub use certificates::{RELOAD_INTERVAL, check_certificates};
-pub use convert::Limits;
+pub use from_proto::Limits;
 pub use guard::AccessRules;
 pub use listen::ListenError;
 pub(crate) use schedule::listed as listed_schedule;
@@ -56,4 +55,5 @@ pub use server::{
     MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process, pipes,
 };
 pub use serving::ServeError;
+pub(crate) use to_proto::record as lock_record;
 pub use workers::Workers;

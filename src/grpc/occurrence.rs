@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use super::convert::generation;
+use super::from_proto::generation;
 use super::violations::Violations;
 use super::{proto, schedule};
 use crate::coordinator::KeyRequest;

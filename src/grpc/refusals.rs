@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 
 use super::connection::Peer;
 use super::status;
-use crate::coordinator::Seldom;
+use crate::coordinator::LogLimit;
 use crate::lobby::Limit;
 use crate::time::{BootClock, Clock as _};
 
@@ -16,7 +16,7 @@ use crate::time::{BootClock, Clock as _};
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     counts: [AtomicU64; Limit::ALL.len()],
-    lines: [Seldom; Limit::ALL.len()],
+    lines: [LogLimit; Limit::ALL.len()],
     clock: BootClock,
 }
 

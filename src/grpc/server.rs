@@ -21,7 +21,7 @@ use tonic_health::server::HealthReporter;
 use super::accept::{First, Listener, UsersOnly};
 use super::certificates::Certificates;
 use super::connection::{Connection, Origin};
-use super::convert::Limits;
+use super::from_proto::Limits;
 use super::guard::{AccessRules, Door, Guard, TcpGuard};
 use super::health::GuardedHealth;
 use super::listen::{self, ListenError, SocketFile};

@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
 use super::connection::peer_of;
-use super::convert::{self, HoldStart, Limits};
+use super::from_proto::{self, HoldStart, Limits};
 use super::life_line::LifeLine;
 use super::occurrence::Release;
 use super::proto::lease_service_server::LeaseService;
@@ -87,24 +87,24 @@ impl LeaseService for Service {
         let (caller, context) = (Caller::of(&request)?, trace::context(request.metadata()));
         let request = request.into_inner();
         self.check_needs(request.needs)?;
-        let mut request = convert::hold_request(request.spec, &self.limits, true)?;
+        let mut request = from_proto::hold_request(request.spec, &self.limits, true)?;
         self.permit_key(&caller, Right::Acquire, &request.key)?;
         request.request_id = caller.request_id(request.request_id);
         request.trace_context = context;
         let outcome = match answered(self.coordinator.acquire(request).await)? {
             Outcome::Granted(grant) => {
-                acquire_lease_response::Outcome::Granted(answer::grant(*grant))
+                acquire_lease_response::Outcome::Granted(to_proto::grant(*grant))
             }
             Outcome::Busy(busy) => {
-                let busy = answer::busy(*busy, self.namespace());
+                let busy = to_proto::busy(*busy, self.namespace());
                 acquire_lease_response::Outcome::Busy(busy)
             }
             Outcome::AlreadyDone(ended) => {
-                let done = answer::already_done(&ended);
+                let done = to_proto::already_done(&ended);
                 acquire_lease_response::Outcome::AlreadyDone(done)
             }
             Outcome::Skipped { watermark } => {
-                acquire_lease_response::Outcome::Skipped(answer::skipped(watermark))
+                acquire_lease_response::Outcome::Skipped(to_proto::skipped(watermark))
             }
             Outcome::Settled { .. } => return Err(status::settled()),
         };
@@ -120,7 +120,7 @@ impl LeaseService for Service {
         self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
         let concluding =
             self.coordinator.release_concluding(lease_id, generation, outcome, checkpoint).await;
-        let result = Some(answer::concluded(answered(concluding)?));
+        let result = Some(to_proto::concluded(answered(concluding)?));
         Ok(Response::new(ReleaseLeaseResponse { result }))
     }
 
@@ -128,16 +128,16 @@ impl LeaseService for Service {
         &self,
         request: Request<ExtendLeaseRequest>,
     ) -> Result<Response<ExtendLeaseResponse>, Status> {
-        let (lease_id, max_hold) = convert::extend(request.get_ref(), &self.limits)?;
+        let (lease_id, max_hold) = from_proto::extend(request.get_ref(), &self.limits)?;
         self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
         let ends_at = self.coordinator.clock().wall() + max_hold;
-        let generation = convert::generation(request.get_ref().generation);
+        let generation = from_proto::generation(request.get_ref().generation);
         let extended = answered(self.coordinator.extend(lease_id, generation, max_hold).await)?;
         Ok(Response::new(ExtendLeaseResponse {
-            validity: Some(answer::validity(extended.validity)),
-            max_hold_ends_at: Some(answer::timestamp(ends_at)),
+            validity: Some(to_proto::validity(extended.validity)),
+            max_hold_ends_at: Some(to_proto::timestamp(ends_at)),
             resume_token: extended.resume_token,
-            max_hold_ends: extended.max_hold_ends.map(answer::deadline),
+            max_hold_ends: extended.max_hold_ends.map(to_proto::deadline),
         }))
     }
 
@@ -149,7 +149,7 @@ impl LeaseService for Service {
         let trace_context = trace::context(request.metadata());
         let request = request.into_inner();
         self.check_needs(request.needs)?;
-        let hold = match convert::hold_start(request, &self.limits)? {
+        let hold = match from_proto::hold_start(request, &self.limits)? {
             HoldStart::New(request) => {
                 let request = HoldRequest { trace_context, ..*request };
                 self.permit_key(&caller, Right::Acquire, &request.key)?;
@@ -172,14 +172,14 @@ impl LeaseService for Service {
     ) -> Result<Response<GetLockResponse>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let selector = convert::selector(request.lock)?;
+        let selector = from_proto::selector(request.lock)?;
         self.permit_selected(&caller, Right::Read, &selector)?;
         let record = if request.with_checkpoint {
             let record = answered(self.coordinator.get_with_checkpoint(&selector).await)?;
-            answer::record_with_checkpoint(record, self.namespace())
+            to_proto::record_with_checkpoint(record, self.namespace())
         } else {
             let record = answered(self.coordinator.get(&selector).await)?;
-            answer::record(record, self.namespace())
+            to_proto::record(record, self.namespace())
         };
         Ok(Response::new(GetLockResponse { record: Some(record) }))
     }
@@ -189,11 +189,11 @@ impl LeaseService for Service {
         request: Request<ListLocksRequest>,
     ) -> Result<Response<ListLocksResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let request = convert::list(request.into_inner())?;
+        let request = from_proto::list(request.into_inner())?;
         self.permit_list(&caller, &request.under)?;
         let visible = |record: &LockRecord| self.may_see(&caller, record);
         let page = answered(self.coordinator.list(request, visible).await)?;
-        let record = |record| answer::record(record, self.namespace());
+        let record = |record| to_proto::record(record, self.namespace());
         Ok(Response::new(ListLocksResponse {
             records: page.records.into_iter().map(record).collect(),
             next_page_token: page.next_page_token.unwrap_or_default(),
@@ -205,7 +205,7 @@ impl LeaseService for Service {
         request: Request<WatchLockRequest>,
     ) -> Result<Response<Self::WatchLockStream>, Status> {
         let caller = Caller::of(&request)?;
-        let selector = convert::selector(request.into_inner().lock)?;
+        let selector = from_proto::selector(request.into_inner().lock)?;
         self.permit_selected(&caller, Right::Read, &selector)?;
         let place = self.watching()?;
         let watch = answered(self.coordinator.watch(&selector))?;
@@ -218,7 +218,7 @@ impl LeaseService for Service {
         request: Request<WatchLocksRequest>,
     ) -> Result<Response<Self::WatchLocksStream>, Status> {
         let caller = Caller::of(&request)?;
-        let (under, labels, share) = convert::watch_locks(request.into_inner())?;
+        let (under, labels, share) = from_proto::watch_locks(request.into_inner())?;
         self.permit_list(&caller, &under)?;
         let service = self.clone();
         let is_shown = move |record: &LockRecord| {
@@ -238,11 +238,11 @@ impl LeaseService for Service {
     ) -> Result<Response<ReportProgressResponse>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
-        let lease_id = convert::lease_id(&request.lease_id)?;
+        let lease_id = from_proto::lease_id(&request.lease_id)?;
         self.permit_holder(&caller, Right::Acquire)?;
-        let generation = convert::generation(request.generation);
+        let generation = from_proto::generation(request.generation);
         let reported = self.coordinator.report_progress(lease_id, generation).await;
-        let validity = Some(answer::validity(answered(reported)?));
+        let validity = Some(to_proto::validity(answered(reported)?));
         Ok(Response::new(ReportProgressResponse { validity }))
     }
 
@@ -250,23 +250,23 @@ impl LeaseService for Service {
         &self,
         request: Request<GetHoldRequest>,
     ) -> Result<Response<GetHoldResponse>, Status> {
-        let lease_id = convert::lease_id(&request.get_ref().lease_id)?;
+        let lease_id = from_proto::lease_id(&request.get_ref().lease_id)?;
         self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
-        let generation = convert::generation(request.get_ref().generation);
+        let generation = from_proto::generation(request.get_ref().generation);
         let held = answered(self.coordinator.get_hold(lease_id, generation).await)?;
-        Ok(Response::new(answer::held_lock(held)))
+        Ok(Response::new(to_proto::held_lock(held)))
     }
 
     async fn save_checkpoint(
         &self,
         request: Request<SaveCheckpointRequest>,
     ) -> Result<Response<SaveCheckpointResponse>, Status> {
-        let lease_id = convert::lease_id(&request.get_ref().lease_id)?;
-        let value = convert::checkpoint("value", &request.get_ref().value)?;
+        let lease_id = from_proto::lease_id(&request.get_ref().lease_id)?;
+        let value = from_proto::checkpoint("value", &request.get_ref().value)?;
         self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
-        let generation = convert::generation(request.get_ref().generation);
+        let generation = from_proto::generation(request.get_ref().generation);
         let saved = answered(self.coordinator.save(lease_id, generation, value).await)?;
-        let validity = Some(answer::validity(saved.validity));
+        let validity = Some(to_proto::validity(saved.validity));
         Ok(Response::new(SaveCheckpointResponse { version: saved.version, validity }))
     }
 
@@ -275,11 +275,11 @@ impl LeaseService for Service {
         request: Request<CheckTokenRequest>,
     ) -> Result<Response<CheckTokenResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let (selector, token) = convert::check_token(request.into_inner())?;
+        let (selector, token) = from_proto::check_token(request.into_inner())?;
         self.permit_selected(&caller, Right::Check, &selector)?;
         let (status, newest) = answered(self.coordinator.check_token(&selector, token).await)?;
         Ok(Response::new(CheckTokenResponse {
-            status: answer::token_status(status).into(),
+            status: to_proto::token_status(status).into(),
             newest_fencing_token: newest.map(|newest| newest.value()),
         }))
     }
@@ -289,11 +289,11 @@ impl LeaseService for Service {
         request: Request<BreakLockRequest>,
     ) -> Result<Response<BreakLockResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let request = convert::break_lock(request.into_inner(), caller.with_address())?;
+        let request = from_proto::break_lock(request.into_inner(), caller.with_address())?;
         self.permit_selected(&caller, Right::Break, &request.lock)?;
         let selector = request.lock.clone();
         let (outcome, free_in) =
-            answer::broken(answered(self.coordinator.break_lock(request).await)?);
+            to_proto::broken(answered(self.coordinator.break_lock(request).await)?);
         // The break has happened; that the record cannot be read now, or by this caller, does not undo it.
         let record = match self.may_read(&caller, &selector) {
             true => self.coordinator.get(&selector).await.ok(),
@@ -302,7 +302,7 @@ impl LeaseService for Service {
         Ok(Response::new(BreakLockResponse {
             outcome: outcome.into(),
             free_in,
-            record: record.map(|record| answer::record(record, self.namespace())),
+            record: record.map(|record| to_proto::record(record, self.namespace())),
         }))
     }
 
@@ -311,7 +311,7 @@ impl LeaseService for Service {
         request: Request<ResolvePathRequest>,
     ) -> Result<Response<ResolvePathResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let key = convert::key(request.into_inner().key)?;
+        let key = from_proto::key(request.into_inner().key)?;
         self.permit_key(&caller, Right::Read, &key)?;
         let target = answered(self.coordinator.resolve(&key))?;
         let host = self.coordinator.host();

@@ -43,9 +43,9 @@ impl HoldEvents {
         let event = match event {
             HoldEvent::Waiting { place, record } => Event::Waiting(proto::Waiting {
                 position: u32::try_from(place).unwrap_or(u32::MAX),
-                record: Some(answer::record(*record, &self.namespace)),
+                record: Some(to_proto::record(*record, &self.namespace)),
             }),
-            HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant)),
+            HoldEvent::Granted(grant) => Event::Granted(to_proto::grant(*grant)),
             HoldEvent::Held(event) => {
                 if let HeldEvent::Lost { .. } = event {
                     self.hold.finish_lost();
@@ -54,15 +54,15 @@ impl HoldEvents {
             }
             HoldEvent::Busy(busy) => {
                 self.hold.finish();
-                Event::Busy(answer::busy(*busy, &self.namespace))
+                Event::Busy(to_proto::busy(*busy, &self.namespace))
             }
             HoldEvent::AlreadyDone(ended) => {
                 self.hold.finish();
-                Event::AlreadyDone(answer::already_done(&ended))
+                Event::AlreadyDone(to_proto::already_done(&ended))
             }
             HoldEvent::Skipped { watermark } => {
                 self.hold.finish();
-                Event::Skipped(answer::skipped(watermark))
+                Event::Skipped(to_proto::skipped(watermark))
             }
             HoldEvent::Settled { .. } => {
                 self.hold.finish();
@@ -70,7 +70,9 @@ impl HoldEvents {
             }
             HoldEvent::Released(released) => {
                 self.hold.finish();
-                Event::Released(proto::Released { result: Some(answer::released(&released, None)) })
+                Event::Released(proto::Released {
+                    result: Some(to_proto::released(&released, None)),
+                })
             }
             HoldEvent::Failed(error) => {
                 self.hold.finish();
@@ -119,7 +121,7 @@ pub(super) fn watch(
         Some(match next {
             Ok(record) => {
                 state.last = Some(record.clone());
-                let record = Some(answer::record(record, &state.namespace));
+                let record = Some(to_proto::record(record, &state.namespace));
                 (Ok(proto::WatchLockResponse { record }), Some(state))
             }
             Err(status) => (Err(status), None),
@@ -143,7 +145,7 @@ pub(super) fn watch_locks(
         };
         Some(match next {
             Ok(event) => {
-                let event = answer::locks_event(event, &namespace);
+                let event = to_proto::locks_event(event, &namespace);
                 (Ok(event), Some((watch, draining, namespace)))
             }
             Err(status) => (Err(status), None),

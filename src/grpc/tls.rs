@@ -19,7 +19,7 @@ use super::accept::{self, OWED};
 use super::certificates::Certificates;
 use super::connection::{Connection, write_through};
 use super::subject::{self, Names};
-use crate::coordinator::{Coordinator, Seldom};
+use crate::coordinator::{Coordinator, LogLimit};
 use crate::lobby::{Closed, Seat, Stage};
 use crate::time::UnixMillis;
 
@@ -36,7 +36,7 @@ const UNREAD_BYTES: u64 = 64 * 1024;
 pub(super) struct Acceptor {
     pub(super) certificates: Arc<Certificates>,
     pub(super) coordinator: Coordinator,
-    pub(super) refusals: Arc<Seldom>,
+    pub(super) refusals: Arc<LogLimit>,
 }
 
 impl Acceptor {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use super::convert::Limits;
+use super::from_proto::Limits;
 use super::{proto, status};
 use crate::coordinator::{
     KeyRequest, LockSelector, LockState, ResumeRequest, Under, WAIT_WITHOUT_END,

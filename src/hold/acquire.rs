@@ -44,7 +44,7 @@ pub(super) enum Attempt {
 }
 
 /// Polls by the acquire alone between two that read the record instead. Only the record says that the lock is
-/// handed on, and then a poll at the cap would seldom meet the moment at which it is free (S10).
+/// handed on, and then a poll at the cap would rare meet the moment at which it is free (S10).
 const POLLS_UNREAD: u8 = 3;
 
 /// Tries in a row that may meet a changed record before the lock is polled as if it were another's.

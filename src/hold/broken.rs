@@ -79,7 +79,7 @@ impl Held {
         let lasts = match self.phase {
             Phase::LastSave { .. } => Duration::ZERO,
             // It goes back then.
-            Phase::GracePeriod(GracePeriod::Told) => self.believed_until.saturating_since(now),
+            Phase::GracePeriod(GracePeriod::LossTold) => self.believed_until.saturating_since(now),
             Phase::Active | Phase::Resting { .. } | Phase::GracePeriod(_) => {
                 self.renewal.valid_until().saturating_since(now) + margin(lease_duration)
             }
@@ -293,13 +293,13 @@ impl Breaks {
 impl Hold {
     /// An operator begins to break the lock through this sidecar.
     pub(super) fn break_begun(&mut self) {
-        let breaks = &mut self.seldom.get_or_insert_default().breaks;
+        let breaks = &mut self.rare.get_or_insert_default().breaks;
         breaks.under_way = breaks.under_way.saturating_add(1);
     }
 
     /// That break is over here; `may_arrive`: though its outcome is not known.
     pub(super) fn break_over(&mut self, may_arrive: bool, now: Instant) {
-        let breaks = &mut self.seldom.get_or_insert_default().breaks;
+        let breaks = &mut self.rare.get_or_insert_default().breaks;
         breaks.under_way = breaks.under_way.saturating_sub(1);
         self.break_ended(may_arrive, now);
     }
@@ -307,7 +307,7 @@ impl Hold {
     /// A break from here has ended, and may have been done by now; `may_arrive`: or may be done yet.
     pub(super) fn break_ended(&mut self, may_arrive: bool, now: Instant) {
         let last = RequestId(self.requests);
-        let breaks = &mut self.seldom.get_or_insert_default().breaks;
+        let breaks = &mut self.rare.get_or_insert_default().breaks;
         breaks.over_at = Some(now);
         if may_arrive {
             breaks.late = Some(last);
@@ -317,13 +317,13 @@ impl Hold {
     /// A break for a waiting caller was not answered in its time. Who sends it may be at it for longer: a
     /// timer of the runtime stands still while the computer sleeps.
     pub(super) fn break_unanswered(&mut self) {
-        let breaks = &mut self.seldom.get_or_insert_default().breaks;
+        let breaks = &mut self.rare.get_or_insert_default().breaks;
         breaks.unanswered = breaks.unanswered.saturating_add(1);
     }
 
     /// That break was answered after all; `may_arrive`: so that its outcome is not known.
     pub(super) fn break_answered_late(&mut self, may_arrive: bool, now: Instant) {
-        let breaks = &mut self.seldom.get_or_insert_default().breaks;
+        let breaks = &mut self.rare.get_or_insert_default().breaks;
         breaks.unanswered = breaks.unanswered.saturating_sub(1);
         self.break_ended(may_arrive, now);
     }
@@ -331,22 +331,22 @@ impl Hold {
     /// The record was written by this request: what was given up before it was sent comes too late from now
     /// on, and what came before is shown by the next renewal.
     pub(super) fn record_written(&mut self, request: RequestId, now: Instant) {
-        let Some(seldom) = &mut self.seldom else { return };
-        if seldom.breaks.late.is_some_and(|last| request > last) {
-            seldom.breaks.late = None;
-            seldom.breaks.over_at = Some(now);
+        let Some(rare) = &mut self.rare else { return };
+        if rare.breaks.late.is_some_and(|last| request > last) {
+            rare.breaks.late = None;
+            rare.breaks.over_at = Some(now);
         }
     }
 
     /// Whether an operator's break is under way.
     pub(super) fn is_being_broken(&self) -> bool {
-        self.seldom.as_ref().is_some_and(|seldom| seldom.breaks.under_way > 0)
+        self.rare.as_ref().is_some_and(|rare| rare.breaks.under_way > 0)
     }
 
     /// Whether a break from here may have met the lease that was acquired or renewed by a request of `sent`,
     /// or may yet.
     pub(super) fn may_be_broken_since(&self, sent: Instant) -> bool {
-        let Some(breaks) = self.seldom.as_ref().map(|seldom| seldom.breaks) else { return false };
+        let Some(breaks) = self.rare.as_ref().map(|rare| rare.breaks) else { return false };
         self.is_being_broken()
             || self.overruling().is_some_and(Overruling::is_breaking)
             || breaks.may_arrive()

@@ -159,9 +159,9 @@ impl Held {
     /// save.
     fn may_save(&self, caller: CallerId) -> bool {
         let open = match self.phase {
-            Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(GracePeriod::Silent) => {
-                true
-            }
+            Phase::Active
+            | Phase::LastSave { .. }
+            | Phase::GracePeriod(GracePeriod::StreamBroken) => true,
             Phase::Resting { .. } | Phase::GracePeriod(_) => false,
         };
         self.caller == caller && open
@@ -181,7 +181,7 @@ impl Held {
     /// that no more.
     const fn records_at(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => self.record_at,
+            Phase::Active | Phase::GracePeriod(GracePeriod::StreamBroken) => self.record_at,
             Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => None,
         }
     }

@@ -43,11 +43,11 @@ impl Comebacks {
 
 impl Hold {
     pub(super) fn comebacks(&self) -> Option<&Comebacks> {
-        self.seldom.as_ref()?.comebacks.as_deref()
+        self.rare.as_ref()?.comebacks.as_deref()
     }
 
     fn comebacks_mut(&mut self) -> Option<&mut Comebacks> {
-        self.seldom.as_mut()?.comebacks.as_deref_mut()
+        self.rare.as_mut()?.comebacks.as_deref_mut()
     }
 
     /// A client is to be heard as soon as the record was read.
@@ -56,8 +56,8 @@ impl Hold {
         let comeback = Comeback { caller, resume, bounds, asked: RequestId(self.requests) };
         let none =
             || Box::new(Comebacks { waiting: vec![], read: Exchange::Waiting { at: output.now } });
-        let seldom = self.seldom.get_or_insert_default();
-        seldom.comebacks.get_or_insert_with(none).waiting.push(comeback);
+        let rare = self.rare.get_or_insert_default();
+        rare.comebacks.get_or_insert_with(none).waiting.push(comeback);
     }
 
     /// Reads the record for those who wait for that, and refuses those whose belief is over.
@@ -94,8 +94,8 @@ impl Hold {
     }
 
     fn forget_comebacks(&mut self) {
-        if let Some(seldom) = &mut self.seldom {
-            seldom.comebacks = None;
+        if let Some(rare) = &mut self.rare {
+            rare.comebacks = None;
         }
     }
 

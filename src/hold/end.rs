@@ -93,13 +93,13 @@ impl Hold {
         held.drop_recording();
         match held.phase {
             // S26: the saves first, then the release.
-            Phase::Active | Phase::GracePeriod(GracePeriod::Silent) if held.is_saving() => {
+            Phase::Active | Phase::GracePeriod(GracePeriod::StreamBroken) if held.is_saving() => {
                 held.phase = Phase::LastSave { released: released && held.phase == Phase::Active };
                 self.state = State::Held(held);
             }
             Phase::LastSave { .. } => self.state = State::Held(held),
             // S33: it is kept for who had it broken.
-            Phase::Active | Phase::GracePeriod(GracePeriod::Silent)
+            Phase::Active | Phase::GracePeriod(GracePeriod::StreamBroken)
                 if held.reserves_at_end(output.now) =>
             {
                 held.saving.get_or_insert_default().reserve_at_end(output.now);
@@ -129,16 +129,16 @@ impl Hold {
             // The holder knows; the lease is still ours and goes back. Who was silent may have resumed
             // elsewhere and ended there, so only the store can say whether the lease is still to be handed
             // on.
-            Phase::GracePeriod(GracePeriod::Silent) => {
+            Phase::GracePeriod(GracePeriod::StreamBroken) => {
                 let reply = Some(held.caller);
                 self.give_back(*held, reply, output);
             }
             // S4: it was told the end, and nothing after that.
-            Phase::GracePeriod(GracePeriod::Told | GracePeriod::ToldAtShutdown) => {
+            Phase::GracePeriod(GracePeriod::LossTold | GracePeriod::ShutdownTold) => {
                 self.give_back(*held, None, output)
             }
             // The lease is another's, and nobody believes in it any more.
-            Phase::GracePeriod(GracePeriod::LeaseGone) => {
+            Phase::GracePeriod(GracePeriod::LeaseLost) => {
                 self.state = State::ready(output.now);
             }
             Phase::Resting { until } => self.keep_resting(held, until, output),
@@ -183,7 +183,7 @@ impl Hold {
         end_saves(saving.as_deref(), output);
         output.tell(held.caller, Notice::Lost { reason, detail });
         if reason == LossReason::Shutdown {
-            held.phase = Phase::GracePeriod(GracePeriod::ToldAtShutdown);
+            held.phase = Phase::GracePeriod(GracePeriod::ShutdownTold);
             self.state = State::Held(held);
         } else {
             self.fade(held, saving.as_deref(), output);
@@ -197,7 +197,7 @@ impl Hold {
         if output.now >= held.believed_until {
             return self.end_unasked(*held, output);
         }
-        held.phase = Phase::GracePeriod(GracePeriod::Told);
+        held.phase = Phase::GracePeriod(GracePeriod::LossTold);
         if held.reserves_at_end(output.now) && !saving.is_some_and(Saving::may_be_done) {
             held.saving.get_or_insert_default().reserve_at_end(output.now);
         }
@@ -221,17 +221,17 @@ impl Hold {
                 output.tell(held.caller, Notice::Lost { reason, detail });
                 false
             }
-            Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {
+            Phase::Active | Phase::GracePeriod(GracePeriod::StreamBroken) => {
                 output.tell(held.caller, Notice::Lost { reason, detail: detail.to_owned() });
                 true
             }
             Phase::GracePeriod(
-                GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
+                GracePeriod::LossTold | GracePeriod::ShutdownTold | GracePeriod::LeaseLost,
             ) => true,
             Phase::Resting { .. } => false,
         };
         if may_believe && output.now < held.believed_until {
-            held.phase = Phase::GracePeriod(GracePeriod::LeaseGone);
+            held.phase = Phase::GracePeriod(GracePeriod::LeaseLost);
             self.state = State::Held(held);
         } else {
             self.state = State::ready(output.now);
@@ -248,14 +248,14 @@ impl Hold {
         let saving = held.saving.take();
         end_saves(saving.as_deref(), output);
         match period {
-            GracePeriod::Silent => {
+            GracePeriod::StreamBroken => {
                 let detail = "the holder's stream broke and was not resumed in time".to_owned();
                 let reason = LossReason::Expired;
                 output.tell(held.caller, Notice::Lost { reason, detail });
                 self.fade(held, saving.as_deref(), output);
             }
-            GracePeriod::Told => self.end_unasked(*held, output),
-            GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone => {
+            GracePeriod::LossTold => self.end_unasked(*held, output),
+            GracePeriod::ShutdownTold | GracePeriod::LeaseLost => {
                 self.state = State::ready(output.now);
             }
         }

@@ -206,7 +206,7 @@ impl Hold {
 
     /// Takes what this sidecar has of the lock's share: before each event, while [`Hold::share`] names one.
     pub fn stand(&mut self, standing: Standing) {
-        self.seldom.get_or_insert_default().sharing.standing = Some(standing);
+        self.rare.get_or_insert_default().sharing.standing = Some(standing);
     }
 
     /// What is done with the lock here, for the driver to count.
@@ -229,34 +229,34 @@ impl Hold {
     }
 
     pub(super) fn free_since(&self) -> Option<Instant> {
-        self.seldom.as_ref()?.sharing.free_since
+        self.rare.as_ref()?.sharing.free_since
     }
 
     /// The lock is another's.
     pub(super) fn note_taken(&mut self, now: Instant) {
-        if let Some(seldom) = &mut self.seldom
-            && let Some(since) = seldom.sharing.free_since.take()
+        if let Some(rare) = &mut self.rare
+            && let Some(since) = rare.sharing.free_since.take()
         {
-            let before = seldom.sharing.left.map_or(Duration::ZERO, |(left, _)| left);
-            seldom.sharing.left = Some((before + now.saturating_since(since), now));
+            let before = rare.sharing.left.map_or(Duration::ZERO, |(left, _)| left);
+            rare.sharing.left = Some((before + now.saturating_since(since), now));
         }
     }
 
     /// The lock is ours.
     pub(super) fn note_had(&mut self) {
-        if let Some(seldom) = &mut self.seldom {
-            (seldom.sharing.free_since, seldom.sharing.left) = (None, None);
+        if let Some(rare) = &mut self.rare {
+            (rare.sharing.free_since, rare.sharing.left) = (None, None);
         }
     }
 
     /// The lease goes back, or is a new one: what was known of the share is of before.
     pub(super) fn note_free(&mut self) {
-        self.seldom.take_if(|seldom| {
-            seldom.sharing = Sharing::default();
-            seldom.suspected_at.is_none()
-                && seldom.overruling.is_none()
-                && seldom.comebacks.is_none()
-                && seldom.breaks.is_none()
+        self.rare.take_if(|rare| {
+            rare.sharing = Sharing::default();
+            rare.suspected_at.is_none()
+                && rare.overruling.is_none()
+                && rare.comebacks.is_none()
+                && rare.breaks.is_none()
         });
     }
 
@@ -267,7 +267,7 @@ impl Hold {
     fn is_patient(&self, now: Instant) -> bool {
         let Some(front) = self.waiters.front() else { return false };
         let duration = front.terms.lease_duration;
-        let sharing = self.seldom.as_ref().map(|seldom| seldom.sharing).unwrap_or_default();
+        let sharing = self.rare.as_ref().map(|rare| rare.sharing).unwrap_or_default();
         let since = sharing.free_since.unwrap_or(now);
         let enough = duration + self.settings.poll_cap;
         // Whoever took it then and kept it was to have it.
@@ -282,7 +282,7 @@ impl Hold {
 
     /// What may be done now for the caller at the front (S34).
     pub(super) fn share_turn(&mut self, now: Instant) -> Turn {
-        let standing = self.seldom.as_ref().and_then(|seldom| seldom.sharing.standing);
+        let standing = self.rare.as_ref().and_then(|rare| rare.sharing.standing);
         let shares = self
             .waiters
             .front()
@@ -304,15 +304,14 @@ impl Hold {
 
     /// A read has found the lock free. Whether it is left alone for now; else `retry` is to acquire it.
     pub(super) fn leave_to_others(&mut self, retry: Retry, output: &mut Output) -> Option<Retry> {
-        let standing = self.seldom.as_ref().and_then(|seldom| seldom.sharing.standing);
+        let standing = self.rare.as_ref().and_then(|rare| rare.sharing.standing);
         let Some(standing) = standing.filter(|standing| standing.held > 0) else {
             return Some(retry);
         };
         if !self.is_patient(output.now) {
             return Some(retry);
         }
-        let since =
-            *self.seldom.get_or_insert_default().sharing.free_since.get_or_insert(output.now);
+        let since = *self.rare.get_or_insert_default().sharing.free_since.get_or_insert(output.now);
         let left = standing.ripe_at(since).saturating_since(output.now);
         let delay = left.min(self.poll_delay(retry.duration, output.now));
         self.store_failure = None;
@@ -324,7 +323,7 @@ impl Hold {
     /// Others of the share were found free: this one may be too. Or this one is free, and what is had here
     /// has changed.
     pub(super) fn stir(&mut self, now: Instant) {
-        let standing = self.seldom.as_ref().and_then(|seldom| seldom.sharing.standing);
+        let standing = self.rare.as_ref().and_then(|rare| rare.sharing.standing);
         let soon = match (self.free_since(), standing) {
             (Some(since), Some(standing)) => standing.ripe_at(since).max(now),
             (Some(_), None) => return,

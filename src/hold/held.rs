@@ -202,8 +202,8 @@ impl Held {
     /// When a holder that fades is told so, or is known not to believe any more.
     const fn grace_period_ends(&self, period: GracePeriod) -> Instant {
         match period {
-            GracePeriod::Silent => self.told_until,
-            GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone => {
+            GracePeriod::StreamBroken => self.told_until,
+            GracePeriod::LossTold | GracePeriod::ShutdownTold | GracePeriod::LeaseLost => {
                 self.believed_until
             }
         }
@@ -230,7 +230,7 @@ impl Held {
             kept_until: matches!(self.phase, Phase::GracePeriod(_)).then_some(self.believed_until),
             active: self.phase == Phase::Active,
             revoked: self.deadline().is_some(),
-            disconnected: self.phase == Phase::GracePeriod(GracePeriod::Silent),
+            disconnected: self.phase == Phase::GracePeriod(GracePeriod::StreamBroken),
             told_until: self.told_until,
             generation: self.generation,
             max_hold_ends: self.bounds.max_hold_ends(),
@@ -255,9 +255,9 @@ impl Held {
             Phase::Active
             | Phase::LastSave { .. }
             | Phase::Resting { .. }
-            | Phase::GracePeriod(GracePeriod::Silent) => true,
+            | Phase::GracePeriod(GracePeriod::StreamBroken) => true,
             Phase::GracePeriod(
-                GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
+                GracePeriod::LossTold | GracePeriod::ShutdownTold | GracePeriod::LeaseLost,
             ) => false,
         }
     }
@@ -383,13 +383,13 @@ impl Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GracePeriod {
     /// Its stream ended without a word: it may come back (S14, S16).
-    Silent,
+    StreamBroken,
     /// It was told that the hold is over; the lease is still ours.
-    Told,
-    /// As `Told`, and the lease is left to run out, because the sidecar ends first (S15).
-    ToldAtShutdown,
+    LossTold,
+    /// As `LossTold`, and the lease is left to run out, because the sidecar ends first (S15).
+    ShutdownTold,
     /// It was told that the hold is over; the lease is ours no more.
-    LeaseGone,
+    LeaseLost,
 }
 
 impl Hold {
@@ -412,7 +412,7 @@ impl Hold {
     /// is gone.
     pub(super) fn freed(&mut self, token: FencingToken, now: Instant) {
         if let State::Held(held) = &self.state
-            && held.phase == Phase::GracePeriod(GracePeriod::LeaseGone)
+            && held.phase == Phase::GracePeriod(GracePeriod::LeaseLost)
             && held.token == token
         {
             self.state = State::ready(now);
@@ -424,7 +424,7 @@ impl Hold {
         if let State::Held(held) = &mut self.state
             && held.is_active(caller)
         {
-            held.phase = Phase::GracePeriod(GracePeriod::Silent);
+            held.phase = Phase::GracePeriod(GracePeriod::StreamBroken);
         }
     }
 

@@ -129,7 +129,7 @@ pub struct Hold {
     late: LateRequests,
     /// How the sidecar ends, once it does (S15).
     shutdown: Shutdown,
-    seldom: Option<Box<Seldom>>,
+    rare: Option<Box<Rare>>,
     requests: u64,
     /// Tries for callers of a pool since the record was read (S31).
     pool_polls: u8,
@@ -137,7 +137,7 @@ pub struct Hold {
 
 /// What most machines never have.
 #[derive(Clone, Debug, Default)]
-struct Seldom {
+struct Rare {
     /// When a pause was suspected last: what was asked for before says nothing of it (S3).
     suspected_at: Option<Instant>,
     /// What is done so that the lock becomes free for who waits here (S33, S35).
@@ -186,7 +186,7 @@ impl Hold {
         let idle = memory.idle.take().filter(|idle| now < idle.until);
         let idle = idle.unwrap_or_else(|| Idle::ready(now));
         let breaks = Breaks::of(&mut memory);
-        let seldom = (!breaks.is_none()).then(|| Box::new(Seldom { breaks, ..Seldom::default() }));
+        let rare = (!breaks.is_none()).then(|| Box::new(Rare { breaks, ..Rare::default() }));
         Self {
             settings: settings.into(),
             jitter: Jitter::new(seed),
@@ -199,7 +199,7 @@ impl Hold {
             store_failure: None,
             late: LateRequests::default(),
             shutdown: Shutdown::None,
-            seldom,
+            rare,
             requests: 0,
             pool_polls: 0,
         }
@@ -278,8 +278,7 @@ impl Hold {
             State::Idle { idle, .. } => Some(idle),
             State::Acquiring(_) | State::Held(_) | State::Releasing(_) | State::Resuming(_) => None,
         };
-        let may_break_arrive =
-            self.seldom.as_ref().is_some_and(|seldom| seldom.breaks.may_arrive());
+        let may_break_arrive = self.rare.as_ref().is_some_and(|rare| rare.breaks.may_arrive());
         Memory { idle, may_break_arrive, ..self.memory }
     }
 
@@ -417,7 +416,7 @@ impl Hold {
                 );
                 debug_assert!(
                     self.memory.known.is_some()
-                        || held.phase == Phase::GracePeriod(GracePeriod::LeaseGone),
+                        || held.phase == Phase::GracePeriod(GracePeriod::LeaseLost),
                     "S16: without the record's version a release could end a hold that went on elsewhere"
                 );
             }

@@ -78,11 +78,11 @@ struct Target {
 
 impl Hold {
     pub(super) fn overruling(&self) -> Option<&Overruling> {
-        self.seldom.as_ref()?.overruling.as_deref()
+        self.rare.as_ref()?.overruling.as_deref()
     }
 
     fn overruling_mut(&mut self) -> &mut Overruling {
-        self.seldom.get_or_insert_default().overruling.get_or_insert_default()
+        self.rare.get_or_insert_default().overruling.get_or_insert_default()
     }
 
     /// Whether a request is under way: the lock is not polled beside it (S12).
@@ -366,8 +366,8 @@ impl Hold {
 
     /// The lock is had here: what was done for a caller is over. That it was broken is remembered.
     pub(super) fn end_overruling(&mut self) {
-        if let Some(seldom) = &mut self.seldom
-            && let Some(overruling) = &mut seldom.overruling
+        if let Some(rare) = &mut self.rare
+            && let Some(overruling) = &mut rare.overruling
         {
             overruling.eager = None;
             overruling.moves_until = None;

@@ -188,7 +188,7 @@ impl Hold {
     /// Another clock shows a pause that ours may not have counted: the store's answer decides about what was
     /// sent for before (S3).
     pub(super) fn suspect_pause(&mut self, now: Instant) {
-        self.seldom.get_or_insert_default().suspected_at = Some(now);
+        self.rare.get_or_insert_default().suspected_at = Some(now);
         if let State::Held(held) = &mut self.state {
             held.renewal.suspect(now, &mut self.jitter);
             if let Some(notice) = &mut held.notice {
@@ -200,7 +200,7 @@ impl Hold {
     /// Whether a pause was suspected since `sent`, when a lease was acquired or renewed: then nobody is
     /// granted anything under it before it was renewed again (S3).
     pub(super) fn is_unproven(&self, sent: Instant) -> bool {
-        self.seldom.as_ref().and_then(|seldom| seldom.suspected_at).is_some_and(|at| sent < at)
+        self.rare.as_ref().and_then(|rare| rare.suspected_at).is_some_and(|at| sent < at)
     }
 
     /// Whether the lease of a hold is ours beyond doubt, and for long enough to serve another caller under

@@ -138,7 +138,7 @@ impl Hold {
             return Some(resume);
         }
         match held.phase {
-            Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {}
+            Phase::Active | Phase::GracePeriod(GracePeriod::StreamBroken) => {}
             Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => {
                 return Some(resume);
             }

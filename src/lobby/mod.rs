@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 
-use crate::coordinator::Seldom;
+use crate::coordinator::LogLimit;
 use crate::time::{BootClock, Clock as _};
 
 pub(crate) use limit::Limit;
@@ -72,7 +72,7 @@ pub(crate) struct Lobby {
     listening: Listening,
     places: Mutex<Places<Arc<Seat>>>,
     closed: [AtomicU64; Closed::ALL.len()],
-    lines: [Seldom; Closed::ALL.len()],
+    lines: [LogLimit; Closed::ALL.len()],
     clock: BootClock,
 }
 

@@ -9,9 +9,9 @@ const OTHERS: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 
 /// A share of a range, in thousandths: 0 is its begin, 1,000 its end. More counts as 1,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share(pub u16);
+pub struct Fraction(pub u16);
 
-impl Share {
+impl Fraction {
     fn of(self, range: Duration) -> Duration {
         range * u32::from(self.0.min(1_000)) / 1_000
     }
@@ -22,7 +22,7 @@ impl Share {
 /// At the due time the last runner acquires at once; others wait 200 to 1,200 ms more, and then read. Within
 /// 10 min there is a look in any case, for a record or plan that changed elsewhere.
 #[must_use]
-pub fn until_due(wait: Option<Duration>, is_last_runner: bool, share: Share) -> Duration {
+pub fn until_due(wait: Option<Duration>, is_last_runner: bool, share: Fraction) -> Duration {
     let (least, most) = OTHERS;
     let more = if is_last_runner { Duration::ZERO } else { least + share.of(most - least) };
     // Up to a tenth earlier, so that sidecars that began together do not read together for ever.
@@ -40,7 +40,7 @@ pub fn after_busy(
     looks: u32,
     lease_duration: Duration,
     takeover_check: Option<Duration>,
-    share: Share,
+    share: Fraction,
 ) -> Duration {
     let doubled = lease_duration.saturating_mul(1 << looks.min(16)).min(MOST);
     let most = takeover_check.map_or(doubled, |check| doubled.min(check));

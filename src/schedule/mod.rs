@@ -39,7 +39,7 @@ mod verdict;
 pub use definition::{CatchUp, Definition, DefinitionError, Overlap, RunTimeout, Spec};
 pub use import::{TakeOver, TakeOverError};
 pub use key::{MAX_KEY_BYTES, check_key};
-pub use looking::{Share, after_busy, until_due};
+pub use looking::{Fraction, after_busy, until_due};
 pub use machine::{
     Decision, Lease, Look, Newest, Report, Reported, Started, Told, View, look, report, resumed,
     start, starting, waited_for,

@@ -9,7 +9,7 @@
 mod event_lines;
 mod exposition;
 mod logs;
-mod measured;
+mod metered_store;
 mod metrics;
 mod observers;
 #[cfg(test)]
@@ -24,7 +24,7 @@ mod traces;
 pub use event_lines::EventLines;
 pub use exposition::Exposition;
 pub use logs::{Filter, FilterError, Format, LogsError, init, subscriber};
-pub use measured::Measured;
+pub use metered_store::MeteredStore;
 pub use metrics::{ConnectionCounts, Connections, Metrics};
 pub use observers::Observers;
 pub use stderr::{Stderr, flush, lines_dropped};

@@ -10,7 +10,7 @@ use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::{EventLines, Exposition, Format, Measured, Metrics, Observers, subscriber};
+use super::{EventLines, Exposition, Format, MeteredStore, Metrics, Observers, subscriber};
 use crate::coordinator::{
     Coordinator, Grant, HoldRequest, Host, KeyRequest, NoObserver, Observer, Outcome,
     ResumeRequest, Settings,
@@ -93,7 +93,7 @@ impl Rig {
     }
 
     /// The store of this rig, measured, for who asks it without the coordinator.
-    pub(crate) fn measured(&self) -> Measured {
+    pub(crate) fn measured(&self) -> MeteredStore {
         measured(&self.store, &self.clock, &self.metrics)
     }
 
@@ -131,9 +131,9 @@ fn measured(
     store: &Arc<FaultyStore<MemoryStore>>,
     clock: &Arc<SimClock>,
     metrics: &Metrics,
-) -> Measured {
+) -> MeteredStore {
     let store = Arc::<FaultyStore<MemoryStore>>::clone(store);
-    Measured::new(store, Arc::<SimClock>::clone(clock), metrics.clone())
+    MeteredStore::new(store, Arc::<SimClock>::clone(clock), metrics.clone())
 }
 
 fn settings() -> Settings {

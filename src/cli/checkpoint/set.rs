@@ -9,13 +9,13 @@ use leasehold_client::{LeaseSpec, Outcome};
 use serde::Serialize;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::cli::asking::{ask, link, not_asked};
+use crate::cli::acquire_retry::{ask, link, not_asked};
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::output::{self, OutputArgs};
-use crate::cli::patience::{Patience, Wait};
 use crate::cli::record;
 use crate::cli::release::LEASE_ID_VARIABLE;
+use crate::cli::retry::{Patience, Wait};
 use crate::cli::run::checkpoint::{LONGEST, check_size, read};
 use crate::cli::spec::KeyArgs;
 

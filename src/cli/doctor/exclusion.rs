@@ -6,11 +6,11 @@ use leasehold_client::{Client, LeaseSpec, LockKey, Outcome};
 
 use super::report::{Finding, Report};
 use super::store::{exit_of, limited, of_error};
-use crate::cli::asking::not_asked;
+use crate::cli::acquire_retry::not_asked;
 use crate::cli::connection::EndpointArgs;
 use crate::cli::exit::{self, Exit};
-use crate::cli::patience::{Patience, Wait};
 use crate::cli::record;
+use crate::cli::retry::{Patience, Wait};
 use crate::lock::{LeaseId, LockPath};
 use crate::store::{
     Acquire, Acquired, LeaseStore, LeaseStoreExt as _, MIN_LEASE_DURATION, StoreError,

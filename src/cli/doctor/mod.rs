@@ -16,7 +16,7 @@ use super::connection::{ConfigArgs, EndpointArgs, init_quiet_logs};
 use super::engine::{self, Opened};
 use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
-use super::patience::Wait;
+use super::retry::Wait;
 use crate::config::{Config, Store};
 use crate::host_id::HostIdentity;
 use report::{Finding, Report};

@@ -15,11 +15,11 @@ use anyhow::Context as _;
 use leasehold_client::{CompletedRun, Completion, CompletionResult, Run, Runs, ScheduleEvent};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::asking::link;
+use super::acquire_retry::link;
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output;
-use super::patience::{Patience, Wait};
+use super::retry::{Patience, Wait};
 use super::run::checkpoint::{CheckpointFile, check_kept};
 use super::run::job::{Environment, Job};
 use super::run::{PASSED_ON, RELEASE_TIMEOUT};

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use leasehold_client::{Checkpoint, Client};
 
 use super::super::exit::UsageError;
-use super::super::patience::Patience;
+use super::super::retry::Patience;
 
 /// The greatest size of a checkpoint in bytes.
 pub(in crate::cli) const LONGEST: usize = 2_048;

@@ -26,13 +26,13 @@ use leasehold_client::{
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::asking::{ask, collision, link, not_asked};
+use super::acquire_retry::{ask, collision, link, not_asked};
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output;
-use super::patience::{Patience, TOLD_AGAIN};
 use super::record;
 use super::release::NOT_CONFIRMED;
+use super::retry::{Patience, TOLD_AGAIN};
 use super::signals::Signals;
 use super::spec::{SpecArgs, duration};
 use checkpoint::CheckpointFile;

@@ -57,9 +57,9 @@ impl Coordinator {
         for _ in 0..TRIES {
             let (plan, store_time) = self.shared.read_plan(&path).await?;
             let Some((plan, etag)) = plan else {
-                let desk = self.shared.schedules.desk(&path);
-                if let Some(desk) = desk
-                    && self.shared.restore_plan(&path, &desk).await?
+                let state = self.shared.schedules.state(&path);
+                if let Some(state) = state
+                    && self.shared.restore_plan(&path, &state).await?
                 {
                     continue;
                 }

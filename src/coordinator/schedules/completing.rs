@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::deciders::{Surroundings, report_decider};
-use super::desk::Desk;
 use super::figures::ReportedEnd;
 use super::reading::unreadable_record;
 use super::request::{CompleteRequest, Completed, Completion};
+use super::state::ScheduleState;
 use crate::coordinator::api::arriving::{Brought, Settling};
 use crate::coordinator::api::decider::{Decider, Decisions};
 use crate::coordinator::api::error::CallError;
@@ -79,11 +79,11 @@ impl Coordinator {
     async fn complete(&self, request: CompleteRequest) -> Result<Completed, CallError> {
         let (run_id, report) = (request.run_id.clone(), request.report);
         let detail = request.detail.clone();
-        let desk = self.shared.schedules.desk(&run_id.path).unwrap_or_default();
-        desk.is_told(&run_id, report);
+        let state = self.shared.schedules.state(&run_id.path).unwrap_or_default();
+        state.is_told(&run_id, report);
         let mut completing = self.shared.schedules.completing(&run_id, report);
-        let completed = self.complete_now(request, &desk).await;
-        desk.was_told(&run_id, completed.is_ok());
+        let completed = self.complete_now(request, &state).await;
+        state.was_told(&run_id, completed.is_ok());
         let path = &run_id.path;
         match &completed {
             Ok(Completed { completion, retry_at, .. }) => tracing::info!(
@@ -102,11 +102,11 @@ impl Coordinator {
     async fn complete_now(
         &self,
         request: CompleteRequest,
-        desk: &Arc<Desk>,
+        state: &Arc<ScheduleState>,
     ) -> Result<Completed, CallError> {
         let CompleteRequest { lease_id, run_id, report, detail, generation, checkpoint } = request;
         let end = ReportedEnd { run_id: &run_id, outcome: report.into(), detail: &detail };
-        let mut recording = self.recording(desk, &run_id, report).await?;
+        let mut recording = self.recording(state, &run_id, report).await?;
         let has_checkpoint = checkpoint.is_some();
         if let Some(lease_id) = lease_id.filter(|id| self.has_run(*id, &run_id)) {
             let (decider, decisions) = recording.decider(true);
@@ -127,7 +127,7 @@ impl Coordinator {
                     if let Some(completed) = self.counted(
                         &end,
                         &mut recording,
-                        done(desk, reported, Completion::Recorded, saved),
+                        done(state, reported, Completion::Recorded, saved),
                     ) {
                         return Ok(completed);
                     }
@@ -138,7 +138,7 @@ impl Coordinator {
         }
         let checkpoint = has_checkpoint
             .then(|| CheckpointOutcome::NotSaved { detail: "the run's hold was over".to_owned() });
-        let completed = self.complete_late(desk, &end, &mut recording).await?;
+        let completed = self.complete_late(state, &end, &mut recording).await?;
         Ok(Completed { checkpoint, ..completed })
     }
 
@@ -150,20 +150,20 @@ impl Coordinator {
 
     async fn recording(
         &self,
-        desk: &Arc<Desk>,
+        state: &Arc<ScheduleState>,
         run_id: &RunId,
         report: Report,
     ) -> Result<Recording, CallError> {
         let path = run_id.path.clone();
-        let plan = match desk.plan() {
+        let plan = match state.plan() {
             Some(plan) => plan,
             None => match self.shared.read_plan(&path).await? {
                 (Some((plan, _)), _) => plan,
                 (None, _) => return Err(CallError::NoSuchSchedule { path }),
             },
         };
-        let (newest, store_time) = (desk.newest(), self.shared.store_time());
-        let timer = self.shared.timer_desk(&path);
+        let (newest, store_time) = (state.newest(), self.shared.store_time());
+        let timer = self.shared.dotnet_timer(&path);
         let ground = Ground {
             path,
             plan,
@@ -174,7 +174,7 @@ impl Coordinator {
             store_time,
         };
         let report = RunReport { ground, run_id: run_id.clone(), report };
-        let surroundings = Surroundings { desk: Arc::clone(desk), timer };
+        let surroundings = Surroundings { state: Arc::clone(state), timer };
         Ok(Recording { report, surroundings, tally: None })
     }
 
@@ -182,7 +182,7 @@ impl Coordinator {
     /// granted since.
     async fn complete_late(
         &self,
-        desk: &Desk,
+        state: &ScheduleState,
         end: &ReportedEnd<'_>,
         recording: &mut Recording,
     ) -> Result<Completed, CallError> {
@@ -196,7 +196,7 @@ impl Coordinator {
             match reported {
                 Reported::AcquireFirst => {
                     if let Some(completed) =
-                        self.acquire_and_report(desk, end, recording, seen.stored).await?
+                        self.acquire_and_report(state, end, recording, seen.stored).await?
                     {
                         return Ok(completed);
                     }
@@ -206,7 +206,7 @@ impl Coordinator {
                     let completed = self.counted(
                         end,
                         recording,
-                        done(desk, reported, Completion::Recorded, None),
+                        done(state, reported, Completion::Recorded, None),
                     );
                     return completed.ok_or(CallError::UnknownLease);
                 }
@@ -222,7 +222,7 @@ impl Coordinator {
     /// None: somebody else was faster, or has the lock; look again.
     async fn acquire_and_report(
         &self,
-        desk: &Desk,
+        state: &ScheduleState,
         end: &ReportedEnd<'_>,
         recording: &mut Recording,
         seen: Option<Box<Stored>>,
@@ -245,7 +245,7 @@ impl Coordinator {
         match self.settle_at(&end.run_id.path, record, lease_duration, brought).await? {
             Settling::Written => {
                 let Some(Ok(reported)) = recording.hear(decisions) else { return Ok(None) };
-                let completed = done(desk, reported, Completion::RecordedLate, None);
+                let completed = done(state, reported, Completion::RecordedLate, None);
                 Ok(self.counted(end, recording, completed))
             }
             Settling::TurnedAway | Settling::Busy => {
@@ -264,8 +264,8 @@ impl Coordinator {
     /// Records the outcome of a run that goes on, under its own lease, and leaves its hold as it is (T6, T12,
     /// T20).
     pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
-        let Some(desk) = self.shared.schedules.desk(&run_id.path) else { return };
-        let Ok(mut recording) = self.recording(&desk, run_id, report).await else { return };
+        let Some(state) = self.shared.schedules.state(&run_id.path) else { return };
+        let Ok(mut recording) = self.recording(&state, run_id, report).await else { return };
         let (decider, decisions) = recording.decider(true);
         let saved = self.save_decided(grant.lease_id, Some(grant.generation), decider).await;
         match (saved, recording.hear(decisions)) {
@@ -275,7 +275,7 @@ impl Coordinator {
                     outcome = Outcome::from(report).as_str(), "run ended"
                 );
                 let end = ReportedEnd { run_id, outcome: report.into(), detail: "" };
-                let completed = done(&desk, reported, Completion::Recorded, None);
+                let completed = done(&state, reported, Completion::Recorded, None);
                 self.counted(&end, &mut recording, completed);
             }
             // What is not stored is not known.
@@ -312,21 +312,21 @@ impl Coordinator {
 
 /// What a report that was written, or needed no writing, comes to; none if it was not.
 fn done(
-    desk: &Desk,
+    state: &ScheduleState,
     reported: Reported,
     completion: Completion,
     checkpoint: Option<CheckpointOutcome>,
 ) -> Option<Completed> {
     let (completion, retry_at) = match reported {
         Reported::Write { record, retry_at } => {
-            desk.learn(Some(*record));
+            state.learn(Some(*record));
             (completion, retry_at)
         }
         Reported::Recorded => (Completion::Recorded, None),
         Reported::Superseded => (Completion::Superseded, None),
         Reported::AcquireFirst | Reported::HeldElsewhere => return None,
     };
-    let next_at = desk.known().record.as_ref().and_then(|record| record.next);
+    let next_at = state.known().record.as_ref().and_then(|record| record.next);
     Some(Completed { completion, retry_at, next_at, checkpoint })
 }
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::desk::Desk;
-use super::timer::TimerDesk;
+use super::state::ScheduleState;
+use super::timer::DotnetTimer;
 use crate::coordinator::api::decider::{Decider, Decisions};
 use crate::schedule::{
     Beside, Ground, ReportDecided, Reported, RunReport, ScheduleRecord, Start, Starting, start_over,
@@ -14,16 +14,16 @@ use crate::schedule::{
 #[derive(Clone, Debug)]
 pub(super) struct Surroundings {
     /// Knows how the run in the record has ended, where the store does not (T8).
-    pub(super) desk: Arc<Desk>,
+    pub(super) state: Arc<ScheduleState>,
     /// Of the .NET timer beside it (T22).
-    pub(super) timer: Option<Arc<TimerDesk>>,
+    pub(super) timer: Option<Arc<DotnetTimer>>,
 }
 
 impl Surroundings {
     /// As it is now.
     pub(super) fn now(&self) -> Beside {
         let status = self.timer.as_ref().and_then(|timer| timer.status_known());
-        Beside { reports: self.desk.reports(), status }
+        Beside { reports: self.state.reports(), status }
     }
 
     /// This record is about to be written, which the .NET timer's status is to say first.

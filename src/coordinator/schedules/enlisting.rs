@@ -51,8 +51,8 @@ impl ScheduleTask {
 
     /// What everybody waits for, by what is known.
     fn note_next(&mut self) {
-        if let Some(plan) = self.desk.plan() {
-            self.looking.next = waited_for(&plan, self.desk.known().record.as_ref());
+        if let Some(plan) = self.state.plan() {
+            self.looking.next = waited_for(&plan, self.state.known().record.as_ref());
         }
     }
 
@@ -68,7 +68,7 @@ impl ScheduleTask {
         };
         let subscription =
             Subscription { definition, is_new, runs_at_once: subscriber.runs_at_once };
-        if self.desk.known().plan.as_ref().is_some_and(is_known) {
+        if self.state.known().plan.as_ref().is_some_and(is_known) {
             return Ok(());
         }
         for _ in 0..TRIES {
@@ -95,7 +95,7 @@ impl ScheduleTask {
             };
             if let Some(in_force) = in_force {
                 self.shared.make_status(&path, &in_force.0, seen.record.as_ref()).await?;
-                self.desk.known().plan = Some(in_force);
+                self.state.known().plan = Some(in_force);
                 self.learn(seen);
                 return Ok(());
             }
@@ -120,7 +120,7 @@ impl ScheduleTask {
             return Err(CallError::ResumeToken);
         }
         let seen = self.shared.read_scheduled(&path).await?;
-        let (Some(plan), store_time) = (self.desk.plan(), self.shared.store_time()) else {
+        let (Some(plan), store_time) = (self.state.plan(), self.shared.store_time()) else {
             return Ok(());
         };
         let ground = self.ground(&plan);
@@ -133,7 +133,7 @@ impl ScheduleTask {
         let run = Run {
             coordinator: self.coordinator.clone(),
             path,
-            desk: Arc::clone(&self.desk),
+            state: Arc::clone(&self.state),
             hold,
             begin: Begin::Resume(Box::new(told?)),
             events,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::desk::KnownSchedule;
+use super::state::KnownSchedule;
 use crate::coordinator::Coordinator;
 use crate::coordinator::api::error::CallError;
 use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
@@ -67,7 +67,7 @@ impl Coordinator {
         let tasks = self.shared.schedules.tasks();
         let lease = self.shared.settings.lease_duration;
         let figures = |(path, entry): (&LockPath, &super::TaskHandle)| {
-            of(path, &entry.desk.known(), now, lease)
+            of(path, &entry.state.known(), now, lease)
         };
         tasks.iter().filter_map(figures).collect()
     }

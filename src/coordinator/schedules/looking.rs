@@ -18,7 +18,7 @@ use crate::coordinator::observe::{LockEvent, ScheduleEventKind};
 use crate::hold::Stored;
 use crate::lock::{Permits, Sharing};
 use crate::schedule::{
-    Decision, Ground, Lease, Occasion, Outcome, Plan, RunId, ScheduleRecord, Share, after_busy,
+    Decision, Fraction, Ground, Lease, Occasion, Outcome, Plan, RunId, ScheduleRecord, after_busy,
     look, until_due,
 };
 use crate::time::Instant;
@@ -137,7 +137,7 @@ impl ScheduleTask {
 
     async fn try_look(&mut self) -> Result<(), CallError> {
         let why = self.looking.why;
-        let last_runner = self.desk.known().is_last_runner;
+        let last_runner = self.state.known().is_last_runner;
         let now = self.shared.clock.now();
         let queued_long =
             matches!(why, Why::Queued(since) if now.saturating_since(since) > LONG_IN_THE_QUEUE);
@@ -158,7 +158,7 @@ impl ScheduleTask {
             Why::Due => self.read_record().await?,
         }
         self.read_newer_plan().await?;
-        let Some(plan) = self.desk.plan() else {
+        let Some(plan) = self.state.plan() else {
             return Err(CallError::NoSuchSchedule { path: self.target.path.clone() });
         };
         if self.rests_if_removed(&plan, now) {
@@ -179,7 +179,7 @@ impl ScheduleTask {
         }
         if is_start && !is_read {
             self.read_plan().await?;
-            if let Some(plan) = self.desk.plan() {
+            if let Some(plan) = self.state.plan() {
                 if self.rests_if_removed(&plan, now) {
                     return Ok(());
                 }
@@ -204,7 +204,7 @@ impl ScheduleTask {
     /// T17: the record says that there is a newer plan than the one that is known here.
     async fn read_newer_plan(&mut self) -> Result<(), CallError> {
         let is_newer = {
-            let known = self.desk.known();
+            let known = self.state.known();
             let serial = known.plan.as_ref().map(|(plan, _)| plan.serial());
             known.record.as_ref().map(|record| record.serial) > serial
         };
@@ -233,12 +233,12 @@ impl ScheduleTask {
     async fn read_plan(&mut self) -> Result<(), CallError> {
         let asked = self.shared.store_time().into();
         let (plan, _) = self.shared.read_plan(&self.target.path).await?;
-        self.desk.known().plan_at = asked;
+        self.state.known().plan_at = asked;
         match plan {
-            Some(plan) => self.desk.known().plan = Some(plan),
+            Some(plan) => self.state.known().plan = Some(plan),
             // It was deleted; it is written again as it is known here.
             None => {
-                self.shared.restore_plan(&self.target.path, &self.desk).await?;
+                self.shared.restore_plan(&self.target.path, &self.state).await?;
             }
         }
         Ok(())
@@ -258,10 +258,10 @@ impl ScheduleTask {
             let run = record.run.as_ref().map(|run| run.token);
             run.max(record.ended.iter().filter_map(|ended| ended.token).max())
         };
-        let before = self.desk.known().record.as_ref().and_then(newest);
+        let before = self.state.known().record.as_ref().and_then(newest);
         let now = record.as_ref().and_then(newest);
         if now > before {
-            self.desk.known().is_last_runner = false;
+            self.state.known().is_last_runner = false;
         }
         if now != before {
             // Another run than the one that was seen at the last look: it is looked at anew after D (T17).
@@ -269,7 +269,7 @@ impl ScheduleTask {
         }
         self.looking.seen = stored;
         self.hear_of(record.as_ref());
-        self.desk.learn(record);
+        self.state.learn(record);
     }
 
     /// T24: who has said elsewhere how its run ended has spoken. What nobody said does not count.
@@ -298,7 +298,7 @@ impl ScheduleTask {
             Why::Due | Why::Idle | Why::Changed => Duration::ZERO,
         };
         let (plan_at, newest) = {
-            let known = self.desk.known();
+            let known = self.state.known();
             (Some(known.plan_at), known.newest)
         };
         Ground {
@@ -313,11 +313,11 @@ impl ScheduleTask {
     }
 
     pub(super) fn surroundings(&self) -> Surroundings {
-        Surroundings { desk: Arc::clone(&self.desk), timer: self.beside.clone() }
+        Surroundings { state: Arc::clone(&self.state), timer: self.beside.clone() }
     }
 
     fn decide(&mut self, plan: &Arc<Plan>) -> Decision {
-        let record = self.desk.known().record.clone();
+        let record = self.state.known().record.clone();
         // What is due is seen with any plan; it is started with one that was read since (T18).
         let ground = Ground { plan_at: None, ..self.ground(plan) };
         let store_time = UtcSecond::from(ground.store_time);
@@ -343,7 +343,7 @@ impl ScheduleTask {
         match decision {
             Decision::Wait(at) => {
                 let wait = at.map(|at| self.until(at));
-                let last_runner = self.desk.known().is_last_runner;
+                let last_runner = self.state.known().is_last_runner;
                 let delay = until_due(wait, last_runner, self.share());
                 self.look_at(
                     now + delay,
@@ -351,7 +351,7 @@ impl ScheduleTask {
                 );
                 (self.looking.is_busy, self.looking.busy_looks) = (false, 0);
             }
-            Decision::RetryLater(at) if self.desk.known().is_last_runner => {
+            Decision::RetryLater(at) if self.state.known().is_last_runner => {
                 let wait = self.until(at);
                 self.look_at(now + wait, Why::Due);
             }
@@ -370,13 +370,13 @@ impl ScheduleTask {
         millis(at).saturating_since(self.shared.store_time())
     }
 
-    pub(super) fn share(&self) -> Share {
-        Share(u16::try_from(self.shared.entropy.seed() % 1_001).unwrap_or_default())
+    pub(super) fn share(&self) -> Fraction {
+        Fraction(u16::try_from(self.shared.entropy.seed() % 1_001).unwrap_or_default())
     }
 
     /// Somebody has the lock, or a retry is for others first: it is looked at after D, 2 D and so on (T17).
     pub(super) fn look_after_busy(&mut self, now: Instant) {
-        let Some(plan) = self.desk.plan() else { return };
+        let Some(plan) = self.state.plan() else { return };
         let definition = plan.definition();
         let lease = definition.lease_duration().unwrap_or(self.shared.settings.lease_duration);
         let check = definition.takeover_check();
@@ -392,7 +392,7 @@ impl ScheduleTask {
         let delay = first.saturating_mul(1 << self.looking.failures.min(6)).min(most);
         self.looking.failures = self.looking.failures.saturating_add(1);
         tracing::warn!(lock = %self.target.path, %error, "the schedule could not be looked at; it is tried again");
-        self.desk.known().is_last_runner = false;
+        self.state.known().is_last_runner = false;
         self.look_at(now + delay, Why::Due);
     }
 
@@ -411,7 +411,7 @@ impl ScheduleTask {
     fn begin(&mut self, decision: Decision) -> Result<(), CallError> {
         let now = self.shared.clock.now();
         self.leave_those_behind();
-        let Some(plan) = self.desk.plan() else { return Ok(()) };
+        let Some(plan) = self.state.plan() else { return Ok(()) };
         let is_for_others = |id: SubscriberId| match (&self.looking.returned, &decision) {
             (Some((returned, by)), Decision::Run(occasion)) => {
                 returned == occasion && by.contains(&id)
@@ -423,7 +423,7 @@ impl ScheduleTask {
         let Some(subscriber) = free.min_by_key(|it| it.served) else {
             // Whoever is here has given it back: other sidecars come first, and then it is tried here again.
             self.looking.returned = None;
-            self.desk.known().is_last_runner = false;
+            self.state.known().is_last_runner = false;
             self.looking.busy_looks = self.looking.busy_looks.max(1);
             self.look_after_busy(now);
             // What falls due next has not been given back (T11).
@@ -466,7 +466,7 @@ impl ScheduleTask {
         let run = Run {
             coordinator: self.coordinator.clone(),
             path: self.target.path.clone(),
-            desk: Arc::clone(&self.desk),
+            state: Arc::clone(&self.state),
             hold,
             begin,
             events,

@@ -9,7 +9,6 @@ mod changing;
 mod clock;
 mod completing;
 mod deciders;
-mod desk;
 mod enlisting;
 mod figures;
 mod importing;
@@ -19,6 +18,7 @@ mod reading;
 mod request;
 mod run;
 mod starts;
+mod state;
 mod subscriber;
 mod task;
 mod timer;
@@ -46,23 +46,23 @@ use crate::lock::LockPath;
 use crate::schedule::{Report, RunId, check_key};
 use crate::time::Clock;
 use clock::StoreClock;
-use desk::Desk;
 use starts::Starts;
+use state::ScheduleState;
 use subscriber::{SubscriberId, SubscriberTerms, subscription};
-use task::{Bell, Message, ScheduleTask};
-use timer::TimerDesk;
+use task::{Message, ScheduleTask, Wakeup};
+use timer::DotnetTimer;
 
 /// The schedules of this sidecar.
 #[derive(Debug)]
 pub(super) struct Schedules {
     tasks: Mutex<HashMap<LockPath, TaskHandle>>,
-    timers: Timers<Bell>,
+    timers: Timers<Wakeup>,
     clock: StoreClock,
     starts: Starts,
     /// Calls that complete a run and are not answered yet, by the text of its id.
     completing: Mutex<HashMap<String, usize>>,
     /// The .NET timers beside schedules (T22).
-    timer_desks: Mutex<HashMap<LockPath, Weak<TimerDesk>>>,
+    dotnet_timers: Mutex<HashMap<LockPath, Weak<DotnetTimer>>>,
     turns: AtomicU64,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Schedules {
 #[derive(Debug)]
 struct TaskHandle {
     task: mpsc::UnboundedSender<Message>,
-    desk: Arc<Desk>,
+    state: Arc<ScheduleState>,
 }
 
 /// While it lives, a call completes this run. The schedule's task waits for its end, so it hears of that in
@@ -109,7 +109,7 @@ impl Schedules {
             clock: StoreClock::default(),
             starts: Starts::new(starts_per_second),
             completing: Mutex::default(),
-            timer_desks: Mutex::default(),
+            dotnet_timers: Mutex::default(),
             turns: AtomicU64::new(0),
         }
     }
@@ -132,13 +132,13 @@ impl Schedules {
     }
 
     /// What is known of a schedule that has subscribers here.
-    fn desk(&self, path: &LockPath) -> Option<Arc<Desk>> {
-        self.tasks().get(path).map(|entry| Arc::clone(&entry.desk))
+    fn state(&self, path: &LockPath) -> Option<Arc<ScheduleState>> {
+        self.tasks().get(path).map(|entry| Arc::clone(&entry.state))
     }
 
     /// How many subscribe to a schedule here.
     fn subscribers(&self, path: &LockPath) -> usize {
-        self.desk(path).map_or(0, |desk| desk.known().subscribers)
+        self.state(path).map_or(0, |state| state.known().subscribers)
     }
 
     /// Tells a schedule's task, if there is one.
@@ -197,7 +197,7 @@ impl Coordinator {
         key: &super::api::request::KeyRequest,
         target: &super::api::request::Target,
     ) -> TaskHandle {
-        let (desk, task) = ScheduleTask::start(self, key.clone(), target.clone());
-        TaskHandle { task, desk }
+        let (state, task) = ScheduleTask::start(self, key.clone(), target.clone());
+        TaskHandle { task, state }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::desk::Desk;
+use super::state::ScheduleState;
 use crate::coordinator::Shared;
 use crate::coordinator::api::error::CallError;
 use crate::coordinator::inspect::records::{PATIENCE, store_error};
@@ -102,14 +102,14 @@ impl Shared {
     pub(super) async fn restore_plan(
         &self,
         path: &LockPath,
-        desk: &Desk,
+        state: &ScheduleState,
     ) -> Result<bool, CallError> {
-        let Some(plan) = desk.plan().filter(|plan| plan.removed().is_none()) else {
+        let Some(plan) = state.plan().filter(|plan| plan.removed().is_none()) else {
             return Ok(false);
         };
         tracing::warn!(lock = %path, "the schedule's plan was deleted: it is written again");
         if let Some(written) = self.write_plan(path, Plan::clone(&plan), None).await? {
-            desk.known().plan = Some(written);
+            state.known().plan = Some(written);
         }
         Ok(true)
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Sleep;
 
-use super::desk::Desk;
 use super::reading::unreadable_record;
 use super::request::{RunGrant, ScheduleEvent};
+use super::state::ScheduleState;
 use super::subscriber::Life;
 use crate::coordinator::Coordinator;
 use crate::coordinator::actor::caller::HoldStream;
@@ -83,7 +83,7 @@ impl Decided {
 pub(super) struct Run {
     pub(super) coordinator: Coordinator,
     pub(super) path: LockPath,
-    pub(super) desk: Arc<Desk>,
+    pub(super) state: Arc<ScheduleState>,
     pub(super) hold: HoldStream,
     pub(super) begin: Begin,
     pub(super) events: Teller<ScheduleEvent>,
@@ -181,7 +181,7 @@ impl Run {
     /// T6: a start that may have been written was not granted, so nobody has seen the run.
     fn withdraw(&self) {
         if let Begin::Start(Decided { last: Some(Starting::Run { told, .. }), .. }) = &self.begin {
-            self.desk.has_seen(&told.run_id, Report::Withdrawn);
+            self.state.has_seen(&told.run_id, Report::Withdrawn);
         }
     }
 
@@ -193,12 +193,12 @@ impl Run {
         match decided.last {
             Some(Starting::Settled { record, tally }) if written => {
                 self.coordinator.count(&self.path, &tally, None);
-                self.desk.learn(Some(*record));
+                self.state.learn(Some(*record));
             }
             Some(Starting::Nothing { record }) => {
                 // Somebody else was faster.
-                self.desk.known().is_last_runner = false;
-                self.desk.learn(record.map(|it| *it));
+                self.state.known().is_last_runner = false;
+                self.state.learn(record.map(|it| *it));
             }
             Some(Starting::Unreadable(error)) => {
                 return RunEnd::Failed(unreadable_record(&self.path, &error));
@@ -219,7 +219,7 @@ impl Run {
             Begin::Start(decided) => match &decided.last {
                 Some(Starting::Run { token, record, told, tally }) if *token == grant.token => {
                     self.coordinator.count(&self.path, tally, None);
-                    self.desk.learn(Some(ScheduleRecord::clone(record)));
+                    self.state.learn(Some(ScheduleRecord::clone(record)));
                     told.clone()
                 }
                 // A grant without its start written would be a run that nobody knows of: it is not told (T6).
@@ -229,7 +229,7 @@ impl Run {
                 }
             },
         };
-        self.desk.known().is_last_runner = true;
+        self.state.known().is_last_runner = true;
         let run_id = told.run_id.clone();
         let kind = ScheduleEventKind::RunStarted {
             run: &run_id,
@@ -320,7 +320,7 @@ impl Run {
             HoldEvent::Released(_) => {
                 if ends.is_revoked {
                     // T12: where no call says another outcome.
-                    self.desk.has_seen(run_id, Report::Returned);
+                    self.state.has_seen(run_id, Report::Returned);
                 }
                 return Heard::End(RunEnd::Over { run_id: run_id.clone(), released: true });
             }

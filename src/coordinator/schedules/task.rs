@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::Schedules;
-use super::desk::Desk;
 use super::looking::{Looking, Why};
 use super::reading::VersionedPlan;
 use super::request::{Completion, ResumeRun, ScheduleEvent, Standby};
 use super::run::RunEnd;
+use super::state::ScheduleState;
 use super::subscriber::{Subscriber, SubscriberId};
-use super::timer::TimerDesk;
+use super::timer::DotnetTimer;
 use crate::coordinator::actor::timers::{Alarm, Timer};
 use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::hold_event::HeldEvent;
@@ -42,7 +42,7 @@ pub(super) enum Message {
 
 /// Wakes a schedule's task when its time has come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bell(Arc<Rung>);
+pub(super) struct Wakeup(Arc<Rung>);
 
 #[derive(Debug, Default)]
 struct Rung {
@@ -50,14 +50,14 @@ struct Rung {
     notify: Notify,
 }
 
-impl Bell {
+impl Wakeup {
     /// The deadline that it was rung for last, once.
     fn take(&self) -> Option<Instant> {
         self.0.deadline.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-impl Alarm for Bell {
+impl Alarm for Wakeup {
     fn call(&self, deadline: Instant) {
         // A schedule has no hold, so it looks for no pause.
         if deadline != Instant::default() {
@@ -84,9 +84,9 @@ pub(super) struct ScheduleTask {
     pub(super) coordinator: Coordinator,
     pub(super) key: KeyRequest,
     pub(super) target: Target,
-    pub(super) desk: Arc<Desk>,
+    pub(super) state: Arc<ScheduleState>,
     /// Of the .NET timer beside it (T22).
-    pub(super) beside: Option<Arc<TimerDesk>>,
+    pub(super) beside: Option<Arc<DotnetTimer>>,
     pub(super) messages: mpsc::UnboundedReceiver<Message>,
     pub(super) sender: mpsc::UnboundedSender<Message>,
     pub(super) subscribers: Vec<Subscriber>,
@@ -95,7 +95,7 @@ pub(super) struct ScheduleTask {
     /// A call ended before the run that it completed was seen to be over.
     pub(super) completed: Option<(RunId, Report, Completion)>,
     pub(super) looking: Looking,
-    bell: Bell,
+    bell: Wakeup,
     timer: Timer,
     draining: watch::Receiver<bool>,
     told_at: Instant,
@@ -106,24 +106,24 @@ impl ScheduleTask {
         coordinator: &Coordinator,
         key: KeyRequest,
         target: Target,
-    ) -> (Arc<Desk>, mpsc::UnboundedSender<Message>) {
+    ) -> (Arc<ScheduleState>, mpsc::UnboundedSender<Message>) {
         let shared = Arc::clone(&coordinator.shared);
         let (sender, messages) = mpsc::unbounded_channel();
-        let desk = Arc::<Desk>::default();
+        let state = Arc::<ScheduleState>::default();
         let now = shared.clock.now();
-        let beside = shared.timer_desk(&target.path);
+        let beside = shared.dotnet_timer(&target.path);
         let task = Self {
             key,
             target,
             beside,
-            desk: Arc::clone(&desk),
+            state: Arc::clone(&state),
             messages,
             sender: sender.clone(),
             subscribers: Vec::new(),
             running: Vec::new(),
             completed: None,
             looking: Looking::new(now),
-            bell: Bell::default(),
+            bell: Wakeup::default(),
             timer: shared.schedules.timers.timer(),
             draining: shared.draining.subscribe(),
             told_at: now,
@@ -131,7 +131,7 @@ impl ScheduleTask {
             shared,
         };
         tokio::spawn(task.run());
-        (desk, sender)
+        (state, sender)
     }
 
     async fn run(mut self) {
@@ -152,7 +152,7 @@ impl ScheduleTask {
                 self.look().await;
             }
             self.tell_waiting();
-            self.desk.known().subscribers = self.subscribers.len();
+            self.state.known().subscribers = self.subscribers.len();
             if self.subscribers.is_empty() && self.running.is_empty() && self.retire() {
                 return;
             }
@@ -202,7 +202,7 @@ impl ScheduleTask {
                 self.finish_released();
             }
             Message::PlanWritten(plan) => {
-                self.desk.known().plan = Some(plan);
+                self.state.known().plan = Some(plan);
                 self.looking.at = self.shared.clock.now();
                 self.looking.why = Why::Changed;
             }
@@ -226,7 +226,7 @@ impl ScheduleTask {
         match end {
             RunEnd::Settled => self.looking.after_run(now),
             RunEnd::Busy => {
-                self.desk.known().is_last_runner = false;
+                self.state.known().is_last_runner = false;
                 self.look_after_busy(now);
             }
             RunEnd::Failed(error) => self.look_failed(&error, now),
@@ -235,7 +235,7 @@ impl ScheduleTask {
                 if let Some(ended) = ended {
                     self.leave(ended.subscriber);
                 }
-                self.desk.known().is_last_runner = false;
+                self.state.known().is_last_runner = false;
                 self.look_after_busy(now);
             }
             RunEnd::Over { run_id, .. } => {
@@ -245,7 +245,7 @@ impl ScheduleTask {
                 );
                 self.completed = None;
                 // What became of its lease is not known here: others may be faster.
-                self.desk.known().is_last_runner = false;
+                self.state.known().is_last_runner = false;
                 self.looking.after_run(now);
             }
             RunEnd::Lost { run_id, reason } => {
@@ -255,10 +255,10 @@ impl ScheduleTask {
                 );
                 if reason == LossReason::MaxHoldReached {
                     // T12: where that was not recorded under the run's own lease, it is before anything else.
-                    self.desk.has_seen(&run_id, Report::TimedOut);
+                    self.state.has_seen(&run_id, Report::TimedOut);
                 }
                 self.completed = None;
-                self.desk.known().is_last_runner = false;
+                self.state.known().is_last_runner = false;
                 if let Some(ended) = ended {
                     self.silence(ended.subscriber, run_id);
                 }
@@ -310,7 +310,7 @@ impl ScheduleTask {
             self.looking.returned_by(&run_id.occasion, subscriber);
         }
         if report.is_none() {
-            self.desk.known().is_last_runner = false;
+            self.state.known().is_last_runner = false;
         }
         self.tell(subscriber, ScheduleEvent::Recorded { run_id, report, completion });
         self.looking.after_run(self.shared.clock.now());
@@ -341,7 +341,7 @@ impl ScheduleTask {
 
     /// Tells those who wait what they wait for, where that has changed or was told long ago.
     pub(super) fn tell_waiting(&mut self) {
-        let Some(plan) = self.desk.plan() else { return };
+        let Some(plan) = self.state.plan() else { return };
         let now = self.shared.clock.now();
         let repeat = now >= self.told_at + REPEAT;
         if repeat {
@@ -389,7 +389,7 @@ impl ScheduleTask {
     }
 
     fn standby(&self, paused: bool) -> Standby {
-        let known = self.desk.known();
+        let known = self.state.known();
         let record = known.record.as_ref();
         let last = record.and_then(|record| record.ended.first().cloned());
         let here = !self.running.is_empty();

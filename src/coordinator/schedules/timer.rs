@@ -38,7 +38,7 @@ const TRIES: usize = 5;
 
 /// The status of a timer, as it was read or written last.
 #[derive(Debug)]
-pub(super) struct TimerDesk {
+pub(super) struct DotnetTimer {
     timer: TimerPath,
     known: Mutex<Option<KnownStatus>>,
     /// What was decided to be written, until the status says so. Other writes of the record leave the
@@ -66,14 +66,14 @@ struct KnownStatus {
 /// from then.
 #[derive(Debug)]
 pub(in crate::coordinator) struct Status {
-    desk: Arc<TimerDesk>,
+    state: Arc<DotnetTimer>,
     known: Option<KnownStatus>,
     decided: Option<DecidedWrite>,
     /// Nothing is granted under the lease yet, so that the schedule can decide again.
     decides: bool,
 }
 
-impl TimerDesk {
+impl DotnetTimer {
     /// What the store knows the status by.
     fn status(&self) -> DocumentPath {
         DocumentPath::TimerStatus(self.timer.clone())
@@ -112,24 +112,24 @@ impl TimerDesk {
 
 impl Schedules {
     /// What is known of the status of this timer, for as long as somebody keeps it.
-    fn timer_desk(&self, path: &LockPath, timer: TimerPath) -> Arc<TimerDesk> {
-        let mut desks = self.timer_desks.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(desk) = desks.get(path).and_then(Weak::upgrade) {
-            return desk;
+    fn dotnet_timer(&self, path: &LockPath, timer: TimerPath) -> Arc<DotnetTimer> {
+        let mut timers = self.dotnet_timers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = timers.get(path).and_then(Weak::upgrade) {
+            return state;
         }
-        desks.retain(|_, desk| desk.strong_count() > 0);
-        let desk =
-            Arc::new(TimerDesk { timer, known: Mutex::default(), decided: Mutex::default() });
-        desks.insert(path.clone(), Arc::downgrade(&desk));
-        desk
+        timers.retain(|_, state| state.strong_count() > 0);
+        let state =
+            Arc::new(DotnetTimer { timer, known: Mutex::default(), decided: Mutex::default() });
+        timers.insert(path.clone(), Arc::downgrade(&state));
+        state
     }
 
     /// What is known now, for a write of the record: none where no schedule is under way.
     pub(in crate::coordinator) fn status(&self, path: &LockPath, decides: bool) -> Option<Status> {
-        let desks = self.timer_desks.lock().unwrap_or_else(PoisonError::into_inner);
-        let desk = desks.get(path).and_then(Weak::upgrade)?;
-        let (known, decided) = (desk.known(), desk.decided().clone());
-        Some(Status { desk, known, decided, decides })
+        let timers = self.dotnet_timers.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = timers.get(path).and_then(Weak::upgrade)?;
+        let (known, decided) = (state.known(), state.decided().clone());
+        Some(Status { state, known, decided, decides })
     }
 }
 
@@ -144,24 +144,24 @@ impl Coordinator {
 impl Shared {
     /// What is known of the status of the .NET timer with this listener lock; none where there are no such
     /// timers.
-    pub(super) fn timer_desk(&self, path: &LockPath) -> Option<Arc<TimerDesk>> {
+    pub(super) fn dotnet_timer(&self, path: &LockPath) -> Option<Arc<DotnetTimer>> {
         let timer = self.settings.host.namespace.timer_of(path)?;
-        self.store.features().has_timers.then(|| self.schedules.timer_desk(path, timer))
+        self.store.features().has_timers.then(|| self.schedules.dotnet_timer(path, timer))
     }
 
     /// Reads the status of the timer beside a schedule, if it is of one that has it.
     pub(super) async fn read_status(
         &self,
         path: &LockPath,
-    ) -> Result<Option<Arc<TimerDesk>>, CallError> {
-        let Some(desk) = self.timer_desk(path) else { return Ok(None) };
-        let read = self.asked(PATIENCE, self.store.read_document(desk.status())).await;
+    ) -> Result<Option<Arc<DotnetTimer>>, CallError> {
+        let Some(state) = self.dotnet_timer(path) else { return Ok(None) };
+        let read = self.asked(PATIENCE, self.store.read_document(state.status())).await;
         let read = read.map_err(|error| store_error(&error))?;
         self.note_time(read.time);
         let known = known(read);
-        desk.learn(known.as_ref().ok().cloned());
-        known.map_err(|error| unreadable(path, broken(&desk.timer, &error)))?;
-        Ok(Some(desk))
+        state.learn(known.as_ref().ok().cloned());
+        known.map_err(|error| unreadable(path, broken(&state.timer, &error)))?;
+        Ok(Some(state))
     }
 
     /// A first subscription makes the status, as a host of .NET does when it starts: what is due before the
@@ -172,15 +172,17 @@ impl Shared {
         plan: &Plan,
         record: Option<&ScheduleRecord>,
     ) -> Result<(), CallError> {
-        let Some(desk) = self.timer_desk(path) else { return Ok(()) };
-        let Some(KnownStatus { status, etag: None }) = desk.known() else { return Ok(()) };
+        let Some(state) = self.dotnet_timer(path) else { return Ok(()) };
+        let Some(KnownStatus { status, etag: None }) = state.known() else { return Ok(()) };
         let Some(made) = status.after(&starting(plan, record)) else { return Ok(()) };
         let text = made.text().to_owned();
-        let writing = self.store.write_document(desk.status(), text, None);
+        let writing = self.store.write_document(state.status(), text, None);
         match self.asked(PATIENCE, writing).await {
-            Ok(written) => desk.learn(Some(KnownStatus { status: made, etag: Some(written.etag) })),
+            Ok(written) => {
+                state.learn(Some(KnownStatus { status: made, etag: Some(written.etag) }))
+            }
             // Somebody was faster, and it is read before anything is decided.
-            Err(StoreError::Changed) => desk.learn(None),
+            Err(StoreError::Changed) => state.learn(None),
             Err(error) => return Err(store_error(&error)),
         }
         Ok(())
@@ -195,7 +197,7 @@ impl Shared {
         status: Option<Status>,
     ) -> Result<(), StoreError> {
         let Some(status) = status else { return Ok(()) };
-        let Status { desk, mut known, decided: expected, decides } = status;
+        let Status { state, mut known, decided: expected, decides } = status;
         // What cannot be read was not written by a schedule here.
         let Ok(Some(record)) = ScheduleRecord::from_fields(&write.fields) else { return Ok(()) };
         let decided = decided(&record);
@@ -207,11 +209,11 @@ impl Shared {
         loop {
             let KnownStatus { status, etag } = match known.take() {
                 Some(known) => known,
-                None => self.read_again(path, &desk, write).await?,
+                None => self.read_again(path, &state, write).await?,
             };
             if decides && status.is_ahead_of(&record) {
                 // What nobody decides again is a plain grant's, which leaves the status alone.
-                desk.decided().take_if(|expected| *expected == decided);
+                state.decided().take_if(|expected| *expected == decided);
                 return Err(StoreError::Changed);
             }
             let target = match status.after(&record) {
@@ -220,23 +222,23 @@ impl Shared {
                 None => break,
             };
             let text = target.text().to_owned();
-            match self.store.write_document(desk.status(), text, etag).await {
+            match self.store.write_document(state.status(), text, etag).await {
                 Ok(written) => {
                     self.note_time(written.time);
-                    desk.learn(Some(KnownStatus { status: target, etag: Some(written.etag) }));
+                    state.learn(Some(KnownStatus { status: target, etag: Some(written.etag) }));
                     break;
                 }
                 Err(StoreError::Changed) if tries < TRIES => tries += 1,
                 Err(StoreError::Changed) => {
                     let source =
-                        format!("the status of the timer, {}, changed {TRIES} times", desk.timer);
+                        format!("the status of the timer, {}, changed {TRIES} times", state.timer);
                     return Err(StoreError::Unavailable { sent: false, source: source.into() });
                 }
                 Err(error) => return Err(error),
             }
         }
         // If the record's own write has to be repeated, the status says so already.
-        desk.decided().take_if(|expected| *expected == decided);
+        state.decided().take_if(|expected| *expected == decided);
         Ok(())
     }
 
@@ -244,17 +246,17 @@ impl Shared {
     async fn read_again(
         &self,
         path: &LockPath,
-        desk: &TimerDesk,
+        state: &DotnetTimer,
         write: &Write,
     ) -> Result<KnownStatus, StoreError> {
-        let read = self.store.read_document(desk.status()).await?;
+        let read = self.store.read_document(state.status()).await?;
         self.note_time(read.time);
         let known = known(read).map_err(|error| StoreError::Fatal {
-            advice: repair(&desk.timer),
+            advice: repair(&state.timer),
             source: error.into(),
         })?;
         self.store.renew(path, write.lease_id, None).await?;
-        desk.learn(Some(known.clone()));
+        state.learn(Some(known.clone()));
         Ok(known)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::coordinator::seldom::Seldom;
+use crate::coordinator::log_limit::LogLimit;
 use crate::store::StoreError;
 use crate::time::Instant;
 
@@ -34,7 +34,7 @@ pub(in crate::coordinator) struct Readiness {
     status: watch::Sender<StoreStatus>,
     evidence: Mutex<Evidence>,
     /// Said also where other requests succeed over connections that they have.
-    no_descriptors: Seldom,
+    no_descriptors: LogLimit,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Default for Readiness {
         Self {
             status: watch::Sender::new(StoreStatus::Unknown),
             evidence: Mutex::default(),
-            no_descriptors: Seldom::default(),
+            no_descriptors: LogLimit::default(),
         }
     }
 }

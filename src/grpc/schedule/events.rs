@@ -9,10 +9,10 @@ use tonic::Status;
 use super::answer as schedules;
 use super::run_name::RunKey;
 use crate::coordinator::{HeldEvent, ScheduleEvent, ScheduleStream};
-use crate::grpc::answer;
 use crate::grpc::held::held;
 use crate::grpc::life_line::LifeLine;
 use crate::grpc::life_stream::LifeStream;
+use crate::grpc::to_proto;
 use crate::grpc::{proto, status};
 use crate::schedule::{Definition, Outcome, RunId};
 

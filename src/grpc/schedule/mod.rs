@@ -1,13 +1,13 @@
 //! ScheduleService: each rpc in through `convert` and `spec`, to the coordinator, out through `answer` and
 //! `events`.
 
-mod answer;
-mod convert;
 mod events;
+mod from_proto;
 mod run_name;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod to_proto;
 
 use tonic::{Request, Response, Status};
 
@@ -28,9 +28,9 @@ use crate::access::Right;
 use crate::coordinator::{CallError, LockRecord, LockSelector, ScheduleChange, SubscribeRequest};
 use crate::lock::LockPath;
 
-pub(crate) use answer::listed;
-pub(super) use answer::{ended, state, timestamp};
-pub(super) use convert::report;
+pub(super) use from_proto::report;
+pub(crate) use to_proto::listed;
+pub(super) use to_proto::{ended, state, timestamp};
 
 impl Service {
     /// In the layout that is shared with WebJobs, the store must be one that their hosts can share too (T22).
@@ -92,7 +92,7 @@ impl Service {
         let changed = self.coordinator.change_schedule(lock, change, &caller.with_address()).await;
         let info = answered(changed)?;
         let shown = self.may_read(caller, lock);
-        Ok(shown.then(|| answer::schedule(info, self.namespace())))
+        Ok(shown.then(|| to_proto::schedule(info, self.namespace())))
     }
 }
 
@@ -108,7 +108,7 @@ impl ScheduleService for Service {
         let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
         let request = request.into_inner();
         self.check_needs(request.needs)?;
-        let request = convert::subscribe(request)?;
+        let request = from_proto::subscribe(request)?;
         self.permit_key(&caller, Right::Acquire, &request.key)?;
         self.check_resumed(&caller, &request)?;
         let definition = request.definition.clone();
@@ -124,13 +124,13 @@ impl ScheduleService for Service {
     ) -> Result<Response<CompleteRunResponse>, Status> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
-        let (request, key) = convert::complete(request.into_inner())?;
+        let (request, key) = from_proto::complete(request.into_inner())?;
         self.permit_completion(&caller, &request.run_id.path, key.as_ref())?;
         let completed = self.coordinator.complete_run(request).await;
         if let Err(error @ CallError::ForeignPath { .. }) = &completed {
             return Err(status::of_violations(&[("run_id", error.to_string())]));
         }
-        Ok(Response::new(answer::completed(answered(completed)?)))
+        Ok(Response::new(to_proto::completed(answered(completed)?)))
     }
 
     async fn get_schedule(
@@ -139,10 +139,10 @@ impl ScheduleService for Service {
     ) -> Result<Response<GetScheduleResponse>, Status> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
-        let lock = convert::selector(request.into_inner().lock)?;
+        let lock = from_proto::selector(request.into_inner().lock)?;
         self.permit_selected(&caller, Right::Read, &lock)?;
         let info = answered(self.coordinator.schedule(&lock).await)?;
-        let schedule = Some(answer::schedule(info, self.namespace()));
+        let schedule = Some(to_proto::schedule(info, self.namespace()));
         Ok(Response::new(GetScheduleResponse { schedule }))
     }
 
@@ -152,7 +152,7 @@ impl ScheduleService for Service {
     ) -> Result<Response<ListSchedulesResponse>, Status> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
-        let request = convert::list(request.into_inner())?;
+        let request = from_proto::list(request.into_inner())?;
         self.permit_list(&caller, &request.under)?;
         let visible = |record: &LockRecord| self.may_see(&caller, record);
         let page = answered(self.coordinator.list_schedules(request, visible).await)?;
@@ -171,11 +171,11 @@ impl ScheduleService for Service {
         Caller::of(&request)?;
         let request = request.into_inner();
         self.check_needs(request.needs)?;
-        let preview = convert::preview(request)?;
+        let preview = from_proto::preview(request)?;
         let target = preview.key.as_ref().map(|key| self.coordinator.resolve(key));
         let path = answered(target.transpose())?.map(|target| target.path);
         let now = self.coordinator.clock().wall().into();
-        Ok(Response::new(answer::preview(&preview, path.as_ref(), now)))
+        Ok(Response::new(to_proto::preview(&preview, path.as_ref(), now)))
     }
 
     async fn pause_schedule(
@@ -184,7 +184,7 @@ impl ScheduleService for Service {
     ) -> Result<Response<PauseScheduleResponse>, Status> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
-        let lock = convert::selector(request.into_inner().lock)?;
+        let lock = from_proto::selector(request.into_inner().lock)?;
         let schedule = self.change(&caller, &lock, ScheduleChange::Pause).await?;
         Ok(Response::new(PauseScheduleResponse { schedule }))
     }
@@ -195,7 +195,7 @@ impl ScheduleService for Service {
     ) -> Result<Response<ResumeScheduleResponse>, Status> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
-        let lock = convert::selector(request.into_inner().lock)?;
+        let lock = from_proto::selector(request.into_inner().lock)?;
         let schedule = self.change(&caller, &lock, ScheduleChange::Resume).await?;
         Ok(Response::new(ResumeScheduleResponse { schedule }))
     }
@@ -206,7 +206,7 @@ impl ScheduleService for Service {
     ) -> Result<Response<TriggerScheduleResponse>, Status> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
-        let (lock, request_id) = convert::trigger(request.into_inner())?;
+        let (lock, request_id) = from_proto::trigger(request.into_inner())?;
         let schedule = self.change(&caller, &lock, ScheduleChange::Trigger { request_id }).await?;
         Ok(Response::new(TriggerScheduleResponse { schedule }))
     }
@@ -217,7 +217,7 @@ impl ScheduleService for Service {
     ) -> Result<Response<RemoveScheduleResponse>, Status> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
-        let (lock, change) = convert::remove(request.into_inner())?;
+        let (lock, change) = from_proto::remove(request.into_inner())?;
         let schedule = self.change(&caller, &lock, change).await?;
         Ok(Response::new(RemoveScheduleResponse { schedule }))
     }
@@ -228,7 +228,7 @@ impl ScheduleService for Service {
     ) -> Result<Response<ResetScheduleResponse>, Status> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
-        let (lock, change) = convert::reset(request.into_inner())?;
+        let (lock, change) = from_proto::reset(request.into_inner())?;
         let schedule = self.change(&caller, &lock, change).await?;
         Ok(Response::new(ResetScheduleResponse { schedule }))
     }

@@ -43,7 +43,7 @@ enum Over<'a> {
 
 /// The name of the note of the lock `name`.
 pub(super) fn note_name(name: &str) -> String {
-    beside::name_in(FOLDER, name)
+    blob_names::name_in(FOLDER, name)
 }
 
 /// The note as metadata.

@@ -16,9 +16,9 @@ use azure_storage_blob::{BlobServiceClient, BlobServiceClientOptions};
 use rustls_platform_verifier::ConfigVerifierExt as _;
 
 use super::answer;
+use super::auth_retry::SecondTryPolicy;
 use super::credential::CachedCredential;
 use super::error::Foreign;
-use super::second_try::SecondTryPolicy;
 use super::settings::{AccountAccess, AzureSettingsError, SignIn};
 use super::shared_key::SharedKeyPolicy;
 use super::token_source::TokenSource;

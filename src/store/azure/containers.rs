@@ -111,7 +111,7 @@ pub(super) fn missing(container: &str) -> StoreError {
         advice: format!(
             "create it (az storage container create --name {container}), or set store.azure.create_container = true and sign \
              in with an identity that has the role {:?} on the account, not only on the container",
-            denial::ROLE
+            access_denied::ROLE
         ),
     }
 }

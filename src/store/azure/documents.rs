@@ -22,7 +22,7 @@ pub(super) const PLANS: &str = "leasehold-plans/";
 /// The name of a document's blob in its container.
 fn blob_name(path: &DocumentPath) -> String {
     match path {
-        DocumentPath::Plan(path) => beside::name_in(PLANS, path.name()),
+        DocumentPath::Plan(path) => blob_names::name_in(PLANS, path.name()),
         DocumentPath::TimerStatus(timer) => timer.name(),
     }
 }
@@ -84,7 +84,7 @@ impl AzureStore {
         let request = Request::WriteDocument(path.kind());
         path.kind().check(&text)?;
         if let DocumentPath::Plan(lock) = path {
-            beside::check_name(lock)?;
+            blob_names::check_name(lock)?;
         }
         let watch = self.containers.watch(path.container());
         let written = self.upload(path, &text, if_match.as_ref()).await;

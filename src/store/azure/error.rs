@@ -8,10 +8,10 @@ use std::time::Duration;
 use azure_core::error::ErrorKind;
 use azure_core::http::RawResponse;
 
+use super::access_denied::Denial;
 use super::answer;
 use super::client::SignedIn;
 use super::credential::SignInError;
-use super::denial::Denial;
 use crate::store::descriptors::NoDescriptor;
 use crate::store::{DocumentKind, LeaseEnd, StoreError, StoreTime};
 use crate::time::UnixMillis;

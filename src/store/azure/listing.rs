@@ -34,7 +34,7 @@ pub(super) async fn list_plans(
     let prefix = format!("{}{}", documents::PLANS, request.prefix);
     let page = blobs(client, request, prefix, request.continuation.clone()).await?;
     let names = page.items.iter().filter_map(|item| item.name.as_deref());
-    let names = names.filter_map(|name| beside::lock_of(documents::PLANS, name));
+    let names = names.filter_map(|name| blob_names::lock_of(documents::PLANS, name));
     let paths = names.map(|name| LockPath::from_parts(&request.container, name)).collect();
     Ok(PlanListing { paths, continuation: page.continuation })
 }
@@ -48,7 +48,7 @@ async fn page(
     let locks = page
         .items
         .into_iter()
-        .filter(|item| !item.name.as_deref().is_some_and(beside::is_beside))
+        .filter(|item| !item.name.as_deref().is_some_and(blob_names::is_beside))
         .map(|item| lock(&request.container, item, page.time))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Listing { locks, continuation: page.continuation })

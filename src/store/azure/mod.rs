@@ -6,8 +6,10 @@
 //! injected `Clock`), the SDK; no type of the SDK leaves this folder. To add a sign-in: a variant of
 //! `AzureCredential`, an arm in `token_source.rs`.
 
+mod access_denied;
 mod answer;
-mod beside;
+mod auth_retry;
+mod blob_names;
 mod break_note;
 mod certificate;
 mod client;
@@ -15,7 +17,6 @@ mod connection_string;
 mod connections;
 mod containers;
 mod credential;
-mod denial;
 mod documents;
 mod error;
 mod history;
@@ -24,7 +25,6 @@ mod namespace;
 mod renewed_sign_in;
 mod route;
 mod sas;
-mod second_try;
 mod settings;
 mod shared_key;
 mod token_source;
@@ -270,7 +270,7 @@ impl LeaseStore for AzureStore {
 impl AzureStore {
     async fn take_lease(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         check_duration(request.duration)?;
-        beside::check_name(path)?;
+        blob_names::check_name(path)?;
         if self.containers.is_gone(path.container()) {
             self.make_missed(self.containers.watch(path.container())).await?;
         }

@@ -20,7 +20,8 @@ fn completed(outcome: proto::RunOutcome) -> proto::CompleteRunRequest {
 #[test]
 fn t8_a_caller_says_four_outcomes_and_no_other() {
     use proto::RunOutcome;
-    let read = |outcome| convert::complete(completed(outcome)).map(|(request, _)| request.report);
+    let read =
+        |outcome| from_proto::complete(completed(outcome)).map(|(request, _)| request.report);
     assert_eq!(read(RunOutcome::Succeeded).unwrap(), Report::Succeeded);
     assert_eq!(read(RunOutcome::Failed).unwrap(), Report::Failed);
     assert_eq!(read(RunOutcome::FailedFinal).unwrap(), Report::FailedFinal);
@@ -48,7 +49,7 @@ fn t8_wrong_fields_of_a_completion_are_named_at_once() {
         ..Default::default()
     };
     let fields = |request| -> Vec<String> {
-        let found = violations(&convert::complete(request).unwrap_err());
+        let found = violations(&from_proto::complete(request).unwrap_err());
         found.into_iter().map(|(field, _)| field).collect()
     };
     assert_eq!(fields(wrong), ["lease_id", "run_id", "outcome", "checkpoint"]);
@@ -63,7 +64,7 @@ fn what_went_wrong_is_kept_on_one_line_of_512_bytes() {
     let detail = |text: &str| {
         let mut request = completed(proto::RunOutcome::Failed);
         request.detail = text.to_owned();
-        convert::complete(request).unwrap().0.detail
+        from_proto::complete(request).unwrap().0.detail
     };
     assert_eq!(detail("at line 7:\n\tno such file"), "at line 7:  no such file");
     assert_eq!(detail(&"é".repeat(300)).len(), 512);
@@ -74,7 +75,7 @@ fn what_went_wrong_is_kept_on_one_line_of_512_bytes() {
 fn t18_a_request_for_a_run_by_hand_has_an_id_and_a_lock() {
     let ask = |lock, request_id: &str| {
         let request_id = request_id.to_owned();
-        convert::trigger(proto::TriggerScheduleRequest { lock, request_id })
+        from_proto::trigger(proto::TriggerScheduleRequest { lock, request_id })
     };
     let lock = |permit| {
         let lock = key("nightly").map(proto::lock_selector::Lock::Key);
@@ -87,12 +88,12 @@ fn t18_a_request_for_a_run_by_hand_has_an_id_and_a_lock() {
     let found = violations(&ask(None, "").unwrap_err());
     let fields: Vec<&str> = found.iter().map(|(field, _)| field.as_str()).collect();
     assert_eq!(fields, ["lock", "request_id"]);
-    let found = violations(&convert::selector(lock(1)).unwrap_err());
+    let found = violations(&from_proto::selector(lock(1)).unwrap_err());
     assert_eq!(found[0].0, "lock.permit");
 }
 
-fn preview(request: proto::PreviewScheduleRequest) -> Result<convert::Preview, Status> {
-    convert::preview(request)
+fn preview(request: proto::PreviewScheduleRequest) -> Result<from_proto::Preview, Status> {
+    from_proto::preview(request)
 }
 
 #[test]
@@ -107,7 +108,7 @@ fn t14_a_preview_shows_the_instants_as_the_clocks_of_the_zone_show_them() {
         key: None,
         needs: 0,
     };
-    let answered = answer::preview(&preview(asked).unwrap(), None, UtcSecond(0));
+    let answered = to_proto::preview(&preview(asked).unwrap(), None, UtcSecond(0));
     let understood = answered.understood.unwrap();
     assert_eq!(understood.expression, "30 2 * * *");
     assert_eq!(understood.description, "every day at 02:30, Europe/Copenhagen");
@@ -126,7 +127,7 @@ fn t13_a_preview_with_a_key_shows_when_each_one_starts() {
         proto::PreviewScheduleRequest { spec: Some(spec), key: key("f"), ..Default::default() };
     let asked = preview(asked).unwrap();
     let path: LockPath = "locks/host/f".parse().unwrap();
-    let answered = answer::preview(&asked, Some(&path), UtcSecond(1_800_000_000));
+    let answered = to_proto::preview(&asked, Some(&path), UtcSecond(1_800_000_000));
     assert_eq!(answered.occurrences.len(), 10);
     let timetable = asked.definition.timetable();
     let offsets = answered.occurrences.iter().map(|one| {
@@ -158,6 +159,6 @@ fn s19_wrong_fields_of_a_preview_are_named_at_once() {
         after: Some(prost_types::Timestamp { seconds: 253_402_300_799, nanos: 0 }),
         ..Default::default()
     };
-    let answered = answer::preview(&preview(late).unwrap(), None, UtcSecond(0));
+    let answered = to_proto::preview(&preview(late).unwrap(), None, UtcSecond(0));
     assert!(answered.occurrences.is_empty(), "the calendar is over");
 }

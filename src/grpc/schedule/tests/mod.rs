@@ -8,7 +8,7 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use super::convert;
+use super::from_proto;
 use crate::grpc::proto::{self, schedule_spec::Timeout, schedule_spec::Timetable};
 use crate::schedule::{CatchUp, Occasion, Overlap, RunId, RunTimeout};
 use crate::timetable::UtcSecond;
@@ -54,7 +54,7 @@ fn violations(status: &Status) -> Vec<(String, String)> {
 }
 
 fn refused(spec: proto::ScheduleSpec) -> Vec<(String, String)> {
-    violations(&convert::subscribe(request(spec)).unwrap_err())
+    violations(&from_proto::subscribe(request(spec)).unwrap_err())
 }
 
 type Row = (proto::ScheduleSpec, &'static str, &'static str);
@@ -202,7 +202,7 @@ fn s19_all_wrong_fields_are_named_at_once() {
         ..Default::default()
     };
     let fields = |request| -> BTreeSet<String> {
-        let found = violations(&convert::subscribe(request).unwrap_err());
+        let found = violations(&from_proto::subscribe(request).unwrap_err());
         found.into_iter().map(|(field, _)| field).collect()
     };
     let named = |names: &[&str]| -> BTreeSet<String> {
@@ -238,16 +238,16 @@ fn t3_function_and_scope_of_a_schedule_have_256_bytes() {
     let mut named = request(nightly());
     let key = named.key.as_mut().unwrap();
     (key.function, key.scope) = ("f".repeat(200), "s".repeat(56));
-    assert!(convert::subscribe(named.clone()).is_ok());
+    assert!(from_proto::subscribe(named.clone()).is_ok());
     named.key.as_mut().unwrap().scope.push('s');
-    let found = violations(&convert::subscribe(named).unwrap_err());
+    let found = violations(&from_proto::subscribe(named).unwrap_err());
     assert_eq!(found[0].0, "key.function");
     assert!(found[0].1.contains("257 bytes"), "{found:?}");
 }
 
 #[test]
 fn t16_a_spec_is_read_as_it_is_written_and_what_is_unset_stays_so() {
-    let read = |spec| convert::subscribe(request(spec)).unwrap();
+    let read = |spec| from_proto::subscribe(request(spec)).unwrap();
     let plain = read(nightly());
     assert!(plain.is_new && plain.resume.is_none() && plain.holder.is_none());
     let definition = plain.definition;
@@ -298,7 +298,7 @@ fn t16_a_spec_is_read_as_it_is_written_and_what_is_unset_stays_so() {
 
 #[test]
 fn t16_who_reconnects_or_resumes_does_not_come_for_the_first_time() {
-    let read = |request| convert::subscribe(request).unwrap();
+    let read = |request| from_proto::subscribe(request).unwrap();
     let again = proto::SubscribeScheduleRequest { reconnected: true, ..request(nightly()) };
     assert!(!read(again).is_new);
     let resume = proto::Resume {

@@ -91,5 +91,5 @@ impl Policy for SecondTryPolicy {
 }
 
 #[cfg(test)]
-#[path = "second_try_tests.rs"]
+#[path = "auth_retry_tests.rs"]
 mod tests;

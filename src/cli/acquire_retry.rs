@@ -4,8 +4,8 @@ use leasehold_client::{Client, Hold, HoldEvent, LeaseSpec, LockKey, LockRecord, 
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connection::{ConnectionArgs, Link};
-use super::patience::Patience;
 use super::record::printable;
+use super::retry::Patience;
 
 /// Connects, while the wait lasts.
 pub(crate) async fn link(

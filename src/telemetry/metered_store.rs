@@ -13,13 +13,13 @@ use crate::time::{Clock, Instant};
 /// Passes everything on to a store, and tells the metrics how each request ended and how long it took; and
 /// whoever follows the hold that it was for.
 #[derive(Debug)]
-pub struct Measured {
+pub struct MeteredStore {
     store: Arc<dyn LeaseStore>,
     clock: Arc<dyn Clock>,
     metrics: Metrics,
 }
 
-impl Measured {
+impl MeteredStore {
     /// Measures `store` by `clock`.
     #[must_use]
     pub const fn new(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>, metrics: Metrics) -> Self {
@@ -29,7 +29,7 @@ impl Measured {
 
 /// A request under way. It is noted when it ends, also when its caller gives it up and drops it.
 struct Request<'a> {
-    measured: &'a Measured,
+    measured: &'a MeteredStore,
     operation: Operation,
     sent: Instant,
     outcome: &'static str,
@@ -71,7 +71,7 @@ impl Drop for Request<'_> {
 }
 
 #[async_trait]
-impl LeaseStore for Measured {
+impl LeaseStore for MeteredStore {
     async fn call(&self, request: StoreRequest) -> Result<StoreAnswer, StoreError> {
         let operation = request.operation();
         let mut measured = Request {
@@ -95,5 +95,5 @@ impl LeaseStore for Measured {
 }
 
 #[cfg(test)]
-#[path = "measured_tests.rs"]
+#[path = "metered_store_tests.rs"]
 mod tests;

@@ -16,7 +16,7 @@ struct Measurement {
     rig: Rig,
     path: LockPath,
     lease_id: LeaseId,
-    store: Measured,
+    store: MeteredStore,
     faulty: Arc<FaultyStore<MemoryStore>>,
 }
 

@@ -12,7 +12,7 @@ const MOST_REPORTS: usize = 16;
 
 /// What is known of one schedule.
 #[derive(Debug, Default)]
-pub(super) struct Desk(Mutex<KnownSchedule>);
+pub(super) struct ScheduleState(Mutex<KnownSchedule>);
 
 /// The plan and the record as they were read or written last.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl KnownSchedule {
     }
 }
 
-impl Desk {
+impl ScheduleState {
     pub(super) fn known(&self) -> MutexGuard<'_, KnownSchedule> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

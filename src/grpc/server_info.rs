@@ -1,8 +1,8 @@
 //! What this sidecar says of itself.
 
-use super::answer::duration;
 use super::proto::{GetServerInfoResponse, ServerLimits};
 use super::service::Service;
+use super::to_proto::duration;
 use crate::lock::{Layout, MAX_CHECKPOINT_BYTES, Permits};
 
 impl Service {

@@ -8,7 +8,7 @@ use crate::coordinator::{
     CompleteRequest, KeyRequest, LockSelector, ResumeRun, ScheduleChange, ScheduleListRequest,
     SubscribeRequest, Under,
 };
-use crate::grpc::convert::{MAX_HOLDER, MAX_PAGE_TOKEN, generation};
+use crate::grpc::from_proto::{MAX_HOLDER, MAX_PAGE_TOKEN, generation};
 use crate::grpc::proto;
 use crate::grpc::violations::Violations;
 use crate::lock::CheckpointValue;

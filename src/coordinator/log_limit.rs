@@ -10,7 +10,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// A kind of line.
 #[derive(Debug, Default)]
-pub struct Seldom(Mutex<State>);
+pub struct LogLimit(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -18,7 +18,7 @@ struct State {
     left_out: u64,
 }
 
-impl Seldom {
+impl LogLimit {
     /// How many were left out since the last line, if there is to be a line now.
     #[must_use]
     pub fn line(&self, now: Instant) -> Option<u64> {
@@ -38,9 +38,9 @@ mod tests {
 
     #[test]
     fn s20_a_stranger_causes_a_line_in_ten_seconds_and_the_others_are_counted() {
-        let seldom = Seldom::default();
+        let limit = LogLimit::default();
         let at = |seconds| Instant::from_boot(Duration::from_secs(seconds));
-        let lines: Vec<_> = [5, 6, 14, 15, 30].map(|seconds| seldom.line(at(seconds))).into();
+        let lines: Vec<_> = [5, 6, 14, 15, 30].map(|seconds| limit.line(at(seconds))).into();
         assert_eq!(lines, [Some(0), None, None, Some(2), Some(0)]);
     }
 }

@@ -1,11 +1,11 @@
 //! From domain values to proto.
 
-use super::convert::Preview;
+use super::from_proto::Preview;
 use crate::coordinator::{
     CheckpointOutcome, Completed, Completion, LockState, RunGrant, ScheduleInfo, Standby,
 };
-use crate::grpc::answer::{self, duration};
 use crate::grpc::proto::{self, schedule_spec};
+use crate::grpc::to_proto::{self, duration};
 use crate::lock::{FencingToken, LockPath, Namespace};
 use crate::schedule::{
     CatchUp, Definition, Ended, Intervention, Occasion, Outcome, Overlap, Plan, Run, RunTimeout,
@@ -47,7 +47,7 @@ pub(super) fn run(granted: RunGrant, run_id: String) -> proto::Run {
     let RunGrant { grant, told, deadline } = granted;
     let (kind, _, request_id) = occasion(&told.run_id.occasion);
     proto::Run {
-        grant: Some(answer::grant(grant)),
+        grant: Some(to_proto::grant(grant)),
         run_id,
         kind: kind.into(),
         scheduled_at: Some(timestamp(told.scheduled_at)),
@@ -60,7 +60,7 @@ pub(super) fn run(granted: RunGrant, run_id: String) -> proto::Run {
         deadline_at: told.deadline.map(timestamp),
         next_at: told.next_at.map(timestamp),
         previous: told.previous.as_ref().map(ended),
-        deadline: deadline.map(answer::deadline),
+        deadline: deadline.map(to_proto::deadline),
     }
 }
 
@@ -161,7 +161,7 @@ pub(in crate::grpc) fn state(record: &ScheduleRecord) -> proto::ScheduleState {
 
 /// A schedule of its own, with the lock's record.
 pub(super) fn schedule(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedule {
-    let record = answer::record(info.record.clone(), namespace);
+    let record = to_proto::record(info.record.clone(), namespace);
     proto::Schedule { record: Some(record), ..listed(info, namespace) }
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn listed(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedu
     proto::Schedule {
         lock_path: info.path.to_string(),
         run_abandoned: is_abandoned,
-        key: answer::record(info.record, namespace).key,
+        key: to_proto::record(info.record, namespace).key,
         spec: plan.as_ref().map(|plan| spec(plan.definition())),
         expression: understood.expression,
         description: understood.description,
