@@ -337,7 +337,7 @@ write_through!(Connection, false, |connection, polled| {
 
 #[cfg(test)]
 mod tests {
-    use std::from_proto::Infallible;
+    use std::convert::Infallible;
     use std::sync::atomic::AtomicUsize;
 
     use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! The time that a caller gives its call (`grpc-timeout`): a call that is not answered by then is not worth
 //! answering.
 
-use std::from_proto::Infallible;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use hyper::{HeaderMap, Response};

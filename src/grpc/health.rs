@@ -1,7 +1,7 @@
 //! Health on the listeners of callers: whoever reaches one may ask once, so that a probe needs no secret.
 //! Watching lasts, and is for callers that are let in (S38).
 
-use std::from_proto::Infallible;
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 

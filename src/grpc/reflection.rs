@@ -1,7 +1,7 @@
 //! Server reflection. Its index of all messages and methods is built when somebody first asks for it, once
 //! for all listeners: in the memory of an idle sidecar it would be a tenth of what is not program.
 
-use std::from_proto::Infallible;
+use std::convert::Infallible;
 use std::sync::OnceLock;
 use std::task::{Context, Poll};
 

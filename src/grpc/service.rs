@@ -22,7 +22,7 @@ use super::proto::{
     WatchLockResponse, WatchLocksRequest, WatchLocksResponse, acquire_lease_response,
 };
 use super::streams::{self, HoldEvents};
-use super::{answer, occurrence, status, trace};
+use super::{occurrence, status, to_proto, trace};
 use crate::access::Right;
 use crate::coordinator::{
     CallError, Coordinator, HoldRequest, LockRecord, Outcome, ResumeRequest, check_needs,

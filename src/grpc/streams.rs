@@ -11,7 +11,7 @@ use tonic::Status;
 use super::held::held;
 use super::life_line::LifeLine;
 use super::life_stream::LifeStream;
-use super::{answer, proto, status};
+use super::{proto, status, to_proto};
 use crate::coordinator::{
     CallError, Coordinator, HeldEvent, HoldEvent, HoldStream, LockRecord, LockWatch, LocksWatch,
 };

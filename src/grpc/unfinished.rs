@@ -114,7 +114,7 @@ fn incomplete() -> Status {
 
 #[cfg(test)]
 mod tests {
-    use std::from_proto::Infallible;
+    use std::convert::Infallible;
     use std::sync::Arc;
     use std::task::Waker;
 

@@ -203,7 +203,9 @@ impl Hold {
         match attempt {
             Attempt::Acquire { mut retry, exchange, .. } if exchange.is_over(output.now) => {
                 retry.uncertain = Some(output.now);
-                self.late.keep(exchange.request(), retry.lease_id, None, retry.duration);
+                if let Some(request) = exchange.request() {
+                    self.late.keep(request, retry.lease_id, None, retry.duration);
+                }
                 self.acquire_later(retry, StoreFailure::unanswered("acquire"), output);
             }
             Attempt::ReadHolder { retry, exchange } if exchange.is_over(output.now) => {
@@ -341,8 +343,11 @@ impl Hold {
         self.keep_late_proof(&attempt);
         match attempt {
             Attempt::Acquire { retry, exchange, .. } => {
-                self.late.keep(exchange.request(), retry.lease_id, None, retry.duration);
-                self.drop_retry(Some(Retry { uncertain: Some(exchange.at()), ..retry }), output);
+                if let Some(request) = exchange.request() {
+                    self.late.keep(request, retry.lease_id, None, retry.duration);
+                }
+                let uncertain = Some(exchange.given_up(output.now));
+                self.drop_retry(Some(Retry { uncertain, ..retry }), output);
             }
             Attempt::ReadHolder { retry, .. } => self.drop_retry(Some(retry), output),
             Attempt::Leased { lease, .. } => {

@@ -381,6 +381,23 @@ impl LossReason {
     }
 }
 
+/// Why a hold is lost, and how that is said to people.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss {
+    pub(super) reason: LossReason,
+    pub(super) detail: &'static str,
+}
+
+impl Loss {
+    /// The store's word, as those below (S8).
+    pub(super) const TAKEN: Self =
+        Self { reason: LossReason::Taken, detail: "another has the lease, or had it since" };
+    pub(super) const BROKEN: Self =
+        Self { reason: LossReason::Broken, detail: "the lease was broken" };
+    pub(super) const DELETED: Self =
+        Self { reason: LossReason::LockDeleted, detail: "the lock or its container was deleted" };
+}
+
 /// The moment at which an event is looked at, and the actions that it brings, in order.
 #[derive(Debug)]
 pub(super) struct Output {

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use super::action::{Notice, Output, Request};
+use super::action::{Loss, Notice, Output, Request};
 use super::event::{Failure, Look, RequestId};
-use super::exchange::{Exchange, Gone};
+use super::exchange::{Exchange, RecordOwner};
 use super::held::{GracePeriod, Held, Phase};
 use super::preempt::{EAGER_BEYOND, Overruling};
-use super::record_write::Whose;
 use super::renew::margin;
 use super::{Hold, Memory, State};
 use crate::lock::{Priority, Record, Reserved};
@@ -183,10 +182,10 @@ impl Hold {
 
     fn looked(&mut self, mut held: Box<Held>, request: RequestId, look: Look, output: &mut Output) {
         let record = Record::from_fields(&look.stored.fields);
-        match held.whose(&record) {
-            Whose::Ours => {}
-            Whose::MovedOn => return self.moved_on(&held, output),
-            Whose::Others => return self.lose_lease(held, Gone::TAKEN, output),
+        match held.owner(&record) {
+            RecordOwner::ThisHold => {}
+            RecordOwner::MovedOn => return self.moved_on(&held, output),
+            RecordOwner::Another => return self.lose_lease(held, Loss::TAKEN, output),
         }
         let free = look.stored.free;
         if !held.is_outdated(request) {
@@ -216,13 +215,13 @@ impl Hold {
             held.renewal.renew_now(output.now);
             self.state = State::Held(held);
         } else {
-            self.lose_lease(held, Gone::BROKEN, output);
+            self.lose_lease(held, Loss::BROKEN, output);
         }
     }
 
     fn look_failed(&mut self, mut held: Box<Held>, failure: &Failure, output: &mut Output) {
         if *failure == Failure::Deleted {
-            return self.lose_lease(held, Gone::DELETED, output);
+            return self.lose_lease(held, Loss::DELETED, output);
         }
         let interval = between_looks(held.renewal.lease_duration());
         let Some(notice) = &mut held.notice else {
@@ -255,8 +254,8 @@ impl Hold {
 }
 
 /// Why a hold is lost whose broken lease could not be looked at.
-const UNSEEN: Gone =
-    Gone { detail: "the lease was broken, and the store could not be asked how", ..Gone::BROKEN };
+const UNSEEN: Loss =
+    Loss { detail: "the lease was broken, and the store could not be asked how", ..Loss::BROKEN };
 
 /// The breaks through this sidecar, and any that is over.
 #[derive(Clone, Copy, Debug, Default)]

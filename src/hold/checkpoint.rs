@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::action::{Action, Output, Request, SaveOutcome};
+use super::action::{Action, Loss, Output, Request, SaveOutcome};
 use super::decide::WriteOf;
 use super::event::{CallerId, Failure, RequestId, SaveAsked, SaveId, StoreFailure, Stored};
-use super::exchange::{Exchange, Gone};
+use super::exchange::{Exchange, RecordOwner, RecordWrite};
 use super::held::{GracePeriod, Held, Phase};
-use super::record_write::{RecordWrite, Whose};
 use super::saves::{Asker, Deciding, Save, tell_saved};
 use super::{Hold, State};
 use crate::lock::{
@@ -285,15 +284,15 @@ impl Hold {
         };
         let failure = match answer {
             Ok(etag) => {
-                self.record_stored(&writing.write, &etag, request, output);
+                self.record_stored(&writing.write, &etag, request, output.now);
                 return self.saved(held, output);
             }
             Err(failure) => failure,
         };
-        if let Some(gone) = failure.gone() {
+        if let Some(loss) = failure.loss() {
             // S24: this try was not done.
             writing.exchange = Exchange::Waiting { at: output.now };
-            return self.lose_lease(held, gone, output);
+            return self.lose_lease(held, loss, output);
         }
         if failure == Failure::Changed {
             // Ours, whose answer was lost, or another's: the record says which (S27).
@@ -534,29 +533,29 @@ impl Hold {
     ) {
         let stored = match answer {
             Ok(stored) => stored,
-            Err(Failure::Deleted) => return self.lose_lease(held, Gone::DELETED, output),
+            Err(Failure::Deleted) => return self.lose_lease(held, Loss::DELETED, output),
             Err(failure) => return self.save_later(held, failure, output),
         };
         let record = Record::from_fields(&stored.fields);
         let done = Self::is_done(&held, &record, &stored);
-        match held.whose(&record) {
-            Whose::Ours if done => {
+        match held.owner(&record) {
+            RecordOwner::ThisHold if done => {
                 self.learn(stored, output.now);
                 self.saved(held, output);
             }
-            Whose::Ours => {
+            RecordOwner::ThisHold => {
                 self.learn(stored, output.now);
                 self.write_again(held, output);
             }
             // S16: it went on elsewhere, or another has the lock: what the record has of this save was done
             // before.
-            Whose::MovedOn => {
+            RecordOwner::MovedOn => {
                 Self::tell_found(&mut held, done, &stored, output);
                 self.moved_on(&held, output);
             }
-            Whose::Others => {
+            RecordOwner::Another => {
                 Self::tell_found(&mut held, done, &stored, output);
-                self.lose_lease(held, Gone::TAKEN, output);
+                self.lose_lease(held, Loss::TAKEN, output);
             }
         }
     }

@@ -2,9 +2,9 @@
 //! client's word: until the record shows that it is of this very hold, nothing here waits for it, is held
 //! back or is counted as lost for its sake.
 
-use super::action::{Notice, Output, Request};
+use super::action::{Loss, Notice, Output, Request};
 use super::event::{CallerId, Failure, RequestId, Resume, Stored};
-use super::exchange::{Exchange, Gone};
+use super::exchange::Exchange;
 use super::held::Bounds;
 use super::resume::TOO_LATE;
 use super::{Hold, State};
@@ -124,7 +124,7 @@ impl Hold {
                 for comeback in heard {
                     match comeback.resume.check(&record) {
                         Ok(()) => self.take_up(comeback, &stored, output),
-                        Err(gone) => refuse(comeback.caller, gone, output),
+                        Err(loss) => refuse(comeback.caller, loss, output),
                     }
                 }
                 if matches!(self.state, State::Idle { .. }) {
@@ -133,7 +133,7 @@ impl Hold {
             }
             Err(Failure::Deleted) => {
                 for comeback in heard {
-                    refuse(comeback.caller, Gone::DELETED, output);
+                    refuse(comeback.caller, Loss::DELETED, output);
                 }
             }
             // It says nothing of the lock.
@@ -171,6 +171,6 @@ impl Hold {
 }
 
 /// The hold is not the client's, as far as anybody can tell: to it, it is lost; here, it never was.
-pub(super) fn refuse(caller: CallerId, Gone { reason, detail }: Gone, output: &mut Output) {
+pub(super) fn refuse(caller: CallerId, Loss { reason, detail }: Loss, output: &mut Output) {
     output.tell(caller, Notice::ResumeRefused { reason, detail: detail.to_owned() });
 }

@@ -5,11 +5,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::action::{LossReason, Notice, Output};
+use super::action::{Loss, LossReason, Notice, Output};
 use super::callers::shutting_down;
 use super::checkpoint::{RECORDED_AFTER, Saving, end_saves};
 use super::event::CallerId;
-use super::exchange::Gone;
 use super::grant::Leased;
 use super::held::{Bounds, GracePeriod, Held, Phase};
 use super::release::{Released, Releasing};
@@ -208,7 +207,7 @@ impl Hold {
     pub(super) fn lose_lease(
         &mut self,
         mut held: Box<Held>,
-        Gone { reason, detail }: Gone,
+        Loss { reason, detail }: Loss,
         output: &mut Output,
     ) {
         self.memory.known = None;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::action::Loss;
 use super::decide::WriteOf;
 use crate::lock::{
     CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record, ShareName, Verdict,
@@ -315,6 +316,41 @@ pub enum Failure {
     NotDone(StoreFailure),
     /// Refused for a reason that trying again in this call will not mend; a hold tries on all the same (S8).
     Refused(StoreFailure),
+}
+
+impl Failure {
+    /// That the lease which the request went under is ours no more, if it says so (S8).
+    pub(super) const fn loss(&self) -> Option<Loss> {
+        match self {
+            Self::Taken => Some(Loss::TAKEN),
+            Self::Broken => Some(Loss::BROKEN),
+            Self::Deleted => Some(Loss::DELETED),
+            Self::Contended
+            | Self::Changed
+            | Self::Unknown(_)
+            | Self::NotDone(_)
+            | Self::Refused(_) => None,
+        }
+    }
+
+    /// The store's own failure, to go by and to tell callers; that it has answered what `what` is never
+    /// answered, if it has.
+    pub(super) fn into_cause(self, what: &str) -> StoreFailure {
+        match self {
+            Self::Unknown(store_failure)
+            | Self::NotDone(store_failure)
+            | Self::Refused(store_failure) => store_failure,
+            Self::Contended | Self::Changed | Self::Taken | Self::Broken | Self::Deleted => {
+                StoreFailure {
+                    kind: StoreFailureKind::StoreFailed,
+                    message: format!(
+                        "the store answered the {what} in a way that no {what} is answered: {self:?}"
+                    ),
+                    retry_after: None,
+                }
+            }
+        }
+    }
 }
 
 /// A failure of the store to tell to callers.

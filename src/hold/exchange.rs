@@ -1,12 +1,14 @@
-//! An exchange with the store: what was asked, until when an answer counts, and when it is asked again (S7).
-//! And what a failure says of the lease that the request went under (S8).
+//! What is asked of the store, and how it is known what became of that: a request under way or to be sent
+//! (S7), a write of the record, and whose the record is where it may have been written since (S5, S16).
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
-use super::Hold;
-use super::action::{LossReason, Output, Request};
-use super::event::{Failure, RequestId, StoreFailure, StoreFailureKind};
+use super::action::{Output, Request};
+use super::event::RequestId;
 use super::renew::cut_off;
+use super::{Hold, Known};
+use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::Instant;
 
 /// A request under way, or one to be sent.
@@ -14,7 +16,7 @@ use crate::time::Instant;
 pub(super) enum Exchange {
     /// It was sent, and is given up then.
     Sent { request: RequestId, until: Instant },
-    /// It is sent then, for the first time or once more.
+    /// It is looked at then: sent, for the first time or once more, unless there is nothing to send.
     Waiting { at: Instant },
 }
 
@@ -58,7 +60,7 @@ impl Exchange {
 }
 
 impl Hold {
-    /// Asks the store about a lease of this duration.
+    /// Asks the store, and waits as long as requests about a lease of this duration are waited for.
     pub(super) fn send(
         &mut self,
         what: Request,
@@ -71,54 +73,61 @@ impl Hold {
     }
 }
 
-/// Why a lease is ours no more, as the store says it (S8).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Gone {
-    pub(super) reason: LossReason,
-    pub(super) detail: &'static str,
+/// What is written over which version of the record.
+#[derive(Clone, Debug)]
+pub(super) struct RecordWrite {
+    pub(super) if_match: ETag,
+    pub(super) fields: Fields,
 }
 
-impl Gone {
-    pub(super) const TAKEN: Self =
-        Self { reason: LossReason::Taken, detail: "another has the lease, or had it since" };
-    /// An operator did that, or a sidecar for a caller of greater priority.
-    pub(super) const BROKEN: Self =
-        Self { reason: LossReason::Broken, detail: "the lease was broken" };
-    pub(super) const DELETED: Self =
-        Self { reason: LossReason::LockDeleted, detail: "the lock or its container was deleted" };
-}
-
-impl Failure {
-    /// What it says of the lease that the request went under, if that is gone. The answer to a read says only
-    /// whether there is a lock.
-    pub(super) const fn gone(&self) -> Option<Gone> {
-        match self {
-            Self::Taken => Some(Gone::TAKEN),
-            Self::Broken => Some(Gone::BROKEN),
-            Self::Deleted => Some(Gone::DELETED),
-            Self::Contended
-            | Self::Changed
-            | Self::Unknown(_)
-            | Self::NotDone(_)
-            | Self::Refused(_) => None,
-        }
+impl RecordWrite {
+    /// The request, under this lease.
+    pub(super) fn request(&self, lease_id: LeaseId) -> Request {
+        let Self { if_match, fields } = self.clone();
+        Request::Write { lease_id, if_match, fields }
     }
+}
 
-    /// What callers are told of it where `what` was asked and this is no answer to that.
-    pub(super) fn into_cause(self, what: &str) -> StoreFailure {
-        match self {
-            Self::Unknown(store_failure)
-            | Self::NotDone(store_failure)
-            | Self::Refused(store_failure) => store_failure,
-            Self::Contended | Self::Changed | Self::Taken | Self::Broken | Self::Deleted => {
-                StoreFailure {
-                    kind: StoreFailureKind::StoreFailed,
-                    message: format!(
-                        "the store answered the {what} in a way that no {what} is answered: {self:?}"
-                    ),
-                    retry_after: None,
-                }
-            }
-        }
+/// The owner of a record that was found, seen from a hold here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordOwner {
+    /// This hold: it was written for it, or is yet of the grant from which that was handed on (S10).
+    ThisHold,
+    /// This hold, which went on from here, by another stream or at another sidecar (S16).
+    MovedOn,
+    /// Another hold, or none: the lock was granted since, its token is gone (S5), or the former holder has
+    /// resumed the grant from which this hold was handed on (S16).
+    Another,
+}
+
+/// The owner of `record`, for the hold of this generation under `lease_id`.
+pub(super) fn owner(
+    record: &Record,
+    lease_id: LeaseId,
+    token: FencingToken,
+    generation: u64,
+) -> RecordOwner {
+    let stored = record.token.filter(|_| record.lease == Some(lease_id.fingerprint()));
+    let Some(stored) = stored.filter(|stored| stored.epoch() == token.epoch()) else {
+        return RecordOwner::Another;
+    };
+    match record.generation.cmp(&generation) {
+        Ordering::Equal => RecordOwner::ThisHold,
+        Ordering::Greater if stored >= token => RecordOwner::MovedOn,
+        Ordering::Greater | Ordering::Less => RecordOwner::Another,
+    }
+}
+
+impl Hold {
+    /// The store has done this write, by this request.
+    pub(super) fn record_stored(
+        &mut self,
+        write: &RecordWrite,
+        etag: &ETag,
+        request: RequestId,
+        now: Instant,
+    ) {
+        self.memory.known = Some(Known::new(etag, &write.fields));
+        self.record_written(request, now);
     }
 }

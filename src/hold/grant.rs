@@ -11,11 +11,11 @@ use super::decide::Decided;
 use super::event::{
     CallerId, Failure, LeaseGranted, RequestId, Resume, StoreFailure, StoreFailureKind, Stored,
 };
+use super::exchange::{Exchange, RecordWrite};
 use super::held::{Bounds, Held, Phase, StoreClock};
-use super::record_write::RecordWrite;
 use super::release::Releasing;
 use super::renew::{Renewal, cut_off, valid_until};
-use super::{Exchange, Hold, Known, State, Waiter};
+use super::{Hold, Known, State, Waiter};
 use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -189,7 +189,7 @@ impl Hold {
                 {
                     match answer {
                         Ok(etag) => {
-                            self.record_stored(&write, &etag, request, output);
+                            self.record_stored(&write, &etag, request, output.now);
                             self.token_written(lease, plan, output);
                         }
                         // Our own write whose answer was lost, or an older one's: the record says which (S5).
@@ -419,19 +419,18 @@ impl Hold {
             // T6: a read settles it, before its caller is told anything.
             return self.send_work(lease, Work::Read { planned: Some(plan) }, output);
         }
-        if failure.gone().is_some() {
+        if failure.loss().is_some() {
             // S6: the lease is gone, so its id is never used again.
             self.memory.known = None;
             let until = output.now + self.poll_delay(lease.duration, output.now);
             self.state = State::Idle { idle: Idle { until, why: Wait::Poll }, retry: None };
             return self.tell_taken(output);
         }
-        let is_refused = matches!(failure, Failure::Refused(_));
-        let store_failure = failure.into_cause(work.what());
-        if is_refused {
-            self.fail_all(&store_failure, output);
+        if let Failure::Refused(store_failure) = &failure {
+            self.fail_all(store_failure, output);
             return self.release_unused(lease, output);
         }
+        let store_failure = failure.into_cause(work.what());
         self.fail_one_tries(&store_failure, output);
         if self.waiters.is_empty() && !work.may_leave_a_rest() {
             return self.release_unused(lease, output);
@@ -623,9 +622,11 @@ impl Hold {
     /// A renewal that is not answered in time may come yet, after the lease has gone back: then it is
     /// released (S6).
     pub(super) fn keep_late_proof(&mut self, attempt: &Attempt) {
-        if let Attempt::Leased { lease, work: Work::Prove { .. }, exchange } = attempt {
+        if let Attempt::Leased { lease, work: Work::Prove { .. }, exchange } = attempt
+            && let Some(request) = exchange.request()
+        {
             let if_match = self.memory.known.as_ref().map(Known::etag);
-            self.late.keep(exchange.request(), lease.lease_id, if_match, lease.duration);
+            self.late.keep(request, lease.lease_id, if_match, lease.duration);
         }
     }
 }

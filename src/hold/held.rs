@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::action::{Granted, LossReason, Notice, Output};
+use super::action::{Granted, Loss, LossReason, Notice, Output};
 use super::broken::BreakNotice;
 use super::callers::shutting_down;
 use super::checkpoint::Saving;
 use super::end::Shutdown;
 use super::event::{CallerId, StoreBounds, Terms};
-use super::exchange::{Exchange, Gone};
-use super::record_write::{Whose, whose};
+use super::exchange::{Exchange, RecordOwner, owner};
 use super::renew::{Renewal, cut_off, slowness};
 use super::{Hold, State, Waiter};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, Record};
@@ -112,9 +111,9 @@ impl Held {
         self.notice.as_ref()?.deadline()
     }
 
-    /// Whose the record is now.
-    pub(super) fn whose(&self, record: &Record) -> Whose {
-        whose(record, self.lease_id, self.token, self.generation)
+    /// The owner of the record that was found.
+    pub(super) fn owner(&self, record: &Record) -> RecordOwner {
+        owner(record, self.lease_id, self.token, self.generation)
     }
 
     /// The validity to tell now. What was told once is not taken back: nobody else gets the lock before
@@ -399,7 +398,7 @@ impl Hold {
                 self.broken_here_softly(held, output);
             }
             State::Held(held) => {
-                self.lose_lease(held, Gone::BROKEN, output);
+                self.lose_lease(held, Loss::BROKEN, output);
             }
             other @ (State::Idle { .. }
             | State::Acquiring(_)

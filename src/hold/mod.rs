@@ -35,8 +35,7 @@
 //! | `end`, `release` | whether the lock is handed on, kept or given back; and how it goes back |
 //! | `resume`, `comebacks` | how a hold goes on here, and for whom that is not known yet |
 //! | `broken`, `preempt`, `fairness` | breaks, priorities, turns between sidecars |
-//! | `exchange` | a request under way or to be repeated, and what its failure says |
-//! | `record_write` | what is written over which version, and whose a record is |
+//! | `exchange` | a request under way or to be sent, a write of the record, the owner of a record |
 //! | `memory`, `view` | what is kept between holds, and shown |
 
 mod acquire;
@@ -55,7 +54,6 @@ mod held;
 mod jitter;
 mod memory;
 mod preempt;
-mod record_write;
 mod release;
 mod renew;
 mod resume;
@@ -94,7 +92,6 @@ use action::Output;
 use broken::Breaks;
 use comebacks::Comebacks;
 use end::Shutdown;
-use exchange::Exchange;
 use fairness::Sharing;
 use held::{GracePeriod, Held, Phase};
 use preempt::Overruling;

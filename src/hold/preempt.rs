@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::action::{Output, Remark, Request};
 use super::callers::Waiter;
 use super::event::{Failure, Look, RequestId, StoreFailure};
+use super::exchange::Exchange;
 use super::held::Phase;
 use super::renew::cut_off;
-use super::{Exchange, Hold, Known, State};
+use super::{Hold, Known, State};
 use crate::lock::{ETag, FencingToken, Priority, Record, Sharing};
 use crate::time::{Instant, UnixMillis};
 

@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use super::action::{NotConfirmed, Notice, Output, Request};
+use super::action::{Loss, NotConfirmed, Notice, Output, Request};
 use super::callers::Idle;
 use super::event::{CallerId, Failure, RequestId, StoreFailure, Stored};
-use super::exchange::{Exchange, Gone};
+use super::exchange::{Exchange, RecordOwner, owner};
 use super::held::Held;
-use super::record_write::{Whose, whose};
 use super::renew::{margin, over_at};
 use super::{Attempt, Hold, State};
 use crate::lock::{ETag, FencingToken, LeaseId, Record};
@@ -90,16 +89,20 @@ impl Releasing {
 
     /// The lease is left to run out; who asked for its release is told then (S13, S16).
     pub(super) fn running_out(self) -> Self {
-        Self { step: Step::RunOut, ..self }
+        let exchange = Exchange::Waiting { at: self.over_at };
+        Self { step: Step::RunOut, exchange, ..self }
     }
 
     /// A request that may have renewed the lease was answered, or given up, only now: later than was to be
     /// expected (S13).
     fn lasts_from(&mut self, now: Instant) {
         self.over_at = self.over_at.max(over_at(now, self.lease_duration));
+        if self.step == Step::RunOut {
+            self.exchange = Exchange::Waiting { at: self.over_at };
+        }
     }
 
-    /// A release is sent: whether it is the only one.
+    /// A release was sent; whether it is the only one is remembered.
     fn sent(&mut self, exchange: Exchange, now: Instant) {
         self.asked_at = now;
         let first = self.only.is_none() && !self.uncertain;
@@ -116,17 +119,17 @@ impl Releasing {
         late
     }
 
-    /// Whose the record is now.
-    fn whose(&self, stored: &Stored) -> Whose {
+    /// The owner of the record that was found.
+    fn owner(&self, stored: &Stored) -> RecordOwner {
         let record = Record::from_fields(&stored.fields);
-        self.hold.as_ref().map_or(Whose::Others, |hold| {
-            whose(&record, self.lease_id, hold.token, hold.generation)
+        self.hold.as_ref().map_or(RecordOwner::Another, |hold| {
+            owner(&record, self.lease_id, hold.token, hold.generation)
         })
     }
 }
 
 impl Hold {
-    /// Sends the lease back; nothing else is sent before that is answered or the lease has run out.
+    /// The lease goes back, or runs out; nothing else is sent before that is answered or the lease is over.
     pub(super) fn release(&mut self, releasing: Releasing, output: &mut Output) {
         self.send_back(Box::new(releasing), output);
     }
@@ -141,8 +144,7 @@ impl Hold {
                 releasing.sent(releasing.exchange, output.now);
             }
             Step::Settle => releasing.exchange = self.send(Request::Read, lease_duration, output),
-            // A late answer may have made it last longer.
-            Step::RunOut => releasing.exchange = Exchange::Waiting { at: releasing.over_at },
+            Step::RunOut => {}
         }
         self.state = State::Releasing(releasing);
     }
@@ -187,8 +189,8 @@ impl Hold {
             Ok(()) => return self.released(&releasing, output),
             Err(failure) => failure,
         };
-        if let Some(gone) = failure.gone() {
-            self.lease_gone(&releasing, gone, output);
+        if let Some(loss) = failure.loss() {
+            self.lease_gone(&releasing, loss, output);
         } else if failure != Failure::Changed {
             releasing.uncertain |= matches!(failure, Failure::Unknown(_));
             self.release_later(releasing, failure.into_cause("release"), output);
@@ -197,7 +199,7 @@ impl Hold {
             releasing.step = Step::Settle;
             self.send_back(releasing, output);
         } else {
-            self.lease_gone(&releasing, Gone::TAKEN, output);
+            self.lease_gone(&releasing, Loss::TAKEN, output);
         }
     }
 
@@ -215,13 +217,13 @@ impl Hold {
         }
         let stored = match answer {
             Ok(stored) => stored,
-            Err(Failure::Deleted) => return self.lease_gone(&releasing, Gone::DELETED, output),
+            Err(Failure::Deleted) => return self.lease_gone(&releasing, Loss::DELETED, output),
             Err(failure) => {
                 return self.release_later(releasing, failure.into_cause("read"), output);
             }
         };
-        match releasing.whose(&stored) {
-            Whose::Ours => {
+        match releasing.owner(&stored) {
+            RecordOwner::ThisHold => {
                 // S13: a late write of our own is no loss.
                 if let Some(hold) = &mut releasing.hold {
                     hold.if_match = Some(stored.etag.clone());
@@ -231,13 +233,13 @@ impl Hold {
                 self.send_back(releasing, output);
             }
             // S16: a release that had been done would have kept the record from being written.
-            Whose::MovedOn => {
+            RecordOwner::MovedOn => {
                 self.leave_behind(&releasing, output);
                 self.released_or_not(&releasing, output);
             }
-            Whose::Others => {
+            RecordOwner::Another => {
                 self.learn(stored, output.now);
-                self.lease_gone(&releasing, Gone::TAKEN, output);
+                self.lease_gone(&releasing, Loss::TAKEN, output);
             }
         }
     }
@@ -288,7 +290,7 @@ impl Hold {
     fn lease_gone(
         &mut self,
         releasing: &Releasing,
-        Gone { reason, detail }: Gone,
+        Loss { reason, detail }: Loss,
         output: &mut Output,
     ) {
         if releasing.hold.as_ref().is_some_and(|hold| releasing.asked_at >= hold.proven_until) {
@@ -347,12 +349,11 @@ const MAX_LATE: usize = 8;
 impl LateRequests {
     pub(super) fn keep(
         &mut self,
-        request: impl Into<Option<RequestId>>,
+        request: RequestId,
         lease_id: LeaseId,
         if_match: Option<ETag>,
         lease_duration: Duration,
     ) {
-        let Some(request) = request.into() else { return };
         if self.0.len() == MAX_LATE {
             self.0.remove(0);
         }

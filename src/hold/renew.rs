@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::action::{Notice, Output, Remark, Request};
+use super::action::{Loss, Notice, Output, Remark, Request};
 use super::event::{Failure, RequestId, StoreFailure, StoreFailureKind, Stored};
-use super::exchange::Gone;
+use super::exchange::RecordOwner;
 use super::held::{Held, Phase, StoreClock};
 use super::jitter::Jitter;
-use super::record_write::Whose;
 use super::{Hold, Known, State};
 use crate::lock::Record;
 use crate::time::{Instant, UnixMillis};
@@ -123,8 +122,8 @@ impl Hold {
             }
             Err(failure) => failure,
         };
-        if let Some(gone) = failure.gone() {
-            return self.lose_lease(held, gone, output);
+        if let Some(loss) = failure.loss() {
+            return self.lose_lease(held, loss, output);
         }
         let has_changed = failure == Failure::Changed;
         if !answered.cut_off {
@@ -158,7 +157,7 @@ impl Hold {
         let stored = match answer {
             Ok(stored) => stored,
             Err(Failure::Deleted) => {
-                return self.lose_lease(held, Gone::DELETED, output);
+                return self.lose_lease(held, Loss::DELETED, output);
             }
             // It says nothing of the lock.
             Err(_) => {
@@ -168,18 +167,18 @@ impl Hold {
         };
         let record = Record::from_fields(&stored.fields);
         // S5: without its token the record is this hold's no more, whatever else of it is still there.
-        let whose = held.whose(&record);
+        let owner = held.owner(&record);
         if !held.is_outdated(request) {
             self.learn(stored, output.now);
         }
-        match whose {
-            Whose::Ours => {
+        match owner {
+            RecordOwner::ThisHold => {
                 held.renewal.renew_now(output.now);
                 self.state = State::Held(held);
             }
             // S16: it went on elsewhere, so it is not lost.
-            Whose::MovedOn => self.moved_on(&held, output),
-            Whose::Others => self.lose_lease(held, Gone::TAKEN, output),
+            RecordOwner::MovedOn => self.moved_on(&held, output),
+            RecordOwner::Another => self.lose_lease(held, Loss::TAKEN, output),
         }
     }
 }

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use super::acquire::Attempt;
-use super::action::{LossReason, Notice, Output, Request};
+use super::action::{Loss, LossReason, Notice, Output, Request};
 use super::callers::{Idle, Wait, shutting_down};
 use super::checkpoint::end_saves;
 use super::comebacks::{Comeback, refuse};
 use super::event::{
     CallerId, Failure, RequestId, Resume, StoreFailure, StoreFailureKind, Stored, Terms,
 };
-use super::exchange::{Exchange, Gone};
+use super::exchange::{Exchange, RecordWrite};
 use super::grant::Resumed;
 use super::held::{Bounds, GracePeriod, Phase, StoreClock};
-use super::record_write::RecordWrite;
 use super::release::{Released, Releasing};
 use super::renew::valid_until;
 use super::{Hold, State};
@@ -74,7 +73,7 @@ impl Hold {
             Verdict::GoOn => return false,
             Verdict::Ended => {
                 let detail = "the hold has ended, or another has had the lock since";
-                refuse(caller, Gone { detail, ..Gone::TAKEN }, output);
+                refuse(caller, Loss { detail, ..Loss::TAKEN }, output);
             }
             Verdict::Later => {
                 let store_failure = StoreFailure {
@@ -145,7 +144,7 @@ impl Hold {
         }
         if held.notice.is_some() {
             // S22: a hold whose lease was broken is not resumed.
-            let Gone { reason, detail } = Gone::BROKEN;
+            let Loss { reason, detail } = Loss::BROKEN;
             output.tell(caller, Notice::Lost { reason, detail: detail.to_owned() });
             return None;
         }
@@ -283,8 +282,8 @@ impl Hold {
         match answer {
             Ok(Stored { etag: if_match, fields, time, .. }) => {
                 resuming.store_clock = StoreClock { heard: output.now, time };
-                if let Err(gone) = resuming.resume.check(&Record::from_fields(&fields)) {
-                    return self.resume_refused(&resuming, gone, output);
+                if let Err(loss) = resuming.resume.check(&Record::from_fields(&fields)) {
+                    return self.resume_refused(&resuming, loss, output);
                 }
                 resuming.step = match renewed {
                     Some(renewed) => {
@@ -318,14 +317,13 @@ impl Hold {
                 return;
             }
         };
-        // If it has changed: by our own write, whose answer was lost, or by another; the record says which.
         resuming.step = ResumeStep::Read { renewed: Some(renewed) };
         match answer {
             // S2: after any wait the validity is checked again.
             Ok(_) if output.now >= resuming.valid_until(renewed) => {
                 let reason = resuming.bounds.passed(output.now).unwrap_or(LossReason::Expired);
                 let detail = "the resume took longer than the validity that it renewed";
-                self.resume_lost(&resuming, Gone { reason, detail }, output);
+                self.resume_lost(&resuming, Loss { reason, detail }, output);
             }
             // S3: a pause was suspected since the lease was renewed: once more, from the generation that is
             // stored now.
@@ -338,11 +336,12 @@ impl Hold {
             Ok(etag) => {
                 let Resuming { caller, mut resume, bounds, store_clock, .. } = *resuming;
                 resume.remember(Record::from_fields(&write.fields));
-                self.record_stored(&write, &etag, request, output);
+                self.record_stored(&write, &etag, request, output.now);
                 self.memory.highest = self.memory.highest.max(Some(resume.token));
                 let resumed = Resumed { caller, resume, bounds, store_clock, renewed };
                 self.grant_resumed(resumed, output);
             }
+            // By our own write, whose answer was lost, or by another: the record says which.
             Err(Failure::Changed) => self.send_resume(resuming, output),
             Err(failure) => {
                 resuming.step = ResumeStep::Write { renewed, write };
@@ -384,8 +383,8 @@ impl Hold {
     }
 
     fn resume_failed(&mut self, resuming: Box<Resuming>, failure: &Failure, output: &mut Output) {
-        match failure.gone() {
-            Some(gone) => self.resume_lost(&resuming, gone, output),
+        match failure.loss() {
+            Some(loss) => self.resume_lost(&resuming, loss, output),
             None => self.resume_later(resuming, output),
         }
     }
@@ -399,8 +398,8 @@ impl Hold {
     }
 
     /// The hold is another's by now: the store lets nobody have it beside that one, so nothing is held back.
-    fn resume_refused(&mut self, resuming: &Resuming, gone: Gone, output: &mut Output) {
-        refuse(resuming.caller, gone, output);
+    fn resume_refused(&mut self, resuming: &Resuming, loss: Loss, output: &mut Output) {
+        refuse(resuming.caller, loss, output);
         self.late.forget(resuming.lease_id());
         self.state = State::ready(output.now);
     }
@@ -409,7 +408,7 @@ impl Hold {
     fn resume_lost(
         &mut self,
         resuming: &Resuming,
-        Gone { reason, detail }: Gone,
+        Loss { reason, detail }: Loss,
         output: &mut Output,
     ) {
         output.tell(resuming.caller, Notice::Lost { reason, detail: detail.to_owned() });
@@ -419,7 +418,7 @@ impl Hold {
     }
 }
 
-pub(super) const TOO_LATE: Gone = Gone {
+pub(super) const TOO_LATE: Loss = Loss {
     reason: LossReason::Expired,
     detail: "the store could not be asked before the validity ran out",
 };
@@ -500,8 +499,8 @@ impl Releasing {
 impl Resume {
     /// Whether the record is still that of the client's hold (S16); why not. The hold may have been handed on
     /// to the client just before, so that the record is yet of the grant that ended then (S10).
-    pub(super) fn check(&self, record: &Record) -> Result<(), Gone> {
-        let taken = |detail| Err(Gone { detail, ..Gone::TAKEN });
+    pub(super) fn check(&self, record: &Record) -> Result<(), Loss> {
+        let taken = |detail| Err(Loss { detail, ..Loss::TAKEN });
         let stored = record.token.filter(|_| record.lease == Some(self.lease_id.fingerprint()));
         if !stored.is_some_and(|token| token.epoch() == self.token.epoch() && token <= self.token) {
             return taken("the lock has been granted to another since");

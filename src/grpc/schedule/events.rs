@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 use futures_util::Stream;
 use tonic::Status;
 
-use super::answer as schedules;
 use super::run_name::RunKey;
+use super::to_proto as schedules;
 use crate::coordinator::{HeldEvent, ScheduleEvent, ScheduleStream};
 use crate::grpc::held::held;
 use crate::grpc::life_line::LifeLine;

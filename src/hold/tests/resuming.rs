@@ -1,7 +1,8 @@
 //! Holds that go on at a sidecar that did not grant them, or at the same one again: S16.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, not_confirmed, released, secs, terms,
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, not_confirmed, one_try, released, secs,
+    terms,
 };
 use crate::hold::{Action, Event, HolderCall, LossReason, NotConfirmed, Notice, Request, Terms};
 use crate::lock::{Labels, Record};
@@ -327,6 +328,27 @@ fn s16_s13_a_release_while_a_resume_is_unanswered_runs_out() {
     let told = rig.told();
     assert_eq!(not_confirmed(&told, BOB), Some(NotConfirmed::LeftToExpire), "{told:?}");
     assert_eq!(released(&told, BOB), None);
+}
+
+#[test]
+fn s12_s16_a_lease_that_runs_out_later_than_thought_fails_no_caller() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.pass(millis(5_600));
+    let renewal = rig.request();
+    rig.resume(BOB, &grant, terms(), secs(9));
+    rig.release_of(BOB, &grant);
+    rig.pass(secs(10));
+    // The lease lasts for D from this answer, and nothing was asked that could have failed.
+    let answer = rig.do_in_store(&renewal);
+    rig.on(answer);
+    rig.pass(secs(12));
+    rig.told();
+    rig.arrive(CAT, one_try());
+    let told = rig.told();
+    assert!(is_busy(&told, CAT), "{told:?}");
+    assert_eq!(not_confirmed(&told, BOB), None);
+    rig.pass(secs(4));
+    assert_eq!(not_confirmed(&rig.told(), BOB), Some(NotConfirmed::LeftToExpire));
 }
 
 #[test]

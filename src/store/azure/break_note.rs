@@ -10,7 +10,7 @@ use azure_storage_blob::models::{
 use percent_encoding::percent_decode_str;
 
 use super::error::{Failure, Request};
-use super::{AzureStore, answer, beside, namespace};
+use super::{AzureStore, answer, blob_names, namespace};
 use crate::lock::{ETag, FencingToken, Fields, LockPath, Priority, header_safe};
 use crate::store::{BreakNote, BreakPeriod, LeaseBroken, LeaseState, StoreError};
 use crate::time::UnixMillis;

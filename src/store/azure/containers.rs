@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::error::{Failure, Request};
-use super::{AzureStore, denial};
+use super::{AzureStore, access_denied};
 use crate::store::{GRACE_AFTER_LOSS, StoreError};
 use crate::time::Instant;
 

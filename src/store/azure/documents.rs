@@ -10,7 +10,7 @@ use azure_storage_blob::models::{
 };
 
 use super::error::{Failure, Request};
-use super::{AzureStore, answer, beside, namespace};
+use super::{AzureStore, answer, blob_names, namespace};
 use crate::lock::{ETag, LockPath};
 use crate::store::{
     DocumentKind, DocumentPath, DocumentRead, DocumentWritten, Source, StoreError, StoredDocument,

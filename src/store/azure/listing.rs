@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 
 use super::answer;
 use super::error::Failure;
-use super::{beside, documents, namespace};
+use super::{blob_names, documents, namespace};
 use crate::lock::{Container, ETag, LockPath};
 use crate::store::{LeaseState, List, Listing, PlanListing, StoreTime, StoredLock};
 use crate::time::UnixMillis;

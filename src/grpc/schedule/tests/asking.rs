@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use super::super::{answer, convert};
+use super::super::{from_proto, to_proto};
 use super::{cron, key, nightly, run_id, seconds, violations};
 use crate::grpc::proto;
 use crate::lock::LockPath;
