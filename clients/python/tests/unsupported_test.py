@@ -58,6 +58,25 @@ async def s37_a_sidecar_that_is_too_old_is_left_by_new_streams_alone(reports: in
         assert there.peer != elsewhere.peer
 
 
+async def s37_a_call_goes_on_though_the_last_stream_beside_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A connection that nothing needs any more is closed at once, and not after a while.
+    monkeypatch.setattr("leasehold._connect.calls.CALL_TIMEOUT", 0)
+    async with bench() as (made, client):
+        kept, there = await granted(made, client)
+        task, refused = await asked(made, client, {"wait": 60})
+        refused.fail(older())
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await task
+        made.sidecar.answer = wire.SaveCheckpointResponse(version=1)
+        made.sidecar.gate.clear()
+        saving = asyncio.create_task(kept.hold.save(b"x"))
+        await eventually("the save is asked for", lambda: made.sidecar.peers[-1:] == [there.peer])
+        there.tell(wire.HoldLeaseResponse(lost=hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_TAKEN)))
+        await there.ended()
+        made.sidecar.gate.set()
+        assert await saving == 1
+
+
 async def s37_what_a_unary_call_was_granted_is_known_where_it_was_granted() -> None:
     async with bench() as (made, client):
         told = wire.AcquireLeaseResponse(granted=hold_pb2.Grant(lease_id="lease-9", generation=1))

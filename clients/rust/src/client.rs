@@ -203,8 +203,7 @@ impl Client {
         let patience = spec.wait.saturating_add(CALL_TIMEOUT);
         let mut request = proto::AcquireLeaseRequest { spec: Some(spec.into_wire()), needs: 0 };
         request.needs = request.needs();
-        // The calls by its lease id must meet the same sidecar, so that this looks for no other one.
-        let mut lane = self.lane();
+        let mut lane = self.pool.short_lane();
         let answer = lane.calls.leases.acquire_lease(within(patience, request)).await;
         match self.answer(answer)?.outcome {
             Some(Wire::Granted(grant)) => Ok(Outcome::Granted(Grant::from_wire(grant))),

@@ -99,18 +99,28 @@ impl Pool {
 
     /// For a call that lasts as long as a wait or a hold, whose events are read at once.
     pub(crate) fn lane(self: &Arc<Self>) -> Lane {
-        self.lane_of(&self.holding)
+        self.lane_of(&self.holding, |connection| !connection.is_left)
+    }
+
+    /// For a unary call that may wait. What it is granted is known by its lease id to the sidecar of short
+    /// calls alone, so it goes where they go while there is room.
+    pub(crate) fn short_lane(self: &Arc<Self>) -> Lane {
+        self.lane_of(&self.holding, |_| true)
     }
 
     /// For a watch, which its caller reads when it likes.
     pub(crate) fn watching_lane(self: &Arc<Self>) -> Lane {
-        self.lane_of(&self.watching)
+        self.lane_of(&self.watching, |_| true)
     }
 
-    fn lane_of(self: &Arc<Self>, connections: &Mutex<Vec<Connection>>) -> Lane {
+    fn lane_of(
+        self: &Arc<Self>,
+        connections: &Mutex<Vec<Connection>>,
+        may_be: impl Fn(&Connection) -> bool,
+    ) -> Lane {
         let mut connections = locked(connections);
         let free = connections.iter().find(|connection| {
-            !connection.is_left && connection.streams() < STREAMS_PER_CONNECTION
+            may_be(connection) && connection.streams() < STREAMS_PER_CONNECTION
         });
         let (channel, stream) = match free {
             Some(free) => (free.channel.clone(), Arc::clone(&free.streams)),

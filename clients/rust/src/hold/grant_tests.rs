@@ -114,8 +114,10 @@ async fn s37_a_sidecar_that_is_too_old_is_left_and_what_it_holds_is_released_the
     for hold in [newer, kept] {
         hold.release().await.unwrap();
     }
-    let _another = bench.client.release("lease-2").await.unwrap();
-    assert_eq!(bench.sidecar.script.lock().unwrap().connections, [2, 1, 1]);
+    bench.sidecar.script.lock().unwrap().acquire = Some(Wire::Granted(granted()));
+    assert!(bench.client.acquire(LeaseSpec::new("f")).await.unwrap().granted().is_some());
+    let _another = bench.client.release("lease-1").await.unwrap();
+    assert_eq!(bench.sidecar.script.lock().unwrap().connections, [2, 1, 1, 1]);
 }
 
 #[tokio::test]

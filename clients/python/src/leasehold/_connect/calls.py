@@ -175,6 +175,16 @@ class Calls:
             self._under_way -= 1
 
     @contextmanager
+    def about(self, at: Connection | None) -> Iterator[Connection]:
+        """Give the connection for a call about what came over `at`, which stays for as long as the call goes on."""
+        connection = self.at(at)
+        connection.streams += 1
+        try:
+            yield connection
+        finally:
+            self._leave(connection)
+
+    @contextmanager
     def lasting(self) -> "Iterator[LeaseServiceAsyncStub]":
         """Give the stub for a unary call that may last; what it is granted is known there by its lease id alone."""
         connection = self.at(None)
@@ -265,7 +275,8 @@ class Calls:
     def _leave(self, connection: Connection) -> None:
         """Say that a call that lasted is over. A connection that is not needed any more is closed."""
         connection.streams -= 1
-        is_needed = len(self._lasting) == 1 and not connection.is_given_up
+        others = (other for other in self._lasting if other is not connection)
+        is_needed = not connection.is_given_up and all(other.is_given_up for other in others)
         if not connection.streams and not is_needed and connection in self._lasting:
             self._lasting.remove(connection)
             self._close(connection)
@@ -288,14 +299,16 @@ class Calls:
         request = ReleaseLeaseRequest(
             lease_id=lease_id, generation=generation, checkpoint=checkpoint, outcome=RunOutcome.ValueType(outcome)
         )
-        return (await self.unary(self.at(at).stub.ReleaseLease, request, self.release_timeout)).result
+        with self.about(at) as connection:
+            return (await self.unary(connection.stub.ReleaseLease, request, self.release_timeout)).result
 
     async def save(
         self, request: SaveCheckpointRequest, valid_for: float, at: Connection | None = None
     ) -> SaveCheckpointResponse:
         """Save a checkpoint. The sidecar answers when the store does, or when the validity is over (S27)."""
         try:
-            return await self.unary(self.at(at).stub.SaveCheckpoint, request, valid_for + CALL_TIMEOUT)
+            with self.about(at) as connection:
+                return await self.unary(connection.stub.SaveCheckpoint, request, valid_for + CALL_TIMEOUT)
         except RefusedError as error:
             unanswered = error.reason is None and error.code in _UNANSWERED
             if unanswered or error.reason is Reason.CHECKPOINT_UNKNOWN:
@@ -307,12 +320,14 @@ class Calls:
     async def report_progress(self, lease_id: str, generation: int, at: Connection | None = None) -> Validity:
         """Report progress; `generation` is the newest that was answered (S16)."""
         request = ReportProgressRequest(lease_id=lease_id, generation=generation)
-        return (await self.unary(self.at(at).stub.ReportProgress, request)).validity
+        with self.about(at) as connection:
+            return (await self.unary(connection.stub.ReportProgress, request)).validity
 
     async def get_hold(self, lease_id: str, generation: int, at: Connection | None = None) -> GetHoldResponse:
         """Ask for a hold's validity and state; `generation` is the newest that was answered (S16)."""
         request = GetHoldRequest(lease_id=lease_id, generation=generation)
-        return await self.unary(self.at(at).stub.GetHold, request)
+        with self.about(at) as connection:
+            return await self.unary(connection.stub.GetHold, request)
 
     @contextmanager
     def knowing_schedules(self) -> Iterator[None]:

@@ -90,7 +90,8 @@ class AsyncHold(BaseHold):
         sent = state.now()
         request = extend_request(self.lease_id, self._keeper.generation, max_hold)
         try:
-            answer = await self._calls.unary(self._calls.at(self._keeper.connection).stub.ExtendLease, request)
+            with self._calls.about(self._keeper.connection) as connection:
+                answer = await self._calls.unary(connection.stub.ExtendLease, request)
         except RefusedError as error:
             raise self._heard(error) from None
         self._keeper.replace_resume_token(answer.resume_token)

@@ -81,8 +81,8 @@ def completion(
 
 async def complete(calls: Calls, request: CompleteRunRequest, at: Connection | None = None) -> CompletedRun:
     """Say it once."""
-    with calls.knowing_schedules():
-        answer = await calls.unary(calls.at(at).schedules.CompleteRun, request, COMPLETION_TIMEOUT)
+    with calls.knowing_schedules(), calls.about(at) as connection:
+        answer = await calls.unary(connection.schedules.CompleteRun, request, COMPLETION_TIMEOUT)
     return CompletedRun._from_wire(answer)
 
 
@@ -155,9 +155,8 @@ class RunLine(Line):
     ) -> hold_pb2.ReleaseResult:
         """Have another replica run it."""
         request = completion(self._thread.run_id, (lease_id, generation), RunOutcome.RETURNED, checkpoint=checkpoint)
-        schedules = self._calls.at(self.connection).schedules
-        with self._calls.knowing_schedules():
-            answer = await self._calls.unary(schedules.CompleteRun, request, self._calls.release_timeout)
+        with self._calls.knowing_schedules(), self._calls.about(self.connection) as connection:
+            answer = await self._calls.unary(connection.schedules.CompleteRun, request, self._calls.release_timeout)
         self._thread.completed.set()
         is_late = CompletionResult(answer.result) is CompletionResult.SUPERSEDED
         outcome = hold_pb2.RELEASE_OUTCOME_ALREADY_LOST if is_late else hold_pb2.RELEASE_OUTCOME_RELEASED
