@@ -56,8 +56,11 @@ func (d *driver) schedule(c command) leasehold.ScheduleSpec {
 	return leasehold.ScheduleSpec{
 		Key: c.key(), Every: duration(c.Every), Backoff: duration(c.Backoff), RunTimeout: duration(c.RunTimeout),
 		OnEvent: func(event leasehold.ScheduleEvent) {
-			if _, isSubscribed := event.(leasehold.Subscribed); isSubscribed {
+			switch event.(type) {
+			case leasehold.Subscribed:
 				d.emit(c.ID, "subscribed", nil)
+			case leasehold.Interrupted:
+				d.emit(c.ID, "interrupted", nil)
 			}
 		},
 		OnHoldEvent: func(event leasehold.HoldEvent) { d.happened(c.ID, event) },

@@ -117,8 +117,14 @@ fn tell_run(id: &str, run: &Run) {
 
 async fn tell_schedule(id: String, mut events: UnboundedReceiver<ScheduleEvent>) {
     while let Some(event) = events.recv().await {
-        if let ScheduleEvent::Subscribed(_) = event {
-            emit(&id, "subscribed", Value::Null);
+        match event {
+            ScheduleEvent::Subscribed(_) => emit(&id, "subscribed", Value::Null),
+            ScheduleEvent::Interrupted { .. } => emit(&id, "interrupted", Value::Null),
+            // Events of later versions, too.
+            ScheduleEvent::Standby(_)
+            | ScheduleEvent::DefinitionInForce(_)
+            | ScheduleEvent::Draining { .. }
+            | _ => {}
         }
     }
 }

@@ -113,6 +113,8 @@ final class RunsCommand {
     String id = command.id();
     if (event instanceof ScheduleEvent.Subscribed) {
       output.event(id, "subscribed");
+    } else if (event instanceof ScheduleEvent.Interrupted) {
+      output.event(id, "interrupted");
     } else if (event instanceof ScheduleEvent.OfRun ofRun) {
       if (ofRun.event() instanceof HoldEvent.Interrupted) {
         output.event(id, "interrupted");
