@@ -72,8 +72,9 @@ test-parts: rust-build client-go client-typescript client-java client-python rus
 check-parts test-parts: export RUSTC_WORKSPACE_WRAPPER := clippy-driver
 .PHONY: rust-build rust-worlds rust-formats rust-deny rust-tests rust-faults rust-clients rust-waiting rust-docs
 rust-build:
-	@$(PART) build $(CARGO_TEST) --no-run --lib --bins --examples --benches --test integration --test tidy
+	@$(PART) build $(CARGO_TEST) --no-run --lib --bins --benches --test integration --test tidy
 rust-worlds: rust-build
+	@$(PART) samples $(COMPUTE) cargo build --workspace --locked --examples
 	@$(PART) worlds $(COMPUTE) $(WORLDS) $(TIMED) -- $(TIMES)
 rust-formats: tools
 	@$(PART) formats $(MAKE) --no-print-directory formats
