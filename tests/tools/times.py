@@ -1,4 +1,4 @@
-"""How long the parts of a run took, and its slowest tests; or, without a folder, the last runs side by side.
+"""How long the parts of a run took, its slowest tests, and why tests failed; or, without a folder, the last runs side by side.
 
     python3 tests/tools/times.py [FOLDER]
 """
@@ -11,7 +11,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUNS = 6
 SLOWEST = 10
 # As Rust's test programs print it.
-TEST = re.compile(r"^test (\S+)(?: - .*)? \.\.\. ok <([0-9.]+)s>$", re.MULTILINE)
+TEST = re.compile(r"^test (\S+)(?: - .*)? \.\.\. (?:ok|FAILED) <([0-9.]+)s>$", re.MULTILINE)
+FAILED = re.compile(r"^---- (\S+) stdout ----$(.*?)(?=^---- |^failures:$|\Z)", re.MULTILINE | re.DOTALL)
+# A panic, and what it says: a test prints what its processes wrote besides.
+PANIC = re.compile(r"^thread .* panicked at .*(?:\n.*){1,15}", re.MULTILINE)
+WIDEST = 300
 
 
 def taken(file):
@@ -43,6 +47,17 @@ def one(run):
         print(f"\nthe slowest of {len(tests)} tests, in seconds")
     for time, name in slowest:
         print(f"{time:>8.1f}  {name}")
+    failures(run)
+
+
+def failures(run):
+    """Each test of Rust that failed, and its first panic."""
+    for log in sorted(run.glob("*.log")):
+        for name, said in FAILED.findall(log.read_text(errors="replace")):
+            panic = PANIC.search(said)
+            print(f"\nfailed in {log.stem}: {name}")
+            for line in panic.group().splitlines() if panic else ["without a panic"]:
+                print(f"    {line[:WIDEST]}")
 
 
 def side_by_side(runs):
