@@ -40,7 +40,10 @@ final class Connections implements AutoCloseable {
   /** A connection, and what it carries. */
   private static final class Way {
     private final Connection connection;
-    private int calls;
+    private int lasting;
+
+    /** All of them: it is not closed before they are given back. */
+    private int places;
 
     /** Takes no more lasting calls. */
     private boolean retired;
@@ -50,17 +53,24 @@ final class Connections implements AutoCloseable {
     }
   }
 
-  /** The place of one call on a connection, which is not closed before. */
+  /**
+   * The place of one call on a connection, or of a hold whose calls must go over it: it is not
+   * closed before.
+   */
   final class Place implements AutoCloseable {
-    private final Way on;
+    private final boolean lasts;
+    private Way on;
     private boolean left;
 
-    private Place(Way on) {
+    private Place(Way on, boolean lasts) {
       this.on = on;
+      this.lasts = lasts;
     }
 
     Connection connection() {
-      return on.connection;
+      synchronized (Connections.this) {
+        return on.connection;
+      }
     }
 
     /**
@@ -73,14 +83,28 @@ final class Connections implements AutoCloseable {
       }
     }
 
-    /** For a short call about what came here; on the general connection once this is closed. */
+    /** For what came here; on the general connection once this one is closed. */
     Place beside() {
       synchronized (Connections.this) {
-        return placeOn(lasting.contains(on) ? on : general);
+        return placeOn(lasting.contains(on) ? on : general, false);
       }
     }
 
-    /** The call is over. May be repeated. */
+    /** A hold goes on where {@code there} is. */
+    void moveTo(Place there) {
+      Way before;
+      synchronized (Connections.this) {
+        if (left) {
+          return;
+        }
+        before = on;
+        on = there.on;
+        on.places++;
+      }
+      leave(before);
+    }
+
+    /** The call, or the hold, is over. May be repeated. */
     @Override
     public void close() {
       synchronized (Connections.this) {
@@ -88,29 +112,38 @@ final class Connections implements AutoCloseable {
           return;
         }
         left = true;
-        on.calls--;
-        if (!isSuperfluous(on)) {
-          return;
-        }
-        lasting.remove(on);
+        on.lasting -= lasts ? 1 : 0;
       }
-      on.connection.close();
+      leave(on);
     }
+  }
+
+  /** Gives a place back, and closes the connection if nothing needs it any more. */
+  private void leave(Way one) {
+    synchronized (this) {
+      one.places--;
+      if (!isSuperfluous(one)) {
+        return;
+      }
+      lasting.remove(one);
+    }
+    one.connection.close();
   }
 
   private boolean isSuperfluous(Way one) {
     boolean replaceable =
         one.retired || lasting.stream().anyMatch(other -> other != one && !other.retired);
-    return one != general && one.calls == 0 && replaceable;
+    return one != general && one.places == 0 && replaceable;
   }
 
   /** A place for a call that lasts as long as a hold, a wait or a watch. */
   synchronized Place place() {
     return placeOn(
         lasting.stream()
-            .filter(one -> !one.retired && one.calls < streams)
+            .filter(one -> !one.retired && one.lasting < streams)
             .findFirst()
-            .orElseGet(this::another));
+            .orElseGet(this::another),
+        true);
   }
 
   /**
@@ -118,17 +151,18 @@ final class Connections implements AutoCloseable {
    * its lease id go, which are to meet the same sidecar.
    */
   synchronized Place waiting() {
-    return general.calls < streams ? placeOn(general) : place();
+    return general.lasting < streams ? placeOn(general, true) : place();
   }
 
   /** A place for a short call that concerns no stream. */
   synchronized Place general() {
-    return placeOn(general);
+    return placeOn(general, false);
   }
 
-  private Place placeOn(Way one) {
-    one.calls++;
-    return new Place(one);
+  private Place placeOn(Way one, boolean lasts) {
+    one.places++;
+    one.lasting += lasts ? 1 : 0;
+    return new Place(one, lasts);
   }
 
   private Way another() {

@@ -55,6 +55,7 @@ final class EventStream<Q, A> {
   private Optional<Consumer<Signal<A>>> reader = Optional.empty();
   private boolean handingOver;
   private boolean cancelled;
+  private boolean ended;
   private ClientCallStreamObserver<Q> call;
 
   /** Null where there was no connection to be on. */
@@ -71,15 +72,19 @@ final class EventStream<Q, A> {
             return stream;
           });
     } catch (RuntimeException refused) {
-      stream.leavePlace();
-      stream.receive(new Signal.End<>(() -> RefusedException.of(refused)));
+      stream.end(() -> RefusedException.of(refused));
     }
     return stream;
   }
 
   /** Short calls about what this stream has brought. */
   Calls calls(ClientContext context) {
-    return place == null ? context.calls() : context.callsBeside(place);
+    return context.callsBeside(place);
+  }
+
+  /** A place for the hold that this stream has brought. */
+  Connections.Place beside() {
+    return place.beside();
   }
 
   /** Lets no more streams onto this one's connection. */
@@ -114,14 +119,32 @@ final class EventStream<Q, A> {
    */
   void cancel() {
     ClientCallStreamObserver<Q> started;
+    boolean over;
     synchronized (this) {
       cancelled = true;
       reader = Optional.empty();
       pending.clear();
       started = call;
+      over = ended;
     }
-    if (started != null) {
+    if (over) {
+      leavePlace();
+    } else if (started != null) {
       started.cancel("the hold is over", null);
+    }
+  }
+
+  /** The place is given back when this was read: what came before it may be a hold. */
+  private void end(Supplier<RefusedException> why) {
+    boolean unread;
+    synchronized (this) {
+      ended = true;
+      unread = cancelled;
+    }
+    if (unread) {
+      leavePlace();
+    } else {
+      receive(new Signal.End<>(why));
     }
   }
 
@@ -154,6 +177,9 @@ final class EventStream<Q, A> {
         signal = pending.remove();
       }
       to.accept(signal);
+      if (signal instanceof Signal.End<A>) {
+        leavePlace();
+      }
     }
   }
 
@@ -176,14 +202,12 @@ final class EventStream<Q, A> {
       if (isUnimplemented && RefusedException.of(error).isBelowNeeds()) {
         retireConnection();
       }
-      leavePlace();
-      receive(new Signal.End<>(() -> RefusedException.of(error)));
+      end(() -> RefusedException.of(error));
     }
 
     @Override
     public void onCompleted() {
-      leavePlace();
-      receive(new Signal.End<>(() -> RefusedException.of(SILENT.asRuntimeException())));
+      end(() -> RefusedException.of(SILENT.asRuntimeException()));
     }
   }
 }

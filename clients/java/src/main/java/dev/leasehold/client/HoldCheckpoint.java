@@ -53,7 +53,7 @@ final class HoldCheckpoint {
       return CompletableFuture.failedFuture(over());
     }
     long number = begin();
-    return line.usable(context, state.validUntil(), this::over)
+    return line.usable(state.validUntil(), this::over)
         .thenCompose(generation -> send(value, generation, number));
   }
 

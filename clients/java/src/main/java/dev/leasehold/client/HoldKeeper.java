@@ -51,7 +51,7 @@ final class HoldKeeper {
     this.grant = grant;
     this.stream = stream;
     this.events = events;
-    this.line = new HoldLine(grant, stream.calls());
+    this.line = new HoldLine(context, grant, stream);
     this.questions = new HoldQuestions(context, state, line, this::answered, this::watch);
     this.checkpoint = new HoldCheckpoint(context, state, line, grant);
     this.interrupt = new LossInterrupt(task -> context.after(LossInterrupt.LOOK, task));
@@ -136,7 +136,7 @@ final class HoldKeeper {
   /** The generation to release, once it is known (S16), by {@code deadline} at the latest. */
   CompletableFuture<Long> releasable(BootInstant deadline) {
     BootInstant until = deadline.isBefore(state.validUntil()) ? deadline : state.validUntil();
-    return line.releasable(context, until, grant.getLockPath());
+    return line.releasable(until, grant.getLockPath());
   }
 
   /** No try to resume will ever work. */
@@ -374,7 +374,7 @@ final class HoldKeeper {
       refused(new Loss(LossReason.LOSS_REASON_TAKEN, detail));
       return;
     }
-    line.resumed(again, current().calls());
+    line.resumed(again, current());
     cancelSilent();
     checkpoint.resumed(again);
     if (again.hasMaxHoldEnds()) {

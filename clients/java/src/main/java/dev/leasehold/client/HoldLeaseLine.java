@@ -35,9 +35,14 @@ final class HoldLeaseLine implements LifeLine {
     stream.pause();
   }
 
-  @Override
-  public Calls calls() {
+  /** Short calls about a hold that was just granted. */
+  Calls calls() {
     return stream.calls(context);
+  }
+
+  @Override
+  public Connections.Place beside() {
+    return stream.beside();
   }
 
   @Override

@@ -1,23 +1,27 @@
 package dev.leasehold.client;
 
 import dev.leasehold.v1.Grant;
+import java.lang.ref.Cleaner;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Supplier;
 
 /**
- * What a hold goes on with: its newest generation and resume token, and a resume under way (S16).
+ * What a hold goes on with: its newest generation and resume token, a resume under way (S16), and
+ * its place on the connection of its stream, where all calls about it go: another sidecar does not
+ * know it.
  */
 final class HoldLine {
+  private static final Cleaner CLEANER = Cleaner.create();
+
+  private final ClientContext context;
   private final String leaseId;
+  private final Connections.Place place;
   private String resumeToken;
 
   /** The newest that was answered. */
   private long generation;
-
-  /** Over the connection of its newest stream. */
-  private Calls calls;
 
   /** A resume was sent, and it is not known whether it has made a newer generation. */
   private boolean resuming;
@@ -25,8 +29,9 @@ final class HoldLine {
   private Loss refused;
   private boolean releasing;
 
-  HoldLine(Grant grant, Calls calls) {
-    this.calls = calls;
+  HoldLine(ClientContext context, Grant grant, LifeLine stream) {
+    this.context = context;
+    place = stream.beside();
     leaseId = grant.getLeaseId();
     resumeToken = grant.getResumeToken();
     generation = grant.getGeneration();
@@ -36,8 +41,18 @@ final class HoldLine {
     return leaseId;
   }
 
-  synchronized Calls calls() {
-    return calls;
+  Calls calls() {
+    return context.callsBeside(place);
+  }
+
+  /** Gives the place back: the hold's end was answered, or nobody waits for that. */
+  void leave() {
+    place.close();
+  }
+
+  /** Gives the place back when nobody has {@code hold} any more, who could end it. */
+  void leaveAfter(Object hold) {
+    CLEANER.register(hold, place::close);
   }
 
   synchronized long generation() {
@@ -58,11 +73,15 @@ final class HoldLine {
     return Optional.of(resumeToken);
   }
 
-  synchronized void resumed(Grant grant, Calls there) {
-    calls = there;
-    resuming = false;
-    generation = grant.getGeneration();
-    resumeToken = grant.getResumeToken();
+  void resumed(Grant grant, LifeLine stream) {
+    try (Connections.Place there = stream.beside()) {
+      place.moveTo(there);
+    }
+    synchronized (this) {
+      resuming = false;
+      generation = grant.getGeneration();
+      resumeToken = grant.getResumeToken();
+    }
   }
 
   /** No try to resume will ever work. */
@@ -87,9 +106,8 @@ final class HoldLine {
    * comes until {@code until}: a sidecar that has not noticed the break would hand the lock on
    * while another takes the hold up. Fails with the reason that forbids a release.
    */
-  CompletableFuture<Long> releasable(ClientContext context, BootInstant until, String lockPath) {
+  CompletableFuture<Long> releasable(BootInstant until, String lockPath) {
     return whenKnown(
-        context,
         new Question(this::toRelease, until, () -> ReleaseUnconfirmedException.resuming(lockPath)));
   }
 
@@ -98,19 +116,18 @@ final class HoldLine {
    * unanswered that is the one of the answer, if it comes until {@code until}; fails with {@code
    * late} if not.
    */
-  CompletableFuture<Long> usable(
-      ClientContext context, BootInstant until, Supplier<LeaseholdException> late) {
-    return whenKnown(context, new Question(this::settled, until, late));
+  CompletableFuture<Long> usable(BootInstant until, Supplier<LeaseholdException> late) {
+    return whenKnown(new Question(this::settled, until, late));
   }
 
   /** Asks {@code known} until it is, and fails with {@code late} at {@code until}. */
   private record Question(
       Supplier<OptionalLong> known, BootInstant until, Supplier<LeaseholdException> late) {}
 
-  private CompletableFuture<Long> whenKnown(ClientContext context, Question question) {
+  private CompletableFuture<Long> whenKnown(Question question) {
     CompletableFuture<Long> answer = new CompletableFuture<>();
     Runnable closed = () -> answer.completeExceptionally(question.late.get());
-    look(context, question, answer);
+    look(question, answer);
     if (!answer.isDone()) {
       context.whenClosed(closed);
       answer.whenComplete((generation, error) -> context.answered(closed));
@@ -118,7 +135,7 @@ final class HoldLine {
     return answer;
   }
 
-  private void look(ClientContext context, Question question, CompletableFuture<Long> answer) {
+  private void look(Question question, CompletableFuture<Long> answer) {
     Optional<Loss> hopeless = refused();
     OptionalLong known = question.known.get();
     if (hopeless.isPresent()) {
@@ -128,7 +145,7 @@ final class HoldLine {
     } else if (question.until.since(context.clock().latest()).isZero()) {
       answer.completeExceptionally(question.late.get());
     } else {
-      context.after(Constants.ANSWER_POLL, () -> look(context, question, answer));
+      context.after(Constants.ANSWER_POLL, () -> look(question, answer));
     }
   }
 

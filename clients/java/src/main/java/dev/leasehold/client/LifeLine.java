@@ -16,8 +16,8 @@ interface LifeLine {
   /** Keeps what comes until the next {@link #read}. */
   void pause();
 
-  /** Short calls about the hold. */
-  Calls calls();
+  /** A place for the hold's calls, on this stream's connection. */
+  Connections.Place beside();
 
   /** Lets no more streams onto this one's connection. */
   void retireConnection();

@@ -133,8 +133,8 @@ final class RunLine implements LifeLine {
   }
 
   @Override
-  public Calls calls() {
-    return stream.calls(course.context());
+  public Connections.Place beside() {
+    return stream.beside();
   }
 
   @Override

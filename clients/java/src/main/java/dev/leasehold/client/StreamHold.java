@@ -33,6 +33,7 @@ final class StreamHold implements Hold {
   StreamHold(HoldKeeper keeper) {
     this.keeper = keeper;
     this.state = keeper.state();
+    keeper.line().leaveAfter(this);
   }
 
   @Override
@@ -179,6 +180,7 @@ final class StreamHold implements Hold {
       state.end();
       ending = wanted;
       released = state.loss().isPresent() ? lostBefore() : sendRelease();
+      released.whenComplete((result, error) -> keeper.line().leave());
     }
     return released;
   }
@@ -346,6 +348,7 @@ final class StreamHold implements Hold {
   void abandon() {
     state.end();
     keeper.stop();
+    keeper.line().leave();
   }
 
   /**

@@ -27,6 +27,7 @@ final class StreamRun implements Run {
     this.keeper = keeper;
     this.state = keeper.state();
     this.course = course;
+    keeper.line().leaveAfter(this);
   }
 
   /**
@@ -244,7 +245,12 @@ final class StreamRun implements Run {
   @Override
   public void close() {
     leave(false);
-    if (!isLost() && !isCompleted()) {
+    if (isCompleted()) {
+      return;
+    }
+    if (isLost()) {
+      keeper.line().leave();
+    } else {
       finish(Completion.returned(), true);
     }
   }
@@ -266,6 +272,7 @@ final class StreamRun implements Run {
         (told, error) -> {
           context.answered(closed);
           keeper.stop();
+          keeper.line().leave();
           RunLine line = (RunLine) keeper.current();
           if (error == null) {
             line.completed();

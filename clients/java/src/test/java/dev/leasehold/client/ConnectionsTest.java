@@ -5,13 +5,18 @@ import static dev.leasehold.client.Bench.soon;
 import static dev.leasehold.client.ManualClock.OURS;
 import static dev.leasehold.client.Messages.validity;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.Bench.Held;
 import dev.leasehold.v1.AcquireLeaseResponse;
+import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.ListLocksResponse;
+import dev.leasehold.v1.LossReason;
+import dev.leasehold.v1.Lost;
 import dev.leasehold.v1.ReleaseOutcome;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -20,6 +25,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /** Short calls, while a connection has as many lasting ones as it carries. */
 @Timeout(60)
@@ -79,6 +86,83 @@ class ConnectionsTest {
       assertEquals("lease-1", soon(acquired).leaseId());
     } finally {
       threads.shutdownNow();
+    }
+  }
+
+  /** How a hold ends whose sidecar takes no more streams. */
+  private enum End {
+    LOST(true),
+    RELEASED(true),
+    RELEASED_IN_VAIN(true),
+    DROPPED_WHEN_LOST(false),
+    INTERRUPTED_AND_DROPPED(false);
+
+    /** That sidecar is told of it. */
+    private final boolean told;
+
+    End(boolean told) {
+      this.told = told;
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void s37AHoldKeepsItsPlaceUntilItsEndIsKnown(End end) throws Exception {
+    try (Bench bench = new Bench();
+        FakeSidecar newer = ended(bench, end)) {
+      FakeSidecar older = bench.sidecar;
+      eventually(
+          "the older one's connection is closed",
+          () -> {
+            System.gc();
+            return older.connections() == 0;
+          });
+      List<String> release = List.of("release lease-1 of generation 1");
+      assertEquals(end.told ? release : List.of(), older.asked());
+      assertEquals(List.of(), newer.asked());
+    }
+  }
+
+  /** The sidecar in the place of the bench's, which was too old for a second hold (S37). */
+  private static FakeSidecar ended(Bench bench, End end) throws Exception {
+    Held held = bench.held();
+    FakeSidecar newer = bench.sidecar.replacement();
+    LeaseSpec patient = LeaseSpec.of("f").waitUpTo(Duration.ofMinutes(1));
+    CompletableFuture<Hold> second = bench.client.holdAsync(patient, event -> {});
+    bench.sidecar.hold().fail(Messages.tooOld());
+    newer.hold().tell(Messages.granted(Messages.grantHere()));
+    assertTrue(soon(second).isValid());
+    end(bench, held, newer, end);
+    return newer;
+  }
+
+  private static void end(Bench bench, Held held, FakeSidecar newer, End end) throws Exception {
+    Lost taken = Lost.newBuilder().setReason(LossReason.LOSS_REASON_TAKEN).build();
+    HoldLeaseResponse lost = HoldLeaseResponse.newBuilder().setLost(taken).build();
+    switch (end) {
+      case LOST -> {
+        held.call().tell(lost);
+        held.call().awaitEnd();
+        assertThrows(LostException.class, held.hold()::close);
+      }
+      case RELEASED -> held.hold().close();
+      case RELEASED_IN_VAIN -> {
+        bench.sidecar.onRelease =
+            () -> {
+              throw Messages.unavailable();
+            };
+        assertThrows(RefusedException.class, held.hold()::close);
+      }
+      case DROPPED_WHEN_LOST -> {
+        held.call().tell(lost);
+        soon(held.hold().lost());
+      }
+      case INTERRUPTED_AND_DROPPED -> {
+        held.call().fail(Messages.unavailable());
+        newer.hold().tell(Messages.granted(Messages.grantHere()));
+        bench.next(HoldEvent.Interrupted.class);
+        bench.next(HoldEvent.Resumed.class);
+      }
     }
   }
 

@@ -262,8 +262,12 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
             + request.getGeneration()
             + as
             + with);
-    onRelease.run();
-    answer(answer, () -> ReleaseLeaseResponse.newBuilder().setResult(released).build());
+    answer(
+        answer,
+        () -> {
+          onRelease.run();
+          return ReleaseLeaseResponse.newBuilder().setResult(released).build();
+        });
   }
 
   @Override

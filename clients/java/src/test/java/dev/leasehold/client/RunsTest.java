@@ -221,6 +221,31 @@ class RunsTest {
     }
   }
 
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void s37ALostRunKeepsItsPlaceUntilItIsCompletedOrClosed(boolean completed) throws Exception {
+    FakeSidecar older = bench.sidecar;
+    Running lost = running();
+    try (FakeSidecar newer = older.replacement()) {
+      CompletableFuture<Hold> asked =
+          bench.client.holdAsync(LeaseSpec.of("f").waitWithoutEnd(), event -> {});
+      older.hold().fail(Messages.tooOld());
+      newer.hold().tell(Messages.granted(Messages.grantHere()));
+      assertTrue(soon(asked).isValid());
+      lost.call().tell(event -> event.setLost(Lost.getDefaultInstance()));
+      awaitHoldEvent(HoldEvent.Lost.class);
+      lost.call().awaitEnd();
+      if (completed) {
+        lost.run().complete(Completion.returned());
+      }
+      lost.run().close();
+      assertEquals(
+          completed ? List.of("run-1 of generation 1: RETURNED ") : List.of(), older.asked());
+      assertEquals(List.of(), newer.asked());
+      Bench.eventually("what is not needed is closed", () -> older.connections() == 0);
+    }
+  }
+
   @Test
   void s37AnOlderSidecarIsNamedAsThat() throws Exception {
     Future<Run> asked = next();
