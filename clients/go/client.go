@@ -79,13 +79,12 @@ type holdID struct {
 	leaseID string
 	// generation is the newest that was answered; 0 of a hold that is known by its lease id only (S16).
 	generation uint64
-	// connection carries the hold's stream; the general one where none is known.
-	connection *connection
+	place      *place
 }
 
 // named is the id of a hold that is known by its lease id only.
 func (c *Client) named(leaseID string) holdID {
-	return holdID{leaseID: leaseID, connection: c.pool.general}
+	return holdID{leaseID: leaseID, place: &place{c.pool, c.pool.general}}
 }
 
 // releaseContext bounds a release.

@@ -61,6 +61,7 @@ type Hold struct {
 	client *Client
 	grant  *leaseholdv1.Grant
 	state  *holdState
+	place  *place
 	// ctx ends with the hold, and noticeCtx by a notice already.
 	ctx       context.Context
 	noticeCtx context.Context
@@ -97,7 +98,7 @@ func (h *Hold) LeaseID() string { return h.grant.GetLeaseId() }
 func (h *Hold) id() holdID { return h.idOf(h.state.answered()) }
 
 func (h *Hold) idOf(generation uint64) holdID {
-	return holdID{h.LeaseID(), generation, h.state.connection.Load()}
+	return holdID{h.LeaseID(), generation, h.place}
 }
 
 // ValidUntil is the end of validity on this machine's boot clock, unless renewed. Past it the hold is lost, whether
@@ -212,7 +213,12 @@ func (h *Hold) Release(ctx context.Context, options ...ReleaseOption) (ReleaseRe
 	if h.released != nil {
 		return *h.released, h.releasedErr
 	}
-	defer h.endStream()
+	defer func() {
+		h.endStream()
+		if h.released != nil {
+			h.place.giveBack()
+		}
+	}()
 	wire := notHeld()
 	if loss == nil {
 		wire, loss, err = h.release(ctx, with)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type keeper struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	stream line
+	place  *place
 	// silent are streams over which nothing was heard for long. They are cancelled only when the hold was resumed on
 	// another, because a sidecar that still hears this client would take it for the holder's end (S14).
 	silent []line
@@ -50,10 +52,14 @@ func open(ctx context.Context, c *Client, spec LeaseSpec) (*Hold, error) {
 	}
 	if err != nil {
 		cancelStream()
+		if keeper.place != nil {
+			keeper.place.giveBack()
+		}
 		return nil, err
 	}
 	hold := keeper.begin(ctx, func(*Hold) {})
 	if !hold.Valid() {
+		keeper.place.giveBack()
 		return nil, hold.Loss()
 	}
 	return hold, nil
@@ -66,8 +72,11 @@ func (k *keeper) begin(ctx context.Context, prepare func(*Hold)) *Hold {
 	noticeCtx, cancelNotice := context.WithCancelCause(holdCtx)
 	k.state.cancel, k.state.cancelNotice = cancel, cancelNotice
 	hold := &Hold{
-		client: k.client, grant: k.grant, state: k.state, ctx: holdCtx, noticeCtx: noticeCtx, endStream: k.end,
+		client: k.client, grant: k.grant, state: k.state, place: k.place, ctx: holdCtx, noticeCtx: noticeCtx,
+		endStream: k.end,
 	}
+	// Of a hold whose end nobody has asked for, or was not answered.
+	runtime.AddCleanup(hold, (*place).giveBack, k.place)
 	prepare(hold)
 	if !k.client.remember(hold) {
 		k.state.lose(clientClosed())
@@ -98,14 +107,14 @@ func (k *keeper) askFirst() error {
 	}
 	answer, err := k.client.getHold(k.ctx, k.id())
 	if err == nil {
-		k.state = newHoldState(k.client.clock, k.stream.connection(), k.grant, answer, asked)
+		k.state = newHoldState(k.client.clock, k.grant, answer, asked)
 	}
 	return err
 }
 
 // id names the hold, of the newest generation that was answered.
 func (k *keeper) id() holdID {
-	return holdID{k.grant.GetLeaseId(), k.state.answered(), k.state.connection.Load()}
+	return holdID{k.grant.GetLeaseId(), k.state.answered(), k.place}
 }
 
 // end ends the stream, and waits until nobody reads it.
@@ -295,11 +304,11 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 		}
 	}
 	// From here on the old stream's end means nothing, and the new one's does.
-	k.stream = stream
-	k.state.connection.Store(stream.connection())
-	for _, old := range k.silent {
+	for _, old := range append(k.silent, k.stream) {
 		old.hangUp()
 	}
+	k.stream = stream
+	k.place.move(stream.connection())
 	k.silent = nil
 	if grant.GetFencingToken() != k.grant.GetFencingToken() {
 		return &LostError{

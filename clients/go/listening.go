@@ -23,7 +23,7 @@ type listening[A any] struct {
 	received   chan *A
 	// err is why nothing more was received; for who has found received closed.
 	err error
-	// cancel ends the stream.
+	// cancel ends the stream, which keeps its place on the connection until then.
 	cancel context.CancelFunc
 }
 
@@ -40,9 +40,7 @@ func listen[Q, A any](
 	within, cancel := context.WithCancel(ctx)
 	l := &listening[A]{connection: connection, received: make(chan *A), cancel: cancel}
 	go func() {
-		defer close(l.received)
 		defer connection.leave()
-		defer cancel()
 		if again {
 			connection.conn.ResetConnectBackoff()
 		}
@@ -64,6 +62,8 @@ func listen[Q, A any](
 			connection.giveUp()
 		}
 		l.err = err
+		close(l.received)
+		<-within.Done()
 	}()
 	return l, nil
 }

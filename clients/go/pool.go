@@ -32,15 +32,23 @@ type connection struct {
 	rpc
 	conn *grpc.ClientConn
 	pool *pool
-	// calls is how many calls it carries that are counted, and given up whether no stream is opened over it any more; both
-	// are guarded by the pool's mutex.
-	calls   int
+	// places is how many are taken on it: by streams, by holds and by calls. givenUp is whether no stream is opened over it
+	// any more. Both are guarded by the pool's mutex.
+	places  int
 	givenUp bool
 }
 
+// place is a hold's on the connection of its stream, which it keeps open until the hold's end was answered: another
+// connection may meet another sidecar, which does not know the hold. What is known by its id alone is at the general one.
+type place struct {
+	pool *pool
+	// connection is guarded by the pool's mutex.
+	connection *connection
+}
+
 // pool has a client's connections. One is for calls of what no stream is known of; the others carry the streams of holds,
-// waits and watches, and the calls about what has come by those: another connection may meet another sidecar, which does
-// not know the hold. They have room for more calls than streams, so that a release never stands behind holds.
+// waits and watches, and the calls about what has come by those. A hold takes a place there beside its stream's, which is
+// room for a call about it: a release never stands behind holds.
 type pool struct {
 	dial     func() (*grpc.ClientConn, error)
 	endpoint string
@@ -63,7 +71,7 @@ func (p *pool) connect() (*connection, error) {
 	return &connection{rpc: rpc, conn: conn, pool: p}, nil
 }
 
-// take gives a connection with room for a call that lasts, the preferred one if it has; leave it when that is over.
+// take gives a connection with a place for a call that lasts, the preferred one if it has; leave it when that is over.
 func (p *pool) take(preferred ...*connection) (*connection, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -71,8 +79,8 @@ func (p *pool) take(preferred ...*connection) (*connection, error) {
 		return nil, ErrClosed
 	}
 	for _, connection := range append(preferred, p.lasting...) {
-		if connection.calls < streamsPerConnection && !connection.givenUp {
-			connection.calls++
+		if connection.places < streamsPerConnection && !connection.givenUp {
+			connection.places++
 			return connection, nil
 		}
 	}
@@ -80,31 +88,60 @@ func (p *pool) take(preferred ...*connection) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	connection.calls = 1
+	connection.places = 1
 	p.lasting = append(p.lasting, connection)
 	return connection, nil
 }
 
-// enter gives the connection for a call about what has come over c: c itself, or the general one where c was closed, as
-// nothing goes over it any more. Leave it when the call is over.
-func (c *connection) enter() *connection {
+// stay gives a hold its place, while its stream has one.
+func (c *connection) stay() *place {
 	c.pool.mutex.Lock()
 	defer c.pool.mutex.Unlock()
-	if !slices.Contains(c.pool.lasting, c) {
-		c = c.pool.general
+	c.places++
+	return &place{c.pool, c}
+}
+
+// move takes a place on another connection for the one that it has, unless that was given back.
+func (p *place) move(to *connection) {
+	p.pool.mutex.Lock()
+	defer p.pool.mutex.Unlock()
+	if from := p.connection; from != p.pool.general {
+		to.places++
+		p.connection = to
+		from.leaveLocked()
 	}
-	c.calls++
-	return c
+}
+
+// giveBack says that the hold's end was answered, or that nobody will ask for it. It may be repeated.
+func (p *place) giveBack() {
+	p.pool.mutex.Lock()
+	defer p.pool.mutex.Unlock()
+	if from := p.connection; from != p.pool.general {
+		p.connection = p.pool.general
+		from.leaveLocked()
+	}
+}
+
+// enter gives the connection for a call about the hold; leave it when the call is over.
+func (p *place) enter() *connection {
+	p.pool.mutex.Lock()
+	defer p.pool.mutex.Unlock()
+	p.connection.places++
+	return p.connection
 }
 
 // leave says that a call is over. A connection that is not needed any more is closed, but for the general one.
 func (c *connection) leave() {
 	c.pool.mutex.Lock()
 	defer c.pool.mutex.Unlock()
-	c.calls--
+	c.leaveLocked()
+}
+
+func (c *connection) leaveLocked() {
+	c.places--
 	replaces := func(other *connection) bool { return other != c && !other.givenUp }
 	isNeeded := c == c.pool.general || !c.givenUp && !slices.ContainsFunc(c.pool.lasting, replaces)
-	if c.calls == 0 && !isNeeded {
+	if c.places == 0 && !isNeeded {
 		c.pool.lasting = slices.DeleteFunc(c.pool.lasting, func(other *connection) bool { return other == c })
 		_ = c.conn.Close()
 	}
@@ -190,7 +227,7 @@ func callAbout[Q, A any](
 	ctx context.Context, id holdID, patience time.Duration,
 	method func(rpc, context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,
 ) (*A, error) {
-	connection := id.connection.enter()
+	connection := id.place.enter()
 	defer connection.leave()
 	return callOver(ctx, connection, patience, method, request)
 }

@@ -153,7 +153,12 @@ func (r *Run) Complete(ctx context.Context, completion Completion) (CompletedRun
 	if done := r.answered(); done != nil {
 		return *done, nil
 	}
-	defer r.hold.endStream()
+	defer func() {
+		r.hold.endStream()
+		if r.isCompleted() {
+			r.hold.place.giveBack()
+		}
+	}()
 	// Where no resume was answered until the lease was over, the run is named by its id.
 	if _, _, err := r.hold.releasable(outside); err != nil && outside.Err() != nil {
 		return CompletedRun{}, err
@@ -162,8 +167,8 @@ func (r *Run) Complete(ctx context.Context, completion Completion) (CompletedRun
 		completed, err := r.client.completeRun(outside, r.hold.id(), request)
 		if err == nil {
 			r.mutex.Lock()
-			defer r.mutex.Unlock()
 			r.completed = &completed
+			r.mutex.Unlock()
 			return completed, nil
 		}
 		if outside.Err() != nil || !mayPass(err) {

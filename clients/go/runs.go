@@ -214,14 +214,15 @@ func (r *Runs) take(ctx context.Context, wire *leaseholdv1.Run) (*Run, error) {
 	keeperCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	keeper := &keeper{
 		client: c, events: &eventQueue[HoldEvent]{handler: r.spec.OnHoldEvent}, ctx: keeperCtx, cancel: cancel,
-		stream: &runLine{runs: r, run: run, stream: r.stream}, grant: grant,
-		state: newHoldState(c.clock, r.stream.connection, grant, grant, r.sent),
+		stream: &runLine{runs: r, run: run, stream: r.stream}, place: r.stream.connection.stay(), grant: grant,
+		state: newHoldState(c.clock, grant, grant, r.sent),
 	}
 	believed := keeper.askFirst()
 	if believed != nil || !keeper.state.valid() {
 		cancel()
-		run.hold = &Hold{client: c, grant: grant, state: keeper.state}
+		run.hold = &Hold{client: c, grant: grant, state: keeper.state, place: keeper.place}
 		_ = run.giveBack(context.Background())
+		keeper.place.giveBack()
 		return nil, nil
 	}
 	r.run, r.stream = run, nil

@@ -3,7 +3,6 @@ package leasehold
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -21,8 +20,6 @@ type holdState struct {
 	cancelNotice context.CancelCauseFunc
 	// heard has room for one word that the sidecar has told of a validity without being asked.
 	heard chan struct{}
-	// connection carries the newest stream of the hold.
-	connection atomic.Pointer[connection]
 
 	mutex sync.Mutex
 	local knownValidity
@@ -52,17 +49,13 @@ type limits interface {
 	GetMaxHoldEnds() *leaseholdv1.Deadline
 }
 
-// newHoldState is the hold of a grant that came over a connection, with the limits that were told in answer to a request
-// sent at sent.
-func newHoldState(
-	clock clock, over *connection, grant *leaseholdv1.Grant, told limits, sent BootInstant,
-) *holdState {
+// newHoldState is the hold of a grant, with the limits that were told in answer to a request sent at sent.
+func newHoldState(clock clock, grant *leaseholdv1.Grant, told limits, sent BootInstant) *holdState {
 	state := &holdState{
 		clock: clock, cancel: func(error) {}, cancelNotice: func(error) {}, over: make(chan struct{}),
 		revoked: make(chan struct{}), heard: make(chan struct{}, 1), checkpoint: checkpointFrom(grant.GetCheckpoint()),
 		generation: grant.GetGeneration(), resumeToken: grant.GetResumeToken(),
 	}
-	state.connection.Store(over)
 	state.local.takeIn(told.GetValidity(), &sent, clock.now(), clock.bootID())
 	state.limit.takeIn(told.GetMaxHoldEnds(), &sent, clock.now(), clock.bootID())
 	return state

@@ -20,7 +20,7 @@ func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, paced bool) error {
 		stream, err := w.ask()
 		if err == nil {
 			k.stream = &holdLine{stream, k.client.pool}
-			k.state = newHoldState(k.client.clock, stream.connection, k.grant, k.grant, sent)
+			k.state = newHoldState(k.client.clock, k.grant, k.grant, sent)
 			return k.askFirst()
 		}
 		left := time.Until(w.until)
@@ -62,9 +62,11 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 	if err != nil {
 		return nil, err
 	}
+	place := w.stream.connection.stay()
 	defer func() {
 		if err != nil {
 			w.stream.cancel()
+			place.giveBack()
 		}
 	}()
 	for {
@@ -77,7 +79,7 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 		}
 		switch event := answer.GetEvent().(type) {
 		case *leaseholdv1.HoldLeaseResponse_Granted:
-			k.grant = event.Granted
+			k.grant, k.place = event.Granted, place
 			return w.stream, nil
 		case *leaseholdv1.HoldLeaseResponse_Busy:
 			return nil, &BusyError{busyFrom(event.Busy)}
