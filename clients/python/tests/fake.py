@@ -287,8 +287,8 @@ class Bench:
         self._server: grpc.aio.Server | None = None
         self.schedules: ScheduleServiceServicer | None = None
 
-    async def start(self) -> None:
-        self._server = grpc.aio.server()
+    async def start(self, *, streams: int = 1_000) -> None:
+        self._server = grpc.aio.server(options=[("grpc.max_concurrent_streams", streams)])
         add_LeaseServiceServicer_to_server(self.sidecar, self._server)
         if self.schedules is not None:
             add_ScheduleServiceServicer_to_server(self.schedules, self._server)
@@ -335,12 +335,12 @@ async def bench(**options: Unpack[leasehold.ClientOptions]) -> AsyncIterator[tup
 class Holder:
     """A task that holds a lock in a block until it is told to leave."""
 
-    def __init__(self, made: Bench, client: leasehold.AsyncClient) -> None:
+    def __init__(self, made: Bench, client: leasehold.AsyncClient, *, wait: float = 0) -> None:
         self.leave = asyncio.Event()
         self.hold: leasehold.AsyncHold
         self.granted = asyncio.Event()
         self.cancelled = False
-        holding = client.hold("f", "s", on_event=made.events.put_nowait)
+        holding = client.hold("f", "s", on_event=made.events.put_nowait, wait=wait)
         self.task = asyncio.create_task(self._run(holding))
         made.tasks.append(self.task)
 

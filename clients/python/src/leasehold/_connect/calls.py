@@ -97,7 +97,7 @@ class Calls:
 
     def at(self, connection: Connection | None) -> Connection:
         """Give the connection for calls about what came over `connection`: that one, as long as it is there (S37)."""
-        if connection in self._lasting and (connection.streams or self._is_usable(connection)):
+        if connection in self._lasting and self._is_usable(connection):
             return connection
         if self._general is None or not self._is_usable(self._general):
             if self._general is not None:
@@ -182,7 +182,7 @@ class Calls:
         try:
             yield connection
         finally:
-            self._leave(connection)
+            self.leave(connection)
 
     @contextmanager
     def lasting(self) -> "Iterator[LeaseServiceAsyncStub]":
@@ -194,7 +194,7 @@ class Calls:
         try:
             yield connection.stub
         finally:
-            self._leave(connection)
+            self.leave(connection)
 
     def hold(self, request: HoldLeaseRequest, *, until_there: bool = False) -> HoldCall:
         """Open the stream of a hold. It has no deadline (S14).
@@ -234,7 +234,7 @@ class Calls:
         call: grpc.aio.UnaryStreamCall[_Request, _Response],
     ) -> Listening[_Response]:
         connection.streams += 1
-        call.add_done_callback(lambda _call: self._leave(connection))
+        call.add_done_callback(lambda _call: self.leave(connection))
 
         listening = Listening(call, self.silence, connection)
         self._opened.add(listening)
@@ -247,7 +247,7 @@ class Calls:
         that has failed is left to the holds that wait on it to be resumed, and a call makes a new one.
         """
         for connection in list(self._lasting):
-            if not connection.streams and not self._is_usable(connection):
+            if not connection.streams and (connection.is_given_up or not self._is_usable(connection)):
                 self._lasting.remove(connection)
                 self._close(connection)
         for connection in self._lasting:
@@ -260,7 +260,7 @@ class Calls:
 
     def _is_usable(self, connection: Connection) -> bool:
         """Say whether a call over the connection would have the newest certificates and not be refused at once."""
-        if connection.is_given_up or connection.has_failed:
+        if connection.has_failed:
             return False
         is_connected = connection.state is grpc.ChannelConnectivity.READY
         return is_connected or not self._connector.reloads or connection.tls == self._connector.tls()
@@ -272,8 +272,8 @@ class Calls:
         tls = self._connector.tls()
         return Connection(self._connector.channel(tls), tls)
 
-    def _leave(self, connection: Connection) -> None:
-        """Say that a call that lasted is over. A connection that is not needed any more is closed."""
+    def leave(self, connection: Connection) -> None:
+        """Say that a call or a hold is over. A connection that is not needed any more is closed."""
         connection.streams -= 1
         others = (other for other in self._lasting if other is not connection)
         is_needed = not connection.is_given_up and all(other.is_given_up for other in others)
@@ -364,6 +364,24 @@ class Calls:
             if any(connection.state in trying for connection in self._made()):
                 return UnreachableError(self._connector.endpoint, typed.message)
         return typed
+
+
+class Place:
+    """A hold's on the connection of its stream, which stays open for what is to be said of the hold (S37)."""
+
+    def __init__(self, calls: Calls, connection: Connection | None) -> None:
+        """Take it."""
+        self._calls: Final = calls
+        self._connection: Connection | None = None
+        self.move(connection)
+
+    def move(self, to: Connection | None) -> None:
+        """Take a place there, and give the one back that it had."""
+        left, self._connection = self._connection, to
+        if to is not None:
+            to.streams += 1
+        if left is not None:
+            self._calls.leave(left)
 
 
 def told_lost(error: RefusedError) -> Loss | None:

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 class Connection:
-    """A channel, and how many calls that last it carries."""
+    """A channel, and how many streams, calls and holds need it."""
 
     def __init__(self, channel: grpc.aio.Channel, tls: Tls | None) -> None:
         """Carry nothing yet."""

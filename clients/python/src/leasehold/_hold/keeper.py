@@ -14,7 +14,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from leasehold._connect.calls import Calls, final_refusal, told_lost
+from leasehold._connect.calls import Calls, Place, final_refusal, told_lost
 from leasehold._connect.guarded import Guarded
 from leasehold._connect.listening import Connection, SilentError
 from leasehold._constants import ANSWER_TIMEOUT, FIRST_PAUSE, NAP
@@ -73,6 +73,7 @@ class Keeper:
         self._fencing_token: Final = grant.fencing_token
         self._resume_token = grant.resume_token
         self._line = line
+        self._place: Final = Place(calls, line.connection)
         line.guard(self._loop_ends)
         # Tries to resume, and streams over which nothing was heard for long. They are cancelled only when the hold was
         # resumed, because a sidecar that still hears this client would take it for the holder's end (S14).
@@ -179,9 +180,13 @@ class Keeper:
     async def why(self) -> Loss | None:
         """Give the loss of a hold that is over, to a holder that has let go; None if that ended it."""
         if self.state.loss is not None:
-            await self.settled.wait()
-            await self._say_known()
-        self.close()
+            try:
+                await self.settled.wait()
+                await self._say_known()
+            finally:
+                if self._line.says_known:
+                    self._place.move(None)
+        self._end()
         return self.state.loss
 
     async def _say_known(self) -> None:
@@ -196,6 +201,11 @@ class Keeper:
             await asyncio.wait_for(self.release_there(None, 0), _KNOWN_TIMEOUT)
 
     def close(self) -> None:
+        """End the hold and the stream, and leave the connection: what was to be said of it was said, or given up."""
+        self._end()
+        self._place.move(None)
+
+    def _end(self) -> None:
         """End the hold here, and then the stream, which releases what was not released (S14)."""
         self.state.end()
         self._ticker.stop()
@@ -235,7 +245,7 @@ class Keeper:
     def _settle(self) -> None:
         loss = self.state.loss
         if loss is not None and not self.settled.is_set():
-            self.close()
+            self._end()
             self._tell(events.Lost(loss))
 
     async def _ask(self) -> bool:
@@ -400,6 +410,7 @@ class Keeper:
                 break
         # From here on the old stream's end means nothing, and the new one's does.
         self._line = line
+        self._place.move(line.connection)
         self._others.remove(line)
         for other in self._others:
             other.drop()

@@ -38,14 +38,15 @@ async def open_keeper(
         sent = calls.clock.now()
         call = calls.hold(HoldLeaseRequest(spec=waiting.spec()))
         try:
-            answer = await waiting.answer(call)
-            if isinstance(answer, hold_pb2.Busy):
-                if wanted.forever:
-                    waiting = waiting.again()
-                    await waiting.pause()
-                    continue
+            # A place for the hold, so that there is room for a call about it.
+            with calls.about(call.connection):
+                answer = await waiting.answer(call)
+                if isinstance(answer, hold_pb2.Grant):
+                    return await begin(calls, HoldLine(calls, call), answer, sent, handler)
+            if not wanted.forever:
                 raise BusyError(wanted.name, Busy._from_wire(answer))
-            return await begin(calls, HoldLine(calls, call), answer, sent, handler)
+            waiting = waiting.again()
+            await waiting.pause()
         except RefusedError as refused:
             call.cancel()
             if not waiting.goes_on(refused):

@@ -201,6 +201,7 @@ class AsyncEvery:
                     await run.failed(failure)
         finally:
             self._holds.discard(run)
+            run._keeper.close()
 
 
 async def _failure(run: AsyncRun, work: Callable[[AsyncRun], Awaitable[object]]) -> str | None:

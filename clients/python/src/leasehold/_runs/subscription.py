@@ -148,13 +148,14 @@ class Subscription:
             raise ProtocolError("a run came without its grant or its occurrence")
         thread = Thread(self._request, run.run_id, lambda event: events.tell(self._handler, event))
         line = RunLine(calls, stream, thread)
-        try:
-            keeper, grant = await begin(calls, line, hold_of(run), stream.sent, self._handler)
-        except (LostError, RefusedError):
-            # Said once, and else its lease expires.
-            request = completion(run.run_id, (run.grant.lease_id, run.grant.generation), RunOutcome.RETURNED)
-            with suppress(LeaseholdError, TimeoutError):
-                await asyncio.wait_for(complete(calls, request, line.connection), calls.release_timeout)
-            return None
+        with calls.about(line.connection):
+            try:
+                keeper, grant = await begin(calls, line, hold_of(run), stream.sent, self._handler)
+            except (LostError, RefusedError):
+                # Said once, and else its lease expires.
+                request = completion(run.run_id, (run.grant.lease_id, run.grant.generation), RunOutcome.RETURNED)
+                with suppress(LeaseholdError, TimeoutError):
+                    await asyncio.wait_for(complete(calls, request, line.connection), calls.release_timeout)
+                return None
         self._stream, self._running = None, thread
         return Granted(keeper, grant, run, thread)

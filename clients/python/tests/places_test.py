@@ -1,0 +1,148 @@
+"""S37: what is said of a hold or of a run goes over the connection of its stream, whose place is given back then."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+from fake import OURS, Bench, HoldCall, Holder, Refusal, bench, eventually, grant, granted, older, validity
+from fake_schedules import FakeSchedules, SubscribeCall, scheduled
+
+import leasehold
+from leasehold.v1 import hold_pb2
+from leasehold.v1.lease_service_pb2 import HoldLeaseResponse, SaveCheckpointResponse
+from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
+
+TAKEN = hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_TAKEN)
+GONE = Refusal(grpc.StatusCode.UNAVAILABLE)
+
+
+def places(client: leasehold.AsyncClient) -> list[int]:
+    """How many places are taken on each connection that may carry streams."""
+    assert client._made is not None
+    return [connection.streams for connection in client._made._lasting]
+
+
+@asynccontextmanager
+async def left(made: Bench, client: leasehold.AsyncClient) -> AsyncIterator[None]:
+    """The client's connection is left: its sidecar is too old for another hold, which a new one grants."""
+    other = Holder(made, client, wait=60)
+    (await made.sidecar.hold()).fail(older())
+    elsewhere = await made.sidecar.hold()
+    elsewhere.tell(grant(validity(OURS, 1_058, 58)))
+    await other.granted.wait()
+    yield
+    other.leave.set()
+    await other.task
+
+
+async def released(_made: Bench, holder: Holder, _call: HoldCall) -> None:
+    holder.leave.set()
+    await holder.task
+
+
+async def lost(_made: Bench, holder: Holder, call: HoldCall) -> None:
+    call.tell(HoldLeaseResponse(lost=TAKEN))
+    await call.ended()
+    await holder.loss()
+
+
+async def interrupted(made: Bench, holder: Holder, call: HoldCall) -> None:
+    call.fail(GONE)
+    resume = await made.sidecar.hold()
+    await holder.hold.report_progress()
+    resume.tell(HoldLeaseResponse(lost=TAKEN))
+    await holder.loss()
+
+
+async def resumed(made: Bench, holder: Holder, call: HoldCall) -> None:
+    call.fail(GONE)
+    (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+    await eventually("it is resumed", lambda: not holder.hold._keeper.resuming)
+    holder.leave.set()
+    await holder.task
+
+
+async def dropped(_made: Bench, holder: Holder, call: HoldCall) -> None:
+    holder.task.cancel()
+    call.tell(HoldLeaseResponse(lost=TAKEN))
+    with pytest.raises(asyncio.CancelledError):
+        await holder.task
+
+
+@pytest.mark.parametrize(
+    ("end", "is_there"), [(released, True), (lost, True), (interrupted, True), (resumed, False), (dropped, True)]
+)
+async def s37_what_is_said_of_a_hold_goes_to_its_own_sidecar_and_leaves_no_place(
+    end: Callable[[Bench, Holder, HoldCall], Awaitable[None]], is_there: bool
+) -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        async with left(made, client):
+            made.sidecar.peers.clear()
+            await end(made, holder, call)
+            assert [peer == call.peer for peer in made.sidecar.peers] == [is_there]
+        await eventually("no place is taken", lambda: places(client) == [0])
+
+
+async def completed(_schedules: FakeSchedules, run: leasehold.AsyncRun, _call: SubscribeCall) -> None:
+    await run.succeeded()
+
+
+async def robbed(_schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
+    call.tell(SubscribeScheduleResponse(lost=TAKEN))
+    await run.lost()
+    call.fail(GONE)
+    await call.ended()
+    await run.failed()
+
+
+async def cut(schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
+    call.fail(GONE)
+    (await schedules.call()).tell(SubscribeScheduleResponse(lost=TAKEN))
+    await run.lost()
+    await run.succeeded()
+
+
+async def forgotten(_schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
+    call.tell(SubscribeScheduleResponse(lost=TAKEN))
+    await run.lost()
+
+
+@pytest.mark.parametrize("end", [completed, robbed, cut, forgotten])
+async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
+    end: Callable[[FakeSchedules, leasehold.AsyncRun, SubscribeCall], Awaitable[None]],
+) -> None:
+    async with scheduled() as (made, schedules, client):
+        runs = client.runs("30 2 * * *", function="nightly")
+        first = asyncio.create_task(anext(runs))
+        call = await schedules.running()
+        run = await first
+        async with left(made, client):
+            await end(schedules, run, call)
+            await runs.aclose()
+            assert schedules.peers == [call.peer]
+        await eventually("no place is taken", lambda: places(client) == [0])
+
+
+async def s13_each_hold_of_a_full_connection_has_room_for_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leasehold._connect.calls.STREAMS_PER_CONNECTION", 20)
+    async with bench() as (made, client):
+        await made.kill()
+        await made.start(streams=25)
+        holders = []
+        for _ in range(20):
+            holder, _ = await granted(made, client)
+            holders.append(holder)
+        # None is answered before all have come.
+        made.sidecar.gate.clear()
+        saves = [asyncio.create_task(holder.hold.save(b"x")) for holder in holders]
+        await eventually("all have come", lambda: len(made.sidecar.peers) == 20)
+        made.sidecar.answer = SaveCheckpointResponse(version=1)
+        made.sidecar.gate.set()
+        assert await asyncio.gather(*saves) == [1] * 20
+        for holder in holders:
+            holder.leave.set()
+            await holder.task
+        await eventually("no place is taken", lambda: sum(places(client)) == 0)
