@@ -11,7 +11,7 @@ const TURN = 20;
 /** Turns of each that do not count: until then the engine is still compiling. */
 const WARM_UP_TURNS = 15;
 
-/** Those of the client's that change what a call costs, and a connection for each stub. */
+/** Those of the client's that change what a call costs, and a connection of its own. */
 const CHANNEL_OPTIONS = {
   "grpc.enable_http_proxy": 0,
   "grpc.enable_retries": 0,
@@ -27,15 +27,12 @@ export interface Rates {
 
 /** Takes and releases the lock of `name` so many times by each, in turns. */
 export async function measure(client: Client, name: string, times: number): Promise<Rates> {
-  const connect = (): LeaseServiceClient =>
-    new LeaseServiceClient(target(), credentials.createInsecure(), CHANNEL_OPTIONS);
-  // As the client has them: one for holds, one for releases.
-  const stubs = { lasting: connect(), short: connect() };
+  const stub = new LeaseServiceClient(target(), credentials.createInsecure(), CHANNEL_OPTIONS);
   const byClient = async (): Promise<void> => {
     const hold = await client.hold({ function: name, waitMs: Infinity });
     await hold.release();
   };
-  const byStub = (): Promise<void> => holdByStub(stubs, name);
+  const byStub = (): Promise<void> => holdByStub(stub, name);
   const spent: { client: number[]; stub: number[] } = { client: [], stub: [] };
   for (let turn = -WARM_UP_TURNS; turn * TURN < times; turn += 1) {
     // Each goes first every other time, because the end of a client's last stream is read in the turn after it.
@@ -45,8 +42,7 @@ export async function measure(client: Client, name: string, times: number): Prom
       if (turn >= 0) spent[who].push(took);
     }
   }
-  stubs.lasting.close();
-  stubs.short.close();
+  stub.close();
   return { client: rate(spent.client), stub: rate(spent.stub) };
 }
 
@@ -70,17 +66,12 @@ async function timed(action: () => Promise<void>): Promise<number> {
   return performance.now() - begun;
 }
 
-interface Stubs {
-  readonly lasting: LeaseServiceClient;
-  readonly short: LeaseServiceClient;
-}
-
 /** HoldLease until it is granted, then ReleaseLease, reading on to Released. */
-async function holdByStub({ lasting, short }: Stubs, name: string): Promise<void> {
+async function holdByStub(stub: LeaseServiceClient, name: string): Promise<void> {
   const key = LockKey.create({ function: name });
   const spec = LeaseSpec.create({ key, wait: { seconds: 60, nanos: 0 } });
   await new Promise<void>((resolve, reject) => {
-    const stream = lasting.holdLease({ start: { $case: "spec", value: spec }, needs: 1 });
+    const stream = stub.holdLease({ start: { $case: "spec", value: spec }, needs: 1 });
     let released = false;
     const done = (error?: unknown): void => {
       if (error instanceof Error) reject(error);
@@ -95,7 +86,7 @@ async function holdByStub({ lasting, short }: Stubs, name: string): Promise<void
     stream.on("data", ({ event }: HoldLeaseResponse) => {
       if (event?.$case === "released") released = true;
       if (event?.$case === "granted")
-        short.releaseLease(
+        stub.releaseLease(
           ReleaseLeaseRequest.create({ leaseId: event.value.leaseId, generation: event.value.generation }),
           answered,
         );

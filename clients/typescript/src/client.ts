@@ -1,7 +1,5 @@
 // The client: one method for each thing to be done.
 
-import { setTimeout } from "node:timers/promises";
-
 import { CALL_TIMEOUT_MS, FIRST_PAUSE_MS, LONGEST_PAUSE_MS, NEWER_FIELDS } from "./constants.js";
 import type {
   ExtendLeaseResponse,
@@ -16,7 +14,7 @@ import { BreakMode } from "../gen/leasehold/v1/lock.js";
 import type { Clock } from "./hold/boot-clock.js";
 import { machineClock } from "./hold/boot-clock.js";
 import { checkpointBytes } from "./hold/checkpoint.js";
-import { duration, milliseconds } from "./duration.js";
+import { duration, milliseconds, sleep } from "./duration.js";
 import { Connections } from "./connect/connections.js";
 import type { ConnectOptions } from "./connect/endpoint.js";
 import { dialer } from "./connect/endpoint.js";
@@ -223,7 +221,7 @@ export class Client extends ScheduleClient implements AsyncDisposable {
         } catch (error) {
           if (!isBelowNeeds(error) || performance.now() + pause >= end) throw error;
         }
-        await setTimeout(pause, undefined, signal === undefined ? {} : { signal });
+        await sleep(pause, signal);
         left = Math.max(Math.round(end - performance.now()), 0);
       }
     };

@@ -1,4 +1,6 @@
-// Durations to and from the wire; everywhere else they are milliseconds.
+// Durations to and from the wire; everywhere else they are milliseconds. And how one passes.
+
+import { setTimeout } from "node:timers/promises";
 
 import type { Duration } from "../gen/google/protobuf/duration.js";
 
@@ -26,4 +28,9 @@ export function duration(name: string, value: number): Duration {
 /** {@link duration} of what may be left out. */
 export function optionalDuration(name: string, value: number | undefined): Duration | undefined {
   return value === undefined ? undefined : duration(name, value);
+}
+
+/** Lets so many milliseconds pass; throws the signal's reason when that aborts. */
+export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  await setTimeout(ms, undefined, signal === undefined ? {} : { signal }).catch(() => signal?.throwIfAborted());
 }

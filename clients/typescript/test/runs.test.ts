@@ -124,16 +124,23 @@ test("s37 a sidecar that is too old interrupts a subscription", SHORT, async () 
 
 test("s37 a run is completed at its sidecar", SHORT, async () => {
   await using bench = await Bench.create();
-  const { run } = await running(bench);
-  const { schedules } = bench.sidecar;
+  const { run, call } = await running(bench);
+  const there = bench.sidecar;
+  const { schedules } = there;
   const holding = bench.client.hold({ function: "f", waitMs: 30_000 });
   const refused = await bench.sidecar.hold();
   await bench.restart();
   refused.fail(TOO_OLD);
   (await bench.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)));
   await (await holding).release();
-  await run.succeeded();
-  assert.deepEqual([schedules.outcomes, bench.sidecar.schedules.outcomes], [["SUCCEEDED"], []]);
+  call.fail(refusal(status.UNAVAILABLE, "gone"));
+  await bench.sidecar.schedules.subscription();
+  bench.clock.advance(58);
+  assert.ok(!run.isValid());
+  schedules.completions.push(refusal(status.UNAVAILABLE, "the store is away"));
+  await run.returned();
+  assert.deepEqual([schedules.outcomes, bench.sidecar.schedules.outcomes], [["RETURNED", "RETURNED"], []]);
+  await eventually("nothing keeps the connection that was left", () => there.connections === 0);
 });
 
 test("t16 a subscriber whose sidecar restarts comes back as no new one", SHORT, async () => {
@@ -268,8 +275,16 @@ test("a run that comes too late is returned", SHORT, async () => {
   call.tell(STANDBY);
   bench.clock.advance(60);
   call.tell(granted(), { $case: "renewed", value: Renewed.create() }, granted({}, 1_118));
-  assert.ok((await asking).isValid());
-  assert.deepEqual(bench.sidecar.schedules.outcomes, ["RETURNED"]);
+  const run = await asking;
+  assert.ok(run.isValid());
+  const there = bench.sidecar;
+  assert.deepEqual(there.schedules.outcomes, ["RETURNED"]);
+  await bench.restart();
+  call.fail(TOO_OLD);
+  const resumed = await bench.sidecar.schedules.subscription();
+  resumed.tell(granted({ grant: grant(validity(OURS, 1_118, 58), { generation: 2 }).value }));
+  await eventually("nothing keeps the connection that was left", () => there.connections === 0);
+  await run.succeeded();
 });
 
 test("t20 a run is told gently that it should end", SHORT, async () => {

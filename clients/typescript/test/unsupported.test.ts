@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+
 import { status } from "@grpc/grpc-js";
 
 import { needs } from "../src/errors/unsupported.js";
 import type { HoldEvent } from "../src/index.js";
-import { Reason } from "../src/index.js";
+import { LostError, LossReason, Reason, RefusedError } from "../src/index.js";
 import {
   HoldLeaseRequest,
   LeaseSpec,
@@ -14,8 +17,8 @@ import {
   ReleaseLeaseRequest,
   SaveCheckpointRequest,
 } from "../src/proto.js";
-import type { FakeSidecar } from "./fake-sidecar.js";
-import { Bench, OURS, PATIENCE_MS, TOO_OLD, grant, validity } from "./fake-sidecar.js";
+import type { Event, FakeSidecar, Held } from "./fake-sidecar.js";
+import { Bench, OURS, PATIENCE_MS, TOO_OLD, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 
 const GRANTED = validity(OURS, 1_058, 58);
 const SHORT = { timeout: PATIENCE_MS };
@@ -63,6 +66,13 @@ test("s37 a call tries on while its wait lasts", async () => {
   assert.equal(sidecar.script.asked.length, 4);
 });
 
+test("s37 who stops waiting between two tries is told so", SHORT, async () => {
+  await using bench = await Bench.create();
+  bench.sidecar.script.acquires.push(...Array<typeof TOO_OLD>(20).fill(TOO_OLD));
+  const signal = AbortSignal.timeout(100);
+  await assert.rejects(bench.client.acquire({ function: "f", waitMs: 60_000 }, { signal }), { name: "TimeoutError" });
+});
+
 /** Has another hold refused by the sidecar that is there, and granted and released by a new one in its place. */
 async function refuseHold(bench: Bench): Promise<FakeSidecar> {
   const holding = bench.client.hold({ function: "g", waitMs: 30_000 });
@@ -102,10 +112,8 @@ test("s37 new streams alone leave a sidecar that is too old", SHORT, async () =>
 test("s37 calls about a hold go to its sidecar while a try to resume it is elsewhere", SHORT, async () => {
   await using bench = await Bench.create();
   const { hold, call, events } = await bench.held();
-  // By which the connection stays open.
-  await bench.held();
-  const { script } = bench.sidecar;
-  script.report = GRANTED;
+  const there = bench.sidecar;
+  there.script.report = GRANTED;
   await refuseHold(bench);
   call.fail({ ...TOO_OLD, code: status.UNAVAILABLE });
   assert.equal((await events.next("it is interrupted")).type, "interrupted" satisfies HoldEvent["type"]);
@@ -113,9 +121,76 @@ test("s37 calls about a hold go to its sidecar while a try to resume it is elsew
   await hold.reportProgress();
   again.tell(grant(GRANTED, { generation: 2 }));
   assert.equal((await events.next("it is resumed")).type, "resumed" satisfies HoldEvent["type"]);
+  await eventually("nothing keeps the connection that was left", () => there.connections === 0);
   await hold.release();
-  assert.deepEqual(script.asked, ["report progress of generation 1"]);
+  assert.deepEqual(there.script.asked, ["report progress of generation 1"]);
   assert.deepEqual(bench.sidecar.script.asked, ["release lease-1 of generation 2"]);
+  await assert.rejects(hold.reportProgress(), { reason: Reason.HOLD_RELEASED });
+});
+
+const LOST: Event = { $case: "lost", value: { reason: LossReason.BROKEN, detail: "", breakNote: undefined } };
+const GONE = refusal(status.UNAVAILABLE, "gone");
+
+/** How a hold may end whose sidecar is `there`; gives how many releases that is to hear of. */
+const ENDS: Readonly<Record<string, (held: Held, there: FakeSidecar, bench: Bench) => Promise<number>>> = {
+  "it is released": async ({ hold, call }) => {
+    await hold.release();
+    call.end();
+    return 1;
+  },
+  "it is released in vain": async ({ hold }, { script }) => {
+    script.release = refusal(status.INTERNAL, "no");
+    await assert.rejects(hold.release(), RefusedError);
+    return 1;
+  },
+  "it is lost, and then released": async ({ hold, call }) => {
+    call.tell(LOST);
+    await call.ended();
+    await assert.rejects(hold.release(), LostError);
+    return 1;
+  },
+  "it is lost and dropped": async ({ call }) => {
+    call.tell(LOST);
+    await call.ended();
+    return 0;
+  },
+  "its validity ends while it is being resumed": async ({ hold, call }, _there, { clock, sidecar }) => {
+    call.fail(GONE);
+    await sidecar.hold();
+    clock.advance(58);
+    await assert.rejects(hold.release(), LostError);
+    return 0;
+  },
+  "its validity ends while it is being resumed, and it is dropped": async ({ call }, _there, { clock, sidecar }) => {
+    call.fail(GONE);
+    const again = await sidecar.hold();
+    clock.advance(58);
+    await again.ended();
+    return 0;
+  },
+};
+
+test("s13 s37 a hold keeps its connection until its end is known or given up", SHORT, async () => {
+  setFlagsFromString("--expose-gc");
+  const collectGarbage = runInNewContext("gc") as () => void;
+  for (const [how, end] of Object.entries(ENDS)) {
+    await using bench = await Bench.create();
+    const there = bench.sidecar;
+    const kept: Held[] = [];
+    const releases = await (async (): Promise<number> => {
+      const held = await bench.held();
+      if (!how.includes("dropped")) kept.push(held);
+      await refuseHold(bench);
+      return await end(held, there, bench);
+    })();
+    await eventually(`nothing keeps the connection when ${how}`, () => {
+      collectGarbage();
+      return there.connections === 0;
+    });
+    assert.ok(kept.every(({ hold }) => !hold.isValid()));
+    assert.deepEqual(there.script.asked, Array(releases).fill("release lease-1 of generation 1"), how);
+    assert.deepEqual(bench.sidecar.script.asked, [], how);
+  }
 });
 
 test("s37 what a unary call was granted is known where it was granted", SHORT, async () => {

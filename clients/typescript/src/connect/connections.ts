@@ -6,6 +6,7 @@ import { connectivityState, status } from "@grpc/grpc-js";
 import type { Dialer } from "./endpoint.js";
 import type { RefusedError } from "../errors/errors.js";
 import { EndpointError, UnreachableError } from "../errors/errors.js";
+import { Reason } from "../errors/reason.js";
 import { ownRefusal, refused } from "../errors/refusal.js";
 
 /** How often a wait for a connection looks whether somebody still waits. */
@@ -15,31 +16,92 @@ const LOOK_MS = 1_000;
 const CUT_OFF =
   "it closed the connection after the TLS handshake, as a sidecar does that wants a client certificate that it trusts";
 
-/** The place of one lasting call. */
-export interface Place {
-  readonly channel: Channel;
-  /** As it is now, for calls about what this one brings; once it is closed, the connection for short calls. */
-  readonly current: Channel;
-  /** The call is over. May be repeated. */
-  leave(): void;
+/**
+ * A place on a connection, which stays open for it: of a lasting call; or of a hold, for the calls about it, which go to
+ * the sidecar of its stream as no other one knows it. A hold takes no room of a lasting call.
+ */
+export class Place {
+  readonly #calls: 0 | 1;
+  #way: Way;
+  #isLeft = false;
+
+  constructor(
+    way: Way,
+    /** For the call that it was taken for. */
+    readonly channel: Channel,
+    calls: 0 | 1,
+  ) {
+    this.#way = way;
+    this.#calls = calls;
+    way.enter(calls);
+  }
+
+  /**
+   * For a call about the hold.
+   *
+   * @throws RefusedError when the place was left, because the hold is over; as {@link Way.channel}.
+   */
+  get current(): Channel {
+    if (!this.#isLeft) return this.#way.channel;
+    throw ownRefusal(status.FAILED_PRECONDITION, "the hold is over", { reason: Reason.HOLD_RELEASED });
+  }
+
+  /** Another one there, for the hold whose stream this one is of. */
+  ofHold(): Place {
+    return new Place(this.#way, this.channel, 0);
+  }
+
+  /** Goes where that other place is: the hold was resumed there. One that was left stays so. */
+  moveTo(other: Place): void {
+    if (this.#isLeft) return;
+    const before = this.#way;
+    this.#way = other.#way;
+    this.#way.enter(this.#calls);
+    before.leave(this.#calls);
+  }
+
+  /** The call, or the hold, is over. May be repeated. */
+  leave(): void {
+    if (this.#isLeft) return;
+    this.#isLeft = true;
+    this.#way.leave(this.#calls);
+  }
+
   /** Lets no more lasting calls onto its connection: it is silent, or its sidecar too old for this one (S37). */
-  retire(): void;
+  retire(): void {
+    this.#way.isRetired = true;
+  }
 }
 
 /** One way to a sidecar. Its channel is made anew when its connection was lost and certificates may have changed. */
 class Way {
+  isRetired = false;
+  /** How many lasting calls it carries. */
   calls = 0;
-  retired = false;
-  isClosed = false;
   readonly #dialer: Dialer;
+  readonly #onEmpty: () => void;
+  #places = 0;
   #channel: Channel;
   #used = false;
   /** Replaced, perhaps with a call that is about to start on it. */
   #before: Channel | undefined;
 
-  constructor(dialer: Dialer) {
+  /** Calls `onEmpty` each time that the last place is left. */
+  constructor(dialer: Dialer, onEmpty: () => void = () => undefined) {
     this.#dialer = dialer;
+    this.#onEmpty = onEmpty;
     this.#channel = dialer.dial();
+  }
+
+  enter(calls: 0 | 1): void {
+    this.#places += 1;
+    this.calls += calls;
+  }
+
+  leave(calls: 0 | 1): void {
+    this.#places -= 1;
+    this.calls -= calls;
+    if (this.#places === 0) this.#onEmpty();
   }
 
   /** @throws RefusedError when there are no certificates to connect with. */
@@ -59,7 +121,6 @@ class Way {
   }
 
   close(): void {
-    this.isClosed = true;
     this.#before?.close();
     this.#channel.close();
   }
@@ -93,7 +154,7 @@ export class Connections {
     this.metadata = dialer.metadata;
     this.#dialer = dialer;
     this.#streams = streams;
-    this.#lasting.add(new Way(dialer));
+    this.#add(dialer);
     this.#short = new Way(dialer);
   }
 
@@ -130,58 +191,44 @@ export class Connections {
     return new UnreachableError(shown, problemOf(refusal.details, isNew), refusal, { cause: error });
   }
 
-  /** For calls that are about no stream. It never moves: a lease id means something to one sidecar alone. */
+  /** For calls about no stream. It never moves: a lease id means something to one sidecar alone. */
   get short(): Channel {
     return this.#short.channel;
   }
 
   /** A place for a call that lasts as long as a hold, a wait or a watch. */
   place(): Place {
-    let way = [...this.#lasting].find(({ calls, retired }) => !retired && calls < this.#streams);
-    if (way === undefined) {
-      way = new Way({ ...this.#dialer, dial: () => dialNow(this.#dialer) });
-      this.#lasting.add(way);
-    }
-    return this.#placeOn(way);
+    const isFree = ({ calls, isRetired }: Way): boolean => !isRetired && calls < this.#streams;
+    return placeOn(
+      [...this.#lasting].find(isFree) ?? this.#add({ ...this.#dialer, dial: () => dialNow(this.#dialer) }),
+    );
   }
 
   /** A place for a unary call that waits: where its lease id is known after it, as long as short calls have room. */
   unaryPlace(): Place {
-    return this.#short.calls < this.#streams ? this.#placeOn(this.#short) : this.place();
+    return this.#short.calls < this.#streams ? placeOn(this.#short) : this.place();
   }
 
-  #placeOn(way: Way): Place {
-    const { channel } = way;
-    const currentOf = ({ isClosed }: Way): Way => (isClosed ? this.#short : way);
-    way.calls += 1;
-    let left = false;
-    return {
-      channel,
-      get current(): Channel {
-        return currentOf(way).channel;
-      },
-      leave: (): void => {
-        if (left) return;
-        left = true;
-        way.calls -= 1;
-        this.#closeSuperfluous(way);
-      },
-      retire: (): void => {
-        way.retired = true;
-      },
-    };
-  }
-
-  #closeSuperfluous(way: Way): void {
-    const replaceable = way.retired || [...this.#lasting].some((other) => other !== way && !other.retired);
-    if (way.calls > 0 || !replaceable || !this.#lasting.delete(way)) return;
-    way.close();
+  #add(dialer: Dialer): Way {
+    const way = new Way(dialer, () => {
+      const isSpare = way.isRetired || [...this.#lasting].some((other) => other !== way && !other.isRetired);
+      if (isSpare && this.#lasting.delete(way)) way.close();
+    });
+    this.#lasting.add(way);
+    return way;
   }
 
   close(): void {
     for (const way of this.#lasting) way.close();
+    // What is left later closes nothing again.
+    this.#lasting.clear();
     this.#short.close();
   }
+}
+
+/** @throws RefusedError as {@link Way.channel}. */
+function placeOn(way: Way): Place {
+  return new Place(way, way.channel, 1);
 }
 
 /** What happened, for people; `isNew` of an encrypted connection over which nobody has answered yet. */

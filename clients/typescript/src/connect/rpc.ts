@@ -48,7 +48,7 @@ export interface UnaryOptions {
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
   readonly lasting?: boolean;
-  /** The stream that it is about; it goes over the same connection. */
+  /** Of the hold that it is about. */
   readonly over?: Place | undefined;
 }
 
@@ -57,7 +57,7 @@ export interface HoldId {
   readonly leaseId: string;
   /** The newest that was answered (S16); 0 of a hold that is known by its lease id only. */
   readonly generation: number;
-  /** Where its stream is; another sidecar does not know it. */
+  /** Unless it has no stream. */
   readonly place?: Place;
 }
 
@@ -65,11 +65,6 @@ export interface HoldId {
 export interface Ending {
   readonly checkpoint?: Buffer;
   readonly outcome?: RunOutcome;
-}
-
-/** The hold that was granted so. */
-export function idOf({ leaseId, generation }: HoldId): HoldId {
-  return { leaseId, generation };
 }
 
 /** What a hold needs of its client. */
@@ -133,15 +128,16 @@ export class Rpc {
   stream<Q, R>(method: MethodDefinition<Q, R>, request: Q): MessageStream<R> {
     this.#throwIfClosed();
     const place = this.#connections.place();
+    const { channel } = place;
     const metadata = inTrace(this.#connections.metadata);
     const { path, requestSerialize, responseDeserialize } = method;
-    const call = place.channel.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata);
+    const call = channel.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata);
     const stream = new MessageStream<R>(call, place, this.limits.silenceMs, {
       heard: () => {
         this.#connections.heard();
       },
       failure: (error) => {
-        const failure = this.#connections.failure(place.channel, error);
+        const failure = this.#connections.failure(channel, error);
         if (failure.isBelowNeeds) place.retire();
         return failure;
       },

@@ -1,6 +1,7 @@
 // What is held, as its holder has it: a hold of its own, or that of a run.
 
 import { ANSWER_POLL_MS } from "../constants.js";
+import { sleep } from "../duration.js";
 import type { Grant, Validity } from "../../gen/leasehold/v1/hold.js";
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
 import type { BootReading } from "./boot-clock.js";
@@ -218,7 +219,7 @@ export abstract class Held {
     const until = Math.min(this.#state.validUntil, deadline);
     while (this.#keeper.isResuming) {
       if (this.#state.now().latest >= until) return false;
-      await new Promise((resolve) => setTimeout(resolve, ANSWER_POLL_MS));
+      await sleep(ANSWER_POLL_MS);
     }
     return true;
   }

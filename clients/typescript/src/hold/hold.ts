@@ -125,7 +125,9 @@ export class Hold extends Held implements AsyncDisposable {
       if (!(error instanceof RefusedError)) throw error;
       return Promise.reject(error);
     }
-    this.#releasing = this.#release(ending);
+    this.#releasing = this.#release(ending).finally(() => {
+      this.keeper.leave();
+    });
     return this.#releasing;
   }
 

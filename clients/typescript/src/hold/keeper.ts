@@ -29,19 +29,24 @@ export interface Kept {
   readonly rpc: Rpc;
   readonly state: HoldState;
   readonly line: Line;
+  /** Where its stream is, or was before it broke. */
+  readonly place: Place;
   readonly grant: Grant;
   readonly listener: HoldListener | undefined;
   /** Called once when nothing is kept any more. */
   readonly onClosed: () => void;
 }
 
+/** Gives back the place of a hold that was lost, and that nobody has any more to release it. */
+const DROPPED = new FinalizationRegistry<Place>((place) => {
+  place.leave();
+});
+
 /** Keeps a hold true from its grant until it is lost, or its holder closes it. */
 export class Keeper {
   readonly #kept: Kept;
   /** The hold's stream; while the hold is resumed, the newest try. */
   #line: Line;
-  /** Where its stream is, or was before it broke. */
-  #place: Place;
   /** Went silent, and must not be cancelled before the hold was resumed elsewhere (S14). */
   #silent: Line | undefined;
   #resumeToken: string;
@@ -55,20 +60,20 @@ export class Keeper {
   constructor(kept: Kept) {
     this.#kept = kept;
     this.#line = kept.line;
-    this.#place = kept.line.place;
     this.#resumeToken = kept.grant.resumeToken;
     this.#generation = kept.grant.generation;
     kept.state.onLost = (loss): void => {
       tell(kept.listener, { type: "lost", loss });
       this.close();
     };
+    DROPPED.register(this, kept.place);
     this.#watchClock();
     void this.#keep();
   }
 
   /** The hold, of the newest generation that was answered (S16). */
   get id(): HoldId {
-    return { leaseId: this.#kept.grant.leaseId, generation: this.#generation, place: this.#place };
+    return { leaseId: this.#kept.grant.leaseId, generation: this.#generation, place: this.#kept.place };
   }
 
   /** Whether a resume was sent, and it is not known whether it has made a newer generation. */
@@ -94,6 +99,11 @@ export class Keeper {
     this.#line.close();
     this.#silent?.cancel();
     this.#kept.onClosed();
+  }
+
+  /** The end of the hold was answered, or given up: nothing is asked about it any more. */
+  leave(): void {
+    this.#kept.place.leave();
   }
 
   /** Ends the stream after a release was answered, which ends it from the other side, too: that is waited for. */
@@ -280,7 +290,7 @@ export class Keeper {
 
   /** `undefined` when the hold goes on; else its loss, or what to try again after. */
   async #tryResume(attemptId: string): Promise<Loss | RefusedError | undefined> {
-    const { state, grant, listener } = this.#kept;
+    const { state, grant, place, listener } = this.#kept;
     const sent = state.now();
     const value = {
       resumeToken: this.#resumeToken,
@@ -297,7 +307,7 @@ export class Keeper {
       return { reason: LossReason.TAKEN, detail: "the sidecar resumed another hold than this one" };
     }
     this.#resuming = false;
-    this.#place = opened.place;
+    place.moveTo(opened.place);
     this.#generation = granted.generation;
     this.#resumeToken = granted.resumeToken;
     this.#silent?.cancel();

@@ -1,8 +1,7 @@
 // Leads: holds a lock term after term.
 
-import { setTimeout } from "node:timers/promises";
-
 import { FIRST_TERM_PAUSE_MS, LONGEST_TERM_PAUSE_MS, SHORTEST_TERM_PAUSE_MS } from "../constants.js";
+import { sleep } from "../duration.js";
 import { BusyError, LostError } from "../errors/errors.js";
 import type { Hold } from "./hold.js";
 import { mayPass } from "../errors/refusal.js";
@@ -15,9 +14,7 @@ export interface Pacing {
 }
 
 export const REAL: Pacing = {
-  sleep: async (ms, signal) => {
-    await setTimeout(ms, undefined, signal === undefined ? {} : { signal }).catch(() => signal?.throwIfAborted());
-  },
+  sleep,
   random: Math.random,
 };
 

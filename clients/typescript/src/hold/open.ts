@@ -1,7 +1,5 @@
 // Asks for a lock by a stream, and returns the hold once it is granted.
 
-import { setTimeout } from "node:timers/promises";
-
 import { status } from "@grpc/grpc-js";
 
 import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "../constants.js";
@@ -16,7 +14,7 @@ import { isBreak } from "../errors/refusal.js";
 import { isBelowNeeds } from "../errors/unsupported.js";
 import type { Place } from "../connect/connections.js";
 import type { HoldId, MessageStream, Rpc } from "../connect/rpc.js";
-import { idOf } from "../connect/rpc.js";
+import { sleep } from "../duration.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
 import type { Holds } from "./held.js";
@@ -60,9 +58,7 @@ export async function openHold(
       const mayAsk = queue.waited || waitMs === Infinity || isAway(error);
       if (isEnded || !((mayAsk && isBreak(error)) || isBelowNeeds(error))) throw error;
     }
-    await setTimeout(pause, undefined, options.signal === undefined ? {} : { signal: options.signal }).catch(() => {
-      options.signal?.throwIfAborted();
-    });
+    await sleep(pause, options.signal);
     pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
   }
 }
@@ -81,21 +77,23 @@ async function openOnce(rpc: Rpc, holds: Holds, spec: LeaseSpec, options: OneTry
   signal?.throwIfAborted();
   const sent = rpc.clock.read();
   const stream = rpc.holdLease({ $case: "spec", value: spec });
+  const place = stream.place.ofHold();
   const abort = (): void => {
     stream.cancel(signal?.reason as Error);
   };
   signal?.addEventListener("abort", abort);
   try {
     const grant = await readGrant(stream, spec, options);
-    const state = await believe(rpc, grant, sent, stream.place);
+    const state = await believe(rpc, grant, sent, place);
     signal?.throwIfAborted();
     const { lockPath, fencingToken } = grant;
     tell(onEvent, { type: "granted", lockPath, fencingToken });
-    return new Hold(holds, { rpc, state, line: new HoldLine(rpc, stream), grant, listener: onEvent });
+    return new Hold(holds, { rpc, state, line: new HoldLine(rpc, stream), place, grant, listener: onEvent });
   } catch (error) {
     if (stream.isSilent) options.onWaiting();
     // Nothing is held: a grant on its way is released by this (S14).
     stream.cancel();
+    place.leave();
     throw error;
   } finally {
     signal?.removeEventListener("abort", abort);
@@ -138,14 +136,14 @@ async function readGrant(
 }
 
 /**
- * What a grant is worth here, on a stream at `place` that was asked for at `sent`.
+ * What a grant is worth here, which was asked for at `sent`, of a hold at `place`.
  *
  * @throws LostError if it is over already; RefusedError if its validity cannot be learned.
  */
 export async function believe(rpc: Rpc, grant: Grant, sent: BootReading, place: Place): Promise<HoldState> {
   const granted = new HoldState(rpc.clock, grant.validity ?? Validity.create(), sent);
   granted.takeInMaxHold(grant.maxHoldEnds, sent);
-  const state = await askFirst(rpc, { ...idOf(grant), place }, granted);
+  const state = await askFirst(rpc, { ...grant, place }, granted);
   if (state.isValid()) return state;
   throw new LostError(state.loss ?? { reason: LossReason.EXPIRED, detail: "the grant came too late" });
 }

@@ -3,6 +3,7 @@
 import { status } from "@grpc/grpc-js";
 
 import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "../constants.js";
+import { sleep } from "../duration.js";
 import { Checkpoint, CheckpointUnknownError } from "./checkpoint.js";
 import { LostError, RefusedError } from "../errors/errors.js";
 import { Reason } from "../errors/reason.js";
@@ -114,8 +115,4 @@ export class Saver {
     const reason = Reason.HOLD_RELEASED;
     return ownRefusal(status.FAILED_PRECONDITION, "the hold was released, so nothing was saved", { reason });
   }
-}
-
-async function sleep(ms: number): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, ms));
 }

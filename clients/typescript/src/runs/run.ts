@@ -1,13 +1,11 @@
 // One run of an occurrence.
 
-import { setTimeout } from "node:timers/promises";
-
 import { status } from "@grpc/grpc-js";
 
 import { FIRST_PAUSE_MS, LONGEST_RUN_PAUSE_MS } from "../constants.js";
 import type { EndedRun, RunKind } from "../../gen/leasehold/v1/schedule.js";
 import type { Run as WireRun } from "../../gen/leasehold/v1/schedule_service.js";
-import { milliseconds } from "../duration.js";
+import { milliseconds, sleep } from "../duration.js";
 import type { Holds } from "../hold/held.js";
 import { Held } from "../hold/held.js";
 import type { HoldEvent } from "../hold/event.js";
@@ -17,7 +15,6 @@ import { Reason } from "../errors/reason.js";
 import { mayPass, ownRefusal } from "../errors/refusal.js";
 import type { Place } from "../connect/connections.js";
 import type { Rpc } from "../connect/rpc.js";
-import { idOf } from "../connect/rpc.js";
 import type { CompletedRun, Completion } from "./completion.js";
 import { completeRun, completionRequest } from "./completion.js";
 import type { RunThread } from "./line.js";
@@ -174,6 +171,7 @@ export class Run extends Held implements AsyncDisposable {
       return completed;
     } finally {
       this.keeper.close();
+      this.keeper.leave();
     }
   }
 
@@ -192,8 +190,7 @@ export class Run extends Held implements AsyncDisposable {
 
 /** Another replica is to run what could not be begun here; said once, and else its lease expires. */
 export async function giveBack(rpc: Rpc, { runId, grant }: WireRun, over: Place): Promise<void> {
-  const hold = idOf(grant ?? { leaseId: "", generation: 0 });
-  const request = completionRequest(runId, hold, { outcome: "returned" });
+  const request = completionRequest(runId, grant ?? { leaseId: "", generation: 0 }, { outcome: "returned" });
   await completeRun(rpc, request, { timeoutMs: rpc.limits.releaseMs, over }).catch(() => undefined);
 }
 
@@ -207,11 +204,6 @@ async function repeatedly<T>(call: () => Promise<T>, rpc: Rpc, signal: AbortSign
       await sleep(error.retryAfterMs ?? pause, signal);
     }
   }
-}
-
-/** Throws the signal's reason when that aborts. */
-export async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  await setTimeout(ms, undefined, signal === undefined ? {} : { signal }).catch(() => signal?.throwIfAborted());
 }
 
 function shuttingDown(): Error {

@@ -4,7 +4,7 @@ import { status } from "@grpc/grpc-js";
 
 import { FIRST_PAUSE_MS, LONGEST_RUN_PAUSE_MS } from "../constants.js";
 import type { Run as WireRun, Standby } from "../../gen/leasehold/v1/schedule_service.js";
-import { milliseconds } from "../duration.js";
+import { milliseconds, sleep } from "../duration.js";
 import { ProtocolError, RefusedError } from "../errors/errors.js";
 import type { HoldListener } from "../hold/event.js";
 import { tell } from "../hold/event.js";
@@ -18,7 +18,7 @@ import { isBelowNeeds, knowing } from "../errors/unsupported.js";
 import type { ScheduleListener } from "./event.js";
 import type { RunThread, Subscribed, SubscriptionEvent } from "./line.js";
 import { RunLine, grantOf, subscribe } from "./line.js";
-import { Run, giveBack, sleep } from "./run.js";
+import { Run, giveBack } from "./run.js";
 import type { Subscription } from "./spec.js";
 import { subscription } from "./spec.js";
 
@@ -142,19 +142,21 @@ export class Runs {
     const grant = grantOf(wire);
     if (grant === undefined) throw new ProtocolError("a run came without its grant");
     if (scheduledAt === undefined) throw new ProtocolError("a run came without its occurrence");
+    const place = here.stream.place.ofHold();
     let state: HoldState;
     try {
-      state = await believe(this.#rpc, grant, here.sent, here.stream.place);
+      state = await believe(this.#rpc, grant, here.sent, place);
     } catch (error) {
+      if (!(error instanceof ProtocolError)) await giveBack(this.#rpc, wire, place);
+      place.leave();
       if (error instanceof ProtocolError) throw error;
-      await giveBack(this.#rpc, wire, here.stream.place);
       return undefined;
     }
     const [thread, running] = this.#thread(wire);
     this.#here = undefined;
     this.#running = running;
     const line = new RunLine(thread, here);
-    const kept = { rpc: this.#rpc, state, line, grant, listener: this.#options.onHoldEvent };
+    const kept = { rpc: this.#rpc, state, line, place, grant, listener: this.#options.onHoldEvent };
     return new Run(this.#holds, { wire, scheduledAt, thread, kept });
   }
 

@@ -1,6 +1,5 @@
 // Watches locks by streams, one after the other.
 
-import { setTimeout } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 
 import type { MethodDefinition } from "@grpc/grpc-js";
@@ -9,6 +8,7 @@ import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "../constants.js";
 import type { WatchLockResponse, WatchLocksRequest, WatchLocksResponse } from "../../gen/leasehold/v1/lease_service.js";
 import { LeaseServiceService } from "../../gen/leasehold/v1/lease_service.js";
 import type { LockRecord, LockSelector } from "../../gen/leasehold/v1/lock.js";
+import { sleep } from "../duration.js";
 import { isBreak } from "../errors/refusal.js";
 import type { Rpc } from "../connect/rpc.js";
 
@@ -106,7 +106,7 @@ async function* overStreams<T>(rpc: Rpc, open: () => Messages<T>, signal: AbortS
       const isLate = now - broken > rpc.limits.silenceMs;
       if (!hasTold || isLate || rpc.isClosed || !isBreak(error) || signal?.aborted === true) throw error;
     }
-    await setTimeout(pause, undefined, signal === undefined ? {} : { signal }).catch(() => signal?.throwIfAborted());
+    await sleep(pause, signal);
   }
 }
 
