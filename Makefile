@@ -235,7 +235,7 @@ simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world
 		$(WORLDS) -- --nocapture pools::
 	LEASEHOLD_TEST_SHARES_SEEDS=$(or $(SHARES),1000) $(WORLDS) -- --nocapture shares::
 	cargo test --locked --lib -- --ignored --nocapture coordinator::tests::throttling
-	LEASEHOLD_TEST_HOUR_MINUTES=60 cargo test --locked --lib -- --nocapture coordinator::tests::schedules::hour
+	LEASEHOLD_TEST_HOUR_MINUTES=60 cargo test --locked --lib -- --nocapture scheduler::tests::hour
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N

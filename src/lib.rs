@@ -15,7 +15,9 @@
 //! | [`sharing`] | decides: how the locks of a share are spread over sidecars, without IO |
 //! | [`pool`] | decides: which permit of a lock is tried next, and who waits, without IO |
 //! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
+//! | `webjobs` | what is shared with hosts of .NET: the status beside their timers |
 //! | [`coordinator`] | runs the state machines on a store: queues, renewals, drain |
+//! | [`scheduler`] | runs schedules over the coordinator's locks |
 //! | [`access`] | the rules that say who may do what |
 //! | `lobby` | the places of connections, and who goes when there are too many |
 //! | [`grpc`] | the gRPC server |
@@ -60,6 +62,7 @@ mod lobby;
 pub mod lock;
 pub mod pool;
 pub mod schedule;
+pub mod scheduler;
 pub mod sharing;
 pub mod store;
 pub mod telemetry;
@@ -69,3 +72,4 @@ pub mod text;
 pub mod time;
 pub mod timetable;
 mod view;
+mod webjobs;

@@ -9,6 +9,7 @@ use leasehold::coordinator::{Coordinator, Host, NoObserver, Observer, Settings};
 use leasehold::grpc::{self, Limits, Server, UnixSettings};
 use leasehold::host_id::{FromHostType, Provider};
 use leasehold::lock::{Container, HostType, Layout, Namespace, Prefix};
+use leasehold::scheduler::Scheduler;
 use leasehold::store::{LeaseStore, MemoryStore};
 use leasehold::testing::{FaultPlan, FaultyStore};
 use leasehold::time::{BootClock, Clock};
@@ -113,7 +114,10 @@ pub(crate) async fn serve(
         store: "memory",
         hand_over: false,
     };
-    server.run(coordinator(store, observer), limits, CancellationToken::new()).await.unwrap();
+    server
+        .run(Scheduler::new(coordinator(store, observer)), limits, CancellationToken::new())
+        .await
+        .unwrap();
 }
 
 /// The same, in a thread.

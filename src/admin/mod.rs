@@ -1,8 +1,8 @@
 //! Health, metrics, and a page to look at, over HTTP, for whoever operates the sidecar.
 //!
 //! Rules: S18 (alive without its store, ready only with it), S15 (not ready while it shuts down), S20. May
-//! import: access, coordinator, lobby, telemetry, view, lock, schedule, time. To add a page: a line in
-//! `PAGES` and a route, in `probes` if every caller may have it, else in `page`. Nothing here changes
+//! import: access, coordinator, scheduler, lobby, telemetry, view, lock, schedule, time. To add a page: a
+//! line in `PAGES` and a route, in `probes` if every caller may have it, else in `page`. Nothing here changes
 //! anything: there is no page that ends the process, and there is no sign-in.
 
 mod connection;
@@ -37,8 +37,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-use crate::coordinator::Coordinator;
 use crate::lobby::{Connections, Lobby};
+use crate::scheduler::Scheduler;
 use crate::telemetry::Metrics;
 use connection::{Connection, bound_reader};
 use probes::plain;
@@ -135,13 +135,13 @@ impl Admin {
     /// no page.
     pub async fn run(
         self,
-        coordinator: Coordinator,
+        scheduler: Scheduler,
         metrics: Metrics,
         look: Option<Look>,
         stop: impl Future<Output = ()> + Send,
     ) {
         let stopped = CancellationToken::new();
-        let router = router(coordinator, metrics, look, &stopped);
+        let router = router(scheduler, metrics, look, &stopped);
         let connections = TaskTracker::new();
         let Self { listener, lobby, .. } = self;
         let accept = async {
@@ -214,16 +214,16 @@ async fn converse(stream: TcpStream, place: Connection, router: Router) {
 }
 
 fn router(
-    coordinator: Coordinator,
+    scheduler: Scheduler,
     metrics: Metrics,
     look: Option<Look>,
     stopped: &CancellationToken,
 ) -> Router {
     let mut there = probes::PAGES.to_owned();
-    let mut router = probes::router(coordinator.clone(), metrics);
+    let mut router = probes::router(scheduler.clone(), metrics);
     if let Some(look) = look {
         there.push_str(page::PAGES);
-        router = router.merge(page::router(coordinator, look, stopped.clone()));
+        router = router.merge(page::router(scheduler, look, stopped.clone()));
     }
     router
         .method_not_allowed_fallback(async || {

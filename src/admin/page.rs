@@ -15,6 +15,7 @@ use super::guard::{Guard, Readers, guard};
 use super::schedules::Schedules;
 use super::{live, snapshot};
 use crate::coordinator::Coordinator;
+use crate::scheduler::Scheduler;
 
 /// What there is, as it is told to those who ask for something else.
 pub(super) const PAGES: &str = "\
@@ -74,10 +75,12 @@ pub(super) struct Looked {
     pub(super) stopped: CancellationToken,
 }
 
-pub(super) fn router(coordinator: Coordinator, look: Look, stopped: CancellationToken) -> Router {
+pub(super) fn router(scheduler: Scheduler, look: Look, stopped: CancellationToken) -> Router {
     let Look { readers, hosts, about, events } = look;
     let hosts = hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect();
-    let looked = Looked { coordinator, about, events, schedules: Schedules::default(), stopped };
+    let coordinator = scheduler.coordinator().clone();
+    let schedules = Schedules::new(scheduler);
+    let looked = Looked { coordinator, about, events, schedules, stopped };
     Router::new()
         .route("/", get(html))
         .route("/page.css", get(css))

@@ -154,9 +154,9 @@ async fn callers_from_elsewhere_are_refused_unless_everyone_may_look() {
         let admin = Admin::bind(SocketAddr::new(address, 0), None).await.unwrap();
         server.address = admin.address();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let (coordinator, metrics) = (server.rig.coordinator.clone(), server.rig.metrics.clone());
+        let (scheduler, metrics) = (server.rig.scheduler.clone(), server.rig.metrics.clone());
         server.stop = stop;
-        server.running = tokio::spawn(admin.run(coordinator, metrics, look(readers), async {
+        server.running = tokio::spawn(admin.run(scheduler, metrics, look(readers), async {
             let _ = stopped.await;
         }));
         for page in ["/", "/api/sidecar"] {

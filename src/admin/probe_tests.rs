@@ -41,8 +41,8 @@ impl Server {
         let address = admin.address();
         assert_ne!(address.port(), 0, "the system chose one");
         let (stop, stopped) = oneshot::channel::<()>();
-        let (coordinator, metrics) = (rig.coordinator.clone(), rig.metrics.clone());
-        let running = tokio::spawn(admin.run(coordinator, metrics, look, async {
+        let (scheduler, metrics) = (rig.scheduler.clone(), rig.metrics.clone());
+        let running = tokio::spawn(admin.run(scheduler, metrics, look, async {
             let _ = stopped.await;
         }));
         Self { rig, address, stop, running }

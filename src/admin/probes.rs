@@ -10,6 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 use crate::coordinator::{Coordinator, StoreStatus};
+use crate::scheduler::Scheduler;
 use crate::telemetry::{Exposition, Metrics};
 
 /// What there is, as it is told to those who ask for something else.
@@ -21,17 +22,17 @@ pub(super) const PAGES: &str = "\
 
 #[derive(Clone, Debug)]
 struct Probed {
-    coordinator: Coordinator,
+    scheduler: Scheduler,
     metrics: Metrics,
 }
 
 /// What every caller may have.
-pub(super) fn router(coordinator: Coordinator, metrics: Metrics) -> Router {
+pub(super) fn router(scheduler: Scheduler, metrics: Metrics) -> Router {
     Router::new()
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(show_metrics))
-        .with_state(Probed { coordinator, metrics })
+        .with_state(Probed { scheduler, metrics })
 }
 
 /// S18: whoever runs the process must not restart it because its store is away.
@@ -40,7 +41,7 @@ async fn livez() -> impl IntoResponse {
 }
 
 async fn readyz(State(probed): State<Probed>) -> impl IntoResponse {
-    match obstacle(&probed.coordinator) {
+    match obstacle(probed.scheduler.coordinator()) {
         None => (StatusCode::OK, plain("ready\n".to_owned())),
         Some(obstacle) => {
             (StatusCode::SERVICE_UNAVAILABLE, plain(format!("not ready: {obstacle}\n")))
@@ -72,7 +73,7 @@ fn one_line(text: &str) -> String {
 async fn show_metrics(State(probed): State<Probed>, headers: HeaderMap) -> impl IntoResponse {
     let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let exposition = Exposition::for_accept(&accept.collect::<Vec<_>>().join(","));
-    let text = probed.metrics.encode(&probed.coordinator, exposition);
+    let text = probed.metrics.encode(&probed.scheduler, exposition);
     ([(CONTENT_TYPE, exposition.content_type())], text)
 }
 

@@ -10,8 +10,9 @@ use tokio::sync::Mutex;
 use super::event_log::LoggedKind;
 use super::page::Looked;
 use super::view::moment;
-use crate::coordinator::{CallError, ScheduleInfo, ScheduleListRequest, Under};
+use crate::coordinator::{CallError, Under};
 use crate::schedule::is_of_occurrences;
+use crate::scheduler::{ScheduleInfo, ScheduleListRequest, Scheduler};
 use crate::time::Instant;
 use crate::view::ScheduleView;
 
@@ -43,14 +44,21 @@ struct SchedulesView {
 
 /// What was read last, as it is answered. One reader asks the store at a time, and the others have what it
 /// found.
-#[derive(Debug, Default)]
-pub(super) struct Schedules(Mutex<Option<(Instant, Arc<str>)>>);
+#[derive(Debug)]
+pub(super) struct Schedules {
+    scheduler: Scheduler,
+    read: Mutex<Option<(Instant, Arc<str>)>>,
+}
 
 impl Schedules {
+    pub(super) fn new(scheduler: Scheduler) -> Self {
+        Self { scheduler, read: Mutex::default() }
+    }
+
     /// All schedules under the sidecar's prefix, as JSON.
     pub(super) async fn json(&self, looked: &Looked) -> Result<Arc<str>, CallError> {
         let coordinator = &looked.coordinator;
-        let mut kept = self.0.lock().await;
+        let mut kept = self.read.lock().await;
         let now = coordinator.clock().now();
         if let Some((at, json)) = &*kept
             && now.saturating_since(*at) < AGE
@@ -62,7 +70,7 @@ impl Schedules {
         loop {
             let under = Under::Prefix(namespace.all_prefix());
             let request = ScheduleListRequest { under, page_size: PAGE, page_token: next };
-            let page = coordinator.list_schedules(request, |_| true).await?;
+            let page = self.scheduler.list_schedules(request, |_| true).await?;
             schedules.extend(page.schedules.into_iter().map(|info| view(info, looked)));
             next = page.next_page_token;
             if next.is_none() {

@@ -16,14 +16,15 @@ use crate::coordinator::{Coordinator, Host, Observer, REVISION, Settings};
 use crate::grpc;
 use crate::host_id::{HostIdProvider as _, HostIdentity};
 use crate::lock::Layout;
+use crate::scheduler::Scheduler;
 use crate::store::azure::{AzureSettings, AzureStore};
 use crate::store::{LeaseStore, MemoryStore, SqliteStore};
 use crate::time::{BootClock, Clock};
 
-/// A coordinator that runs, with what it was made from.
+/// A scheduler and its coordinator that run, with what it was made from.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) coordinator: Coordinator,
+    pub(crate) scheduler: Scheduler,
     pub(crate) limits: grpc::Limits,
 }
 
@@ -75,17 +76,18 @@ impl Engine {
             store: config.store.kind(),
             hand_over: config.drain.hand_over,
         };
-        Self { coordinator: Coordinator::new(store, clock, observer, settings), limits }
+        let locks = Coordinator::new(store, clock, observer, settings);
+        Self { scheduler: Scheduler::new(locks), limits }
     }
 
     /// A client of this engine, through the whole service, without a socket.
     pub(crate) fn client(&self) -> leasehold_client::Client {
-        leasehold_client::Client::over(grpc::pipes(self.coordinator.clone(), self.limits))
+        leasehold_client::Client::over(grpc::pipes(self.scheduler.clone(), self.limits))
     }
 
     /// Lets the releases end that are under way (S6).
     pub(crate) async fn close(self) {
-        self.coordinator.drain(LAST_RELEASES).await;
+        self.scheduler.coordinator().drain(LAST_RELEASES).await;
     }
 }
 

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use leasehold_client::{Code, Error as ClientError, Reason, Refusal};
 
 use crate::config::ConfigError;
-use crate::coordinator::{CallError, ImportError, StoreFailureKind};
+use crate::coordinator::{CallError, StoreFailureKind};
 use crate::host_id::ProviderError;
+use crate::scheduler::ImportError;
 use crate::store::StoreError;
 use crate::store::azure::AzureSettingsError;
 

@@ -84,21 +84,22 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let observer = observers(&metrics, traces.as_ref(), look.as_ref());
     let engine = Engine::start(&config, identity, Arc::new(store), clock, observer);
 
-    let coordinator = engine.coordinator;
+    let scheduler = engine.scheduler;
+    let coordinator = scheduler.coordinator();
     let look = look.map(|mut look| {
         look.about.sidecar = coordinator.sidecar().to_owned();
         look
     });
     let (stop, stop_admin) = (CancellationToken::new(), CancellationToken::new());
-    let serving = server.run(coordinator.clone(), engine.limits, stop.clone());
+    let serving = server.run(scheduler.clone(), engine.limits, stop.clone());
     let until_stopped = stop_admin.clone().cancelled_owned();
     let administration = async {
         if let Some(admin) = admin {
             let stop = until_stopped;
-            admin.run(coordinator.clone(), metrics, look, stop).await;
+            admin.run(scheduler.clone(), metrics, look, stop).await;
         }
     };
-    let ending = end(&mut signals, stdin, &coordinator, &config, [stop, stop_admin]);
+    let ending = end(&mut signals, stdin, coordinator, &config, [stop, stop_admin]);
     tokio::select! {
         exit = ending => return Ok(exit),
         served = both(serving, administration) => served.context("the server broke")?,

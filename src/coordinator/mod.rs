@@ -3,8 +3,8 @@
 //!
 //! Rules: S3 (the clock is read after every wait), S6 (a request is never cut by its caller), S12 (one task a
 //! lock), S15 (drain), S16 (resume tokens), S18 (readiness), S34 and S35 (what is known of shares). May
-//! import: pool, hold, sharing, store, lock, time's Clock. To add a call: a method of [`Coordinator`] here or
-//! in the file of its subject; new behaviour goes into `hold` first.
+//! import: pool, hold, sharing, webjobs, store, lock, time's Clock. To add a call: a method of
+//! [`Coordinator`] here or in the file of its subject; new behaviour goes into `hold` first.
 //!
 //! | folder | what is in it |
 //! | --- | --- |
@@ -13,23 +13,23 @@
 //! | `store_io` | what machines ask of the store, and how often that may be |
 //! | `inspect` | what is shown of locks: one, many, and as they change |
 //! | `observe`, `trace` | what is let be observed, by whoever shows it |
-//! | `schedules` | one task a schedule |
+//! | `door` | what the scheduler, one floor up, asks beside the calls |
 
 mod actor;
 mod api;
 mod budget;
+mod door;
 mod entropy;
 mod inspect;
 mod log_limit;
 mod observe;
-mod schedules;
 mod store_io;
 mod trace;
 mod unread;
 mod waiting;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,15 +60,19 @@ pub use observe::{
     AcquireResult, EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, NoObserver,
     Observer, RenewalFailure, ScheduleEventKind,
 };
-pub use schedules::{
-    CompleteRequest, Completed, Completion, ImportError, ImportRequest, Imported, ResumeRun,
-    RunGrant, ScheduleChange, ScheduleEvent, ScheduleFigures, ScheduleInfo, ScheduleListRequest,
-    SchedulePage, ScheduleStream, Standby, SubscribeRequest,
-};
 pub use store_io::pacing::Pace;
 pub use store_io::readiness::StoreStatus;
 
 pub use trace::{Asked, HoldTrace, TraceContext, TraceHandle, TraceId, TraceLink, TracedRequest};
+
+pub(crate) use actor::timers::{Alarm, Timer, Timers};
+pub(crate) use api::arriving::{Brought, Settling};
+pub(crate) use api::decider::{Decider, Decisions};
+pub(crate) use api::resume_token::Resumed;
+pub(crate) use api::saves::Saving;
+pub(crate) use inspect::records::store_error;
+pub(crate) use unread::{Teller, Telling, Unread, unread};
+pub(crate) use waiting::{Wait, WaitKind};
 
 pub use crate::hold::{
     LossReason, NotConfirmed, PriorityStatus, SaveOutcome, StoreFailure, StoreFailureKind,
@@ -82,17 +86,16 @@ use actor::inbox::Inbox;
 use actor::registry::{Ended, Registry};
 use actor::shares::Shares;
 use actor::task::{Command, HoldCall};
-use actor::timers::Timers;
 use inspect::page_token::PageTokens;
-use schedules::Schedules;
 use store_io::pacing::Gate;
 use store_io::readiness::Readiness;
-use waiting::{AllWaiting, Wait, WaitKind};
+use waiting::AllWaiting;
 
 use crate::hold::CallerId;
 use crate::lock::LockPath;
 use crate::store::LeaseStore;
 use crate::time::{Clock, Instant};
+use crate::webjobs::{DotnetTimers, SharedStore};
 
 /// The one handle that callers have: acquires, holds and releases locks. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -152,7 +155,7 @@ struct Shared {
     readiness: Readiness,
     gate: Gate,
     timers: Timers<Inbox>,
-    schedules: Schedules,
+    dotnet_timers: Arc<DotnetTimers>,
     shares: Shares,
     /// Anybody can have a resume refused (S16).
     refused_resumes: LogLimit,
@@ -190,12 +193,14 @@ impl Coordinator {
     ) -> Self {
         let registry = Registry::new(settings.remembered_locks, settings.hold.poll_cap);
         let suspected = clock.suspicions().raised();
+        let timers = Arc::<DotnetTimers>::default();
+        let store = SharedStore::new(store, Arc::clone(&timers), settings.function_instance);
         let shared = Shared {
-            store,
+            store: Arc::new(store),
+            dotnet_timers: timers,
             machines: Arc::new(settings.hold),
             gate: Gate::new(Arc::clone(&clock)),
             timers: Timers::new(Arc::clone(&clock)),
-            schedules: Schedules::new(Arc::clone(&clock), settings.starts_per_second),
             suspected: AtomicU64::new(suspected),
             shares: Shares::default(),
             refused_resumes: LogLimit::default(),
@@ -238,7 +243,7 @@ impl Coordinator {
     /// # Errors
     /// When the request cannot be queued.
     pub fn hold(&self, request: &HoldRequest) -> Result<HoldStream, CallError> {
-        let (sender, events) = unread::unread();
+        let (sender, events) = unread();
         // A repeated stream is another hold: its life line is its own.
         let request = HoldRequest { request_id: String::new(), ..request.clone() };
         let presence = self.arrive(&request, Sink::Stream(sender), None)?;
@@ -262,7 +267,7 @@ impl Coordinator {
         let mut resumed = self.shared.read_resume(request)?;
         resumed.set_sidecar(&self.shared.settings.sidecar);
         let (Target { path, host_id, .. }, permit) = (resumed.target, resumed.permit);
-        let (sender, events) = unread::unread();
+        let (sender, events) = unread();
         let terms = Arc::clone(&resumed.resume.terms);
         let arrived = self.shared.clock.now();
         let trace = self.shared.observer.follow(&Asked {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// What happens on a stream.
-pub(in crate::coordinator) trait Telling {
+pub(crate) trait Telling {
     /// Whether `unread`, which was told before, says nothing more once this is told.
     fn supersedes(&self, unread: &Self) -> bool;
 
@@ -20,11 +20,11 @@ const MOST: usize = 31;
 
 /// The end that tells.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Teller<E>(Arc<Told<E>>);
+pub(crate) struct Teller<E>(Arc<Told<E>>);
 
 /// The end that reads.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Unread<E>(Arc<Mutex<EventQueue<E>>>);
+pub(crate) struct Unread<E>(Arc<Mutex<EventQueue<E>>>);
 
 /// Who tells, as long as anybody does.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ struct EventQueue<E> {
 }
 
 /// Both ends of a stream.
-pub(in crate::coordinator) fn unread<E: Telling>() -> (Teller<E>, Unread<E>) {
+pub(crate) fn unread<E: Telling>() -> (Teller<E>, Unread<E>) {
     let queue = EventQueue { events: VecDeque::new(), reader: None, ended: false, left: false };
     let queue = Arc::new(Mutex::new(queue));
     (Teller(Arc::new(Told(Arc::clone(&queue)))), Unread(queue))
@@ -60,7 +60,7 @@ impl<E> Clone for Teller<E> {
 impl<E: Telling> Teller<E> {
     /// Tells `event`. False if too much is unread; there is always room for the last one. Who has left says
     /// so itself.
-    pub(in crate::coordinator) fn tell(&self, event: E) -> bool {
+    pub(crate) fn tell(&self, event: E) -> bool {
         let mut queue = locked(&self.0.0);
         if queue.left {
             return true;
@@ -79,14 +79,14 @@ impl<E: Telling> Teller<E> {
     }
 
     /// Whether there is room for what must be told.
-    pub(in crate::coordinator) fn can_be_told(&self) -> bool {
+    pub(crate) fn can_be_told(&self) -> bool {
         locked(&self.0.0).events.len() < MOST
     }
 }
 
 impl<E> Unread<E> {
     /// The oldest event that was not read yet; none after the last one.
-    pub(in crate::coordinator) fn poll_next(&self, context: &Context<'_>) -> Poll<Option<E>> {
+    pub(crate) fn poll_next(&self, context: &Context<'_>) -> Poll<Option<E>> {
         let mut queue = locked(&self.0);
         if let Some(event) = queue.events.pop_front() {
             return Poll::Ready(Some(event));

@@ -26,7 +26,7 @@ pub(in crate::coordinator) struct AllWaiting {
 
 /// What waits, and so which limit is asked and whether it is shown among the callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::coordinator) enum WaitKind {
+pub(crate) enum WaitKind {
     Caller,
     /// A caller that goes on with a hold: it is counted as the hold that it has.
     Resume,
@@ -40,7 +40,7 @@ pub(in crate::coordinator) enum WaitKind {
 
 /// One that waits; it is counted until this is dropped.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Wait {
+pub(crate) struct Wait {
     among: Arc<AllWaiting>,
     kind: WaitKind,
 }

@@ -7,7 +7,8 @@ use tonic::Status;
 
 use super::life_line::LifeLine;
 use super::status;
-use crate::coordinator::{HoldEvent, HoldStream, ScheduleEvent, ScheduleStream};
+use crate::coordinator::{HoldEvent, HoldStream};
+use crate::scheduler::{ScheduleEvent, ScheduleStream};
 
 /// How often a stream that was dropped lets the task of its connection go first: that task may be about to
 /// find that the connection is gone.

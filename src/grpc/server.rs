@@ -38,6 +38,7 @@ use super::workers::Workers;
 use crate::access::Rule;
 use crate::coordinator::{Budget, Coordinator, StoreStatus};
 use crate::lobby::{Connections, Descriptors, Listening, Lobby, Sizes};
+use crate::scheduler::Scheduler;
 use crate::time::UnixMillis;
 
 /// Bytes that a request has at the most.
@@ -270,7 +271,7 @@ impl Server {
     /// When the server breaks.
     pub async fn run(
         self,
-        coordinator: Coordinator,
+        scheduler: Scheduler,
         limits: Limits,
         stop: CancellationToken,
     ) -> Result<(), ServeError> {
@@ -278,8 +279,10 @@ impl Server {
         let (health, health_service) = tonic_health::server::health_reporter();
         let direct = settings.tcp.as_ref().is_some_and(|tcp| tcp.direct);
         let streams_per_connection = settings.streams_per_connection;
+        let coordinator = scheduler.coordinator().clone();
         let service = Service {
             coordinator: coordinator.clone(),
+            scheduler,
             limits,
             direct,
             streams_per_connection,
@@ -387,8 +390,8 @@ impl Tcp {
 /// The whole service on a pipe inside this process, for somebody who needs no listener: through the same
 /// messages and the same rules.
 #[must_use]
-pub fn in_process(coordinator: Coordinator, limits: Limits) -> Channel {
-    let open = pipes(coordinator, limits);
+pub fn in_process(scheduler: Scheduler, limits: Limits) -> Channel {
+    let open = pipes(scheduler, limits);
     Endpoint::from_static("http://in-process").connect_with_connector_lazy(tower::service_fn(
         move |_| {
             let opening = open();
@@ -401,13 +404,16 @@ pub fn in_process(coordinator: Coordinator, limits: Limits) -> Channel {
 type Opening = Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>>;
 
 /// The same, as what opens a pipe each time it is called: for a client that makes its own connections.
-pub fn pipes(
-    coordinator: Coordinator,
-    limits: Limits,
-) -> impl Fn() -> Opening + Send + Sync + 'static {
+pub fn pipes(scheduler: Scheduler, limits: Limits) -> impl Fn() -> Opening + Send + Sync + 'static {
     let watchers = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
-    let service =
-        Service { coordinator, limits, direct: false, streams_per_connection: 0, watchers };
+    let service = Service {
+        coordinator: scheduler.coordinator().clone(),
+        scheduler,
+        limits,
+        direct: false,
+        streams_per_connection: 0,
+        watchers,
+    };
     let routes = guarded(service, Door::Everybody);
     // Whoever calls is this process.
     let (unfinished, calls) = (Budget::new(usize::MAX), Calls::new(usize::MAX, Refusals::new()));

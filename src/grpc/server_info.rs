@@ -44,7 +44,7 @@ impl Service {
     pub(super) fn has_schedules(&self) -> bool {
         match self.namespace().layout {
             Layout::Readable | Layout::Hashed => true,
-            Layout::WebJobs => self.coordinator.has_timers(),
+            Layout::WebJobs => self.scheduler.has_timers(),
         }
     }
 

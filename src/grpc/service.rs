@@ -29,11 +29,13 @@ use crate::coordinator::{
 };
 use crate::lobby::Limit;
 use crate::lock::Namespace;
+use crate::scheduler::Scheduler;
 
-/// The service, over a coordinator.
+/// The service, over a coordinator and its scheduler.
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) coordinator: Coordinator,
+    pub(super) scheduler: Scheduler,
     pub(super) limits: Limits,
     /// What the operator says of callers over TCP: that nothing is in between (S14).
     pub(super) direct: bool,

@@ -335,8 +335,8 @@ mod tests {
         let rows = rest.split("\n\n").next().unwrap().lines().skip(2);
         let sources = concat!(
             include_str!("event_lines.rs"),
-            include_str!("../coordinator/schedules/completing.rs"),
-            include_str!("../coordinator/schedules/task.rs"),
+            include_str!("../scheduler/completing.rs"),
+            include_str!("../scheduler/task.rs"),
             include_str!("../coordinator/store_io/pacing.rs"),
             include_str!("../coordinator/store_io/readiness.rs"),
             include_str!("../grpc/certificates.rs"),

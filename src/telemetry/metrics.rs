@@ -32,8 +32,9 @@ use super::Exposition;
 use super::process::ProcessCollector;
 use super::registration::{HOLDS, LATENESSES, REQUESTS, Registration, WAITS};
 use crate::coordinator::{
-    AcquireResult, Coordinator, EndFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, Observer,
+    AcquireResult, EndFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, Observer,
 };
+use crate::scheduler::Scheduler;
 use crate::store::Operation;
 use crate::time::{Clock, UnixMillis};
 
@@ -401,10 +402,10 @@ impl Metrics {
         Self { inner: Arc::new(inner) }
     }
 
-    /// All metrics as text, with what is true of `coordinator` now.
+    /// All metrics as text, with what is true of the sidecar now.
     #[must_use]
-    pub fn encode(&self, coordinator: &Coordinator, exposition: Exposition) -> String {
-        self.look_at(coordinator);
+    pub fn encode(&self, scheduler: &Scheduler, exposition: Exposition) -> String {
+        self.look_at(scheduler);
         let mut text = String::new();
         let written = text::encode(&mut text, &self.inner.registry);
         debug_assert!(written.is_ok(), "text can be added to a String");

@@ -282,7 +282,7 @@ async fn s20_nothing_that_a_caller_says_becomes_a_label() {
     rig.coordinator.acquire(request("said-other", "said-scope")).await.unwrap_err();
     rig.pass(70).await;
     for exposition in [Exposition::OpenMetrics, Exposition::Prometheus] {
-        let text = rig.metrics.encode(&rig.coordinator, exposition);
+        let text = rig.metrics.encode(&rig.scheduler, exposition);
         assert!(text.contains("leasehold_losses_total{reason=\"expired\"} 1"), "{text}");
         let private =
             ["said", grant.path.as_str(), grant.host_id.as_str(), &grant.lease_id.to_string()];

@@ -19,6 +19,7 @@ use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Permits, Prefix,
     Sharing,
 };
+use crate::scheduler::Scheduler;
 use crate::store::{LeaseStore, MemoryStore};
 use crate::testing::{FaultPlan, FaultyStore, SimClock};
 use crate::time::{BootReading, Clock};
@@ -28,6 +29,7 @@ pub(crate) struct Rig {
     pub(crate) store: Arc<FaultyStore<MemoryStore>>,
     pub(crate) metrics: Metrics,
     pub(crate) coordinator: Coordinator,
+    pub(crate) scheduler: Scheduler,
 }
 
 impl Rig {
@@ -78,7 +80,8 @@ impl Rig {
         observers.extend(observer);
         let observer = Arc::new(Observers::new(observers));
         let coordinator = Coordinator::new(Arc::new(measured), of_stores, observer, settings);
-        Self { clock, store, metrics, coordinator }
+        let scheduler = Scheduler::new(coordinator.clone());
+        Self { clock, store, metrics, coordinator, scheduler }
     }
 
     /// A coordinator over another store, unmeasured.
@@ -108,7 +111,7 @@ impl Rig {
     }
 
     pub(crate) fn text(&self) -> String {
-        self.metrics.encode(&self.coordinator, Exposition::OpenMetrics)
+        self.metrics.encode(&self.scheduler, Exposition::OpenMetrics)
     }
 
     /// The value of the series that is written like this.

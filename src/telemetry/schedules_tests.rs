@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::super::rig::Rig;
 use super::Metrics;
-use crate::coordinator::{
-    CompleteRequest, RunGrant, ScheduleEvent, ScheduleStream, SubscribeRequest,
-};
 use crate::lock::{Labels, LeaseId};
 use crate::schedule::{Definition, Report, Spec};
+use crate::scheduler::{
+    CompleteRequest, RunGrant, ScheduleEvent, ScheduleStream, SubscribeRequest,
+};
 use crate::store::{Acquire, LeaseStoreExt as _, MIN_LEASE_DURATION, Write};
 use crate::telemetry::Exposition;
 use crate::testing::SimClock;
@@ -32,7 +32,7 @@ fn subscribe_to(rig: &Rig, expression: &str) -> ScheduleStream {
         runs_at_once: false,
         resume: None,
     };
-    rig.coordinator.subscribe(request).unwrap()
+    rig.scheduler.subscribe(request).unwrap()
 }
 
 async fn run(stream: &mut ScheduleStream) -> RunGrant {
@@ -52,9 +52,9 @@ async fn complete(rig: &Rig, run: &RunGrant, report: Report) {
         generation: Some(run.grant.generation),
         checkpoint: None,
     };
-    rig.coordinator.complete_run(request.clone()).await.unwrap();
+    rig.scheduler.complete_run(request.clone()).await.unwrap();
     // A repeat is no further end.
-    rig.coordinator.complete_run(request).await.unwrap();
+    rig.scheduler.complete_run(request).await.unwrap();
 }
 
 fn ended(rig: &Rig, outcome: &str) -> f64 {
@@ -132,7 +132,7 @@ async fn t23_a_schedule_is_a_label_only_where_that_is_configured() {
     complete(&rig, &first, Report::Succeeded).await;
     assert!(!rig.text().contains("nightly"), "{}", rig.text());
     let labelled = Metrics::with_schedule_labels(&SimClock::following_tokio(), true);
-    let text = labelled.encode(&rig.coordinator, Exposition::OpenMetrics);
+    let text = labelled.encode(&rig.scheduler, Exposition::OpenMetrics);
     for time in ["next", "last_success"] {
         let series = format!("leasehold_schedule_{time}_timestamp_seconds{{schedule=\"");
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with(&series)).collect();
@@ -140,7 +140,7 @@ async fn t23_a_schedule_is_a_label_only_where_that_is_configured() {
     }
     drop(stream);
     rig.pass(1).await;
-    let text = labelled.encode(&rig.coordinator, Exposition::OpenMetrics);
+    let text = labelled.encode(&rig.scheduler, Exposition::OpenMetrics);
     assert!(!text.contains("nightly"), "it goes with its last subscriber: {text}");
 }
 

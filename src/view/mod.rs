@@ -1,9 +1,9 @@
 //! The JSON documents of locks and schedules: once, for the commands and for the page. docs/cli.md lists
 //! their fields.
 //!
-//! Rules: S20. May import: coordinator, grpc, lock. A document is made of what a client is told, and has
-//! nothing that `grpc` does not tell. To add a field: to the message, to its answer in `grpc`, to the client,
-//! and here.
+//! Rules: S20. May import: coordinator, scheduler, grpc, lock. A document is made of what a client is told,
+//! and has nothing that `grpc` does not tell. To add a field: to the message, to its answer in `grpc`, to the
+//! client, and here.
 
 mod lock;
 mod schedule;
@@ -13,9 +13,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use leasehold_client::proto;
 use prost::Message;
 
-use crate::coordinator::{LockRecord, ScheduleInfo};
+use crate::coordinator::LockRecord;
 use crate::grpc;
 use crate::lock::Namespace;
+use crate::scheduler::ScheduleInfo;
 
 pub(crate) use lock::{LockView, state};
 pub(crate) use schedule::{ScheduleView, outcome};

@@ -7,6 +7,7 @@ use leasehold::coordinator::{Coordinator, Host, NoObserver, Settings};
 use leasehold::grpc::{self, Limits};
 use leasehold::host_id::{FromHostType, HostIdProvider as _, Provider};
 use leasehold::lock::{Container, HostType, Layout, Namespace, Prefix};
+use leasehold::scheduler::Scheduler;
 use leasehold::store::MemoryStore;
 use leasehold::testing::SimClock;
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
@@ -121,7 +122,7 @@ proptest! {
         runtime.block_on(async {
             let limits =
                 Limits { max_hold_ceiling: DAY, max_hold_default: DAY, wait_ceiling: DAY, store: "memory", hand_over: false };
-            let mut client = LeaseServiceClient::new(grpc::in_process(coordinator(), limits));
+            let mut client = LeaseServiceClient::new(grpc::in_process(Scheduler::new(coordinator()), limits));
             for spec in specs {
                 let request = AcquireLeaseRequest { spec: Some(spec), needs: 0 };
                 match client.acquire_lease(request).await {

@@ -296,7 +296,7 @@ async fn callers_are_recognised_by_the_names_in_their_certificates() {
         let tcp = TcpSettings { tls: Some(tls.clone()), access, ..loopback() };
         let server = Server::bind(listening(Some(tcp), None)).await.unwrap();
         let endpoint = server.endpoints().remove(0);
-        tokio::spawn(server.run(sidecar.coordinator.clone(), LIMITS, CancellationToken::new()));
+        tokio::spawn(server.run(sidecar.scheduler.clone(), LIMITS, CancellationToken::new()));
         let shown = leasehold_client::Tls::new(issuer.pem())
             .with_certificate(certificate.clone(), key.clone());
         let client = EasyClient::builder(&endpoint).tls(shown);
@@ -331,7 +331,7 @@ async fn rules_are_for_tcp_and_not_for_the_unix_socket() {
     let tcp = TcpSettings { access: vec![by_token("shop", &[Right::Check])], ..loopback() };
     let server = Server::bind(listening(Some(tcp), Some(unix))).await.unwrap();
     let socket = server.endpoints().remove(1);
-    let running = run(server, &sidecar.coordinator, folder, CancellationToken::new()).await;
+    let running = run(server, &sidecar.scheduler, folder, CancellationToken::new()).await;
     let lock = || GetLockRequest { lock: by_key("nightly"), ..GetLockRequest::default() };
     let refused = client(&running).get_lock(with("shop", lock())).await.unwrap_err();
     assert!(is_denied(&refused), "{refused}");

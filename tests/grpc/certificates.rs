@@ -78,7 +78,7 @@ pub(crate) async fn serve(sidecar: &Sidecar, issuer: &Issuer, clients: Option<&I
     };
     let server = Server::bind(settings(tls)).await.unwrap();
     let endpoint = server.endpoints().remove(0);
-    tokio::spawn(server.run(sidecar.coordinator.clone(), LIMITS, CancellationToken::new()));
+    tokio::spawn(server.run(sidecar.scheduler.clone(), LIMITS, CancellationToken::new()));
     endpoint
 }
 
@@ -200,7 +200,7 @@ async fn files_that_are_replaced_are_used_for_new_connections_and_old_ones_go_on
     };
     let server = Server::bind(settings(install(&before))).await.unwrap();
     let (endpoint, not_after) = (server.endpoints().remove(0), server.certificate_not_after());
-    tokio::spawn(server.run(sidecar.coordinator.clone(), LIMITS, CancellationToken::new()));
+    tokio::spawn(server.run(sidecar.scheduler.clone(), LIMITS, CancellationToken::new()));
     let trusting = |issuer: &Issuer| {
         let (certificate, key) = issued(issuer);
         let tls = ClientTls::new(issuer.pem()).with_certificate(certificate, key);
@@ -367,7 +367,7 @@ impl Revoking {
         let server = Server::bind(settings(tls)).await.unwrap();
         let endpoint = server.endpoints().remove(0);
         let looked = server.certificate_not_after().unwrap();
-        tokio::spawn(server.run(sidecar.coordinator.clone(), LIMITS, CancellationToken::new()));
+        tokio::spawn(server.run(sidecar.scheduler.clone(), LIMITS, CancellationToken::new()));
         Self { folder, servers, clients, endpoint, looked }
     }
 

@@ -46,7 +46,7 @@ impl Door {
         let server = Server::bind(settings).await.unwrap();
         let (connections, address) = (server.connections(), server.address().unwrap());
         let stop = CancellationToken::new();
-        let running = run(server, &sidecar.coordinator, folder, stop).await;
+        let running = run(server, &sidecar.scheduler, folder, stop).await;
         Self { running, connections, address }
     }
 
@@ -174,9 +174,9 @@ async fn s38_handshakes_that_are_begun_and_left_keep_nobody_out() {
     let settings = Settings { connections: 1_024, ..crate::grpc::certificates::settings(tls) };
     let server = Server::bind(settings).await.unwrap();
     let (connections, address) = (server.connections(), server.address().unwrap());
-    let coordinator = sidecar.coordinator.clone();
+    let scheduler = sidecar.scheduler.clone();
     tokio::spawn(async move {
-        server.run(coordinator, crate::grpc::rig::LIMITS, CancellationToken::new()).await
+        server.run(scheduler, crate::grpc::rig::LIMITS, CancellationToken::new()).await
     });
     // A record of a handshake, of which the rest does not come.
     const BEGINNING: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];

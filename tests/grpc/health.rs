@@ -28,7 +28,7 @@ async fn on_a_socket(sidecar: &Sidecar) -> Running {
         ..Settings::default()
     };
     let server = Server::bind(settings).await.unwrap();
-    run(server, &sidecar.coordinator, folder, CancellationToken::new()).await
+    run(server, &sidecar.scheduler, folder, CancellationToken::new()).await
 }
 
 #[tokio::test]

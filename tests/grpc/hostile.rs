@@ -30,7 +30,7 @@ async fn on_socket(sidecar: &Sidecar, connections: usize) -> Running {
         ..Settings::default()
     };
     let server = Server::bind(settings).await.unwrap();
-    run(server, &sidecar.coordinator, folder, CancellationToken::new()).await
+    run(server, &sidecar.scheduler, folder, CancellationToken::new()).await
 }
 
 async fn raw(running: &Running) -> UnixStream {

@@ -72,7 +72,7 @@ async fn serve(sidecar: &Sidecar, tcp: TcpSettings) -> Running {
         ..Settings::default()
     };
     let server = Server::bind(settings).await.unwrap();
-    run(server, &sidecar.coordinator, folder, CancellationToken::new()).await
+    run(server, &sidecar.scheduler, folder, CancellationToken::new()).await
 }
 
 async fn start(
@@ -256,7 +256,7 @@ async fn on_either(sidecar: &Sidecar, unix: bool) -> Running {
         ..Settings::default()
     };
     let server = Server::bind(settings).await.unwrap();
-    run(server, &sidecar.coordinator, folder, CancellationToken::new()).await
+    run(server, &sidecar.scheduler, folder, CancellationToken::new()).await
 }
 
 /// Nothing is held yet, so nothing can be freed too early.

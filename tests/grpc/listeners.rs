@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use leasehold::coordinator::Coordinator;
 use leasehold::grpc::{Server, Settings, TcpSettings, UnixSettings};
+use leasehold::scheduler::Scheduler;
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
 use leasehold_client::proto::{HoldLeaseRequest, ResolvePathRequest, hold_lease_request::Start};
 use tokio::net::UnixStream;
@@ -28,14 +28,14 @@ pub(crate) struct Running {
 /// Runs a server in a task until `stop`.
 pub(crate) async fn run(
     server: Server,
-    coordinator: &Coordinator,
+    scheduler: &Scheduler,
     folder: tempfile::TempDir,
     stop: CancellationToken,
 ) -> Running {
     let endpoint = server.endpoints().remove(0);
-    let (coordinator, stopped) = (coordinator.clone(), stop.clone());
+    let (scheduler, stopped) = (scheduler.clone(), stop.clone());
     let server = tokio::spawn(async move {
-        server.run(coordinator, LIMITS, stopped).await.unwrap();
+        server.run(scheduler, LIMITS, stopped).await.unwrap();
     });
     let channel = connect(&endpoint).await;
     Running { channel, endpoint, stop, server, folder }
@@ -79,7 +79,7 @@ pub(crate) fn loopback() -> TcpSettings {
 pub(crate) async fn on_tcp(sidecar: &Sidecar, tcp: TcpSettings) -> Running {
     let server = Server::bind(settings(Some(tcp), None)).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    run(server, &sidecar.coordinator, folder, CancellationToken::new()).await
+    run(server, &sidecar.scheduler, folder, CancellationToken::new()).await
 }
 
 async fn on(sidecar: &Sidecar, unix: bool) -> Running {
@@ -89,7 +89,7 @@ async fn on(sidecar: &Sidecar, unix: bool) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let socket = UnixSettings { path: folder.path().join("s"), allowed_uids: Vec::new() };
     let server = Server::bind(settings(None, Some(socket))).await.unwrap();
-    run(server, &sidecar.coordinator, folder, CancellationToken::new()).await
+    run(server, &sidecar.scheduler, folder, CancellationToken::new()).await
 }
 
 async fn resolve(channel: &Channel, token: Option<&str>) -> Result<String, Status> {
@@ -124,7 +124,7 @@ async fn s20_a_token_file_guards_tcp_and_health_needs_none() {
     std::fs::write(&token_file, "open-sesame\n").unwrap();
     let tcp = TcpSettings { token_file: Some(token_file), ..loopback() };
     let server = Server::bind(settings(Some(tcp), None)).await.unwrap();
-    let running = run(server, &sidecar.coordinator, folder, CancellationToken::new()).await;
+    let running = run(server, &sidecar.scheduler, folder, CancellationToken::new()).await;
     let refused = resolve(&running.channel, None).await.unwrap_err();
     assert_eq!(reason(&refused), (Code::Unauthenticated, "UNAUTHENTICATED".to_owned()));
     let refused = resolve(&running.channel, Some("Bearer wrong")).await.unwrap_err();
@@ -142,7 +142,7 @@ async fn an_allowed_user_comes_in_by_the_socket() {
     let folder = tempfile::tempdir().unwrap();
     let unix = UnixSettings { path: folder.path().join("s"), allowed_uids: vec![own + 1, own] };
     let server = Server::bind(settings(None, Some(unix))).await.unwrap();
-    let running = run(server, &sidecar.coordinator, folder, CancellationToken::new()).await;
+    let running = run(server, &sidecar.scheduler, folder, CancellationToken::new()).await;
     resolve(&running.channel, None).await.unwrap();
 }
 

@@ -7,6 +7,7 @@ use leasehold::coordinator::{Coordinator, Host, Settings};
 use leasehold::grpc::{self, Limits};
 use leasehold::host_id::{FromHostType, Provider};
 use leasehold::lock::{Container, HostId, HostType, Layout, Namespace, Prefix};
+use leasehold::scheduler::Scheduler;
 use leasehold::store::{LeaseStore, MemoryStore};
 use leasehold::telemetry::EventLines;
 use leasehold::testing::{FaultPlan, FaultyStore, SimClock};
@@ -43,6 +44,7 @@ pub(crate) struct Account {
 #[derive(Debug)]
 pub(crate) struct Sidecar<S = MemoryStore> {
     pub coordinator: Coordinator,
+    pub scheduler: Scheduler,
     pub link: Arc<FaultyStore<S>>,
     pub client: Client,
 }
@@ -80,8 +82,9 @@ impl Account {
             Arc::new(EventLines),
             settings,
         );
-        let client = LeaseServiceClient::new(grpc::in_process(coordinator.clone(), LIMITS));
-        Sidecar { coordinator, link, client }
+        let scheduler = Scheduler::new(coordinator.clone());
+        let client = LeaseServiceClient::new(grpc::in_process(scheduler.clone(), LIMITS));
+        Sidecar { coordinator, scheduler, link, client }
     }
 }
 

@@ -262,7 +262,7 @@ async fn a_run_is_granted_to_one_of_two_streams_over_tcp_and_a_socket() {
     };
     let server = Server::bind(settings).await.unwrap();
     let socket = server.endpoints().remove(1);
-    let running = serve(server, &sidecar.coordinator, folder, CancellationToken::new()).await;
+    let running = serve(server, &sidecar.scheduler, folder, CancellationToken::new()).await;
     let over_tcp = Schedules::new(running.channel.clone());
     let over_unix = Schedules::new(connect(&socket).await);
     let mut streams = [

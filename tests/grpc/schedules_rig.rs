@@ -18,7 +18,7 @@ pub(crate) type Event = subscribe_schedule_response::Event;
 
 /// The schedules of a sidecar, inside the process.
 pub(crate) fn schedules<S>(sidecar: &Sidecar<S>) -> Schedules {
-    Schedules::new(grpc::in_process(sidecar.coordinator.clone(), LIMITS))
+    Schedules::new(grpc::in_process(sidecar.scheduler.clone(), LIMITS))
 }
 
 pub(crate) fn spec(cron: &str) -> ScheduleSpec {

@@ -54,7 +54,7 @@ async fn connections_are_dealt_evenly_to_threads_and_share_the_locks() {
     let runtimes = workers.runtimes().to_vec();
     let server = Server::bind(settings).await.unwrap().on(workers);
     let folder = tempfile::tempdir().unwrap();
-    let running = run(server, &sidecar.coordinator, folder, CancellationToken::new()).await;
+    let running = run(server, &sidecar.scheduler, folder, CancellationToken::new()).await;
     let mut channels = vec![running.channel.clone()];
     while channels.len() < CONNECTIONS {
         channels.push(connect(&running.endpoint).await);
@@ -107,7 +107,7 @@ async fn s13_a_thread_that_ends_releases_no_lock_of_its_clients() {
     };
     let server = Server::bind(settings).await.unwrap().on(Workers::start(THREADS).unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let running = run(server, &sidecar.coordinator, folder, CancellationToken::new()).await;
+    let running = run(server, &sidecar.scheduler, folder, CancellationToken::new()).await;
     // The lock's task is on this thread, which goes on.
     let first = sidecar.acquire(spec("nightly")).await;
     let mut waits = spec("nightly");

@@ -5,7 +5,7 @@ use crate::{Source, assert_none, sources};
 /// A module of `src/`, and the modules that it may import.
 type Module = (&'static str, &'static [&'static str]);
 
-const MODULES: [Module; 19] = [
+const MODULES: [Module; 21] = [
     ("text", &[]),
     ("time", &[]),
     // Moments of a record are values of the clock.
@@ -18,21 +18,65 @@ const MODULES: [Module; 19] = [
     ("pool", &["hold", "lock", "time"]),
     ("sharing", &["hold", "lock", "time"]),
     ("store", &["lock", "time"]),
+    // What a record says goes into the status beside it.
+    ("webjobs", &["store", "schedule", "lock", "timetable"]),
     (
         "coordinator",
-        &["text", "pool", "hold", "sharing", "store", "schedule", "lock", "time", "timetable"],
+        &[
+            "text",
+            "pool",
+            "hold",
+            "sharing",
+            "webjobs",
+            "store",
+            "schedule",
+            "lock",
+            "time",
+            "timetable",
+        ],
+    ),
+    // Hold: what a save or a loss came to.
+    (
+        "scheduler",
+        &["coordinator", "webjobs", "hold", "store", "schedule", "lock", "time", "timetable"],
     ),
     ("access", &["lock"]),
     // Lock, schedule, time and timetable: the values that the coordinator speaks in.
     ("lobby", &["coordinator", "time"]),
-    ("grpc", &["coordinator", "access", "lobby", "lock", "schedule", "text", "time", "timetable"]),
+    (
+        "grpc",
+        &[
+            "coordinator",
+            "scheduler",
+            "access",
+            "lobby",
+            "lock",
+            "schedule",
+            "text",
+            "time",
+            "timetable",
+        ],
+    ),
     // A document says what a client is told.
-    ("view", &["coordinator", "grpc", "lock"]),
+    ("view", &["coordinator", "scheduler", "grpc", "lock"]),
     // Formats of logs, bounds of leases, and the providers and rules that settings name.
     ("config", &["access", "lock", "host_id", "store", "telemetry", "text"]),
-    ("telemetry", &["coordinator", "lobby", "store", "lock", "time"]),
+    ("telemetry", &["coordinator", "scheduler", "lobby", "store", "lock", "time"]),
     // Schedule: values of schedules, as the page shows them.
-    ("admin", &["access", "coordinator", "lobby", "telemetry", "view", "lock", "schedule", "time"]),
+    (
+        "admin",
+        &[
+            "access",
+            "coordinator",
+            "scheduler",
+            "lobby",
+            "telemetry",
+            "view",
+            "lock",
+            "schedule",
+            "time",
+        ],
+    ),
     ("testing", &["store", "lock", "time"]),
 ];
 

@@ -15,6 +15,7 @@ use leasehold::host_id::{FromHostType, Provider};
 use leasehold::lock::{
     Container, HostId, HostType, Layout, LockKey, LockMode, LockPath, Namespace, Prefix,
 };
+use leasehold::scheduler::Scheduler;
 use leasehold::store::LeaseStore;
 use leasehold::store::Secret;
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
@@ -44,6 +45,7 @@ pub(crate) struct Sidecar {
     pub(crate) index: usize,
     pub(crate) life: u32,
     pub(crate) coordinator: Coordinator,
+    pub(crate) scheduler: Scheduler,
     pub(crate) clock: MachineClock,
     world: World,
     alive: Arc<AtomicBool>,
@@ -86,7 +88,8 @@ impl Sidecar {
             Arc::new(Seeded(Mutex::new(random))),
         );
         let died = Arc::new(watch::Sender::new(false));
-        Self { index, life, coordinator, clock, world: world.clone(), alive, died }
+        let scheduler = Scheduler::new(coordinator.clone());
+        Self { index, life, coordinator, scheduler, clock, world: world.clone(), alive, died }
     }
 
     /// The process is gone: nothing that it sends arrives, and nobody hears it. Its tasks run on, unheard.

@@ -15,9 +15,10 @@ use crate::cli::exit::{Exit, UsageError};
 use crate::cli::output::{self, OutputArgs};
 use crate::cli::spec::KeyArgs;
 use crate::config::{Config, Store};
-use crate::coordinator::{ImportRequest, Imported, KeyRequest};
+use crate::coordinator::KeyRequest;
 use crate::lock::{Container, HostId, HostType, LockKey, LockMode, TimerPath};
 use crate::schedule::{MAX_STATUS_BYTES, TakeOver, TimerStatus, TimerStatusError};
+use crate::scheduler::{ImportRequest, Imported};
 use crate::store::{DocumentPath, LeaseStoreExt as _};
 use crate::telemetry::EventLines;
 use crate::timetable::{IsoError, LocalZone};
@@ -105,7 +106,7 @@ async fn import(config: &Config, request: ImportRequest) -> anyhow::Result<Impor
     let store = engine::open_store(config, &clock)?;
     let identity = engine::identify(config)?;
     let engine = Engine::start(config, identity, store, clock, Arc::new(EventLines));
-    let imported = engine.coordinator.import_schedule(request).await;
+    let imported = engine.scheduler.import_schedule(request).await;
     engine.close().await;
     Ok(imported?)
 }

@@ -21,16 +21,14 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 32;
 
 /// Whom a timer calls. Cheap to clone; the clones are one.
-pub(in crate::coordinator) trait Alarm:
-    Clone + fmt::Debug + Send + 'static
-{
+pub(crate) trait Alarm: Clone + fmt::Debug + Send + 'static {
     /// The clock has come to `deadline`. A look at the clocks in between names another: it is to do no harm.
     fn call(&self, deadline: Instant);
 }
 
 /// The deadlines of all tasks. Cheap to clone; the clones are one.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Timers<A>(Arc<SharedTimers<A>>);
+pub(crate) struct Timers<A>(Arc<SharedTimers<A>>);
 
 impl<A> Clone for Timers<A> {
     fn clone(&self) -> Self {
@@ -40,7 +38,7 @@ impl<A> Clone for Timers<A> {
 
 /// A task's place among them.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Timer {
+pub(crate) struct Timer {
     number: u64,
     set: Option<Instant>,
 }
@@ -78,7 +76,7 @@ enum Next {
 
 impl Timer {
     /// This timer has called its task at `deadline`.
-    pub(in crate::coordinator) fn called(&mut self, deadline: Instant) {
+    pub(crate) fn called(&mut self, deadline: Instant) {
         self.set.take_if(|set| *set == deadline);
     }
 }
@@ -97,19 +95,14 @@ impl<A: Alarm> Timers<A> {
     }
 
     /// A timer that is not set.
-    pub(in crate::coordinator) fn timer(&self) -> Timer {
+    pub(crate) fn timer(&self) -> Timer {
         let mut queue = self.queue();
         queue.timers += 1;
         Timer { number: queue.timers, set: None }
     }
 
     /// Has `alarm` called when the clock reaches `deadline`, and not at what was set before.
-    pub(in crate::coordinator) fn set(
-        &self,
-        timer: &mut Timer,
-        deadline: Option<Instant>,
-        alarm: &A,
-    ) {
+    pub(crate) fn set(&self, timer: &mut Timer, deadline: Option<Instant>, alarm: &A) {
         if timer.set == deadline {
             return;
         }

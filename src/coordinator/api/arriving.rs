@@ -21,7 +21,7 @@ use crate::schedule::check_key;
 
 /// What a try to write something under a lock's lease has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::coordinator) enum Settling {
+pub(crate) enum Settling {
     /// It is written.
     Written,
     /// Under the lease there was nothing to write.
@@ -32,11 +32,11 @@ pub(in crate::coordinator) enum Settling {
 
 /// What a caller brings that writes something of its own.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Brought {
+pub(crate) struct Brought {
     /// Decides what is written.
-    pub(in crate::coordinator) decider: Decider,
+    pub(crate) decider: Decider,
     /// The lock as the caller read it just before.
-    pub(in crate::coordinator) seen: Option<Box<Stored>>,
+    pub(crate) seen: Option<Box<Stored>>,
 }
 
 /// A caller that comes to a lock.
@@ -52,7 +52,7 @@ struct Arrival<'a> {
 
 impl Coordinator {
     /// As [`Coordinator::hold`], for a run of a schedule.
-    pub(in crate::coordinator) fn hold_with(
+    pub(crate) fn hold_with(
         &self,
         request: &HoldRequest,
         brought: Brought,
@@ -64,7 +64,7 @@ impl Coordinator {
 
     /// One try for the lock at this path, as `record` says who asks, for something that is written and
     /// nobody's to hold; until it is over.
-    pub(in crate::coordinator) async fn settle_at(
+    pub(crate) async fn settle_at(
         &self,
         path: &LockPath,
         record: Record,

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::lock::{Found, Verdict};
 
 /// Decides what is written over a record.
-pub(in crate::coordinator) struct Decider(Box<dyn Fn(&Found) -> Verdict + Send + Sync>);
+pub(crate) struct Decider(Box<dyn Fn(&Found) -> Verdict + Send + Sync>);
 
 /// What a decider has decided, for whoever made it.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Decisions<D>(Arc<Mutex<Vec<D>>>);
+pub(crate) struct Decisions<D>(Arc<Mutex<Vec<D>>>);
 
 impl fmt::Debug for Decider {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -22,7 +22,7 @@ impl fmt::Debug for Decider {
 
 impl Decider {
     /// Decides by `decide`, and tells each time what came of it.
-    pub(in crate::coordinator) fn new<D: Send + 'static>(
+    pub(crate) fn new<D: Send + 'static>(
         decide: impl Fn(&Found) -> (Verdict, D) + Send + Sync + 'static,
     ) -> (Self, Decisions<D>) {
         let decisions = Arc::new(Mutex::new(Vec::new()));
@@ -35,19 +35,19 @@ impl Decider {
         (Self(Box::new(decide)), Decisions(decisions))
     }
 
-    pub(in crate::coordinator) fn decide(&self, found: &Found) -> Verdict {
+    pub(crate) fn decide(&self, found: &Found) -> Verdict {
         (self.0)(found)
     }
 }
 
 impl<D> Decisions<D> {
     /// What was decided since this was asked last, in order.
-    pub(in crate::coordinator) fn each(&mut self) -> impl Iterator<Item = D> + use<D> {
+    pub(crate) fn each(&mut self) -> impl Iterator<Item = D> + use<D> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_iter()
     }
 
     /// What was decided last; none if nothing was asked since.
-    pub(in crate::coordinator) fn last(&mut self) -> Option<D> {
+    pub(crate) fn last(&mut self) -> Option<D> {
         self.each().last()
     }
 }

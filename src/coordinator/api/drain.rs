@@ -104,7 +104,7 @@ impl Coordinator {
 
 impl CallError {
     /// The sidecar shuts down, and nobody is served any more (S15).
-    pub(in crate::coordinator) fn shutting_down() -> Self {
+    pub(crate) fn shutting_down() -> Self {
         Self::ending("the sidecar is shutting down")
     }
 

@@ -106,7 +106,7 @@ impl HoldEvent {
 
 impl HeldEvent {
     /// Whether both are of one kind.
-    pub(in crate::coordinator) fn is_alike(&self, other: &Self) -> bool {
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }

@@ -108,11 +108,11 @@ impl End {
 }
 
 /// A token that was read.
-pub(in crate::coordinator) struct Resumed {
-    pub(in crate::coordinator) target: Target,
+pub(crate) struct Resumed {
+    pub(crate) target: Target,
     pub(in crate::coordinator) permit: Permit,
     pub(in crate::coordinator) hold: LeaseId,
-    pub(in crate::coordinator) resume: Resume,
+    pub(crate) resume: Resume,
     /// The occurrence that the hold is of, if it is of one.
     pub(in crate::coordinator) named: Option<Named>,
 }

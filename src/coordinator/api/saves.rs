@@ -49,11 +49,11 @@ pub enum CheckpointOutcome {
 
 /// What is to be saved, in one write.
 #[derive(Debug, Default)]
-pub(in crate::coordinator) struct Saving {
+pub(crate) struct Saving {
     /// A checkpoint (S23).
-    pub(in crate::coordinator) value: Option<CheckpointValue>,
+    pub(crate) value: Option<CheckpointValue>,
     /// Whatever this decides, too (T8).
-    pub(in crate::coordinator) decider: Option<Decider>,
+    pub(crate) decider: Option<Decider>,
 }
 
 /// What to save, and where the outcome goes.
@@ -136,7 +136,7 @@ impl Coordinator {
 
     /// As [`Coordinator::release_saving`], with whatever else is to be written. What became of the save, if
     /// there was one: none inside if nobody answered it.
-    pub(in crate::coordinator) async fn release_with(
+    pub(crate) async fn release_with(
         &self,
         lease_id: LeaseId,
         generation: Option<u64>,
@@ -176,7 +176,7 @@ impl Coordinator {
     }
 
     /// Writes something of the record under a hold that goes on (T20).
-    pub(in crate::coordinator) async fn save_decided(
+    pub(crate) async fn save_decided(
         &self,
         lease_id: LeaseId,
         generation: Option<u64>,
@@ -226,10 +226,7 @@ impl Coordinator {
     }
 
     /// S23: software that shares the layout `webjobs` drops the fields of others.
-    pub(in crate::coordinator) fn check_checkpoints(
-        &self,
-        field: &'static str,
-    ) -> Result<(), CallError> {
+    pub(crate) fn check_checkpoints(&self, field: &'static str) -> Result<(), CallError> {
         let layout = self.host().namespace.layout;
         if layout.keeps_checkpoints() { Ok(()) } else { Err(CallError::NoCheckpoints { field }) }
     }

@@ -16,7 +16,7 @@ use crate::coordinator::entropy::{Entropy as _, SystemEntropy};
 const BLOCK: usize = 1_024;
 
 /// Seals and opens the page tokens of one process, by a key that it alone has.
-pub(in crate::coordinator) struct PageTokens {
+pub(crate) struct PageTokens {
     key: LessSafeKey,
     /// The number of the next token: no two have one nonce.
     next: AtomicU64,
@@ -39,7 +39,7 @@ impl PageTokens {
     }
 
     /// The token of a place in the listing of `prefix`.
-    pub(in crate::coordinator) fn seal(&self, prefix: &str, place: &str) -> String {
+    pub(crate) fn seal(&self, prefix: &str, place: &str) -> String {
         let nonce = nonce(self.next.fetch_add(1, Ordering::Relaxed));
         let mut sealed = place.as_bytes().to_vec();
         sealed.resize(sealed.len().next_multiple_of(BLOCK).max(BLOCK), 0);
@@ -51,7 +51,7 @@ impl PageTokens {
     }
 
     /// The place in the listing of `prefix`; none if this process has not sealed it for that listing.
-    pub(in crate::coordinator) fn open(&self, prefix: &str, token: &str) -> Option<String> {
+    pub(crate) fn open(&self, prefix: &str, token: &str) -> Option<String> {
         let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>()?;
         let (nonce, mut sealed) = (Nonce::assume_unique_for_key(*nonce), sealed.to_vec());

@@ -327,7 +327,7 @@ impl Shared {
     }
 }
 
-pub(in crate::coordinator) fn store_error(error: &StoreError) -> CallError {
+pub(crate) fn store_error(error: &StoreError) -> CallError {
     CallError::StoreFailure(calls::store_failure(error))
 }
 

@@ -8,20 +8,16 @@ use std::time::Duration;
 use super::pacing::{HeldBack, Urgency};
 use crate::coordinator::Shared;
 use crate::coordinator::actor::requests::{Answered, Requests};
-use crate::coordinator::schedules::Status;
 use crate::hold::{
     Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, RequestId, Rival, StoreFailure,
     StoreFailureKind, Stored,
 };
-use crate::lock::{ETag, Fields, LeaseId, LockPath, Permit, Record};
+use crate::lock::{ETag, LeaseId, LockPath, Permit, Record};
 use crate::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, LeaseStoreExt as _, StoreError,
     StoredLock, Write,
 };
 use crate::time::Instant;
-
-/// The metadata field in which WebJobs and Azure Functions hosts look for who holds a lock.
-const FUNCTION_INSTANCE: &str = "FunctionInstance";
 
 /// How long a holder's loss waits for the note of the break to be read (S17). The holder's validity does not
 /// wait: at its end the hold is lost whatever was read (S4).
@@ -70,11 +66,9 @@ pub(in crate::coordinator) fn send(
             Event::Answer { request, answer: Answer::Read(answer) }.into()
         }),
         Request::Write { lease_id, if_match, fields } => {
-            let (fields, if_match) = (shared.with_function_instance(fields), Some(if_match));
-            let write = Write { lease_id, if_match, fields };
-            let status = shared.schedules.status(&path, valid_until.is_none());
+            let write = Write { lease_id, if_match: Some(if_match), fields };
             requests.add(permit, async move {
-                let (answer, note) = write_record(&shared, &path, write, status, timeout).await;
+                let (answer, note) = write_record(&shared, &path, write, timeout).await;
                 Answered { note, ..Event::Answer { request, answer: Answer::Write(answer) }.into() }
             });
         }
@@ -150,20 +144,15 @@ async fn acquire_and_read(
     (answer, read)
 }
 
-/// Writes a record, and before it the status of a .NET timer where there is one (T22). Where the lease was
-/// broken, with the note of the break.
+/// Writes a record. Where the lease was broken, with the note of the break.
 async fn write_record(
     shared: &Shared,
     path: &LockPath,
     write: Write,
-    status: Option<Status>,
     timeout: Duration,
 ) -> (Result<ETag, Failure>, Option<BreakNote>) {
     let lease_id = write.lease_id;
-    let writing = async {
-        shared.write_status(path, &write, status).await?;
-        shared.store.write_record(path, write).await
-    };
+    let writing = shared.store.write_record(path, write);
     let answer = shared.limited(Urgency::Lease, timeout, writing).await;
     match shared.answer(answer) {
         Err(Failure::Taken) => {
@@ -323,16 +312,6 @@ fn stored(lock: StoredLock) -> Stored {
 }
 
 impl Shared {
-    /// In the layout that is shared with WebJobs, their hosts are shown who holds the lock.
-    fn with_function_instance(&self, mut fields: Fields) -> Fields {
-        if self.settings.function_instance
-            && let Some(holder) = fields.get(crate::lock::HOLDER_FIELD).cloned()
-        {
-            fields.insert(FUNCTION_INSTANCE.to_owned(), holder);
-        }
-        fields
-    }
-
     /// Why a write met no lease of ours: stores do not say whether it was broken. The loss waits a moment for
     /// it, and for the note of the break (S17).
     async fn why_gone(&self, path: &LockPath, lease_id: LeaseId) -> (Failure, Option<BreakNote>) {

@@ -17,7 +17,7 @@ use crate::coordinator::{
 use crate::lock::{CheckpointValue, FencingToken, Fields, LeaseId};
 use crate::store::{Acquire, LeaseState, LeaseStoreExt as _, Operation, Write};
 
-pub(super) async fn broken(
+pub(crate) async fn broken(
     sidecar: &Sidecar,
     period: BreakPeriod,
 ) -> Result<BreakResult, CallError> {
@@ -42,7 +42,7 @@ async fn broken_naming(
 }
 
 /// A break through `sidecar` whose request is under way until it is let go.
-pub(super) fn breaking_late(
+pub(crate) fn breaking_late(
     sidecar: &Sidecar,
     token: Option<FencingToken>,
     period: BreakPeriod,
@@ -59,7 +59,7 @@ fn broken_by_another_tool(account: &Account) {
     account.store.locks().break_without_note(&path("nightly"), Duration::ZERO, now).unwrap();
 }
 
-pub(super) fn assert_lost_by_the_break(event: &HoldEvent) {
+pub(crate) fn assert_lost_by_the_break(event: &HoldEvent) {
     let HoldEvent::Held(HeldEvent::Lost {
         reason: LossReason::Broken,
         detail,

@@ -30,7 +30,7 @@ enum Weather {
 }
 
 /// What goes wrong for a while.
-pub(super) fn storm(random: &mut SeededRandom) -> FaultPlan {
+pub(crate) fn storm(random: &mut SeededRandom) -> FaultPlan {
     let mut permille = |most: u64| u16::try_from(random.below(most)).unwrap();
     FaultPlan {
         lose_request: permille(100),

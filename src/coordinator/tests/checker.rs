@@ -14,7 +14,7 @@ const TICK: Duration = Duration::from_millis(2);
 
 /// The judge of one run.
 #[derive(Clone, Debug)]
-pub(super) struct Checker {
+pub(crate) struct Checker {
     account: Account,
     seed: u64,
     state: Arc<Mutex<State>>,
@@ -33,14 +33,14 @@ struct State {
 
 /// One client's belief in its hold.
 #[derive(Debug)]
-pub(super) struct Belief {
+pub(crate) struct Belief {
     number: u64,
     lock: String,
     token: FencingToken,
 }
 
 impl Checker {
-    pub(super) fn new(account: &Account, seed: u64) -> Self {
+    pub(crate) fn new(account: &Account, seed: u64) -> Self {
         Self { account: account.clone(), seed, state: Arc::default() }
     }
 
@@ -49,7 +49,7 @@ impl Checker {
     }
 
     /// A client was granted the lock, and believes in it from now on.
-    pub(super) fn granted(&self, grant: &Grant) -> Belief {
+    pub(crate) fn granted(&self, grant: &Grant) -> Belief {
         let lock = grant.path.to_string();
         let mut state = self.state();
         let newest = state.newest.get(&lock).copied();
@@ -65,21 +65,21 @@ impl Checker {
     }
 
     /// A client goes on with its hold.
-    pub(super) fn resumed(&self, belief: &Belief, grant: &Grant) {
+    pub(crate) fn resumed(&self, belief: &Belief, grant: &Grant) {
         assert_eq!(belief.token, grant.token, "S16, seed {}", self.seed);
         self.state().resumes += 1;
         self.believes(belief, &grant.validity);
     }
 
     /// A client was told a new validity of a hold in which it still believes.
-    pub(super) fn renewed(&self, belief: &Belief, validity: &Validity) {
+    pub(crate) fn renewed(&self, belief: &Belief, validity: &Validity) {
         let until = self.believed_until(belief);
         assert!(until.is_some_and(|until| self.account.now() < until), "S4, seed {}", self.seed);
         self.believes(belief, validity);
     }
 
     /// A client was told that its hold is lost.
-    pub(super) fn lost(&self, belief: &Belief) {
+    pub(crate) fn lost(&self, belief: &Belief) {
         let now = self.account.now();
         if let Some(until) = self.believed_until(belief) {
             assert!(now <= until + TICK, "S4, seed {}: told {:?} late", self.seed, now - until);
@@ -89,24 +89,24 @@ impl Checker {
     }
 
     /// A client believes in its hold no more.
-    pub(super) fn ended(&self, belief: &Belief) {
+    pub(crate) fn ended(&self, belief: &Belief) {
         if let Some(beliefs) = self.state().beliefs.get_mut(&belief.lock) {
             beliefs.retain(|(number, _)| *number != belief.number);
         }
     }
 
     /// Whether this client may still act.
-    pub(super) fn is_believed(&self, belief: &Belief) -> bool {
+    pub(crate) fn is_believed(&self, belief: &Belief) -> bool {
         self.believed_until(belief).is_some_and(|until| self.account.now() < until)
     }
 
     /// What a client that resumes says of its validity.
-    pub(super) fn told(&self, belief: &Belief) -> Option<BootReading> {
+    pub(crate) fn told(&self, belief: &Belief) -> Option<BootReading> {
         self.believed_until(belief).map(|until| self.account.clock.boot_reading(until))
     }
 
     /// Grants, losses and resumes that were seen.
-    pub(super) fn seen(&self) -> [usize; 3] {
+    pub(crate) fn seen(&self) -> [usize; 3] {
         let state = self.state();
         [state.grants, state.losses, state.resumes]
     }

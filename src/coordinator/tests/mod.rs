@@ -5,11 +5,11 @@
     reason = "tests look for the few events that they are about"
 )]
 
-mod breaking;
+pub(crate) mod breaking;
 mod budget;
 mod cancelling;
-mod chance;
-mod checker;
+pub(crate) mod chance;
+pub(crate) mod checker;
 mod drain;
 mod embedded;
 mod ending;
@@ -25,11 +25,10 @@ mod permits;
 mod readiness;
 mod repeating;
 mod resuming;
-mod rig;
+pub(crate) mod rig;
 mod rivals;
 mod saving;
 mod scheduled;
-mod schedules;
 mod sharing;
 mod sleeping;
 mod spreading;

@@ -8,13 +8,14 @@ use tonic::Status;
 
 use super::run_name::RunKey;
 use super::to_proto as schedules;
-use crate::coordinator::{HeldEvent, ScheduleEvent, ScheduleStream};
+use crate::coordinator::HeldEvent;
 use crate::grpc::held::held;
 use crate::grpc::life_line::LifeLine;
 use crate::grpc::life_stream::LifeStream;
 use crate::grpc::to_proto;
 use crate::grpc::{proto, status};
 use crate::schedule::{Definition, Outcome, RunId};
+use crate::scheduler::{ScheduleEvent, ScheduleStream};
 
 /// The events of a subscriber.
 #[derive(Debug)]

@@ -4,16 +4,16 @@ use tonic::Status;
 
 use super::run_name::RunKey;
 use super::spec;
-use crate::coordinator::{
-    CompleteRequest, KeyRequest, LockSelector, ResumeRun, ScheduleChange, ScheduleListRequest,
-    SubscribeRequest, Under,
-};
+use crate::coordinator::{KeyRequest, LockSelector, Under};
 use crate::grpc::from_proto::{MAX_HOLDER, MAX_PAGE_TOKEN, generation};
 use crate::grpc::proto;
 use crate::grpc::violations::Violations;
 use crate::lock::CheckpointValue;
 use crate::schedule::{
     Definition, MAX_REASON_BYTES, MAX_REQUEST_ID_BYTES, Report, RunId, check_key, is_request_id,
+};
+use crate::scheduler::{
+    CompleteRequest, ResumeRun, ScheduleChange, ScheduleListRequest, SubscribeRequest,
 };
 use crate::text::is_invisible;
 use crate::timetable::UtcSecond;

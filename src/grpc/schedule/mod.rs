@@ -25,8 +25,9 @@ use super::proto::{
 use super::service::{Service, answered};
 use super::status;
 use crate::access::Right;
-use crate::coordinator::{CallError, LockRecord, LockSelector, ScheduleChange, SubscribeRequest};
+use crate::coordinator::{CallError, LockRecord, LockSelector};
 use crate::lock::LockPath;
+use crate::scheduler::{ScheduleChange, SubscribeRequest};
 
 pub(super) use from_proto::report;
 pub(crate) use to_proto::listed;
@@ -89,7 +90,7 @@ impl Service {
         change: ScheduleChange,
     ) -> Result<Option<Schedule>, Status> {
         self.permit_selected(caller, Right::Schedule, lock)?;
-        let changed = self.coordinator.change_schedule(lock, change, &caller.with_address()).await;
+        let changed = self.scheduler.change_schedule(lock, change, &caller.with_address()).await;
         let info = answered(changed)?;
         let shown = self.may_read(caller, lock);
         Ok(shown.then(|| to_proto::schedule(info, self.namespace())))
@@ -114,7 +115,7 @@ impl ScheduleService for Service {
         let definition = request.definition.clone();
         let target = answered(self.coordinator.resolve(&request.key))?;
         let key = RunKey::of(&target, self.namespace());
-        let stream = answered(self.coordinator.subscribe(request))?;
+        let stream = answered(self.scheduler.subscribe(request))?;
         Ok(Response::new(ScheduleEvents::new(stream, life_line, &definition, key)))
     }
 
@@ -126,7 +127,7 @@ impl ScheduleService for Service {
         let caller = Caller::of(&request)?;
         let (request, key) = from_proto::complete(request.into_inner())?;
         self.permit_completion(&caller, &request.run_id.path, key.as_ref())?;
-        let completed = self.coordinator.complete_run(request).await;
+        let completed = self.scheduler.complete_run(request).await;
         if let Err(error @ CallError::ForeignPath { .. }) = &completed {
             return Err(status::of_violations(&[("run_id", error.to_string())]));
         }
@@ -141,7 +142,7 @@ impl ScheduleService for Service {
         let caller = Caller::of(&request)?;
         let lock = from_proto::selector(request.into_inner().lock)?;
         self.permit_selected(&caller, Right::Read, &lock)?;
-        let info = answered(self.coordinator.schedule(&lock).await)?;
+        let info = answered(self.scheduler.schedule(&lock).await)?;
         let schedule = Some(to_proto::schedule(info, self.namespace()));
         Ok(Response::new(GetScheduleResponse { schedule }))
     }
@@ -155,7 +156,7 @@ impl ScheduleService for Service {
         let request = from_proto::list(request.into_inner())?;
         self.permit_list(&caller, &request.under)?;
         let visible = |record: &LockRecord| self.may_see(&caller, record);
-        let page = answered(self.coordinator.list_schedules(request, visible).await)?;
+        let page = answered(self.scheduler.list_schedules(request, visible).await)?;
         let schedules = page.schedules.into_iter();
         Ok(Response::new(ListSchedulesResponse {
             schedules: schedules.map(|info| listed(info, self.namespace())).collect(),

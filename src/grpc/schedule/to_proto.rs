@@ -1,9 +1,7 @@
 //! From domain values to proto.
 
 use super::from_proto::Preview;
-use crate::coordinator::{
-    CheckpointOutcome, Completed, Completion, LockState, RunGrant, ScheduleInfo, Standby,
-};
+use crate::coordinator::{CheckpointOutcome, LockState};
 use crate::grpc::proto::{self, schedule_spec};
 use crate::grpc::to_proto::{self, duration};
 use crate::lock::{FencingToken, LockPath, Namespace};
@@ -11,6 +9,7 @@ use crate::schedule::{
     CatchUp, Definition, Ended, Intervention, Occasion, Outcome, Overlap, Plan, Run, RunTimeout,
     ScheduleRecord, is_of_occurrences, waited_for,
 };
+use crate::scheduler::{Completed, Completion, RunGrant, ScheduleInfo, Standby};
 use crate::timetable::{UtcSecond, zone_data_version};
 
 /// Instants are whole seconds.

@@ -7,7 +7,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::{ConnectionCounts, Connections, Metrics, traces};
-use crate::coordinator::{Coordinator, StoreStatus};
+use crate::coordinator::StoreStatus;
+use crate::scheduler::Scheduler;
 use crate::time::UnixMillis;
 
 impl Metrics {
@@ -37,7 +38,8 @@ impl Metrics {
     }
 
     /// Sets every gauge to what is true now.
-    pub(super) fn look_at(&self, coordinator: &Coordinator) {
+    pub(super) fn look_at(&self, scheduler: &Scheduler) {
+        let coordinator = scheduler.coordinator();
         let gauges = coordinator.gauges();
         let families = &self.inner.families;
         families
@@ -73,7 +75,7 @@ impl Metrics {
             }
         }
         families.sharing.show(gauges.share_locks);
-        families.schedules.show(&coordinator.schedule_figures(), self.inner.label_schedules);
+        families.schedules.show(&scheduler.schedule_figures(), self.inner.label_schedules);
         let now = coordinator.clock().now();
         let validity = gauges.earliest_valid_until.map(|until| until.saturating_since(now));
         families.smallest_validity.set(validity.map_or(f64::NAN, |span| span.as_secs_f64()));

@@ -14,7 +14,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Counters, FloatGauge};
-use crate::coordinator::{RunOutcome, ScheduleEventKind, ScheduleFigures};
+use crate::coordinator::{RunOutcome, ScheduleEventKind};
+use crate::scheduler::ScheduleFigures;
 use crate::telemetry::registration::{Registration, STARTS};
 use crate::time::UnixMillis;
 

@@ -77,13 +77,14 @@ impl Cast {
         }
         tokio::time::sleep(UNDER_WAY).await;
         for place in 0..world.plan().sidecars {
-            let coordinator = world.sidecar(place).coordinator;
+            let sidecar = world.sidecar(place);
+            let (coordinator, scheduler) = (sidecar.coordinator, sidecar.scheduler);
             let gauges = coordinator.gauges();
             let left = (gauges.holds, gauges.waiters, gauges.at_risk, gauges.paths);
             if left != (0, 0, 0, 0) {
                 world.fail(format!("S18: {place} keeps (holds, waiters, at risk, paths) {left:?}"));
             }
-            let tasks = coordinator.schedule_figures().len();
+            let tasks = scheduler.schedule_figures().len();
             if tasks > 0 {
                 world.fail(format!("T17: {place} keeps {tasks} schedules for nobody"));
             }

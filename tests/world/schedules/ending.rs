@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{
-    CompleteRequest, HeldEvent, ResumeRequest, ResumeRun, RunGrant, ScheduleEvent,
-};
+use leasehold::coordinator::{HeldEvent, ResumeRequest};
 use leasehold::lock::LeaseId;
 use leasehold::schedule::{Report, RunId};
+use leasehold::scheduler::{CompleteRequest, ResumeRun, RunGrant, ScheduleEvent};
 use leasehold::testing::SeededRandom;
 
 use super::runner::{Runner, Running, Worked};
@@ -217,7 +216,7 @@ impl Runner {
             checkpoint: None,
         };
         let work = async {
-            let answer = sidecar.coordinator.complete_run(request).await;
+            let answer = sidecar.scheduler.complete_run(request).await;
             telling::answered(world, id, report, &answer);
             answer.is_ok()
         };

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::ScheduleEvent;
 use leasehold::schedule::RunId;
+use leasehold::scheduler::ScheduleEvent;
 use leasehold::testing::SeededRandom;
 
 use super::ending::{By, report};

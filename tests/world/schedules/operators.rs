@@ -1,7 +1,8 @@
 //! People who pause and resume schedules, run them by hand (T18), remove and reset them (T25).
 
-use leasehold::coordinator::{CallError, LockSelector, ScheduleChange};
+use leasehold::coordinator::{CallError, LockSelector};
 use leasehold::lock::Permit;
+use leasehold::scheduler::ScheduleChange;
 use leasehold::testing::SeededRandom;
 use leasehold::timetable::UtcSecond;
 
@@ -90,7 +91,7 @@ async fn ask(world: &World, (place, lock): (usize, usize), change: &ScheduleChan
     };
     let selector = LockSelector::Key(key(lock), Permit::FIRST);
     let work = async {
-        let answer = sidecar.coordinator.change_schedule(&selector, change.clone(), "").await;
+        let answer = sidecar.scheduler.change_schedule(&selector, change.clone(), "").await;
         let mut state = world.state();
         state.story.note(world.now(), || format!("            {change:?} of {path}: {answer:?}"));
         if answer.is_ok() {

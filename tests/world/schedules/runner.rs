@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{
-    CallError, Extended, HeldEvent, ResumeRun, RunGrant, ScheduleEvent, SubscribeRequest,
-};
+use leasehold::coordinator::{CallError, Extended, HeldEvent};
 use leasehold::lock::Labels;
 use leasehold::schedule::{Definition, RunId};
+use leasehold::scheduler::{ResumeRun, RunGrant, ScheduleEvent, SubscribeRequest};
 use leasehold::testing::SeededRandom;
 use tokio::sync::watch;
 

@@ -1,8 +1,9 @@
 //! A subscriber's stream: what is told is shown to the judge before it is on its way, and nothing comes from
 //! a sidecar that is dead.
 
-use leasehold::coordinator::{CallError, ScheduleEvent, ScheduleStream, SubscribeRequest};
+use leasehold::coordinator::CallError;
 use leasehold::schedule::RunId;
+use leasehold::scheduler::{ScheduleEvent, ScheduleStream, SubscribeRequest};
 use tokio::sync::{mpsc, oneshot};
 
 use super::telling;
@@ -25,7 +26,7 @@ impl Stream {
     ) -> Result<Self, CallError> {
         let resumes = request.resume.as_ref().map(|resume| resume.run_id.clone());
         let path = sidecar.path(&request.key).to_string();
-        let stream = sidecar.coordinator.subscribe(request)?;
+        let stream = sidecar.scheduler.subscribe(request)?;
         let (events, told) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
         let number = world.state().schedules.stream();

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{
-    CallError, Completed, Completion, Extended, HeldEvent, LossReason, RunGrant, ScheduleEvent,
-};
+use leasehold::coordinator::{CallError, Extended, HeldEvent, LossReason};
 use leasehold::schedule::{Occasion, Outcome, Report, RunId};
+use leasehold::scheduler::{Completed, Completion, RunGrant, ScheduleEvent};
 
 use super::judge::RunKey;
 use crate::world::hand_over::TICK;

@@ -1,0 +1,99 @@
+//! What the scheduler, one floor up, asks of the locks beside the calls that callers have: their clock, their
+//! store and settings, and the holds that its runs have.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::actor::timers::{Alarm, Timers};
+use super::api::error::CallError;
+use super::api::request::{Deadline, LockRecord, LockSelector, ResumeRequest};
+use super::api::resume_token::Resumed;
+use super::inspect::page_token::PageTokens;
+use super::inspect::records::{PATIENCE, Under};
+use super::waiting::{Wait, WaitKind};
+use super::{Coordinator, LockEvent, Settings};
+use crate::lock::{LeaseId, LockPath};
+use crate::store::{LeaseStore, StoreError};
+use crate::webjobs::DotnetTimers;
+
+impl Coordinator {
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    pub(crate) fn store(&self) -> &dyn LeaseStore {
+        self.shared.store.as_ref()
+    }
+
+    /// The .NET timers beside whose records something is written (T22).
+    pub(crate) fn dotnet_timers(&self) -> &Arc<DotnetTimers> {
+        &self.shared.dotnet_timers
+    }
+
+    /// Asks the store something that no lock waits for, in its turn and not without end (S19).
+    pub(crate) async fn asked<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        self.shared.asked(PATIENCE, call).await
+    }
+
+    pub(crate) fn observe(&self, event: &LockEvent<'_>) {
+        self.shared.observe(event);
+    }
+
+    /// Timers on the clock of the locks.
+    pub(crate) fn timers<A: Alarm>(&self) -> Timers<A> {
+        Timers::new(Arc::clone(&self.shared.clock))
+    }
+
+    /// A number by chance.
+    pub(crate) fn seed(&self) -> u64 {
+        self.shared.entropy.seed()
+    }
+
+    /// Takes a place among all that wait here (S38).
+    pub(crate) fn begin_waiting(&self, kind: WaitKind) -> Result<Wait, CallError> {
+        self.shared.waiting.begin(kind)
+    }
+
+    /// Whether the hold with this lease id is here, on this lock.
+    pub(crate) fn has_hold(&self, lease_id: LeaseId, path: &LockPath) -> bool {
+        self.shared.registry().hold(lease_id).is_some_and(|entry| entry.path == *path)
+    }
+
+    /// What a resume token says.
+    pub(crate) fn read_resume(&self, request: &ResumeRequest) -> Result<Resumed, CallError> {
+        self.shared.read_resume(request)
+    }
+
+    /// A deadline so long before another one, by the same clocks (S21).
+    pub(crate) fn deadline_before(&self, ends: &Deadline, before: Duration) -> Deadline {
+        self.shared.deadline_before(ends, before)
+    }
+
+    /// The lock that is named, if it is one of this sidecar's.
+    pub(crate) fn select(&self, selector: &LockSelector) -> Result<LockPath, CallError> {
+        self.shared.select(selector)
+    }
+
+    /// This lock, if it is one of this sidecar's.
+    pub(crate) fn own(&self, path: LockPath) -> Result<LockPath, CallError> {
+        self.shared.own(path)
+    }
+
+    /// Where a listing begins.
+    pub(crate) fn prefix(&self, under: &Under) -> Result<String, CallError> {
+        self.shared.prefix(under)
+    }
+
+    /// What is known of a lock, here and in the store.
+    pub(crate) async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
+        self.shared.record(path).await
+    }
+
+    /// The tokens of pages, which are good for as long as the process lives.
+    pub(crate) fn pages(&self) -> &PageTokens {
+        &self.shared.pages
+    }
+}

@@ -1,0 +1,363 @@
+//! How a run's outcome is recorded: under its own lease, or under another one later (T8, T12, T20).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Scheduler;
+use super::deciders::{Surroundings, report_decider};
+use super::figures::ReportedEnd;
+use super::reading::unreadable_record;
+use super::request::{CompleteRequest, Completed, Completion};
+use super::state::ScheduleState;
+use crate::coordinator::{
+    Brought, CallError, CheckpointOutcome, Decider, Decisions, Grant, Saving, Settling,
+    StoreFailure, StoreFailureKind,
+};
+use crate::hold::{SaveOutcome, Stored};
+use crate::lock::Record;
+use crate::schedule::{
+    Ground, Outcome, RecordError, Report, ReportDecided, Reported, RunId, RunReport, Tally,
+};
+
+/// Between two reads of a lock that is held while a late completion waits for its end.
+const BETWEEN_READS: Duration = Duration::from_secs(5);
+
+/// A report that is being recorded, try after try.
+struct Recording {
+    report: RunReport,
+    surroundings: Surroundings,
+    /// What the write that was decided last adds, until that is counted: its answer may have been lost
+    /// (T23).
+    tally: Option<Tally>,
+}
+
+impl Recording {
+    /// What decides a try, and says what that has come to.
+    fn decider(&self, running: bool) -> (Decider, Decisions<ReportDecided>) {
+        report_decider(self.report.clone(), running, self.surroundings.clone())
+    }
+
+    /// What a try has come to, as it was decided last; none if nothing was asked.
+    fn hear(
+        &mut self,
+        decisions: Decisions<ReportDecided>,
+    ) -> Option<Result<Reported, RecordError>> {
+        hear(decisions, &mut self.tally)
+    }
+}
+
+/// As it was decided last. One that was decided again over its own write adds nothing, and the first has.
+fn hear(
+    mut decisions: Decisions<ReportDecided>,
+    added: &mut Option<Tally>,
+) -> Option<Result<Reported, RecordError>> {
+    let mut last = None;
+    for ReportDecided { reported, tally } in decisions.each() {
+        *added = tally.or_else(|| added.take());
+        last = Some(reported);
+    }
+    last
+}
+
+impl Scheduler {
+    /// Says how a run ended (T8). May be repeated, at any sidecar.
+    ///
+    /// # Errors
+    /// When the store could not be asked, the lock is held on, or the path is not one of this sidecar's.
+    pub async fn complete_run(&self, request: CompleteRequest) -> Result<Completed, CallError> {
+        self.locks.own(request.run_id.path.clone())?;
+        if request.checkpoint.is_some() {
+            self.locks.check_checkpoints("checkpoint")?;
+        }
+        let scheduler = self.clone();
+        // It goes on if its caller does not wait for it: a release is under way.
+        let completing = tokio::spawn(async move { scheduler.complete(request).await });
+        completing.await.unwrap_or(Err(CallError::UnknownLease))
+    }
+
+    async fn complete(&self, request: CompleteRequest) -> Result<Completed, CallError> {
+        let (run_id, report) = (request.run_id.clone(), request.report);
+        let detail = request.detail.clone();
+        let state = self.schedules.state(&run_id.path).unwrap_or_default();
+        state.is_told(&run_id, report);
+        let mut completing = self.schedules.completing(&run_id, report);
+        let completed = self.complete_now(request, &state).await;
+        state.was_told(&run_id, completed.is_ok());
+        let path = &run_id.path;
+        match &completed {
+            Ok(Completed { completion, retry_at, .. }) => tracing::info!(
+                lock = %path, occurrence = %run_id.occasion, attempt = run_id.attempt, outcome = Outcome::from(report).as_str(),
+                recorded = ?completion, detail, retry_at = retry_at.map(tracing::field::display), "run ended"
+            ),
+            Err(error) => tracing::warn!(
+                lock = %path, occurrence = %run_id.occasion, attempt = run_id.attempt, outcome = Outcome::from(report).as_str(), %error,
+                "the outcome of a run could not be recorded"
+            ),
+        }
+        completing.completion = completed.as_ref().ok().map(|completed| completed.completion);
+        completed
+    }
+
+    async fn complete_now(
+        &self,
+        request: CompleteRequest,
+        state: &Arc<ScheduleState>,
+    ) -> Result<Completed, CallError> {
+        let CompleteRequest { lease_id, run_id, report, detail, generation, checkpoint } = request;
+        let end = ReportedEnd { run_id: &run_id, outcome: report.into(), detail: &detail };
+        let mut recording = self.recording(state, &run_id, report).await?;
+        let has_checkpoint = checkpoint.is_some();
+        if let Some(lease_id) = lease_id.filter(|id| self.locks.has_hold(*id, &run_id.path)) {
+            let (decider, decisions) = recording.decider(true);
+            let saving = Saving { value: checkpoint, decider: Some(decider) };
+            let (_, saved) = self.locks.release_with(lease_id, generation, saving).await?;
+            let version = match saved.flatten() {
+                Some(SaveOutcome::Saved { version }) => Some(version),
+                Some(SaveOutcome::Nothing) => Some(None),
+                // Not known, or not done: what the record says counts.
+                Some(SaveOutcome::NotSaved(_) | SaveOutcome::Unknown | SaveOutcome::Ended)
+                | None => None,
+            };
+            match (version, recording.hear(decisions)) {
+                (Some(version), Some(Ok(reported))) => {
+                    // What was saved in the same write may be another call's.
+                    let version = version.filter(|_| has_checkpoint);
+                    let saved = version.map(|version| CheckpointOutcome::Saved { version });
+                    if let Some(completed) = self.counted(
+                        &end,
+                        &mut recording,
+                        done(state, reported, Completion::Recorded, saved),
+                    ) {
+                        return Ok(completed);
+                    }
+                }
+                (_, Some(Err(error))) => return Err(unreadable_record(&run_id.path, &error)),
+                (Some(_) | None, Some(Ok(_)) | None) => {}
+            }
+        }
+        let checkpoint = has_checkpoint
+            .then(|| CheckpointOutcome::NotSaved { detail: "the run's hold was over".to_owned() });
+        let completed = self.complete_late(state, &end, &mut recording).await?;
+        Ok(Completed { checkpoint, ..completed })
+    }
+
+    async fn recording(
+        &self,
+        state: &Arc<ScheduleState>,
+        run_id: &RunId,
+        report: Report,
+    ) -> Result<Recording, CallError> {
+        let path = run_id.path.clone();
+        let plan = match state.plan() {
+            Some(plan) => plan,
+            None => match self.read_plan(&path).await? {
+                (Some((plan, _)), _) => plan,
+                (None, _) => return Err(CallError::NoSuchSchedule { path }),
+            },
+        };
+        let (newest, store_time) = (state.newest(), self.store_time());
+        let timer = self.dotnet_timer(&path);
+        let ground = Ground {
+            path,
+            plan,
+            plan_at: None,
+            newest,
+            lease_duration: self.locks.settings().lease_duration,
+            queued: Duration::ZERO,
+            store_time,
+        };
+        let report = RunReport { ground, run_id: run_id.clone(), report };
+        let surroundings = Surroundings { state: Arc::clone(state), timer };
+        Ok(Recording { report, surroundings, tally: None })
+    }
+
+    /// T8: the run's own lease is over, or unknown here. Success under another one proves that nobody was
+    /// granted since.
+    async fn complete_late(
+        &self,
+        state: &ScheduleState,
+        end: &ReportedEnd<'_>,
+        recording: &mut Recording,
+    ) -> Result<Completed, CallError> {
+        let path = &end.run_id.path;
+        let mut waited = Duration::ZERO;
+        loop {
+            let seen = self.read_scheduled(path).await?;
+            let now = self.store_time().into();
+            let beside = recording.surroundings.now();
+            let reported = recording.report.over(seen.record.as_ref(), now, seen.lease(), &beside);
+            match reported {
+                Reported::AcquireFirst => {
+                    if let Some(completed) =
+                        self.acquire_and_report(state, end, recording, seen.stored).await?
+                    {
+                        return Ok(completed);
+                    }
+                }
+                Reported::HeldElsewhere => {}
+                Reported::Write { .. } | Reported::Recorded | Reported::Superseded => {
+                    let completed = self.counted(
+                        end,
+                        recording,
+                        done(state, reported, Completion::Recorded, None),
+                    );
+                    return completed.ok_or(CallError::UnknownLease);
+                }
+            }
+            if waited >= self.lease_of(&recording.report.ground.plan) {
+                return Err(held_on(end.run_id));
+            }
+            tokio::time::sleep(BETWEEN_READS).await;
+            waited += BETWEEN_READS;
+        }
+    }
+
+    /// None: somebody else was faster, or has the lock; look again.
+    async fn acquire_and_report(
+        &self,
+        state: &ScheduleState,
+        end: &ReportedEnd<'_>,
+        recording: &mut Recording,
+        seen: Option<Box<Stored>>,
+    ) -> Result<Option<Completed>, CallError> {
+        let Some(stored) = seen else { return Ok(None) };
+        let found = Record::from_fields(&stored.fields);
+        // The name of who ran stays: nobody is granted anything.
+        let record = Record {
+            holder: found.holder,
+            host_type: found.host_type,
+            function: found.function,
+            scope: found.scope,
+            mode: found.mode,
+            labels: found.labels,
+            ..Record::default()
+        };
+        let lease_duration = self.lease_of(&recording.report.ground.plan);
+        let (decider, decisions) = recording.decider(false);
+        let brought = Brought { decider, seen: Some(stored) };
+        match self.locks.settle_at(&end.run_id.path, record, lease_duration, brought).await? {
+            Settling::Written => {
+                let Some(Ok(reported)) = recording.hear(decisions) else { return Ok(None) };
+                let completed = done(state, reported, Completion::RecordedLate, None);
+                Ok(self.counted(end, recording, completed))
+            }
+            Settling::TurnedAway | Settling::Busy => {
+                recording.hear(decisions);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Records the outcome of a run that goes on, under its own lease, and leaves its hold as it is (T6, T12,
+    /// T20).
+    pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
+        let Some(state) = self.schedules.state(&run_id.path) else { return };
+        let Ok(mut recording) = self.recording(&state, run_id, report).await else { return };
+        let (decider, decisions) = recording.decider(true);
+        let saved = self.locks.save_decided(grant.lease_id, Some(grant.generation), decider).await;
+        match (saved, recording.hear(decisions)) {
+            (Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing), Some(Ok(reported))) => {
+                tracing::info!(
+                    lock = %run_id.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
+                    outcome = Outcome::from(report).as_str(), "run ended"
+                );
+                let end = ReportedEnd { run_id, outcome: report.into(), detail: "" };
+                let completed = done(&state, reported, Completion::Recorded, None);
+                self.counted(&end, &mut recording, completed);
+            }
+            // What is not stored is not known.
+            (
+                Ok(
+                    SaveOutcome::Saved { .. }
+                    | SaveOutcome::Nothing
+                    | SaveOutcome::NotSaved(_)
+                    | SaveOutcome::Unknown
+                    | SaveOutcome::Ended,
+                )
+                | Err(_),
+                Some(Ok(_) | Err(_)) | None,
+            ) => {}
+        }
+    }
+
+    /// What came of a report is counted where it was written here: once (T23).
+    fn counted(
+        &self,
+        end: &ReportedEnd<'_>,
+        recording: &mut Recording,
+        completed: Option<Completed>,
+    ) -> Option<Completed> {
+        let completed = completed?;
+        let written =
+            recording.tally.take().filter(|_| completed.completion != Completion::Superseded);
+        if let Some(tally) = written {
+            self.count(&end.run_id.path, &tally, Some(end));
+        }
+        Some(completed)
+    }
+}
+
+/// What a report that was written, or needed no writing, comes to; none if it was not.
+fn done(
+    state: &ScheduleState,
+    reported: Reported,
+    completion: Completion,
+    checkpoint: Option<CheckpointOutcome>,
+) -> Option<Completed> {
+    let (completion, retry_at) = match reported {
+        Reported::Write { record, retry_at } => {
+            state.learn(Some(*record));
+            (completion, retry_at)
+        }
+        Reported::Recorded => (Completion::Recorded, None),
+        Reported::Superseded => (Completion::Superseded, None),
+        Reported::AcquireFirst | Reported::HeldElsewhere => return None,
+    };
+    let next_at = state.known().record.as_ref().and_then(|record| record.next);
+    Some(Completed { completion, retry_at, next_at, checkpoint })
+}
+
+fn held_on(run_id: &RunId) -> CallError {
+    let message = format!(
+        "the lock {} is held, by the run itself or by somebody else, so its outcome cannot be recorded through this sidecar \
+         now: repeat the call at the sidecar that has the run, or here when the lock is released",
+        run_id.path
+    );
+    CallError::StoreFailure(StoreFailure {
+        kind: StoreFailureKind::Unavailable,
+        message,
+        retry_after: Some(BETWEEN_READS),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::lock::{FencingToken, Fields, Found, Verdict};
+    use crate::schedule::ScheduleRecord;
+    use crate::time::UnixMillis;
+
+    #[test]
+    fn t23_what_is_decided_again_over_its_own_write_is_counted_by_the_first() {
+        let fields = [("leasehold_schedule_next", "-"), ("leasehold_schedule_plan", "1/ff/1/3")];
+        let last = ("leasehold_schedule_last", "2027-01-15T08:00:00Z/-/-");
+        let fields = fields.into_iter().chain([last]).map(|(name, it)| (name.into(), it.into()));
+        let record = ScheduleRecord::from_fields(&fields.collect()).unwrap().unwrap();
+        let tally = Tally::between(None, &ScheduleRecord { missed: 3, ..record });
+        assert_ne!(tally, Tally::default());
+        let tallies = Mutex::new(vec![None, Some(tally)]);
+        let (decider, decisions) = Decider::new(move |_| {
+            let tally = tallies.lock().unwrap().pop().flatten();
+            (Verdict::Nothing, ReportDecided { reported: Ok(Reported::Recorded), tally })
+        });
+        let token = FencingToken::from_u64(4_096).unwrap();
+        let found = Found { fields: Fields::new(), token, store_time: UnixMillis(0) };
+        decider.decide(&found);
+        decider.decide(&found);
+        let mut added = None;
+        assert_eq!(hear(decisions, &mut added), Some(Ok(Reported::Recorded)));
+        assert_eq!(added, Some(tally));
+    }
+}

@@ -1,0 +1,69 @@
+//! What a schedule writes in the records of its holds: the start of a run, and its end (T6, T8). It is
+//! decided in [`crate::schedule`], beside what is known here at that moment.
+
+use std::sync::Arc;
+
+use super::state::ScheduleState;
+use crate::coordinator::{Decider, Decisions};
+use crate::schedule::{
+    Beside, Ground, ReportDecided, Reported, RunReport, ScheduleRecord, Start, Starting, start_over,
+};
+use crate::webjobs::{Decides, DotnetTimer};
+
+/// What is known here beside the record of a schedule's lock.
+#[derive(Clone, Debug)]
+pub(super) struct Surroundings {
+    /// Knows how the run in the record has ended, where the store does not (T8).
+    pub(super) state: Arc<ScheduleState>,
+    /// Of the .NET timer beside it (T22).
+    pub(super) timer: Option<Arc<DotnetTimer>>,
+}
+
+impl Surroundings {
+    /// As it is now.
+    pub(super) fn now(&self) -> Beside {
+        let status = self.timer.as_ref().and_then(|timer| timer.status());
+        Beside { reports: self.state.reports(), status }
+    }
+
+    /// This record is about to be written, which the .NET timer's status is to say first.
+    fn expect(&self, record: &ScheduleRecord, decides: Decides) {
+        if let Some(timer) = &self.timer {
+            timer.expect(record, decides);
+        }
+    }
+}
+
+/// Decides the start of a run.
+pub(super) fn start_decider(
+    ground: Ground,
+    surroundings: Surroundings,
+) -> (Decider, Decisions<Start>) {
+    Decider::new(move |found| {
+        let (verdict, start) = start_over(found, &ground, &surroundings.now());
+        match &start.what {
+            Starting::Run { record, .. } | Starting::Settled { record, .. } => {
+                surroundings.expect(record, Decides::Again);
+            }
+            Starting::Nothing { .. } | Starting::Unreadable(_) => {}
+        }
+        (verdict, start)
+    })
+}
+
+/// Decides what is written of a run's end: under its own lease, if it is `running` under it, or under another
+/// one later.
+pub(super) fn report_decider(
+    report: RunReport,
+    running: bool,
+    surroundings: Surroundings,
+) -> (Decider, Decisions<ReportDecided>) {
+    let decides = if running { Decides::Once } else { Decides::Again };
+    Decider::new(move |found| {
+        let (verdict, decided) = report.write_over(found, running, &surroundings.now());
+        if let Ok(Reported::Write { record, .. }) = &decided.reported {
+            surroundings.expect(record, decides);
+        }
+        (verdict, decided)
+    })
+}

@@ -1,0 +1,233 @@
+//! Schedules (T1 to T25): one task a schedule with subscribers, which runs the pure machine of `schedule`
+//! over the holds.
+//!
+//! It stands on the coordinator, which knows nothing of it: what it asks of locks beside the calls that all
+//! have is the coordinator's `door`. Rules: T1 to T25, S16 (a run goes on), S38. May import: coordinator,
+//! webjobs, schedule, store, lock, time, timetable, and hold's values.
+//!
+//! The task (`task`, `looking`) decides when to look, and asks for a lease as any caller does; `deciders` are
+//! what it writes beside the token; a run follows its hold in a task of its own (`run`). To add an event: a
+//! variant of [`ScheduleEvent`], and whoever sends it.
+
+mod changing;
+mod clock;
+mod completing;
+mod deciders;
+mod enlisting;
+mod figures;
+mod importing;
+mod listing;
+mod looking;
+mod reading;
+mod request;
+mod run;
+mod starts;
+mod state;
+mod subscriber;
+mod task;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::coordinator::{CallError, Coordinator, KeyRequest, Target, Timers, WaitKind};
+use crate::lock::LockPath;
+use crate::schedule::{Plan, Report, RunId, check_key};
+use crate::time::Instant;
+use clock::StoreClock;
+pub use figures::ScheduleFigures;
+pub use importing::{ImportError, ImportRequest, Imported};
+pub use request::{
+    CompleteRequest, Completed, Completion, ResumeRun, RunGrant, ScheduleChange, ScheduleEvent,
+    ScheduleInfo, ScheduleListRequest, SchedulePage, Standby, SubscribeRequest,
+};
+use starts::Starts;
+use state::ScheduleState;
+pub use subscriber::ScheduleStream;
+use subscriber::{SubscriberId, SubscriberTerms, subscription};
+use task::{Message, ScheduleTask, Wakeup};
+
+/// Runs schedules over a coordinator's locks. Cheap to clone; the clones are one.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    locks: Coordinator,
+    schedules: Arc<Schedules>,
+}
+
+/// The schedules of this sidecar.
+#[derive(Debug)]
+struct Schedules {
+    tasks: Mutex<HashMap<LockPath, TaskHandle>>,
+    timers: Timers<Wakeup>,
+    clock: StoreClock,
+    starts: Starts,
+    /// Calls that complete a run and are not answered yet, by the text of its id.
+    completing: Mutex<HashMap<String, usize>>,
+    turns: AtomicU64,
+}
+
+/// The way to a schedule's task, and what it knows.
+#[derive(Debug)]
+struct TaskHandle {
+    task: mpsc::UnboundedSender<Message>,
+    state: Arc<ScheduleState>,
+}
+
+/// While it lives, a call completes this run. The schedule's task waits for its end, so it hears of that in
+/// any case.
+#[derive(Debug)]
+struct Completing<'a> {
+    schedules: &'a Schedules,
+    run_id: RunId,
+    report: Report,
+    /// What became of the outcome, if the call was answered.
+    completion: Option<Completion>,
+}
+
+impl Drop for Completing<'_> {
+    fn drop(&mut self) {
+        {
+            let mut completing = self.schedules.completing_calls();
+            let run_id = self.run_id.to_string();
+            if let Some(calls) = completing.get_mut(&run_id) {
+                *calls -= 1;
+                if *calls == 0 {
+                    completing.remove(&run_id);
+                }
+            }
+        }
+        let run = Box::new((self.run_id.clone(), self.report));
+        self.schedules.send(&self.run_id.path, Message::Completed(run, self.completion));
+    }
+}
+
+impl Schedules {
+    fn new(locks: &Coordinator) -> Self {
+        Self {
+            tasks: Mutex::default(),
+            timers: locks.timers(),
+            clock: StoreClock::default(),
+            starts: Starts::new(locks.settings().starts_per_second),
+            completing: Mutex::default(),
+            turns: AtomicU64::new(0),
+        }
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, HashMap<LockPath, TaskHandle>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn completing_calls(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.completing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn completing(&self, run_id: &RunId, report: Report) -> Completing<'_> {
+        *self.completing_calls().entry(run_id.to_string()).or_default() += 1;
+        Completing { schedules: self, run_id: run_id.clone(), report, completion: None }
+    }
+
+    fn is_completing(&self, run_id: &RunId) -> bool {
+        self.completing_calls().contains_key(&run_id.to_string())
+    }
+
+    /// What is known of a schedule that has subscribers here.
+    fn state(&self, path: &LockPath) -> Option<Arc<ScheduleState>> {
+        self.tasks().get(path).map(|entry| Arc::clone(&entry.state))
+    }
+
+    /// How many subscribe to a schedule here.
+    fn subscribers(&self, path: &LockPath) -> usize {
+        self.state(path).map_or(0, |state| state.known().subscribers)
+    }
+
+    /// Tells a schedule's task, if there is one.
+    fn send(&self, path: &LockPath, message: Message) {
+        if let Some(entry) = self.tasks().get(path) {
+            // A task that failed has nobody to tell.
+            let _ = entry.task.send(message);
+        }
+    }
+
+    fn next_turn(&self) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+impl Scheduler {
+    /// A scheduler over these locks; there is one for each coordinator.
+    #[must_use]
+    pub fn new(locks: Coordinator) -> Self {
+        let schedules = Arc::new(Schedules::new(&locks));
+        Self { locks, schedules }
+    }
+
+    /// The locks that its runs hold.
+    #[must_use]
+    pub const fn coordinator(&self) -> &Coordinator {
+        &self.locks
+    }
+
+    /// Whether hosts of .NET can share this sidecar's store (T22).
+    #[must_use]
+    pub fn has_timers(&self) -> bool {
+        self.locks.store().features().has_timers
+    }
+
+    /// D of a schedule's leases.
+    fn lease_of(&self, plan: &Plan) -> Duration {
+        let default = || self.locks.settings().lease_duration;
+        plan.definition().lease_duration().unwrap_or_else(default)
+    }
+
+    fn now(&self) -> Instant {
+        self.locks.clock().now()
+    }
+
+    /// Takes part in a schedule while the stream lives.
+    ///
+    /// # Errors
+    /// When the sidecar shuts down, the key is too long or has no path, or as many wait or subscribe as may.
+    pub fn subscribe(&self, request: SubscribeRequest) -> Result<ScheduleStream, CallError> {
+        let SubscribeRequest { key, definition, is_new, holder, labels, runs_at_once, resume } =
+            request;
+        if *self.locks.draining().borrow() {
+            return Err(CallError::shutting_down());
+        }
+        let target = self.locks.resolve(&key)?;
+        check_key(&target.key).map_err(|error| CallError::ScheduleKey(error.to_string()))?;
+        if !self.locks.host().namespace.schedules(target.key.mode()) {
+            return Err(CallError::ScheduleMode);
+        }
+        let schedules = &self.schedules;
+        let kind = match &resume {
+            Some(_) => WaitKind::ResumedSubscriber,
+            None => WaitKind::Subscriber,
+        };
+        let wait = self.locks.begin_waiting(kind)?;
+        let id = SubscriberId(schedules.next_turn());
+        let is_new = is_new && resume.is_none();
+        let resume = resume.map(Box::new);
+        let mut tasks = schedules.tasks();
+        let path = target.path.clone();
+        let entry = tasks.entry(path).or_insert_with(|| self.start_task(&key, &target));
+        if entry.task.is_closed() {
+            *entry = self.start_task(&key, &target);
+        }
+        let terms = SubscriberTerms { definition, holder, labels, runs_at_once, wait };
+        let (subscriber, stream) = subscription(id, terms, entry.task.clone());
+        // It was just seen to be open, and retires only under this lock.
+        let _ = entry.task.send(Message::Subscribe(Box::new(subscriber), is_new, resume));
+        Ok(stream)
+    }
+
+    fn start_task(&self, key: &KeyRequest, target: &Target) -> TaskHandle {
+        let (state, task) = ScheduleTask::start(self, key.clone(), target.clone());
+        TaskHandle { task, state }
+    }
+}
