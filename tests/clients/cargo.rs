@@ -2,6 +2,10 @@
 
 use std::ffi::OsString;
 
+/// Says to a driver's script that its program is there (`prepare` let it build it). Cargo would else wait for
+/// other builds, longer than a test waits for what must happen at all.
+pub(crate) const DRIVER_IS_BUILT: &str = "LEASEHOLD_TEST_DRIVER_IS_BUILT";
+
 /// The variables that would let a build of its own take this test's package for its own.
 pub(crate) fn cargos_variables() -> Vec<OsString> {
     let names = std::env::vars_os().map(|(name, _)| name);

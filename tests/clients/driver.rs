@@ -14,7 +14,9 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-/// What must happen at all gets this long: a busy machine takes its time, and some drivers are built first.
+use crate::clients::cargo::{DRIVER_IS_BUILT, cargos_variables};
+
+/// What must happen at all gets this long: a busy machine takes its time.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A driver's program, and how it is run.
@@ -22,7 +24,7 @@ fn program(language: &str) -> (PathBuf, Command) {
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language);
     let program = client.join("driver");
     let mut command = Command::new(&program);
-    for name in crate::clients::cargo::cargos_variables() {
+    for name in cargos_variables() {
         command.env_remove(name);
     }
     (program, command)
@@ -71,7 +73,8 @@ impl Driver {
         prepare(language).await;
         crate::signals::undo_ignored();
         let (program, mut command) = program(language);
-        command.env("LEASEHOLD_ENDPOINT", endpoint).process_group(0).kill_on_drop(true);
+        command.env("LEASEHOLD_ENDPOINT", endpoint).env(DRIVER_IS_BUILT, "1");
+        command.process_group(0).kill_on_drop(true);
         command.envs(environment.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let started = command.spawn();

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::clients::cargo::cargos_variables;
+use crate::clients::cargo::{DRIVER_IS_BUILT, cargos_variables};
 use crate::faults::process::{PATIENCE, states, until};
 
 /// Lines that are kept for a storm that does not end well.
@@ -124,7 +124,8 @@ impl Client {
         let complaints = File::options().create(true).append(true).open(complaints).unwrap();
         crate::signals::undo_ignored();
         let mut command = command(language);
-        command.env("LEASEHOLD_ENDPOINT", endpoint).process_group(0).kill_on_drop(true);
+        command.env("LEASEHOLD_ENDPOINT", endpoint).env(DRIVER_IS_BUILT, "1");
+        command.process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(complaints);
         let mut child = command.spawn().unwrap();
         let commands = child.stdin.take().unwrap();
