@@ -4,6 +4,7 @@ import static dev.leasehold.client.FakeSidecar.PATIENCE_SECONDS;
 
 import dev.leasehold.v1.Grant;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
@@ -21,28 +22,31 @@ final class Bench implements AutoCloseable {
   final LeaseholdClient client;
   private final BlockingQueue<HoldEvent> events = new LinkedBlockingQueue<>();
 
-  Bench() throws IOException, InterruptedException {
+  Bench() {
     this(builder -> builder);
   }
 
   /** With room for a call more than the client has streams on one connection. */
-  Bench(int streamsPerConnection) throws IOException, InterruptedException {
+  Bench(int streamsPerConnection) {
     this(streamsPerConnection + 1, builder -> builder.streamsPerConnection(streamsPerConnection));
   }
 
   /** With a client that has these options. */
-  Bench(UnaryOperator<ClientBuilder> options) throws IOException, InterruptedException {
+  Bench(UnaryOperator<ClientBuilder> options) {
     this(256, options);
   }
 
-  private Bench(int callsPerConnection, UnaryOperator<ClientBuilder> options)
-      throws IOException, InterruptedException {
-    sidecar = new FakeSidecar(callsPerConnection);
+  private Bench(int callsPerConnection, UnaryOperator<ClientBuilder> options) {
+    try {
+      sidecar = new FakeSidecar(callsPerConnection);
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
     client = options.apply(LeaseholdClient.builder(sidecar.endpoint()).clock(clock)).connect();
   }
 
   /** One whose streams have gone silent after a moment. */
-  static Bench impatient() throws IOException, InterruptedException {
+  static Bench impatient() {
     return new Bench(builder -> builder.silence(Duration.ofSeconds(1)));
   }
 
@@ -102,8 +106,12 @@ final class Bench implements AutoCloseable {
   }
 
   @Override
-  public void close() throws IOException {
+  public void close() {
     client.close();
-    sidecar.close();
+    try {
+      sidecar.close();
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
   }
 }

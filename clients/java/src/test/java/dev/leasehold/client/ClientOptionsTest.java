@@ -1,14 +1,12 @@
 package dev.leasehold.client;
 
-import static dev.leasehold.client.Bench.eventually;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
-import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.leasehold.client.Bench.Held;
+import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.ListLocksResponse;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
@@ -17,137 +15,155 @@ import io.grpc.ClientInterceptor;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
-@Timeout(60)
-class ClientOptionsTest {
-  private static String invalid(ClientBuilder builder) {
-    return assertThrows(EndpointException.class, builder::connect).getMessage();
+/** What a client is made with, and how it finds its sidecar. */
+class ClientOptionsTest extends BenchTest {
+  private static final byte[] NO_PEM = {'p', 'e', 'm'};
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "unix:///run/leasehold.sock",
+        "http://localhost:1",
+        "http://LOCALHOST",
+        "http://127.0.0.1:1",
+        "https://127.8.9.10:1",
+        "http://[::1]:1",
+        "http://[0:0:0:0:0:0:0:1]:1"
+      })
+  void s14EndpointsOnThisMachine(String endpoint) {
+    assertTrue(Endpoint.parse(endpoint).isLocal());
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "http://leasehold:1",
+        "http://10.0.0.7:1",
+        "https://127.example.org",
+        "http://[2001:db8::1]:1",
+        "http://[1::1]:1"
+      })
+  void s14EndpointsElsewhere(String endpoint) {
+    assertFalse(Endpoint.parse(endpoint).isLocal());
+  }
+
+  private static void refused(
+      String endpoint, UnaryOperator<ClientBuilder> options, String because) {
+    ClientBuilder builder = options.apply(LeaseholdClient.builder(endpoint));
+    String message = assertThrows(EndpointException.class, builder::connect).getMessage();
+    assertTrue(message.contains(because) && !message.contains("cret"), message);
+    assertFalse(builder.toString().contains("cret"), "S20");
   }
 
   @Test
-  void s14WhichEndpointsAreOnThisMachine() {
-    List<String> local =
-        List.of(
-            "unix:///run/leasehold.sock",
-            "http://localhost:1",
-            "http://LOCALHOST",
-            "http://127.0.0.1:1",
-            "https://127.8.9.10:1",
-            "http://[::1]:1",
-            "http://[0:0:0:0:0:0:0:1]:1");
-    List<String> remote =
-        List.of(
-            "http://leasehold:1",
-            "http://10.0.0.7:1",
-            "https://127.example.org",
-            "http://[2001:db8::1]:1",
-            "http://[1::1]:1");
-    for (String endpoint : local) {
-      assertTrue(Endpoint.parse(endpoint).isLocal(), endpoint);
+  void whatCannotBeIsRefusedWithWhatWouldBeRight() {
+    for (String endpoint :
+        List.of("", "127.0.0.1:1", "ftp://h", "unix://", "unix://h/x", "http://", "http://a b")) {
+      refused(endpoint, builder -> builder, "http://host:port");
     }
-    for (String endpoint : remote) {
-      assertFalse(Endpoint.parse(endpoint).isLocal(), endpoint);
+    String plain = "http://127.0.0.1:1";
+    String secure = "https://127.0.0.1:1";
+    refused(plain, one -> one.keepAlive(Duration.ofSeconds(9)), "10 s or more");
+    refused(plain, one -> one.releaseTimeout(Duration.ZERO), "releaseTimeout");
+    refused(plain, one -> one.bearerToken("se\ncret"), "bearer token");
+    refused(plain, one -> one.caCertificate(NO_PEM), "only https");
+    refused(secure, one -> one, "certificate authority");
+    refused(secure, one -> one.caCertificate(NO_PEM), "certificates cannot be used");
+  }
+
+  @Test
+  void nobodyThereIsSaidWithWhatToDo() throws Exception {
+    int free;
+    try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      free = socket.getLocalPort();
     }
-  }
-
-  @Test
-  void durationsThatCannotBeKeptAreRefused() {
-    ClientBuilder often = LeaseholdClient.builder("http://127.0.0.1:1");
-    assertTrue(invalid(often.keepAlive(Duration.ofSeconds(9))).contains("10 s or more"));
-    ClientBuilder never = LeaseholdClient.builder("http://127.0.0.1:1");
-    assertTrue(invalid(never.releaseTimeout(Duration.ZERO)).contains("releaseTimeout"));
-  }
-
-  /** A hold whose release is never answered. */
-  private static void unanswered(Bench bench, CountDownLatch never) {
-    bench.sidecar.onRelease = () -> Bench.await(never);
-  }
-
-  @Test
-  void s13AReleaseIsWaitedForNoLongerThanAsked() throws Exception {
-    CountDownLatch never = new CountDownLatch(1);
-    try (Bench bench = new Bench(one -> one.releaseTimeout(Duration.ofMillis(200)))) {
-      unanswered(bench, never);
-      Held held = bench.held();
-      ReleaseUnconfirmedException error =
-          assertThrows(ReleaseUnconfirmedException.class, held.hold()::close);
-      assertTrue(error.getMessage().contains("within 200 ms"), error.getMessage());
-      held.call().awaitEnd();
-      never.countDown();
-    }
-  }
-
-  @Test
-  void s13AnUnconfirmedReleaseDoesNotGoBeforeWhatTheBodyThrew() throws Exception {
-    CountDownLatch never = new CountDownLatch(1);
-    try (Bench bench = new Bench(one -> one.releaseTimeout(Duration.ofMillis(200)))) {
-      unanswered(bench, never);
-      Hold held = bench.held().hold();
-      IOException boom = new IOException("boom");
-      IOException thrown =
-          assertThrows(
-              IOException.class,
-              () -> {
-                try (held) {
-                  throw boom;
-                }
-              });
-      assertSame(boom, thrown);
-      assertInstanceOf(ReleaseUnconfirmedException.class, thrown.getSuppressed()[0]);
-      never.countDown();
-    }
-  }
-
-  @Test
-  void moreHoldsThanAConnectionCarriesGetAnother() throws Exception {
-    try (Bench bench = new Bench(builder -> builder.streamsPerConnection(2))) {
-      List<Hold> holds = new ArrayList<>();
-      for (int made = 0; made < 5; made++) {
-        holds.add(bench.held().hold());
+    for (String endpoint : List.of("http://127.0.0.1:" + free, "unix:///nowhere/leasehold.sock")) {
+      try (LeaseholdClient client = LeaseholdClient.connect(endpoint)) {
+        for (Executable call :
+            List.<Executable>of(client::listLocks, () -> client.hold(LeaseSpec.of("f")))) {
+          String message = assertThrows(UnreachableException.class, call).getMessage();
+          assertTrue(message.contains(endpoint) && message.contains("leasehold serve"), message);
+        }
       }
-      assertEquals(3, bench.sidecar.connections());
-      holds.forEach(Hold::close);
-      eventually("what is not needed is closed", () -> bench.sidecar.connections() == 1);
-      assertTrue(bench.held().hold().isValid());
     }
   }
 
   @Test
-  void aTokenIsAskedForEachCall() throws Exception {
-    AtomicInteger asked = new AtomicInteger();
-    try (Bench bench =
-        new Bench(builder -> builder.bearerToken(() -> "token-" + asked.incrementAndGet()))) {
-      bench.sidecar.list = request -> ListLocksResponse.getDefaultInstance();
-      int before = asked.get();
-      bench.client.listLocks();
-      bench.client.listLocks();
-      assertEquals(before + 2, asked.get());
+  void aWaitCoversASidecarThatStartsLaterAndEachTryIsMadeAtOnce() throws Exception {
+    bench.sidecar.list = request -> ListLocksResponse.getDefaultInstance();
+    bench.sidecar.acquire =
+        request -> AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
+    bench.sidecar.kill();
+    LeaseSpec waits = LeaseSpec.of("f").waitUpTo(Duration.ofHours(1));
+    List<CompletableFuture<Hold>> asked = List.of(ask(waits), ask(waits.waitWithoutEnd()));
+    Future<Grant> unary = threads.submit(() -> bench.client.acquire(waits));
+    for (int failed = 0; failed < 5; failed++) {
+      assertThrows(UnreachableException.class, bench.client::listLocks);
+    }
+    bench.sidecar.start();
+    assertTrue(bench.client.listLocks().isEmpty());
+    grant();
+    grant();
+    for (CompletableFuture<Hold> hold : asked) {
+      assertTrue(soon(hold).isValid());
+    }
+    assertEquals("lease-1", soon(unary).leaseId());
+  }
+
+  @Test
+  void s13AReleaseIsWaitedForAsLongAsAskedAndDoesNotGoBeforeWhatTheBodyThrew() throws Exception {
+    CountDownLatch never = new CountDownLatch(1);
+    try (Bench hasty = new Bench(one -> one.releaseTimeout(Duration.ofMillis(200)))) {
+      hasty.sidecar.onRelease = () -> Bench.await(never);
+      Hold held = hasty.held().hold();
+      IOException boom = new IOException("boom");
+      Executable block =
+          () -> {
+            try (held) {
+              throw boom;
+            }
+          };
+      assertEquals(boom, assertThrows(IOException.class, block));
+      Throwable late = boom.getSuppressed()[0];
+      assertInstanceOf(ReleaseUnconfirmedException.class, late);
+      assertTrue(late.getMessage().contains("within 200 ms"), late.getMessage());
+      never.countDown();
     }
   }
 
   @Test
-  void s20ATokenThatCannotBeGotFailsTheCall() throws Exception {
+  void s20ATokenIsAskedForEachCallAndWithoutItTheCallFails() throws Exception {
     AtomicInteger asked = new AtomicInteger();
-    try (Bench bench =
-        new Bench(
-            builder ->
-                builder.bearerToken(
-                    () -> {
-                      if (asked.incrementAndGet() > 1) {
-                        throw new IllegalStateException("the file is gone");
-                      }
-                      return "token";
-                    }))) {
-      RefusedException error = assertThrows(RefusedException.class, bench.client::listLocks);
+    UnaryOperator<ClientBuilder> options =
+        builder ->
+            builder.bearerToken(
+                () -> {
+                  if (asked.incrementAndGet() > 2) {
+                    throw new IllegalStateException("the file is gone");
+                  }
+                  return "token";
+                });
+    try (Bench holder = new Bench(options)) {
+      holder.sidecar.list = request -> ListLocksResponse.getDefaultInstance();
+      holder.client.listLocks();
+      assertEquals(2, asked.get(), "once to see that it can be sent");
+      RefusedException error = assertThrows(RefusedException.class, holder.client::listLocks);
       assertEquals(Status.Code.UNAUTHENTICATED, error.code());
       assertTrue(error.getMessage().contains("the file is gone"), error.getMessage());
     }
@@ -167,16 +183,9 @@ class ClientOptionsTest {
   @Test
   void interceptorsSeeEachCall() throws Exception {
     Recorder recorder = new Recorder();
-    try (Bench bench = new Bench(builder -> builder.intercept(recorder))) {
-      bench.held().hold().close();
+    try (Bench traced = new Bench(builder -> builder.intercept(recorder))) {
+      traced.held().hold().close();
       assertEquals(List.of("HoldLease", "ReleaseLease"), List.copyOf(recorder.methods));
     }
-  }
-
-  @Test
-  void usersCanHaveClientsOfTheirOwnInTests() {
-    assertTrue(LeaseholdClient.class.isInterface());
-    assertTrue(Hold.class.isInterface());
-    assertTrue(LockWatch.class.isInterface());
   }
 }

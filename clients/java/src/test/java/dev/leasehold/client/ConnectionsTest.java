@@ -39,7 +39,7 @@ class ConnectionsTest {
       CompletableFuture<Hold> third = bench.ask();
       bench.sidecar.report = request -> validity(OURS, 1_060, 60);
       CompletableFuture<Void> shortCalls =
-          CompletableFuture.runAsync(() -> progressAndExtend(first.hold()));
+          CompletableFuture.runAsync(() -> reportProgress(first.hold()));
       soon(shortCalls);
       assertEquals(
           ReleaseOutcome.RELEASE_OUTCOME_RELEASED, soon(first.hold().releaseAsync()).getOutcome());
@@ -49,10 +49,9 @@ class ConnectionsTest {
     }
   }
 
-  private static void progressAndExtend(Hold hold) {
+  private static void reportProgress(Hold hold) {
     try {
       hold.reportProgress();
-      hold.extend(Duration.ofSeconds(90));
     } catch (InterruptedException interrupted) {
       throw new AssertionError(interrupted);
     }

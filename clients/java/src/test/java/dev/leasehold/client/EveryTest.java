@@ -1,10 +1,8 @@
 package dev.leasehold.client;
 
-import static dev.leasehold.client.Bench.soon;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.FakeSchedules.Subscription;
@@ -21,39 +19,23 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Running something on each occurrence. */
-@Timeout(60)
-class EveryTest {
+class EveryTest extends BenchTest {
   private static final ScheduleSpec NIGHTLY = ScheduleSpec.of("nightly").cron("@daily");
 
-  private final ExecutorService threads = Executors.newCachedThreadPool();
   private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());
   private final CompletableFuture<Thread> worker = new CompletableFuture<>();
   private final CountDownLatch inside = new CountDownLatch(1);
-  private Bench bench;
-
-  @BeforeEach
-  void open() throws Exception {
-    bench = new Bench();
-  }
-
-  @AfterEach
-  void close() throws Exception {
-    threads.shutdownNow();
-    bench.close();
-  }
 
   /** Runs it without real pauses. */
   private Future<?> every(RunBody body) {
+    return every(bench, body);
+  }
+
+  private Future<?> every(Bench bench, RunBody body) {
     return threads.submit(
         () -> {
           worker.complete(Thread.currentThread());
@@ -64,12 +46,12 @@ class EveryTest {
         });
   }
 
-  private static Throwable failure(Future<?> future) {
-    return assertThrows(ExecutionException.class, () -> soon(future)).getCause();
+  private Subscription granting() throws InterruptedException {
+    return granting(bench);
   }
 
-  private Subscription granting() throws InterruptedException {
-    Subscription call = bench.sidecar.schedules.subscription();
+  private static Subscription granting(Bench bench) throws InterruptedException {
+    Subscription call = bench.sidecar.subscription();
     call.standBy();
     call.run(FakeSchedules.run());
     return call;
@@ -132,9 +114,7 @@ class EveryTest {
             });
     granting();
     assertSame(boom, failure(done));
-    assertEquals(
-        List.of("run-1 of generation 1: FAILED java.lang.AssertionError: boom"),
-        bench.sidecar.asked());
+    awaitCompletion("FAILED java.lang.AssertionError: boom");
   }
 
   @Test
@@ -161,7 +141,7 @@ class EveryTest {
 
   @Test
   void t8WorkThatWasDoneThoughTheRunWasLostIsTold() throws Exception {
-    bench.sidecar.schedules.complete = request -> CompletionResult.COMPLETION_RESULT_RECORDED_LATE;
+    bench.sidecar.complete = request -> CompletionResult.COMPLETION_RESULT_RECORDED_LATE;
     every(run -> bench.clock.advance(58));
     granting();
     awaitCompletion("SUCCEEDED ");
@@ -195,24 +175,24 @@ class EveryTest {
 
   @Test
   void whoIsToldToStopWaitsForTheAnswerOnlyAsLongAsForARelease() throws Exception {
-    bench.close();
-    bench = new Bench(builder -> builder.releaseTimeout(Duration.ofMillis(200)));
-    bench.sidecar.schedules.complete =
-        request -> {
-          throw Messages.unavailable();
-        };
-    Future<?> done = every(run -> sleep());
-    granting();
-    inside.await();
-    soon(worker).interrupt();
-    assertInstanceOf(InterruptedException.class, failure(done));
+    try (Bench hasty = new Bench(builder -> builder.releaseTimeout(Duration.ofMillis(200)))) {
+      hasty.sidecar.complete =
+          request -> {
+            throw Messages.unavailable();
+          };
+      Future<?> done = every(hasty, run -> sleep());
+      granting(hasty);
+      inside.await();
+      soon(worker).interrupt();
+      assertInstanceOf(InterruptedException.class, failure(done));
+    }
   }
 
   @Test
   void aSidecarThatIsNotThereYetIsAskedAgainWithGrowingPauses() throws Exception {
     every(run -> {});
     for (int time = 0; time < 3; time++) {
-      bench.sidecar.schedules.subscription().fail(Messages.unavailable());
+      bench.sidecar.subscription().fail(Messages.unavailable());
     }
     granting();
     awaitCompletion("SUCCEEDED ");
@@ -224,9 +204,8 @@ class EveryTest {
   @Test
   void aRefusalThatDoesNotPassEndsIt() throws Exception {
     Future<?> done = every(run -> {});
-    bench.sidecar.schedules.subscription().fail(Status.UNIMPLEMENTED.asRuntimeException());
-    RefusedException refusal = assertInstanceOf(RefusedException.class, failure(done));
-    assertEquals(Optional.of(Reason.UNSUPPORTED), refusal.reason());
+    bench.sidecar.subscription().fail(Status.UNIMPLEMENTED.asRuntimeException());
+    assertEquals(Optional.of(Reason.UNSUPPORTED), failure(RefusedException.class, done).reason());
   }
 
   @Test
@@ -237,9 +216,8 @@ class EveryTest {
               bench.client.every(NIGHTLY, run -> {});
               return null;
             });
-    bench.sidecar.schedules.subscription();
+    bench.sidecar.subscription();
     bench.client.close();
-    RefusedException refusal = assertInstanceOf(RefusedException.class, failure(done));
-    assertEquals(Status.Code.CANCELLED, refusal.code());
+    assertEquals(Status.Code.CANCELLED, failure(RefusedException.class, done).code());
   }
 }

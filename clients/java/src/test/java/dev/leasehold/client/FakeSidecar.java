@@ -1,17 +1,17 @@
 package dev.leasehold.client;
 
+import com.google.protobuf.ByteString;
+import com.google.protobuf.Message;
 import dev.leasehold.v1.AcquireLeaseRequest;
 import dev.leasehold.v1.AcquireLeaseResponse;
-import dev.leasehold.v1.Deadline;
-import dev.leasehold.v1.ExtendLeaseRequest;
-import dev.leasehold.v1.ExtendLeaseResponse;
+import dev.leasehold.v1.CompleteRunRequest;
+import dev.leasehold.v1.CompleteRunResponse;
+import dev.leasehold.v1.CompletionResult;
 import dev.leasehold.v1.GetHoldRequest;
 import dev.leasehold.v1.GetHoldResponse;
-import dev.leasehold.v1.GetServerInfoRequest;
-import dev.leasehold.v1.GetServerInfoResponse;
 import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
-import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceImplBase;
+import dev.leasehold.v1.LeaseServiceGrpc;
 import dev.leasehold.v1.ListLocksRequest;
 import dev.leasehold.v1.ListLocksResponse;
 import dev.leasehold.v1.ReleaseLeaseRequest;
@@ -22,17 +22,22 @@ import dev.leasehold.v1.ReportProgressRequest;
 import dev.leasehold.v1.ReportProgressResponse;
 import dev.leasehold.v1.SaveCheckpointRequest;
 import dev.leasehold.v1.SaveCheckpointResponse;
+import dev.leasehold.v1.ScheduleServiceGrpc;
+import dev.leasehold.v1.SubscribeScheduleRequest;
 import dev.leasehold.v1.Validity;
-import dev.leasehold.v1.WatchLockRequest;
 import dev.leasehold.v1.WatchLockResponse;
 import dev.leasehold.v1.WatchLocksRequest;
 import dev.leasehold.v1.WatchLocksResponse;
 import io.grpc.Attributes;
+import io.grpc.MethodDescriptor;
 import io.grpc.Server;
+import io.grpc.ServerServiceDefinition;
 import io.grpc.ServerTransportFilter;
+import io.grpc.ServiceDescriptor;
 import io.grpc.StatusRuntimeException;
 import io.grpc.netty.NettyServerBuilder;
 import io.grpc.stub.ServerCallStreamObserver;
+import io.grpc.stub.ServerCalls;
 import io.grpc.stub.StreamObserver;
 import io.netty.channel.ChannelOption;
 import io.netty.channel.EventLoopGroup;
@@ -43,36 +48,37 @@ import java.io.IOException;
 import java.net.UnixDomainSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BiFunction;
 import java.util.function.Function;
 
 /** A sidecar in process, on a Unix socket of its own, that does what a test says. */
-final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
+final class FakeSidecar implements AutoCloseable {
   /** How long a test waits for what must come. */
   static final long PATIENCE_SECONDS = 60;
 
   /** A HoldLease call that the test answers. */
   static final class HoldCall extends StreamCall<HoldLeaseRequest, HoldLeaseResponse> {
-    HoldCall(HoldLeaseRequest request, StreamObserver<HoldLeaseResponse> events) {
-      super(request, events);
+    HoldCall(Message request, StreamObserver<Message> events) {
+      super((HoldLeaseRequest) request, events);
     }
   }
 
   /** A streaming call that the test answers. */
-  static class StreamCall<Q, A> {
+  static class StreamCall<Q, A extends Message> {
     final Q request;
-    private final ServerCallStreamObserver<A> events;
+    private final ServerCallStreamObserver<Message> events;
     private final CountDownLatch ended = new CountDownLatch(1);
 
-    StreamCall(Q request, StreamObserver<A> events) {
+    StreamCall(Q request, StreamObserver<Message> events) {
       this.request = request;
-      this.events = (ServerCallStreamObserver<A>) events;
+      this.events = (ServerCallStreamObserver<Message>) events;
       this.events.setOnCancelHandler(ended::countDown);
     }
 
@@ -89,10 +95,8 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
     }
 
     /** Waits until the client has ended the stream. */
-    void awaitEnd() throws InterruptedException {
-      if (!ended.await(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
-        throw new AssertionError("the client does not end the stream");
-      }
+    void awaitEnd() {
+      Bench.await(ended);
     }
 
     boolean isOpen() {
@@ -100,48 +104,32 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
     }
   }
 
-  /** What unary calls are answered with. */
-  volatile Function<ReportProgressRequest, Validity> report =
-      request -> {
-        throw new AssertionError("the test does not say what to answer to " + request);
-      };
+  /** What unary calls are answered with; null where the test expects none. */
+  volatile Function<ReportProgressRequest, Validity> report;
 
-  volatile Function<GetHoldRequest, GetHoldResponse> holdInfo =
-      request -> {
-        throw new AssertionError("the test does not say what to answer to " + request);
-      };
-
-  volatile Function<SaveCheckpointRequest, SaveCheckpointResponse> save =
-      request -> {
-        throw new AssertionError("the test does not say what to answer to " + request);
-      };
-
-  volatile Function<AcquireLeaseRequest, AcquireLeaseResponse> acquire =
-      request -> {
-        throw new AssertionError("the test does not say what to answer to " + request);
-      };
-  volatile Function<ListLocksRequest, ListLocksResponse> list =
-      request -> {
-        throw new AssertionError("the test does not say what to answer to " + request);
-      };
-  volatile List<WatchLockResponse> records = List.of();
-  volatile boolean endsWatches = true;
-
-  /** The WatchLock calls, of which each was sent {@link #records}. */
-  final BlockingQueue<StreamObserver<WatchLockResponse>> watches = new LinkedBlockingQueue<>();
-
-  private final BlockingQueue<StreamObserver<WatchLocksResponse>> locksWatches =
-      new LinkedBlockingQueue<>();
-
+  volatile Function<GetHoldRequest, GetHoldResponse> holdInfo;
+  volatile Function<SaveCheckpointRequest, SaveCheckpointResponse> save;
+  volatile Function<AcquireLeaseRequest, AcquireLeaseResponse> acquire;
+  volatile Function<ListLocksRequest, ListLocksResponse> list;
+  volatile Function<CompleteRunRequest, CompletionResult> complete =
+      request -> CompletionResult.COMPLETION_RESULT_RECORDED;
   volatile ReleaseResult released =
       ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_RELEASED).build();
   volatile Runnable onRelease = () -> {};
 
-  /** The calls about schedules. */
-  final FakeSchedules schedules = new FakeSchedules(this::note);
+  /** All others: with a builder of the answer. */
+  volatile BiFunction<Message, Message.Builder, Message> other =
+      (request, answer) -> answer.build();
+
+  /** What each WatchLock call is sent at once. */
+  volatile List<WatchLockResponse> records = List.of();
 
   private final BlockingQueue<HoldCall> holds = new LinkedBlockingQueue<>();
-  private final List<String> asked = new ArrayList<>();
+  private final BlockingQueue<FakeSchedules.Subscription> subscriptions =
+      new LinkedBlockingQueue<>();
+  private final BlockingQueue<StreamCall<WatchLocksRequest, WatchLocksResponse>> watches =
+      new LinkedBlockingQueue<>();
+  private final List<String> asked = new CopyOnWriteArrayList<>();
   private final AtomicInteger connections = new AtomicInteger();
   private final Path folder;
   private final int callsPerConnection;
@@ -188,10 +176,92 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
             .withChildOption(ChannelOption.SO_KEEPALIVE, null)
             .maxConcurrentCallsPerConnection(callsPerConnection)
             .addTransportFilter(new Counter())
-            .addService(this)
-            .addService(schedules)
+            .addService(service(LeaseServiceGrpc.getServiceDescriptor()))
+            .addService(service(ScheduleServiceGrpc.getServiceDescriptor()))
             .build()
             .start();
+  }
+
+  /** All methods of a service. */
+  private ServerServiceDefinition service(ServiceDescriptor descriptor) {
+    ServerServiceDefinition.Builder service = ServerServiceDefinition.builder(descriptor);
+    for (MethodDescriptor<?, ?> each : descriptor.getMethods()) {
+      @SuppressWarnings("unchecked")
+      MethodDescriptor<Message, Message> method = (MethodDescriptor<Message, Message>) each;
+      Message answer =
+          ((MethodDescriptor.PrototypeMarshaller<Message>) method.getResponseMarshaller())
+              .getMessagePrototype();
+      service.addMethod(
+          method,
+          method.getType() == MethodDescriptor.MethodType.UNARY
+              ? ServerCalls.asyncUnaryCall(
+                  (request, observer) -> answer(request, answer.newBuilderForType(), observer))
+              : ServerCalls.asyncServerStreamingCall(this::opened));
+    }
+    return service.build();
+  }
+
+  private void opened(Message request, StreamObserver<Message> events) {
+    if (request instanceof HoldLeaseRequest) {
+      holds.add(new HoldCall(request, events));
+    } else if (request instanceof SubscribeScheduleRequest subscribe) {
+      subscriptions.add(new FakeSchedules.Subscription(subscribe, events));
+    } else if (request instanceof WatchLocksRequest watch) {
+      watches.add(new StreamCall<>(watch, events));
+    } else {
+      records.forEach(events::onNext);
+    }
+  }
+
+  private void answer(Message request, Message.Builder answer, StreamObserver<Message> observer) {
+    try {
+      observer.onNext(answer(request, answer));
+      observer.onCompleted();
+    } catch (StatusRuntimeException error) {
+      observer.onError(error);
+    }
+  }
+
+  private Message answer(Message request, Message.Builder answer) {
+    if (request instanceof ReleaseLeaseRequest release) {
+      String as = release.getOutcomeValue() == 0 ? "" : " as " + release.getOutcome();
+      String with = with(release.hasCheckpoint(), release.getCheckpoint());
+      note("release " + release.getLeaseId(), release.getGeneration(), as + with);
+      onRelease.run();
+      return ReleaseLeaseResponse.newBuilder().setResult(released).build();
+    }
+    if (request instanceof CompleteRunRequest run) {
+      String outcome = run.getOutcome().name().substring("RUN_OUTCOME_".length());
+      String with = with(run.hasCheckpoint(), run.getCheckpoint());
+      note(run.getRunId(), run.getGeneration(), ": " + outcome + " " + run.getDetail() + with);
+      return CompleteRunResponse.newBuilder().setResult(complete.apply(run)).build();
+    }
+    if (request instanceof ReportProgressRequest progress) {
+      note("report", progress.getGeneration(), "");
+      return ReportProgressResponse.newBuilder().setValidity(report.apply(progress)).build();
+    }
+    if (request instanceof GetHoldRequest question) {
+      note("get hold", question.getGeneration(), "");
+      return holdInfo.apply(question);
+    }
+    if (request instanceof SaveCheckpointRequest saved) {
+      note("save " + saved.getValue().toStringUtf8(), saved.getGeneration(), "");
+      return save.apply(saved);
+    }
+    if (request instanceof AcquireLeaseRequest acquired) {
+      return acquire.apply(acquired);
+    }
+    return request instanceof ListLocksRequest listed
+        ? list.apply(listed)
+        : other.apply(request, answer);
+  }
+
+  private static String with(boolean is, ByteString checkpoint) {
+    return is ? " with " + checkpoint.toStringUtf8() : "";
+  }
+
+  private void note(String call, long generation, String more) {
+    asked.add(call + " of generation " + generation + more);
   }
 
   /** Ends as a killed process does. */
@@ -204,27 +274,32 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
     Files.deleteIfExists(socket());
   }
 
-  /** The next HoldLease call. */
-  HoldCall hold() throws InterruptedException {
-    HoldCall call = holds.poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
+  private static <T> T next(BlockingQueue<T> calls) throws InterruptedException {
+    T call = calls.poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
     if (call == null) {
-      throw new AssertionError("no HoldLease call comes");
+      throw new AssertionError("no call comes");
     }
     return call;
+  }
+
+  /** The next HoldLease call. */
+  HoldCall hold() throws InterruptedException {
+    return next(holds);
+  }
+
+  /** The next SubscribeSchedule call. */
+  FakeSchedules.Subscription subscription() throws InterruptedException {
+    return next(subscriptions);
   }
 
   /** The next WatchLocks call. */
-  StreamObserver<WatchLocksResponse> locksWatch() throws InterruptedException {
-    StreamObserver<WatchLocksResponse> call = locksWatches.poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
-    if (call == null) {
-      throw new AssertionError("no WatchLocks call comes");
-    }
-    return call;
+  StreamCall<WatchLocksRequest, WatchLocksResponse> locksWatch() throws InterruptedException {
+    return next(watches);
   }
 
-  /** Whether there is a HoldLease call that the test has not seen. */
-  boolean isAskedToHold() {
-    return !holds.isEmpty();
+  /** Whether there is a HoldLease or SubscribeSchedule call that the test has not seen. */
+  boolean hasUnseenCalls() {
+    return !holds.isEmpty() || !subscriptions.isEmpty();
   }
 
   /** How many connections are open. */
@@ -232,128 +307,9 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
     return connections.get();
   }
 
-  /** The unary calls about holds. */
+  /** The unary calls about holds and runs. */
   List<String> asked() {
-    synchronized (asked) {
-      return List.copyOf(asked);
-    }
-  }
-
-  private void note(String call) {
-    synchronized (asked) {
-      asked.add(call);
-    }
-  }
-
-  @Override
-  public void holdLease(HoldLeaseRequest request, StreamObserver<HoldLeaseResponse> events) {
-    holds.add(new HoldCall(request, events));
-  }
-
-  @Override
-  public void releaseLease(
-      ReleaseLeaseRequest request, StreamObserver<ReleaseLeaseResponse> answer) {
-    String with = request.hasCheckpoint() ? " with " + request.getCheckpoint().toStringUtf8() : "";
-    String as = request.getOutcomeValue() == 0 ? "" : " as " + request.getOutcome();
-    note(
-        "release "
-            + request.getLeaseId()
-            + " of generation "
-            + request.getGeneration()
-            + as
-            + with);
-    answer(
-        answer,
-        () -> {
-          onRelease.run();
-          return ReleaseLeaseResponse.newBuilder().setResult(released).build();
-        });
-  }
-
-  @Override
-  public void reportProgress(
-      ReportProgressRequest request, StreamObserver<ReportProgressResponse> answer) {
-    note("report of generation " + request.getGeneration());
-    answer(
-        answer,
-        () -> ReportProgressResponse.newBuilder().setValidity(report.apply(request)).build());
-  }
-
-  @Override
-  public void getHold(GetHoldRequest request, StreamObserver<GetHoldResponse> answer) {
-    note("get hold of generation " + request.getGeneration());
-    answer(answer, () -> holdInfo.apply(request));
-  }
-
-  @Override
-  public void saveCheckpoint(
-      SaveCheckpointRequest request, StreamObserver<SaveCheckpointResponse> answer) {
-    String text = request.getValue().toStringUtf8();
-    note("save " + text + " of generation " + request.getGeneration());
-    answer(answer, () -> save.apply(request));
-  }
-
-  @Override
-  public void getServerInfo(
-      GetServerInfoRequest request, StreamObserver<GetServerInfoResponse> answer) {
-    GetServerInfoResponse info =
-        GetServerInfoResponse.newBuilder().setVersion("0.2.0").addFeatures("permits").build();
-    answer(answer, () -> info);
-  }
-
-  @Override
-  public void extendLease(ExtendLeaseRequest request, StreamObserver<ExtendLeaseResponse> answer) {
-    note(
-        "extend "
-            + request.getMaxHold().getSeconds()
-            + " of generation "
-            + request.getGeneration());
-    Validity validity = Messages.validity(ManualClock.OURS, 1_090, 90);
-    answer(
-        answer,
-        () ->
-            ExtendLeaseResponse.newBuilder()
-                .setValidity(validity)
-                .setResumeToken("resume-extended")
-                .setMaxHoldEnds(
-                    Deadline.newBuilder()
-                        .setAt(validity.getValidUntil())
-                        .setAfter(validity.getValidFor()))
-                .build());
-  }
-
-  @Override
-  public void acquireLease(
-      AcquireLeaseRequest request, StreamObserver<AcquireLeaseResponse> answer) {
-    answer(answer, () -> acquire.apply(request));
-  }
-
-  @Override
-  public void listLocks(ListLocksRequest request, StreamObserver<ListLocksResponse> answer) {
-    answer(answer, () -> list.apply(request));
-  }
-
-  @Override
-  public void watchLock(WatchLockRequest request, StreamObserver<WatchLockResponse> answer) {
-    records.forEach(answer::onNext);
-    if (endsWatches) {
-      answer.onCompleted();
-    }
-    watches.add(answer);
-  }
-
-  @Override
-  public void watchLocks(WatchLocksRequest request, StreamObserver<WatchLocksResponse> answer) {
-    locksWatches.add(answer);
-  }
-
-  static <T> void answer(StreamObserver<T> observer, java.util.function.Supplier<T> answer) {
-    try {
-      observer.onNext(answer.get());
-      observer.onCompleted();
-    } catch (StatusRuntimeException error) {
-      observer.onError(error);
-    }
+    return List.copyOf(asked);
   }
 
   private final class Counter extends ServerTransportFilter {

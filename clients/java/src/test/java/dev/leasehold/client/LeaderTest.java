@@ -3,8 +3,6 @@ package dev.leasehold.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
-import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.v1.HoldLeaseResponse;
@@ -18,53 +16,26 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** Running for as long as the lock is held, term after term. */
-@Timeout(60)
-class LeaderTest {
+class LeaderTest extends BenchTest {
   private static final LeaseSpec REQUEST = LeaseSpec.of("f").waitWithoutEnd().paced();
+  private static final String RELEASE = "release lease-1 of generation 1";
 
-  private final ExecutorService threads = Executors.newCachedThreadPool();
   private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());
-  private Bench bench;
-
-  @BeforeEach
-  void open() throws Exception {
-    bench = new Bench();
-  }
-
-  @AfterEach
-  void close() throws Exception {
-    threads.shutdownNow();
-    bench.close();
-  }
+  private final CompletableFuture<Thread> inside = new CompletableFuture<>();
 
   /** Leads without real pauses. */
   private <T> Future<T> lead(HoldBody<T, Exception> term) {
-    Leader leader =
-        new Leader(
-            () -> (StreamHold) bench.client.hold(REQUEST), new Pacing(pauses::add, () -> 0.5));
+    Pacing pacing = new Pacing(pauses::add, () -> 0.5);
+    Leader leader = new Leader(() -> (StreamHold) bench.client.hold(REQUEST), pacing);
     return threads.submit(() -> leader.lead(term));
-  }
-
-  private static Throwable failure(Future<?> future) {
-    return assertThrows(ExecutionException.class, () -> Bench.soon(future)).getCause();
-  }
-
-  private HoldCall grant() throws InterruptedException {
-    HoldCall call = bench.sidecar.hold();
-    call.tell(Messages.granted(Messages.grantHere()));
-    return call;
   }
 
   private static void lose(HoldCall call) {
@@ -72,8 +43,10 @@ class LeaderTest {
     call.tell(HoldLeaseResponse.newBuilder().setLost(lost).build());
   }
 
-  private static void forever() throws InterruptedException {
+  private Void forever() throws InterruptedException {
+    inside.complete(Thread.currentThread());
     new CountDownLatch(1).await();
+    return null;
   }
 
   /** Stays in its first terms until they are lost, and ends the last. */
@@ -92,40 +65,33 @@ class LeaderTest {
   @Test
   void s4ALossInterruptsTheTermAndTheLockIsTakenAgain() throws Exception {
     Future<String> result = leadUntil(3);
-    lose(grant());
-    lose(grant());
-    grant();
-    assertEquals("term 3", Bench.soon(result));
-    assertEquals(List.of(Duration.ofMillis(550), Duration.ofMillis(550)), pauses);
-    // S13: the lost terms say that they know.
-    String release = "release lease-1 of generation 1";
-    assertEquals(List.of(release, release, release), bench.sidecar.asked());
-  }
-
-  @Test
-  void pausesGrowToTenSecondsWhileTheSidecarIsUnreachable() throws Exception {
-    Future<String> result = leadUntil(2);
     for (int failed = 0; failed < 6; failed++) {
       bench.sidecar.hold().fail(Messages.unavailable());
     }
     lose(grant());
+    lose(grant());
     grant();
-    Bench.soon(result);
-    List<Long> millis = pauses.stream().map(Duration::toMillis).toList();
-    assertEquals(List.of(550L, 1_050L, 2_050L, 4_050L, 5_050L, 5_050L, 550L), millis);
+    assertEquals("term 3", soon(result));
+    Stream<Long> millis = pauses.stream().map(Duration::toMillis);
+    assertEquals(
+        List.of(550L, 1_050L, 2_050L, 4_050L, 5_050L, 5_050L, 550L, 550L), millis.toList());
+    assertEquals(
+        List.of(RELEASE, RELEASE, RELEASE), bench.sidecar.asked(), "S13: the lost ones know");
   }
 
   @Test
-  void aTermThatThrowsEndsItAfterTheRelease() throws Exception {
-    IOException boom = new IOException("boom");
-    Future<Void> result =
-        lead(
-            term -> {
-              throw boom;
-            });
-    grant();
-    assertSame(boom, failure(result));
-    assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
+  void whatATermThrowsEndsItAfterTheRelease() throws Exception {
+    LostException other = new LostException(new Loss(LossReason.LOSS_REASON_TAKEN, "another lock"));
+    for (Exception thrown : List.of(new IOException("boom"), other)) {
+      Future<Void> result =
+          lead(
+              term -> {
+                throw thrown;
+              });
+      grant();
+      assertSame(thrown, failure(result));
+    }
+    assertEquals(List.of(RELEASE, RELEASE), bench.sidecar.asked());
   }
 
   @Test
@@ -138,19 +104,7 @@ class LeaderTest {
     assertEquals(1, pauses.size());
     bench.sidecar.released = released;
     second.tell(Messages.granted(Messages.grantHere()));
-    assertEquals("term 2", Bench.soon(result));
-  }
-
-  @Test
-  void theLossOfAnotherHoldIsAnErrorOfTheTerm() throws Exception {
-    LostException other = new LostException(new Loss(LossReason.LOSS_REASON_TAKEN, "another lock"));
-    Future<Void> result =
-        lead(
-            term -> {
-              throw other;
-            });
-    grant();
-    assertSame(other, failure(result));
+    assertEquals("term 2", soon(result));
   }
 
   @Test
@@ -158,27 +112,18 @@ class LeaderTest {
     Future<String> result = leadUntil(1);
     Status.Code code = Status.Code.PERMISSION_DENIED;
     bench.sidecar.hold().fail(Messages.error(code, "no", "ACCESS_DENIED", Map.of()));
-    RefusedException refusal = assertInstanceOf(RefusedException.class, failure(result));
-    assertEquals(Reason.ACCESS_DENIED, refusal.reason().orElseThrow());
+    assertEquals(
+        Optional.of(Reason.ACCESS_DENIED), failure(RefusedException.class, result).reason());
   }
 
   @Test
   void anInterruptFromOutsideEndsItAndReleases() throws Exception {
-    CompletableFuture<Thread> inside = new CompletableFuture<>();
     Future<Void> result =
-        threads.submit(
-            () ->
-                bench.client.lead(
-                    LeaseSpec.of("f"),
-                    term -> {
-                      inside.complete(Thread.currentThread());
-                      forever();
-                      return null;
-                    }));
-    assertTrue(grant().request.getSpec().getWaitWithoutEnd());
-    Bench.soon(inside).interrupt();
+        threads.submit(() -> bench.client.lead(LeaseSpec.of("f"), term -> forever()));
+    grant();
+    soon(inside).interrupt();
     assertInstanceOf(InterruptedException.class, failure(result));
-    assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
+    assertEquals(List.of(RELEASE), bench.sidecar.asked());
   }
 
   @Test
@@ -186,7 +131,6 @@ class LeaderTest {
     Future<Void> result = threads.submit(() -> bench.client.lead(LeaseSpec.of("f"), term -> null));
     bench.sidecar.hold().fail(Messages.unavailable());
     bench.client.close();
-    RefusedException refusal = assertInstanceOf(RefusedException.class, failure(result));
-    assertEquals(Status.Code.CANCELLED, refusal.code());
+    assertEquals(Status.Code.CANCELLED, failure(RefusedException.class, result).code());
   }
 }

@@ -61,6 +61,7 @@ class LeaseSpecTest {
   void spansSurviveTheWire() {
     Duration whole = Duration.ofSeconds(58, 300_000_000);
     assertEquals(whole, Durations.fromWire(Durations.toWire(whole)));
+    assertEquals(Duration.ZERO, Durations.fromWire(Durations.toWire(whole.negated())));
     Duration longest = Duration.ofSeconds(Long.MAX_VALUE);
     assertEquals(Durations.LONGEST, Durations.fromWire(Durations.toWire(longest)));
   }

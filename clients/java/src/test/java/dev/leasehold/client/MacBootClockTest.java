@@ -1,11 +1,13 @@
 package dev.leasehold.client;
 
+import static dev.leasehold.client.ManualClock.at;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
 class MacBootClockTest {
@@ -49,6 +51,9 @@ class MacBootClockTest {
   @Test
   void s21ItsBootIsNoSidecars() {
     assertEquals("", clock.bootId());
+    KnownValidity known = new KnownValidity();
+    known.takeIn(Messages.validity("", 158, 58), Optional.of(at(99)), clock.present(), "");
+    assertTrue(known.nextQuestion().isPresent(), "nor is one without a name its own");
   }
 
   @Test

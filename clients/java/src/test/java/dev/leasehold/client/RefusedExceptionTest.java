@@ -3,71 +3,62 @@ package dev.leasehold.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Message;
 import com.google.rpc.BadRequest;
 import com.google.rpc.RetryInfo;
+import dev.leasehold.v1.ErrorReason;
 import io.grpc.Status;
+import java.io.IOException;
 import java.nio.channels.ClosedChannelException;
 import java.time.Duration;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
 class RefusedExceptionTest {
-  @Test
-  void s19FieldViolationsAreHadAsData() {
-    BadRequest details =
-        BadRequest.newBuilder()
-            .addFieldViolations(
-                BadRequest.FieldViolation.newBuilder()
-                    .setField("spec.wait")
-                    .setDescription("is 25 h; 0 to 24 h are allowed"))
-            .build();
-    RefusedException refusal =
-        RefusedException.of(
-            Messages.error(
-                Status.Code.INVALID_ARGUMENT,
-                "one field is wrong",
-                "INVALID_FIELD",
-                Map.of(),
-                details));
-    assertEquals(Status.Code.INVALID_ARGUMENT, refusal.code());
-    assertEquals(Optional.of(Reason.INVALID_FIELD), refusal.reason());
-    assertEquals(
-        List.of(new FieldViolation("spec.wait", "is 25 h; 0 to 24 h are allowed")),
-        refusal.violations());
-    assertEquals("one field is wrong", refusal.sidecarMessage());
-    assertEquals(
-        "one field is wrong; spec.wait: is 25 h; 0 to 24 h are allowed", refusal.getMessage());
+  private static RefusedException refusal(Status.Code code, String reason, Message... details) {
+    return RefusedException.of(Messages.error(code, "no", reason, Map.of(), details));
+  }
+
+  private static RefusedException broken(Status.Code code, String told, Throwable cause) {
+    return RefusedException.of(
+        code.toStatus().withDescription(told).withCause(cause).asRuntimeException());
   }
 
   @Test
-  void theTimeToTryAgainIsHadAsData() {
-    RetryInfo details =
-        RetryInfo.newBuilder().setRetryDelay(Durations.toWire(Duration.ofSeconds(3))).build();
+  void s19WhatIsWrongIsHadAsData() {
+    BadRequest.Builder details = BadRequest.newBuilder();
+    details.addFieldViolationsBuilder().setField("spec.wait").setDescription("is 25 h");
     RefusedException refusal =
-        RefusedException.of(
-            Messages.error(Status.Code.UNAVAILABLE, "later", "STORE_THROTTLED", Map.of(), details));
+        refusal(Status.Code.INVALID_ARGUMENT, "INVALID_FIELD", details.build());
+    assertEquals(Status.Code.INVALID_ARGUMENT, refusal.code());
+    assertEquals(Optional.of(Reason.INVALID_FIELD), refusal.reason());
+    assertEquals(List.of(new FieldViolation("spec.wait", "is 25 h")), refusal.violations());
+    assertEquals("no", refusal.sidecarMessage());
+    assertEquals("no; spec.wait: is 25 h", refusal.getMessage());
+    RetryInfo later =
+        RetryInfo.newBuilder().setRetryDelay(Durations.toWire(Duration.ofSeconds(3))).build();
+    refusal = refusal(Status.Code.UNAVAILABLE, "STORE_THROTTLED", later);
     assertEquals(Optional.of(Duration.ofSeconds(3)), refusal.retryAfter());
   }
 
   @Test
-  void anUnknownReasonKeepsItsName() {
-    RefusedException refusal =
-        RefusedException.of(Messages.error(Status.Code.INTERNAL, "new", "NEW_ONE", Map.of()));
+  void anUnknownReasonKeepsItsNameAndEveryReasonOfTheApiIsKnown() {
+    RefusedException refusal = refusal(Status.Code.INTERNAL, "NEW_ONE");
     assertEquals(Optional.of("NEW_ONE"), refusal.reasonName());
     assertEquals(Optional.empty(), refusal.reason());
+    EnumSet<ErrorReason> unknown = EnumSet.allOf(ErrorReason.class);
+    unknown.removeIf(reason -> Reason.of(reason).isPresent());
+    assertEquals(
+        EnumSet.of(ErrorReason.ERROR_REASON_UNSPECIFIED, ErrorReason.UNRECOGNIZED), unknown);
   }
 
   @Test
   void aBrokenConnectionSaysWhatItsCauseSays() {
-    Throwable cause = new java.io.IOException("Connection refused");
     RefusedException refusal =
-        RefusedException.of(
-            Status.UNAVAILABLE
-                .withDescription("io exception")
-                .withCause(cause)
-                .asRuntimeException());
+        broken(Status.Code.UNAVAILABLE, "io exception", new IOException("Connection refused"));
     assertEquals(Optional.empty(), refusal.reasonName());
     assertTrue(refusal.getMessage().contains("Connection refused"), refusal.getMessage());
   }
@@ -76,17 +67,10 @@ class RefusedExceptionTest {
   void aChannelThatWasClosedWhileACallBeganIsABrokenConnection() {
     // What gRPC says of a call that meets the end of its connection.
     RefusedException refusal =
-        RefusedException.of(
-            Status.UNKNOWN
-                .withDescription("channel closed")
-                .withCause(new ClosedChannelException())
-                .asRuntimeException());
+        broken(Status.Code.UNKNOWN, "channel closed", new ClosedChannelException());
     assertEquals(Status.Code.UNAVAILABLE, refusal.code());
     assertTrue(refusal.isBreak());
     assertTrue(refusal.getMessage().contains("channel closed"), refusal.getMessage());
-    assertEquals(
-        Status.Code.UNKNOWN,
-        RefusedException.of(Status.UNKNOWN.asRuntimeException()).code(),
-        "anything else that is unknown stays so");
+    assertEquals(Status.Code.UNKNOWN, broken(Status.Code.UNKNOWN, "", null).code());
   }
 }

@@ -1,86 +1,96 @@
 package dev.leasehold.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.protobuf.Timestamp;
+import com.google.protobuf.Descriptors.FieldDescriptor;
+import com.google.protobuf.Message;
 import dev.leasehold.v1.CatchUp;
+import dev.leasehold.v1.GetScheduleRequest;
 import dev.leasehold.v1.ListSchedulesRequest;
+import dev.leasehold.v1.ListSchedulesResponse;
 import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.Overlap;
+import dev.leasehold.v1.PauseScheduleRequest;
+import dev.leasehold.v1.PreviewScheduleRequest;
+import dev.leasehold.v1.RemoveScheduleRequest;
 import dev.leasehold.v1.ResetScheduleRequest;
+import dev.leasehold.v1.ResumeScheduleRequest;
 import dev.leasehold.v1.Schedule;
-import java.nio.charset.StandardCharsets;
+import dev.leasehold.v1.TriggerScheduleRequest;
 import java.time.Duration;
 import java.time.ZoneId;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** The calls about schedules, and their messages. */
-@Timeout(60)
-class SchedulesTest {
-  private Bench bench;
-
-  @BeforeEach
-  void open() throws Exception {
-    bench = new Bench();
-  }
-
-  @AfterEach
-  void close() throws Exception {
-    bench.close();
-  }
-
+class SchedulesTest extends BenchTest {
   @Test
   void everyCallAboutSchedulesReachesTheSidecar() throws Exception {
     LeaseholdClient client = bench.client;
     LockSelector lock = Locks.named("f", "s");
-    assertEquals("f", client.getSchedule(lock).getLockPath());
-    assertTrue(client.pauseSchedule(lock).orElseThrow().getPaused());
+    Schedule schedule = Schedule.newBuilder().setLockPath("locks/p").build();
+    List<Message> sent = new CopyOnWriteArrayList<>();
+    bench.sidecar.other =
+        (request, answer) -> {
+          sent.add(request);
+          FieldDescriptor field = answer.getDescriptorForType().findFieldByName("schedule");
+          return field == null || request instanceof ResumeScheduleRequest
+              ? answer.build()
+              : answer.setField(field, schedule).build();
+        };
+    assertEquals(schedule, client.getSchedule(lock));
+    assertEquals(Optional.of(schedule), client.pauseSchedule(lock));
     assertEquals(Optional.empty(), client.resumeSchedule(lock));
-    Schedule triggered = client.triggerSchedule(lock, "by-hand-1").orElseThrow();
-    assertEquals(List.of("by-hand-1"), triggered.getWaitingRequestIdsList());
-    Schedule removed = client.removeSchedule(lock, "moved", true).orElseThrow();
-    assertEquals("moved", removed.getRemoved().getReason());
-    Timestamp begins = Timestamp.newBuilder().setSeconds(500).build();
-    ResetScheduleRequest reset =
-        ResetScheduleRequest.newBuilder()
-            .setLock(lock)
-            .setReason("clock")
-            .setWatermark(begins)
-            .build();
-    assertEquals(begins, client.resetSchedule(reset).orElseThrow().getReset().getAt());
-    List<Schedule> all =
-        client.listSchedules(ListSchedulesRequest.newBuilder().setPrefix("p").build());
-    assertEquals(List.of("p", "p2"), all.stream().map(Schedule::getLockPath).toList());
-    assertEquals(2, client.listSchedules().size());
+    assertEquals(Optional.of(schedule), client.triggerSchedule(lock, "by-hand-1"));
+    assertEquals(Optional.of(schedule), client.removeSchedule(lock, "moved", true));
+    ResetScheduleRequest reset = ResetScheduleRequest.newBuilder().setReason("clock").build();
+    assertEquals(Optional.of(schedule), client.resetSchedule(reset));
     ScheduleSpec daily = ScheduleSpec.of("f").cron("@daily");
-    assertEquals("@daily", client.previewSchedule(daily).getUnderstood().getExpression());
-    client.completeRun("run-7", Completion.failed("no disk"));
-    assertEquals(List.of("run-7 of generation 0: FAILED no disk"), bench.sidecar.asked());
+    client.previewSchedule(daily);
+    assertEquals(
+        List.of(
+            GetScheduleRequest.newBuilder().setLock(lock).build(),
+            PauseScheduleRequest.newBuilder().setLock(lock).build(),
+            ResumeScheduleRequest.newBuilder().setLock(lock).build(),
+            TriggerScheduleRequest.newBuilder().setLock(lock).setRequestId("by-hand-1").build(),
+            RemoveScheduleRequest.newBuilder()
+                .setLock(lock)
+                .setReason("moved")
+                .setForce(true)
+                .build(),
+            reset,
+            PreviewScheduleRequest.newBuilder()
+                .setNeeds(1)
+                .setSpec(daily.toSpec())
+                .setKey(Locks.key("f", ""))
+                .build()),
+        sent);
+  }
+
+  @Test
+  void allPagesOfSchedulesAreListed() throws Exception {
+    bench.sidecar.other =
+        (request, answer) -> {
+          ListSchedulesRequest asked = (ListSchedulesRequest) request;
+          ListSchedulesResponse.Builder page = (ListSchedulesResponse.Builder) answer;
+          page.addSchedulesBuilder().setLockPath(asked.getPrefix() + asked.getPageToken());
+          return page.setNextPageToken(asked.getPageToken().isEmpty() ? "2" : "").build();
+        };
+    ListSchedulesRequest prefix = ListSchedulesRequest.newBuilder().setPrefix("p").build();
+    List<Schedule> all = bench.client.listSchedules(prefix);
+    assertEquals(List.of("p", "p2"), all.stream().map(Schedule::getLockPath).toList());
+    assertEquals(2, bench.client.listSchedules().size());
   }
 
   @Test
   void aDetailIsCutWhereACharacterEnds() throws Exception {
     bench.client.completeRun("run-7", Completion.failed("x" + "å".repeat(300)));
-    String asked = bench.sidecar.asked().get(0);
-    assertTrue(asked.endsWith("FAILED x" + "å".repeat(255)), asked);
-  }
-
-  @Test
-  void aCheckpointThatIsTooLongIsNotSent() {
-    Completion done = Completion.succeeded();
-    RefusedException refusal =
-        assertThrows(
-            RefusedException.class,
-            () -> done.withCheckpoint("x".repeat(2_049).getBytes(StandardCharsets.UTF_8)));
-    assertEquals(Optional.of(Reason.INVALID_FIELD), refusal.reason());
+    String cut = "run-7 of generation 0: FAILED x" + "å".repeat(255);
+    assertEquals(List.of(cut), bench.sidecar.asked());
   }
 
   @Test

@@ -4,63 +4,24 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.FakeSidecar.HoldCall;
-import dev.leasehold.v1.Busy;
-import dev.leasehold.v1.HoldLeaseResponse;
-import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.LossReason;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** The blocking forms, whose thread is interrupted. */
-@Timeout(60)
-class WithHoldTest {
-  private final ExecutorService threads = Executors.newCachedThreadPool();
+class WithHoldTest extends BenchTest {
   private final CountDownLatch inside = new CountDownLatch(1);
-  private Bench bench;
-
-  @BeforeEach
-  void open() throws Exception {
-    bench = new Bench();
-  }
-
-  @AfterEach
-  void close() throws Exception {
-    threads.shutdownNow();
-    bench.close();
-  }
-
-  private static <T> T soon(Future<T> future) throws Exception {
-    return future.get(FakeSidecar.PATIENCE_SECONDS, TimeUnit.SECONDS);
-  }
-
-  private static Throwable failure(Future<?> future) {
-    return assertThrows(ExecutionException.class, () -> soon(future)).getCause();
-  }
 
   private <T> Future<T> under(HoldBody<T, Exception> body) {
     return threads.submit(() -> bench.client.withHold(LeaseSpec.of("f"), body));
-  }
-
-  private HoldCall grant() throws InterruptedException {
-    HoldCall call = bench.sidecar.hold();
-    call.tell(Messages.granted(Messages.grantHere()));
-    return call;
   }
 
   private Void sleep(Hold hold) throws InterruptedException {
@@ -184,24 +145,6 @@ class WithHoldTest {
     grant();
     assertTrue(soon(stillInterrupted));
     assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
-  }
-
-  @Test
-  void busyIsToldWithTheHolder() throws Exception {
-    Future<Void> result = under(this::sleep);
-    HoldCall call = bench.sidecar.hold();
-    call.tell(Messages.waiting());
-    LockRecord record =
-        LockRecord.newBuilder()
-            .setLockPath("locks/p")
-            .setHolder("pod-7")
-            .setFencingToken(65_536)
-            .build();
-    call.tell(HoldLeaseResponse.newBuilder().setBusy(Busy.newBuilder().setRecord(record)).build());
-    BusyException busy = assertInstanceOf(BusyException.class, failure(result));
-    assertEquals("pod-7", busy.holder());
-    assertEquals(65_536, busy.fencingToken().orElseThrow());
-    assertEquals("the lock locks/p is busy: held by \"pod-7\"", busy.getMessage());
   }
 
   @Test
