@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -86,8 +88,7 @@ func TestAWaitCoversASidecarThatStartsLater(t *testing.T) {
 		return stream, err
 	}
 	for _, wait := range []time.Duration{time.Hour, Forever} {
-		b := &bench{T: t}
-		b.connectTo([]Option{WithStreamInterceptors(watching)})
+		b := connected(t, WithStreamInterceptors(watching))
 		answer := b.ask(t.Context(), LeaseSpec{Wait: wait})
 		receive(t, "a try", tried)
 		b.start()
@@ -96,15 +97,12 @@ func TestAWaitCoversASidecarThatStartsLater(t *testing.T) {
 			t.Errorf("what was waited for the sidecar counts, too: %v", spec)
 		}
 		call.tell(grantedHere())
-		if err := receive(t, "the hold", answer).err; err != nil {
-			t.Fatal(err)
-		}
+		b.got(answer)
 	}
 }
 
 func TestTheWaitOfAUnaryCallCoversASidecarThatStartsLater(t *testing.T) {
-	b := &bench{T: t}
-	b.connectTo(nil)
+	b := connected(t)
 	answer := make(chan error, 1)
 	go func() {
 		_, err := b.client.Acquire(t.Context(), LeaseSpec{Wait: time.Hour})
@@ -117,16 +115,6 @@ func TestTheWaitOfAUnaryCallCoversASidecarThatStartsLater(t *testing.T) {
 	if err := receive(t, "the answer", answer); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestASidecarThatHasGoneIsSaidWithWhatToDo(t *testing.T) {
-	b := newBench(t)
-	b.kill()
-	eventually(t, "the client finds out", func() bool {
-		_, err := b.client.Hold(t.Context(), LeaseSpec{})
-		var unreachable *UnreachableError
-		return errors.As(err, &unreachable)
-	})
 }
 
 func TestTLSOptionsMustFitTheEndpoint(t *testing.T) {
@@ -184,13 +172,11 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
+	sidecar := &fakeSidecar{answers: map[reflect.Type]func(any) (any, error){}}
+	fails[leaseholdv1.AcquireLeaseRequest](sidecar, status.Error(codes.ResourceExhausted, "enough"))
+	server := grpc.NewServer(grpc.UnaryInterceptor(sidecar.unary), grpc.Creds(credentials.NewTLS(&tls.Config{
 		Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
 	})))
-	sidecar := &fakeSidecar{server: server}
-	sidecar.acquire = func(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
-		return nil, status.Error(codes.ResourceExhausted, "enough")
-	}
 	leaseholdv1.RegisterLeaseServiceServer(server, sidecar)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
@@ -208,8 +194,8 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Code != CodeResourceExhausted {
 		t.Error(err)
 	}
-	if calls := sidecar.calls(); len(calls) != 1 || !strings.HasPrefix(calls[0], "acquire [Bearer secret] ") {
-		t.Error(calls)
+	if token := sidecar.heads[0].Get("authorization"); !slices.Equal(token, []string{"Bearer secret"}) {
+		t.Error(token)
 	}
 	strangers := newAuthority(t)
 	wantRefusal(t, endpoint, WithCA(authority.pem))
@@ -282,20 +268,26 @@ func newAuthority(t *testing.T) *authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true,
+	a := &authority{certificate: &x509.Certificate{
+		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true,
+	}, key: key}
+	der := a.sign(t, a.certificate, key)
+	if a.certificate, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return a
+}
+
+func (a *authority) sign(t *testing.T, certificate *x509.Certificate, key *ecdsa.PrivateKey) []byte {
+	t.Helper()
+	certificate.SerialNumber = big.NewInt(1)
+	certificate.NotBefore, certificate.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, certificate, a.certificate, key.Public(), a.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &authority{certificate, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+	return der
 }
 
 // issue gives a certificate for a name, and its key.
@@ -305,15 +297,10 @@ func (a *authority) issue(t *testing.T, name string) (certificate, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	der := a.sign(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, private.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, private)
 	encoded, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		t.Fatal(err)

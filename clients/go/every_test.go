@@ -14,91 +14,68 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// every runs work on each run, without pauses, and gives the stream of the first one, which has come.
-func (b *bench) every(ctx context.Context, work func(context.Context, *Run) error) (<-chan error, *subscribeCall) {
-	b.Helper()
-	b.client.pacing.sleep = func(context.Context, time.Duration) {}
-	done := make(chan error, 1)
-	go func() { done <- b.client.Every(ctx, nightly(), work) }()
-	call := b.subscription()
-	call.tell(standingBy(), aRun())
-	return done, call
-}
-
-// completed waits for the outcome of a run.
-func (b *bench) completed(outcome string) {
-	b.Helper()
-	eventually(b.T, outcome, func() bool {
-		calls := b.sidecar.calls()
-		return len(calls) == 1 && strings.HasSuffix(calls[0], outcome)
-	})
-}
-
-func TestWhatTheWorkGivesIsTheOutcome(t *testing.T) {
-	for outcome, err := range map[string]error{
-		`SUCCEEDED ""`:                                     nil,
-		`FAILED "no disk"`:                                 errors.New("no disk"),
-		`FAILED_FINAL "no such customer"`:                  &FinalError{errors.New("no such customer")},
-		`RETURNED "` + ErrReturned.Error() + `: not here"`: fmt.Errorf("%w: not here", ErrReturned),
+func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
+	untilTold := func(ctx context.Context) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	notice, atDeadline := said{Until: 58_000, For: 58_000, By: "me"}, said{Reason: "MAX_HOLD_REACHED"}
+	for outcome, of := range map[string]struct {
+		work func(ctx context.Context) error
+		// tell, if there is one, is told while the work goes on, which is valid then unless it is lost.
+		tell *leaseholdv1.SubscribeScheduleResponse
+	}{
+		"SUCCEEDED 1":                   {work: func(context.Context) error { return nil }},
+		"FAILED no disk 1":              {work: func(context.Context) error { return errors.New("no disk") }},
+		"FAILED_FINAL no customer 1":    {work: func(context.Context) error { return &FinalError{errors.New("no customer")} }},
+		"RETURNED the run is returned":  {work: func(context.Context) error { return fmt.Errorf("%w: not here", ErrReturned) }},
+		"RETURNED the lock was broken":  {work: untilTold, tell: ofRun("revoked", notice)},
+		"RETURNED the sidecar is":       {work: untilTold, tell: ofRun("draining", said{})},
+		"RETURNED the lock was lost":    {work: untilTold, tell: runLost},
+		"FAILED_FINAL stopped at its d": {work: untilTold, tell: ofRun("lost", atDeadline)},
 	} {
 		t.Run(outcome, func(t *testing.T) {
 			b := newBench(t)
+			b.client.pacing.sleep = func(context.Context, time.Duration) {}
 			ctx, cancel := context.WithCancel(t.Context())
-			begun := make(chan *Run, 8)
-			done, call := b.every(ctx, func(_ context.Context, run *Run) error {
-				begun <- run
-				return err
-			})
+			begun, done := make(chan *Run, 8), make(chan error, 1)
+			go func() {
+				done <- b.client.Every(ctx, nightly(), func(ctx context.Context, run *Run) error {
+					begun <- run
+					err := of.work(ctx)
+					if isLost := strings.Contains(fmt.Sprint(err), "was lost"); run.Valid() == isLost && !errors.Is(err, context.Canceled) {
+						t.Error("it is told before the end:", err)
+					}
+					return err
+				})
+			}()
+			call := b.subscription()
+			call.tell(standing, aRun(1, 58_000))
 			first := receive(t, "the work", begun)
-			b.completed(outcome)
-			call.tell(runRecorded(), aRun())
-			receive(t, "the next run", begun)
-			if first.Valid() {
-				t.Error("S13")
+			if of.tell != nil {
+				call.tell(of.tell)
 			}
+			eventually(t, outcome, func() bool { return len(b.sidecar.calls()) == 1 })
+			if calls := b.sidecar.calls(); !strings.Contains(calls[0], "run-1 RUN_OUTCOME_"+outcome) || first.Valid() {
+				t.Error("S13:", calls)
+			}
+			if first.Loss() != nil {
+				// T24: until the outcome was said, its sidecar grants nothing here.
+				call = b.subscription()
+				call.tell(standing)
+			} else {
+				call.tell(recorded)
+			}
+			call.tell(aRun(1, 58_000))
+			receive(t, "the next run", begun)
 			cancel()
 			if err := receive(t, "the end", done); !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
-		})
-	}
-}
-
-func TestWorkThatIsToldToStopIsReturned(t *testing.T) {
-	revoked := &leaseholdv1.SubscribeScheduleResponse{Event: &leaseholdv1.SubscribeScheduleResponse_Revoked{
-		Revoked: &leaseholdv1.Revoked{Validity: validity(ours, 1_058, 58)},
-	}}
-	draining := &leaseholdv1.SubscribeScheduleResponse{Event: &leaseholdv1.SubscribeScheduleResponse_Draining{
-		Draining: &leaseholdv1.Draining{},
-	}}
-	for name, event := range map[string]*leaseholdv1.SubscribeScheduleResponse{
-		"a broken lock": revoked, "a sidecar that shuts down": draining, "the caller": nil,
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			begun, valid := make(chan bool, 8), make(chan bool, 8)
-			done, call := b.every(ctx, func(ctx context.Context, run *Run) error {
-				begun <- true
-				<-ctx.Done()
-				valid <- run.Valid()
-				return context.Cause(ctx)
-			})
-			if event != nil {
-				call.tell(event)
-			} else {
-				receive(t, "the work", begun)
-				cancel()
+			// What the end of its caller has cut short is returned.
+			if calls := b.sidecar.calls(); of.tell != nil && !strings.Contains(calls[1], "RETURNED") {
+				t.Error(calls)
 			}
-			if !receive(t, "the end of the work", valid) {
-				t.Error("it is told before the end")
-			}
-			eventually(t, "it is returned", func() bool {
-				calls := b.sidecar.calls()
-				return len(calls) == 1 && strings.Contains(calls[0], "RETURNED")
-			})
-			cancel()
-			receive(t, "the end", done)
 		})
 	}
 }
@@ -110,30 +87,11 @@ func TestAPanicHasFailed(t *testing.T) {
 		defer func() { panicked <- recover() }()
 		_ = b.client.Every(t.Context(), nightly(), func(context.Context, *Run) error { panic("as the test wants") })
 	}()
-	b.subscription().tell(standingBy(), aRun())
+	b.subscription().tell(standing, aRun(1, 58_000))
 	if value := receive(t, "the panic", panicked); value != "as the test wants" {
 		t.Error(value)
 	}
-	b.completed(`FAILED "the run panicked"`)
-}
-
-func TestALossEndsTheWorkAndAnotherRunFollows(t *testing.T) {
-	b := newBench(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	begun := make(chan *Run, 8)
-	done, call := b.every(ctx, func(ctx context.Context, run *Run) error {
-		begun <- run
-		<-ctx.Done()
-		return ctx.Err()
-	})
-	receive(t, "the work", begun)
-	call.tell(runLost(leaseholdv1.LossReason_LOSS_REASON_TAKEN))
-	// Said nevertheless: until then its sidecar grants nothing here (T24).
-	b.completed(`RETURNED "context canceled"`)
-	b.subscription().tell(standingBy(), aRun())
-	receive(t, "the next run", begun)
-	cancel()
-	receive(t, "the end", done)
+	b.sidecar.wantCalls(t, "CompleteRun lease-1 run-1 RUN_OUTCOME_FAILED the run panicked 1")
 }
 
 func TestEveryGoesOnWhileNoSidecarAnswersAndEndsWhereThatDoesNotHelp(t *testing.T) {

@@ -2,9 +2,10 @@ package leasehold
 
 import (
 	"context"
-	"fmt"
-	"net"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
@@ -23,9 +25,12 @@ const (
 	elsewhere = "kernel-b"
 	// patience is how long a test waits for what must come.
 	patience = time.Minute
+	released = "ReleaseLease lease-1 1"
 )
 
-// manualClock stands still until it is moved. Its kernel is ours, and it starts at 1,000 s.
+var errGone = status.Error(codes.Unavailable, "gone")
+
+// manualClock stands still until it is moved. Its kernel is ours, and it starts at 1,000 s, as that of the vectors does.
 type manualClock struct {
 	mutex   sync.Mutex
 	reading BootInstant
@@ -48,43 +53,22 @@ func (c *manualClock) advance(seconds int) {
 // at is the moment so long after boot.
 func at(seconds int) BootInstant { return BootInstant(seconds) * BootInstant(time.Second) }
 
-func validity(bootID string, until, validFor int) *leaseholdv1.Validity {
-	return &leaseholdv1.Validity{
-		ValidUntil: &leaseholdv1.BootTime{BootId: bootID, SinceBoot: durationpb.New(time.Duration(at(until)))},
-		ValidFor:   durationpb.New(time.Duration(at(validFor))),
-	}
+// event is what a sidecar on our kernel says on the stream of a hold, in the words of the vectors.
+func event(name string, of said) *leaseholdv1.HoldLeaseResponse {
+	return says(&leaseholdv1.HoldLeaseResponse{}, "ours", name, of)
 }
 
-func granted(validity *leaseholdv1.Validity) *leaseholdv1.HoldLeaseResponse {
-	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Granted{Granted: &leaseholdv1.Grant{
-		LeaseId: "lease-1", ResumeToken: "resume-1", LockPath: "locks/p/h/f/s/FUNCTION", HostId: "h",
-		FencingToken: 65_536, Generation: 1, Validity: validity,
-	}}}
+// ofRun is the same on the stream of a subscription.
+func ofRun(name string, of said) *leaseholdv1.SubscribeScheduleResponse {
+	return says(&leaseholdv1.SubscribeScheduleResponse{}, "ours", name, of)
 }
 
-func renewed(validity *leaseholdv1.Validity) *leaseholdv1.HoldLeaseResponse {
-	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Renewed{
-		Renewed: &leaseholdv1.Renewed{Validity: validity},
-	}}
+// grantedHere grants a hold until 1,058 s.
+func grantedHere() *leaseholdv1.HoldLeaseResponse {
+	return event("granted", said{Until: 58_000, For: 58_000})
 }
 
-func waitingAt(position uint32) *leaseholdv1.HoldLeaseResponse {
-	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Waiting{
-		Waiting: &leaseholdv1.Waiting{Position: position},
-	}}
-}
-
-func busyWith(holder string) *leaseholdv1.HoldLeaseResponse {
-	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Busy{
-		Busy: &leaseholdv1.Busy{Record: &leaseholdv1.LockRecord{LockPath: "l", Holder: holder}},
-	}}
-}
-
-func lostFor(reason leaseholdv1.LossReason) *leaseholdv1.HoldLeaseResponse {
-	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Lost{
-		Lost: &leaseholdv1.Lost{Reason: reason, Detail: "so it is"},
-	}}
-}
+var lostToAnother = event("lost", said{Reason: "TAKEN"})
 
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, condition func() bool) {
@@ -108,272 +92,141 @@ func receive[T any](t *testing.T, what string, from <-chan T) T {
 	}
 }
 
-// holdCall is a HoldLease call that the test answers.
-type holdCall struct {
-	request *leaseholdv1.HoldLeaseRequest
+// streamCall is a stream that the test answers.
+type streamCall[Q, A any] struct {
+	ctx     context.Context
+	request *Q
 	answers chan any
-	// over is closed when the stream has ended.
+	// over is closed when it has ended.
 	over chan struct{}
-	// hasDeadline is whether the client sent one.
-	hasDeadline bool
 }
 
-// tell sends an event; fail ends the stream with an error.
-func (c *holdCall) tell(event *leaseholdv1.HoldLeaseResponse) { c.answers <- event }
-func (c *holdCall) fail(err error)                            { c.answers <- err }
+type (
+	holdCall      = streamCall[leaseholdv1.HoldLeaseRequest, leaseholdv1.HoldLeaseResponse]
+	subscribeCall = streamCall[leaseholdv1.SubscribeScheduleRequest, leaseholdv1.SubscribeScheduleResponse]
+	watchCall     = streamCall[leaseholdv1.WatchLockRequest, leaseholdv1.WatchLockResponse]
+	followCall    = streamCall[leaseholdv1.WatchLocksRequest, leaseholdv1.WatchLocksResponse]
+)
 
-func (c *holdCall) isOpen() bool {
-	select {
-	case <-c.over:
-		return false
-	default:
-		return true
+func (c *streamCall[Q, A]) tell(answers ...*A) {
+	for _, answer := range answers {
+		c.answers <- answer
+	}
+}
+
+func (c *streamCall[Q, A]) fail(err error) { c.answers <- err }
+
+func (c *streamCall[Q, A]) isOpen() bool { return c.ctx.Err() == nil }
+
+func serve[Q, A any](calls chan<- *streamCall[Q, A], stream grpc.ServerStream) error {
+	c := &streamCall[Q, A]{stream.Context(), new(Q), make(chan any, 8), make(chan struct{})}
+	defer close(c.over)
+	if err := stream.RecvMsg(c.request); err != nil {
+		return err
+	}
+	calls <- c
+	for {
+		select {
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		case answer := <-c.answers:
+			if err, isError := answer.(error); isError {
+				return err
+			}
+			if err := stream.SendMsg(answer); err != nil {
+				return err
+			}
+		}
 	}
 }
 
 // fakeSidecar does what a test says.
 type fakeSidecar struct {
 	leaseholdv1.UnimplementedLeaseServiceServer
-	server *grpc.Server
-	holds  chan *holdCall
-	// watches are the WatchLock calls, if there may be any.
-	watches chan *watchCall
+	leaseholdv1.UnimplementedScheduleServiceServer
+	server        *grpc.Server
+	holds         chan *holdCall
+	subscriptions chan *subscribeCall
+	watches       chan *watchCall
+	follows       chan *followCall
 
-	mutex     sync.Mutex
-	asked     []string
-	report    func() (*leaseholdv1.Validity, error)
-	acquire   func(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error)
-	onRelease func() error
-	released  *leaseholdv1.ReleaseResult
-	pages     [][]string
-	holdState leaseholdv1.HoldState
-	limit     *leaseholdv1.Deadline
-	breakNote *leaseholdv1.BreakNote
-	info      *leaseholdv1.GetServerInfoResponse
-	save      func(value []byte) (*leaseholdv1.SaveCheckpointResponse, error)
-	record    *leaseholdv1.LockRecord
-	schedules *fakeSchedules
-	// follows are the WatchLocks calls.
-	follows chan *followCall
+	mutex    sync.Mutex
+	answers  map[reflect.Type]func(any) (any, error)
+	requests []proto.Message
+	heads    []metadata.MD
 }
 
-func (s *fakeSidecar) note(format string, values ...any) {
+func (s *fakeSidecar) streams(
+	_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler,
+) error {
+	switch {
+	case strings.HasSuffix(info.FullMethod, "/HoldLease"):
+		return serve(s.holds, stream)
+	case strings.HasSuffix(info.FullMethod, "/SubscribeSchedule"):
+		return serve(s.subscriptions, stream)
+	case strings.HasSuffix(info.FullMethod, "/WatchLock"):
+		return serve(s.watches, stream)
+	}
+	return serve(s.follows, stream)
+}
+
+// unary answers each call that is no stream.
+func (s *fakeSidecar) unary(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler,
+) (any, error) {
+	head, _ := metadata.FromIncomingContext(ctx)
+	s.mutex.Lock()
+	s.requests = append(s.requests, request.(proto.Message))
+	s.heads = append(s.heads, head)
+	answer := s.answers[reflect.TypeOf(request)]
+	s.mutex.Unlock()
+	if answer == nil {
+		return nil, status.Error(codes.Unimplemented, info.FullMethod)
+	}
+	return answer(request)
+}
+
+// on has requests of a type answered.
+func on[Q, A any](s *fakeSidecar, answer func(*Q) (*A, error)) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.asked = append(s.asked, fmt.Sprintf(format, values...))
+	s.answers[reflect.TypeFor[*Q]()] = func(request any) (any, error) { return answer(request.(*Q)) }
 }
 
-// calls are the unary calls that came.
+// answers has them answered so; fails is the same for an error.
+func answers[Q, A any](s *fakeSidecar, answer *A) { on(s, func(*Q) (*A, error) { return answer, nil }) }
+func fails[Q any](s *fakeSidecar, err error) {
+	on(s, func(*Q) (*leaseholdv1.Grant, error) { return nil, err })
+}
+
+// calls are those calls by their names, with what is set in their requests and is no message.
 func (s *fakeSidecar) calls() []string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return slices.Clone(s.asked)
-}
-
-func (s *fakeSidecar) HoldLease(
-	request *leaseholdv1.HoldLeaseRequest, stream grpc.ServerStreamingServer[leaseholdv1.HoldLeaseResponse],
-) error {
-	_, hasDeadline := stream.Context().Deadline()
-	call := &holdCall{request: request, answers: make(chan any, 8), over: make(chan struct{}), hasDeadline: hasDeadline}
-	defer close(call.over)
-	if request.GetNeeds() != 1 {
-		return status.Error(codes.InvalidArgument, "it does not say what it needs")
-	}
-	s.holds <- call
-	for {
-		select {
-		case <-stream.Context().Done():
-			return stream.Context().Err()
-		case answer := <-call.answers:
-			event, isEvent := answer.(*leaseholdv1.HoldLeaseResponse)
-			if !isEvent {
-				err, _ := answer.(error)
-				return err
-			}
-			if err := stream.Send(event); err != nil {
-				return err
+	var calls []string
+	for _, request := range s.requests {
+		message := request.ProtoReflect()
+		said := strings.TrimSuffix(string(message.Descriptor().Name()), "Request")
+		for i := range message.Descriptor().Fields().Len() {
+			field := message.Descriptor().Fields().Get(i)
+			switch value := message.Get(field); {
+			case !message.Has(field) || field.Message() != nil || field.IsList():
+			case field.Enum() != nil:
+				said += " " + string(field.Enum().Values().ByNumber(value.Enum()).Name())
+			case field.Kind() == protoreflect.BytesKind:
+				said += " " + strconv.Quote(string(value.Bytes()))
+			default:
+				said += " " + value.String()
 			}
 		}
+		calls = append(calls, said)
 	}
+	return calls
 }
 
-func (s *fakeSidecar) AcquireLease(
-	ctx context.Context, request *leaseholdv1.AcquireLeaseRequest,
-) (*leaseholdv1.AcquireLeaseResponse, error) {
-	head, _ := metadata.FromIncomingContext(ctx)
-	s.note("acquire %v %v", head.Get("authorization"), head.Get("leasehold-boot-id"))
-	if request.GetNeeds() != 1 {
-		return nil, status.Error(codes.InvalidArgument, "it does not say what it needs")
-	}
-	return s.acquire(request.GetSpec())
-}
-
-func (s *fakeSidecar) ReleaseLease(
-	_ context.Context, request *leaseholdv1.ReleaseLeaseRequest,
-) (*leaseholdv1.ReleaseLeaseResponse, error) {
-	with := ""
-	if request.Checkpoint != nil {
-		with = fmt.Sprintf(" saving %q", request.GetCheckpoint())
-	}
-	if request.GetOutcome() != leaseholdv1.RunOutcome_RUN_OUTCOME_UNSPECIFIED {
-		with += " " + string(runOutcomeFrom(request.GetOutcome()))
-	}
-	s.note("release %s of generation %d%s", request.GetLeaseId(), request.GetGeneration(), with)
-	if s.onRelease != nil {
-		if err := s.onRelease(); err != nil {
-			return nil, err
-		}
-	}
-	result := s.released
-	if result == nil {
-		result = &leaseholdv1.ReleaseResult{Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_RELEASED}
-	}
-	return &leaseholdv1.ReleaseLeaseResponse{Result: result}, nil
-}
-
-func (s *fakeSidecar) ExtendLease(
-	_ context.Context, request *leaseholdv1.ExtendLeaseRequest,
-) (*leaseholdv1.ExtendLeaseResponse, error) {
-	s.note("extend %s of generation %d", request.GetLeaseId(), request.GetGeneration())
-	return &leaseholdv1.ExtendLeaseResponse{
-		Validity: validity(ours, 1_090, 90), ResumeToken: "resume-extended",
-	}, nil
-}
-
-func (s *fakeSidecar) ReportProgress(
-	_ context.Context, request *leaseholdv1.ReportProgressRequest,
-) (*leaseholdv1.ReportProgressResponse, error) {
-	s.note("report of generation %d", request.GetGeneration())
-	validity, err := s.validity()
-	return &leaseholdv1.ReportProgressResponse{Validity: validity}, err
-}
-
-// bench is a fake sidecar, a clock, and a client between them.
-type bench struct {
-	*testing.T
-	sidecar *fakeSidecar
-	clock   *manualClock
-	client  *Client
-	socket  string
-	options []grpc.ServerOption
-	// watched is whether the sidecar takes watches.
-	watched bool
-}
-
-func newBench(t *testing.T, options ...grpc.ServerOption) *bench {
+func (s *fakeSidecar) wantCalls(t *testing.T, wanted ...string) {
 	t.Helper()
-	return newBenchWith(t, nil, options...)
-}
-
-// newBenchWith is newBench with options of the client.
-func newBenchWith(t *testing.T, more []Option, options ...grpc.ServerOption) *bench {
-	t.Helper()
-	return (&bench{T: t, options: options}).connect(more)
-}
-
-// connect starts the sidecar and connects the client.
-func (b *bench) connect(more []Option) *bench {
-	b.Helper()
-	b.Parallel()
-	b.connectTo(more)
-	b.start()
-	return b
-}
-
-func withClock(clk clock) Option {
-	return func(o *options) { o.newClock = func() (clock, error) { return clk, nil } }
-}
-
-// start starts a sidecar; kill ends it.
-func (b *bench) start() {
-	b.Helper()
-	listener, err := net.Listen("unix", b.socket)
-	if err != nil {
-		b.Fatal(err)
+	if calls := s.calls(); !slices.Equal(calls, wanted) {
+		t.Errorf("%q, not %q", calls, wanted)
 	}
-	b.sidecar = &fakeSidecar{
-		server: grpc.NewServer(b.options...), holds: make(chan *holdCall, 8), follows: make(chan *followCall, 8),
-		acquire: grantAnything,
-	}
-	if b.watched {
-		b.sidecar.watches = make(chan *watchCall, streamsPerConnection+1)
-	}
-	b.sidecar.schedules = &fakeSchedules{sidecar: b.sidecar, subscriptions: make(chan *subscribeCall, 8)}
-	leaseholdv1.RegisterLeaseServiceServer(b.sidecar.server, b.sidecar)
-	leaseholdv1.RegisterScheduleServiceServer(b.sidecar.server, b.sidecar.schedules)
-	go func(server *grpc.Server) { _ = server.Serve(listener) }(b.sidecar.server)
-}
-
-func (b *bench) kill() { b.sidecar.server.Stop() }
-
-// call waits for the next HoldLease.
-func (b *bench) call() *holdCall {
-	b.Helper()
-	return receive(b.T, "HoldLease", b.sidecar.holds)
-}
-
-// answerReports answers each question about the validity.
-func (b *bench) answerReports(validity *leaseholdv1.Validity, err error) {
-	b.sidecar.mutex.Lock()
-	defer b.sidecar.mutex.Unlock()
-	b.sidecar.report = func() (*leaseholdv1.Validity, error) { return validity, err }
-}
-
-// asking is a hold that is being asked for.
-type asking struct {
-	hold *Hold
-	err  error
-}
-
-// ask asks for a lock on a goroutine of its own.
-func (b *bench) ask(ctx context.Context, spec LeaseSpec) <-chan asking {
-	answer := make(chan asking, 1)
-	go func() {
-		hold, err := b.client.Hold(ctx, spec)
-		answer <- asking{hold, err}
-	}()
-	return answer
-}
-
-// held is a hold that was granted with a validity; the clock stands at 1,000 s.
-func (b *bench) held(validity *leaseholdv1.Validity) (*Hold, *holdCall, <-chan HoldEvent) {
-	b.Helper()
-	events := make(chan HoldEvent, 64)
-	spec := LeaseSpec{Key: LockKey{Function: "f", Scope: "s"}, OnEvent: func(event HoldEvent) { events <- event }}
-	answer := b.ask(b.Context(), spec)
-	call := b.call()
-	call.tell(granted(validity))
-	asked := receive(b.T, "the hold", answer)
-	if asked.err != nil {
-		b.Fatal(asked.err)
-	}
-	want[Granted](b.T, events)
-	return asked.hold, call, events
-}
-
-func (b *bench) heldHere() (*Hold, *holdCall, <-chan HoldEvent) {
-	b.Helper()
-	return b.held(validity(ours, 1_058, 58))
-}
-
-// want waits for an event, which must be of a kind.
-func want[E HoldEvent](t *testing.T, events <-chan HoldEvent) E {
-	t.Helper()
-	event := receive(t, "an event", events)
-	wanted, ok := event.(E)
-	if !ok {
-		t.Fatalf("%T %+v came", event, event)
-	}
-	return wanted
-}
-
-// lossOf waits until the hold's context tells of its loss.
-func lossOf(t *testing.T, hold *Hold) *LostError {
-	t.Helper()
-	receive(t, "the end of the hold's context", hold.Context().Done())
-	loss, ok := context.Cause(hold.Context()).(*LostError)
-	if !ok || hold.Loss() != error(loss) || hold.Valid() || hold.Remaining() != 0 {
-		t.Fatalf("%v, %v, %v", context.Cause(hold.Context()), hold.Loss(), hold.Remaining())
-	}
-	return loss
 }

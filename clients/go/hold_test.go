@@ -4,58 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-func TestAHoldTellsItsGrant(t *testing.T) {
+var errWork = errors.New("the work failed")
+
+func TestAHoldTellsItsGrantAndNoSecrets(t *testing.T) {
 	b := newBench(t)
-	hold, call, _ := b.heldHere()
-	if key := call.request.GetSpec().GetKey(); key.GetFunction() != "f" || key.GetScope() != "s" {
-		t.Error(key)
-	}
-	if hold.FencingToken() != 65_536 || hold.LeaseID() != "lease-1" || hold.LockPath() != "locks/p/h/f/s/FUNCTION" ||
-		hold.HostID() != "h" || hold.ValidUntil() != at(1_058) || hold.Remaining() != 58*time.Second || !hold.Valid() {
-		t.Error(hold)
+	hold, call, _ := b.held()
+	key := call.request.GetSpec().GetKey()
+	if key.GetFunction() != "f" || key.GetScope() != "s" || hold.FencingToken() != 65_536 || hold.LeaseID() != "lease-1" ||
+		hold.LockPath() != "locks/p/h/f/s/FUNCTION" || hold.ValidUntil() != at(1_058) || hold.Remaining() != 58*time.Second {
+		t.Error(key, hold)
 	}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		if shown := fmt.Sprintf(format, hold); strings.Contains(shown, "lease-1") || strings.Contains(shown, "resume-1") {
 			t.Errorf("S20: %s shows %s", format, shown)
 		}
 	}
-}
-
-func TestBusyIsATypedError(t *testing.T) {
-	b := newBench(t)
-	answer := b.ask(t.Context(), LeaseSpec{Key: LockKey{Function: "f"}})
-	call := b.call()
-	call.tell(waitingAt(1))
-	call.tell(busyWith("somebody"))
-	var busy *BusyError
-	if err := receive(t, "the answer", answer).err; !errors.As(err, &busy) || !strings.Contains(err.Error(), "somebody") {
-		t.Fatal(err)
-	}
-	if busy.Busy.Record.Holder != "somebody" {
-		t.Error(busy.Busy)
-	}
-}
-
-func TestS14NoDeadlineOfTheCallerGoesWithTheStream(t *testing.T) {
-	b := newBench(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	answer := b.ask(ctx, LeaseSpec{})
-	call := b.call()
-	call.tell(granted(validity(ours, 1_058, 58)))
-	if err := receive(t, "the hold", answer).err; err != nil || call.hasDeadline {
-		t.Error(err, call.hasDeadline)
+	isNil := func(err error) bool { return err == nil }
+	if !isNil(hold.Loss()) {
+		t.Errorf("%T is an error that is not nil", hold.Loss())
 	}
 }
 
@@ -64,7 +41,7 @@ func TestACallerThatGivesUpLeavesTheQueue(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	answer := b.ask(ctx, LeaseSpec{})
 	call := b.call()
-	call.tell(waitingAt(1))
+	call.tell(event("waiting", said{Position: 1}))
 	why := errors.New("no time left")
 	cancel(why)
 	if err := receive(t, "the answer", answer).err; !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
@@ -75,56 +52,21 @@ func TestACallerThatGivesUpLeavesTheQueue(t *testing.T) {
 
 func TestS14ACancelledCallerStillHoldsUntilItReleases(t *testing.T) {
 	b := newBench(t)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	answer := b.ask(ctx, LeaseSpec{})
 	call := b.call()
-	call.tell(granted(validity(ours, 1_058, 58)))
-	hold := receive(t, "the hold", answer).hold
+	if _, has := call.ctx.Deadline(); has {
+		t.Error("the caller's deadline goes with the stream")
+	}
+	call.tell(grantedHere())
+	hold := b.got(answer)
 	cancel()
 	receive(t, "the end of the context", hold.Context().Done())
 	if !hold.Valid() || hold.Loss() != nil || !call.isOpen() {
 		t.Error("the hold was given up")
 	}
-	if _, err := hold.Release(context.WithoutCancel(ctx)); err != nil {
-		t.Error(err)
-	}
+	b.mustRelease(hold)
 	receive(t, "the end of the stream", call.over)
-}
-
-func TestEventsComeInTheirOrder(t *testing.T) {
-	b := newBench(t)
-	hold, call, events := b.heldHere()
-	b.clock.advance(3)
-	call.tell(renewed(validity(ours, 1_059, 58)))
-	call.tell(&leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_AtRisk{AtRisk: &leaseholdv1.AtRisk{
-		Validity: validity(ours, 1_059, 57), Cause: leaseholdv1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE, Detail: "no route",
-	}}})
-	call.tell(&leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Recovered{
-		Recovered: &leaseholdv1.Recovered{Validity: validity(ours, 1_060, 57)},
-	}})
-	call.tell(&leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Draining{
-		Draining: &leaseholdv1.Draining{TimeLeft: wireDuration(20 * time.Second)},
-	}})
-	call.tell(lostFor(leaseholdv1.LossReason_LOSS_REASON_SHUTDOWN))
-	if event := want[Renewed](t, events); event.ValidUntil != at(1_059) {
-		t.Error(event)
-	}
-	if event := want[AtRisk](t, events); event.Cause != ReasonStoreUnavailable || event.Detail != "no route" {
-		t.Error(event)
-	}
-	if event := want[Recovered](t, events); event.ValidUntil != at(1_060) {
-		t.Error(event)
-	}
-	if event := want[Draining](t, events); event.TimeLeft != 20*time.Second {
-		t.Error(event)
-	}
-	loss := lossOf(t, hold)
-	if event := want[Lost](t, events); event.Loss != loss || loss.Reason != LossReasonShutdown {
-		t.Error(event)
-	}
-	if loss.Error() != "the lock was lost: SHUTDOWN: so it is" {
-		t.Error(loss)
-	}
 }
 
 func TestASlowListenerKeepsNothingWaiting(t *testing.T) {
@@ -133,32 +75,226 @@ func TestASlowListenerKeepsNothingWaiting(t *testing.T) {
 	defer close(stuck)
 	answer := b.ask(t.Context(), LeaseSpec{OnEvent: func(HoldEvent) { <-stuck }})
 	call := b.call()
-	call.tell(granted(validity(ours, 1_058, 58)))
-	hold := receive(t, "the hold", answer).hold
-	call.tell(renewed(validity(ours, 1_059, 59)))
+	call.tell(grantedHere())
+	hold := b.got(answer)
+	call.tell(event("renewed", said{Until: 59_000, For: 59_000}))
 	eventually(t, "the renewal is taken in", func() bool { return hold.ValidUntil() == at(1_059) })
-	call.tell(lostFor(leaseholdv1.LossReason_LOSS_REASON_TAKEN))
+	call.tell(lostToAnother)
 	lossOf(t, hold)
 }
 
-func TestS21WhoAsksIsToldAtOnceThatTheValidityIsOver(t *testing.T) {
+func TestS22ANoticeEndsItsContextAndALossBoth(t *testing.T) {
 	b := newBench(t)
-	hold, _, _ := b.heldHere()
+	hold, call, events := b.held()
+	if hold.Notice() != nil || hold.NoticeContext().Err() != nil {
+		t.Error("there is no notice yet")
+	}
+	told := event("revoked", said{Until: 58_000, For: 58_000, By: "me"})
+	told.GetRevoked().BreakNote.Reason = "deploy"
+	call.tell(told)
+	receive(t, "the notice", hold.Revoked())
+	wanted := Notice{Deadline: at(1_058), Reason: "deploy", By: "me"}
+	if event := want[Revoked](t, events); event.Notice != wanted || *hold.Notice() != wanted {
+		t.Error(event, hold.Notice())
+	}
+	receive(t, "the end of the notice's context", hold.NoticeContext().Done())
+	revoked := as[*RevokedError](t, context.Cause(hold.NoticeContext()))
+	if revoked.Notice != wanted || !strings.Contains(revoked.Error(), `"me": deploy`) || !hold.Valid() || hold.Context().Err() != nil {
+		t.Error(revoked, hold.Loss())
+	}
 	b.clock.advance(58)
-	if hold.Valid() || hold.Remaining() != 0 || hold.Context().Err() == nil || hold.Loss() == nil {
-		t.Error("it is still valid")
+	if loss := lossOf(t, hold); loss.Reason != LossReasonBroken || loss.BreakNote.BrokenBy != "me" {
+		t.Error(loss)
+	}
+	other, call, _ := b.held()
+	call.tell(lostToAnother)
+	loss := lossOf(t, other)
+	receive(t, "the end of the notice's context", other.NoticeContext().Done())
+	if cause := context.Cause(other.NoticeContext()); cause != error(loss) || other.Notice() != nil {
+		t.Error(cause, other.Notice())
+	}
+	select {
+	case <-other.Revoked():
+		t.Error("no notice was given")
+	default:
 	}
 }
 
-// holdLost is the status that tells of a loss.
-func holdLost(t *testing.T, reason string) error {
-	t.Helper()
-	info := &errdetails.ErrorInfo{
-		Domain: reasonDomain, Reason: "HOLD_LOST", Metadata: map[string]string{"loss_reason": reason},
+// withHold runs work under a lock that is granted at once, and gives what WithHold gave.
+func (b *bench) withHold(ctx context.Context, work func(context.Context, *holdCall) error) (*holdCall, error) {
+	b.Helper()
+	calls, done := make(chan *holdCall, 1), make(chan error, 1)
+	go func() {
+		done <- b.client.WithHold(ctx, LeaseSpec{}, func(ctx context.Context, hold *Hold) error {
+			if hold.Context() != ctx || !hold.Valid() {
+				b.Error("it is not held")
+			}
+			return work(ctx, <-calls)
+		})
+	}()
+	call := b.call()
+	calls <- call
+	call.tell(grantedHere())
+	return call, receive(b.T, "the end", done)
+}
+
+func TestWithHoldReleasesHoweverTheWorkEndsAndHidesNoError(t *testing.T) {
+	type work func(ctx context.Context, cancel func(), call *holdCall) error
+	fail := func(context.Context, func(), *holdCall) error { return errWork }
+	ends := map[string]struct {
+		work     work
+		isWanted func(err error) bool
+	}{
+		"well": {
+			func(context.Context, func(), *holdCall) error { return nil },
+			func(err error) bool { return err == nil },
+		},
+		"failed": {fail, func(err error) bool { return err == errWork }},
+		"unconfirmed": {fail, func(err error) bool {
+			var unconfirmed *ReleaseUnconfirmedError
+			return errors.As(err, &unconfirmed) && errors.Is(err, errWork) && status.Code(unconfirmed.Err) == codes.Internal
+		}},
+		"cancelled": {
+			func(ctx context.Context, cancel func(), _ *holdCall) error {
+				cancel()
+				<-ctx.Done()
+				return ctx.Err()
+			},
+			func(err error) bool { return err == context.Canceled },
+		},
+		"lost": {
+			func(ctx context.Context, _ func(), call *holdCall) error {
+				call.tell(lostToAnother)
+				<-ctx.Done()
+				as[*LostError](t, context.Cause(ctx))
+				return errWork
+			},
+			func(err error) bool {
+				var lost *LostError
+				return errors.As(err, &lost) && errors.Is(err, errWork) && lost.Reason == LossReasonTaken
+			},
+		},
 	}
-	told, err := status.New(codes.FailedPrecondition, "it is over").WithDetails(info)
-	if err != nil {
-		t.Fatal(err)
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if name == "unconfirmed" {
+				fails[leaseholdv1.ReleaseLeaseRequest](b.sidecar, status.Error(codes.Internal, "the disk is full"))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			call, err := b.withHold(ctx, func(ctx context.Context, call *holdCall) error { return end.work(ctx, cancel, call) })
+			if !end.isWanted(err) {
+				t.Error(err)
+			}
+			b.sidecar.wantCalls(t, released)
+			receive(t, "the end of the stream, which releases the lock", call.over)
+		})
 	}
-	return told.Err()
+}
+
+func TestAPanicAndGoexitRelease(t *testing.T) {
+	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			done := make(chan any, 1)
+			go func() {
+				defer func() { done <- recover() }()
+				_ = b.client.WithHold(t.Context(), LeaseSpec{}, func(context.Context, *Hold) error {
+					leave()
+					return nil
+				})
+			}()
+			call := b.call()
+			call.tell(grantedHere())
+			if recovered := receive(t, "the end", done); (recovered == "boom") != (name == "panic") {
+				t.Error(recovered)
+			}
+			b.sidecar.wantCalls(t, released)
+			receive(t, "the end of the stream", call.over)
+		})
+	}
+}
+
+func TestAReleaseIsNotCutShortByTheEndThatItGivesTheHold(t *testing.T) {
+	b := newBench(t)
+	hold, _, _ := b.held()
+	// As in the block of WithHold, whose context is the hold's.
+	work, cancel := context.WithCancel(hold.Context())
+	defer cancel()
+	answers[leaseholdv1.ReleaseLeaseRequest](b.sidecar, &leaseholdv1.ReleaseLeaseResponse{Result: &leaseholdv1.ReleaseResult{
+		Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_RELEASED, CheckpointVersion: 7,
+		CheckpointOutcome: leaseholdv1.CheckpointOutcome_CHECKPOINT_OUTCOME_SAVED,
+	}})
+	result, err := hold.Release(work, WithCheckpoint(nil), WithOutcome(RunOutcomeFailed))
+	as[*OutcomeNotRecordedError](t, err)
+	if checkpoint := hold.Checkpoint(); result.Outcome != ReleaseOutcomeReleased || checkpoint == nil || checkpoint.Version != 7 {
+		t.Error(result, err, checkpoint)
+	}
+	if context.Cause(work) != ErrReleased {
+		t.Error("the hold's context goes on")
+	}
+	// The first release decides, as by a defer.
+	if again, repeated := hold.Release(t.Context()); again != result || repeated != err {
+		t.Error(again, repeated)
+	}
+	if _, err := hold.Save(t.Context(), nil); !errors.Is(err, ErrReleased) {
+		t.Error(err)
+	}
+	b.sidecar.wantCalls(t, `ReleaseLease lease-1 1 RUN_OUTCOME_FAILED ""`)
+}
+
+func TestAReleaseIsCutShortByItsCallerAndMayBeRepeated(t *testing.T) {
+	b := newBench(t)
+	hold, _, _ := b.held()
+	ctx, cancel := context.WithCancel(t.Context())
+	on(b.sidecar, func(*leaseholdv1.ReleaseLeaseRequest) (*leaseholdv1.ReleaseLeaseResponse, error) {
+		cancel()
+		return nil, errWork
+	})
+	if _, err := hold.Release(ctx); !errors.Is(as[*ReleaseUnconfirmedError](t, err), context.Canceled) {
+		t.Error(err)
+	}
+	lost := &leaseholdv1.ReleaseLeaseResponse{Result: said{Outcome: "ALREADY_LOST", Loss: "TAKEN"}.result()}
+	answers[leaseholdv1.ReleaseLeaseRequest](b.sidecar, lost)
+	for range 2 {
+		result, err := hold.Release(t.Context())
+		if loss := as[*LostError](t, err); loss.Reason != LossReasonTaken || hold.Loss() != err ||
+			result.Outcome != ReleaseOutcomeAlreadyLost || result.LossReason != LossReasonTaken {
+			t.Error(result, err)
+		}
+	}
+	b.sidecar.wantCalls(t, released, released)
+}
+
+func TestS13ClosingTheClientReleasesWhatIsHeldAndThenEndsTheConnections(t *testing.T) {
+	b := newBench(t)
+	hold, call, _ := b.held()
+	if err := b.client.Close(); err != nil {
+		t.Error(err)
+	}
+	lossOf(t, hold)
+	b.sidecar.wantCalls(t, released)
+	receive(t, "the end of the stream", call.over)
+	if _, err := b.client.Hold(t.Context(), LeaseSpec{}); !errors.Is(err, ErrClosed) {
+		t.Error("a closed client holds:", err)
+	}
+	if err := b.client.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClosingTellsOfAReleaseThatNobodyAnswers(t *testing.T) {
+	b := newBench(t, WithReleaseTimeout(50*time.Millisecond))
+	never := make(chan struct{})
+	defer close(never)
+	on(b.sidecar, func(*leaseholdv1.ReleaseLeaseRequest) (*leaseholdv1.ReleaseLeaseResponse, error) {
+		<-never
+		return nil, errGone
+	})
+	b.held()
+	err := as[*ReleaseUnconfirmedError](t, b.client.Close())
+	if !strings.Contains(err.Error(), "did not answer within 50ms") {
+		t.Error(err)
+	}
 }

@@ -9,8 +9,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
 // leading is a Lead whose pauses are told and take no time.
@@ -38,14 +36,15 @@ func (b *bench) lead(ctx context.Context, run func(ctx context.Context, term *Ho
 }
 
 // grantTerm grants the next term.
-func (l *leading) grantTerm() (*Hold, *holdCall) {
+func (l *leading) grantTerm() *holdCall {
 	l.Helper()
 	call := l.call()
 	if !call.request.GetSpec().GetWaitWithoutEnd() {
 		l.Error("a leader waits without end")
 	}
 	call.tell(grantedHere())
-	return receive(l.T, "the term", l.terms), call
+	receive(l.T, "the term", l.terms)
+	return call
 }
 
 func untilOver(ctx context.Context, _ *Hold) error {
@@ -53,71 +52,54 @@ func untilOver(ctx context.Context, _ *Hold) error {
 	return context.Cause(ctx)
 }
 
-func TestALeaderLeadsAgainAfterALossUntilItsContextEnds(t *testing.T) {
-	b := newBench(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	l := b.lead(ctx, untilOver)
-	for range 2 {
-		term, call := l.grantTerm()
-		call.tell(lostFor(leaseholdv1.LossReason_LOSS_REASON_TAKEN))
-		lossOf(t, term)
-		if pause := receive(t, "the pause", l.pauses); pause != time.Second {
-			t.Error("a term that was granted makes the pauses short again:", pause)
-		}
-	}
-	l.grantTerm()
-	cancel()
-	if err := receive(t, "the end", l.done); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	// S13: and the lost ones say that they know.
-	if calls := b.sidecar.calls(); len(calls) != 3 {
-		t.Error("the last term is released:", calls)
-	}
-}
-
-func TestATermThatReturnsEndsLeading(t *testing.T) {
-	for name, wanted := range map[string]error{"nil": nil, "an error": errWork} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			l := b.lead(t.Context(), func(context.Context, *Hold) error { return wanted })
-			l.grantTerm()
-			if err := receive(t, "the end", l.done); err != wanted {
-				t.Error(err)
-			}
-			if calls := b.sidecar.calls(); len(calls) != 1 {
-				t.Error("it is released:", calls)
-			}
-		})
-	}
-}
-
-func TestAnErrorOfItsOwnEndsLeadingAlsoAfterALoss(t *testing.T) {
-	b := newBench(t)
-	l := b.lead(t.Context(), func(ctx context.Context, _ *Hold) error {
-		<-ctx.Done()
-		return errWork
-	})
-	_, call := l.grantTerm()
-	call.tell(lostFor(leaseholdv1.LossReason_LOSS_REASON_TAKEN))
-	if err := receive(t, "the end", l.done); !errors.Is(err, errWork) {
-		t.Error(err)
-	}
-}
-
-func TestATermThatReturnsNilAfterItsNoticeIsFollowedByAnother(t *testing.T) {
-	b := newBench(t)
-	l := b.lead(t.Context(), func(_ context.Context, term *Hold) error {
+func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
+	untilTold := func(_ context.Context, term *Hold) error {
 		<-term.Revoked()
 		return nil
-	})
-	_, call := l.grantTerm()
-	call.tell(revokedBy(validity(ours, 1_058, 58), "me"))
-	_, call = l.grantTerm()
-	if calls := b.sidecar.calls(); len(calls) != 1 {
-		t.Error("the first term is released:", calls)
 	}
-	call.tell(lostFor(leaseholdv1.LossReason_LOSS_REASON_BROKEN))
+	notice, lost := said{Until: 58_000, For: 58_000, By: "me"}, lostToAnother
+	for name, term := range map[string]struct {
+		run    func(ctx context.Context, term *Hold) error
+		tell   func(call *holdCall)
+		goesOn bool
+		err    error
+	}{
+		"a loss":                    {untilOver, func(call *holdCall) { call.tell(lost) }, true, nil},
+		"nil after a notice":        {untilTold, func(call *holdCall) { call.tell(event("revoked", notice)) }, true, nil},
+		"nil":                       {run: func(context.Context, *Hold) error { return nil }},
+		"an error":                  {run: func(context.Context, *Hold) error { return errWork }, err: errWork},
+		"an error of its own after": {func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return errWork }, func(call *holdCall) { call.tell(lost) }, false, errWork},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l := b.lead(ctx, term.run)
+			for range 2 {
+				call := l.grantTerm()
+				if term.tell != nil {
+					term.tell(call)
+				}
+				if !term.goesOn {
+					if err := receive(t, "the end", l.done); !errors.Is(err, term.err) || (err == nil) != (term.err == nil) {
+						t.Error(err)
+					}
+					b.sidecar.wantCalls(t, released)
+					return
+				}
+				if pause := receive(t, "the pause", l.pauses); pause != time.Second {
+					t.Error("a term that was granted makes the pauses short again:", pause)
+				}
+			}
+			b.call()
+			cancel()
+			if err := receive(t, "the end", l.done); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			// S13: also the lost ones say that they are known.
+			b.sidecar.wantCalls(t, released, released)
+		})
+	}
 }
 
 func TestPausesGrowWhileNoSidecarAnswersAndLeadingGoesOn(t *testing.T) {
@@ -128,14 +110,13 @@ func TestPausesGrowWhileNoSidecarAnswersAndLeadingGoesOn(t *testing.T) {
 	l := b.lead(ctx, untilOver)
 	var pauses []time.Duration
 	for len(pauses) < 6 {
-		pauses = append(pauses, receive(t, "a pause", l.pauses))
+		pauses = append(pauses, receive(t, "a pause", l.pauses)/time.Second)
 	}
-	wanted := []time.Duration{1, 2, 4, 8, 10, 10}
-	for i := range wanted {
-		wanted[i] *= time.Second
-	}
-	if !slices.Equal(pauses, wanted) {
+	if !slices.Equal(pauses, []time.Duration{1, 2, 4, 8, 10, 10}) {
 		t.Error(pauses)
+	}
+	if pause := (pacing{random: func() float64 { return 0 }}).pause(3); pause != 100*time.Millisecond {
+		t.Error("the shortest pause:", pause)
 	}
 	b.start()
 	go func() {
@@ -146,29 +127,18 @@ func TestPausesGrowWhileNoSidecarAnswersAndLeadingGoesOn(t *testing.T) {
 	l.grantTerm()
 }
 
-func TestTheShortestPauseIsATenthOfASecond(t *testing.T) {
-	if pause := (pacing{random: func() float64 { return 0 }}).pause(3); pause != 100*time.Millisecond {
-		t.Error(pause)
-	}
-}
-
 func TestARefusalThatTryingAgainDoesNotHelpEndsLeading(t *testing.T) {
-	for code, passes := range map[codes.Code]bool{
-		codes.PermissionDenied: false, codes.InvalidArgument: false, codes.Internal: false, codes.DataLoss: false,
-		codes.Unavailable: true, codes.ResourceExhausted: true,
-	} {
-		t.Run(code.String(), func(t *testing.T) {
-			b := newBench(t)
-			l := b.lead(t.Context(), untilOver)
-			b.call().fail(status.Error(code, "no"))
-			if passes {
-				receive(t, "the pause", l.pauses)
-				return
-			}
-			var refused *RefusedError
-			if err := receive(t, "the end", l.done); !errors.As(err, &refused) {
-				t.Error(err)
-			}
-		})
+	b := newBench(t)
+	l := b.lead(t.Context(), untilOver)
+	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.DeadlineExceeded} {
+		b.call().fail(status.Error(code, "not now"))
+		receive(t, "the pause", l.pauses)
+	}
+	b.call().fail(status.Error(codes.PermissionDenied, "no"))
+	as[*RefusedError](t, receive(t, "the end", l.done))
+	for _, code := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.DataLoss, codes.FailedPrecondition} {
+		if passes(refusal(status.Error(code, "no"))) {
+			t.Error(code)
+		}
 	}
 }

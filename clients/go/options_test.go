@@ -10,10 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
-	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+	"google.golang.org/grpc/metadata"
 )
 
 func TestS21OnlyConnectionsOverANetworkArePinged(t *testing.T) {
@@ -47,6 +44,8 @@ func TestPingsAreAsOftenAsWasAskedForButNotTooOften(t *testing.T) {
 			t.Error(asked, pings, err)
 		}
 	}
+	_, err := Connect(t.Context(), WithReleaseTimeout(0))
+	as[*EndpointError](t, err)
 }
 
 func TestATokenIsAskedForAtEachCall(t *testing.T) {
@@ -57,49 +56,62 @@ func TestATokenIsAskedForAtEachCall(t *testing.T) {
 		}
 		return "", errors.New("the vault is closed")
 	}
-	b := newBenchWith(t, []Option{WithTokenSource(source)})
-	b.sidecar.acquire = func(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
-		return nil, status.Error(codes.ResourceExhausted, "enough")
-	}
+	b := newBench(t, WithTokenSource(source))
 	for range 2 {
-		_, _ = b.client.Acquire(t.Context(), LeaseSpec{})
+		if _, err := b.client.Acquire(t.Context(), LeaseSpec{}); err != nil {
+			t.Error(err)
+		}
 	}
-	// The first was asked for when the client connected.
-	if calls := strings.Join(b.sidecar.calls(), "; "); !strings.Contains(calls, "[Bearer xx]") ||
-		!strings.Contains(calls, "[Bearer xxx]") {
-		t.Error(calls)
+	// The first was asked for when the client connected. S14: the kernel goes with each call, too.
+	for i, token := range []string{"Bearer xx", "Bearer xxx"} {
+		if head := b.sidecar.heads[i]; head.Get("authorization")[0] != token || head.Get("leasehold-boot-id")[0] != ours {
+			t.Error(head)
+		}
 	}
-	var refused *RefusedError
 	_, err := b.client.Acquire(t.Context(), LeaseSpec{})
-	if !errors.As(err, &refused) || refused.Code != CodeUnauthenticated || !strings.Contains(err.Error(), "vault") {
+	if refused := as[*RefusedError](t, err); refused.Code != CodeUnauthenticated || !strings.Contains(err.Error(), "vault") {
 		t.Error(err)
 	}
 }
 
-func TestInterceptorsSeeEachCall(t *testing.T) {
-	var unary, streams atomic.Int32
-	b := newBenchWith(t, []Option{
-		WithUnaryInterceptors(func(
-			ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
-			invoke grpc.UnaryInvoker, options ...grpc.CallOption,
-		) error {
-			unary.Add(1)
-			return invoke(ctx, method, request, reply, conn, options...)
-		}),
-		WithStreamInterceptors(func(
-			ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
-			open grpc.Streamer, options ...grpc.CallOption,
-		) (grpc.ClientStream, error) {
-			streams.Add(1)
-			return open(ctx, desc, conn, method, options...)
-		}),
-	})
-	hold, _, _ := b.heldHere()
-	if _, err := hold.Release(t.Context()); err != nil {
-		t.Error(err)
+// traceKey is where these tests keep what OpenTelemetry would keep in a context.
+type traceKey struct{}
+
+func traceOf(ctx context.Context) map[string]string {
+	if parent, isTraced := ctx.Value(traceKey{}).(string); isTraced {
+		return map[string]string{"traceparent": parent}
 	}
-	if unary.Load() != 1 || streams.Load() != 1 {
-		t.Error(unary.Load(), streams.Load())
+	return nil
+}
+
+func TestEachCallCarriesWhatItsContextSaysAndIsSeen(t *testing.T) {
+	var unary, streams atomic.Int32
+	counts := &connections{}
+	b := newBench(t, WithContextMetadata(traceOf), WithStatsHandler(counts), WithUnaryInterceptors(func(
+		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		options ...grpc.CallOption,
+	) error {
+		unary.Add(1)
+		return invoke(ctx, method, request, reply, conn, options...)
+	}), WithStreamInterceptors(func(
+		ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
+		options ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		streams.Add(1)
+		return open(ctx, desc, conn, method, options...)
+	}))
+	answer := b.ask(context.WithValue(t.Context(), traceKey{}, "00-1"), LeaseSpec{})
+	call := b.call()
+	call.tell(grantedHere())
+	hold := b.got(answer)
+	// Of another context.
+	b.mustRelease(hold)
+	head, _ := metadata.FromIncomingContext(call.ctx)
+	if parent := head.Get("traceparent"); len(parent) != 1 || parent[0] != "00-1" || len(b.sidecar.heads[0].Get("traceparent")) != 0 {
+		t.Error(head, b.sidecar.heads)
+	}
+	if unary.Load() != 1 || streams.Load() != 1 || counts.made.Load() != 1 {
+		t.Error(unary.Load(), streams.Load(), counts.made.Load())
 	}
 }
 

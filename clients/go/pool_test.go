@@ -13,42 +13,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
-
-func TestS13AReleaseDoesNotStandBehindHolds(t *testing.T) {
-	b := newWatched(t, nil, grpc.MaxConcurrentStreams(streamsPerConnection+1))
-	b.answerReports(validity(ours, 1_058, 58), nil)
-	first, firstCall, _ := b.heldHere()
-	second, _, _ := b.heldHere()
-	for range streamsPerConnection {
-		b.watch(t.Context())
-	}
-	eventually(t, "all watch", func() bool { return len(b.sidecar.watches) == streamsPerConnection })
-	third := b.ask(t.Context(), LeaseSpec{})
-
-	within, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := second.ReportProgress(within); err != nil {
-		t.Error(err)
-	}
-	if err := second.Extend(within, time.Minute); err != nil {
-		t.Error(err)
-	}
-	if _, err := first.Release(within); err != nil {
-		t.Fatal(err)
-	}
-	receive(t, "the end of the stream", firstCall.over)
-	b.call().tell(granted(validity(ours, 1_058, 58)))
-	if asked := receive(t, "the third hold", third); asked.err != nil {
-		t.Error(asked.err)
-	}
-	if !second.Valid() {
-		t.Error("the second was lost")
-	}
-}
 
 // connections counts those that a sidecar has.
 type connections struct{ open, made atomic.Int32 }
+
+func (c *connections) option() grpc.ServerOption { return grpc.StatsHandler(c) }
 
 func (*connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (*connections) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -66,30 +38,23 @@ func (c *connections) HandleConn(_ context.Context, event stats.ConnStats) {
 
 func TestTheSecondConnectionIsMadeForTheFirstCallThatConcernsNoStreamAndClosedWithTheOther(t *testing.T) {
 	seen := &connections{}
-	b := newBench(t, grpc.StatsHandler(seen))
-	b.answerReports(validity(ours, 1_058, 58), nil)
-	hold, call, _ := b.heldHere()
-	for range 3 {
-		if err := hold.ReportProgress(t.Context()); err != nil {
-			t.Fatal(err)
+	b := newBench(t, seen.option())
+	hold, call, _ := b.held()
+	for _, report := range []struct {
+		report func() error
+		made   int32
+	}{
+		{func() error { return hold.ReportProgress(t.Context()) }, 1},
+		{func() error { _, err := b.client.ReportProgress(t.Context(), "lease-1"); return err }, 2},
+	} {
+		for range 2 {
+			if err := report.report(); err != nil || seen.made.Load() != report.made {
+				t.Error(err, seen.made.Load())
+			}
 		}
 	}
-	if made := seen.made.Load(); made != 1 {
-		t.Error(made)
-	}
-	for range 3 {
-		if _, err := b.client.ReportProgress(t.Context(), "lease-1"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if made := seen.made.Load(); made != 2 {
-		t.Error(made)
-	}
-	if err := b.client.Close(); err != nil {
+	if err := b.client.Close(); err != nil || hold.Valid() {
 		t.Error(err)
-	}
-	if hold.Valid() {
-		t.Error("the hold outlived the connection")
 	}
 	receive(t, "the end of the stream", call.over)
 	eventually(t, "both connections end", func() bool { return seen.open.Load() == 0 })
@@ -97,7 +62,7 @@ func TestTheSecondConnectionIsMadeForTheFirstCallThatConcernsNoStreamAndClosedWi
 
 func TestMoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfterwards(t *testing.T) {
 	seen := &connections{}
-	b := newWatched(t, nil, grpc.StatsHandler(seen))
+	b := newBench(t, seen.option())
 	ctx, cancel := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
 	for range streamsPerConnection + 1 {
@@ -117,6 +82,27 @@ func TestMoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfterwards(
 	eventually(t, "one connection is left", func() bool { return seen.open.Load() == 1 })
 }
 
+func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomForReleases(t *testing.T) {
+	b := newBench(t, grpc.MaxConcurrentStreams(streamsPerConnection+1))
+	waiting := make(chan struct{})
+	var asked, over sync.WaitGroup
+	asked.Add(streamsPerConnection + 1)
+	on(b.sidecar, func(*leaseholdv1.AcquireLeaseRequest) (*leaseholdv1.AcquireLeaseResponse, error) {
+		asked.Done()
+		<-waiting
+		return acquired(), nil
+	})
+	for range streamsPerConnection + 1 {
+		over.Go(func() { _, _ = b.client.Acquire(t.Context(), LeaseSpec{Wait: time.Minute}) })
+	}
+	asked.Wait()
+	if _, err := b.client.Release(t.Context(), "lease-9"); err != nil {
+		t.Error(err)
+	}
+	close(waiting)
+	over.Wait()
+}
+
 // failLong makes calls fail until the connection pauses between its tries.
 func failLong(t *testing.T, call func() error) {
 	t.Helper()
@@ -129,16 +115,14 @@ func failLong(t *testing.T, call func() error) {
 
 func TestS16AHoldThatWasResumedIsReleasedThoughAShortCallHadFailedMeanwhile(t *testing.T) {
 	b := newBench(t)
-	hold, _, events := b.heldHere()
+	hold, _, events := b.held()
 	b.kill()
 	want[Interrupted](t, events)
 	failLong(t, func() error { return hold.Extend(t.Context(), time.Minute) })
 	b.start()
-	b.call().tell(granted(validity(ours, 1_058, 58)))
+	b.call().tell(grantedHere())
 	want[Resumed](t, events)
-	if _, err := hold.Release(t.Context()); err != nil {
-		t.Error(err)
-	}
+	b.mustRelease(hold)
 }
 
 func TestALockIsHeldThoughAHoldHadFailedBeforeAShortCallWentThrough(t *testing.T) {
@@ -152,7 +136,7 @@ func TestALockIsHeldThoughAHoldHadFailedBeforeAShortCallWentThrough(t *testing.T
 	if _, err := b.client.Extend(t.Context(), "lease-1", time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	b.heldHere()
+	b.held()
 }
 
 // lateTimer is a context whose deadline has passed, though its timer fires only when somebody waits for it.
@@ -178,4 +162,19 @@ func TestACallThatTheSidecarEndsAtTheDeadlineIsOverdueThoughTheTimerIsLate(t *te
 			t.Error(code, err)
 		}
 	}
+}
+
+func TestS37WhatAUnaryCallWasGrantedIsReleasedWhereItWasGranted(t *testing.T) {
+	b := newBench(t)
+	hold, _, _ := b.held()
+	if _, err := b.client.Acquire(t.Context(), LeaseSpec{}); err != nil {
+		t.Error(err)
+	}
+	first, other := b.leaveFirst()
+	b.mustRelease(other)
+	if _, err := b.client.Release(t.Context(), "lease-1"); err != nil {
+		t.Error(err)
+	}
+	b.mustRelease(hold)
+	first.wantCalls(t, "AcquireLease 1", "ReleaseLease lease-1", released)
 }

@@ -272,8 +272,9 @@ func resultFrom(wire *leaseholdv1.ReleaseResult, with releasing) ReleaseResult {
 	}
 	if with.checkpoint != nil {
 		result.CheckpointVersion, result.CheckpointDetail = wire.GetCheckpointVersion(), wire.GetCheckpointDetail()
-		result.CheckpointOutcome = checkpointOutcomeFrom(wire.GetCheckpointOutcome())
-		if result.CheckpointOutcome == CheckpointOutcomeNone {
+		// A newer sidecar may say what is not known here.
+		result.CheckpointOutcome = cmp.Or(checkpointOutcomeFrom(wire.GetCheckpointOutcome()), CheckpointOutcomeUnknown)
+		if wire.GetCheckpointOutcome() == leaseholdv1.CheckpointOutcome_CHECKPOINT_OUTCOME_UNSPECIFIED {
 			result.CheckpointOutcome, result.CheckpointDetail = unsaid(result.Outcome)
 		}
 	}

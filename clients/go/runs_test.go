@@ -1,36 +1,43 @@
 package leasehold
 
 import (
-	"context"
 	"errors"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-func nightly() ScheduleSpec {
-	return ScheduleSpec{Key: LockKey{Function: "nightly"}, Cron: "30 2 * * *", TimeZone: "Europe/Copenhagen", Holder: "me"}
-}
+var (
+	runLost   = ofRun("lost", said{Reason: "TAKEN"})
+	standBy   = &leaseholdv1.Standby{Understood: &leaseholdv1.UnderstoodSchedule{Expression: "30 2 * * *"}}
+	standing  = &leaseholdv1.SubscribeScheduleResponse{Event: &leaseholdv1.SubscribeScheduleResponse_Standby{Standby: standBy}}
+	isEnded   = &leaseholdv1.Recorded{RunId: "run-1"}
+	recorded  = &leaseholdv1.SubscribeScheduleResponse{Event: &leaseholdv1.SubscribeScheduleResponse_Recorded{Recorded: isEnded}}
+	conflicts = &leaseholdv1.SubscribeScheduleResponse{Event: &leaseholdv1.SubscribeScheduleResponse_DefinitionInForce{
+		DefinitionInForce: &leaseholdv1.DefinitionInForce{Conflict: true},
+	}}
+)
 
-// fullSpec has a value in each field that a definition has.
-func fullSpec() ScheduleSpec {
-	return ScheduleSpec{
-		Cron: "@daily", TimeZone: "UTC", Revision: 7, CatchUp: CatchUpAll, CatchUpMax: 5, CatchUpWindow: time.Hour,
-		Grace: time.Minute, Overlap: OverlapSkip, MaxAttempts: 9, Backoff: time.Second, RunTimeout: Forever,
-		Spread: 2 * time.Second, TakeoverCheck: 3 * time.Second, LeaseDuration: 15 * time.Second,
+// aRun is a run of the occurrence at 1,800 s, in this attempt, valid until so long on our boot clock.
+func aRun(attempt uint32, until int64) *leaseholdv1.SubscribeScheduleResponse {
+	run := &leaseholdv1.Run{
+		Grant: event("granted", said{Until: until, For: 58_000}).GetGranted(), RunId: "run-1",
+		ScheduledAt: &timestamppb.Timestamp{Seconds: 1_800}, Attempt: attempt,
 	}
+	return &leaseholdv1.SubscribeScheduleResponse{Event: &leaseholdv1.SubscribeScheduleResponse_Run{Run: run}}
 }
 
 // subscription waits for the next SubscribeSchedule.
 func (b *bench) subscription() *subscribeCall {
 	b.Helper()
-	return receive(b.T, "SubscribeSchedule", b.sidecar.schedules.subscriptions)
+	return receive(b.T, "SubscribeSchedule", b.sidecar.subscriptions)
 }
 
 type nextRun struct {
@@ -48,8 +55,8 @@ func (b *bench) next(runs *Runs) <-chan nextRun {
 	return answer
 }
 
-// got waits for a run.
-func (b *bench) got(answer <-chan nextRun) *Run {
+// gotRun waits for a run.
+func (b *bench) gotRun(answer <-chan nextRun) *Run {
 	b.Helper()
 	next := receive(b.T, "the run", answer)
 	if next.err != nil {
@@ -74,30 +81,25 @@ func (b *bench) running(spec ScheduleSpec) (*Runs, *Run, *subscribeCall) {
 	runs := b.runsOf(spec)
 	asking := b.next(runs)
 	call := b.subscription()
-	call.tell(standingBy(), aRun())
-	return runs, b.got(asking), call
+	call.tell(standing, aRun(2, 58_000))
+	return runs, b.gotRun(asking), call
 }
 
-func TestARunTellsWhatItIsOfAndItsOutcomeIsRecorded(t *testing.T) {
+func TestARunIsCompletedByItsOwnContextAndShowsNoSecrets(t *testing.T) {
 	b := newBench(t)
 	_, run, call := b.running(nightly())
-	if call.request.GetReconnected() || call.request.GetHolder() != "me" || call.request.GetSpec().GetCron() != "30 2 * * *" {
-		t.Error(call.request)
-	}
-	if run.ScheduledAt().Unix() != 1_800 || run.NextAt().Unix() != 3_600 || run.Kind() != RunKindScheduled ||
-		run.Attempt() != 2 || run.MaxAttempts() != 3 || run.MissedCount() != 7 || run.FencingToken() != 65_536 || !run.Valid() {
-		t.Error(run)
-	}
-	if strings.Contains(run.String(), "run-1") {
-		t.Error("S20:", run)
+	if call.request.GetReconnected() || call.request.GetNeeds() != 1 || run.Attempt() != 2 || !run.Valid() ||
+		strings.Contains(run.String(), "run-1") {
+		t.Error(call.request, run)
 	}
 	done, err := run.Complete(run.Context(), Completion{Outcome: RunOutcomeSucceeded, Checkpoint: []byte("page 7")})
 	if err != nil || done.Result != CompletionResultRecorded || done.CheckpointVersion != 5 || run.Valid() {
 		t.Error(done, err)
 	}
-	if calls := b.sidecar.calls(); len(calls) != 1 || calls[0] != `complete run-1 of "lease-1" generation 1: SUCCEEDED ""` {
-		t.Error(calls)
+	if again, err := run.Fail(t.Context(), "late"); err != nil || again != done {
+		t.Error("the first one decides:", again, err)
 	}
+	b.sidecar.wantCalls(t, `CompleteRun lease-1 run-1 RUN_OUTCOME_SUCCEEDED 1 "page 7"`)
 }
 
 func TestT2TheStreamGoesOnToTheNextRun(t *testing.T) {
@@ -105,25 +107,27 @@ func TestT2TheStreamGoesOnToTheNextRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			runs, run, call := b.running(nightly())
-			third := aRun(func(run *leaseholdv1.Run) { run.Attempt = 3 })
 			if recordedFirst {
 				// Before it was asked for, it would be a release by another.
-				b.sidecar.schedules.completing = func() { call.tell(runRecorded(), standingBy(), third) }
+				on(b.sidecar, func(*leaseholdv1.CompleteRunRequest) (*leaseholdv1.CompleteRunResponse, error) {
+					call.tell(recorded, standing, aRun(3, 58_000))
+					return &leaseholdv1.CompleteRunResponse{}, nil
+				})
 			}
 			if _, err := run.Fail(t.Context(), "no disk"); err != nil {
 				t.Fatal(err)
 			}
 			if !recordedFirst {
-				call.tell(runRecorded(), standingBy(), third)
+				call.tell(recorded, standing, aRun(3, 58_000))
 			}
-			if second := b.got(b.next(runs)); second.Attempt() != 3 || !second.Valid() || !call.isOpen() {
+			if second := b.gotRun(b.next(runs)); second.Attempt() != 3 || !second.Valid() || !call.isOpen() {
 				t.Error(second, call.isOpen())
 			}
 		})
 	}
 }
 
-func TestS37ASubscriberIsToldThatASidecarIsTooOldAndTriesOnElsewhere(t *testing.T) {
+func TestS37T16ASubscriberGoesOnElsewhereAndIsNoNewOneThen(t *testing.T) {
 	b := newBench(t)
 	told := make(chan ScheduleEvent, 8)
 	spec := nightly()
@@ -134,105 +138,34 @@ func TestS37ASubscriberIsToldThatASidecarIsTooOldAndTriesOnElsewhere(t *testing.
 	}
 	asking := b.next(b.runsOf(spec))
 	call := b.subscription()
-	if needs := call.request.GetNeeds(); needs != 1 {
-		t.Error(needs)
-	}
-	for range 2 {
-		b.replace()
-		call.fail(tooOldFor("2"))
-		if event := receive(t, "word of it", told); !strings.Contains(event.(Interrupted).Detail, "2 and 1") {
+	for i, end := range []error{tooOldFor("2"), tooOldFor("2"), errGone} {
+		if call.request.GetReconnected() != (i > 1) {
+			t.Error(i, call.request)
+		}
+		if i < 2 {
+			b.replace()
+		}
+		call.fail(end)
+		if event := receive(t, "word of it", told); event.(Interrupted).Detail == "" {
 			t.Error(event)
 		}
 		call = b.subscription()
-		call.tell(standingBy())
+		call.tell(standing)
 	}
-	call.tell(aRun())
-	b.got(asking)
+	if !call.request.GetReconnected() || call.request.GetResume() != nil {
+		t.Error(call.request)
+	}
+	call.tell(aRun(1, 58_000))
+	b.gotRun(asking)
 	asking = b.next(b.runsOf(nightly()))
 	b.subscription().fail(status.Error(codes.Unimplemented, ""))
 	if err := receive(t, "the answer", asking).err; err == nil || !strings.Contains(err.Error(), "update the sidecar") {
 		t.Error(err)
 	}
-}
-
-func TestT16ASubscriberWhoseSidecarRestartsComesBackAsNoNewOne(t *testing.T) {
-	b := newBench(t)
-	runs := b.runsOf(nightly())
-	asking := b.next(runs)
-	call := b.subscription()
-	call.tell(standingBy())
-	call.fail(errGone)
-	call = b.subscription()
-	if !call.request.GetReconnected() || call.request.GetResume() != nil {
-		t.Error(call.request)
-	}
-	call.tell(standingBy(), aRun())
-	b.got(asking)
-}
-
-func TestASidecarThatWasNeverThereIsAnErrorAtOnce(t *testing.T) {
-	b := newBench(t)
 	b.kill()
 	if err := receive(t, "the answer", b.next(b.runsOf(nightly()))).err; err == nil || !mayPass(err) {
-		t.Error(err)
+		t.Error("a sidecar that was never there is an error at once:", err)
 	}
-}
-
-func TestS16ARunSurvivesARestartOfTheSidecarAndItsStreamGoesOn(t *testing.T) {
-	b := newBench(t)
-	events := make(chan HoldEvent, 64)
-	spec := nightly()
-	spec.OnHoldEvent = func(event HoldEvent) { events <- event }
-	runs, run, _ := b.running(spec)
-	want[Granted](t, events)
-	b.kill()
-	want[Interrupted](t, events)
-	b.start()
-	call := b.subscription()
-	if resume := call.request.GetResume(); !call.request.GetReconnected() || call.request.GetRunId() != "run-1" ||
-		resume.GetResumeToken() != "resume-1" {
-		t.Error(call.request)
-	}
-	call.tell(aRun(func(run *leaseholdv1.Run) { run.Grant.Generation = 2 }))
-	want[Resumed](t, events)
-	if !run.Valid() {
-		t.Error("it goes on")
-	}
-	if _, err := run.Succeed(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if calls := b.sidecar.calls(); !strings.Contains(calls[0], "generation 2") {
-		t.Error(calls)
-	}
-	call.tell(runRecorded(), aRun())
-	b.got(b.next(runs))
-}
-
-func TestS16AResumeThatFindsTheRunLostLeavesNoSubscriberBehind(t *testing.T) {
-	b := newBench(t)
-	_, run, call := b.running(nightly())
-	call.fail(errGone)
-	call = b.subscription()
-	call.tell(runLost(leaseholdv1.LossReason_LOSS_REASON_TAKEN))
-	lossOf(t, run.hold)
-	receive(t, "the end of the stream", call.over)
-}
-
-func TestS4ARunThatIsToldLostIsOverAndTheNextOneIsAskedForAnew(t *testing.T) {
-	b := newBench(t)
-	runs, run, call := b.running(nightly())
-	call.tell(runLost(leaseholdv1.LossReason_LOSS_REASON_MAX_HOLD_REACHED))
-	if loss := lossOf(t, run.hold); loss.Reason != LossReasonMaxHoldReached {
-		t.Error(loss)
-	}
-	receive(t, "the end of the stream", call.over)
-	asking := b.next(runs)
-	call = b.subscription()
-	if !call.request.GetReconnected() {
-		t.Error(call.request)
-	}
-	call.tell(standingBy(), aRun())
-	b.got(asking)
 }
 
 func TestT12TheStreamOutlivesADeadlineUntilTheSidecarSaysIt(t *testing.T) {
@@ -248,57 +181,63 @@ func TestT12TheStreamOutlivesADeadlineUntilTheSidecarSaysIt(t *testing.T) {
 	runs.lastWord = time.Hour
 	asking := b.next(runs)
 	call := b.subscription()
-	call.tell(standingBy(), aRun())
-	run := b.got(asking)
+	call.tell(standing, aRun(1, 58_000))
+	run := b.gotRun(asking)
 	b.clock.advance(58)
 	lossOf(t, run.hold)
 	// What no run concerns is still read, so the stream lives. It may be read before the end is taken in, so say it twice.
 	for range 2 {
-		call.tell(&leaseholdv1.SubscribeScheduleResponse{Event: &leaseholdv1.SubscribeScheduleResponse_DefinitionInForce{
-			DefinitionInForce: &leaseholdv1.DefinitionInForce{Conflict: true},
-		}})
+		call.tell(conflicts)
 		if definition, _ := receive(t, "word of the stream", told).(DefinitionInForce); !definition.Conflict {
 			t.Error(definition)
 		}
 	}
-	call.tell(runLost(leaseholdv1.LossReason_LOSS_REASON_MAX_HOLD_REACHED))
+	call.tell(runLost)
 	receive(t, "the end of the stream", call.over)
 }
 
 func TestT8ACompletionIsRepeatedUntilItIsAnsweredAlsoWhenTheHoldIsOver(t *testing.T) {
 	b := newBench(t)
-	_, run, _ := b.running(nightly())
-	late := leaseholdv1.CompletionResult_COMPLETION_RESULT_RECORDED_LATE
-	b.sidecar.schedules.completions = []any{errGone, errGone, late}
+	_, run, call := b.running(nightly())
+	tries := []error{errGone, errGone}
+	on(b.sidecar, func(*leaseholdv1.CompleteRunRequest) (*leaseholdv1.CompleteRunResponse, error) {
+		if len(tries) == 0 {
+			return &leaseholdv1.CompleteRunResponse{Result: leaseholdv1.CompletionResult_COMPLETION_RESULT_RECORDED_LATE}, nil
+		}
+		err := tries[0]
+		tries = tries[1:]
+		return nil, err
+	})
 	b.clock.advance(58)
 	lossOf(t, run.hold)
+	receive(t, "the end of the stream", call.over)
 	done, err := run.Succeed(run.Context())
 	if calls := b.sidecar.calls(); err != nil || done.Result != CompletionResultRecordedLate || len(calls) != 3 {
 		t.Error(done, err, calls)
 	}
-}
-
-func TestT8ACompletionThatIsRefusedIsAnError(t *testing.T) {
-	b := newBench(t)
-	_, run, call := b.running(nightly())
-	b.sidecar.schedules.completions = []any{status.Error(codes.InvalidArgument, "run_id is not one of ours")}
+	_, run, call = b.running(nightly())
+	fails[leaseholdv1.CompleteRunRequest](b.sidecar, status.Error(codes.InvalidArgument, "run_id is not one of ours"))
 	if _, err := run.Succeed(t.Context()); status.Code(err) != codes.InvalidArgument {
 		t.Error(err)
 	}
 	receive(t, "the end of the stream", call.over)
 }
 
-func TestARunThatComesTooLateIsReturned(t *testing.T) {
+func TestARunThatComesTooLateIsReturnedAndOneThatHasNoGrantIsAnError(t *testing.T) {
 	b := newBench(t)
 	asking := b.next(b.runsOf(nightly()))
 	call := b.subscription()
-	call.tell(standingBy())
+	call.tell(standing)
 	b.clock.advance(60)
-	call.tell(aRun(), aRun(func(run *leaseholdv1.Run) { run.Grant.Validity = validity(ours, 1_118, 58) }))
-	b.got(asking)
-	if calls := b.sidecar.calls(); len(calls) != 1 || !strings.Contains(calls[0], "RETURNED") {
-		t.Error(calls)
+	call.tell(aRun(1, 58_000), aRun(2, 118_000))
+	if run := b.gotRun(asking); run.Attempt() != 2 {
+		t.Error(run)
 	}
+	b.sidecar.wantCalls(t, "CompleteRun lease-1 run-1 RUN_OUTCOME_RETURNED 1")
+	asking = b.next(b.runsOf(nightly()))
+	nothing := &leaseholdv1.SubscribeScheduleResponse{Event: &leaseholdv1.SubscribeScheduleResponse_Run{Run: &leaseholdv1.Run{}}}
+	b.subscription().tell(nothing)
+	as[*ProtocolError](t, receive(t, "the answer", asking).err)
 }
 
 func TestClosingEndsTheWaitAndAClosedClientReturnsItsRun(t *testing.T) {
@@ -315,73 +254,7 @@ func TestClosingEndsTheWaitAndAClosedClientReturnsItsRun(t *testing.T) {
 	if err := b.client.Close(); err != nil || run.Valid() {
 		t.Error(err)
 	}
-	if calls := b.sidecar.calls(); len(calls) != 1 || !strings.Contains(calls[0], "RETURNED") {
+	if calls := b.sidecar.calls(); !slices.Equal(calls, []string{"CompleteRun lease-1 run-1 RUN_OUTCOME_RETURNED 1"}) {
 		t.Error(calls)
-	}
-}
-
-func TestEveryCallAboutSchedulesReachesTheSidecar(t *testing.T) {
-	b := newBench(t)
-	key := LockKey{Function: "f", Scope: "s"}
-	schedule, err := b.client.GetSchedule(t.Context(), key)
-	wanted := fullSpec()
-	wanted.Key = schedule.Key
-	if err != nil || schedule.LockPath != "f/s" || !reflect.DeepEqual(*schedule.Spec, wanted) {
-		t.Error(schedule.Spec, err)
-	}
-	if paused, err := b.client.PauseSchedule(t.Context(), key); err != nil || !paused.Paused {
-		t.Error(err)
-	}
-	if resumed, err := b.client.ResumeSchedule(t.Context(), LockPath("locks/a")); err != nil || resumed.LockPath != "locks/a" {
-		t.Error(err)
-	}
-	if triggered, err := b.client.TriggerSchedule(t.Context(), key, "x"); err != nil || triggered.WaitingRequestIDs[0] != "x" {
-		t.Error(err)
-	}
-	if removed, err := b.client.RemoveSchedule(t.Context(), key, "moved", true); err != nil || removed.Removed.Reason != "moved" {
-		t.Error(err)
-	}
-	revision := uint64(3)
-	reset := ScheduleReset{Reason: "clock", Watermark: time.Unix(500, 0), Revision: &revision}
-	if begun, err := b.client.ResetSchedule(t.Context(), key, reset); err != nil || begun.Reset.Reason != "clock" ||
-		begun.Reset.At.Unix() != 500 || begun.Spec.Revision != revision {
-		t.Error(begun, err)
-	}
-	var paths []string
-	for schedule, err := range b.client.ListSchedules(t.Context(), ListSchedulesOptions{HostID: "h"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		paths = append(paths, schedule.LockPath)
-	}
-	if strings.Join(paths, " ") != "a b" {
-		t.Error(paths)
-	}
-	preview, err := b.client.PreviewSchedule(t.Context(), nightly(), time.Unix(1_000, 0), 2)
-	if err != nil || preview.Understood.ZoneData != "2026b" || len(preview.Occurrences) != 2 ||
-		preview.Occurrences[0].At.Unix() != 1_000 {
-		t.Error(preview, err)
-	}
-	both := ScheduleSpec{Cron: "@daily", Every: time.Hour}
-	if _, err := b.client.PreviewSchedule(t.Context(), both, time.Time{}, 0); err == nil {
-		t.Error("one timetable")
-	}
-	if _, err := b.client.CompleteRun(context.Background(), "run-7", Completion{Outcome: RunOutcomeReturned}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestALongDetailIsCutBetweenCharacters(t *testing.T) {
-	if len(cut(strings.Repeat("ü", 400))) != 512 || len(cut("x"+strings.Repeat("ü", 400))) != 511 || cut("a\xff") != "a\uFFFD" {
-		t.Error("cut")
-	}
-}
-
-func TestS21ARunReportsProgressAndTakesInTheValidity(t *testing.T) {
-	b := newBench(t)
-	_, run, _ := b.running(nightly())
-	b.answerReports(validity(ours, 1_200, 200), nil)
-	if err := run.ReportProgress(t.Context()); err != nil || run.Remaining() != 200*time.Second {
-		t.Error(run.Remaining(), err)
 	}
 }

@@ -1,13 +1,17 @@
 package leasehold
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -90,66 +94,55 @@ func (s said) limit(kernel string) *leaseholdv1.Deadline {
 	return &leaseholdv1.Deadline{At: reading(kernel, s.MaxHold.At), After: span(s.MaxHold.After)}
 }
 
-func (s said) note() *leaseholdv1.BreakNote { return &leaseholdv1.BreakNote{BrokenBy: s.By} }
+func (s said) result() *leaseholdv1.ReleaseResult { return fillIn(&leaseholdv1.ReleaseResult{}, "", s) }
 
-func (s said) loss() leaseholdv1.LossReason {
-	return leaseholdv1.LossReason(leaseholdv1.LossReason_value["LOSS_REASON_"+s.Loss])
-}
-
-func (s said) result() *leaseholdv1.ReleaseResult {
-	outcome := leaseholdv1.ReleaseOutcome_value["RELEASE_OUTCOME_"+s.Outcome]
-	return &leaseholdv1.ReleaseResult{Outcome: leaseholdv1.ReleaseOutcome(outcome), LossReason: s.loss()}
-}
-
-// eventOf is an event of a stream, which answers spec.
-func eventOf(kernel, name string, of said, spec *leaseholdv1.LeaseSpec) *leaseholdv1.HoldLeaseResponse {
-	switch name {
-	case "granted":
-		grant := &leaseholdv1.Grant{
-			LeaseId: "lease-1", ResumeToken: "resume-1", LockPath: "locks/p/h/f/s/FUNCTION", FencingToken: 65_536,
-			Generation: max(1, of.Generation), Validity: of.validity(kernel), MaxHoldEnds: of.limit(kernel),
+// fillIn sets the fields of a message for which there is a value in what is said.
+func fillIn[M proto.Message](message M, kernel string, of said) M {
+	into := message.ProtoReflect()
+	for i := range into.Descriptor().Fields().Len() {
+		field := into.Descriptor().Fields().Get(i)
+		value := map[protoreflect.Name]any{
+			"validity": of.validity(kernel), "max_hold_ends": of.limit(kernel), "resume_token": of.Token,
+			"fencing_token": of.FencingToken, "generation": of.Generation, "version": of.Version, "position": of.Position,
+			"reason": of.Reason, "loss_reason": of.Loss, "outcome": of.Outcome, "cause": of.Cause, "state": of.State,
+			"broken_by": of.By,
+		}[field.Name()]
+		switch field.Name() {
+		case "break_note":
+			value = fillIn(&leaseholdv1.BreakNote{}, kernel, said{By: of.By})
+		case "result":
+			value = of.result()
+		case "time_left":
+			value = span(of.Left)
 		}
-		if of.Token != "" {
-			grant.ResumeToken = of.Token
+		if value == nil || reflect.ValueOf(value).IsZero() {
+			continue
 		}
-		if of.FencingToken != 0 {
-			grant.FencingToken = of.FencingToken
+		switch enum := field.Enum(); {
+		case enum != nil:
+			prefix := strings.TrimSuffix(string(enum.Values().Get(0).Name()), "UNSPECIFIED")
+			number := enum.Values().ByName(protoreflect.Name(prefix + value.(string))).Number()
+			into.Set(field, protoreflect.ValueOfEnum(number))
+		case field.Message() != nil:
+			into.Set(field, protoreflect.ValueOfMessage(value.(proto.Message).ProtoReflect()))
+		default:
+			into.Set(field, protoreflect.ValueOf(value))
 		}
-		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Granted{Granted: grant}}
-	case "waiting":
-		waiting := &leaseholdv1.Waiting{Position: of.Position}
-		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Waiting{Waiting: waiting}}
-	case "busy":
-		reason := leaseholdv1.BusyReason(leaseholdv1.BusyReason_value["BUSY_REASON_"+of.Reason])
-		busy := &leaseholdv1.Busy{Reason: reason}
-		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Busy{Busy: busy}}
-	case "renewed":
-		renewed := &leaseholdv1.Renewed{
-			Validity: of.validity(kernel), ResumeToken: of.Token, MaxHoldEnds: of.limit(kernel),
-		}
-		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Renewed{Renewed: renewed}}
-	case "at_risk":
-		cause := leaseholdv1.ErrorReason(leaseholdv1.ErrorReason_value["ERROR_REASON_"+of.Cause])
-		risk := &leaseholdv1.AtRisk{Validity: of.validity(kernel), Cause: cause}
-		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_AtRisk{AtRisk: risk}}
-	case "recovered":
-		recovered := &leaseholdv1.Recovered{Validity: of.validity(kernel)}
-		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Recovered{Recovered: recovered}}
-	case "draining":
-		draining := &leaseholdv1.Draining{TimeLeft: span(of.Left)}
-		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Draining{Draining: draining}}
-	case "revoked":
-		revoked := &leaseholdv1.Revoked{Validity: of.validity(kernel), BreakNote: of.note()}
-		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Revoked{Revoked: revoked}}
-	case "lost":
-		reason := leaseholdv1.LossReason(leaseholdv1.LossReason_value["LOSS_REASON_"+of.Reason])
-		lost := &leaseholdv1.Lost{Reason: reason}
-		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Lost{Lost: lost}}
-	case "released":
-		released := &leaseholdv1.Released{Result: of.result()}
-		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Released{Released: released}}
 	}
-	panic("no event " + name)
+	return message
+}
+
+// says is a word of a stream: one of those that its messages may be.
+func says[M proto.Message](message M, kernel, name string, of said) M {
+	into := message.ProtoReflect()
+	field := into.Descriptor().Fields().ByName(protoreflect.Name(name))
+	word := into.NewField(field).Message().Interface()
+	if grant, isGrant := word.(*leaseholdv1.Grant); isGrant {
+		grant.LeaseId, grant.LockPath, grant.ResumeToken = "lease-1", "locks/p/h/f/s/FUNCTION", "resume-1"
+		grant.FencingToken, grant.Generation = 65_536, 1
+	}
+	into.Set(field, protoreflect.ValueOfMessage(fillIn(word, kernel, of).ProtoReflect()))
+	return message
 }
 
 // answerOf is an answer to a call.
@@ -158,21 +151,14 @@ func answerOf(kernel, name string, of said) proto.Message {
 	case "release":
 		return &leaseholdv1.ReleaseLeaseResponse{Result: of.result()}
 	case "get_hold":
-		answer := &leaseholdv1.GetHoldResponse{Validity: of.validity(kernel), MaxHoldEnds: of.limit(kernel)}
-		answer.State = leaseholdv1.HoldState_HOLD_STATE_HELD
-		if of.State != "" {
-			answer.State = leaseholdv1.HoldState(leaseholdv1.HoldState_value["HOLD_STATE_"+of.State])
-			answer.BreakNote = of.note()
-		}
-		return answer
+		of.State = cmp.Or(of.State, "HELD")
+		return fillIn(&leaseholdv1.GetHoldResponse{}, kernel, of)
 	case "report_progress":
-		return &leaseholdv1.ReportProgressResponse{Validity: of.validity(kernel)}
+		return fillIn(&leaseholdv1.ReportProgressResponse{}, kernel, of)
 	case "extend_lease":
-		return &leaseholdv1.ExtendLeaseResponse{
-			Validity: of.validity(kernel), ResumeToken: of.Token, MaxHoldEnds: of.limit(kernel),
-		}
+		return fillIn(&leaseholdv1.ExtendLeaseResponse{}, kernel, of)
 	case "save_checkpoint":
-		return &leaseholdv1.SaveCheckpointResponse{Version: of.Version, Validity: of.validity(kernel)}
+		return fillIn(&leaseholdv1.SaveCheckpointResponse{}, kernel, of)
 	}
 	panic("no answer " + name)
 }

@@ -41,7 +41,6 @@ type vectorStream struct {
 	grpc.ClientStream
 	sidecar *vectorSidecar
 	ctx     context.Context
-	spec    *leaseholdv1.LeaseSpec
 	said    chan any
 	// over is whether the sidecar has ended it, and granted whether a hold was granted over it.
 	over, granted bool
@@ -51,7 +50,7 @@ func (c *vectorStream) CloseSend() error { return nil }
 
 func (c *vectorStream) SendMsg(request any) error {
 	start, _ := request.(*leaseholdv1.HoldLeaseRequest)
-	c.spec = start.GetSpec()
+	spec := start.GetSpec()
 	c.sidecar.mutex.Lock()
 	defer c.sidecar.mutex.Unlock()
 	if start.GetNeeds() != 1 {
@@ -67,11 +66,11 @@ func (c *vectorStream) SendMsg(request any) error {
 		is   bool
 		said string
 	}{
-		{c.spec.GetWait().AsDuration() > 0, fmt.Sprint(" wait ", c.spec.GetWait().AsDuration().Milliseconds())},
-		{c.spec.GetPermits() > 1, fmt.Sprint(" permits ", c.spec.GetPermits())},
-		{c.spec.GetPriority() > 0, fmt.Sprint(" priority ", c.spec.GetPriority())},
-		{c.spec.GetYields(), " yields"},
-		{c.spec.GetShare() != "", " share " + c.spec.GetShare()},
+		{spec.GetWait().AsDuration() > 0, fmt.Sprint(" wait ", spec.GetWait().AsDuration().Milliseconds())},
+		{spec.GetPermits() > 1, fmt.Sprint(" permits ", spec.GetPermits())},
+		{spec.GetPriority() > 0, fmt.Sprint(" priority ", spec.GetPriority())},
+		{spec.GetYields(), " yields"},
+		{spec.GetShare() != "", " share " + spec.GetShare()},
 	} {
 		if part.is {
 			said += part.said
@@ -209,7 +208,7 @@ func (s *vectorSidecar) tell(t *testing.T, number int, text json.RawMessage) {
 	for _, event := range events {
 		for name, of := range event {
 			stream.granted = stream.granted || name == "granted"
-			stream.said <- eventOf(s.kernel, name, of, stream.spec)
+			stream.said <- says(&leaseholdv1.HoldLeaseResponse{}, s.kernel, name, of)
 		}
 	}
 }
