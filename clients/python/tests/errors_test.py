@@ -4,15 +4,13 @@ import re
 
 import grpc
 import pytest
-from fake import Refusal, bench, eventually, granted
+from fake import Refusal, bench
 from google.protobuf.duration_pb2 import Duration
 
 import leasehold
 from leasehold import Reason
 from leasehold._convert import duration, proto_duration
 from leasehold._hold.spec import wanted
-from leasehold.v1 import errors_pb2, hold_pb2, lock_pb2
-from leasehold.v1 import lease_service_pb2 as wire
 
 
 async def s19_field_violations_come_as_data() -> None:
@@ -53,35 +51,6 @@ async def damaged_details_leave_code_and_message() -> None:
         assert caught.value.reason is None
 
 
-def every_documented_reason_is_known() -> None:
-    names = {name.removeprefix("ERROR_REASON_") for name in errors_pb2.ErrorReason.keys()}  # noqa: SIM118
-    assert names - {"UNSPECIFIED"} == {reason.value for reason in Reason} - {""}
-
-
-@pytest.mark.parametrize(
-    ("enum", "wire_enum", "prefix"),
-    [
-        (leasehold.LockMode, lock_pb2.LockMode, "LOCK_MODE"),
-        (leasehold.LockState, lock_pb2.LockState, "LOCK_STATE"),
-        (leasehold.BusyReason, hold_pb2.BusyReason, "BUSY_REASON"),
-        (leasehold.LossReason, hold_pb2.LossReason, "LOSS_REASON"),
-        (leasehold.ReleaseOutcome, hold_pb2.ReleaseOutcome, "RELEASE_OUTCOME"),
-        (leasehold.CheckpointOutcome, hold_pb2.CheckpointOutcome, "CHECKPOINT_OUTCOME"),
-        (leasehold.HoldState, wire.HoldState, "HOLD_STATE"),
-        (leasehold.TokenStatus, wire.TokenStatus, "TOKEN_STATUS"),
-        (leasehold.BreakMode, lock_pb2.BreakMode, "BREAK_MODE"),
-        (leasehold.BreakOutcome, wire.BreakOutcome, "BREAK_OUTCOME"),
-    ],
-)
-def enums_have_the_numbers_of_the_wire(enum: object, wire_enum: object, prefix: str) -> None:
-    ours = {f"{prefix}_{name}": member.value for name, member in enum.__members__.items()}  # type: ignore[attr-defined]
-    theirs = dict(wire_enum.items())  # type: ignore[attr-defined]
-    theirs.pop(f"{prefix}_UNSPECIFIED")
-    ours.pop(f"{prefix}_UNSPECIFIED", None)
-    assert ours == theirs
-    getattr(enum, "told", enum)(999)  # type: ignore[operator]
-
-
 def what_is_not_known_is_taken_for_the_safe_thing() -> None:
     assert leasehold.LockState(99) is leasehold.LockState.HELD
     assert leasehold.BusyReason(99) is leasehold.BusyReason.HELD
@@ -97,19 +66,6 @@ def durations_survive_the_wire() -> None:
     for nonsense in (float("nan"), float("inf"), 1e18):
         with pytest.raises(leasehold.ArgumentError, match="wait is"):
             proto_duration("wait", nonsense)
-
-
-async def a_sidecar_that_is_gone_at_the_release_is_said() -> None:
-    async with bench() as (made, client):
-        holder, _call = await granted(made, client)
-        await made.kill()
-        await made.event()
-        holder.leave.set()
-        await eventually("the hold ends first", lambda: holder.hold._keeper.state.is_over)
-        made.clock.advance(58)
-        with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
-            await holder.task
-        assert "no sidecar has answered yet" in str(caught.value.__cause__)
 
 
 def s19_an_acquire_without_end_halves_its_waits_while_the_sidecar_allows_less() -> None:

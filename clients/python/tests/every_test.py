@@ -2,17 +2,16 @@
 
 import asyncio
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import grpc
 import pytest
-from fake import PATIENCE, Refusal, bench, eventually
+from fake import PATIENCE, Refusal, eventually
 from fake_schedules import DUE, RECORDED, STANDBY, due, scheduled
 
 import leasehold
-from leasehold import CatchUp, LockKey, Overlap, Reason, RunOutcome
-from leasehold._runs.spec import options_of, schedule_spec, timetable_of
-from leasehold.v1 import hold_pb2, schedule_pb2, schedule_service_pb2
+from leasehold import RunOutcome
+from leasehold.v1 import hold_pb2
 from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
 
 CRON = "30 2 * * *"
@@ -170,97 +169,3 @@ async def without_asyncio_the_runs_come_one_by_one() -> None:
         call.tell(RECORDED, due(3, boot_id=""))
         await task
         assert schedules.outcomes == ["FAILED_FINAL", "SUCCEEDED"]
-
-
-def a_spec_is_told_as_it_was_given() -> None:
-    options = leasehold.ScheduleSpec(
-        time_zone="Europe/Copenhagen",
-        revision=7,
-        catch_up=CatchUp.ALL,
-        catch_up_max=9,
-        catch_up_window=3_600.0,
-        grace=200.0,
-        overlap=Overlap.SKIP,
-        max_attempts=5,
-        backoff=3.0,
-        run_timeout=600.0,
-        spread=30.0,
-        takeover_check=20.0,
-        lease_duration=15.0,
-    )
-    wire = schedule_spec(CRON, options)
-    assert (timetable_of(wire), options_of(wire)) == (CRON, options)
-    wire = schedule_spec(90, {"run_timeout": leasehold.FOREVER})
-    assert wire.no_run_timeout
-    assert options_of(wire)["run_timeout"] == leasehold.FOREVER
-    assert timetable_of(wire) == timedelta(seconds=90)
-    with pytest.raises(leasehold.ArgumentError, match="revision"):
-        schedule_spec(CRON, {"revision": -1})
-
-
-async def the_other_calls_ask_and_tell() -> None:
-    async with scheduled() as (_made, schedules, client):
-        schedule = schedule_service_pb2.Schedule(
-            lock_path="locks/p", spec=schedule_spec(CRON, {}), expression=CRON, paused=True, waiting_request_ids=["r"]
-        )
-        schedule.state.missed = 4
-        schedule.state.ended.add(outcome=schedule_pb2.RUN_OUTCOME_SKIPPED).scheduled_at.FromDatetime(DUE)
-        schedules.answers = [
-            schedule_service_pb2.GetScheduleResponse(schedule=schedule),
-            schedule_service_pb2.PauseScheduleResponse(schedule=schedule),
-            schedule_service_pb2.ResumeScheduleResponse(),
-            schedule_service_pb2.TriggerScheduleResponse(),
-            schedule_service_pb2.RemoveScheduleResponse(schedule=schedule),
-            schedule_service_pb2.ResetScheduleResponse(),
-            schedule_service_pb2.ListSchedulesResponse(schedules=[schedule], next_page_token="2"),
-            schedule_service_pb2.ListSchedulesResponse(schedules=[schedule]),
-        ]
-        key = LockKey("nightly")
-        got = await client.get_schedule(key)
-        assert (got.timetable, got.paused, got.waiting_request_ids) == (CRON, True, ("r",))
-        assert got.state is not None
-        (ended,) = got.state.ended
-        assert (got.state.missed, ended.outcome, ended.scheduled_at) == (4, RunOutcome.SKIPPED, DUE)
-        assert await client.pause_schedule("locks/p") == got
-        assert await client.resume_schedule(key) is None
-        assert await client.trigger_schedule(key, "by-hand-1") is None
-        assert await client.remove_schedule(key, "moved", force=True) == got
-        assert await client.reset_schedule(key, "clock", watermark=DUE, revision=3) is None
-        assert [listed async for listed in client.list_schedules(prefix="locks/", page_size=1)] == [got, got]
-        asked = schedules.requests
-        assert (asked[0].lock.key.function, asked[1].lock.lock_path) == ("nightly", "locks/p")
-        assert asked[3].request_id == "by-hand-1"
-        assert (asked[4].reason, asked[4].force) == ("moved", True)
-        assert (asked[5].reason, asked[5].watermark.ToSeconds(), asked[5].revision) == ("clock", DUE.timestamp(), 3)
-        assert (asked[6].prefix, asked[7].page_token) == ("locks/", "2")
-
-
-async def a_preview_tells_the_next_occurrences() -> None:
-    async with scheduled() as (_made, schedules, client):
-        answer = schedule_service_pb2.PreviewScheduleResponse()
-        answer.understood.description = "every day at 02:30, UTC"
-        answer.occurrences.add(local_time="02:30").at.FromDatetime(DUE)
-        schedules.answers = [answer]
-        preview = await client.preview_schedule(CRON, after=datetime(2026, 1, 2, tzinfo=UTC), count=1)
-        assert preview.understood.description == "every day at 02:30, UTC"
-        assert [(one.at, one.starts_at) for one in preview.occurrences] == [(DUE, None)]
-        (asked,) = schedules.requests
-        assert (asked.spec.cron, asked.count, asked.after.ToDatetime()) == (CRON, 1, datetime(2026, 1, 2))  # noqa: DTZ001
-
-
-async def what_is_refused_has_its_reason() -> None:
-    async with scheduled() as (_made, schedules, client):
-        schedules.answers = [Refusal(grpc.StatusCode.NOT_FOUND, "UNKNOWN_SCHEDULE")]
-        with pytest.raises(leasehold.RefusedError) as caught:
-            await client.get_schedule("locks/p")
-        assert caught.value.reason is Reason.UNKNOWN_SCHEDULE
-
-
-async def without_asyncio_an_older_sidecar_is_found_out() -> None:
-    async with bench() as (made, _client):
-
-        def ask() -> None:
-            with leasehold.Client(made.endpoint) as client, pytest.raises(leasehold.UnsupportedError):
-                client.pause_schedule("locks/p")
-
-        await asyncio.to_thread(ask)

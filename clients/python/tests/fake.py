@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Unpack
+from typing import Any, Generic, TypeVar, Unpack
 
 import grpc
 import grpc.aio
@@ -26,6 +26,8 @@ OURS = "kernel-a"
 ELSEWHERE = "kernel-b"
 
 Context = grpc.aio.ServicerContext[Any, Any]
+_Request = TypeVar("_Request")
+_Answer = TypeVar("_Answer")
 
 
 class FakeClock:
@@ -103,24 +105,22 @@ def older() -> Refusal:
     return Refusal(grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED", message="2 and 1", needs="2", revision="1")
 
 
-class HoldCall:
-    """One HoldLease call as the sidecar sees it."""
+class Call(Generic[_Request, _Answer]):
+    """A stream as the sidecar sees it."""
 
-    def __init__(self, request: wire.HoldLeaseRequest, peer: str) -> None:
+    def __init__(self, request: _Request, peer: str) -> None:
         self.request = request
         self.peer = peer
         """The connection that it came over."""
-        self.said: asyncio.Queue[wire.HoldLeaseResponse | Refusal | None] = asyncio.Queue()
+        self._said: asyncio.Queue[_Answer | Refusal] = asyncio.Queue()
         self._ended = asyncio.Event()
 
-    def tell(self, message: wire.HoldLeaseResponse) -> None:
-        self.said.put_nowait(message)
+    def tell(self, *messages: _Answer) -> None:
+        for message in messages:
+            self._said.put_nowait(message)
 
     def fail(self, refusal: Refusal) -> None:
-        self.said.put_nowait(refusal)
-
-    def end(self) -> None:
-        self.said.put_nowait(None)
+        self._said.put_nowait(refusal)
 
     @property
     def is_open(self) -> bool:
@@ -129,15 +129,19 @@ class HoldCall:
     async def ended(self) -> None:
         await asyncio.wait_for(self._ended.wait(), PATIENCE)
 
-    async def follow(self, context: Context) -> AsyncIterator[wire.HoldLeaseResponse]:
+    async def follow(self, context: Context) -> AsyncIterator[_Answer]:
         try:
-            while (said := await self.said.get()) is not None:
+            while True:
+                said = await self._said.get()
                 if isinstance(said, Refusal):
                     await said.abort(context)
                 else:
                     yield said
         finally:
             self._ended.set()
+
+
+HoldCall = Call[wire.HoldLeaseRequest, wire.HoldLeaseResponse]
 
 
 class FakeSidecar(LeaseServiceServicer):
@@ -148,17 +152,13 @@ class FakeSidecar(LeaseServiceServicer):
         self.peers: list[str] = []
         """The connections that calls without a stream came over."""
         self.metadata: list[tuple[str, str | bytes]] = []
-        self.report: hold_pb2.Validity | Refusal = validity(OURS, 1_058, 58)
-        self.info = wire.GetHoldResponse(state=wire.HOLD_STATE_HELD)
         self.release: Refusal | hold_pb2.ReleaseResult | None = None
         self.on_release: Callable[[], object] = lambda: None
-        self.on_request: Callable[[], object] = lambda: None
         self.gate = asyncio.Event()
         """Answers of calls without a method of their own wait for it."""
         self.gate.set()
         self.pages: list[wire.ListLocksResponse] = []
         self.watches = 0
-        self.changes: list[list[wire.WatchLocksResponse]] = []
         self.is_deaf = False
         self.watch_stays_open = False
         self.answer: Any = None
@@ -200,35 +200,22 @@ class FakeSidecar(LeaseServiceServicer):
     async def ReportProgress(  # noqa: N802
         self, request: wire.ReportProgressRequest, context: Context
     ) -> wire.ReportProgressResponse:
+        self.peers.append(context.peer())
         self.asked.append(f"report progress of generation {request.generation}")
-        return wire.ReportProgressResponse(validity=await self._reported(context))
+        return wire.ReportProgressResponse(validity=validity(OURS, 1_058, 58))
 
     async def GetHold(  # noqa: N802
-        self, request: wire.GetHoldRequest, context: Context
+        self, _request: wire.GetHoldRequest, context: Context
     ) -> wire.GetHoldResponse:
-        self.asked.append(f"ask of generation {request.generation}")
-        answer = wire.GetHoldResponse()
-        answer.CopyFrom(self.info)
-        answer.validity.CopyFrom(await self._reported(context))
-        return answer
-
-    async def _reported(self, context: Context) -> hold_pb2.Validity:
         self.peers.append(context.peer())
-        if isinstance(self.report, Refusal):
-            await self.report.abort(context)
-            raise AssertionError
-        return self.report
+        return wire.GetHoldResponse(validity=validity(OURS, 1_060, 60), max_hold_ends=deadline(OURS, 1_300, 300))
 
     async def ExtendLease(  # noqa: N802
         self, request: wire.ExtendLeaseRequest, context: Context
     ) -> wire.ExtendLeaseResponse:
         self.peers.append(context.peer())
         self.asked.append(f"extend {request.max_hold.seconds} of generation {request.generation}")
-        return wire.ExtendLeaseResponse(
-            validity=validity(OURS, 1_090, 90),
-            resume_token="resume-extended",
-            max_hold_ends=deadline(OURS, 1_090, 90),
-        )
+        return wire.ExtendLeaseResponse(validity=validity(OURS, 1_090, 90), max_hold_ends=deadline(OURS, 1_090, 90))
 
     async def ListLocks(  # noqa: N802
         self, request: wire.ListLocksRequest, context: Context
@@ -253,7 +240,6 @@ class FakeSidecar(LeaseServiceServicer):
     async def _answered(self, request: Any, context: Context) -> Any:
         self.peers.append(context.peer())
         self.requests.append(request)
-        self.on_request()
         await self.gate.wait()
         self.metadata = list(context.invocation_metadata() or ())
         answer = self.answers.pop(0) if self.answers else self.answer
@@ -261,18 +247,8 @@ class FakeSidecar(LeaseServiceServicer):
             await answer.abort(context)
         return answer
 
+    WatchLocks: Any = None
     AcquireLease = GetLock = CheckToken = BreakLock = ResolvePath = GetServerInfo = SaveCheckpoint = _answered
-
-    async def WatchLocks(  # noqa: N802
-        self, request: wire.WatchLocksRequest, context: Context
-    ) -> AsyncIterator[wire.WatchLocksResponse]:
-        self.requests.append(request)
-        for told in self.changes.pop(0) if self.changes else []:
-            yield told
-        if self.watch_stays_open:
-            await asyncio.Event().wait()
-        if isinstance(self.answer, Refusal):
-            await self.answer.abort(context)
 
 
 class Bench:

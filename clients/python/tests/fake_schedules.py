@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from fake import OURS, PATIENCE, Bench, Context, Refusal, bench, grant, validity
+import grpc
+from fake import OURS, PATIENCE, Bench, Call, Context, Refusal, bench, grant, validity
 
 import leasehold
 from leasehold.v1 import schedule_pb2, schedule_service_pb2
@@ -46,39 +47,7 @@ def due(attempt: int = 2, boot_id: str = OURS, valid_for: float = 58) -> Subscri
     return SubscribeScheduleResponse(run=run)
 
 
-class SubscribeCall:
-    """One SubscribeSchedule call as the sidecar sees it."""
-
-    def __init__(self, request: SubscribeScheduleRequest, peer: str) -> None:
-        self.request = request
-        self.peer = peer
-        self.said: asyncio.Queue[SubscribeScheduleResponse | Refusal] = asyncio.Queue()
-        self._ended = asyncio.Event()
-
-    def tell(self, *messages: SubscribeScheduleResponse) -> None:
-        for message in messages:
-            self.said.put_nowait(message)
-
-    def fail(self, refusal: Refusal) -> None:
-        self.said.put_nowait(refusal)
-
-    @property
-    def is_open(self) -> bool:
-        return not self._ended.is_set()
-
-    async def ended(self) -> None:
-        await asyncio.wait_for(self._ended.wait(), PATIENCE)
-
-    async def follow(self, context: Context) -> AsyncIterator[SubscribeScheduleResponse]:
-        try:
-            while True:
-                said = await self.said.get()
-                if isinstance(said, Refusal):
-                    await said.abort(context)
-                else:
-                    yield said
-        finally:
-            self._ended.set()
+SubscribeCall = Call[SubscribeScheduleRequest, SubscribeScheduleResponse]
 
 
 class FakeSchedules(ScheduleServiceServicer):
@@ -91,8 +60,6 @@ class FakeSchedules(ScheduleServiceServicer):
         """The connections that the completions came over."""
         self.completions: list[schedule_service_pb2.CompletionResult.ValueType | Refusal] = []
         """How the next completions are answered. Default: recorded."""
-        self.requests: list[Any] = []
-        self.answers: list[Any] = []
 
     async def call(self) -> SubscribeCall:
         """The next SubscribeSchedule call."""
@@ -128,15 +95,11 @@ class FakeSchedules(ScheduleServiceServicer):
         answer.next_at.FromSeconds(3_600)
         return answer
 
-    async def _answered(self, request: Any, context: Context) -> Any:
-        self.requests.append(request)
-        answer = self.answers.pop(0)
-        if isinstance(answer, Refusal):
-            await answer.abort(context)
-        return answer
+    async def _unknown(self, request: Any, context: Context) -> Any:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, type(request).__name__)
 
-    GetSchedule = ListSchedules = PreviewSchedule = PauseSchedule = ResumeSchedule = TriggerSchedule = _answered
-    RemoveSchedule = ResetSchedule = _answered
+    GetSchedule = ListSchedules = PreviewSchedule = PauseSchedule = ResumeSchedule = TriggerSchedule = _unknown
+    RemoveSchedule = ResetSchedule = _unknown
 
 
 @asynccontextmanager

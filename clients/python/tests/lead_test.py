@@ -7,7 +7,7 @@ from contextlib import suppress
 import grpc
 import pytest
 from fake import OURS, Bench, HoldCall, Refusal, bench, eventually, grant, validity
-from sync_test import during, sync
+from sync_test import during
 
 import leasehold
 from leasehold.v1 import hold_pb2
@@ -66,16 +66,6 @@ async def a_leader_takes_the_lock_again_after_a_loss() -> None:
         assert made.sidecar.asked == ["release lease-1 of generation 1"], "S13: it says that it knows"
 
 
-async def a_leader_that_leaves_its_term_releases_it_and_leads_again() -> None:
-    async with bench() as (made, client):
-        leader = Leader(made, client)
-        call = await led(made, leader, 1)
-        leader.leave.set()
-        await call.ended()
-        await led(made, leader, 2)
-        assert made.sidecar.asked == ["release lease-1 of generation 1"]
-
-
 async def a_leader_waits_for_a_sidecar_that_is_away_with_growing_pauses() -> None:
     async with bench() as (made, client):
         await made.kill()
@@ -100,17 +90,6 @@ async def a_leader_that_is_cancelled_releases_its_term() -> None:
         with pytest.raises(asyncio.CancelledError):
             await leader.task
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
-
-
-async def a_leader_that_waits_can_be_cancelled() -> None:
-    async with bench() as (made, client):
-        leader = Leader(made, client)
-        call = await made.sidecar.hold()
-        call.tell(wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1)))
-        leader.task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await leader.task
-        await call.ended()
 
 
 async def what_can_never_be_led_is_raised() -> None:
@@ -172,14 +151,6 @@ async def a_term_that_is_not_entered_is_released_when_its_turn_is_over() -> None
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
-async def a_leader_waits_without_end_whatever_is_asked() -> None:
-    async with bench() as (_made, client):
-        with pytest.raises(leasehold.ArgumentError, match="lead waits without end"):
-            client.lead("f", wait=3)
-        with pytest.raises(leasehold.ArgumentError, match="lead waits without end"):
-            leasehold.Client().lead("f", wait=3)
-
-
 async def a_thread_leads_again_after_a_loss() -> None:
     async with bench() as (made, _client):
         lost = threading.Event()
@@ -224,27 +195,6 @@ async def a_thread_that_leaves_its_term_by_an_error_releases_it() -> None:
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         await task
         assert made.sidecar.asked == ["release lease-1 of generation 1"] * 2
-
-
-async def a_thread_waits_for_a_sidecar_that_is_away() -> None:
-    async with bench() as (made, _client):
-        pauses: list[float] = []
-
-        async def sleep(seconds: float) -> None:
-            pauses.append(seconds)
-            await asyncio.sleep(0)
-
-        def work() -> int:
-            with sync(made) as client:
-                client._in_loop._sleep = sleep
-                return next(term.fencing_token for term in client.lead("f"))
-
-        await made.kill()
-        task = asyncio.create_task(asyncio.to_thread(work))
-        await eventually("it tries again", lambda: len(pauses) > 3)
-        await made.start()
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
-        assert await task == 65_536
 
 
 async def a_term_that_finds_itself_lost_stays_inside_its_block() -> None:

@@ -3,9 +3,8 @@
 import asyncio
 import threading
 
-import grpc
 import pytest
-from fake import OURS, PATIENCE, Refusal, bench, eventually, granted, validity
+from fake import OURS, PATIENCE, bench, eventually, granted, validity
 from sync_test import during
 
 import leasehold
@@ -38,47 +37,6 @@ async def s22_a_notice_leaves_the_hold_valid_until_its_deadline() -> None:
         holder.leave.set()
         await holder.task
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
-
-
-async def s22_the_loss_comes_at_the_deadline() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        call.tell(revoked(validity(OURS, 1_058, 58)))
-        await holder.hold.wait_revoked()
-        made.clock.advance(58)
-        assert not holder.hold.is_valid()
-        lost = hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_BROKEN, break_note=NOTE)
-        call.tell(wire.HoldLeaseResponse(lost=lost))
-        assert (await holder.loss()).reason is leasehold.LossReason.BROKEN
-        assert holder.cancelled
-
-
-async def s22_a_notice_is_given_once_and_to_no_hold_that_is_over() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        call.tell(revoked(validity(OURS, 1_058, 58)))
-        call.tell(revoked(validity(OURS, 1_058, 58)))
-        call.tell(wire.HoldLeaseResponse(draining=hold_pb2.Draining()))
-        assert isinstance(await made.event(), leasehold.Revoked)
-        assert isinstance(await made.event(), leasehold.Draining)
-        holder.leave.set()
-        await holder.task
-        holder, call = await granted(made, client)
-        made.clock.advance(60)
-        call.tell(revoked(validity(OURS, 1_058, 0)))
-        assert isinstance(await made.event(), leasehold.Lost)
-        assert holder.hold.notice is None
-
-
-async def s22_a_client_that_resumes_after_a_notice_is_lost() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        call.tell(revoked(validity(OURS, 1_058, 58)))
-        await holder.hold.wait_revoked()
-        call.fail(Refusal(grpc.StatusCode.UNAVAILABLE))
-        lost = hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_BROKEN, detail="not resumed after a notice")
-        (await made.sidecar.hold()).tell(wire.HoldLeaseResponse(lost=lost))
-        assert (await holder.loss()).reason is leasehold.LossReason.BROKEN
 
 
 async def s22_a_thread_learns_of_a_notice_by_an_event() -> None:

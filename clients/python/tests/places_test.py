@@ -37,7 +37,15 @@ async def left(made: Bench, client: leasehold.AsyncClient) -> AsyncIterator[None
     await other.task
 
 
-async def released(_made: Bench, holder: Holder, _call: HoldCall) -> None:
+async def released(made: Bench, holder: Holder, call: HoldCall) -> None:
+    made.sidecar.answer = SaveCheckpointResponse(version=1)
+    await holder.hold.save(b"x")
+    info = await holder.hold.info()
+    assert info.validity.valid_until == 1_060
+    assert (holder.hold.remaining(), holder.hold.max_hold_ends) == (60, 1_300), "it counts"
+    await holder.hold.extend(90)
+    assert made.sidecar.peers == [call.peer] * 3
+    made.sidecar.peers.clear()
     holder.leave.set()
     await holder.task
 
@@ -90,6 +98,10 @@ async def completed(_schedules: FakeSchedules, run: leasehold.AsyncRun, _call: S
     await run.succeeded()
 
 
+async def returned(_schedules: FakeSchedules, run: leasehold.AsyncRun, _call: SubscribeCall) -> None:
+    await run.release()
+
+
 async def robbed(_schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
     call.tell(SubscribeScheduleResponse(lost=TAKEN))
     await run.lost()
@@ -110,7 +122,7 @@ async def forgotten(_schedules: FakeSchedules, run: leasehold.AsyncRun, call: Su
     await run.lost()
 
 
-@pytest.mark.parametrize("end", [completed, robbed, cut, forgotten])
+@pytest.mark.parametrize("end", [completed, returned, robbed, cut, forgotten])
 async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
     end: Callable[[FakeSchedules, leasehold.AsyncRun, SubscribeCall], Awaitable[None]],
 ) -> None:

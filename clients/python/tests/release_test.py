@@ -3,38 +3,11 @@
 import asyncio
 import threading
 
-import grpc
 import pytest
-from fake import OURS, PATIENCE, Refusal, bench, eventually, grant, granted, validity
+from fake import OURS, PATIENCE, bench, eventually, grant, granted, validity
 
 import leasehold
 from leasehold.v1 import hold_pb2
-
-
-async def s13_the_hold_ends_before_the_release_is_sent() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        was_valid = []
-        made.sidecar.on_release = lambda: was_valid.append(holder.hold.is_valid())
-        holder.leave.set()
-        await holder.task
-        assert was_valid == [False]
-        assert made.sidecar.asked == ["release lease-1 of generation 1"]
-        await call.ended()
-
-
-async def s13_an_exception_passes_through_and_the_lock_is_released_first() -> None:
-    async with bench() as (made, client):
-
-        async def fail() -> None:
-            async with client.hold("f"):
-                raise ValueError("boom")
-
-        task = asyncio.create_task(fail())
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
-        with pytest.raises(ValueError, match="boom"):
-            await task
-        assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
 async def s13_a_cancelled_block_releases_the_lock() -> None:
@@ -100,22 +73,6 @@ async def a_release_that_nobody_answers_is_unconfirmed_after_its_timeout() -> No
             await client.close()
 
 
-def a_release_timeout_must_be_more_than_zero() -> None:
-    with pytest.raises(leasehold.ArgumentError, match="release_timeout is 0; it must be more than 0"):
-        leasehold.Client(release_timeout=0)
-
-
-async def a_release_that_nobody_confirms_is_said() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        made.sidecar.release = Refusal(grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN")
-        holder.leave.set()
-        with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
-            await holder.task
-        assert isinstance(caught.value.__cause__, leasehold.RefusedError)
-        await call.ended()
-
-
 async def a_release_within_the_block_leaves_nothing_for_its_end() -> None:
     async with bench() as (made, client):
         holder, _call = await granted(made, client)
@@ -128,39 +85,10 @@ async def a_release_within_the_block_leaves_nothing_for_its_end() -> None:
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
-async def s13_releasing_what_is_lost_says_so_and_that_it_is_known() -> None:
-    async with bench() as (made, client):
-        holder, _call = await granted(made, client)
-        made.clock.advance(58)
-        with pytest.raises(leasehold.LostError) as caught:
-            await holder.hold.release()
-        assert caught.value.loss.reason is leasehold.LossReason.EXPIRED
-        assert made.sidecar.asked == ["release lease-1 of generation 1"]
-
-
 TAKEN = hold_pb2.ReleaseResult(
     outcome=hold_pb2.RELEASE_OUTCOME_ALREADY_LOST,
     loss_reason=hold_pb2.LOSS_REASON_TAKEN,
 )
-
-
-async def s13_a_release_that_finds_the_lock_lost_is_told_where_the_block_ends() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        made.sidecar.release = TAKEN
-        holder.leave.set()
-        assert (await holder.loss()).reason is leasehold.LossReason.TAKEN
-        await call.ended()
-
-
-async def s13_a_release_that_was_not_confirmed_is_handed_on_and_is_no_loss() -> None:
-    async with bench() as (made, client):
-        holder, _call = await granted(made, client)
-        made.sidecar.release = hold_pb2.ReleaseResult(outcome=hold_pb2.RELEASE_OUTCOME_NOT_CONFIRMED)
-        released = await holder.hold.release()
-        assert released.outcome is leasehold.ReleaseOutcome.NOT_CONFIRMED
-        holder.leave.set()
-        await holder.task
 
 
 @pytest.mark.parametrize(
@@ -189,14 +117,6 @@ async def s13_a_release_that_fails_masks_no_exception_of_the_block(
             await task
         assert note in caught.value.__notes__[0]
         assert isinstance(caught.value.__context__, hidden)
-
-
-async def s13_a_release_by_the_holder_that_finds_the_lock_lost_raises() -> None:
-    async with bench() as (made, client):
-        holder, _call = await granted(made, client)
-        made.sidecar.release = TAKEN
-        with pytest.raises(leasehold.LostError):
-            await holder.hold.release()
 
 
 async def a_block_that_swallows_the_cancellation_still_ends_by_the_loss() -> None:

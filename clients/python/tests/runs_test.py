@@ -1,16 +1,16 @@
 """Taking part in a schedule: T2, T8, T11, T12, T16, and S13, S16, S37 for runs."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import grpc
 import pytest
-from fake import OURS, PATIENCE, Refusal, bench, eventually, grant, older, validity
+from fake import PATIENCE, Refusal, bench, eventually, older
 from fake_schedules import DUE, RECORDED, STANDBY, FakeSchedules, SubscribeCall, due, scheduled
 
 import leasehold
-from leasehold import CompletionResult, LossReason, RunKind, RunOutcome
+from leasehold import CompletionResult, LossReason, RunKind
 from leasehold.v1 import hold_pb2, schedule_service_pb2
 from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
 
@@ -214,31 +214,6 @@ async def t16_a_subscriber_whose_sidecar_restarts_comes_back_as_no_new_one() -> 
         await runs.aclose()
 
 
-async def s16_a_run_survives_a_restart_of_the_sidecar_and_its_stream_goes_on() -> None:
-    async with scheduled() as (made, schedules, client):
-        events: asyncio.Queue[leasehold.ScheduleEvent] = asyncio.Queue()
-        runs, run, _call = await running(schedules, client, events)
-        await made.kill()
-        await told(events, leasehold.Interrupted)
-        assert run.is_valid()
-        await made.start()
-        call = await schedules.call()
-        assert (call.request.resume.resume_token, call.request.run_id) == ("resume-1", "run-1")
-        assert call.request.reconnected
-        assert call.request.spec.cron == CRON
-        resumed = due()
-        resumed.run.grant.generation = 2
-        resumed.run.grant.validity.CopyFrom(validity(OURS, 1_060, 60))
-        call.tell(resumed)
-        await told(events, leasehold.Resumed)
-        await run.succeeded()
-        assert schedules.completed[0].generation == 2
-        call.tell(RECORDED, STANDBY, due(3))
-        assert (await anext(runs)).attempt == 3
-        assert call.is_open
-        await runs.aclose()
-
-
 @pytest.mark.parametrize("before", [(), (STANDBY,)], ids=["at once", "later"])
 async def s37_a_sidecar_that_is_too_old_interrupts_a_subscription(
     before: tuple[SubscribeScheduleResponse, ...],
@@ -259,22 +234,6 @@ async def s37_a_sidecar_that_is_too_old_interrupts_a_subscription(
         await runs.aclose()
 
 
-@pytest.mark.parametrize("complete", [leasehold.AsyncRun.succeeded, leasehold.AsyncRun.release])
-async def s37_a_run_is_completed_at_its_sidecar(complete: Callable[[leasehold.AsyncRun], Awaitable[object]]) -> None:
-    async with scheduled() as (made, schedules, client):
-        runs = client.runs(CRON, function="nightly")
-        asking = asyncio.ensure_future(anext(runs))
-        there = await schedules.running()
-        run = await asking
-        waiting = asyncio.create_task(client.hold("f", wait=60).__aenter__())
-        (await made.sidecar.hold()).fail(older())
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
-        await (await waiting).release()
-        await complete(run)
-        assert schedules.peers == [there.peer]
-        await runs.aclose()
-
-
 async def s37_a_sidecar_that_is_older_than_schedules_is_found_out() -> None:
     async with bench() as (_made, client):
         with pytest.raises(leasehold.UnsupportedError, match="schedules"):
@@ -292,10 +251,3 @@ async def s13_a_closed_client_returns_its_runs() -> None:
         async with aclosing(runs):
             with pytest.raises(leasehold.ClosedError):
                 await anext(runs)
-
-
-async def t8_a_run_that_was_written_down_is_completed_by_its_id() -> None:
-    async with scheduled() as (_made, schedules, client):
-        await client.complete_run("run-9", RunOutcome.FAILED_FINAL, "no such month")
-        (asked,) = schedules.completed
-        assert (asked.run_id, asked.lease_id, asked.detail) == ("run-9", "", "no such month")

@@ -64,19 +64,6 @@ async def s13_a_with_block_releases_the_lock_and_ends_the_hold_first() -> None:
         await call.ended()
 
 
-async def an_exception_passes_through_a_with_block() -> None:
-    async with bench() as (made, _client):
-
-        def work(client: leasehold.Client) -> None:
-            with client.hold("f"):
-                raise ValueError("boom")
-
-        _call, task = await during(made, work)
-        with pytest.raises(ValueError, match="boom"):
-            await task
-        assert made.sidecar.asked == ["release lease-1 of generation 1"]
-
-
 async def s4_a_loss_wakes_who_waits_and_is_raised_by_check_and_by_the_blocks_end() -> None:
     async with bench() as (made, _client):
         entered = threading.Event()
@@ -151,22 +138,6 @@ async def a_decorated_async_function_holds_the_lock_for_each_call() -> None:
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         assert await task == 2
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
-
-
-async def records_come_one_by_one() -> None:
-    async with bench() as (made, _client):
-        records = [lock_pb2.LockRecord(lock_path=path) for path in "abc"]
-        made.sidecar.pages = [
-            wire.ListLocksResponse(records=records[:2], next_page_token="1"),
-            wire.ListLocksResponse(records=records[2:]),
-        ]
-
-        def work() -> list[str]:
-            with sync(made) as client:
-                next(client.watch_lock("a"))
-                return [record.lock_path for record in client.list_locks()]
-
-        assert await asyncio.to_thread(work) == ["a", "b", "c"]
 
 
 async def a_process_ends_though_an_iterator_is_left_open() -> None:

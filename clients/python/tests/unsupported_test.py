@@ -35,29 +35,6 @@ def s37_a_request_needs_the_revision_of_its_newest_field() -> None:
     assert needs(wire.HoldLeaseRequest(spec=spec), newer) == 3
 
 
-@pytest.mark.parametrize("reports", [0, 1])
-async def s37_a_sidecar_that_is_too_old_is_left_by_new_streams_alone(reports: int) -> None:
-    async with bench() as (made, client):
-        made.sidecar.answer = wire.SaveCheckpointResponse(version=1)
-        kept, there = await granted(made, client)
-        for _ in range(reports):
-            await kept.hold.report_progress()
-        task, refused = await asked(made, client, {"wait": 60})
-        refused.fail(older())
-        elsewhere = await made.sidecar.hold()
-        elsewhere.tell(grant(validity(OURS, 1_058, 58)))
-        await task
-        assert [refused.peer, *made.sidecar.peers] == [there.peer] * (1 + reports) + [elsewhere.peer]
-        made.sidecar.peers.clear()
-        await kept.hold.report_progress()
-        await kept.hold.info()
-        await kept.hold.extend(90)
-        await kept.hold.save(b"x")
-        await kept.hold.release()
-        assert made.sidecar.peers == [there.peer] * 5
-        assert there.peer != elsewhere.peer
-
-
 async def s37_a_call_goes_on_though_the_last_stream_beside_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     # A connection that nothing needs any more is closed at once, and not after a while.
     monkeypatch.setattr("leasehold._connect.calls.CALL_TIMEOUT", 0)
@@ -107,15 +84,6 @@ async def more_unary_waits_than_one_connection_carries_leave_room_for_releases()
         await asyncio.gather(*waits)
 
 
-async def s37_who_does_not_wait_is_told_at_once() -> None:
-    async with bench() as (made, client):
-        task, call = await asked(made, client, {})
-        call.fail(older())
-        with pytest.raises(leasehold.UnsupportedError, match="2 and 1") as caught:
-            await task
-        assert caught.value.reason is leasehold.Reason.UNSUPPORTED
-
-
 async def s37_a_unary_call_tries_on_while_its_wait_lasts() -> None:
     async with bench() as (made, client):
         told = wire.AcquireLeaseResponse(granted=hold_pb2.Grant(lease_id="lease-9", generation=1))
@@ -124,16 +92,6 @@ async def s37_a_unary_call_tries_on_while_its_wait_lasts() -> None:
             await client.acquire("f")
         assert (await client.acquire("f", wait=60)).lease_id == "lease-9"
         assert [request.needs for request in made.sidecar.requests] == [1, 1, 1, 1]
-
-
-async def s28_a_permit_is_asked_for_and_told() -> None:
-    async with bench() as (made, client):
-        task, call = await asked(made, client, {"permits": 3})
-        assert call.request.spec.permits == 3
-        answer = grant(validity(OURS, 1_058, 58))
-        answer.granted.permit = 2
-        call.tell(answer)
-        assert await task == 2
 
 
 async def a_unary_wait_without_end_is_made_of_waits_that_end() -> None:
@@ -145,37 +103,3 @@ async def a_unary_wait_without_end_is_made_of_waits_that_end() -> None:
         assert (await client.acquire("f", wait=leasehold.FOREVER)).fencing_token == 7
         spec = made.sidecar.requests[0].spec
         assert (spec.wait.seconds, spec.wait_without_end) == (24 * 60 * 60, False)
-
-
-async def s28_a_busy_pool_says_how_many_permits_are_held() -> None:
-    async with bench() as (made, client):
-        task, call = await asked(made, client, {"permits": 3})
-        busy = hold_pb2.Busy(held_permits=3)
-        call.tell(wire.HoldLeaseResponse(busy=busy))
-        with pytest.raises(leasehold.BusyError, match="3 permits of it are held") as caught:
-            await task
-        assert caught.value.busy.held_permits == 3
-
-
-@pytest.mark.parametrize("permits", [0, -1, 2**32])
-async def s28_a_number_of_permits_that_cannot_be_sent_is_refused(permits: int) -> None:
-    async with bench() as (_made, client):
-        with pytest.raises(leasehold.ArgumentError, match=f"permits is {permits}; 1 to 32"):
-            client.hold("f", permits=permits)
-
-
-async def s28_a_permit_of_a_lock_is_selected_by_its_number() -> None:
-    async with bench() as (made, client):
-        key = leasehold.LockKey("f")
-        made.sidecar.answer = wire.GetLockResponse(record=lock_pb2.LockRecord(permit=2, permits=3))
-        record = await client.get_lock(key, permit=2)
-        assert (record.permit, record.permits) == (2, 3)
-        made.sidecar.answer = wire.CheckTokenResponse(status=wire.TOKEN_STATUS_CURRENT)
-        await client.check_token(key, 7, permit=2)
-        made.sidecar.answer = wire.BreakLockResponse()
-        await client.break_lock(key, "stuck", permit=2)
-        async for _record in client.watch_lock(key, permit=2):
-            pytest.fail("nothing was told")
-        assert [request.lock.permit for request in made.sidecar.requests] == [2, 2, 2, 2]
-        with pytest.raises(leasehold.ArgumentError, match="a path names its permit"):
-            await client.get_lock("locks/f~2", permit=2)

@@ -1,14 +1,12 @@
 """What a vector's sidecar says, as messages, for vectors_test.py."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 from fake import ELSEWHERE, OURS, Refusal
-from google.protobuf import duration_pb2
 
-from leasehold.v1 import errors_pb2, hold_pb2, lock_pb2
+from leasehold.v1 import hold_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
 MILLISECOND: Final = 1_000_000
@@ -17,6 +15,15 @@ BASES: Final = {"ours": 1_000_000, "elsewhere": 5_000_000, "ahead": 3_000_000, "
 """What the clocks of the kernels read when a vector begins, in milliseconds. Two have our boot id, and are not ours."""
 
 Said = dict[str, Any]
+
+_NAMES: Final = {"resume_token": "token", "broken_by": "by", "loss_reason": "loss"}
+_ANSWERS: Final[dict[str, Any]] = {
+    "release": wire.ReleaseLeaseResponse,
+    "get_hold": wire.GetHoldResponse,
+    "report_progress": wire.ReportProgressResponse,
+    "extend_lease": wire.ExtendLeaseResponse,
+    "save_checkpoint": wire.SaveCheckpointResponse,
+}
 
 
 def error_of(said: Said) -> grpc.aio.AioRpcError:
@@ -39,70 +46,40 @@ class Messages:
         reading.since_boot.FromMilliseconds(BASES[self._kernel] + at)
         return reading
 
-    def _times(self, said: Said) -> dict[str, Any]:
-        """The validity and the end of max_hold, as far as they are said."""
-        times: dict[str, Any] = {}
-        if "for" in said:
-            validity = hold_pb2.Validity(valid_until=self._reading(said["until"]))
-            validity.valid_for.FromMilliseconds(said["for"])
-            times["validity"] = validity
-        if "max_hold" in said:
-            deadline = hold_pb2.Deadline(at=self._reading(said["max_hold"]["at"]))
-            deadline.after.FromMilliseconds(said["max_hold"]["after"])
-            times["max_hold_ends"] = deadline
-        return times
+    def _fill(self, message: Any, said: Said) -> Any:
+        """Set the fields of which something is said."""
+        for field in message.DESCRIPTOR.fields:
+            name = _NAMES.get(field.name, field.name)
+            if field.name == "validity" and "for" in said:
+                message.validity.valid_until.CopyFrom(self._reading(said["until"]))
+                message.validity.valid_for.FromMilliseconds(said["for"])
+            elif field.name == "max_hold_ends" and "max_hold" in said:
+                message.max_hold_ends.at.CopyFrom(self._reading(said["max_hold"]["at"]))
+                message.max_hold_ends.after.FromMilliseconds(said["max_hold"]["after"])
+            elif field.name == "time_left":
+                message.time_left.FromMilliseconds(said["left"])
+            elif field.name in ("result", "break_note"):
+                self._fill(getattr(message, field.name), said)
+            elif field.enum_type is not None and name in said:
+                prefix = field.enum_type.values[0].name.removesuffix("UNSPECIFIED")
+                setattr(message, field.name, field.enum_type.values_by_name[prefix + said[name]].number)
+            elif name in said:
+                setattr(message, field.name, said[name])
+        return message
 
     def event(self, name: str, said: Said) -> wire.HoldLeaseResponse:
         """An event of a stream."""
-        times = self._times(said)
-        events: dict[str, Callable[[], Any]] = {
-            "granted": lambda: hold_pb2.Grant(
-                lease_id="lease-1",
-                resume_token=said.get("token", "resume-1"),
-                lock_path="locks/p/h/f/s/FUNCTION",
-                fencing_token=said.get("fencing_token", 65_536),
-                generation=said.get("generation", 1),
-                **times,
-            ),
-            "waiting": lambda: hold_pb2.Waiting(position=said["position"]),
-            "busy": lambda: hold_pb2.Busy(reason=hold_pb2.BusyReason.Value(f"BUSY_REASON_{said['reason']}")),
-            "renewed": lambda: hold_pb2.Renewed(resume_token=said.get("token", ""), **times),
-            "at_risk": lambda: hold_pb2.AtRisk(
-                cause=errors_pb2.ErrorReason.Value(f"ERROR_REASON_{said['cause']}"), **times
-            ),
-            "recovered": lambda: hold_pb2.Recovered(**times),
-            "draining": lambda: hold_pb2.Draining(time_left=span(said["left"])),
-            "revoked": lambda: hold_pb2.Revoked(break_note=lock_pb2.BreakNote(broken_by=said["by"]), **times),
-            "lost": lambda: hold_pb2.Lost(reason=hold_pb2.LossReason.Value(f"LOSS_REASON_{said['reason']}")),
-            "released": lambda: hold_pb2.Released(result=result_of(said)),
-        }
-        return wire.HoldLeaseResponse(**{name: events[name]()})
+        event = wire.HoldLeaseResponse()
+        message = getattr(event, name)
+        message.SetInParent()
+        if name == "granted":
+            said = {"token": "resume-1", "fencing_token": 65_536, "generation": 1, **said}
+            message.lease_id, message.lock_path = "lease-1", "locks/p/h/f/s/FUNCTION"
+        self._fill(message, said)
+        return event
 
     def answer(self, name: str, said: Said) -> object:
         """An answer to a call."""
-        times = self._times(said)
-        answers: dict[str, Callable[[], Any]] = {
-            "release": lambda: wire.ReleaseLeaseResponse(result=result_of(said)),
-            "get_hold": lambda: wire.GetHoldResponse(
-                state=wire.HoldState.Value(f"HOLD_STATE_{said.get('state', 'HELD')}"),
-                break_note=lock_pb2.BreakNote(broken_by=said["by"]) if "by" in said else None,
-                **times,
-            ),
-            "report_progress": lambda: wire.ReportProgressResponse(**times),
-            "extend_lease": lambda: wire.ExtendLeaseResponse(resume_token=said.get("token", ""), **times),
-            "save_checkpoint": lambda: wire.SaveCheckpointResponse(version=said["version"], **times),
-        }
-        return answers[name]()
-
-
-def span(milliseconds: int) -> duration_pb2.Duration:
-    told = duration_pb2.Duration()
-    told.FromMilliseconds(milliseconds)
-    return told
-
-
-def result_of(said: Said) -> hold_pb2.ReleaseResult:
-    return hold_pb2.ReleaseResult(
-        outcome=hold_pb2.ReleaseOutcome.Value(f"RELEASE_OUTCOME_{said['outcome']}"),
-        loss_reason=hold_pb2.LossReason.Value(f"LOSS_REASON_{said.get('loss', 'UNSPECIFIED')}"),
-    )
+        if name == "get_hold":
+            said = {"state": "HELD", **said}
+        return self._fill(_ANSWERS[name](), said)

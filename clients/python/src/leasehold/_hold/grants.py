@@ -184,6 +184,9 @@ class CheckpointResult:
     @classmethod
     def _from_wire(cls, wire: hold_pb2.ReleaseResult) -> Self:
         outcome = CheckpointOutcome.told(wire.checkpoint_outcome)
+        if outcome is None and wire.checkpoint_outcome:
+            # Of a newer sidecar.
+            return cls(CheckpointOutcome.UNKNOWN, None, wire.checkpoint_detail)
         if outcome is None:
             # What is not understood is not said back (S37).
             detail = "the sidecar does not know checkpoints, because it is older than this request"

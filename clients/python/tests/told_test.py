@@ -1,0 +1,350 @@
+"""What callers say goes over the wire whole, and what the sidecar says comes back whole."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import Any
+
+import grpc
+import pytest
+from fake import deadline
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+import leasehold
+from leasehold import CatchUp, LockKey, Overlap, RunOutcome
+from leasehold._convert import timestamp
+from leasehold._hold.grants import Busy, CheckpointResult, Grant, HoldInfo, ReleaseResult
+from leasehold._hold.holder import holder_or_this
+from leasehold._hold.spec import wanted
+from leasehold._records import LockRecord
+from leasehold._runs import schedules
+from leasehold._runs.spec import options_of, schedule_spec, subscription, timetable_of
+from leasehold._watch import answers
+from leasehold.v1 import hold_pb2, lock_pb2, schedule_pb2, schedule_service_pb2
+from leasehold.v1 import lease_service_pb2 as wire
+
+AT = datetime(2026, 11, 23, 2, 30, tzinfo=UTC)
+STAMP = timestamp(AT)
+KEY = LockKey("f")
+
+
+def filled(message: Any, count: Any = None) -> Any:
+    """The message with a value of its own in each field, also in those of the messages in it."""
+    count = iter(range(1, 10_000)) if count is None else count
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        number = next(count)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            value["k"] = str(number)
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            filled(value.add() if field.is_repeated else value, count)
+        elif field.is_repeated:
+            value.append(str(number))
+        elif field.type == FieldDescriptor.TYPE_STRING:
+            setattr(message, field.name, str(number))
+        elif field.type == FieldDescriptor.TYPE_BYTES:
+            setattr(message, field.name, str(number).encode())
+        elif field.type == FieldDescriptor.TYPE_INT32:
+            setattr(message, field.name, 0)
+        else:
+            setattr(message, field.name, 1 if field.enum_type or field.type == FieldDescriptor.TYPE_BOOL else number)
+    return message
+
+
+def compare(ours: Any, message: Message) -> None:
+    """Each field says what the message's field of that name does, and none is empty."""
+    for name in (field.name for field in fields(ours)):
+        value = getattr(ours, name)
+        assert value not in (None, "", b"", 0), name
+        field = message.DESCRIPTOR.fields_by_name.get(name)
+        if field is None or field.is_repeated:
+            continue
+        said = getattr(message, name)
+        if isinstance(said, Timestamp):
+            said = said.ToDatetime(UTC)
+        elif isinstance(said, Duration):
+            said = said.seconds
+        elif isinstance(value, Enum):
+            value = value.value
+        elif is_dataclass(value):
+            compare(value, said)
+            continue
+        if not isinstance(said, Message) and name != "spec":
+            assert value == said, name
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (LockRecord, lock_pb2.LockRecord()),
+        (Grant, hold_pb2.Grant()),
+        (Busy, hold_pb2.Busy()),
+        (HoldInfo, wire.GetHoldResponse()),
+        (answers.ServerInfo, wire.GetServerInfoResponse()),
+        (answers.TokenCheck, wire.CheckTokenResponse()),
+        (answers.BreakResult, wire.BreakLockResponse()),
+        (answers.ResolvedPath, wire.ResolvePathResponse()),
+        (answers.LocksListed, wire.Listed()),
+        (schedules.Schedule, schedule_service_pb2.Schedule()),
+        (schedules.EndedRun, schedule_pb2.EndedRun()),
+        (schedules.Standby, schedule_service_pb2.Standby()),
+        (schedules.DefinitionInForce, schedule_service_pb2.DefinitionInForce()),
+        (schedules.SchedulePreview, schedule_service_pb2.PreviewScheduleResponse()),
+        (schedules.CompletedRun, schedule_service_pb2.CompleteRunResponse()),
+    ],
+    ids=lambda case: getattr(case, "__name__", ""),
+)
+def all_that_is_told_is_taken_over(read: Any, message: Message) -> None:
+    compare(read._from_wire(filled(message)), message)
+    read._from_wire(type(message)())
+
+
+def what_is_not_told_is_none() -> None:
+    record = LockRecord._from_wire(lock_pb2.LockRecord(break_note=lock_pb2.BreakNote()))
+    assert record.break_note is not None
+    told = (record.acquired_at, record.lease_duration, record.reserved, record.checkpoint, record.break_note.mode)
+    assert told == (None,) * 5
+    assert leasehold.Notice(1_058, "", "", None).for_priority is None
+
+
+SAVED = leasehold.CheckpointOutcome.SAVED
+NOT_SAVED = leasehold.CheckpointOutcome.NOT_SAVED
+UNKNOWN = leasehold.CheckpointOutcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "occurrence", "told", "recorded"),
+    [
+        (1, 1, CheckpointResult(SAVED, 12, "why"), leasehold.OutcomeResult.RECORDED),
+        (2, 2, CheckpointResult(NOT_SAVED, None, "why"), leasehold.OutcomeResult.NOT_RECORDED),
+        (3, 3, CheckpointResult(UNKNOWN, None, "why"), leasehold.OutcomeResult.UNKNOWN),
+        # S37: of a newer sidecar, and of an older one.
+        (99, 99, CheckpointResult(UNKNOWN, None, "why"), leasehold.OutcomeResult.UNKNOWN),
+        (0, 0, None, leasehold.OutcomeResult.NOT_RECORDED),
+    ],
+)
+def s26_t8_a_release_tells_what_became_of_its_checkpoint_and_of_its_outcome(
+    checkpoint: Any, occurrence: Any, told: CheckpointResult | None, recorded: leasehold.OutcomeResult
+) -> None:
+    released = hold_pb2.ReleaseResult(
+        outcome=hold_pb2.RELEASE_OUTCOME_RELEASED,
+        checkpoint_outcome=checkpoint,
+        checkpoint_version=12,
+        checkpoint_detail="why",
+        outcome_result=occurrence,
+    )
+    result = ReleaseResult._from_wire(released, b"", RunOutcome.FAILED)
+    assert result.occurrence is recorded
+    assert result.checkpoint is not None
+    assert result.checkpoint == told or (told is None and "older than this request" in str(result.checkpoint))
+    result = ReleaseResult._from_wire(released, None)
+    assert (result.checkpoint, result.occurrence) == (None, None)
+
+
+def all_that_is_asked_for_goes_over_the_wire() -> None:
+    options: Any = {
+        "mode": leasehold.LockMode.LISTENER,
+        "host_id": "h",
+        "host_type": "t",
+        "wait": 1.5,
+        "lease_duration": timedelta(seconds=15),
+        "max_hold": 60,
+        "min_hold": 2,
+        "progress_timeout": 3,
+        "auto_renew": False,
+        "request_id": "r",
+        "holder": "me",
+        "labels": {"a": "b"},
+        "permits": 3,
+        "priority": 7,
+        "yields": True,
+        "share": "listeners",
+        "rebalance": True,
+        "occurrence_at": AT,
+        "occurrence_max_attempts": 4,
+    }
+    spec = wanted("f", "s", options).spec
+    key = lock_pb2.LockKey(function="f", scope="s", mode=lock_pb2.LOCK_MODE_LISTENER, host_id="h", host_type="t")
+    assert (spec.key, spec.wait.ToMilliseconds(), spec.occurrence_at.ToDatetime(UTC)) == (key, 1_500, AT)
+    durations = {name: getattr(spec, name).seconds for name in ("lease_duration", "max_hold", "min_hold")}
+    assert (durations, spec.progress_timeout.seconds) == ({"lease_duration": 15, "max_hold": 60, "min_hold": 2}, 3)
+    assert spec.HasField("auto_renew")
+    for name in options.keys() - durations.keys() - {*lock_pb2.LockKey.DESCRIPTOR.fields_by_name}:
+        if name not in ("wait", "occurrence_at", "progress_timeout"):
+            assert getattr(spec, name) == options[name], name
+    spec = wanted("f", "", {}).spec
+    assert {field.name for field, _value in spec.ListFields()} == {"key", "wait", "holder"}
+    assert not spec.key.HasField("host_id")
+    assert spec.holder == subscription("@daily", "f", "", {}).holder == holder_or_this("")
+
+
+def a_schedule_is_told_as_it_was_given() -> None:
+    options = leasehold.ScheduleSpec(
+        time_zone="Europe/Copenhagen",
+        revision=7,
+        catch_up=CatchUp.ALL,
+        catch_up_max=9,
+        catch_up_window=3_600.0,
+        grace=200.0,
+        overlap=Overlap.SKIP,
+        max_attempts=5,
+        backoff=3.0,
+        run_timeout=600.0,
+        spread=30.0,
+        takeover_check=20.0,
+        lease_duration=15.0,
+    )
+    spec = schedule_spec("30 2 * * *", options)
+    assert (timetable_of(spec), options_of(spec)) == ("30 2 * * *", options)
+    spec = schedule_spec(90, {"run_timeout": leasehold.FOREVER})
+    assert (spec.no_run_timeout, options_of(spec)["run_timeout"]) == (True, leasehold.FOREVER)
+    assert timetable_of(spec) == timedelta(seconds=90)
+    request = subscription("@daily", "f", "s", {"first_now": True, "labels": {"a": "b"}, "holder": "me"})
+    assert (request.first, dict(request.labels), request.holder) == (schedule_pb2.FIRST_RUN_NOW, {"a": "b"}, "me")
+
+
+LARGE: Any = b"x" * 2_049
+
+
+@pytest.mark.parametrize(
+    ("ask", "match"),
+    [
+        (lambda: wanted(KEY, "s", {}), "parts of the LockKey"),
+        (lambda: subscription("@daily", KEY, "s", {}), "parts of the LockKey"),
+        (lambda: wanted("f", "", {"permits": 0}), "permits is 0; 1 to 32"),
+        (lambda: wanted("f", "", {"permits": 2**32}), "permits is 4294967296"),
+        (lambda: wanted("f", "", {"priority": -1}), "priority is -1; 0 to 2147483647"),
+        (lambda: wanted("f", "", {"occurrence_max_attempts": -1}), "occurrence_max_attempts is -1"),
+        (lambda: schedule_spec("@daily", {"revision": -1}), "revision"),
+        (lambda: leasehold.Client(release_timeout=0), "release_timeout is 0; it must be more than 0"),
+        (lambda: leasehold.Client().save_checkpoint("l", LARGE), "2,049 bytes; at most 2,048"),
+        (lambda: leasehold.Client().release("l", checkpoint=LARGE), "2,049 bytes"),
+        (lambda: leasehold.Client().complete_run("r", RunOutcome.FAILED, checkpoint=LARGE), "2,049 bytes"),
+        (lambda: leasehold.Client().get_lock("locks/f~2", permit=2), "a path names its permit"),
+        (lambda: [*leasehold.Client().list_locks(host_id="h", prefix="p")], "not both"),
+        (lambda: [*leasehold.Client().list_schedules(host_id="h", prefix="p")], "not both"),
+        (lambda: next(leasehold.Client().watch_locks(host_id="h", prefix="p")), "not both"),
+        (lambda: leasehold.Client().lead("f", wait=3), "lead waits without end"),
+        (lambda: leasehold.AsyncClient().lead("f", wait=3), "lead waits without end"),
+    ],
+)
+def s19_what_no_sidecar_takes_is_refused_here(ask: Any, match: str) -> None:
+    with pytest.raises(leasehold.ArgumentError, match=match):
+        ask()
+
+
+class Refusing(grpc.GenericRpcHandler):
+    """Notes each call, and refuses it as a sidecar does that does not know it."""
+
+    def __init__(self) -> None:
+        self.seen: list[bytes] = []
+
+    def service(self, _details: grpc.HandlerCallDetails) -> Any:
+        async def refuse(request: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
+            self.seen.append(request)
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no")
+            raise AssertionError
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+@asynccontextmanager
+async def refusing() -> AsyncIterator[tuple[str, Refusing]]:
+    server, refusing = grpc.aio.server(), Refusing()
+    server.add_generic_rpc_handlers((refusing,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield f"http://127.0.0.1:{port}", refusing
+    await server.stop(None)
+
+
+_ONE = lock_pb2.LockSelector(key=KEY._to_wire())
+_PERMIT = lock_pb2.LockSelector(key=KEY._to_wire(), permit=2)
+_PATH = lock_pb2.LockSelector(lock_path="p")
+_LATER = deadline("", 0, 60).after
+_SERVICE = schedule_service_pb2
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], Message]] = [
+    ("release", ("l", b"v"), {}, wire.ReleaseLeaseRequest(lease_id="l", checkpoint=b"v")),
+    ("extend", ("l", 60), {}, wire.ExtendLeaseRequest(lease_id="l", max_hold=_LATER)),
+    ("report_progress", ("l",), {}, wire.ReportProgressRequest(lease_id="l")),
+    ("get_hold", ("l",), {}, wire.GetHoldRequest(lease_id="l")),
+    ("save_checkpoint", ("l", b"v"), {}, wire.SaveCheckpointRequest(lease_id="l", value=b"v")),
+    ("get_server_info", (), {}, wire.GetServerInfoRequest()),
+    ("get_lock", ("p",), {"with_checkpoint": True}, wire.GetLockRequest(lock=_PATH, with_checkpoint=True)),
+    ("get_lock", (KEY,), {"permit": 2}, wire.GetLockRequest(lock=_PERMIT)),
+    ("check_token", (KEY, 7), {"permit": 2}, wire.CheckTokenRequest(lock=_PERMIT, fencing_token=7)),
+    (
+        "break_lock",
+        (KEY, "r"),
+        {"mode": leasehold.BreakMode.NOW, "broken_by": "me", "permit": 2, "fencing_token": 9},
+        wire.BreakLockRequest(lock=_PERMIT, reason="r", mode=lock_pb2.BREAK_MODE_NOW, broken_by="me", fencing_token=9),
+    ),
+    ("resolve_path", (KEY,), {}, wire.ResolvePathRequest(key=KEY._to_wire())),
+    (
+        "list_locks",
+        (),
+        {"prefix": "p", "labels": {"a": "b"}, "share": "s", "page_size": 9, "states": [leasehold.LockState.HELD]},
+        wire.ListLocksRequest(prefix="p", labels={"a": "b"}, share="s", page_size=9, states=[lock_pb2.LOCK_STATE_HELD]),
+    ),
+    ("watch_lock", (KEY,), {"permit": 2}, wire.WatchLockRequest(lock=_PERMIT)),
+    ("watch_locks", (), {"host_id": "h", "share": "s"}, wire.WatchLocksRequest(host_id="h", share="s")),
+    ("get_schedule", (KEY,), {}, _SERVICE.GetScheduleRequest(lock=_ONE)),
+    ("pause_schedule", ("p",), {}, _SERVICE.PauseScheduleRequest(lock=_PATH)),
+    ("resume_schedule", (KEY,), {}, _SERVICE.ResumeScheduleRequest(lock=_ONE)),
+    ("trigger_schedule", (KEY, "x"), {}, _SERVICE.TriggerScheduleRequest(lock=_ONE, request_id="x")),
+    (
+        "remove_schedule",
+        (KEY, "r"),
+        {"force": True},
+        _SERVICE.RemoveScheduleRequest(lock=_ONE, reason="r", force=True),
+    ),
+    (
+        "reset_schedule",
+        (KEY, "r"),
+        {"watermark": AT, "revision": 3},
+        _SERVICE.ResetScheduleRequest(lock=_ONE, reason="r", watermark=STAMP, revision=3),
+    ),
+    ("list_schedules", (), {"prefix": "p", "page_size": 1}, _SERVICE.ListSchedulesRequest(prefix="p", page_size=1)),
+    (
+        "preview_schedule",
+        ("@daily",),
+        {"after": AT, "count": 2, "key": KEY},
+        _SERVICE.PreviewScheduleRequest(
+            spec=schedule_spec("@daily", {}), after=STAMP, count=2, key=KEY._to_wire(), needs=1
+        ),
+    ),
+    (
+        "complete_run",
+        ("r", RunOutcome.FAILED, "d"),
+        {},
+        _SERVICE.CompleteRunRequest(run_id="r", outcome=schedule_pb2.RUN_OUTCOME_FAILED, detail="d"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "more", "request_"), CALLS, ids=lambda case: case if isinstance(case, str) else ""
+)
+async def each_call_of_both_clients_sends_what_it_says(
+    name: str, args: tuple[Any, ...], more: dict[str, Any], request_: Message
+) -> None:
+    refusal = leasehold.UnsupportedError if "schedule" in name or name == "complete_run" else leasehold.RefusedError
+
+    def blocking() -> None:
+        with leasehold.Client(endpoint) as client, pytest.raises(refusal):
+            [*getattr(client, name)(*args, **more)]
+
+    async with refusing() as (endpoint, server):
+        async with leasehold.AsyncClient(endpoint) as client:
+            answer = getattr(client, name)(*args, **more)
+            with pytest.raises(refusal):
+                await (answer if inspect.isawaitable(answer) else anext(answer))
+        await asyncio.to_thread(blocking)
+        assert [type(request_).FromString(seen) for seen in server.seen] == [request_, request_]
