@@ -110,13 +110,15 @@ func TestS26AnOlderSaveThatIsAnsweredLaterIsNotTheCheckpointAndWhatAResumeTellsI
 	}{{4, "second"}, {6, "stored"}} {
 		call.fail(errGone)
 		want[Interrupted](t, events)
-		told := grantedHere()
+		limit := int64(stored.version) * 100_000
+		told := event("granted", said{Until: 58_000, For: 58_000, MaxHold: &struct{ At, After int64 }{limit, limit}})
 		told.GetGranted().Checkpoint = &leaseholdv1.Checkpoint{Value: []byte("stored"), Version: stored.version}
 		call = b.call()
 		call.tell(told)
 		want[Resumed](t, events)
-		if value := string(hold.Checkpoint().Value); value != stored.wanted {
-			t.Error(stored, value)
+		ends, _ := hold.MaxHoldEnds()
+		if value := string(hold.Checkpoint().Value); value != stored.wanted || ends != at(1_000+100*int(stored.version)) {
+			t.Error(stored, value, ends)
 		}
 	}
 }

@@ -173,6 +173,16 @@ func TestAHoldAsksForWhatTheSidecarKnowsOfItAndTheValidityCounts(t *testing.T) {
 	if err != nil || info.State != HoldStateHeld || hold.Remaining() != 60*time.Second || !isLimited || ends != at(1_300) {
 		t.Error(info, err, ends)
 	}
+	// S21: elsewhere it asks by itself when half of the validity is over.
+	answer := b.ask(t.Context(), LeaseSpec{})
+	b.call().tell(says(&leaseholdv1.HoldLeaseResponse{}, "elsewhere", "granted", said{Until: 58_000, For: 58_000}))
+	elsewhere := b.got(answer)
+	b.clock.advance(30)
+	eventually(t, "the answer counts", func() bool {
+		ends, isLimited := elsewhere.MaxHoldEnds()
+		// From before the question, as it is answered with what was made earlier.
+		return isLimited && ends == at(1_330)
+	})
 	fails[leaseholdv1.GetHoldRequest](b.sidecar, reasoned(codes.FailedPrecondition, "HOLD_LOST", map[string]string{"loss_reason": "TAKEN"}))
 	_, err = hold.Info(t.Context())
 	if as[*RefusedError](t, err); lossOf(t, hold).Reason != LossReasonTaken {

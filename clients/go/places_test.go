@@ -102,6 +102,9 @@ func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *te
 		"run's stream ended": {run: func(b *bench, run *Run, call *subscribeCall) {
 			call.fail(errGone)
 			resume := b.subscription()
+			if of := resume.request; !of.GetReconnected() || of.GetRunId() != "run-1" || of.GetResume().GetResumeToken() != "resume-1" {
+				b.Error(of)
+			}
 			resume.tell(runLost)
 			lossOf(b.T, run.hold)
 			receive(b.T, "the end of the stream", resume.over)

@@ -183,6 +183,22 @@ func TestS21AnUnknownBootIDIsNotOurs(t *testing.T) {
 	}
 }
 
+func TestS21ElsewhereAnEndOfMaxHoldThatAnswersNothingCountsNothing(t *testing.T) {
+	known, sent := &knownDeadline{}, at(1_000)
+	limit := func(at int64) *leaseholdv1.Deadline {
+		return said{MaxHold: &struct{ At, After int64 }{at, 300_000}}.limit("elsewhere")
+	}
+	if known.takeIn(limit(9_000_000), nil, at(1_001), ours); known.known {
+		t.Error(known.at)
+	}
+	known.takeIn(limit(300_000), &sent, at(1_001), ours)
+	// What is older changes nothing.
+	earlier := at(900)
+	if known.takeIn(limit(0), &earlier, at(1_002), ours); !known.known || known.at != at(1_300) {
+		t.Error(known.at)
+	}
+}
+
 func TestAValidityIsNeitherNegativeNorBeyondAllBounds(t *testing.T) {
 	for wanted, validity := range map[BootInstant]*leaseholdv1.Validity{
 		at(100):       {ValidFor: durationpb.New(-5 * time.Second)},

@@ -43,22 +43,12 @@ type step struct {
 
 // deed is what the holder does, with all that it may say.
 type deed struct {
-	Wait, MaxHold int64
-	Permits       uint32
-	Priority      uint32
-	Yields        bool
-	Share, Value  string
-}
-
-func (d *deed) UnmarshalJSON(text []byte) error {
-	type plain deed
-	of := struct {
-		*plain
-		MaxHold int64 `json:"max_hold"`
-	}{plain: (*plain)(d)}
-	err := strict(text, &of)
-	d.MaxHold = of.MaxHold
-	return err
+	Wait         int64
+	MaxHold      int64 `json:"max_hold"`
+	Permits      uint32
+	Priority     uint32
+	Yields       bool
+	Share, Value string
 }
 
 func strict(text []byte, into any) error {

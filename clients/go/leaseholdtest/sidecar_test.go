@@ -46,30 +46,25 @@ func reason(t *testing.T, hold *leasehold.Hold) leasehold.LossReason {
 	return lost.Reason
 }
 
-func TestALockIsLostAtOnce(t *testing.T) {
+func TestALockIsLostAtOnceAndABreakIsToldAndLeavesTime(t *testing.T) {
 	needsProgram(t)
 	s := leaseholdtest.Start(t)
-	held := hold(t, s, job)
+	lost := hold(t, s, job)
 	s.Lose(job)
-	if reason := reason(t, held); reason != leasehold.LossReasonBroken {
+	if reason := reason(t, lost); reason != leasehold.LossReasonBroken {
 		t.Error(reason)
 	}
 	if s.WaitUntilAvailable(job).BreakNote == nil {
 		t.Error("the break leaves a note")
 	}
-}
-
-func TestABreakIsToldAndLeavesTime(t *testing.T) {
-	needsProgram(t)
-	s := leaseholdtest.Start(t)
 	part := leasehold.LockKey{Function: "job", Scope: "part"}
-	held := hold(t, s, part)
+	told := hold(t, s, part)
 	s.Break(part, "a new version")
-	<-held.Revoked()
-	if note := held.Notice(); note.Reason != "a new version" || !held.Valid() {
-		t.Error(note, held)
+	<-told.Revoked()
+	if note := told.Notice(); note.Reason != "a new version" || !told.Valid() {
+		t.Error(note, told)
 	}
-	if _, err := held.Release(t.Context()); err != nil {
+	if _, err := told.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.WaitUntilAvailable(part)
@@ -90,20 +85,6 @@ func TestAHoldIsLostByItsOwnClockWhileTheSidecarIsPaused(t *testing.T) {
 	s.WaitUntilAvailable(job)
 }
 
-func TestAKilledSidecarForgetsItsLocks(t *testing.T) {
-	needsProgram(t)
-	s := leaseholdtest.Start(t)
-	held := hold(t, s, job)
-	s.Kill()
-	said := failure(t, s, func(s *leaseholdtest.Sidecar) { s.Lose(job) })
-	if !strings.Contains(said, "does not run") {
-		t.Error(said)
-	}
-	s.Start()
-	reason(t, held)
-	s.WaitUntilAvailable(job)
-}
-
 func TestAHoldIsResumedWhereLocksOutlastTheSidecar(t *testing.T) {
 	needsProgram(t)
 	s := leaseholdtest.Start(t, leaseholdtest.WithSetting("store.kind", "embedded"),
@@ -119,6 +100,9 @@ func TestAHoldIsResumedWhereLocksOutlastTheSidecar(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Kill()
+	if said := failure(t, s, func(s *leaseholdtest.Sidecar) { s.Lose(job) }); !strings.Contains(said, "does not run") {
+		t.Error(said)
+	}
 	s.Start()
 	<-resumed
 	if !held.Valid() {
