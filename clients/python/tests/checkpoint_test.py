@@ -4,7 +4,7 @@ import asyncio
 
 import grpc
 import pytest
-from fake import OURS, Refusal, bench, grant, granted, validity
+from fake import OURS, Refusal, bench, deadline, grant, granted, validity
 from sync_test import during
 
 import leasehold
@@ -133,7 +133,7 @@ def s26_answers_may_come_in_any_order(orders: tuple[int, int]) -> None:
     assert known.newest == leasehold.Checkpoint(b"two", 7, 65_536)
 
 
-async def s27_a_resume_tells_of_a_newer_checkpoint_only() -> None:
+async def s16_s27_a_resume_tells_of_a_new_limit_and_of_a_newer_checkpoint_only() -> None:
     async with bench() as (made, client):
         holder, call = await granted(made, client)
         # Nobody saves but this holder, so what is older here was answered before.
@@ -142,9 +142,11 @@ async def s27_a_resume_tells_of_a_newer_checkpoint_only() -> None:
             call = await made.sidecar.hold()
             answer = grant(validity(OURS, 1_058, 58))
             answer.granted.generation, answer.granted.checkpoint.version = generation, version
+            answer.granted.max_hold_ends.CopyFrom(deadline(OURS, 1_300 + version, 300 + version))
             call.tell(answer)
             keeper = holder.hold._keeper
             while keeper.generation != generation:
                 await asyncio.sleep(0)
             assert holder.hold.checkpoint is not None
             assert holder.hold.checkpoint.version == known
+            assert holder.hold.max_hold_ends == 1_300 + version

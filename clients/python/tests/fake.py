@@ -153,6 +153,7 @@ class FakeSidecar(LeaseServiceServicer):
         """The connections that calls without a stream came over."""
         self.metadata: list[tuple[str, str | bytes]] = []
         self.release: Refusal | hold_pb2.ReleaseResult | None = None
+        self.lost: Refusal | None = None
         self.on_release: Callable[[], object] = lambda: None
         self.gate = asyncio.Event()
         """Answers of calls without a method of their own wait for it."""
@@ -208,6 +209,8 @@ class FakeSidecar(LeaseServiceServicer):
         self, _request: wire.GetHoldRequest, context: Context
     ) -> wire.GetHoldResponse:
         self.peers.append(context.peer())
+        if self.lost is not None:
+            await self.lost.abort(context)
         return wire.GetHoldResponse(validity=validity(OURS, 1_060, 60), max_hold_ends=deadline(OURS, 1_300, 300))
 
     async def ExtendLease(  # noqa: N802

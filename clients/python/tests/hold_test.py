@@ -2,12 +2,17 @@
 
 import asyncio
 
+import grpc
 import pytest
 from fake import (
+    ELSEWHERE,
     OURS,
     Holder,
+    Refusal,
     bench,
+    eventually,
     granted,
+    held,
     validity,
 )
 
@@ -51,3 +56,16 @@ async def a_cause_that_this_version_does_not_know_is_kept_as_text() -> None:
         risk.cause = 999  # type: ignore[assignment]
         call.tell(wire.HoldLeaseResponse(at_risk=risk))
         assert await made.event() == leasehold.AtRisk(1_058, leasehold.Reason.OTHER, "999", "")
+
+
+async def s21_elsewhere_the_answer_to_a_question_tells_the_end_of_max_hold() -> None:
+    async with bench() as (made, client):
+        holder, _call = await held(made, client, validity(ELSEWHERE, 70, 58))
+        made.clock.advance(30)
+        await eventually("it is asked", lambda: holder.hold.max_hold_ends == 1_330)
+        assert holder.hold.valid_until == 1_090, "it counts from before the question"
+        # Its answer may also be that the hold is over.
+        made.sidecar.lost = Refusal(grpc.StatusCode.FAILED_PRECONDITION, "HOLD_LOST", loss_reason="BROKEN")
+        with pytest.raises(leasehold.RefusedError):
+            await holder.hold.info()
+        assert (await holder.loss()).reason is leasehold.LossReason.BROKEN

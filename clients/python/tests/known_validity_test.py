@@ -1,9 +1,10 @@
 """S21: until when a client may act."""
 
-from fake import ELSEWHERE, OURS, deadline, validity
+from fake import ELSEWHERE, OURS, FakeClock, deadline, validity
 
 from leasehold._convert import SECOND
 from leasehold._hold.known_validity import KnownDeadline, KnownValidity
+from leasehold._hold.state import LocalState
 from leasehold.v1.hold_pb2 import Validity
 
 
@@ -30,3 +31,14 @@ def s21_an_older_word_about_a_deadline_changes_nothing() -> None:
     assert local == KnownDeadline(500 * SECOND, 200 * SECOND)
     assert local.after(deadline(OURS, 900, 800), 99 * SECOND, 202 * SECOND, OURS) == local
     assert local.after(deadline(ELSEWHERE, 900, 800), None, 202 * SECOND, OURS) is None
+
+
+def s21_elsewhere_a_new_end_of_max_hold_is_asked_about_before_it_counts() -> None:
+    clock = FakeClock()
+    state = LocalState(clock, validity(ELSEWHERE, 70, 58), clock.now())
+    before = state.next_question()
+    state.bound(deadline(ELSEWHERE, 500, 490), None)
+    assert state.max_hold_ends is None
+    assert state.next_question() == clock.now() != before
+    state.bound(deadline(ELSEWHERE, 500, 490), clock.now())
+    assert state.max_hold_ends == clock.now() + 490 * SECOND

@@ -67,7 +67,8 @@ async def interrupted(made: Bench, holder: Holder, call: HoldCall) -> None:
 async def resumed(made: Bench, holder: Holder, call: HoldCall) -> None:
     call.fail(GONE)
     (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
-    await eventually("it is resumed", lambda: not holder.hold._keeper.resuming)
+    calls = holder.hold._calls
+    await eventually("its place is there", lambda: [connection.streams for connection in calls._lasting] == [4])
     holder.leave.set()
     await holder.task
 
@@ -112,7 +113,10 @@ async def robbed(_schedules: FakeSchedules, run: leasehold.AsyncRun, call: Subsc
 
 async def cut(schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
     call.fail(GONE)
-    (await schedules.call()).tell(SubscribeScheduleResponse(lost=TAKEN))
+    resume = await schedules.call()
+    asked = resume.request
+    assert (asked.reconnected, asked.run_id, asked.resume.resume_token) == (True, "run-1", "resume-1")
+    resume.tell(SubscribeScheduleResponse(lost=TAKEN))
     await run.lost()
     await run.succeeded()
 

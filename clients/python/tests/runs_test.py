@@ -11,7 +11,7 @@ from fake_schedules import DUE, RECORDED, STANDBY, FakeSchedules, SubscribeCall,
 
 import leasehold
 from leasehold import CompletionResult, LossReason, RunKind
-from leasehold.v1 import hold_pb2, schedule_service_pb2
+from leasehold.v1 import hold_pb2
 from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
 
 CRON = "30 2 * * *"
@@ -174,15 +174,6 @@ async def t24_a_stream_whose_run_was_lost_without_a_word_is_not_used_again() -> 
         assert call.request.reconnected
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-
-
-async def t8_the_outcome_of_a_run_that_was_lost_may_still_count() -> None:
-    async with scheduled() as (_made, schedules, client):
-        _runs, run, call = await running(schedules, client)
-        call.tell(lost(hold_pb2.LOSS_REASON_EXPIRED))
-        await run.lost()
-        schedules.completions = [schedule_service_pb2.COMPLETION_RESULT_RECORDED_LATE]
-        assert (await run.succeeded()).result is CompletionResult.RECORDED_LATE
 
 
 async def t20_a_run_is_told_gently_when_the_sidecar_shuts_down() -> None:

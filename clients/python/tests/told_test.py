@@ -241,14 +241,17 @@ def s19_what_no_sidecar_takes_is_refused_here(ask: Any, match: str) -> None:
 
 
 class Refusing(grpc.GenericRpcHandler):
-    """Notes each call, and refuses it as a sidecar does that does not know it."""
+    """Notes each call, and refuses it as a sidecar does that does not know it, unless there is an answer."""
 
     def __init__(self) -> None:
         self.seen: list[bytes] = []
+        self.answer: bytes | None = None
 
     def service(self, _details: grpc.HandlerCallDetails) -> Any:
         async def refuse(request: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
             self.seen.append(request)
+            if self.answer is not None:
+                return self.answer
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no")
             raise AssertionError
 
@@ -269,68 +272,76 @@ _ONE = lock_pb2.LockSelector(key=KEY._to_wire())
 _PERMIT = lock_pb2.LockSelector(key=KEY._to_wire(), permit=2)
 _PATH = lock_pb2.LockSelector(lock_path="p")
 _LATER = deadline("", 0, 60).after
-_SERVICE = schedule_service_pb2
-CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], Message]] = [
-    ("release", ("l", b"v"), {}, wire.ReleaseLeaseRequest(lease_id="l", checkpoint=b"v")),
-    ("extend", ("l", 60), {}, wire.ExtendLeaseRequest(lease_id="l", max_hold=_LATER)),
-    ("report_progress", ("l",), {}, wire.ReportProgressRequest(lease_id="l")),
-    ("get_hold", ("l",), {}, wire.GetHoldRequest(lease_id="l")),
-    ("save_checkpoint", ("l", b"v"), {}, wire.SaveCheckpointRequest(lease_id="l", value=b"v")),
-    ("get_server_info", (), {}, wire.GetServerInfoRequest()),
-    ("get_lock", ("p",), {"with_checkpoint": True}, wire.GetLockRequest(lock=_PATH, with_checkpoint=True)),
-    ("get_lock", (KEY,), {"permit": 2}, wire.GetLockRequest(lock=_PERMIT)),
-    ("check_token", (KEY, 7), {"permit": 2}, wire.CheckTokenRequest(lock=_PERMIT, fencing_token=7)),
-    (
-        "break_lock",
-        (KEY, "r"),
-        {"mode": leasehold.BreakMode.NOW, "broken_by": "me", "permit": 2, "fencing_token": 9},
-        wire.BreakLockRequest(lock=_PERMIT, reason="r", mode=lock_pb2.BREAK_MODE_NOW, broken_by="me", fencing_token=9),
-    ),
-    ("resolve_path", (KEY,), {}, wire.ResolvePathRequest(key=KEY._to_wire())),
-    (
-        "list_locks",
-        (),
-        {"prefix": "p", "labels": {"a": "b"}, "share": "s", "page_size": 9, "states": [leasehold.LockState.HELD]},
-        wire.ListLocksRequest(prefix="p", labels={"a": "b"}, share="s", page_size=9, states=[lock_pb2.LOCK_STATE_HELD]),
-    ),
-    ("watch_lock", (KEY,), {"permit": 2}, wire.WatchLockRequest(lock=_PERMIT)),
-    ("watch_locks", (), {"host_id": "h", "share": "s"}, wire.WatchLocksRequest(host_id="h", share="s")),
-    ("get_schedule", (KEY,), {}, _SERVICE.GetScheduleRequest(lock=_ONE)),
-    ("pause_schedule", ("p",), {}, _SERVICE.PauseScheduleRequest(lock=_PATH)),
-    ("resume_schedule", (KEY,), {}, _SERVICE.ResumeScheduleRequest(lock=_ONE)),
-    ("trigger_schedule", (KEY, "x"), {}, _SERVICE.TriggerScheduleRequest(lock=_ONE, request_id="x")),
-    (
-        "remove_schedule",
-        (KEY, "r"),
-        {"force": True},
-        _SERVICE.RemoveScheduleRequest(lock=_ONE, reason="r", force=True),
-    ),
-    (
-        "reset_schedule",
-        (KEY, "r"),
-        {"watermark": AT, "revision": 3},
-        _SERVICE.ResetScheduleRequest(lock=_ONE, reason="r", watermark=STAMP, revision=3),
-    ),
-    ("list_schedules", (), {"prefix": "p", "page_size": 1}, _SERVICE.ListSchedulesRequest(prefix="p", page_size=1)),
-    (
-        "preview_schedule",
-        ("@daily",),
-        {"after": AT, "count": 2, "key": KEY},
-        _SERVICE.PreviewScheduleRequest(
-            spec=schedule_spec("@daily", {}), after=STAMP, count=2, key=KEY._to_wire(), needs=1
-        ),
-    ),
-    (
-        "complete_run",
-        ("r", RunOutcome.FAILED, "d"),
-        {},
-        _SERVICE.CompleteRunRequest(run_id="r", outcome=schedule_pb2.RUN_OUTCOME_FAILED, detail="d"),
-    ),
-]
+_DAILY = schedule_spec("@daily", {})
+_SERVICE: Any = schedule_service_pb2
+
+
+def case(request: Message, name: str, *args: Any, **more: Any) -> tuple[Any, ...]:
+    return pytest.param(name, args, more, request, id=name)
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "more", "request_"), CALLS, ids=lambda case: case if isinstance(case, str) else ""
+    ("name", "args", "more", "request_"),
+    [
+        case(wire.ReleaseLeaseRequest(lease_id="l", checkpoint=b"v"), "release", "l", b"v"),
+        case(wire.ExtendLeaseRequest(lease_id="l", max_hold=_LATER), "extend", "l", 60),
+        case(wire.ReportProgressRequest(lease_id="l"), "report_progress", "l"),
+        case(wire.GetHoldRequest(lease_id="l"), "get_hold", "l"),
+        case(wire.SaveCheckpointRequest(lease_id="l", value=b"v"), "save_checkpoint", "l", b"v"),
+        case(wire.GetServerInfoRequest(), "get_server_info"),
+        case(wire.GetLockRequest(lock=_PATH, with_checkpoint=True), "get_lock", "p", with_checkpoint=True),
+        case(wire.GetLockRequest(lock=_PERMIT), "get_lock", KEY, permit=2),
+        case(wire.CheckTokenRequest(lock=_PERMIT, fencing_token=7), "check_token", KEY, 7, permit=2),
+        case(
+            wire.BreakLockRequest(
+                lock=_PERMIT, reason="r", mode=lock_pb2.BREAK_MODE_NOW, broken_by="me", fencing_token=9
+            ),
+            *("break_lock", KEY, "r"),
+            mode=leasehold.BreakMode.NOW,
+            broken_by="me",
+            permit=2,
+            fencing_token=9,
+        ),
+        case(wire.ResolvePathRequest(key=KEY._to_wire()), "resolve_path", KEY),
+        case(
+            wire.ListLocksRequest(
+                prefix="p", labels={"a": "b"}, share="s", page_size=9, states=[lock_pb2.LOCK_STATE_HELD]
+            ),
+            "list_locks",
+            prefix="p",
+            labels={"a": "b"},
+            share="s",
+            page_size=9,
+            states=[leasehold.LockState.HELD],
+        ),
+        case(wire.WatchLockRequest(lock=_PERMIT), "watch_lock", KEY, permit=2),
+        case(wire.WatchLocksRequest(host_id="h", share="s"), "watch_locks", host_id="h", share="s"),
+        case(_SERVICE.GetScheduleRequest(lock=_ONE), "get_schedule", KEY),
+        case(_SERVICE.PauseScheduleRequest(lock=_PATH), "pause_schedule", "p"),
+        case(_SERVICE.ResumeScheduleRequest(lock=_ONE), "resume_schedule", KEY),
+        case(_SERVICE.TriggerScheduleRequest(lock=_ONE, request_id="x"), "trigger_schedule", KEY, "x"),
+        case(
+            _SERVICE.RemoveScheduleRequest(lock=_ONE, reason="r", force=True), "remove_schedule", KEY, "r", force=True
+        ),
+        case(
+            _SERVICE.ResetScheduleRequest(lock=_ONE, reason="r", watermark=STAMP, revision=3),
+            *("reset_schedule", KEY, "r"),
+            watermark=AT,
+            revision=3,
+        ),
+        case(_SERVICE.ListSchedulesRequest(prefix="p", page_size=1), "list_schedules", prefix="p", page_size=1),
+        case(
+            _SERVICE.PreviewScheduleRequest(spec=_DAILY, after=STAMP, count=2, key=KEY._to_wire(), needs=1),
+            *("preview_schedule", "@daily"),
+            after=AT,
+            count=2,
+            key=KEY,
+        ),
+        case(
+            _SERVICE.CompleteRunRequest(run_id="r", outcome="RUN_OUTCOME_FAILED", detail="d"),
+            *("complete_run", "r", RunOutcome.FAILED, "d"),
+        ),
+    ],
 )
 async def each_call_of_both_clients_sends_what_it_says(
     name: str, args: tuple[Any, ...], more: dict[str, Any], request_: Message
@@ -346,5 +357,16 @@ async def each_call_of_both_clients_sends_what_it_says(
             answer = getattr(client, name)(*args, **more)
             with pytest.raises(refusal):
                 await (answer if inspect.isawaitable(answer) else anext(answer))
+            if inspect.isawaitable(answer):
+                request_name = type(request_).__name__
+                module = wire if hasattr(wire, request_name) else _SERVICE
+                told = filled(getattr(module, request_name.replace("Request", "Response"))())
+                server.answer = told.SerializeToString()
+                got = await getattr(client, name)(*args, **more)
+                message = next((getattr(told, part) for part in ("record", "schedule") if hasattr(told, part)), told)
+                if is_dataclass(got) and name not in ("release", "break_lock", "extend", "report_progress"):
+                    compare(got, message)
+                server.answer = None
+                server.seen.pop()
         await asyncio.to_thread(blocking)
         assert [type(request_).FromString(seen) for seen in server.seen] == [request_, request_]

@@ -156,12 +156,6 @@ class LocalState:
             self._on_loss()
 
     @property
-    def is_over(self) -> bool:
-        """Whether the hold was ended or lost, as far as was found out."""
-        with self._lock:
-            return self._over
-
-    @property
     def loss(self) -> Loss | None:
         """The loss, if the hold is lost, which reads the clock first."""
         self.remaining()
