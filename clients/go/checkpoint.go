@@ -45,25 +45,30 @@ func checkpointFrom(wire *leaseholdv1.Checkpoint) *Checkpoint {
 	}
 }
 
-// CheckpointError says that a checkpoint was not saved, or that nobody knows whether it was.
-type CheckpointError struct {
-	// Outcome is [CheckpointOutcomeNotSaved] or [CheckpointOutcomeUnknown].
-	Outcome CheckpointOutcome
+// CheckpointUnknownError says that nobody knows whether a checkpoint was saved. The next grant tells.
+type CheckpointUnknownError struct {
 	// Detail is why, for people.
 	Detail string
 	// Err is the error of the call; nil where it came with the result of a release.
 	Err error
 }
 
-func (e *CheckpointError) Error() string {
-	if e.Outcome == CheckpointOutcomeUnknown {
-		return "it is not known whether the checkpoint was saved; the next grant tells: " + e.Detail
-	}
-	return "the checkpoint was not saved, and the earlier one stands: " + e.Detail
+func (e *CheckpointUnknownError) Error() string {
+	return "it is not known whether the checkpoint was saved; the next grant tells: " + e.Detail
 }
 
 // Unwrap gives the error of the call.
-func (e *CheckpointError) Unwrap() error { return e.Err }
+func (e *CheckpointUnknownError) Unwrap() error { return e.Err }
+
+// CheckpointNotSavedError says that the lock was released, and that the checkpoint was not saved.
+type CheckpointNotSavedError struct {
+	// Detail is why, for people.
+	Detail string
+}
+
+func (e *CheckpointNotSavedError) Error() string {
+	return "the checkpoint was not saved, and the earlier one stands: " + e.Detail
+}
 
 // ReleaseOption is an option of [Hold.Release] and [Client.Release].
 type ReleaseOption func(*releasing)
@@ -122,8 +127,8 @@ func (h *Hold) Checkpoint() *Checkpoint { return h.state.newestCheckpoint() }
 //
 // While the hold is being resumed, this waits for that.
 //
-// Errors: [*LostError], or [ErrReleased], if the hold is over. [*CheckpointError] if nobody answered, because the validity
-// ended before the store did or because the connection broke: the old value stands or the new one, and the save can be
+// Errors: [*LostError], or [ErrReleased], if the hold is over. [*CheckpointUnknownError] if nobody answered, because the
+// validity ended before the store did or because the connection broke: the old value stands or the new one, and the save can be
 // repeated as long as the hold is valid. So it is after that of ctx. [*RefusedError] if the sidecar refuses, with
 // [ReasonInvalidField] for too large a value.
 func (h *Hold) Save(ctx context.Context, value []byte) (uint64, error) {
@@ -168,8 +173,8 @@ func (h *Hold) savedAs(order uint64, value []byte, version uint64) {
 
 // SaveCheckpoint replaces the checkpoint of a lock that [Client.Acquire] took: see [Hold.Save].
 //
-// Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*CheckpointError], that of
-// ctx, as Save.
+// Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*CheckpointUnknownError],
+// that of ctx, as Save.
 func (c *Client) SaveCheckpoint(ctx context.Context, leaseID string, value []byte) (uint64, error) {
 	if err := checkSize(value, "value"); err != nil {
 		return 0, err
@@ -186,7 +191,7 @@ func (c *Client) save(
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused) && (refused.Reason == ReasonCheckpointUnknown || refused.isNoAnswer()):
-		return 0, nil, &CheckpointError{Outcome: CheckpointOutcomeUnknown, Detail: refused.Message, Err: err}
+		return 0, nil, &CheckpointUnknownError{refused.Message, err}
 	case err != nil:
 		return 0, nil, knowing("checkpoints", err)
 	}

@@ -168,8 +168,8 @@ func (c *Client) acquireOnce(ctx context.Context, spec *leaseholdv1.LeaseSpec) (
 // [WithOutcome] the result says what became of those.
 //
 // Errors: [*RefusedError], with [ReasonUnknownLease] if the sidecar knows no such hold; [*UnreachableError]; that of ctx,
-// or of the time that is over. [*CheckpointError] and [*OutcomeNotRecordedError] beside a result: it was released, and the
-// checkpoint was not saved, or the outcome not recorded.
+// or of the time that is over. [*CheckpointNotSavedError], [*CheckpointUnknownError] and [*OutcomeNotRecordedError] beside a
+// result: it was released, and the checkpoint was not saved, or perhaps not, or the outcome not recorded.
 func (c *Client) Release(ctx context.Context, leaseID string, options ...ReleaseOption) (ReleaseResult, error) {
 	with, err := releasingWith(options)
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 //
 // Errors: [*BusyError] if the lock was not acquired, and what [Client.Hold] gives; then work was not run. After that
 // the error of work, joined with that of [Hold.Release]: a [*LostError] if the lock was lost before the release, a
-// [*ReleaseUnconfirmedError] if the release was not confirmed, or a [*CheckpointError] or [*OutcomeNotRecordedError] if work released with a
-// checkpoint that was not saved, or an outcome that was not recorded.
+// [*ReleaseUnconfirmedError] if the release was not confirmed, or a [*CheckpointNotSavedError], [*CheckpointUnknownError] or
+// [*OutcomeNotRecordedError] if work released with a checkpoint that was not saved, or perhaps not, or an outcome that was
+// not recorded.
 func (c *Client) WithHold(
 	ctx context.Context, spec LeaseSpec, work func(ctx context.Context, hold *Hold) error,
 ) (err error) {
@@ -198,8 +199,9 @@ func (h *Hold) heard(validity *leaseholdv1.Validity, err error, sent BootInstant
 // result. With [WithCheckpoint] the checkpoint is saved before, and with [WithOutcome] the outcome recorded. ctx may be that of the hold, which this call ends.
 //
 // Errors: [*LostError] if the hold was lost before, so that somebody else may have held the lock, also where the release
-// is the first to find it; the result says ALREADY_LOST then. [*CheckpointError] and [*OutcomeNotRecordedError] if the
-// lock was released, and the checkpoint not saved, or the outcome not recorded. [*ReleaseUnconfirmedError] if the release was not confirmed: nobody answered in time, or ctx ended, or
+// is the first to find it; the result says ALREADY_LOST then. [*CheckpointNotSavedError], [*CheckpointUnknownError] and
+// [*OutcomeNotRecordedError] if the lock was released, and the checkpoint not saved, or perhaps not, or the outcome not
+// recorded. [*ReleaseUnconfirmedError] if the release was not confirmed: nobody answered in time, or ctx ended, or
 // [errResumeUnanswered]. The lock becomes available when its lease expires, if not before. [*RefusedError] with
 // [ReasonInvalidField] for too large a checkpoint, or an outcome that a holder cannot say: then nothing was done.
 func (h *Hold) Release(ctx context.Context, options ...ReleaseOption) (ReleaseResult, error) {

@@ -245,8 +245,10 @@ type ReleaseResult struct {
 func (r ReleaseResult) incomplete() error {
 	var unsaved, unrecorded error
 	switch r.CheckpointOutcome {
-	case CheckpointOutcomeNotSaved, CheckpointOutcomeUnknown:
-		unsaved = &CheckpointError{Outcome: r.CheckpointOutcome, Detail: r.CheckpointDetail}
+	case CheckpointOutcomeNotSaved:
+		unsaved = &CheckpointNotSavedError{r.CheckpointDetail}
+	case CheckpointOutcomeUnknown:
+		unsaved = &CheckpointUnknownError{Detail: r.CheckpointDetail}
 	}
 	switch r.OutcomeResult {
 	case OutcomeResultNotRecorded, OutcomeResultUnknown:

@@ -44,7 +44,7 @@ func (w words) error() error {
 	case "release_unconfirmed":
 		return &ReleaseUnconfirmedError{w.LockPath, errors.New(w.Cause)}
 	case "checkpoint_unknown":
-		return &CheckpointError{Outcome: CheckpointOutcomeUnknown, Detail: w.Cause}
+		return &CheckpointUnknownError{Detail: w.Cause}
 	case "occurrence_over":
 		if w.Outcome != "" {
 			return &OccurrenceOverError{Run: &EndedRun{Outcome: RunOutcome(w.Outcome)}}

@@ -162,9 +162,10 @@ func (d *driver) hold(ctx context.Context, client *leasehold.Client, c command, 
 	})
 	var lost *leasehold.LostError
 	var release *leasehold.ReleaseUnconfirmedError
-	var checkpoint *leasehold.CheckpointError
+	var unsaved *leasehold.CheckpointNotSavedError
+	var unknown *leasehold.CheckpointUnknownError
 	switch {
-	case err == nil, errors.As(err, &checkpoint):
+	case err == nil, errors.As(err, &unsaved), errors.As(err, &unknown):
 		d.emit(c.ID, "released", released)
 	case errors.As(err, &lost):
 		d.emit(c.ID, "lost", fields{"reason": lost.Reason, "detail": lost.Detail})

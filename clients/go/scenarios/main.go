@@ -247,7 +247,7 @@ func (d *driver) askOf(hold *leasehold.Hold, c command) error {
 func (d *driver) save(hold *leasehold.Hold, c command) {
 	version, err := hold.Save(context.Background(), []byte(c.Value))
 	var lost *leasehold.LostError
-	var unknown *leasehold.CheckpointError
+	var unknown *leasehold.CheckpointUnknownError
 	var refused *leasehold.RefusedError
 	switch {
 	case err == nil:
