@@ -1,3 +1,5 @@
+// What a checkpoint is in TypeScript, and which saves are sent. The rest is in vectors and in tests/clients.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -9,57 +11,36 @@ import {
   Checkpoint,
   CheckpointOutcome,
   CheckpointUnknownError,
-  Reason,
   LostError,
-  LossReason,
+  OutcomeNotRecordedError,
+  OutcomeResult,
+  Reason,
   RefusedError,
   ReleaseOutcome,
 } from "../src/index.js";
-import { ReleaseResult } from "../src/proto.js";
-import { Bench, ELSEWHERE, OURS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
+import { Bench, GONE, OURS, PATIENCE_MS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 
-const GRANTED = validity(OURS, 1_058, 58);
-const GONE = refusal(status.UNAVAILABLE, "gone");
-const SAVED_AT = new Date(1_700_000_000_000);
+const SHORT = { timeout: PATIENCE_MS };
 
-test("s25 the grant has the checkpoint of the last holder, or none", async () => {
+test("s24 s25 a checkpoint is bytes, a text or JSON: the last holder's, then this one's", SHORT, async () => {
   await using bench = await Bench.create();
-  const value = Buffer.from('{"next":7}');
-  const checkpoint = { value, version: 12, fencingToken: 9, savedAt: SAVED_AT };
-  const { hold } = await bench.held(GRANTED, { checkpoint });
-  assert.deepEqual(hold.checkpoint, new Checkpoint(value, 12, 9, SAVED_AT));
-  assert.deepEqual(hold.checkpoint.json(), { next: 7 });
-  assert.equal(hold.checkpoint.text(), '{"next":7}');
-  assert.equal((await bench.held()).hold.checkpoint, undefined);
+  const [value, savedAt] = [Buffer.from('{"next":7}'), new Date(1_700_000_000_000)];
+  const checkpoint = { value, version: 12, fencingToken: 9, savedAt };
+  const { hold } = await bench.held(grant(validity(OURS, 1_058, 58), { checkpoint }));
+  assert.deepEqual(hold.checkpoint, new Checkpoint(value, 12, 9, savedAt));
+  assert.deepEqual([hold.checkpoint.json(), hold.checkpoint.text()], [{ next: 7 }, '{"next":7}']);
   assert.throws(() => new Checkpoint(Uint8Array.of(0xff), 1, 1, undefined).text(), TypeError);
-});
-
-test("s24 a save is done when the store has it, and is the checkpoint then", async () => {
-  await using bench = await Bench.create();
-  const { hold } = await bench.held();
-  assert.equal(await hold.save("a"), 1);
-  assert.equal(await hold.save(Uint8Array.of(0x62)), 2);
-  assert.deepEqual(hold.checkpoint, new Checkpoint(Buffer.from("b"), 2, 65_536, undefined));
-  assert.equal(await hold.saveJson({ next: 8 }), 3);
-  assert.deepEqual(hold.checkpoint.json(), { next: 8 });
+  assert.equal(await hold.save(Uint8Array.of(0x62)), 1);
+  assert.deepEqual(hold.checkpoint, new Checkpoint(Buffer.from("b"), 1, 65_536, undefined));
+  assert.equal(await hold.saveJson({ next: 8 }), 2);
   await assert.rejects(hold.saveJson(undefined), TypeError);
-  assert.deepEqual(bench.sidecar.script.asked, [
-    "save a of generation 1",
-    "save b of generation 1",
-    'save {"next":8} of generation 1',
-  ]);
+  await hold.release({ checkpoint: "c" }).catch(() => undefined);
+  await assert.rejects(hold.save("d"), { reason: Reason.HOLD_RELEASED });
+  const saves = ["saveCheckpoint lease-1 1 b", 'saveCheckpoint lease-1 1 {"next":8}'];
+  assert.deepEqual(bench.sidecar.asked, [...saves, "releaseLease lease-1 1 c"]);
 });
 
-test("s21 the validity in a save's answer counts from before the save", async () => {
-  await using bench = await Bench.create();
-  const { hold } = await bench.held(validity(ELSEWHERE, 70, 58));
-  bench.sidecar.script.savedValidity = validity(ELSEWHERE, 90, 50);
-  bench.clock.advance(20);
-  await hold.save("a");
-  assert.equal(hold.remainingMs(), 50_000);
-});
-
-test("s19 a checkpoint that is too long is refused before it is sent", async () => {
+test("s19 a checkpoint that is too long is refused before it is sent, and the hold goes on", SHORT, async () => {
   await using bench = await Bench.create();
   const { hold } = await bench.held();
   const tooLong = "a".repeat(CHECKPOINT_BYTES_MAX + 1);
@@ -70,100 +51,59 @@ test("s19 a checkpoint that is too long is refused before it is sent", async () 
     error.message.includes("2049 bytes");
   await assert.rejects(hold.save(tooLong), isTooLong("value"));
   await assert.rejects(hold.release({ checkpoint: tooLong }), isTooLong("checkpoint"));
-  assert.ok(hold.isValid(), "the hold goes on");
-  assert.deepEqual(bench.sidecar.script.asked, []);
+  assert.ok(hold.isValid());
+  assert.deepEqual(bench.sidecar.asked, []);
   assert.equal(await hold.save("a".repeat(CHECKPOINT_BYTES_MAX)), 1);
 });
 
-test("s24 a holder whose lease is gone cannot save, and has lost the hold", async () => {
+test("s26 one save is under way, and of those that wait only the newest is sent", SHORT, async () => {
   await using bench = await Bench.create();
   const { hold } = await bench.held();
-  const info = { reason: "HOLD_LOST", metadata: { loss_reason: "TAKEN" } };
-  bench.sidecar.script.saves.push(refusal(status.FAILED_PRECONDITION, "it is another's", info));
-  await assert.rejects(hold.save("a"), LostError);
-  assert.equal(hold.loss?.reason, LossReason.TAKEN);
-  await assert.rejects(hold.save("b"), LostError);
-  assert.equal(bench.sidecar.script.asked.length, 1, "who has lost asks nobody");
-
-  const { hold: released } = await bench.held();
-  await released.release();
-  await assert.rejects(released.save("c"), { reason: Reason.HOLD_RELEASED });
-});
-
-test("s27 a save of unknown outcome says so", async () => {
-  await using bench = await Bench.create();
-  const { hold } = await bench.held();
-  bench.sidecar.script.saves.push(refusal(status.UNAVAILABLE, "who knows", { reason: "CHECKPOINT_UNKNOWN" }));
-  await assert.rejects(hold.save("a"), CheckpointUnknownError);
-  assert.equal(hold.checkpoint, undefined);
-});
-
-test("s16 a save waits for the resume, and goes with the new generation", async () => {
-  await using bench = await Bench.create();
-  const { hold, call, events } = await bench.held();
-  call.fail(GONE);
-  assert.equal((await events.next("the interruption is told")).type, "interrupted");
-  const saving = hold.save("a");
-  const resume = await bench.sidecar.hold();
-  assert.deepEqual(bench.sidecar.script.asked, []);
-  resume.tell(grant(GRANTED, { generation: 2 }));
-  assert.equal(await saving, 1);
-  assert.deepEqual(bench.sidecar.script.asked, ["save a of generation 2"]);
-});
-
-test("s16 a save whose connection breaks is repeated within the validity", async () => {
-  await using bench = await Bench.create();
-  const { hold } = await bench.held();
-  bench.sidecar.script.saves.push(GONE);
-  assert.equal(await hold.save("a"), 2);
-  assert.deepEqual(bench.sidecar.script.asked, ["save a of generation 1", "save a of generation 1"]);
-
-  bench.kill();
-  const saving = hold.save("b");
-  await eventually("the break is noticed", () => bench.sidecar.connections === 0);
-  bench.clock.advance(58);
-  await assert.rejects(saving, (error) => error instanceof LostError || error instanceof CheckpointUnknownError);
-});
-
-test("s26 one save is under way, and of those that wait only the newest is sent", async () => {
-  await using bench = await Bench.create();
-  const { hold } = await bench.held();
-  const versions = await Promise.all([hold.save("a"), hold.save("b"), hold.save("c")]);
-  assert.deepEqual(versions, [1, 2, 2]);
-  assert.deepEqual(bench.sidecar.script.asked, ["save a of generation 1", "save c of generation 1"]);
+  assert.deepEqual(await Promise.all([hold.save("a"), hold.save("b"), hold.save("c")]), [1, 2, 2]);
+  assert.deepEqual(bench.sidecar.asked, ["saveCheckpoint lease-1 1 a", "saveCheckpoint lease-1 1 c"]);
   assert.equal(hold.checkpoint?.text(), "c");
 });
 
-test("s26 a release with a checkpoint tells both outcomes", async () => {
-  await using bench = await Bench.create();
-  const { script } = bench.sidecar;
-  const outcome = ReleaseOutcome.RELEASED;
-  const release = async (result: Partial<ReleaseResult>, options: ReleaseOptions): Promise<ReleaseResult> => {
-    script.release = ReleaseResult.create({ outcome, ...result });
-    return await (await bench.held()).hold.release(options);
-  };
-  const saved = { checkpointOutcome: CheckpointOutcome.SAVED, checkpointVersion: 7 };
-  assert.equal((await release(saved, { checkpoint: "a" })).checkpointVersion, 7);
-  const notSaved = { checkpointOutcome: CheckpointOutcome.NOT_SAVED, checkpointDetail: "full" };
-  assert.equal((await release(notSaved, { checkpoint: "" })).checkpointDetail, "full");
-  assert.deepEqual(script.asked, ["release lease-1 of generation 1 with a", "release lease-1 of generation 1 with "]);
+test(
+  "s16 s27 a save whose answer was lost is repeated within the validity, and may be unknown then",
+  SHORT,
+  async () => {
+    await using bench = await Bench.create();
+    const { sidecar, clock } = bench;
+    const { hold } = await bench.held();
+    sidecar.answers["saveCheckpoint"] = [GONE, { version: 7 }];
+    assert.equal(await hold.save("a"), 7);
+    assert.deepEqual(sidecar.asked, ["saveCheckpoint lease-1 1 a", "saveCheckpoint lease-1 1 a"]);
+    sidecar.answers["saveCheckpoint"] = [refusal(status.UNAVAILABLE, "who knows", { reason: "CHECKPOINT_UNKNOWN" })];
+    await assert.rejects(hold.save("b"), CheckpointUnknownError);
+    sidecar.answers["saveCheckpoint"] = [GONE];
+    const saving = hold.save("c");
+    await eventually("it is sent", () => sidecar.asked.length === 4);
+    clock.advance(58);
+    await assert.rejects(saving, CheckpointUnknownError);
+    await assert.rejects(hold.save("d"), LostError);
+    assert.ok(!sidecar.asked.some((asked) => asked.endsWith("d")), "who has lost asks nobody");
+  },
+);
 
-  const taken = { outcome: ReleaseOutcome.ALREADY_LOST, lossReason: LossReason.TAKEN };
+test("s26 s37 t8 a release with a checkpoint or an outcome tells what became of it", SHORT, async () => {
+  await using bench = await Bench.create();
+  const [done, notSaved] = [{ outcome: ReleaseOutcome.RELEASED }, { checkpointOutcome: CheckpointOutcome.NOT_SAVED }];
+  const lost = { outcome: ReleaseOutcome.ALREADY_LOST };
+  bench.sidecar.answers["releaseLease"] = [done, { ...done, ...notSaved }, { ...lost, ...notSaved }].map((result) => ({
+    result,
+  }));
+  const release = async (ending: ReleaseOptions = { checkpoint: "" }): Promise<unknown> =>
+    (await bench.held()).hold.release(ending);
+  await assert.rejects(release(), { reason: Reason.UNSUPPORTED });
+  const { checkpointOutcome } = (await release()) as { checkpointOutcome: CheckpointOutcome };
+  assert.equal(checkpointOutcome, CheckpointOutcome.NOT_SAVED);
   const isLoss = (error: unknown): boolean =>
     error instanceof LostError && error.released?.checkpointOutcome === CheckpointOutcome.NOT_SAVED;
-  await assert.rejects(release({ ...taken, ...notSaved }, { checkpoint: "a" }), isLoss);
-});
-
-test("s37 a sidecar that knows no checkpoints is told apart, and the lock is released", async () => {
-  await using bench = await Bench.create();
-  const { hold } = await bench.held();
-  await assert.rejects(hold.release({ checkpoint: "a" }), { reason: Reason.UNSUPPORTED });
-  assert.deepEqual(bench.sidecar.script.asked, ["release lease-1 of generation 1 with a"]);
-});
-
-test("a hold without a stream saves by its lease id", async () => {
-  await using bench = await Bench.create();
-  assert.equal((await bench.client.saveCheckpoint("lease-1", "a")).version, 1);
-  await bench.client.release("lease-1", { checkpoint: "b" });
-  assert.deepEqual(bench.sidecar.script.asked, ["save a of generation 0", "release lease-1 of generation 0 with b"]);
+  await assert.rejects(release(), isLoss);
+  bench.sidecar.answers["releaseLease"] = [{ result: { ...done, outcomeResult: OutcomeResult.NOT_RECORDED } }];
+  await assert.rejects(release({ outcome: "failedFinal" }), OutcomeNotRecordedError);
+  await assert.rejects(bench.client.release("l", { outcome: "failed", checkpoint: "a" }), OutcomeNotRecordedError);
+  const last = ["releaseLease lease-1 1 FAILED_FINAL", "releaseLease l 0 a FAILED"];
+  assert.deepEqual(bench.sidecar.asked.slice(-2), last);
 });

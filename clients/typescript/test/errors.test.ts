@@ -1,118 +1,166 @@
+// Errors and options: what the sidecar refuses, and what this client refuses by itself. Their words are in words.test.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Metadata, status } from "@grpc/grpc-js";
 
+import { dialer } from "../src/connect/endpoint.js";
+import type { RefusedError } from "../src/errors/errors.js";
+import { refused } from "../src/errors/refusal.js";
+import { finalRefusal } from "../src/hold/keeper.js";
+import { checkRecorded, occurrenceOver } from "../src/hold/occurrence.js";
+import type { ConnectOptions } from "../src/index.js";
 import {
+  BusyError,
   Client,
   Code,
   EndpointError,
-  LostError,
-  Reason,
   LossReason,
-  RefusedError,
+  OccurrenceOverError,
+  OutcomeNotRecordedError,
+  OutcomeResult,
+  PriorityStatus,
+  ProtocolError,
+  Reason,
+  ReleaseOutcome,
+  RunOutcome,
   UnreachableError,
 } from "../src/index.js";
-import type { ConnectOptions } from "../src/index.js";
-import { ErrorReason as WireReason } from "../src/proto.js";
-import { reasonNamed } from "../src/errors/reason.js";
-import { refused, toldLost } from "../src/errors/refusal.js";
-import type { Refused } from "./fake-sidecar.js";
-import { refusal } from "./fake-sidecar.js";
+import { AlreadyDone, Busy, EndedRun, LeaseSpec, LockRecord, ReleaseResult, Skipped } from "../src/proto.js";
+import type { Refused } from "./tools.js";
+import { refusal } from "./tools.js";
 
 function errorOf(told: Refused): RefusedError {
   return refused(Object.assign(new Error(told.details), told));
 }
 
-async function failure(options: ConnectOptions): Promise<Error> {
-  const outcome: unknown = await Client.connect(options).catch((error: unknown) => error);
-  assert.ok(outcome instanceof Error);
-  return outcome;
+function failure(options: ConnectOptions): EndpointError {
+  try {
+    dialer({ endpoint: "http://127.0.0.1:1", ...options })
+      .dial()
+      .close();
+  } catch (error) {
+    if (error instanceof EndpointError) return error;
+  }
+  throw new Error(`nothing is wrong with ${JSON.stringify(options)}`);
 }
 
-test("s19 field violations are had as data", () => {
+test("s19 what a refusal has is had as data", () => {
   const violations = [{ field: "spec.wait", description: "is 25 h; 0 to 24 h are allowed" }];
-  const info = { reason: "INVALID_FIELD" };
-  const error = errorOf(refusal(status.INVALID_ARGUMENT, "one field is wrong", info, { violations }));
-  assert.equal(error.name, "RefusedError");
-  assert.equal(error.code, Code.INVALID_ARGUMENT);
-  assert.equal(error.reason, "INVALID_FIELD");
-  assert.deepEqual(error.violations, violations);
+  const told = { violations, retryAfterMs: 1_500 };
+  const error = errorOf(refusal(status.INVALID_ARGUMENT, "one field is wrong", { reason: "INVALID_FIELD" }, told));
+  assert.deepEqual([error.name, error.code, error.reason], ["RefusedError", Code.INVALID_ARGUMENT, "INVALID_FIELD"]);
+  assert.deepEqual([error.violations, error.retryAfterMs], [violations, 1_500]);
   assert.equal(error.message, "one field is wrong; spec.wait: is 25 h; 0 to 24 h are allowed");
-});
-
-test("when to try again is had as data", () => {
-  const info = { reason: "STORE_THROTTLED" };
-  const error = errorOf(refusal(status.UNAVAILABLE, "busy", info, { retryAfterMs: 1_500 }));
-  assert.equal(error.retryAfterMs, 1_500);
-});
-
-test("a reason of another domain is none, and an unknown one keeps its name", () => {
   const other = { reason: "HOLD_LOST", domain: "example.com" };
   assert.equal(errorOf(refusal(status.FAILED_PRECONDITION, "no", other)).reason, undefined);
   assert.equal(errorOf(refusal(status.FAILED_PRECONDITION, "no", { reason: "NEW_ONE" })).reason, "NEW_ONE");
-});
-
-test("details that nobody can read leave the code and the message", () => {
   const metadata = new Metadata();
   metadata.set("grpc-status-details-bin", Buffer.from([0xff, 0xff, 0xff]));
-  const error = errorOf({ code: status.INTERNAL, details: "oh", metadata });
-  assert.equal(error.reason, undefined);
-  assert.equal(error.message, "oh");
+  const unreadable = errorOf({ code: status.INTERNAL, details: "oh", metadata });
+  assert.deepEqual([unreadable.reason, unreadable.message], [undefined, "oh"]);
 });
 
-test("every reason of the API has its constant, and no other has", () => {
-  const names = Object.values(WireReason).filter((reason) => /^ERROR_REASON_(?!UNSPECIFIED)/.test(reason));
-  assert.deepEqual(Object.values(Reason).toSorted(), names.map(reasonNamed).toSorted());
-  for (const [name, value] of Object.entries(Reason)) assert.equal(name, value);
-  assert.equal(reasonNamed(WireReason.UNRECOGNIZED), "UNRECOGNIZED");
-});
-
-test("a hold that was released elsewhere is lost here", () => {
-  const released = errorOf(refusal(status.FAILED_PRECONDITION, "was released", { reason: "HOLD_RELEASED" }));
-  assert.deepEqual(toldLost(released), { reason: LossReason.UNSPECIFIED, detail: "was released" });
-});
-
-test("nonsense endpoints are refused with what would be right", async () => {
-  const nonsense = ["127.0.0.1:50951", "ftp://host", "unix://", "unix:///", "http://", "http://a b", "http://h/p"];
-  for (const endpoint of nonsense) {
-    const error = await failure({ endpoint });
-    assert.ok(error instanceof EndpointError, `${endpoint}: ${error.message}`);
-    assert.match(error.message, /http:\/\/host:port/);
+test("s29 s33 what a busy lock has is had as data", () => {
+  const record = LockRecord.create({ sidecar: "pod-a/17", holder: "worker-7" });
+  const busy = Busy.create({ record, retryAfter: { seconds: 2, nanos: 0 }, heldPermits: 3 });
+  for (const [told, known] of [
+    [PriorityStatus.NOT_GREATER, PriorityStatus.NOT_GREATER],
+    [PriorityStatus.UNSPECIFIED, undefined],
+    [PriorityStatus.UNRECOGNIZED, undefined],
+  ]) {
+    const error = new BusyError({ ...busy, priorityStatus: told ?? PriorityStatus.UNSPECIFIED });
+    assert.deepEqual([error.priorityStatus, error.retryAfterMs, error.heldPermits], [known, 2_000, 3]);
+    assert.deepEqual([error.record, error.holder], [record, "worker-7"]);
   }
+});
+
+test("t2 an occurrence that is over is an error of its own", () => {
+  const [due, later] = [new Date("2026-11-22T02:30:00Z"), new Date("2026-11-22T03:30:00Z")];
+  const run = EndedRun.create({ scheduledAt: due, outcome: RunOutcome.SUCCEEDED, attempt: 2 });
+  const done = { $case: "alreadyDone", value: AlreadyDone.create({ run }) } as const;
+  const skipped = { $case: "skipped", value: Skipped.create({ watermark: later }) } as const;
+  const asked = LeaseSpec.create({ occurrenceAt: due });
+  const over = [done, skipped].map((answer) => occurrenceOver(asked, answer));
+  const told = over.map((error) => error instanceof OccurrenceOverError && [error.run, error.watermark]);
+  assert.deepEqual(told, [
+    [run, undefined],
+    [undefined, later],
+  ]);
+  assert.ok(occurrenceOver(LeaseSpec.create(), skipped) instanceof ProtocolError, "none was asked for");
+  assert.ok(occurrenceOver(asked, { ...done, value: AlreadyDone.create() }) instanceof ProtocolError, "how?");
+});
+
+test("t8 a release fails if its outcome was not recorded", () => {
+  const { RELEASED, ALREADY_RELEASED } = ReleaseOutcome;
+  const check =
+    (outcome: ReleaseOutcome, outcomeResult = OutcomeResult.UNSPECIFIED) =>
+    (): void => {
+      checkRecorded(ReleaseResult.create({ outcome, outcomeResult }));
+    };
+  check(RELEASED, OutcomeResult.RECORDED)();
+  for (const result of [OutcomeResult.NOT_RECORDED, OutcomeResult.UNKNOWN]) {
+    assert.throws(check(RELEASED, result), OutcomeNotRecordedError);
+  }
+  assert.throws(check(ALREADY_RELEASED), OutcomeNotRecordedError);
+  assert.throws(check(RELEASED), { reason: Reason.UNSUPPORTED }, "S37: it says nothing");
+});
+
+test("s16 which errors are final", () => {
+  const { ABORTED, INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, DATA_LOSS, UNIMPLEMENTED } = status;
+  const final = [INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, DATA_LOSS, UNIMPLEMENTED, ABORTED];
+  for (const code of final) assert.equal(finalRefusal(errorOf(refusal(code, "")))?.reason, LossReason.UNSPECIFIED);
+  const passing = [status.UNAVAILABLE, status.INTERNAL, status.CANCELLED, status.UNAUTHENTICATED];
+  for (const code of passing) assert.equal(finalRefusal(errorOf(refusal(code, ""))), undefined);
+});
+
+test("nonsense endpoints are refused with what would be right", () => {
+  const nonsense = ["127.0.0.1:50951", "ftp://host", "unix://", "unix:///", "http://", "http://a b", "http://h/p"];
+  for (const endpoint of nonsense) assert.match(failure({ endpoint }).message, /http:\/\/host:port/);
+});
+
+test("options that cannot be kept are refused, and secrets not shown (S20)", () => {
+  const https = { endpoint: "https://127.0.0.1:1" };
+  const useless = { ...https, ca: "pem", clientCertificate: { certificate: "a", key: "b" } };
+  const wrong: [ConnectOptions, RegExp][] = [
+    [{ ca: "pem" }, /only https/],
+    [https, /certificate authority/],
+    [useless, /certificates cannot be used/],
+    [{ keepAliveMs: 9_999 }, /keepAliveMs/],
+    [{ releaseTimeoutMs: 0 }, /releaseTimeoutMs/],
+    [{ bearerToken: "" }, /bearer token/],
+    [{ bearerToken: "se\ncret" }, /bearer token/],
+    [{ endpoint: "http://me:secret@127.0.0.1:1" }, /cannot be used/],
+  ];
+  for (const [options, problem] of wrong) {
+    const error = failure(options);
+    assert.match(error.message, problem);
+    assert.ok(!error.message.includes("cret"));
+  }
+  assert.equal(failure({ bearerToken: "se\ncret" }).cause, undefined);
+});
+
+test("s14 pings test connections to other machines only, unless asked for", () => {
+  const keepAliveOf = (options: ConnectOptions): unknown => dialer(options).channelOptions["grpc.keepalive_time_ms"];
+  for (const endpoint of ["unix:///run/a", "http://localhost:1", "http://127.8.9.10:1", "http://[::1]:1"]) {
+    assert.equal(keepAliveOf({ endpoint }), undefined, endpoint);
+  }
+  for (const endpoint of ["http://leasehold:1", "http://10.0.0.7:1", "http://127.example.org:1"]) {
+    assert.equal(keepAliveOf({ endpoint }), 30_000, endpoint);
+    assert.equal(keepAliveOf({ endpoint, keepAliveMs: false }), undefined, endpoint);
+  }
+  assert.equal(keepAliveOf({ endpoint: "http://127.0.0.1:1", keepAliveMs: 10_000 }), 10_000);
 });
 
 test("nobody there is said with what to do", async () => {
   for (const endpoint of ["http://127.0.0.1:1", "http://[::1]:1", "unix:///nowhere/leasehold.sock"]) {
     await using client = await Client.connect({ endpoint });
-    const calls = [() => client.hold({ function: "f" }), () => client.acquire({ function: "f" })];
-    for (const call of [...calls, () => client.getLock({ function: "f" })]) {
+    const [hold, acquire] = [() => client.hold({ function: "f" }), () => client.acquire({ function: "f" })];
+    for (const call of [hold, acquire, () => client.getLock({ function: "f" })]) {
       const error: unknown = await call().catch((reason: unknown) => reason);
-      assert.ok(error instanceof UnreachableError && error instanceof RefusedError);
+      assert.ok(error instanceof UnreachableError && error.endpoint === endpoint);
       assert.ok(error.message.includes(endpoint) && error.message.includes("leasehold serve"), error.message);
-      assert.equal(error.endpoint, endpoint);
     }
   }
-});
-
-test("tls options must fit the endpoint", async () => {
-  assert.match((await failure({ endpoint: "http://127.0.0.1:1", ca: "pem" })).message, /only https/);
-  assert.match((await failure({ endpoint: "https://127.0.0.1:1" })).message, /certificate authority/);
-  const useless = { endpoint: "https://127.0.0.1:1", ca: "pem", clientCertificate: { certificate: "a", key: "b" } };
-  assert.match((await failure(useless)).message, /certificates cannot be used/);
-});
-
-test("s20 tokens and passwords are never shown", async () => {
-  const token = await failure({ endpoint: "http://127.0.0.1:1", bearerToken: "se\ncret" });
-  assert.match(token.message, /bearer token/);
-  assert.ok(!token.message.includes("cret") && token.cause === undefined);
-  const password = await failure({ endpoint: "http://me:secret@127.0.0.1:1" });
-  assert.ok(password instanceof EndpointError && !password.message.includes("secret"));
-});
-
-test("a loss is told with its reason and its detail", () => {
-  const error = new LostError({ reason: LossReason.BROKEN, detail: "by an operator" });
-  assert.equal(error.message, "the lock was lost: BROKEN: by an operator");
-  assert.equal(error.name, "LostError");
-  assert.equal(new LostError({ reason: LossReason.TAKEN, detail: "" }).message, "the lock was lost: TAKEN");
 });

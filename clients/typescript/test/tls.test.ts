@@ -4,12 +4,16 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
+import { promisify } from "node:util";
 
+import type { handleUnaryCall } from "@grpc/grpc-js";
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 
 import type { ConnectOptions, TlsCredentials } from "../src/index.js";
 import { Client, UnreachableError } from "../src/index.js";
-import { LeaseServiceService } from "../src/proto.js";
+import type { ResolvePathRequest } from "../src/proto.js";
+import { LeaseServiceService, ResolvePathResponse } from "../src/proto.js";
+import { PATIENCE_MS } from "./tools.js";
 
 const folder = mkdtempSync(path.join(tmpdir(), "leasehold-"));
 after(() => {
@@ -31,30 +35,26 @@ const sidecar = authority("sidecar.test");
 const holder = authority("holder.test");
 const stranger = authority("stranger.test");
 
+/** Serves a sidecar that trusts the holder of that certificate, at a port of its own unless one is given. */
 async function serve(
   trusted = holder,
-  at = "127.0.0.1:0",
-): Promise<{ server: Server; endpoint: string; seen: string[] }> {
+  port = 0,
+): Promise<{ port: number; endpoint: string; seen: unknown[] } & Disposable> {
   const server = new Server();
-  const seen: string[] = [];
-  server.addService(LeaseServiceService, {
-    resolvePath: (
-      { metadata }: { metadata: { get: (name: string) => unknown[] } },
-      answer: (error: null, value: object) => void,
-    ) => {
-      seen.push(String(metadata.get("authorization")[0]));
-      answer(null, { lockPath: "locks/f", hostId: "", hostType: "", provider: "", layout: "" });
-    },
-  });
+  const seen: unknown[] = [];
+  const resolvePath: handleUnaryCall<ResolvePathRequest, ResolvePathResponse> = ({ metadata }, answer) => {
+    seen.push(metadata.get("authorization")[0]);
+    answer(null, ResolvePathResponse.create({ lockPath: "locks/f" }));
+  };
+  server.addService(LeaseServiceService, { resolvePath });
   const pair = { cert_chain: sidecar.certificate, private_key: sidecar.key };
   const credentials = ServerCredentials.createSsl(trusted.certificate, [pair], true);
-  const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync(at, credentials, (error, bound) => {
-      if (error === null) resolve(bound);
-      else reject(error);
-    });
-  });
-  return { server, endpoint: `https://127.0.0.1:${String(port)}`, seen };
+  const bind = promisify(server.bindAsync.bind(server));
+  const bound = await bind(`127.0.0.1:${String(port)}`, credentials);
+  const close = (): void => {
+    server.forceShutdown();
+  };
+  return { port: bound, endpoint: `https://127.0.0.1:${String(bound)}`, seen, [Symbol.dispose]: close };
 }
 
 /** What the first call of a client fails with. */
@@ -63,62 +63,44 @@ async function firstCall(options: ConnectOptions): Promise<unknown> {
   return await client.resolvePath({ function: "f" }).catch((reason: unknown) => reason);
 }
 
-test("https with certificates of both sides, and a token", async () => {
-  const { server, endpoint, seen } = await serve();
-  const options: ConnectOptions = {
-    endpoint,
-    ca: sidecar.certificate.toString(),
-    clientCertificate: holder,
-    serverName: "sidecar.test",
-    bearerToken: "secret",
-  };
-  try {
-    await using client = await Client.connect(options);
-    assert.equal((await client.resolvePath({ function: "f" })).lockPath, "locks/f");
-    assert.deepEqual(seen, ["Bearer secret"]);
+const TRUSTING = { ca: sidecar.certificate, serverName: "sidecar.test" };
 
-    for (const wrong of [{ ca: stranger.certificate }, { serverName: "other.test" }]) {
-      const error = await firstCall({ ...options, ...wrong });
-      assert.ok(error instanceof UnreachableError);
-      assert.match(error.message, /certificate|altnames/i);
-    }
-  } finally {
-    server.forceShutdown();
+test("https with certificates of both sides, and a token", async () => {
+  using server = await serve();
+  const { endpoint, seen } = server;
+  const options: ConnectOptions = { ...TRUSTING, endpoint, clientCertificate: holder, bearerToken: "secret" };
+  await using client = await Client.connect({ ...options, ca: sidecar.certificate.toString() });
+  assert.equal((await client.resolvePath({ function: "f" })).lockPath, "locks/f");
+  assert.deepEqual(seen, ["Bearer secret"]);
+  for (const wrong of [{ ca: stranger.certificate }, { serverName: "other.test" }]) {
+    const error = await firstCall({ ...options, ...wrong });
+    assert.ok(error instanceof UnreachableError);
+    assert.match(error.message, /certificate|altnames/i);
   }
 });
 
 test("a sidecar that wants a certificate that it trusts says so", async () => {
-  const { server, endpoint } = await serve();
-  try {
-    for (const shown of [{}, { clientCertificate: stranger }]) {
-      const options = { endpoint, ca: sidecar.certificate, serverName: "sidecar.test", ...shown };
-      const error = await firstCall(options);
-      assert.ok(error instanceof UnreachableError);
-      assert.match(error.message, /client certificate that it trusts/);
-    }
-  } finally {
-    server.forceShutdown();
+  using server = await serve();
+  for (const shown of [{}, { clientCertificate: stranger }]) {
+    const error = await firstCall({ ...TRUSTING, endpoint: server.endpoint, ...shown });
+    assert.ok(error instanceof UnreachableError);
+    assert.match(error.message, /client certificate that it trusts/);
   }
 });
 
 test("certificates are asked for before each connection", async () => {
-  const first = await serve();
   let current = holder;
   const tls = (): TlsCredentials => ({ ca: sidecar.certificate, clientCertificate: current });
+  const first = await serve();
   await using client = await Client.connect({ endpoint: first.endpoint, tls, serverName: "sidecar.test" });
   await client.resolvePath({ function: "f" });
-  first.server.forceShutdown();
+  first[Symbol.dispose]();
   // From now on only the renewed certificate is trusted.
   current = stranger;
-  const second = await serve(stranger, first.endpoint.slice("https://".length));
-  try {
-    const end = performance.now() + 20_000;
-    for (;;) {
-      const answer = await client.resolvePath({ function: "f" }).catch(() => undefined);
-      if (answer !== undefined) break;
-      assert.ok(performance.now() < end, "the new connection shows the new certificate");
-    }
-  } finally {
-    second.server.forceShutdown();
+  using second = await serve(stranger, first.port);
+  const end = performance.now() + PATIENCE_MS;
+  while (second.seen.length === 0) {
+    assert.ok(performance.now() < end, "the new connection shows the new certificate");
+    await client.resolvePath({ function: "f" }).catch(() => undefined);
   }
 });

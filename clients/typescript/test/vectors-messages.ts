@@ -3,32 +3,7 @@
 import { status } from "@grpc/grpc-js";
 
 import { duration } from "../src/duration.js";
-import {
-  AtRisk,
-  BreakNote,
-  Busy,
-  Deadline,
-  Draining,
-  ExtendLeaseResponse,
-  GetHoldResponse,
-  Grant,
-  Lost,
-  Recovered,
-  Released,
-  ReleaseLeaseResponse,
-  ReleaseResult,
-  Renewed,
-  ReportProgressResponse,
-  Revoked,
-  SaveCheckpointResponse,
-  Validity,
-  Waiting,
-  busyReasonFromJSON,
-  errorReasonFromJSON,
-  holdStateFromJSON,
-  lossReasonFromJSON,
-  releaseOutcomeFromJSON,
-} from "../src/proto.js";
+import * as messages from "../src/proto.js";
 import type { BootTime } from "../src/proto.js";
 import type { Event } from "./fake-sidecar.js";
 import { ELSEWHERE, OURS } from "./fake-sidecar.js";
@@ -97,90 +72,52 @@ export class Messages {
     return { bootId, sinceBoot: duration("at", this.base + at) };
   }
 
-  #validity({ until = 0, for: left }: Said): Validity | undefined {
-    if (left === undefined) return undefined;
-    return Validity.create({ validUntil: this.#reading(until), validFor: duration("for", left) });
-  }
-
-  #limit({ max_hold }: Said): Deadline | undefined {
-    if (max_hold === undefined) return undefined;
-    return Deadline.create({ at: this.#reading(max_hold.at), after: duration("after", max_hold.after) });
+  /** All that a message may have: each takes what it knows. */
+  #said(said: Said): object {
+    const {
+      until = 0,
+      for: left,
+      max_hold: limit,
+      generation = 1,
+      token = "",
+      fencing_token: fencingToken = 65_536,
+    } = said;
+    const { position, state = "HELD", version, cause = "UNSPECIFIED", by, outcome = "UNSPECIFIED", loss = "" } = said;
+    return {
+      leaseId: "lease-1",
+      lockPath: "locks/p/h/f/s/FUNCTION",
+      fencingToken,
+      generation,
+      resumeToken: token,
+      validity: left === undefined ? undefined : { validUntil: this.#reading(until), validFor: duration("for", left) },
+      maxHoldEnds: limit && { at: this.#reading(limit.at), after: duration("after", limit.after) },
+      position,
+      version,
+      state: `HOLD_STATE_${state}`,
+      cause: `ERROR_REASON_${cause}`,
+      timeLeft: duration("left", said.left ?? 0),
+      breakNote: by === undefined ? undefined : { brokenBy: by },
+      result: { outcome: `RELEASE_OUTCOME_${outcome}`, lossReason: `LOSS_REASON_${loss || "UNSPECIFIED"}` },
+    };
   }
 
   /** An event of a stream. */
   event(name: string, said: Said): Event {
-    const validity = this.#validity(said);
-    const { generation = 1, token = "", fencing_token: fencingToken = 65_536, position = 0 } = said;
-    switch (name) {
-      case "granted": {
-        const about = { leaseId: "lease-1", lockPath: "locks/p/h/f/s/FUNCTION", fencingToken, generation };
-        const resumeToken = token === "" ? "resume-1" : token;
-        const value = Grant.create({ ...about, resumeToken, validity, maxHoldEnds: this.#limit(said) });
-        return { $case: "granted", value };
-      }
-      case "waiting":
-        return { $case: "waiting", value: Waiting.create({ position }) };
-      case "busy": {
-        const reason = busyReasonFromJSON(`BUSY_REASON_${said.reason ?? ""}`);
-        return { $case: "busy", value: Busy.create({ reason }) };
-      }
-      case "renewed": {
-        const value = Renewed.create({ validity, resumeToken: token, maxHoldEnds: this.#limit(said) });
-        return { $case: "renewed", value };
-      }
-      case "at_risk": {
-        const cause = errorReasonFromJSON(`ERROR_REASON_${said.cause ?? ""}`);
-        return { $case: "atRisk", value: AtRisk.create({ validity, cause }) };
-      }
-      case "recovered":
-        return { $case: "recovered", value: Recovered.create({ validity }) };
-      case "draining":
-        return { $case: "draining", value: Draining.create({ timeLeft: duration("left", said.left ?? 0) }) };
-      case "revoked":
-        return { $case: "revoked", value: Revoked.create({ validity, breakNote: noteOf(said) }) };
-      case "lost":
-        return {
-          $case: "lost",
-          value: Lost.create({ reason: lossReasonFromJSON(`LOSS_REASON_${said.reason ?? ""}`) }),
-        };
-      case "released":
-        return { $case: "released", value: Released.create({ result: resultOf(said) }) };
-      default:
-        throw new Error(`there is no event ${name}`);
-    }
+    const kind = name === "busy" ? "BUSY" : "LOSS";
+    const first = name === "granted" ? { resumeToken: said.token ?? "resume-1" } : {};
+    const value = { ...this.#said(said), ...first, reason: `${kind}_REASON_${said.reason ?? "UNSPECIFIED"}` };
+    const told = { $case: name === "at_risk" ? "atRisk" : name, value };
+    const { event } = messages.HoldLeaseResponse.fromPartial({ event: told } as never);
+    if (event === undefined) throw new Error(`there is no event ${name}`);
+    return event;
   }
 
   /** An answer to a call. */
   answer(name: string, said: Said): unknown {
-    const validity = this.#validity(said);
-    const maxHoldEnds = this.#limit(said);
-    switch (name) {
-      case "release":
-        return ReleaseLeaseResponse.create({ result: resultOf(said) });
-      case "get_hold": {
-        const state = holdStateFromJSON(`HOLD_STATE_${said.state ?? "HELD"}`);
-        const breakNote = said.by === undefined ? undefined : noteOf(said);
-        return GetHoldResponse.create({ validity, maxHoldEnds, state, breakNote });
-      }
-      case "report_progress":
-        return ReportProgressResponse.create({ validity });
-      case "extend_lease":
-        return ExtendLeaseResponse.create({ validity, maxHoldEnds, resumeToken: said.token ?? "" });
-      case "save_checkpoint":
-        return SaveCheckpointResponse.create({ version: said.version ?? 0, validity });
-      default:
-        throw new Error(`there is no call ${name}`);
-    }
+    const words = name === "release" ? ["release", "lease"] : name.split("_");
+    const type = `${words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("")}Response`;
+    const answers = messages as unknown as Record<string, { fromPartial(said: object): unknown } | undefined>;
+    if (answers[type] === undefined) throw new Error(`there is no call ${name}`);
+    return answers[type].fromPartial(this.#said(said));
   }
-}
-
-function noteOf({ by = "" }: Said): BreakNote {
-  return BreakNote.create({ brokenBy: by });
-}
-
-function resultOf({ outcome = "", loss = "UNSPECIFIED" }: Said): ReleaseResult {
-  return ReleaseResult.create({
-    outcome: releaseOutcomeFromJSON(`RELEASE_OUTCOME_${outcome}`),
-    lossReason: lossReasonFromJSON(`LOSS_REASON_${loss}`),
-  });
 }

@@ -7,8 +7,8 @@ import { Metadata, connectivityState, status } from "@grpc/grpc-js";
 
 import { milliseconds } from "../src/duration.js";
 import type { Dialer } from "../src/connect/endpoint.js";
-import { HoldLeaseResponse } from "../src/proto.js";
-import type { HoldLeaseRequest, LeaseSpec, Resume } from "../src/proto.js";
+import { HoldLeaseResponse, LeaseSpec } from "../src/proto.js";
+import type { HoldLeaseRequest, Resume } from "../src/proto.js";
 import type { Refusing, Said } from "./vectors-messages.js";
 import { Messages, errorOf } from "./vectors-messages.js";
 import { refusal } from "./tools.js";
@@ -18,6 +18,7 @@ class Stream extends EventEmitter {
   readonly #onCancelled: () => void;
   isOpen = true;
   isGranted = false;
+  isTooOld = false;
 
   constructor(onCancelled: () => void) {
     super();
@@ -39,6 +40,7 @@ class Stream extends EventEmitter {
   end(refusing: Refusing): void {
     if (!this.isOpen) return;
     this.isOpen = false;
+    this.isTooOld = refusing.needs !== undefined;
     if (refusing.code !== undefined) this.emit("error", errorOf(refusing));
     this.emit("end");
   }
@@ -53,13 +55,11 @@ interface Asked {
   value?: Uint8Array;
 }
 
-const CALLS: Readonly<Record<string, string>> = {
-  ReleaseLease: "release",
-  GetHold: "get_hold",
-  ReportProgress: "report_progress",
-  ExtendLease: "extend_lease",
-  SaveCheckpoint: "save_checkpoint",
-};
+/** The name that a vector has for a call. */
+function nameOf(path: string): string {
+  const words = path.replace(/.*\//, "").match(/[A-Z][a-z]*/g) ?? [];
+  return words.join("_").toLowerCase().replace("release_lease", "release");
+}
 
 /** Does what a vector says, and remembers what it was sent. */
 export class VectorSidecar {
@@ -67,7 +67,7 @@ export class VectorSidecar {
   readonly #isValid: () => boolean;
   readonly #streams: Stream[] = [];
   readonly #calls: { name: string; answer: Callback }[] = [];
-  readonly #prepared = new Map<string, (answer: Callback) => void>();
+  readonly #prepared = new Map<string, Parameters<Callback>>();
   readonly #attempts: string[] = [];
   #sent: string[] = [];
   #faults: string[] = [];
@@ -79,16 +79,24 @@ export class VectorSidecar {
 
   /** Dials this. */
   get dialer(): Dialer {
-    const channel = {
-      makeServerStreamRequest: (_path: string, _to: unknown, _from: unknown, request: HoldLeaseRequest) =>
-        this.#open(request),
+    const dial = (): Channel => this.#connection() as unknown as Channel;
+    return { shown: "vectors", secure: false, reloads: false, dial, metadata: new Metadata(), channelOptions: {} };
+  }
+
+  #connection(): object {
+    let last: Stream | undefined;
+    return {
+      makeServerStreamRequest: (_path: string, _to: unknown, _from: unknown, request: HoldLeaseRequest) => {
+        // It is silent, or has met a sidecar that is too old.
+        if (last?.isOpen === true || last?.isTooOld === true) this.#faults.push("S37: the connection was left");
+        last = this.#open(request);
+        return last;
+      },
       makeUnaryRequest: (path: string, _to: unknown, _from: unknown, request: Asked, ...more: unknown[]) =>
         this.#call(path, request, more.at(-1) as Callback, more.at(-2) as { deadline: number }),
       getChannel: () => ({ getConnectivityState: () => connectivityState.READY }),
       close: () => undefined,
     };
-    const dial = (): Channel => channel as unknown as Channel;
-    return { shown: "vectors", secure: false, reloads: false, dial, metadata: new Metadata(), channelOptions: {} };
   }
 
   #open({ start, needs }: HoldLeaseRequest): Stream {
@@ -111,7 +119,7 @@ export class VectorSidecar {
   }
 
   #call(path: string, request: Asked, callback: Callback, { deadline }: { deadline: number }): unknown {
-    const name = CALLS[path.split("/").at(-1) ?? ""] ?? path;
+    const name = nameOf(path);
     if (name === "release" && this.#isValid()) this.#faults.push("S13: the hold is valid when its release is sent");
     let said = `${name} ${String(request.generation)}`;
     if (name === "extend_lease") said += ` ${String(milliseconds(request.maxHold))}`;
@@ -131,28 +139,23 @@ export class VectorSidecar {
     const prepared = this.#prepared.get(name);
     this.#prepared.delete(name);
     calls.push(call);
-    prepared?.(answer);
+    if (prepared !== undefined) answer(...prepared);
     return { cancel: () => undefined };
   }
 
   answer(name: string, said: Said): void {
-    const message = this.#messages.answer(name, said);
-    this.#give(name, (answer) => {
-      answer(null, message);
-    });
+    this.#give(name, null, this.#messages.answer(name, said));
   }
 
   refuse(name: string, refusing: Refusing): void {
-    this.#give(name, (answer) => {
-      answer(errorOf(refusing));
-    });
+    this.#give(name, errorOf(refusing));
   }
 
   /** Answers the oldest call of this name; where there is none, the next one. */
-  #give(name: string, give: (answer: Callback) => void): void {
+  #give(name: string, ...given: Parameters<Callback>): void {
     const call = this.#calls.find((it) => it.name === name);
-    if (call === undefined) this.#prepared.set(name, give);
-    else give(call.answer);
+    if (call === undefined) this.#prepared.set(name, given);
+    else call.answer(...given);
   }
 
   /** A stream by its number, and the newest without one. */
@@ -190,15 +193,10 @@ export class VectorSidecar {
 }
 
 /** How a lock was asked for. */
-function asked(spec: LeaseSpec | undefined): string {
-  let said = "hold";
-  if (spec === undefined) return said;
+function asked(spec = LeaseSpec.create()): string {
   const { permits = 1, priority, yields, share } = spec;
   const wait = milliseconds(spec.wait);
-  if (wait > 0) said += ` wait ${String(wait)}`;
-  if (permits > 1) said += ` permits ${String(permits)}`;
-  if (priority > 0) said += ` priority ${String(priority)}`;
-  if (yields) said += " yields";
-  if (share !== "") said += ` share ${share}`;
-  return said;
+  const words = [wait > 0 && `wait ${String(wait)}`, permits > 1 && `permits ${String(permits)}`];
+  words.push(priority > 0 && `priority ${String(priority)}`, yields && "yields", share !== "" && `share ${share}`);
+  return ["hold", ...words.filter((word) => word !== false)].join(" ");
 }
