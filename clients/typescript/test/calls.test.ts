@@ -160,8 +160,11 @@ test("s14 each call has the kernel, a token asked for it, and goes through inter
   const sent = (name: string): unknown[] => bench.sidecar.calls.map(({ metadata }) => metadata.get(name)[0]);
   assert.deepEqual(sent("authorization"), ["Bearer token-1", "Bearer token-2", "Bearer secret"]);
   assert.deepEqual(sent("leasehold-boot-id"), [OURS, OURS, OURS]);
+  const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+  const before = timers();
   const failing = client.resolvePath({ function: "f" });
   await assert.rejects(failing, { name: "RefusedError", code: status.UNAUTHENTICATED, message: /the file is gone/ });
+  assert.equal(timers(), before, "nothing keeps the process alive");
   assert.deepEqual(methods, ["ReportProgress", "ReportProgress", "ResolvePath"]);
 });
 

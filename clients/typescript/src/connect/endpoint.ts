@@ -187,10 +187,13 @@ function keepAlive({ keepAliveMs }: ConnectOptions, local: boolean, invalid: Inv
 function authorizer(token: () => string | Promise<string>): Interceptor {
   return (options, nextCall) => {
     let cancelled = false;
-    return new InterceptingCall(nextCall(options), {
+    const call = nextCall(options);
+    return new InterceptingCall(call, {
       start: (metadata, listener, next) => {
         const fail = (code: status, details: string): void => {
           listener.onReceiveStatus({ code, details, metadata: new Metadata() });
+          // It was not begun, and would wait for its deadline.
+          call.cancelWithStatus(code, details);
         };
         const send = (text: string): void => {
           if (cancelled) return;
