@@ -10,28 +10,50 @@ import java.time.Duration;
  */
 public record BootInstant(Duration sinceBoot) implements Comparable<BootInstant> {
   /** The machine's boot. */
-  static final BootInstant BOOT = new BootInstant(Duration.ZERO);
+  public static final BootInstant BOOT = new BootInstant(Duration.ZERO);
 
   @Override
   public int compareTo(BootInstant other) {
     return sinceBoot.compareTo(other.sinceBoot);
   }
 
-  BootInstant plus(Duration duration) {
+  /**
+   * A later moment.
+   *
+   * @param duration how much later
+   * @return the moment
+   */
+  public BootInstant plus(Duration duration) {
     return new BootInstant(Durations.sum(sinceBoot, duration));
   }
 
-  /** The moment {@code duration} before this one; boot, if that is before boot. */
-  BootInstant minus(Duration duration) {
+  /**
+   * An earlier moment.
+   *
+   * @param duration how much earlier
+   * @return the moment; boot, if that is before boot
+   */
+  public BootInstant minus(Duration duration) {
     return new BootInstant(Durations.atLeastZero(sinceBoot.minus(duration)));
   }
 
-  /** The time from {@code earlier} to this moment; zero if {@code earlier} is later. */
-  Duration since(BootInstant earlier) {
+  /**
+   * The time between two moments.
+   *
+   * @param earlier the earlier one
+   * @return the time from it to this moment; zero if it is later
+   */
+  public Duration since(BootInstant earlier) {
     return Durations.atLeastZero(sinceBoot.minus(earlier.sinceBoot));
   }
 
-  boolean isBefore(BootInstant other) {
+  /**
+   * Whether this moment comes first.
+   *
+   * @param other another moment
+   * @return false also for the same one
+   */
+  public boolean isBefore(BootInstant other) {
     return compareTo(other) < 0;
   }
 }

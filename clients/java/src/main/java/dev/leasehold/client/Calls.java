@@ -59,9 +59,7 @@ final class Calls {
     CompletableFuture<T> asked = call(Connection::scheduleCalls, patience, method);
     CompletableFuture<T> answer =
         asked.exceptionallyCompose(
-            error ->
-                CompletableFuture.failedFuture(
-                    RefusedException.knowingSchedules(Calls.cause(error))));
+            error -> CompletableFuture.failedFuture(Refusals.knowingSchedules(Calls.cause(error))));
     answer.whenComplete(
         (told, error) -> {
           if (answer.isCancelled()) {

@@ -2,7 +2,6 @@ package dev.leasehold.client;
 
 import io.grpc.ClientInterceptor;
 import io.grpc.ManagedChannel;
-import io.grpc.netty.GrpcSslContexts;
 import io.grpc.netty.NettyChannelBuilder;
 import io.netty.channel.Channel;
 import io.netty.channel.ChannelFactory;
@@ -14,15 +13,13 @@ import io.netty.channel.group.DefaultChannelGroup;
 import io.netty.channel.socket.nio.NioDomainSocketChannel;
 import io.netty.channel.socket.nio.NioSocketChannel;
 import io.netty.handler.ssl.SslContext;
-import io.netty.handler.ssl.SslContextBuilder;
-import java.io.ByteArrayInputStream;
 import java.net.UnixDomainSocketAddress;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
-import javax.net.ssl.SSLException;
 
 /** Makes the channels of a client, in netty's terms. Each has at most one connection. */
 final class Channels {
@@ -42,7 +39,7 @@ final class Channels {
   record Settings(
       String endpoint,
       Endpoint target,
-      Optional<Supplier<TlsCredentials>> tls,
+      Optional<Callable<SslContext>> tls,
       Optional<String> serverName,
       Optional<Duration> keepAlive,
       List<ClientInterceptor> interceptors) {}
@@ -114,21 +111,10 @@ final class Channels {
     return builder;
   }
 
-  private SslContext context(Supplier<TlsCredentials> tls) {
+  private SslContext context(Callable<SslContext> tls) {
     try {
-      TlsCredentials credentials = tls.get();
-      SslContextBuilder context =
-          GrpcSslContexts.forClient()
-              .trustManager(new ByteArrayInputStream(credentials.authority()));
-      credentials
-          .identity()
-          .ifPresent(
-              own ->
-                  context.keyManager(
-                      new ByteArrayInputStream(own.certificate),
-                      new ByteArrayInputStream(own.privateKey)));
-      return context.build();
-    } catch (SSLException | RuntimeException error) {
+      return tls.call();
+    } catch (Exception error) {
       throw new EndpointException(
           settings.endpoint(), "its certificates cannot be used: " + error.getMessage(), error);
     }

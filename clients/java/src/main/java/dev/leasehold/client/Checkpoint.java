@@ -1,8 +1,6 @@
 package dev.leasehold.client;
 
 import com.google.protobuf.ByteString;
-import com.google.protobuf.Timestamp;
-import dev.leasehold.v1.Grant;
 import java.time.Instant;
 import java.util.Optional;
 
@@ -19,30 +17,6 @@ public record Checkpoint(
     ByteString value, long version, long fencingToken, Optional<Instant> savedAt) {
   /** The most bytes that a checkpoint may have. */
   public static final int MAX_BYTES = Constants.CHECKPOINT_BYTES;
-
-  /** The checkpoint that comes with a grant; empty if the lock has none. */
-  static Optional<Checkpoint> of(Grant grant) {
-    if (!grant.hasCheckpoint()) {
-      return Optional.empty();
-    }
-    dev.leasehold.v1.Checkpoint wire = grant.getCheckpoint();
-    Timestamp at = wire.getSavedAt();
-    Optional<Instant> savedAt =
-        wire.hasSavedAt()
-            ? Optional.of(Instant.ofEpochSecond(at.getSeconds(), at.getNanos()))
-            : Optional.empty();
-    return Optional.of(
-        new Checkpoint(wire.getValue(), wire.getVersion(), wire.getFencingToken(), savedAt));
-  }
-
-  /** A value to be saved; {@code field} is its name in the request. */
-  static ByteString checked(String field, byte[] value) {
-    if (value.length > MAX_BYTES) {
-      String problem = "has " + value.length + " bytes; at most " + MAX_BYTES + " are allowed";
-      throw RefusedException.invalid(field, problem);
-    }
-    return ByteString.copyFrom(value);
-  }
 
   /**
    * The value as it was saved.

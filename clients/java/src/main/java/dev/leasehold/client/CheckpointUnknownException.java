@@ -7,7 +7,12 @@ package dev.leasehold.client;
 public final class CheckpointUnknownException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
-  CheckpointUnknownException(Throwable cause) {
+  /**
+   * For tests of code that uses a client.
+   *
+   * @param cause what was thrown because of it
+   */
+  public CheckpointUnknownException(Throwable cause) {
     super(
         "it is not known whether the checkpoint was saved; the next grant tells: "
             + cause.getMessage(),

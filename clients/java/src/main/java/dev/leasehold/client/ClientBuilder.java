@@ -204,7 +204,12 @@ public final class ClientBuilder {
         target.isLocal() ? Optional.empty() : Optional.of(Constants.DEFAULT_KEEP_ALIVE);
     Optional<Duration> pings = keepAlive == null ? standard : keepAlive;
     return new Channels.Settings(
-        endpoint, target, credentials(), serverName, pings, List.copyOf(interceptors));
+        endpoint,
+        target,
+        credentials().map(tls -> () -> tls.get().context()),
+        serverName,
+        pings,
+        List.copyOf(interceptors));
   }
 
   private Optional<Supplier<TlsCredentials>> credentials() {

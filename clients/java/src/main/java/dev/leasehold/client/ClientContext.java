@@ -1,6 +1,5 @@
 package dev.leasehold.client;
 
-import dev.leasehold.v1.LossReason;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.List;
@@ -52,7 +51,7 @@ final class ClientContext implements AutoCloseable {
   private final ExecutorService workers;
   private final Limits limits;
   private final Silence.Watch silence;
-  private final Set<HoldState> holds = new HashSet<>();
+  private final Set<Runnable> holds = new HashSet<>();
 
   /** What is to be told that the client was closed. */
   private final Set<Runnable> waiting = new HashSet<>();
@@ -149,19 +148,19 @@ final class ClientContext implements AutoCloseable {
     }
   }
 
-  /** Counts a hold in: it is lost when the client is closed. */
-  void add(HoldState hold) {
+  /** Counts a hold in: {@code loss} is run before the connections are closed. */
+  void add(Runnable loss) {
     synchronized (this) {
       if (!closed) {
-        holds.add(hold);
+        holds.add(loss);
         return;
       }
     }
-    loseToClosing(hold);
+    loss.run();
   }
 
-  synchronized void remove(HoldState hold) {
-    holds.remove(hold);
+  synchronized void remove(Runnable loss) {
+    holds.remove(loss);
   }
 
   /** Runs {@code teller} when the client is closed, at once if it is. */
@@ -187,7 +186,7 @@ final class ClientContext implements AutoCloseable {
   /** Ends all holds, and then the connections (S13). Nobody is left waiting. */
   @Override
   public void close() {
-    List<HoldState> left;
+    List<Runnable> left;
     List<Runnable> tellers;
     synchronized (this) {
       closed = true;
@@ -195,12 +194,8 @@ final class ClientContext implements AutoCloseable {
       tellers = List.copyOf(waiting);
       waiting.clear();
     }
-    left.forEach(ClientContext::loseToClosing);
+    left.forEach(Runnable::run);
     connections.close();
     tellers.forEach(Runnable::run);
-  }
-
-  private static void loseToClosing(HoldState hold) {
-    hold.lose(new Loss(LossReason.LOSS_REASON_UNSPECIFIED, "the client was closed"));
   }
 }

@@ -69,7 +69,7 @@ public final class Completion {
    * @throws RefusedException with {@link Reason#INVALID_FIELD} for a value that is too long
    */
   public Completion withCheckpoint(byte[] value) {
-    return new Completion(outcome, detail, Optional.of(Checkpoint.checked("checkpoint", value)));
+    return new Completion(outcome, detail, Optional.of(Ending.checked("checkpoint", value)));
   }
 
   /**
@@ -83,15 +83,20 @@ public final class Completion {
     return withCheckpoint(text.getBytes(StandardCharsets.UTF_8));
   }
 
-  /** Of this run; its hold is for the caller to add, if it is known. */
-  CompleteRunRequest.Builder of(String runId) {
+  /**
+   * The message that is sent of a run, without its hold.
+   *
+   * @param runId which run
+   * @return the message
+   */
+  public CompleteRunRequest toMessage(String runId) {
     CompleteRunRequest.Builder request =
         CompleteRunRequest.newBuilder()
             .setRunId(runId)
             .setOutcome(outcome)
             .setDetailBytes(ByteString.copyFrom(cut(detail.getBytes(StandardCharsets.UTF_8))));
     checkpoint.ifPresent(request::setCheckpoint);
-    return request;
+    return request.build();
   }
 
   /** Not more than the sidecar takes, and whole characters. */

@@ -4,11 +4,24 @@ package dev.leasehold.client;
 public final class EndpointException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
-  EndpointException(String endpoint, String problem) {
+  /**
+   * For tests of code that uses a client.
+   *
+   * @param endpoint where the sidecar was looked for
+   * @param problem what is wrong
+   */
+  public EndpointException(String endpoint, String problem) {
     this(endpoint, problem, null);
   }
 
-  EndpointException(String endpoint, String problem, Throwable cause) {
+  /**
+   * For tests of code that uses a client.
+   *
+   * @param endpoint where the sidecar was looked for
+   * @param problem what is wrong
+   * @param cause what was thrown because of it
+   */
+  public EndpointException(String endpoint, String problem, Throwable cause) {
     super("the endpoint \"" + endpoint + "\" cannot be used: " + problem, cause);
   }
 }

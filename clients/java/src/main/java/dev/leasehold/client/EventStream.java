@@ -199,7 +199,7 @@ final class EventStream<Q, A> {
     @Override
     public void onError(Throwable error) {
       boolean isUnimplemented = Status.fromThrowable(error).getCode() == Status.Code.UNIMPLEMENTED;
-      if (isUnimplemented && RefusedException.of(error).isBelowNeeds()) {
+      if (isUnimplemented && Refusals.isBelowNeeds(RefusedException.of(error))) {
         retireConnection();
       }
       end(() -> RefusedException.of(error));

@@ -19,7 +19,7 @@ final class Every {
       try {
         run = runs.next();
       } catch (RefusedException refusal) {
-        if (!refusal.mayPass()) {
+        if (!Refusals.mayPass(refusal)) {
           throw refusal;
         }
         pacing.rest(true);

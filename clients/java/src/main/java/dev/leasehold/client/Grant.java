@@ -1,6 +1,5 @@
 package dev.leasehold.client;
 
-import dev.leasehold.v1.Validity;
 import java.util.Optional;
 
 /**
@@ -29,35 +28,6 @@ public record Grant(
     int permit,
     int attempt,
     Optional<Checkpoint> checkpoint) {
-
-  static Grant of(dev.leasehold.v1.Grant grant, BootInstant sent, BootClock clock) {
-    return new Grant(
-        grant.getLockPath(),
-        grant.getHostId(),
-        grant.getFencingToken(),
-        grant.getLeaseId(),
-        until(grant.getValidity(), sent, clock),
-        maxHoldEnds(grant, sent, clock),
-        grant.getPermit(),
-        grant.getAttempt(),
-        Checkpoint.of(grant));
-  }
-
-  private static Optional<BootInstant> maxHoldEnds(
-      dev.leasehold.v1.Grant grant, BootInstant sent, BootClock clock) {
-    return grant.hasMaxHoldEnds()
-        ? KnownValidity.momentOf(
-            grant.getMaxHoldEnds(), Optional.of(sent), clock.latest(), clock.bootId())
-        : Optional.empty();
-  }
-
-  /** The end of a validity that answers a request sent at {@code sent}. */
-  static BootInstant until(Validity validity, BootInstant sent, BootClock clock) {
-    KnownValidity known = new KnownValidity();
-    known.takeIn(validity, Optional.of(sent), clock.present(), clock.bootId());
-    return known.until();
-  }
-
   /** Without the lease id, which is a secret (S20). */
   @Override
   public String toString() {

@@ -36,6 +36,9 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
     super(context);
   }
 
+  /** The longest wait that the API knows, other than one without end. */
+  private static final Duration LONGEST_WAIT = Duration.ofHours(24);
+
   @Override
   public Hold hold(LeaseSpec spec) throws InterruptedException {
     return hold(spec, Optional.empty());
@@ -48,7 +51,17 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
 
   private StreamHold hold(LeaseSpec spec, Optional<HoldListener> listener)
       throws InterruptedException {
-    HoldOpening opening = HoldOpening.open(context, spec, listener, Runnable::run);
+    return await(HoldOpening.open(context, spec, listener, Runnable::run));
+  }
+
+  /** Takes the lock for a term, once where no sidecar answers. */
+  public StreamHold term(LeaseSpec spec, Optional<HoldListener> listener)
+      throws InterruptedException {
+    LeaseSpec endless = spec.waitWithoutEnd();
+    return await(HoldOpening.open(context, endless, listener, Runnable::run, true));
+  }
+
+  private static StreamHold await(HoldOpening opening) throws InterruptedException {
     StreamHold hold;
     try {
       hold = (StreamHold) Calls.await(opening);
@@ -96,8 +109,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   }
 
   private Leader leader(LeaseSpec spec, Optional<HoldListener> listener) {
-    LeaseSpec endless = spec.waitWithoutEnd().paced();
-    return new Leader(() -> hold(endless, listener), pacing());
+    return new Leader(() -> term(spec, listener), pacing());
   }
 
   /**
@@ -112,7 +124,8 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
 
   @Override
   public Grant acquire(LeaseSpec spec) throws InterruptedException {
-    LeaseSpec asked = afterSidecar(spec.forCall());
+    boolean endless = spec.toMessage().getWaitWithoutEnd();
+    LeaseSpec asked = afterSidecar(endless ? spec.waitUpTo(LONGEST_WAIT) : spec);
     Duration wait = Durations.fromWire(asked.toMessage().getWait());
     BootInstant began = context.clock().earliest();
     Duration pause = Constants.FIRST_PAUSE;
@@ -122,7 +135,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
       } catch (RefusedException refused) {
         // S37: another sidecar may take its place.
         Duration left = wait.minus(context.clock().latest().since(began)).minus(pause);
-        if (!refused.isBelowNeeds() || left.isNegative() || left.isZero()) {
+        if (!Refusals.isBelowNeeds(refused) || left.isNegative() || left.isZero()) {
           throw refused;
         }
         context.rest(pause);
@@ -142,10 +155,11 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
     AcquireLeaseResponse answer =
         Calls.await(context.waitingCalls().call(patience, stub -> stub.acquireLease(message)));
     return switch (answer.getOutcomeCase()) {
-      case GRANTED -> Grant.of(answer.getGranted(), sent, context.clock());
+      case GRANTED -> Grants.of(answer.getGranted(), sent, context.clock());
       case BUSY -> throw new BusyException(answer.getBusy());
-      case ALREADY_DONE -> throw asked.over(OccurrenceOverException.of(answer.getAlreadyDone()));
-      case SKIPPED -> throw asked.over(OccurrenceOverException.of(answer.getSkipped()));
+      case ALREADY_DONE ->
+          throw Grants.over(asked, OccurrenceOverException.of(answer.getAlreadyDone()));
+      case SKIPPED -> throw Grants.over(asked, OccurrenceOverException.of(answer.getSkipped()));
       case OUTCOME_NOT_SET ->
           throw new ProtocolException("an acquire was answered without an outcome");
     };
@@ -159,7 +173,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   @Override
   public ReleaseResult release(String leaseId, RunOutcome outcome) throws InterruptedException {
     ReleaseResult result = release(leaseId, Ending.of(outcome));
-    OutcomeNotRecordedException.check(result);
+    Ending.checkRecorded(result);
     return result;
   }
 
@@ -171,7 +185,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   @Override
   public BootInstant extend(String leaseId, Duration maxHold) throws InterruptedException {
     BootInstant sent = context.clock().earliest();
-    return Grant.until(
+    return Grants.until(
         Calls.await(context.calls().extend(leaseId, Calls.UNKNOWN_GENERATION, maxHold))
             .getValidity(),
         sent,
@@ -181,7 +195,7 @@ final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient
   @Override
   public BootInstant reportProgress(String leaseId) throws InterruptedException {
     BootInstant sent = context.clock().earliest();
-    return Grant.until(
+    return Grants.until(
         Calls.await(context.calls().reportProgress(leaseId, Calls.UNKNOWN_GENERATION)),
         sent,
         context.clock());

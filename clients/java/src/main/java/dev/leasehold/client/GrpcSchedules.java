@@ -140,7 +140,7 @@ abstract class GrpcSchedules implements Schedules {
   @Override
   public CompleteRunResponse completeRun(String runId, Completion completion)
       throws InterruptedException {
-    return Calls.await(StreamRun.send(context.calls(), completion.of(runId).build()));
+    return Calls.await(StreamRun.send(context.calls(), completion.toMessage(runId)));
   }
 
   private <T> T call(Function<ScheduleServiceFutureStub, ListenableFuture<T>> method)

@@ -31,7 +31,7 @@ final class HoldCheckpoint {
     this.state = state;
     this.line = line;
     this.grant = grant;
-    this.newest = Checkpoint.of(grant).orElse(null);
+    this.newest = Grants.checkpointOf(grant).orElse(null);
   }
 
   synchronized Optional<Checkpoint> newest() {
@@ -40,7 +40,7 @@ final class HoldCheckpoint {
 
   /** The hold was resumed: a save whose answer was lost may have been stored. */
   synchronized void resumed(Grant again) {
-    Checkpoint.of(again).filter(this::isNewer).ifPresent(stored -> newest = stored);
+    Grants.checkpointOf(again).filter(this::isNewer).ifPresent(stored -> newest = stored);
   }
 
   private boolean isNewer(Checkpoint other) {
@@ -68,7 +68,7 @@ final class HoldCheckpoint {
     return state
         .loss()
         .<LeaseholdException>map(LostException::new)
-        .orElseGet(() -> RefusedException.released(grant.getLockPath()));
+        .orElseGet(() -> Refusals.released(grant.getLockPath()));
   }
 
   private CompletableFuture<Long> send(ByteString value, long generation, long number) {
@@ -102,22 +102,20 @@ final class HoldCheckpoint {
 
   private Throwable explained(Throwable error) {
     Throwable cause = Calls.cause(error);
-    Optional<Loss> loss = Loss.toldBy(cause);
+    Optional<Loss> loss = Losses.toldBy(cause);
     if (loss.isPresent()) {
       state.lose(loss.get());
       return over();
     }
     boolean unknown =
         cause instanceof RefusedException refusal
-            && (refusal.is(Reason.CHECKPOINT_UNKNOWN) || isUnanswered(refusal));
-    return unknown
-        ? new CheckpointUnknownException(cause)
-        : RefusedException.knowingCheckpoints(cause);
+            && (Refusals.is(refusal, Reason.CHECKPOINT_UNKNOWN) || isUnanswered(refusal));
+    return unknown ? new CheckpointUnknownException(cause) : Refusals.knowingCheckpoints(cause);
   }
 
   /** The connection broke, or brought no answer in time. */
   private static boolean isUnanswered(RefusedException refusal) {
-    boolean ended = refusal.isBreak() || refusal.code() == Status.Code.DEADLINE_EXCEEDED;
+    boolean ended = Refusals.isBreak(refusal) || refusal.code() == Status.Code.DEADLINE_EXCEEDED;
     return ended && refusal.reasonName().isEmpty();
   }
 }

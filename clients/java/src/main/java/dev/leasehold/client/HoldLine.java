@@ -107,8 +107,10 @@ final class HoldLine {
    * while another takes the hold up. Fails with the reason that forbids a release.
    */
   CompletableFuture<Long> releasable(BootInstant until, String lockPath) {
+    String why = "the hold was being resumed, and no sidecar has answered yet";
     return whenKnown(
-        new Question(this::toRelease, until, () -> ReleaseUnconfirmedException.resuming(lockPath)));
+        new Question(
+            this::toRelease, until, () -> new ReleaseUnconfirmedException(lockPath, why, null)));
   }
 
   /**

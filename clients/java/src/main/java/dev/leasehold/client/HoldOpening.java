@@ -23,6 +23,9 @@ final class HoldOpening extends CompletableFuture<Hold> {
   /** Completes this. */
   private final Executor completer;
 
+  /** The caller pauses where no sidecar answers, so that the wait is not one for that. */
+  private final boolean paced;
+
   /** When it was asked for: the wait counts from here, over all connections. */
   private final BootInstant began;
 
@@ -36,11 +39,16 @@ final class HoldOpening extends CompletableFuture<Hold> {
   private boolean waited;
 
   private HoldOpening(
-      ClientContext context, LeaseSpec request, HoldEvents events, Executor completer) {
+      ClientContext context,
+      LeaseSpec request,
+      HoldEvents events,
+      Executor completer,
+      boolean paced) {
     this.context = context;
     this.request = request;
     this.events = events;
     this.completer = completer;
+    this.paced = paced;
     this.began = context.clock().earliest();
   }
 
@@ -49,8 +57,18 @@ final class HoldOpening extends CompletableFuture<Hold> {
       LeaseSpec request,
       Optional<HoldListener> listener,
       Executor completer) {
+    return open(context, request, listener, completer, false);
+  }
+
+  /** One whose caller pauses by itself where no sidecar answers, if it is {@code paced}. */
+  static HoldOpening open(
+      ClientContext context,
+      LeaseSpec request,
+      Optional<HoldListener> listener,
+      Executor completer,
+      boolean paced) {
     HoldEvents events = new HoldEvents(listener, context.workers());
-    HoldOpening opening = new HoldOpening(context, request, events, completer);
+    HoldOpening opening = new HoldOpening(context, request, events, completer, paced);
     Runnable closed = opening::tellClosed;
     context.whenClosed(closed);
     opening.ask();
@@ -108,7 +126,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   private record Round(HoldLeaseLine stream, Silence silence, BootInstant sent) {}
 
   private dev.leasehold.v1.LeaseSpec spec() {
-    boolean again = asked && !request.waitsWithoutEnd();
+    boolean again = asked && !request.toMessage().getWaitWithoutEnd();
     return again ? request.waitUpTo(waitLeft()).toMessage() : request.toMessage();
   }
 
@@ -135,7 +153,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   private boolean goesOn() {
-    return request.waitsWithoutEnd() || !waitLeft().isZero();
+    return request.toMessage().getWaitWithoutEnd() || !waitLeft().isZero();
   }
 
   private void onSignal(Round round, Signal<HoldLeaseResponse> signal) {
@@ -161,17 +179,17 @@ final class HoldOpening extends CompletableFuture<Hold> {
         case LOST -> {
           round.silence.stop();
           round.stream.cancel();
-          fail(new LostException(Loss.of(response.getLost())));
+          fail(new LostException(Losses.of(response.getLost())));
         }
         case ALREADY_DONE -> {
           round.silence.stop();
           round.stream.cancel();
-          fail(request.over(OccurrenceOverException.of(response.getAlreadyDone())));
+          fail(Grants.over(request, OccurrenceOverException.of(response.getAlreadyDone())));
         }
         case SKIPPED -> {
           round.silence.stop();
           round.stream.cancel();
-          fail(request.over(OccurrenceOverException.of(response.getSkipped())));
+          fail(Grants.over(request, OccurrenceOverException.of(response.getSkipped())));
         }
         case RENEWED, AT_RISK, RECOVERED, DRAINING, REVOKED, RELEASED, EVENT_NOT_SET -> {}
       }
@@ -180,8 +198,8 @@ final class HoldOpening extends CompletableFuture<Hold> {
 
   private void ended(RefusedException why) {
     // A wait is also one for a sidecar that is starting.
-    boolean mayAsk = waited || (!request.isPaced() && why.code() == Status.Code.UNAVAILABLE);
-    if (((mayAsk && why.isBreak()) || why.isBelowNeeds()) && goesOn()) {
+    boolean mayAsk = waited || (!paced && why.code() == Status.Code.UNAVAILABLE);
+    if (((mayAsk && Refusals.isBreak(why)) || Refusals.isBelowNeeds(why)) && goesOn()) {
       asked = true;
       context.after(pause, this::ask);
       pause = Durations.shorter(pause.multipliedBy(2), Constants.LONGEST_PAUSE);
@@ -197,7 +215,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   private void busy(Busy busy) {
-    if (request.waitsWithoutEnd()) {
+    if (request.toMessage().getWaitWithoutEnd()) {
       Duration rest =
           Durations.shorter(Durations.fromWire(busy.getRetryAfter()), Constants.LONGEST_PAUSE);
       context.after(rest, this::ask);
@@ -227,7 +245,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
       fail(new LostException(state.loss().orElse(late)));
       return;
     }
-    HoldKeeper keeper = new HoldKeeper(context, state, grant, current(), events);
+    Keeper keeper = new Keeper(context, state, grant, current(), events);
     StreamHold hold = new StreamHold(keeper);
     keeper.start(left);
     completer.execute(

@@ -68,7 +68,7 @@ final class HoldQuestions {
       onAnswer.accept(answer);
     } else {
       // Anything but word of the loss is asked again, until the validity ends.
-      Loss.toldBy(Calls.cause(error)).ifPresent(state::lose);
+      Losses.toldBy(Calls.cause(error)).ifPresent(state::lose);
     }
     context.after(
         BETWEEN_QUESTIONS,

@@ -9,6 +9,7 @@ import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Validity;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 
@@ -124,7 +125,9 @@ final class HoldState {
 
   /** The lock was broken, and the validity is the last (S22). */
   synchronized Notice revoke(BreakNote note) {
-    notice = Notice.of(validity.until(), note);
+    OptionalInt priority =
+        note.hasForPriority() ? OptionalInt.of(note.getForPriority()) : OptionalInt.empty();
+    notice = new Notice(validity.until(), note.getReason(), note.getBrokenBy(), priority);
     broken =
         new Loss(
             LossReason.LOSS_REASON_BROKEN,

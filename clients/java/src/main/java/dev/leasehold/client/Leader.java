@@ -42,7 +42,7 @@ final class Leader {
     try {
       return Optional.of(taking.take());
     } catch (RefusedException refusal) {
-      if (!refusal.mayPass()) {
+      if (!Refusals.mayPass(refusal)) {
         throw refusal;
       }
     } catch (LostException lostUnused) {

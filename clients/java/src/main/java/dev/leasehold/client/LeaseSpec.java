@@ -15,17 +15,10 @@ import java.util.function.Consumer;
  * <p>Ranges are checked by the sidecar, which refuses with {@link Reason#INVALID_FIELD}.
  */
 public final class LeaseSpec {
-  /** The longest wait that the API knows, other than one without end. */
-  private static final Duration LONGEST_WAIT = Duration.ofHours(24);
-
   private final dev.leasehold.v1.LeaseSpec spec;
 
-  /** Whether the caller pauses where no sidecar answers, so that the wait is not one for that. */
-  private final boolean paced;
-
-  private LeaseSpec(dev.leasehold.v1.LeaseSpec spec, boolean paced) {
+  private LeaseSpec(dev.leasehold.v1.LeaseSpec spec) {
     this.spec = spec;
-    this.paced = paced;
   }
 
   /**
@@ -56,7 +49,7 @@ public final class LeaseSpec {
    * @return the spec
    */
   public static LeaseSpec of(LockKey key) {
-    return new LeaseSpec(dev.leasehold.v1.LeaseSpec.newBuilder().setKey(key).build(), false);
+    return new LeaseSpec(dev.leasehold.v1.LeaseSpec.newBuilder().setKey(key).build());
   }
 
   /**
@@ -286,35 +279,10 @@ public final class LeaseSpec {
     return spec.toBuilder().setHolder(Holder.orThis(spec.getHolder())).build();
   }
 
-  /** For a caller that pauses by itself where no sidecar answers. */
-  LeaseSpec paced() {
-    return new LeaseSpec(spec, true);
-  }
-
-  boolean isPaced() {
-    return paced;
-  }
-
-  boolean waitsWithoutEnd() {
-    return spec.getWaitWithoutEnd();
-  }
-
-  /** For a unary call, which does not wait without end. */
-  LeaseSpec forCall() {
-    return waitsWithoutEnd() ? waitUpTo(LONGEST_WAIT) : this;
-  }
-
-  /** What to fail with where the occurrence is over. */
-  LeaseholdException over(OccurrenceOverException answer) {
-    return spec.hasOccurrenceAt()
-        ? answer
-        : new ProtocolException("a call without an occurrence was answered with one");
-  }
-
   private LeaseSpec with(Consumer<dev.leasehold.v1.LeaseSpec.Builder> change) {
     dev.leasehold.v1.LeaseSpec.Builder changed = spec.toBuilder();
     change.accept(changed);
-    return new LeaseSpec(changed.build(), paced);
+    return new LeaseSpec(changed.build());
   }
 
   @Override

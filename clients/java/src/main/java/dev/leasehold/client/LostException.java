@@ -23,12 +23,24 @@ public final class LostException extends LeaseholdException {
     this(loss, null);
   }
 
-  LostException(Loss loss, Throwable cause) {
+  /**
+   * For tests of code that uses a client.
+   *
+   * @param loss why it was lost
+   * @param cause what was thrown because of it
+   */
+  public LostException(Loss loss, Throwable cause) {
     this(loss, cause, CheckpointOutcome.CHECKPOINT_OUTCOME_UNSPECIFIED);
   }
 
-  /** A loss that a release found, with what became of the checkpoint that it carried (S26). */
-  LostException(Loss loss, Throwable cause, CheckpointOutcome checkpoint) {
+  /**
+   * A loss that a release found (S26); for tests of code that uses a client.
+   *
+   * @param loss why it was lost
+   * @param cause what was thrown because of it; null for nothing
+   * @param checkpoint what became of the checkpoint that the release carried
+   */
+  public LostException(Loss loss, Throwable cause, CheckpointOutcome checkpoint) {
     super("the lock was lost: " + loss, cause);
     this.loss = loss;
     this.checkpoint = checkpoint;

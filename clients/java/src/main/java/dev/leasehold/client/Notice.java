@@ -1,6 +1,5 @@
 package dev.leasehold.client;
 
-import dev.leasehold.v1.BreakNote;
 import java.util.OptionalInt;
 
 /**
@@ -13,10 +12,4 @@ import java.util.OptionalInt;
  * @param forPriority the priority of the caller that takes over, such as a newer version; empty if
  *     an operator broke it
  */
-public record Notice(BootInstant deadline, String reason, String by, OptionalInt forPriority) {
-  static Notice of(BootInstant deadline, BreakNote note) {
-    OptionalInt priority =
-        note.hasForPriority() ? OptionalInt.of(note.getForPriority()) : OptionalInt.empty();
-    return new Notice(deadline, note.getReason(), note.getBrokenBy(), priority);
-  }
-}
+public record Notice(BootInstant deadline, String reason, String by, OptionalInt forPriority) {}

@@ -1,7 +1,6 @@
 package dev.leasehold.client;
 
 import dev.leasehold.v1.OutcomeResult;
-import dev.leasehold.v1.ReleaseOutcome;
 import dev.leasehold.v1.ReleaseResult;
 
 /**
@@ -27,22 +26,6 @@ public final class OutcomeNotRecordedException extends LeaseholdException {
                 : "it is not known whether the outcome of its occurrence was recorded")
             + "; ask for the occurrence again");
     this.result = result;
-  }
-
-  /** Fails unless the outcome that the release carried was recorded. */
-  static void check(ReleaseResult result) {
-    if (result.getOutcomeResult() == OutcomeResult.OUTCOME_RESULT_RECORDED) {
-      return;
-    }
-    // S37: it says what became of an outcome, if it knows of them.
-    boolean isIgnored =
-        result.getOutcomeResult() == OutcomeResult.OUTCOME_RESULT_UNSPECIFIED
-            && result.getOutcome() != ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST
-            && result.getOutcome() != ReleaseOutcome.RELEASE_OUTCOME_ALREADY_RELEASED;
-    if (isIgnored) {
-      throw RefusedException.unknownCalls("occurrences");
-    }
-    throw new OutcomeNotRecordedException(result);
   }
 
   /**

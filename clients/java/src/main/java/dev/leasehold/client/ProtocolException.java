@@ -4,7 +4,12 @@ package dev.leasehold.client;
 public final class ProtocolException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
-  ProtocolException(String problem) {
+  /**
+   * For tests of code that uses a client.
+   *
+   * @param problem what is wrong
+   */
+  public ProtocolException(String problem) {
     super("the sidecar's answer is invalid: " + problem);
   }
 }

@@ -17,7 +17,7 @@ final class StreamHold implements Hold {
   /** How long the holder of a lost hold waits for the sidecar to hear that it has let go. */
   private static final Duration KNOWN_TIMEOUT = Duration.ofSeconds(1);
 
-  private final HoldKeeper keeper;
+  private final Keeper keeper;
   private final HoldState state;
   private CompletableFuture<ReleaseResult> released;
 
@@ -30,7 +30,7 @@ final class StreamHold implements Hold {
   /** What {@link #release()} threw last. */
   private volatile LeaseholdException told;
 
-  StreamHold(HoldKeeper keeper) {
+  StreamHold(Keeper keeper) {
     this.keeper = keeper;
     this.state = keeper.state();
     keeper.line().leaveAfter(this);
@@ -103,12 +103,12 @@ final class StreamHold implements Hold {
 
   @Override
   public long save(byte[] value) throws InterruptedException {
-    return Calls.await(keeper.checkpoint().save(Checkpoint.checked("value", value)));
+    return Calls.await(keeper.checkpoint().save(Ending.checked("value", value)));
   }
 
   @Override
   public CompletableFuture<Long> saveAsync(byte[] value) {
-    ByteString checked = Checkpoint.checked("value", value);
+    ByteString checked = Ending.checked("value", value);
     return keeper
         .checkpoint()
         .save(checked)
@@ -158,7 +158,7 @@ final class StreamHold implements Hold {
                 return answer;
               }));
     } catch (RefusedException refusal) {
-      Loss.toldBy(refusal).ifPresent(state::lose);
+      Losses.toldBy(refusal).ifPresent(state::lose);
       throw refusal;
     }
   }
@@ -231,21 +231,22 @@ final class StreamHold implements Hold {
     boolean late =
         cause instanceof RefusedException refusal
             && refusal.code() == Status.Code.DEADLINE_EXCEEDED;
-    return late ? ReleaseUnconfirmedException.unanswered(lockPath(), timeout, cause) : cause;
+    String why = "the sidecar has not answered within " + timeout.toMillis() + " ms";
+    return late ? new ReleaseUnconfirmedException(lockPath(), why, cause) : cause;
   }
 
   /** A new exception each time: it may be suppressed by the one before it. */
   private ReleaseResult unlessLost(ReleaseResult result) {
-    found = Loss.foundBy(result);
+    found = Losses.foundBy(result);
     Optional<Loss> loss = state.loss().or(() -> found);
     if (loss.isPresent()) {
       throw new LostException(loss.get(), null, result.getCheckpointOutcome());
     }
     if (isCheckpointIgnored(result)) {
-      throw RefusedException.unknownCalls("checkpoints");
+      throw Refusals.unknownCalls("checkpoints");
     }
     if (hasOutcome()) {
-      OutcomeNotRecordedException.check(result);
+      Ending.checkRecorded(result);
     }
     return result;
   }

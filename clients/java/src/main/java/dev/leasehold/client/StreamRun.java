@@ -17,12 +17,12 @@ import java.util.concurrent.TimeoutException;
 /** A run whose hold the stream of a subscription keeps. */
 final class StreamRun implements Run {
   private final dev.leasehold.v1.Run run;
-  private final HoldKeeper keeper;
+  private final Keeper keeper;
   private final HoldState state;
   private final RunCourse course;
   private CompletableFuture<CompleteRunResponse> completed;
 
-  StreamRun(dev.leasehold.v1.Run run, HoldKeeper keeper, RunCourse course) {
+  StreamRun(dev.leasehold.v1.Run run, Keeper keeper, RunCourse course) {
     this.run = run;
     this.keeper = keeper;
     this.state = keeper.state();
@@ -35,8 +35,7 @@ final class StreamRun implements Run {
    */
   static void giveBack(Calls calls, dev.leasehold.v1.Run run, Duration patience) {
     CompleteRunRequest request =
-        Completion.returned()
-            .of(run.getRunId())
+        Completion.returned().toMessage(run.getRunId()).toBuilder()
             .setLeaseId(run.getGrant().getLeaseId())
             .setGeneration(run.getGrant().getGeneration())
             .build();
@@ -169,7 +168,7 @@ final class StreamRun implements Run {
 
   @Override
   public long save(byte[] value) throws InterruptedException {
-    return Calls.await(keeper.checkpoint().save(Checkpoint.checked("value", value)));
+    return Calls.await(keeper.checkpoint().save(Ending.checked("value", value)));
   }
 
   @Override
@@ -287,8 +286,7 @@ final class StreamRun implements Run {
         .thenAccept(
             generation -> {
               CompleteRunRequest request =
-                  completion
-                      .of(runId())
+                  completion.toMessage(runId()).toBuilder()
                       .setLeaseId(keeper.grant().getLeaseId())
                       .setGeneration(generation)
                       .build();
@@ -311,7 +309,7 @@ final class StreamRun implements Run {
                 return;
               }
               Throwable cause = Calls.cause(error);
-              if (cause instanceof RefusedException refusal && refusal.mayPass()) {
+              if (cause instanceof RefusedException refusal && Refusals.mayPass(refusal)) {
                 Duration longer =
                     Durations.shorter(pause.multipliedBy(2), Constants.LONGEST_RUN_PAUSE);
                 course

@@ -247,9 +247,9 @@ final class StreamRuns implements Runs, Runnable {
       // Its streams may end before this is told.
       throw RefusedException.of(Connection.closed());
     }
-    if (RefusedException.knowingSchedules(why) instanceof RefusedException failure
-        && !failure.isBelowNeeds()
-        && (understood == null || !failure.mayPass())) {
+    if (Refusals.knowingSchedules(why) instanceof RefusedException failure
+        && !Refusals.isBelowNeeds(failure)
+        && (understood == null || !Refusals.mayPass(failure))) {
       throw failure;
     }
     tell(new ScheduleEvent.Interrupted(why.getMessage()));
@@ -293,8 +293,8 @@ final class StreamRuns implements Runs, Runnable {
     HoldEvents events =
         new HoldEvents(
             listener.map(whole -> event -> whole.onEvent(new ScheduleEvent.OfRun(event))), inOrder);
-    HoldKeeper keeper =
-        new HoldKeeper(
+    Keeper keeper =
+        new Keeper(
             context, state.get(), RunLine.grantOf(run), RunLine.on(heard.from, course), events);
     synchronized (this) {
       stream = null;

@@ -130,7 +130,7 @@ abstract class StreamWatch<Q, A, N> implements Runnable {
       long now = System.nanoTime();
       broken = broken == null ? now : broken;
       boolean late = now - broken > context.limits().silence().toNanos();
-      if (!begun || late || !why.isBreak()) {
+      if (!begun || late || !Refusals.isBreak(why)) {
         end(why);
         return;
       }

@@ -1,6 +1,11 @@
 package dev.leasehold.client;
 
+import io.grpc.netty.GrpcSslContexts;
+import io.netty.handler.ssl.SslContext;
+import io.netty.handler.ssl.SslContextBuilder;
+import java.io.ByteArrayInputStream;
 import java.util.Optional;
+import javax.net.ssl.SSLException;
 
 /**
  * Which certificate authorities to trust, and which certificate to show; immutable. Made by {@link
@@ -8,9 +13,9 @@ import java.util.Optional;
  */
 public final class TlsCredentials {
   /** A certificate to show, and its key. */
-  static final class Identity {
-    final byte[] certificate;
-    final byte[] privateKey;
+  private static final class Identity {
+    private final byte[] certificate;
+    private final byte[] privateKey;
 
     private Identity(byte[] certificate, byte[] privateKey) {
       this.certificate = certificate;
@@ -47,12 +52,16 @@ public final class TlsCredentials {
     return new TlsCredentials(authority, Optional.of(new Identity(pem.clone(), keyPem.clone())));
   }
 
-  byte[] authority() {
-    return authority;
-  }
-
-  Optional<Identity> identity() {
-    return identity;
+  /** What connections are encrypted with. */
+  SslContext context() throws SSLException {
+    SslContextBuilder context =
+        GrpcSslContexts.forClient().trustManager(new ByteArrayInputStream(authority));
+    identity.ifPresent(
+        own ->
+            context.keyManager(
+                new ByteArrayInputStream(own.certificate),
+                new ByteArrayInputStream(own.privateKey)));
+    return context.build();
   }
 
   /** Without the key (S20). */

@@ -14,7 +14,6 @@ import dev.leasehold.client.Bench.Held;
 import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.AtRisk;
-import dev.leasehold.v1.BreakMode;
 import dev.leasehold.v1.BreakNote;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.Deadline;
@@ -94,9 +93,17 @@ class HoldTest extends BenchTest {
 
   @Test
   void detailsOfEventsAreTold() throws Exception {
+    detailsAreTold(OptionalInt.of(0));
+    detailsAreTold(OptionalInt.empty());
+  }
+
+  private void detailsAreTold(OptionalInt priority) throws Exception {
     Held held = bench.held();
-    BreakNote note =
-        BreakNote.newBuilder().setReason("deploy").setBrokenBy("ann").setForPriority(0).build();
+    BreakNote.Builder broken = BreakNote.newBuilder().setReason("deploy").setBrokenBy("ann");
+    if (priority.isPresent()) {
+      broken.setForPriority(priority.getAsInt());
+    }
+    BreakNote note = broken.build();
     AtRisk risk =
         AtRisk.newBuilder().setValidity(validity(OURS, 1_058, 58)).setDetail("no route").build();
     Revoked revoked =
@@ -107,13 +114,11 @@ class HoldTest extends BenchTest {
     held.call().tell(HoldLeaseResponse.newBuilder().setRevoked(revoked).build());
     held.call().tell(HoldLeaseResponse.newBuilder().setLost(lost).build());
     assertEquals("no route", bench.next(HoldEvent.AtRisk.class).detail());
-    Notice notice = new Notice(at(1_058), "deploy", "ann", OptionalInt.of(0));
+    Notice notice = new Notice(at(1_058), "deploy", "ann", priority);
     assertEquals(notice, bench.next(HoldEvent.Revoked.class).notice());
     assertEquals(notice, soon(held.hold().revoked()));
     assertEquals(Optional.of(notice), held.hold().notice());
     assertEquals(Optional.of(note), bench.next(HoldEvent.Lost.class).loss().breakNote());
-    BreakNote operators = BreakNote.newBuilder().setMode(BreakMode.BREAK_MODE_RUN_OUT).build();
-    assertEquals(OptionalInt.empty(), Notice.of(at(1), operators).forPriority());
   }
 
   @Test

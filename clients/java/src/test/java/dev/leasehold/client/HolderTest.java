@@ -23,11 +23,7 @@ class HolderTest {
     String process = "/" + ProcessHandle.current().pid();
     LeaseSpec request = LeaseSpec.of("f").permits(2);
     ScheduleSpec schedule = ScheduleSpec.of("f").cron("@daily");
-    List<String> sent =
-        List.of(
-            request.toMessage().getHolder(),
-            request.forCall().toMessage().getHolder(),
-            schedule.toMessage().getHolder());
+    List<String> sent = List.of(request.toMessage().getHolder(), schedule.toMessage().getHolder());
     for (String holder : sent) {
       assertTrue(holder.endsWith(process) && holder.length() > process.length(), holder);
     }

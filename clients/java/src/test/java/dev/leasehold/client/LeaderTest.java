@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Test;
 
 /** Running for as long as the lock is held, term after term. */
 class LeaderTest extends BenchTest {
-  private static final LeaseSpec REQUEST = LeaseSpec.of("f").waitWithoutEnd().paced();
+  private static final LeaseSpec REQUEST = LeaseSpec.of("f");
   private static final String RELEASE = "release lease-1 of generation 1";
 
   private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());
@@ -34,7 +34,8 @@ class LeaderTest extends BenchTest {
   /** Leads without real pauses. */
   private <T> Future<T> lead(HoldBody<T, Exception> term) {
     Pacing pacing = new Pacing(pauses::add, () -> 0.5);
-    Leader leader = new Leader(() -> (StreamHold) bench.client.hold(REQUEST), pacing);
+    GrpcLeaseholdClient client = (GrpcLeaseholdClient) bench.client;
+    Leader leader = new Leader(() -> client.term(REQUEST, Optional.empty()), pacing);
     return threads.submit(() -> leader.lead(term));
   }
 

@@ -52,9 +52,9 @@ class LeaseSpecTest {
   @Test
   void aRequestIsNotChangedByMakingAnother() {
     LeaseSpec one = LeaseSpec.of("f");
-    assertTrue(one.waitWithoutEnd().waitsWithoutEnd());
-    assertFalse(one.waitsWithoutEnd());
-    assertFalse(one.waitWithoutEnd().waitUpTo(Duration.ZERO).waitsWithoutEnd());
+    assertTrue(one.waitWithoutEnd().toMessage().getWaitWithoutEnd());
+    assertFalse(one.toMessage().getWaitWithoutEnd());
+    assertFalse(one.waitWithoutEnd().waitUpTo(Duration.ZERO).toMessage().getWaitWithoutEnd());
   }
 
   @Test

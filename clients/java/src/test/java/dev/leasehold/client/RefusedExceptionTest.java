@@ -69,7 +69,7 @@ class RefusedExceptionTest {
     RefusedException refusal =
         broken(Status.Code.UNKNOWN, "channel closed", new ClosedChannelException());
     assertEquals(Status.Code.UNAVAILABLE, refusal.code());
-    assertTrue(refusal.isBreak());
+    assertTrue(Refusals.isBreak(refusal));
     assertTrue(refusal.getMessage().contains("channel closed"), refusal.getMessage());
     assertEquals(Status.Code.UNKNOWN, broken(Status.Code.UNKNOWN, "", null).code());
   }

@@ -61,7 +61,7 @@ class WordsTest {
       }
       case "endpoint" -> new EndpointException(text(words, "endpoint"), text(words, "problem"));
       case "protocol" -> new ProtocolException(text(words, "problem"));
-      case "unsupported" -> RefusedException.unknownCalls(text(words, "feature"));
+      case "unsupported" -> Refusals.unknownCalls(text(words, "feature"));
       default -> throw new AssertionError(words);
     };
   }

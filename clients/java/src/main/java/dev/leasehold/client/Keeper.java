@@ -18,7 +18,7 @@ import java.util.concurrent.Future;
 /**
  * Keeps a hold true: reads its stream, watches the clock, and resumes when the sidecar was away.
  */
-final class HoldKeeper {
+final class Keeper {
   private final ClientContext context;
   private final HoldState state;
   private final Grant grant;
@@ -29,6 +29,9 @@ final class HoldKeeper {
   private final HoldCheckpoint checkpoint;
   private final CompletableFuture<Loss> lost = new CompletableFuture<>();
   private final CompletableFuture<Notice> revoked = new CompletableFuture<>();
+
+  /** The hold is lost when the client is closed. */
+  private final Runnable closing;
 
   private LifeLine stream;
 
@@ -44,10 +47,11 @@ final class HoldKeeper {
   /** A release was begun, and not answered yet. */
   private boolean releasing;
 
-  HoldKeeper(
-      ClientContext context, HoldState state, Grant grant, LifeLine stream, HoldEvents events) {
+  Keeper(ClientContext context, HoldState state, Grant grant, LifeLine stream, HoldEvents events) {
     this.context = context;
     this.state = state;
+    Loss closed = new Loss(LossReason.LOSS_REASON_UNSPECIFIED, "the client was closed");
+    this.closing = () -> state.lose(closed);
     this.grant = grant;
     this.stream = stream;
     this.events = events;
@@ -89,7 +93,7 @@ final class HoldKeeper {
 
   /** Begins; {@code left} is the time left, as it was just read. */
   void start(Duration left) {
-    context.add(state);
+    context.add(closing);
     state.whenLost(this::tellLoss);
     events.tell(
         new HoldEvent.Granted(grant.getLockPath(), grant.getFencingToken(), state.validUntil()));
@@ -160,7 +164,7 @@ final class HoldKeeper {
       last = stream;
     }
     stopListening();
-    context.remove(state);
+    context.remove(closing);
     last.over(state.loss().isPresent());
     cancelSilent();
   }
@@ -188,7 +192,7 @@ final class HoldKeeper {
       releasing = false;
     }
     stopListening();
-    context.remove(state);
+    context.remove(closing);
   }
 
   private synchronized void streamEnded() {
@@ -217,7 +221,7 @@ final class HoldKeeper {
       takeIn(message.response()).ifPresent(state::lose);
     } else if (signal instanceof Signal.End<HoldLeaseResponse> end) {
       stopListening();
-      Optional<Loss> refusal = Loss.ifFinal(end.why());
+      Optional<Loss> refusal = Losses.ifFinal(end.why());
       if (refusal.isPresent()) {
         state.lose(refusal.get());
         return;
@@ -263,11 +267,11 @@ final class HoldKeeper {
               new HoldEvent.Draining(Durations.fromWire(response.getDraining().getTimeLeft())));
       case REVOKED -> revoked(response.getRevoked());
       case LOST -> {
-        return Optional.of(Loss.of(response.getLost()));
+        return Optional.of(Losses.of(response.getLost()));
       }
       case RELEASED -> {
-        return Loss.foundBy(response.getReleased().getResult())
-            .or(() -> Optional.of(Loss.released()));
+        return Losses.foundBy(response.getReleased().getResult())
+            .or(() -> Optional.of(Losses.released()));
       }
       // Said before a grant only, or newer than this client.
       case WAITING, GRANTED, BUSY, ALREADY_DONE, SKIPPED, EVENT_NOT_SET -> {}
@@ -344,7 +348,7 @@ final class HoldKeeper {
     if (signal instanceof Signal.Message<HoldLeaseResponse> message) {
       switch (message.response().getEventCase()) {
         case GRANTED -> resumed(message.response().getGranted(), sent);
-        case LOST -> refused(Loss.of(message.response().getLost()));
+        case LOST -> refused(Losses.of(message.response().getLost()));
         case WAITING,
             BUSY,
             RENEWED,
@@ -358,7 +362,7 @@ final class HoldKeeper {
             EVENT_NOT_SET -> {}
       }
     } else if (signal instanceof Signal.End<HoldLeaseResponse> end) {
-      Optional<Loss> refusal = Loss.ifFinal(end.why());
+      Optional<Loss> refusal = Losses.ifFinal(end.why());
       if (refusal.isPresent()) {
         refused(refusal.get());
         return;
