@@ -1,5 +1,6 @@
 package dev.leasehold.client;
 
+import dev.leasehold.client.internal.clock.Durations;
 import java.time.Duration;
 
 /**

@@ -1,5 +1,6 @@
 package dev.leasehold.client;
 
+import dev.leasehold.client.internal.clock.Durations;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.BusyReason;
 import dev.leasehold.v1.LockRecord;

@@ -1,5 +1,13 @@
 package dev.leasehold.client;
 
+import dev.leasehold.client.internal.GrpcLeaseholdClient;
+import dev.leasehold.client.internal.clock.BootClock;
+import dev.leasehold.client.internal.connect.CallHeaders;
+import dev.leasehold.client.internal.connect.Channels;
+import dev.leasehold.client.internal.connect.ClientContext;
+import dev.leasehold.client.internal.connect.Connection;
+import dev.leasehold.client.internal.connect.Connections;
+import dev.leasehold.client.internal.connect.Endpoint;
 import io.grpc.ClientInterceptor;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;

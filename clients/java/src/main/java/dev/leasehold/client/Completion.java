@@ -1,6 +1,7 @@
 package dev.leasehold.client;
 
 import com.google.protobuf.ByteString;
+import dev.leasehold.client.internal.hold.Ending;
 import dev.leasehold.v1.CompleteRunRequest;
 import dev.leasehold.v1.RunOutcome;
 import java.nio.charset.StandardCharsets;

@@ -5,86 +5,86 @@ package dev.leasehold.client;
 import java.time.Duration;
 import java.util.Map;
 
-/** What all clients go by. */
-final class Constants {
+/** What all clients go by: for the client itself, not for its users. */
+public final class Constants {
   /** A call that asks no holder and waits for nothing is given up after this. */
-  static final Duration CALL_TIMEOUT = Duration.ofSeconds(30);
+  public static final Duration CALL_TIMEOUT = Duration.ofSeconds(30);
 
   /**
    * How long a completion may take: an outcome is recorded under the lease, or once that is over.
    */
-  static final Duration COMPLETION_TIMEOUT = Duration.ofSeconds(90);
+  public static final Duration COMPLETION_TIMEOUT = Duration.ofSeconds(90);
 
   /** How long a release may take, unless the client is told otherwise. */
-  static final Duration DEFAULT_RELEASE_TIMEOUT = Duration.ofSeconds(10);
+  public static final Duration DEFAULT_RELEASE_TIMEOUT = Duration.ofSeconds(10);
 
   /**
    * A stream that says nothing for so long is taken for dead: sidecars say something at least every
    * 30 s.
    */
-  static final Duration SILENCE = Duration.ofSeconds(90);
+  public static final Duration SILENCE = Duration.ofSeconds(90);
 
   /** How often a connection to another machine is pinged, unless the client is told otherwise. */
-  static final Duration DEFAULT_KEEP_ALIVE = Duration.ofSeconds(30);
+  public static final Duration DEFAULT_KEEP_ALIVE = Duration.ofSeconds(30);
 
   /** Pings that come more often are an attack to servers. */
-  static final Duration SHORTEST_KEEP_ALIVE = Duration.ofSeconds(10);
+  public static final Duration SHORTEST_KEEP_ALIVE = Duration.ofSeconds(10);
 
   /** A ping that is not answered in this time closes the connection. */
-  static final Duration PING_TIMEOUT = Duration.ofSeconds(10);
+  public static final Duration PING_TIMEOUT = Duration.ofSeconds(10);
 
   /**
    * The lasting calls of a connection: fewer than the 256 that a sidecar allows, as a resume has
    * two for a moment.
    */
-  static final int STREAMS_PER_CONNECTION = 200;
+  public static final int STREAMS_PER_CONNECTION = 200;
 
   /** No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3). */
-  static final Duration NAP = Duration.ofSeconds(1);
+  public static final Duration NAP = Duration.ofSeconds(1);
 
   /** The pause after the first failed try. Each further one doubles it, up to a bound. */
-  static final Duration FIRST_PAUSE = Duration.ofMillis(50);
+  public static final Duration FIRST_PAUSE = Duration.ofMillis(50);
 
   /** The longest pause between tries of a wait, of a watch and of a save. */
-  static final Duration LONGEST_PAUSE = Duration.ofSeconds(1);
+  public static final Duration LONGEST_PAUSE = Duration.ofSeconds(1);
 
   /** The longest pause between tries to subscribe to a schedule, and to complete a run. */
-  static final Duration LONGEST_RUN_PAUSE = Duration.ofSeconds(2);
+  public static final Duration LONGEST_RUN_PAUSE = Duration.ofSeconds(2);
 
   /** How long an answer about the validity is waited for before it is asked again. */
-  static final Duration ANSWER_TIMEOUT = Duration.ofSeconds(5);
+  public static final Duration ANSWER_TIMEOUT = Duration.ofSeconds(5);
 
   /** How often a release looks whether a resume was answered. */
-  static final Duration ANSWER_POLL = Duration.ofMillis(20);
+  public static final Duration ANSWER_POLL = Duration.ofMillis(20);
 
   /**
    * How long the sidecar has to say that a run is over which is over here: it says so a moment
    * later, and without it the run would be abandoned.
    */
-  static final Duration LAST_WORD = Duration.ofSeconds(2);
+  public static final Duration LAST_WORD = Duration.ofSeconds(2);
 
   /** The shortest pause between two terms. */
-  static final Duration SHORTEST_TERM_PAUSE = Duration.ofMillis(100);
+  public static final Duration SHORTEST_TERM_PAUSE = Duration.ofMillis(100);
 
   /** The longest pause after a term that was granted. Each failure in a row doubles it. */
-  static final Duration FIRST_TERM_PAUSE = Duration.ofSeconds(1);
+  public static final Duration FIRST_TERM_PAUSE = Duration.ofSeconds(1);
 
   /** The longest pause between two terms. */
-  static final Duration LONGEST_TERM_PAUSE = Duration.ofSeconds(10);
+  public static final Duration LONGEST_TERM_PAUSE = Duration.ofSeconds(10);
 
   /** The greatest size of a checkpoint in bytes (S23). */
-  static final int CHECKPOINT_BYTES = 2_048;
+  public static final int CHECKPOINT_BYTES = 2_048;
 
   /** The greatest size of a run's detail in bytes. More is cut. */
-  static final int DETAIL_BYTES = 512;
+  public static final int DETAIL_BYTES = 512;
 
   /** The greatest size of a holder's name in bytes. */
-  static final int HOLDER_BYTES = 256;
+  public static final int HOLDER_BYTES = 256;
 
   /**
    * The fields of requests that not every sidecar knows, each with the revision that does (S37).
    */
-  static final Map<String, Integer> NEWER_FIELDS = Map.ofEntries();
+  public static final Map<String, Integer> NEWER_FIELDS = Map.ofEntries();
 
   private Constants() {}
 }

@@ -1,6 +1,8 @@
 package dev.leasehold.client;
 
 import com.google.protobuf.Timestamp;
+import dev.leasehold.client.internal.clock.Durations;
+import dev.leasehold.client.internal.hold.Holder;
 import dev.leasehold.v1.LockKey;
 import dev.leasehold.v1.RunOutcome;
 import java.time.Duration;

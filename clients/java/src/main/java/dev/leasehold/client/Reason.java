@@ -134,8 +134,13 @@ public enum Reason {
 
   private static final String PREFIX = "ERROR_REASON_";
 
-  /** The reason of that number; empty for one that this version of the client does not know. */
-  static Optional<Reason> of(ErrorReason reason) {
+  /**
+   * The reason of that number.
+   *
+   * @param reason the number
+   * @return the reason; empty for one that this version of the client does not know
+   */
+  public static Optional<Reason> of(ErrorReason reason) {
     String name = reason.name();
     return name.startsWith(PREFIX) ? parse(name.substring(PREFIX.length())) : Optional.empty();
   }

@@ -1,6 +1,9 @@
 package dev.leasehold.client;
 
 import com.google.rpc.ErrorInfo;
+import dev.leasehold.client.internal.clock.Durations;
+import dev.leasehold.client.internal.errors.ErrorDetails;
+import dev.leasehold.client.internal.errors.Unreached;
 import io.grpc.Status;
 import java.nio.channels.ClosedChannelException;
 import java.time.Duration;

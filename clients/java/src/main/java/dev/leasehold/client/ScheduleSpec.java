@@ -1,5 +1,7 @@
 package dev.leasehold.client;
 
+import dev.leasehold.client.internal.clock.Durations;
+import dev.leasehold.client.internal.hold.Holder;
 import dev.leasehold.v1.CatchUp;
 import dev.leasehold.v1.FirstRun;
 import dev.leasehold.v1.LockKey;
@@ -286,8 +288,12 @@ public final class ScheduleSpec {
     return message.getSpec();
   }
 
-  /** The message of a new subscriber. */
-  SubscribeScheduleRequest toMessage() {
+  /**
+   * The message of a new subscriber.
+   *
+   * @return the message
+   */
+  public SubscribeScheduleRequest toMessage() {
     return message.toBuilder().setHolder(Holder.orThis(message.getHolder())).build();
   }
 

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.leasehold.client.internal.connect.Endpoint;
 import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.ListLocksResponse;
 import io.grpc.CallOptions;

@@ -6,6 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.FakeSchedules.Subscription;
+import dev.leasehold.client.internal.connect.Pacing;
+import dev.leasehold.client.internal.runs.Every;
+import dev.leasehold.client.internal.runs.StreamRuns;
 import dev.leasehold.v1.CompletionResult;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;

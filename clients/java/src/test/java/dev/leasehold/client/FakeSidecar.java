@@ -2,6 +2,7 @@ package dev.leasehold.client;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.Message;
+import dev.leasehold.client.internal.connect.ClientContext;
 import dev.leasehold.v1.AcquireLeaseRequest;
 import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.CompleteRunRequest;

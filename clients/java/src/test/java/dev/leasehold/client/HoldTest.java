@@ -12,6 +12,7 @@ import com.google.protobuf.ByteString;
 import com.google.protobuf.Timestamp;
 import dev.leasehold.client.Bench.Held;
 import dev.leasehold.client.FakeSidecar.HoldCall;
+import dev.leasehold.client.internal.clock.Durations;
 import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.AtRisk;
 import dev.leasehold.v1.BreakNote;

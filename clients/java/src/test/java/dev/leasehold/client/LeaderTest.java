@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 
 import dev.leasehold.client.FakeSidecar.HoldCall;
+import dev.leasehold.client.internal.GrpcLeaseholdClient;
+import dev.leasehold.client.internal.connect.Pacing;
+import dev.leasehold.client.internal.hold.Leader;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;

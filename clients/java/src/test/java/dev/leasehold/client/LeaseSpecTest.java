@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.leasehold.client.internal.clock.Durations;
 import dev.leasehold.v1.LockMode;
 import java.time.Duration;
 import java.util.Map;

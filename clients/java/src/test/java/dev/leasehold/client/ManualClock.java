@@ -1,5 +1,6 @@
 package dev.leasehold.client;
 
+import dev.leasehold.client.internal.clock.BootClock;
 import java.time.Duration;
 
 /** Stands still until it is moved. Its kernel is {@link #OURS}, and it starts at 1,000 s. */

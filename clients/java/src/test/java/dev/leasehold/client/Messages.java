@@ -4,6 +4,7 @@ import com.google.protobuf.Any;
 import com.google.protobuf.Message;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.Status;
+import dev.leasehold.client.internal.clock.Durations;
 import dev.leasehold.v1.BootTime;
 import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.Grant;

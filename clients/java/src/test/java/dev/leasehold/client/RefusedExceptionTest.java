@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.protobuf.Message;
 import com.google.rpc.BadRequest;
 import com.google.rpc.RetryInfo;
+import dev.leasehold.client.internal.clock.Durations;
+import dev.leasehold.client.internal.errors.Refusals;
 import dev.leasehold.v1.ErrorReason;
 import io.grpc.Status;
 import java.io.IOException;

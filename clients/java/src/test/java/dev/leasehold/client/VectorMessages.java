@@ -2,6 +2,7 @@ package dev.leasehold.client;
 
 import com.google.gson.JsonObject;
 import com.google.protobuf.Message;
+import dev.leasehold.client.internal.clock.Durations;
 import dev.leasehold.v1.AtRisk;
 import dev.leasehold.v1.BootTime;
 import dev.leasehold.v1.BreakNote;

@@ -3,6 +3,7 @@ package dev.leasehold.client;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.protobuf.ByteString;
+import dev.leasehold.client.internal.clock.Durations;
 import dev.leasehold.v1.ExtendLeaseRequest;
 import dev.leasehold.v1.GetHoldRequest;
 import dev.leasehold.v1.HoldLeaseRequest;

@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.FakeSidecar.HoldCall;
+import dev.leasehold.client.internal.clock.Durations;
+import dev.leasehold.client.internal.errors.Needs;
 import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.HoldLeaseRequest;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import com.google.protobuf.Timestamp;
+import dev.leasehold.client.internal.errors.Refusals;
 import dev.leasehold.v1.AlreadyDone;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.BusyReason;

@@ -1,0 +1,2 @@
+/** Internal: the boot clock, and durations (S3). */
+package dev.leasehold.client.internal.clock;

@@ -1,0 +1,2 @@
+/** Internal: schedules and their runs. */
+package dev.leasehold.client.internal.runs;
