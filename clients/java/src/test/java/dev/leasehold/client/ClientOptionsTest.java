@@ -106,19 +106,22 @@ class ClientOptionsTest extends BenchTest {
   }
 
   @Test
-  void aWaitCoversASidecarThatStartsLaterAndEachTryIsMadeAtOnce() throws Exception {
+  void aSidecarThatWasAwayIsFoundAtOnceAndAWaitCoversOneThatStartsLater() throws Exception {
     bench.sidecar.list = request -> ListLocksResponse.getDefaultInstance();
     bench.sidecar.acquire =
         request -> AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
     bench.sidecar.kill();
-    LeaseSpec waits = LeaseSpec.of("f").waitUpTo(Duration.ofHours(1));
-    List<CompletableFuture<Hold>> asked = List.of(ask(waits), ask(waits.waitWithoutEnd()));
-    Future<Grant> unary = threads.submit(() -> bench.client.acquire(waits));
     for (int failed = 0; failed < 5; failed++) {
       assertThrows(UnreachableException.class, bench.client::listLocks);
     }
     bench.sidecar.start();
     assertTrue(bench.client.listLocks().isEmpty());
+    bench.sidecar.kill();
+    LeaseSpec waits = LeaseSpec.of("f").waitUpTo(Duration.ofHours(1));
+    List<CompletableFuture<Hold>> asked = List.of(ask(waits), ask(waits.waitWithoutEnd()));
+    Future<Grant> unary = threads.submit(() -> bench.client.acquire(waits));
+    assertThrows(RefusedException.class, bench.client::listLocks);
+    bench.sidecar.start();
     grant();
     grant();
     for (CompletableFuture<Hold> hold : asked) {
