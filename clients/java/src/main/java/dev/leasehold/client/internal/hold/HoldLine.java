@@ -54,12 +54,12 @@ public final class HoldLine {
     return context.callsBeside(place);
   }
 
-  /** Gives the place back: the hold's end was answered, or nobody waits for that. */
+  /** Gives the place back: the hold's end was answered, or no holder waits for that. */
   public void leave() {
     place.close();
   }
 
-  /** Gives the place back when nobody has {@code hold} any more, who could end it. */
+  /** Gives the place back when {@code hold} is out of reach, so that no holder can end it. */
   public void leaveAfter(Object hold) {
     CLEANER.register(hold, place::close);
   }

@@ -14,7 +14,7 @@ import java.util.EnumSet;
 import java.util.Optional;
 import java.util.Set;
 
-/** Who tells of a loss. */
+/** Losses, by the messages and errors that tell of them. */
 final class Losses {
   private static final String PREFIX = "LOSS_REASON_";
 
