@@ -8,6 +8,7 @@
 //! | [`text`] | what people are shown of a text that somebody else wrote |
 //! | [`time`] | reads the clock; all others get the time from it |
 //! | [`lock`] | names of locks: keys, lock paths, fencing tokens |
+//! | [`record`] | what stands beside a lock: its holder, checkpoint, labels, terms of a share |
 //! | [`host_id`] | where the host id in a lock path comes from |
 //! | [`timetable`] | decides: when a schedule is due, without IO |
 //! | [`schedule`] | decides: what runs of a schedule, and when, without IO |
@@ -61,6 +62,7 @@ pub mod host_id;
 mod lobby;
 pub mod lock;
 pub mod pool;
+pub mod record;
 pub mod schedule;
 pub mod scheduler;
 pub mod sharing;

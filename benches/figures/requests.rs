@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::coordinator::{Coordinator, HoldRequest, KeyRequest, NoObserver, Outcome};
-use leasehold::lock::{Labels, LockKey, LockMode, Permits, Sharing};
+use leasehold::lock::{LockKey, LockMode, Permits};
+use leasehold::record::{Labels, Sharing};
 use leasehold::store::{MemoryStore, Operation};
 use leasehold::testing::{CountingStore, FaultyStore, SimClock};
 

@@ -7,7 +7,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use leasehold::lock::{ETag, LockPath};
+use leasehold::lock::LockPath;
+use leasehold::record::ETag;
 use leasehold::store::{
     Acquired, Features, LeaseStore, Renewed, StoreAnswer, StoreError, StoreRequest, Written,
 };

@@ -5,7 +5,7 @@ use super::connection::SIZES;
 use super::probe_tests::{ANY_PORT, Answer, Server};
 use super::*;
 use crate::coordinator::{BreakPeriod, BreakRequest, LockSelector};
-use crate::lock::CheckpointValue;
+use crate::record::CheckpointValue;
 use crate::telemetry::rig::request;
 use crate::testing::SimClock;
 

@@ -3,7 +3,7 @@
 //!
 //! Rules: S3 (the clock is read after every wait), S6 (a request is never cut by its caller), S12 (one task a
 //! lock), S15 (drain), S16 (resume tokens), S18 (readiness), S34 and S35 (what is known of shares). May
-//! import: pool, hold, sharing, webjobs, store, lock, time's Clock. To add a call: a method of
+//! import: pool, hold, sharing, webjobs, store, record, lock, time's Clock. To add a call: a method of
 //! [`Coordinator`] here or in the file of its subject; new behaviour goes into `hold` first.
 //!
 //! | folder | what is in it |
@@ -194,7 +194,12 @@ impl Coordinator {
         let registry = Registry::new(settings.remembered_locks, settings.hold.poll_cap);
         let suspected = clock.suspicions().raised();
         let timers = Arc::<DotnetTimers>::default();
-        let store = SharedStore::new(store, Arc::clone(&timers), settings.function_instance);
+        let store = SharedStore::new(
+            store,
+            Arc::clone(&clock),
+            Arc::clone(&timers),
+            settings.function_instance,
+        );
         let shared = Shared {
             store: Arc::new(store),
             dotnet_timers: timers,

@@ -11,9 +11,8 @@ use crate::coordinator::{
     BreakPeriod, BreakRequest, HoldRequest, KeyRequest, ListRequest, LockSelector,
     MAX_LEASE_DURATION, MIN_LEASE_DURATION, ResumeRequest, Under,
 };
-use crate::lock::{
-    CheckpointValue, FencingToken, Labels, LeaseId, Permits, Priority, ShareName, Sharing,
-};
+use crate::lock::{FencingToken, LeaseId, Permits};
+use crate::record::{CheckpointValue, Labels, Priority, ShareName, Sharing};
 
 /// What of the settings the service needs itself: the limits of requests, and what it says of the sidecar.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,8 @@ use super::from_proto::generation;
 use super::violations::Violations;
 use super::{proto, schedule};
 use crate::coordinator::KeyRequest;
-use crate::lock::{CheckpointValue, LeaseId, Permits};
+use crate::lock::{LeaseId, Permits};
+use crate::record::CheckpointValue;
 use crate::schedule::{Occurrence, Report, check_key};
 use crate::timetable::UtcSecond;
 

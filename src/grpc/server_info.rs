@@ -3,7 +3,8 @@
 use super::proto::{GetServerInfoResponse, ServerLimits};
 use super::service::Service;
 use super::to_proto::duration;
-use crate::lock::{Layout, MAX_CHECKPOINT_BYTES, Permits};
+use crate::lock::{Layout, Permits};
+use crate::record::MAX_CHECKPOINT_BYTES;
 
 impl Service {
     /// The answer to GetServerInfo.

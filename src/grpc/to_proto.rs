@@ -8,7 +8,8 @@ use crate::coordinator::{
     Grant, HeldLock, HoldState, LockRecord, LockState, LocksEvent, LossReason, OutcomeResult,
     PriorityStatus, Released, StoreFailureKind, TokenStatus, Validity,
 };
-use crate::lock::{Checkpoint, FencingToken, LockMode, Namespace, Priority};
+use crate::lock::{FencingToken, LockMode, Namespace};
+use crate::record::{Checkpoint, Priority};
 use crate::schedule::Ended;
 use crate::time::{BootReading, UnixMillis};
 use crate::timetable::UtcSecond;

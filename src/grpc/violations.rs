@@ -12,9 +12,9 @@ use crate::coordinator::{
     KeyRequest, LockSelector, LockState, ResumeRequest, Under, WAIT_WITHOUT_END,
 };
 use crate::lock::{
-    HostId, HostType, KeyError, Labels, LeaseId, LockKey, LockMode, LockPath, Permit, Permits,
-    ShareName,
+    HostId, HostType, KeyError, LeaseId, LockKey, LockMode, LockPath, Permit, Permits,
 };
+use crate::record::{Labels, ShareName};
 use crate::text::invisible_in;
 use crate::time::BootReading;
 

@@ -12,7 +12,8 @@ use super::grant::{Leased, Work};
 use super::jitter::Jitter;
 use super::release::Releasing;
 use super::{Change, Hold, Known, State};
-use crate::lock::{LeaseId, Record};
+use crate::lock::LeaseId;
+use crate::record::Record;
 use crate::time::Instant;
 
 /// Tries to get the lock from the store under one lease id, over all polls and repetitions, until it is had

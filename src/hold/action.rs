@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::decide::WriteOf;
 use super::event::{CallerId, Failure, RequestId, SaveId, StoreFailure, StoreFailureKind};
 use super::preempt::{PriorityStatus, Rival};
-use crate::lock::{Checkpoint, ETag, FencingToken, Fields, Found, LeaseId, Priority, Record};
+use crate::lock::{FencingToken, LeaseId};
+use crate::record::{Checkpoint, ETag, Fields, Found, Priority, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// Something to do, in the order in which it stands.

@@ -10,7 +10,7 @@ use super::held::{GracePeriod, Held, Phase};
 use super::preempt::{EAGER_BEYOND, Overruling};
 use super::renew::margin;
 use super::{Hold, Memory, State};
-use crate::lock::{Priority, Record, Reserved};
+use crate::record::{Priority, Record, Reserved};
 use crate::time::Instant;
 
 /// The shortest time between two looks at a lease that runs out.

@@ -11,7 +11,8 @@ use super::event::{CallerId, StoreFailure, StoreFailureKind, Terms};
 use super::fairness::LONGEST_STAND_BACK;
 use super::release::Step;
 use super::{Hold, State};
-use crate::lock::{LeaseId, Permits, Priority};
+use crate::lock::{LeaseId, Permits};
+use crate::record::Priority;
 use crate::time::Instant;
 
 impl Hold {

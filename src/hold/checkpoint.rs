@@ -9,9 +9,9 @@ use super::exchange::{Exchange, RecordOwner, RecordWrite};
 use super::held::{GracePeriod, Held, Phase};
 use super::saves::{Asker, Deciding, Save, tell_saved};
 use super::{Hold, State};
-use crate::lock::{
-    Checkpoint, CheckpointValue, ETag, Fields, Found, LeaseId, Record, Verdict,
-    checkpoint_version_of,
+use crate::lock::LeaseId;
+use crate::record::{
+    Checkpoint, CheckpointValue, ETag, Fields, Found, Record, Verdict, checkpoint_version_of,
 };
 use crate::time::Instant;
 

@@ -8,7 +8,7 @@ use super::exchange::Exchange;
 use super::held::Bounds;
 use super::resume::TOO_LATE;
 use super::{Hold, State};
-use crate::lock::Record;
+use crate::record::Record;
 use crate::time::Instant;
 
 /// A client that waits for the record to be read.

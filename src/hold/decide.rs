@@ -9,7 +9,8 @@ use super::event::{CallerId, SaveId};
 use super::exchange::Exchange;
 use super::grant::{Leased, Plan, Work};
 use super::{Hold, Known, State};
-use crate::lock::{FencingToken, Fields, Found, Record, Verdict};
+use crate::lock::FencingToken;
+use crate::record::{Fields, Found, Record, Verdict};
 
 /// Whose write it is that is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

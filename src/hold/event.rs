@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use super::action::Loss;
 use super::decide::WriteOf;
-use crate::lock::{
-    CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record, ShareName, Verdict,
-};
+use crate::lock::{FencingToken, LeaseId};
+use crate::record::{CheckpointValue, ETag, Fields, Priority, Record, ShareName, Verdict};
 use crate::time::{Instant, UnixMillis};
 
 /// A caller of this sidecar: one call that waits, and the hold that it is granted.

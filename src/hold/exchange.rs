@@ -8,7 +8,8 @@ use super::action::{Output, Request};
 use super::event::RequestId;
 use super::renew::cut_off;
 use super::{Hold, Known};
-use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
+use crate::lock::{FencingToken, LeaseId};
+use crate::record::{ETag, Fields, Record};
 use crate::time::Instant;
 
 /// A request under way, or one to be sent.

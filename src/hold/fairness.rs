@@ -11,7 +11,7 @@ use super::grant::{Leased, Plan, Work};
 use super::held::Held;
 use super::release::Releasing;
 use super::{Hold, Known, Rest, State};
-use crate::lock::{ETag, Priority, Record, ShareName};
+use crate::record::{ETag, Priority, Record, ShareName};
 use crate::time::{Instant, UnixMillis};
 
 /// How long a sidecar stands back at the least, ± 20 %.

@@ -16,7 +16,8 @@ use super::held::{Bounds, Held, Phase, StoreClock};
 use super::release::Releasing;
 use super::renew::{Renewal, cut_off, valid_until};
 use super::{Hold, Known, State, Waiter};
-use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
+use crate::lock::{FencingToken, LeaseId};
+use crate::record::{ETag, Fields, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// A lease that was given, and is not granted yet.

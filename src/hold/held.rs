@@ -12,7 +12,8 @@ use super::event::{CallerId, StoreBounds, Terms};
 use super::exchange::{Exchange, RecordOwner, owner};
 use super::renew::{Renewal, cut_off, slowness};
 use super::{Hold, State, Waiter};
-use crate::lock::{Checkpoint, FencingToken, LeaseId, Record};
+use crate::lock::{FencingToken, LeaseId};
+use crate::record::{Checkpoint, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// The lease, and who has the lock under it.

@@ -7,9 +7,10 @@ use std::time::Duration;
 use super::Tenure;
 use super::callers::{Idle, Wait};
 use super::event::Terms;
-use crate::lock::{
-    Checkpoint, ETag, FencingToken, Fields, Priority, RECORD_FIELDS, Record, Sharing,
-    generation_of, is_handed_on, sharing_of, token_of,
+use crate::lock::FencingToken;
+use crate::record::{
+    Checkpoint, ETag, Fields, Priority, RECORD_FIELDS, Record, Sharing, generation_of,
+    is_handed_on, sharing_of, token_of,
 };
 use crate::time::{Instant, UnixMillis};
 

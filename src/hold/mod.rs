@@ -1,10 +1,10 @@
 //! How a hold lives: the state machine of one lock path. It decides; it does nothing by itself.
 //!
-//! Rules: S1, S2, S4 to S17, S22 to S27, S33 to S36, and of schedules T6 to T8, T12. May import: lock, time's
-//! values. No IO, no async, no clock, no randomness of its own: what happens comes in as an [`Event`] with
-//! the time at which it is looked at, and what is to be done goes out as [`Action`]s. To add behaviour: a
-//! rule first, then an event or an action, then the file whose business it is, and a test that fails without
-//! it.
+//! Rules: S1, S2, S4 to S17, S22 to S27, S33 to S36, and of schedules T6 to T8, T12. May import: record,
+//! lock, time's values. No IO, no async, no clock, no randomness of its own: what happens comes in as an
+//! [`Event`] with the time at which it is looked at, and what is to be done goes out as [`Action`]s. To add
+//! behaviour: a rule first, then an event or an action, then the file whose business it is, and a test that
+//! fails without it.
 //!
 //! ```text
 //!                 caller arrives                token stored

@@ -9,7 +9,8 @@ use super::exchange::Exchange;
 use super::held::Phase;
 use super::renew::cut_off;
 use super::{Hold, Known, State};
-use crate::lock::{ETag, FencingToken, Priority, Record, Sharing};
+use crate::lock::FencingToken;
+use crate::record::{ETag, Priority, Record, Sharing};
 use crate::time::{Instant, UnixMillis};
 
 /// How long a store that refuses to break leases is not asked again.

@@ -10,7 +10,8 @@ use super::exchange::{Exchange, RecordOwner, owner};
 use super::held::Held;
 use super::renew::{margin, over_at};
 use super::{Attempt, Hold, State};
-use crate::lock::{ETag, FencingToken, LeaseId, Record};
+use crate::lock::{FencingToken, LeaseId};
+use crate::record::{ETag, Record};
 use crate::time::Instant;
 
 /// A lease on its way back, and what comes then.

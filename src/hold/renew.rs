@@ -8,7 +8,7 @@ use super::exchange::RecordOwner;
 use super::held::{Held, Phase, StoreClock};
 use super::jitter::Jitter;
 use super::{Hold, Known, State};
-use crate::lock::Record;
+use crate::record::Record;
 use crate::time::{Instant, UnixMillis};
 
 /// A round trip within which the store's clock is read well enough.

@@ -16,7 +16,8 @@ use super::held::{Bounds, GracePeriod, Phase, StoreClock};
 use super::release::{Released, Releasing};
 use super::renew::valid_until;
 use super::{Hold, State};
-use crate::lock::{ETag, Fields, LeaseId, Record};
+use crate::lock::LeaseId;
+use crate::record::{ETag, Fields, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// A hold that is being taken up again.

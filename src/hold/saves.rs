@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::action::{Action, Output, SaveOutcome};
 use super::event::{SaveAsked, SaveId};
-use crate::lock::{CheckpointValue, Fields};
+use crate::record::{CheckpointValue, Fields};
 
 /// What is to be saved next: the newest value, for all calls that ask.
 #[derive(Clone, Debug, Default)]

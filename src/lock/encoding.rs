@@ -20,7 +20,7 @@ pub fn encode(text: &str) -> String {
 
 /// The text that [`encode`] made `encoded` from; what is no valid escape or UTF-8 is kept as well as it can
 /// be, because a record written by somebody else must never stop a lock.
-pub(super) fn decode(encoded: &str) -> String {
+pub(crate) fn decode(encoded: &str) -> String {
     let mut bytes = Vec::with_capacity(encoded.len());
     let mut rest = encoded.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -40,7 +40,7 @@ pub(super) fn decode(encoded: &str) -> String {
 }
 
 /// The first `limit` bytes of `encoded` at the most, not cutting an escape.
-pub(super) fn cut(encoded: &str, limit: usize) -> &str {
+pub(crate) fn cut(encoded: &str, limit: usize) -> &str {
     if encoded.len() <= limit {
         return encoded;
     }
@@ -52,7 +52,7 @@ pub(super) fn cut(encoded: &str, limit: usize) -> &str {
 }
 
 /// `bytes` in lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

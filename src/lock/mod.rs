@@ -4,38 +4,24 @@
 //! the whole of the paths design: equal [`LockPath`]s exclude each other, and nothing else does. May import:
 //! std, uuid, sha2, base64. To add a layout: a variant of [`Layout`] and an arm in `path.rs`.
 
-mod checkpoint;
-mod encoding;
+pub(crate) mod encoding;
 mod host_id;
 mod key;
-mod labels;
 mod lease_id;
 mod path;
 mod permit;
-mod record;
-mod sharing;
 mod shown;
 mod timer;
 mod token;
-mod verdict;
 
-pub use checkpoint::{Checkpoint, CheckpointTooLong, CheckpointValue, MAX_CHECKPOINT_BYTES};
-pub(crate) use checkpoint::{checkpoint_version_of, has_checkpoint};
 pub use encoding::encode as header_safe;
 pub use host_id::{HostId, HostIdError, HostType, HostTypeError};
 pub use key::{KeyError, LockKey, LockMode, MAX_NAME_BYTES};
-pub use labels::{Labels, LabelsError};
 pub use lease_id::{LeaseFingerprint, LeaseId};
 pub use path::{Container, Layout, LockPath, Namespace, PathError, Prefix};
 pub use permit::{Permit, Permits, PermitsError};
-pub use record::{ETag, Fields, HOLDER_FIELD, Record};
-pub(crate) use record::{
-    RECORD_FIELDS, generation_of, held_by_stranger, is_handed_on, sharing_of, token_of,
-};
-pub use sharing::{Priority, PriorityError, Reserved, ShareName, ShareNameError, Sharing};
 pub use timer::{MAX_TIMER_STATUS_BYTES, TimerPath};
 pub use token::FencingToken;
-pub use verdict::{Found, Verdict};
 
 /// The greatest size of the text of a schedule's plan, which is kept beside its lock, in bytes (T3).
 pub const MAX_PLAN_BYTES: usize = 16_384;

@@ -132,7 +132,6 @@ impl Namespace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::{Fields, Record};
 
     #[test]
     fn s28_a_lock_has_1_to_32_permits() {
@@ -147,19 +146,5 @@ mod tests {
         assert_eq!(three.each().map(Permit::number).collect::<Vec<_>>(), [0, 1, 2]);
         assert!(three.each().all(|permit| three.contains(permit)));
         assert_eq!(Permit::new(3).map(|permit| three.contains(permit)), Some(false));
-    }
-
-    #[test]
-    fn s29_s36_the_permits_of_another_lease_do_not_count() {
-        let permits = Permits::new(3).ok();
-        let lease = Some("aa".to_owned());
-        let record = Record { lease, permits, ..Record::default() };
-        let mut fields = record.clone().into_fields(Fields::new());
-        assert_eq!(Record::from_fields(&fields), record);
-        fields.insert("leasehold_permits".to_owned(), "aa.33".to_owned());
-        assert_eq!(Record::from_fields(&fields).permits, None);
-        fields.insert("leasehold_permits".to_owned(), "aa.3".to_owned());
-        fields.insert("leasehold_lease".to_owned(), "bb".to_owned());
-        assert_eq!(Record::from_fields(&fields).permits, None);
     }
 }

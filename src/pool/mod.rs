@@ -6,9 +6,9 @@
 //! machine, one at a time, as a caller that tries once; what it is told there is kept from it unless it is a
 //! grant.
 //!
-//! Rules: S28 to S32. May import: hold, lock, time's values. No IO, no async, no clock, no randomness of its
-//! own. Which permit comes next is in `chooser`; who waits, `queue`; how a try, a hand-off and a grant go,
-//! `serving`; the machines, `machines`. To add behaviour: as in `hold`; what one permit does by itself
+//! Rules: S28 to S32. May import: hold, record, lock, time's values. No IO, no async, no clock, no randomness
+//! of its own. Which permit comes next is in `chooser`; who waits, `queue`; how a try, a hand-off and a grant
+//! go, `serving`; the machines, `machines`. To add behaviour: as in `hold`; what one permit does by itself
 //! belongs there.
 
 mod action;

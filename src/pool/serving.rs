@@ -9,7 +9,8 @@ use crate::hold::{
     self, Answer, Busy, CallerId, Event, Failure, Hold, Notice, Readiness, StoreFailure,
     StoreFailureKind, Stored, Terms, Waiter,
 };
-use crate::lock::{Permit, Permits, Record};
+use crate::lock::{Permit, Permits};
+use crate::record::Record;
 use crate::time::Instant;
 
 /// What is under way for whom, and what was found last.

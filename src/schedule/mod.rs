@@ -1,8 +1,8 @@
 //! What a schedule does next: one run of each occurrence, whichever replica.
 //!
-//! Rules: T1 to T13, T16 to T18, T20 to T22. May import: lock, time, timetable. Pure: no clock, no IO, no
-//! randomness; whoever calls gives the store's time and chooses the shares that spread requests. To add a
-//! policy: a field of [`Spec`], its check in `definition.rs`, and its effect in `machine/due.rs`.
+//! Rules: T1 to T13, T16 to T18, T20 to T22. May import: record, lock, time, timetable. Pure: no clock, no
+//! IO, no randomness; whoever calls gives the store's time and chooses the shares that spread requests. To
+//! add a policy: a field of [`Spec`], its check in `definition.rs`, and its effect in `machine/due.rs`.
 //!
 //! What runs, and what is missed, is decided in `machine/due.rs`. Skipped is what is made final without a
 //! run; missed, what was skipped and not by a pause (T9, T18).

@@ -1,5 +1,5 @@
 use super::*;
-use crate::lock::Fields;
+use crate::record::Fields;
 
 const SIX: UtcSecond = UtcSecond(1_795_240_800);
 const SEVEN: UtcSecond = UtcSecond(SIX.0 + 3_600);

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::PlanVersion;
 use super::codec::{read_instant, write_instant};
 use super::plan::is_request_id;
-use crate::lock::{FencingToken, Fields};
+use crate::lock::FencingToken;
+use crate::record::Fields;
 use crate::timetable::UtcSecond;
 
 /// Bytes that the names and values of a schedule's fields have at most together (T3).

@@ -125,9 +125,14 @@ impl SharedStatus {
     /// What is to be written so that a host of .NET goes on after `record`; none if it does so already.
     #[must_use]
     pub fn after(&self, record: &ScheduleRecord) -> Option<Self> {
-        if self.done_up_to().is_some_and(|done| done >= record.watermark) {
-            return None;
-        }
+        let is_behind = self.done_up_to().is_none_or(|done| done < record.watermark);
+        is_behind.then(|| self.saying(record))
+    }
+
+    /// What is to be written so that a host of .NET goes on after `record`, also where more is done: for a
+    /// schedule that was reset (T25).
+    #[must_use]
+    pub fn saying(&self, record: &ScheduleRecord) -> Self {
         let ran = |ended: &&Ended| {
             let is_new =
                 matches!(ended.occasion, Occasion::Scheduled(at) if Some(at) > self.done_up_to());
@@ -149,7 +154,7 @@ impl SharedStatus {
         }
         text.push('}');
         let status = TimerStatus { done_up_to: record.watermark, next: record.next };
-        Some(Self { text, others: self.others.clone(), status: Some(status), ended })
+        Self { text, others: self.others.clone(), status: Some(status), ended }
     }
 }
 

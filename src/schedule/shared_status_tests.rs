@@ -2,7 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::lock::{FencingToken, Fields, Found, Verdict};
+use crate::lock::FencingToken;
+use crate::record::{Fields, Found, Verdict};
 use crate::schedule::record::{Outcome, Run};
 use crate::schedule::{
     Beside, Definition, Ground, Plan, Spec, Start, Starting, Subscription, start_over,

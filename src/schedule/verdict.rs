@@ -14,7 +14,8 @@ use super::record::{Ended, RecordError, Run, ScheduleRecord};
 use super::run_id::RunId;
 use super::shared_status::SharedStatus;
 use super::tally::Tally;
-use crate::lock::{FencingToken, Found, LockPath, Verdict};
+use crate::lock::{FencingToken, LockPath};
+use crate::record::{Found, Verdict};
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
 

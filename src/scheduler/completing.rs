@@ -14,7 +14,7 @@ use crate::coordinator::{
     StoreFailure, StoreFailureKind,
 };
 use crate::hold::{SaveOutcome, Stored};
-use crate::lock::Record;
+use crate::record::Record;
 use crate::schedule::{
     Ground, Outcome, RecordError, Report, ReportDecided, Reported, RunId, RunReport, Tally,
 };
@@ -335,7 +335,8 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::lock::{FencingToken, Fields, Found, Verdict};
+    use crate::lock::FencingToken;
+    use crate::record::{Fields, Found, Verdict};
     use crate::schedule::ScheduleRecord;
     use crate::time::UnixMillis;
 

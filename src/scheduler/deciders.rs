@@ -8,7 +8,7 @@ use crate::coordinator::{Decider, Decisions};
 use crate::schedule::{
     Beside, Ground, ReportDecided, Reported, RunReport, ScheduleRecord, Start, Starting, start_over,
 };
-use crate::webjobs::{Decides, DotnetTimer};
+use crate::webjobs::{Decides, DotnetTimer, KnownStatus};
 
 /// What is known here beside the record of a schedule's lock.
 #[derive(Clone, Debug)]
@@ -22,14 +22,21 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// As it is now.
     pub(super) fn now(&self) -> Beside {
-        let status = self.timer.as_ref().and_then(|timer| timer.status());
-        Beside { reports: self.state.reports(), status }
+        self.versioned().0
     }
 
-    /// This record is about to be written, which the .NET timer's status is to say first.
-    fn expect(&self, record: &ScheduleRecord, decides: Decides) {
+    /// The same, with the version of the status that it has.
+    fn versioned(&self) -> (Beside, Option<KnownStatus>) {
+        let known = self.timer.as_ref().and_then(|timer| timer.known_status());
+        let status = known.as_ref().map(|known| known.status().clone());
+        (Beside { reports: self.state.reports(), status }, known)
+    }
+
+    /// This record, which was decided over that status, is about to be written: the status is to say it
+    /// first.
+    fn expect(&self, record: &ScheduleRecord, known: Option<KnownStatus>, decides: Decides) {
         if let Some(timer) = &self.timer {
-            timer.expect(record, decides);
+            timer.expect(record, known, decides);
         }
     }
 }
@@ -40,10 +47,14 @@ pub(super) fn start_decider(
     surroundings: Surroundings,
 ) -> (Decider, Decisions<Start>) {
     Decider::new(move |found| {
-        let (verdict, start) = start_over(found, &ground, &surroundings.now());
+        let (beside, known) = surroundings.versioned();
+        let (verdict, start) = start_over(found, &ground, &beside);
         match &start.what {
             Starting::Run { record, .. } | Starting::Settled { record, .. } => {
-                surroundings.expect(record, Decides::Again);
+                let stored = ScheduleRecord::from_fields(&found.fields).ok().flatten();
+                let reset = stored.map_or(0, |stored| stored.reset);
+                let decides = if record.reset > reset { Decides::Anew } else { Decides::Again };
+                surroundings.expect(record, known, decides);
             }
             Starting::Nothing { .. } | Starting::Unreadable(_) => {}
         }
@@ -60,9 +71,10 @@ pub(super) fn report_decider(
 ) -> (Decider, Decisions<ReportDecided>) {
     let decides = if running { Decides::Once } else { Decides::Again };
     Decider::new(move |found| {
-        let (verdict, decided) = report.write_over(found, running, &surroundings.now());
+        let (beside, known) = surroundings.versioned();
+        let (verdict, decided) = report.write_over(found, running, &beside);
         if let Ok(Reported::Write { record, .. }) = &decided.reported {
-            surroundings.expect(record, decides);
+            surroundings.expect(record, known, decides);
         }
         (verdict, decided)
     })

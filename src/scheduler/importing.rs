@@ -5,7 +5,8 @@ use super::Scheduler;
 use super::reading::unreadable_record;
 use crate::coordinator::{Brought, CallError, Decider, KeyRequest, Settling, Target};
 use crate::hold::Stored;
-use crate::lock::{Layout, LockPath, Record};
+use crate::lock::{Layout, LockPath};
+use crate::record::Record;
 use crate::schedule::{CannotImport, Import, TakeOver, TakeOverError, check_key};
 use crate::timetable::UtcSecond;
 

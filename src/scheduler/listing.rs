@@ -8,7 +8,8 @@ use futures_util::StreamExt as _;
 use super::Scheduler;
 use super::request::{ScheduleInfo, ScheduleListRequest, SchedulePage};
 use crate::coordinator::{CallError, ListRequest, LockRecord, store_error};
-use crate::lock::{Labels, LockPath};
+use crate::lock::LockPath;
+use crate::record::Labels;
 use crate::schedule::{Plan, is_of_occurrences};
 use crate::store::{LeaseStoreExt as _, List};
 

@@ -13,7 +13,8 @@ use super::subscriber::{Subscriber, SubscriberId};
 use super::task::{Message, Running, ScheduleTask};
 use crate::coordinator::{Brought, CallError, HoldRequest, LockEvent, ScheduleEventKind};
 use crate::hold::Stored;
-use crate::lock::{Permits, Sharing};
+use crate::lock::Permits;
+use crate::record::Sharing;
 use crate::schedule::{
     Decision, Fraction, Ground, Lease, Occasion, Outcome, Plan, RunId, ScheduleRecord, after_busy,
     look, until_due,

@@ -3,7 +3,7 @@
 //!
 //! It stands on the coordinator, which knows nothing of it: what it asks of locks beside the calls that all
 //! have is the coordinator's `door`. Rules: T1 to T25, S16 (a run goes on), S38. May import: coordinator,
-//! webjobs, schedule, store, lock, time, timetable, and hold's values.
+//! webjobs, schedule, store, record, lock, time, timetable, and hold's values.
 //!
 //! The task (`task`, `looking`) decides when to look, and asks for a lease as any caller does; `deciders` are
 //! what it writes beside the token; a run follows its hold in a task of its own (`run`). To add an event: a

@@ -6,7 +6,8 @@ use super::Scheduler;
 use super::state::ScheduleState;
 use crate::coordinator::{CallError, store_error};
 use crate::hold::Stored;
-use crate::lock::{ETag, LockPath};
+use crate::lock::LockPath;
+use crate::record::ETag;
 use crate::schedule::{Lease, Plan, RecordError, ScheduleRecord};
 use crate::store::{DocumentPath, DocumentRead, LeaseStoreExt as _, StoreError};
 use crate::time::UnixMillis;
@@ -160,7 +161,10 @@ impl Scheduler {
     /// The store's time, as nearly as it is known, and never ahead of it (T7); the machine's own before the
     /// first answer.
     pub(super) fn store_time(&self) -> UnixMillis {
-        let known = self.schedules.clock.now(self.locks.clock().now());
+        if let Some((time, answered)) = self.locks.dotnet_timers().heard() {
+            self.schedules.clock.note(time, answered);
+        }
+        let known = self.schedules.clock.now(self.now());
         known.unwrap_or_else(|| self.locks.clock().wall())
     }
 }

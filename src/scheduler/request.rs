@@ -4,7 +4,8 @@ use crate::coordinator::{
     CallError, CheckpointOutcome, Deadline, Grant, HeldEvent, KeyRequest, LockRecord,
     ResumeRequest, Telling, Under,
 };
-use crate::lock::{CheckpointValue, Labels, LeaseId, LockPath};
+use crate::lock::{LeaseId, LockPath};
+use crate::record::{CheckpointValue, Labels};
 use crate::schedule::{Definition, Ended, Plan, Report, RunId, ScheduleRecord, Told};
 use crate::timetable::UtcSecond;
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::lock::ETag;
+use crate::record::ETag;
 use crate::schedule::{Newest, Plan, Report, RunId, ScheduleRecord};
 use crate::timetable::UtcSecond;
 

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use super::request::{ScheduleEvent, Standby};
 use super::task::Message;
 use crate::coordinator::{Teller, Unread, Wait, unread};
-use crate::lock::Labels;
+use crate::record::Labels;
 use crate::schedule::{Definition, RunId};
 
 /// A subscriber of this sidecar.

@@ -1,7 +1,7 @@
 //! Which locks of a share who has, as far as one sidecar sees: for how long a free one is left to others
 //! (S34), and which one is taken from whom (S35).
 //!
-//! Rules: S34 to S36. May import: hold's values, lock, time's values. No IO, no async, no clock, no
+//! Rules: S34 to S36. May import: hold's values, record, lock, time's values. No IO, no async, no clock, no
 //! randomness of its own. There is no membership and no leader: what is known of others is what their records
 //! say. To add behaviour: a rule first, then the simulator in `tests/shares`, which drives this room and the
 //! machines of `hold` together.
@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hold::{ShareUse, Standing};
-use crate::lock::{FencingToken, Priority, Record, ShareName};
+use crate::lock::FencingToken;
+use crate::record::{Priority, Record, ShareName};
 use crate::time::Instant;
 
 /// What each lock that is held or being acquired here adds to the time for which a free one is left to others

@@ -1,5 +1,6 @@
 use super::*;
-use crate::lock::{LeaseId, Sharing};
+use crate::lock::LeaseId;
+use crate::record::Sharing;
 
 const CAP: Duration = Duration::from_secs(5);
 

@@ -1,12 +1,12 @@
 //! Where a lock is kept: the contract of every store, and the stores themselves.
 //!
 //! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores
-//! and containers), T3 and T21 (plans of schedules), T22 (statuses of .NET timers). May import: lock, time
-//! (an injected `Clock`). To add an operation: a variant of [`StoreRequest`] and one of [`StoreAnswer`], and
-//! the compiler names the stores that lack it; its method with its promises in [`LeaseStoreExt`]; its cases
-//! in `testing/conformance`. Wrappers pass requests on whole, and need nothing. To add a backend: a file or
-//! folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot do is named in its
-//! `Deviations`.
+//! and containers), T3 and T21 (plans of schedules), T22 (statuses of .NET timers). May import: record, lock,
+//! time (an injected `Clock`). To add an operation: a variant of [`StoreRequest`] and one of [`StoreAnswer`],
+//! and the compiler names the stores that lack it; its method with its promises in [`LeaseStoreExt`]; its
+//! cases in `testing/conformance`. Wrappers pass requests on whole, and need nothing. To add a backend: a
+//! file or folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot do is named
+//! in its `Deviations`.
 
 pub mod azure;
 mod descriptors;
@@ -26,10 +26,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::lock::{Container, FencingToken, Fields, LeaseId, LockPath, Priority, Record};
+use crate::lock::{Container, FencingToken, LeaseId, LockPath};
+use crate::record::{Fields, Priority, Record};
 use crate::time::UnixMillis;
 
-pub use crate::lock::ETag;
+pub use crate::record::ETag;
 pub use document::{
     DocumentKind, DocumentPath, DocumentRead, DocumentWritten, PlanListing, StoredDocument,
 };

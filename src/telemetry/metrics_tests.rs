@@ -9,7 +9,8 @@ use crate::coordinator::{
     NotConfirmed, Outcome, RenewalFailure,
 };
 use crate::hold::StoreFailureKind;
-use crate::lock::{Labels as LockLabels, Permits, Priority};
+use crate::lock::Permits;
+use crate::record::{Labels as LockLabels, Priority};
 use crate::testing::SimClock;
 use crate::time::SignSource;
 

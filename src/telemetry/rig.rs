@@ -16,9 +16,9 @@ use crate::coordinator::{
     ResumeRequest, Settings,
 };
 use crate::lock::{
-    Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Permits, Prefix,
-    Sharing,
+    Container, HostId, HostType, Layout, LockKey, LockMode, Namespace, Permits, Prefix,
 };
+use crate::record::{Labels, Sharing};
 use crate::scheduler::Scheduler;
 use crate::store::{LeaseStore, MemoryStore};
 use crate::testing::{FaultPlan, FaultyStore, SimClock};

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::super::rig::Rig;
 use super::Metrics;
-use crate::lock::{Labels, LeaseId};
+use crate::lock::LeaseId;
+use crate::record::Labels;
 use crate::schedule::{Definition, Report, Spec};
 use crate::scheduler::{
     CompleteRequest, RunGrant, ScheduleEvent, ScheduleStream, SubscribeRequest,

@@ -2,8 +2,9 @@
 //! stores that fail or count by a seed, a clock to set, clocks that a file moves, and what stands in for
 //! Azure.
 //!
-//! Rules: S3 (all time is injected). May import: time, lock, store, tokio's paused clock; none of them knows
-//! this module but in tests. To add: a file here; what one module alone needs belongs in that module's tests.
+//! Rules: S3 (all time is injected). May import: time, lock, record, store, tokio's paused clock; none of
+//! them knows this module but in tests. To add: a file here; what one module alone needs belongs in that
+//! module's tests.
 
 mod azurite;
 mod clock;

@@ -3,11 +3,11 @@
 //!
 //! A [`SharedStore`] stands between whoever writes records and the store: what goes with a write of a record
 //! is written there, for every lock, whoever asks for it. Rules: T22, S6 (what proves a lease). May import:
-//! store, schedule, lock, timetable. To add what else those hosts look at: here, at the write that it goes
-//! with.
+//! store, schedule, record, lock, time, timetable. To add what else those hosts look at: here, at the write
+//! that it goes with.
 
 mod store;
 mod timer;
 
 pub(crate) use store::SharedStore;
-pub(crate) use timer::{Decides, DotnetTimer, DotnetTimers};
+pub(crate) use timer::{Decides, DotnetTimer, DotnetTimers, KnownStatus};

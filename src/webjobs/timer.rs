@@ -13,20 +13,24 @@
 //!    stands in the status, so that its caller is answered RECORDED. The other order would leave a record
 //!    that no host of .NET reads, and the occurrence would be run again by one. Nothing is lost either:
 //!    neither is written before the run has said that it is over.
-//! 3. **A status that is ahead** of what is to be written is left as it is, and one that is behind is brought
-//!    forward: of the two the later one counts everywhere ([`SharedStatus::over`]).
+//! 3. **A status that is ahead** of what is to be written is left as it is, and one that is behind is
+//!    brought forward: of the two the later one counts everywhere ([`SharedStatus::over`]). Only the first
+//!    write after a reset takes it back, as the operator has asked for (T25).
 //!
-//! The condition holds only if the version was read while the lease was ours, or before. So it is taken along
-//! from when the write was decided, which is under the lease: what is read of the status later, without a
+//! The condition holds only if the version was read while the lease was ours, or before. So it is the one
+//! that the write was decided over, which was under the lease: what is read of the status later, without a
 //! lease, is no proof. After a version was not met, the status is read anew, and a renewal after that read
 //! proves that the lease was ours at the read (S6).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::lock::{ETag, FencingToken, LockPath, Record, TimerPath};
+use super::SharedStore;
+use crate::lock::{FencingToken, LeaseId, LockPath, TimerPath};
+use crate::record::{ETag, Record};
 use crate::schedule::{Plan, Run, ScheduleRecord, SharedStatus, TimerStatusError, starting};
-use crate::store::{DocumentPath, DocumentRead, LeaseStore, LeaseStoreExt as _, StoreError, Write};
+use crate::store::{DocumentPath, DocumentRead, LeaseStoreExt as _, StoreError, Write};
+use crate::time::{Instant, UnixMillis};
 use crate::timetable::UtcSecond;
 
 /// How often the status may change under one write: hosts of .NET write it once a run.
@@ -34,7 +38,14 @@ const TRIES: usize = 5;
 
 /// The .NET timers beside the schedules of this sidecar, by their listener locks.
 #[derive(Debug, Default)]
-pub(crate) struct DotnetTimers(Mutex<HashMap<LockPath, Weak<DotnetTimer>>>);
+pub(crate) struct DotnetTimers(Mutex<KnownTimers>);
+
+#[derive(Debug, Default)]
+struct KnownTimers {
+    timers: HashMap<LockPath, Weak<DotnetTimer>>,
+    /// The store's time as a status told it last, and when it was told.
+    heard: Option<(UnixMillis, Instant)>,
+}
 
 /// The status of a timer, as it was read or written last.
 #[derive(Debug)]
@@ -48,18 +59,20 @@ pub(crate) struct DotnetTimer {
 
 /// A status and its version; no version if there is none.
 #[derive(Clone, Debug)]
-struct KnownStatus {
+pub(crate) struct KnownStatus {
     status: SharedStatus,
     etag: Option<ETag>,
 }
 
-/// Whether the schedule can decide a write again: only while nothing is granted under the lease.
+/// Whether the schedule can decide a write again, if the status is ahead of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decides {
-    /// The write comes before anything is granted.
+    /// Nothing is granted under the lease yet.
     Again,
     /// A run goes on under the lease.
     Once,
+    /// The schedule was reset: what the status says does not count (T25).
+    Anew,
 }
 
 /// A write that was decided.
@@ -67,8 +80,18 @@ pub(crate) enum Decides {
 struct DecidedWrite {
     what: DecidedRecord,
     decides: Decides,
-    /// The status as it was known then.
+    /// The status that it was decided over.
     known: Option<KnownStatus>,
+}
+
+/// The status that goes before a write, as it stood when the write was asked for.
+#[derive(Debug)]
+pub(super) struct StatusWrite {
+    timer: Arc<DotnetTimer>,
+    record: Box<ScheduleRecord>,
+    decided: DecidedWrite,
+    /// Whether the write grants a run.
+    starts: bool,
 }
 
 /// What tells the record that was decided from others.
@@ -76,16 +99,22 @@ type DecidedRecord = (UtcSecond, Option<Run>);
 
 /// A status that cannot be read, and what can be done about it.
 #[derive(Debug, thiserror::Error)]
-#[error("{source}; {}", repair(path))]
+#[error("{why}; {}", repair(path))]
 pub(crate) struct StatusError {
     path: TimerPath,
-    source: TimerStatusError,
+    why: TimerStatusError,
+}
+
+impl KnownStatus {
+    pub(crate) const fn status(&self) -> &SharedStatus {
+        &self.status
+    }
 }
 
 impl DotnetTimers {
     /// The timer with this listener lock, for as long as it is kept.
     pub(crate) fn of(&self, lock: &LockPath, timer: TimerPath) -> Arc<DotnetTimer> {
-        let mut timers = self.timers();
+        let timers = &mut self.known().timers;
         if let Some(known) = timers.get(lock).and_then(Weak::upgrade) {
             return known;
         }
@@ -99,12 +128,29 @@ impl DotnetTimers {
         timer
     }
 
-    /// The timer with this listener lock; none where no schedule is under way.
-    pub(super) fn find(&self, lock: &LockPath) -> Option<Arc<DotnetTimer>> {
-        self.timers().get(lock).and_then(Weak::upgrade)
+    /// What is to be written before this write of a record: nothing where no schedule is under way, or the
+    /// write is none that a schedule has decided.
+    pub(super) fn before(&self, lock: &LockPath, write: &Write) -> Option<StatusWrite> {
+        let timer = self.known().timers.get(lock).and_then(Weak::upgrade)?;
+        // What cannot be read was not written by a schedule here.
+        let record = ScheduleRecord::from_fields(&write.fields).ok().flatten()?;
+        let slot = timer.decided().clone();
+        let decided = slot.filter(|slot| slot.what == decided(&record))?;
+        let starts = is_start(&record, Record::from_fields(&write.fields).token);
+        Some(StatusWrite { timer, record: Box::new(record), decided, starts })
     }
 
-    fn timers(&self) -> MutexGuard<'_, HashMap<LockPath, Weak<DotnetTimer>>> {
+    /// A status told the store's time (T7).
+    pub(super) fn hear(&self, time: UnixMillis, answered: Instant) {
+        self.known().heard = Some((time, answered));
+    }
+
+    /// The store's time that a status told since this was asked last, and when it was told (T7).
+    pub(crate) fn heard(&self) -> Option<(UnixMillis, Instant)> {
+        self.known().heard.take()
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownTimers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,15 +161,15 @@ impl DotnetTimer {
         DocumentPath::TimerStatus(self.path.clone())
     }
 
-    /// The status as it was read last.
-    pub(crate) fn status(&self) -> Option<SharedStatus> {
-        self.known().as_ref().map(|known| known.status.clone())
+    /// The status as it was read or written last.
+    pub(crate) fn known_status(&self) -> Option<KnownStatus> {
+        self.known().clone()
     }
 
     /// The record as it is to be taken beside it.
     pub(crate) fn over(&self, record: Option<ScheduleRecord>) -> Option<ScheduleRecord> {
-        match self.status() {
-            Some(status) => status.over(record),
+        match self.known_status() {
+            Some(known) => known.status.over(record),
             None => record,
         }
     }
@@ -135,13 +181,17 @@ impl DotnetTimer {
     pub(crate) fn learn(&self, read: DocumentRead) -> Result<(), StatusError> {
         let read = known(read);
         *self.known() = read.as_ref().ok().cloned();
-        let broken = |source| StatusError { path: self.path.clone(), source };
+        let broken = |why| StatusError { path: self.path.clone(), why };
         read.map(drop).map_err(broken)
     }
 
-    /// This record is about to be written.
-    pub(crate) fn expect(&self, record: &ScheduleRecord, decides: Decides) {
-        let known = self.known().clone();
+    /// This record is about to be written; it was decided over a status.
+    pub(crate) fn expect(
+        &self,
+        record: &ScheduleRecord,
+        known: Option<KnownStatus>,
+        decides: Decides,
+    ) {
         *self.decided() = Some(DecidedWrite { what: decided(record), decides, known });
     }
 
@@ -163,78 +213,9 @@ impl DotnetTimer {
         *self.known() = made.map(|(status, etag)| KnownStatus { status, etag: Some(etag) });
     }
 
-    /// Writes the status that goes before this write of the record; see the head of this file.
-    ///
-    /// # Errors
-    /// `Changed` where the write is to be decided again; what the store says.
-    pub(super) async fn write_before(
-        &self,
-        store: &dyn LeaseStore,
-        lock: &LockPath,
-        write: &Write,
-    ) -> Result<(), StoreError> {
-        // What cannot be read was not written by a schedule here.
-        let Ok(Some(record)) = ScheduleRecord::from_fields(&write.fields) else { return Ok(()) };
-        let expected = self.decided().clone();
-        let expected = expected.filter(|expected| expected.what == decided(&record));
-        let Some(DecidedWrite { what, decides, mut known }) = expected else { return Ok(()) };
-        let starts = is_start(&record, Record::from_fields(&write.fields).token);
-        let mut tries = 1;
-        loop {
-            let KnownStatus { status, etag } = match known.take() {
-                Some(known) => known,
-                None => self.read_again(store, lock, write).await?,
-            };
-            if decides == Decides::Again && status.is_ahead_of(&record) {
-                // What nobody decides again is a plain grant's, which leaves the status alone.
-                self.is_done(&what);
-                return Err(StoreError::Changed);
-            }
-            let target = match status.after(&record) {
-                Some(target) => target,
-                None if starts => status,
-                None => break,
-            };
-            let text = target.text().to_owned();
-            match store.write_document(self.document(), text, etag).await {
-                Ok(written) => {
-                    self.made(Some((target, written.etag)));
-                    break;
-                }
-                Err(StoreError::Changed) if tries < TRIES => tries += 1,
-                Err(StoreError::Changed) => {
-                    let source =
-                        format!("the status of the timer, {}, changed {TRIES} times", self.path);
-                    return Err(StoreError::Unavailable { sent: false, source: source.into() });
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        // If the record's own write has to be repeated, the status says so already.
-        self.is_done(&what);
-        Ok(())
-    }
-
-    /// Reads the status under the lease: that it was ours at the read is proved after it.
-    async fn read_again(
-        &self,
-        store: &dyn LeaseStore,
-        lock: &LockPath,
-        write: &Write,
-    ) -> Result<KnownStatus, StoreError> {
-        let read = store.read_document(self.document()).await?;
-        let read = known(read).map_err(|error| StoreError::Fatal {
-            advice: repair(&self.path),
-            source: error.into(),
-        })?;
-        store.renew(lock, write.lease_id, None).await?;
-        *self.known() = Some(read.clone());
-        Ok(read)
-    }
-
-    /// This was written, or is not to be.
-    fn is_done(&self, what: &DecidedRecord) {
-        self.decided().take_if(|expected| expected.what == *what);
+    /// Nothing is to be written of this any more: the status says it, or nobody is to say it.
+    fn forget(&self, what: &DecidedRecord) {
+        self.decided().take_if(|slot| slot.what == *what);
     }
 
     fn known(&self) -> MutexGuard<'_, Option<KnownStatus>> {
@@ -243,6 +224,83 @@ impl DotnetTimer {
 
     fn decided(&self) -> MutexGuard<'_, Option<DecidedWrite>> {
         self.decided.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StatusWrite {
+    /// Writes the status that goes before this write of the record; see the head of this file.
+    ///
+    /// # Errors
+    /// `Changed` where the write is to be decided again; what the store says.
+    pub(super) async fn write(
+        self,
+        store: &SharedStore,
+        lock: &LockPath,
+        lease_id: LeaseId,
+    ) -> Result<(), StoreError> {
+        let Self { timer, record, decided: DecidedWrite { what, decides, mut known }, starts } =
+            self;
+        let mut tries = 1;
+        loop {
+            let KnownStatus { status, etag } = match known.take() {
+                Some(known) => known,
+                None => timer.read_again(store, lock, lease_id, &what).await?,
+            };
+            if decides == Decides::Again && status.is_ahead_of(&record) {
+                timer.forget(&what);
+                return Err(StoreError::Changed);
+            }
+            let target = match decides {
+                Decides::Anew => Some(status.saying(&record)),
+                Decides::Again | Decides::Once => status.after(&record),
+            };
+            let target = match target {
+                Some(target) => target,
+                None if starts => status,
+                None => break,
+            };
+            let text = target.text().to_owned();
+            match store.write_document(timer.document(), text, etag).await {
+                Ok(written) => {
+                    timer.made(Some((target, written.etag)));
+                    break;
+                }
+                Err(StoreError::Changed) if tries < TRIES => tries += 1,
+                Err(StoreError::Changed) => {
+                    let source =
+                        format!("the status of the timer, {}, changed {TRIES} times", timer.path);
+                    return Err(StoreError::Unavailable { sent: false, source: source.into() });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // If the record's own write has to be repeated, the status says so already.
+        timer.forget(&what);
+        Ok(())
+    }
+}
+
+impl DotnetTimer {
+    /// Reads the status under the lease: that it was ours at the read is proved after it.
+    async fn read_again(
+        &self,
+        store: &SharedStore,
+        lock: &LockPath,
+        lease_id: LeaseId,
+        what: &DecidedRecord,
+    ) -> Result<KnownStatus, StoreError> {
+        let read = store.read_document(self.document()).await?;
+        let read = known(read).map_err(|error| StoreError::Fatal {
+            advice: repair(&self.path),
+            source: error.into(),
+        })?;
+        store.renew(lock, lease_id, None).await?;
+        *self.known() = Some(read.clone());
+        if let Some(slot) = self.decided().as_mut().filter(|slot| slot.what == *what) {
+            // For the next try of the same write.
+            slot.known = Some(read.clone());
+        }
+        Ok(read)
     }
 }
 

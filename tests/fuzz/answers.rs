@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::lock::{Container, Fields, LeaseId, LockPath};
+use leasehold::lock::{Container, LeaseId, LockPath};
+use leasehold::record::Fields;
 use leasehold::store::Secret;
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::store::{Acquire, LeaseStoreExt as _, Write};

@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use leasehold::hold::{CallerId, SaveId, WriteOf};
-use leasehold::lock::{FencingToken, Found, Verdict};
+use leasehold::lock::FencingToken;
+use leasehold::record::{Found, Verdict};
 use leasehold::schedule::{
     Beside, Ground, Import, Occasion, Occurrence, Plan, Report, RunId, RunReport, ScheduleRecord,
     Spec, TakeOver, claim_over, conclude_over, start_over,

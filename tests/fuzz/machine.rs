@@ -9,9 +9,8 @@ use leasehold::hold::{
     NoteSeen, Notice, Request, RequestId, Resume, SaveAsked, SaveId, Settings, Standing,
     StoreFailure, StoreFailureKind, Stored, Terms,
 };
-use leasehold::lock::{
-    CheckpointValue, ETag, FencingToken, Fields, LeaseId, Priority, Record, ShareName, Sharing,
-};
+use leasehold::lock::{FencingToken, LeaseId};
+use leasehold::record::{CheckpointValue, ETag, Fields, Priority, Record, ShareName, Sharing};
 use leasehold::time::{Instant, UnixMillis};
 use proptest::prelude::*;
 use uuid::Uuid;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use leasehold::host_id::{FromHostType, HostIdProvider as _};
 use leasehold::lock::{
     Container, FencingToken, HostType, Layout, LockKey, LockMode, LockPath, Namespace, Prefix,
-    Record,
 };
+use leasehold::record::Record;
 use leasehold::text::is_invisible;
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use leasehold::hold::{Action, CallerId, Event, Notice};
-use leasehold::lock::Priority;
+use leasehold::record::Priority;
 
 /// A call that waits or holds: its place, by priority and then by arrival, and its request id.
 #[derive(Clone, Debug, PartialEq, Eq)]

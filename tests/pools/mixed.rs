@@ -4,8 +4,9 @@
 use leasehold::hold::{
     self, CallerId, Event, Failure, HolderCall, Memory, StoreFailure, StoreFailureKind, Terms,
 };
-use leasehold::lock::{CheckpointValue, Permit};
+use leasehold::lock::Permit;
 use leasehold::pool::Action;
+use leasehold::record::CheckpointValue;
 
 use crate::pools::rig::{ANN, BOB, CAT, DAN, Rig, millis, permit, secs, terms};
 

@@ -10,8 +10,9 @@ use std::time::Duration;
 use leasehold::hold::{
     self, CallerId, Event, Failure, Granted, HolderCall, Memory, Settings, Terms,
 };
-use leasehold::lock::{LeaseId, Permit, Permits, Record};
+use leasehold::lock::{LeaseId, Permit, Permits};
 use leasehold::pool::{Action, Pool};
+use leasehold::record::Record;
 use leasehold::time::Instant;
 use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! Schedules that begin where another scheduler has stopped (T22).
 
-use leasehold::lock::Fields;
+use leasehold::record::Fields;
 use leasehold::schedule::*;
 
 use crate::schedule::rig::{Rig, at, path, plan_of, spec};

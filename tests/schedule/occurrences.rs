@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use leasehold::lock::{FencingToken, Fields};
+use leasehold::lock::FencingToken;
+use leasehold::record::Fields;
 use leasehold::schedule::{
     Claim, Concluded, Occasion, Occurrence, Outcome, Report, ScheduleRecord, claim, conclude,
 };

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold::lock::{FencingToken, Fields};
+use leasehold::lock::FencingToken;
+use leasehold::record::Fields;
 use leasehold::schedule::*;
 use leasehold::timetable::UtcSecond;
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use leasehold::lock::{
-    Checkpoint, CheckpointValue, FencingToken, Fields, Labels, MAX_CHECKPOINT_BYTES, Record,
+use leasehold::lock::FencingToken;
+use leasehold::record::{
+    Checkpoint, CheckpointValue, Fields, Labels, MAX_CHECKPOINT_BYTES, Record,
 };
 use leasehold::schedule::*;
 use leasehold::time::UnixMillis;

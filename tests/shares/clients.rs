@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{self, CallerId, Event, HolderCall, SaveAsked, SaveId, Terms};
-use leasehold::lock::{CheckpointValue, Priority, Record, Sharing};
+use leasehold::record::{CheckpointValue, Priority, Record, Sharing};
 
 use crate::shares::planted::Bug;
 use crate::shares::sidecar::{Life, share_name};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::hold::{Action, Answer, Event, Look, Request, Stored};
-use leasehold::lock::Fields;
+use leasehold::record::Fields;
 
 use crate::shares::directed;
 use crate::shares::spread::{self, SIZES, Scenario};

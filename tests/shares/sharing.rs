@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::hold::{Event, ShareUse};
-use leasehold::lock::Record;
+use leasehold::record::Record;
 use leasehold::sharing::{Share, Wanted};
 
 use crate::shares::planted::Bug;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{Hold, Memory, Settings};
-use leasehold::lock::ShareName;
+use leasehold::record::ShareName;
 use leasehold::sharing::Share;
 use leasehold::time::Instant;
 

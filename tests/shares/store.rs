@@ -7,7 +7,8 @@ use leasehold::hold::{
     Action, Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure,
     StoreFailureKind, Stored,
 };
-use leasehold::lock::{Container, Fields, LockPath, Record};
+use leasehold::lock::{Container, LockPath};
+use leasehold::record::{Fields, Record};
 use leasehold::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, List, MemoryLocks, StoreError, Write,
 };

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::hold::{Action, Answer, CallerId, Event, Request};
-use leasehold::lock::{LeaseId, Record};
+use leasehold::lock::LeaseId;
+use leasehold::record::Record;
 use leasehold::testing::SeededRandom;
 use uuid::Uuid;
 

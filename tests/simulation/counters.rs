@@ -8,7 +8,8 @@ use leasehold::hold::{
     Action, Answer, CallerId, Event, Granted, HolderCall, Notice, Request, RequestId, SaveId,
     SaveOutcome,
 };
-use leasehold::lock::{CheckpointValue, Fields, LeaseId};
+use leasehold::lock::LeaseId;
+use leasehold::record::{CheckpointValue, Fields};
 use leasehold::time::Instant;
 
 use crate::simulation::ledger::{Ledger, SaveAnswer, name_of};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold::hold::{Action, CallerId, Event};
-use leasehold::lock::{ETag, FencingToken};
+use leasehold::lock::FencingToken;
+use leasehold::record::ETag;
 use leasehold::store::BreakPeriod;
 use leasehold::time::{Instant, UnixMillis};
 

@@ -13,7 +13,8 @@ use leasehold::hold::{
     Action, Answer, CallerId, Event, Granted, Hold, HolderCall, Memory, Notice, Resume, SaveAsked,
     SaveId, SaveOutcome, Settings, StoreFailureKind, Terms, WriteOf,
 };
-use leasehold::lock::{Found, LeaseId, Verdict};
+use leasehold::lock::LeaseId;
+use leasehold::record::{Found, Verdict};
 use leasehold::schedule::{Concluded, Occurrence, Report, claim_over, conclude_over};
 use leasehold::time::Instant;
 use leasehold::timetable::UtcSecond;

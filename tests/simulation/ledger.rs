@@ -4,7 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold::lock::{Checkpoint, CheckpointValue, FencingToken, Fields, Record};
+use leasehold::lock::FencingToken;
+use leasehold::record::{Checkpoint, CheckpointValue, Fields, Record};
 
 /// More saves than a value may name.
 const MOST_SAVES: usize = 500;

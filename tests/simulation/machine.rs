@@ -8,7 +8,8 @@ use leasehold::hold::{
     Action, Answer, CallerId, Event, Hold, HolderCall, LossReason, Memory, Notice, Request,
     RequestId, Settings, StoreFailureKind, Stored, Terms, margin,
 };
-use leasehold::lock::{ETag, FencingToken, LeaseId};
+use leasehold::lock::{FencingToken, LeaseId};
+use leasehold::record::ETag;
 use leasehold::time::{Instant, UnixMillis};
 
 use crate::simulation::planted::Bug;

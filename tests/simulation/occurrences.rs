@@ -10,7 +10,8 @@ use std::sync::Arc;
 use leasehold::hold::{
     Action, CallerId, Event, Notice, SaveAsked, SaveId, SaveOutcome, Terms, WriteOf,
 };
-use leasehold::lock::{CheckpointValue, FencingToken, Found, Verdict};
+use leasehold::lock::FencingToken;
+use leasehold::record::{CheckpointValue, Found, Verdict};
 use leasehold::schedule::{
     Claimed, Concluded, Ended, Occasion, Occurrence, Outcome, Report, claim_over, conclude_over,
 };

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use leasehold::hold::{Action, CallerId, Event, Holding, Notice};
-use leasehold::lock::Priority;
+use leasehold::record::Priority;
 use leasehold::time::Instant;
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::hold::{Settings, Terms};
-use leasehold::lock::Record;
+use leasehold::record::Record;
 use leasehold::testing::SeededRandom;
 
 use crate::simulation::chance::{About, Chance, millis, one_of};

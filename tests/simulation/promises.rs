@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::hold::{Action, Answer, CallerId, Event, HolderCall, Notice, Request, RequestId};
-use leasehold::lock::{LeaseId, Record};
+use leasehold::lock::LeaseId;
+use leasehold::record::Record;
 use leasehold::time::Instant;
 
 /// The sidecar that is looked at, and when.

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::hold::{Action, Answer, Event, Notice, RequestId, Rival, Standing, Terms};
-use leasehold::lock::{ETag, FencingToken, LeaseId, Priority, ShareName, Sharing};
+use leasehold::lock::{FencingToken, LeaseId};
+use leasehold::record::{ETag, Priority, ShareName, Sharing};
 use leasehold::store::{BreakNote, BreakPeriod};
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;

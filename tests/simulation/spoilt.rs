@@ -6,7 +6,8 @@ use leasehold::hold::{
     Action, Answer, Event, Failure, Hold, HolderCall, Look, NoteSeen, Notice, Request, RequestId,
     SaveId, SaveOutcome, StoreFailure, Stored, WriteOf,
 };
-use leasehold::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Record, Verdict};
+use leasehold::lock::{FencingToken, LeaseId};
+use leasehold::record::{Checkpoint, ETag, Fields, Record, Verdict};
 
 use crate::simulation::ledger::checkpoint_of;
 use crate::simulation::planted::Bug;

@@ -6,7 +6,8 @@ use leasehold::hold::{
     Action, Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure,
     StoreFailureKind, Stored,
 };
-use leasehold::lock::{Container, FencingToken, Fields, LeaseId, LockPath, Record};
+use leasehold::lock::{Container, FencingToken, LeaseId, LockPath};
+use leasehold::record::{Fields, Record};
 use leasehold::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, MemoryLocks, RecordCopy, StoreError,
     Write,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use leasehold::lock::{Container, Fields, LockPath, MAX_PLAN_BYTES};
+use leasehold::lock::{Container, LockPath, MAX_PLAN_BYTES};
+use leasehold::record::Fields;
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::store::{DocumentPath, LeaseStore, LeaseStoreExt as _, Secret, StoreError};
 use leasehold::testing::Azurite;

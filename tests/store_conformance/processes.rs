@@ -6,7 +6,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath};
+use leasehold::lock::{Container, LeaseId, LockPath};
+use leasehold::record::{ETag, Fields};
 use leasehold::store::{Acquire, LeaseState, LeaseStoreExt as _, SqliteStore, StoreError, Write};
 use leasehold::testing::SimClock;
 use leasehold::time::{BootClock, Clock};

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use leasehold::lock::{Container, Fields, LeaseId, LockPath};
+use leasehold::lock::{Container, LeaseId, LockPath};
+use leasehold::record::Fields;
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::store::{
     Acquire, BreakNote, BreakPeriod, ETag, LeaseEnd, LeaseStoreExt as _, Secret, StoreError, Write,

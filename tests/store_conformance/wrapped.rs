@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::lock::{Container, Fields, LockPath};
+use leasehold::lock::{Container, LockPath};
+use leasehold::record::Fields;
 use leasehold::store::{LeaseStore, MemoryStore};
 use leasehold::testing::conformance::Bench;
 use leasehold::testing::{CountingStore, FaultPlan, FaultyStore, SimClock};

@@ -137,6 +137,30 @@ fn a_field_with_options_one_listed_twice_and_a_repeated_message_are_found() {
 }
 
 #[test]
+fn a_newer_field_of_a_request_that_does_not_say_what_it_needs_is_found() {
+    for (file, message) in
+        [("lease_service.proto", "ReleaseLeaseRequest"), ("lock.proto", "LockKey")]
+    {
+        let newer = Newer::new();
+        newer.replace(
+            &format!("proto/leasehold/v1/{file}"),
+            &format!("message {message} {{\n"),
+            |beginning| format!("{beginning}  bool later = 99;\n"),
+        );
+        newer.replace("proto/revisions.json", "\n]", |_| {
+            format!(
+                ",{{\"LeaseSpec\": [\"newer\"], \"Resume\": [\"newest\"], \"{message}\": [\"later\"]}}\n]"
+            )
+        });
+        let silent = newer.generate().unwrap_err();
+        assert!(
+            silent.contains("does not say what it needs") && silent.contains("later"),
+            "{silent}"
+        );
+    }
+}
+
+#[test]
 fn a_newer_field_is_written_into_each_client() {
     let newer = Newer::new();
     newer.replace("proto/revisions.json", "\n]", |_| {

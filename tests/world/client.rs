@@ -6,7 +6,8 @@ use std::time::Duration;
 use leasehold::coordinator::{
     CallError, Grant, HeldEvent, HoldEvent, HoldRequest, Outcome, Validity,
 };
-use leasehold::lock::{Labels, LeaseId, LockPath, Permits, Sharing};
+use leasehold::lock::{LeaseId, LockPath, Permits};
+use leasehold::record::{Labels, Sharing};
 use leasehold::testing::SeededRandom;
 use leasehold::time::BootReading;
 

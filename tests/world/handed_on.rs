@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold::coordinator::Grant;
-use leasehold::lock::{FencingToken, LockPath, Record};
+use leasehold::lock::{FencingToken, LockPath};
+use leasehold::record::Record;
 
 use crate::world::justice::{Told, UNDER_WAY};
 use crate::world::lease::State as LeaseState;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use leasehold::lock::{ETag, Fields, LeaseId, LockPath, Record};
+use leasehold::lock::{LeaseId, LockPath};
+use leasehold::record::{ETag, Fields, Record};
 use leasehold::store::{
     Acquire, Acquired, BreakNote, Features, LeaseBroken, LeaseEnd, LeaseState, LeaseStore,
     LeaseStoreExt as _, Renewed, StoreAnswer, StoreError, StoreRequest, StoredLock, Write, Written,

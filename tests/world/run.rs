@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold::coordinator::{HoldEvent, HoldRequest};
-use leasehold::lock::{Labels, Permits, Sharing};
+use leasehold::lock::Permits;
+use leasehold::record::{Labels, Sharing};
 
 use crate::caught::panic_of;
 use crate::world::chance::{Chance, Fault, Only};

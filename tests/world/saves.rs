@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::coordinator::{CallError, CheckpointOutcome, Grant, Released, Saved};
-use leasehold::lock::Fields;
+use leasehold::record::Fields;
 use leasehold::testing::Asked;
 
 use crate::simulation::ledger::{Ledger, SaveAnswer};

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use leasehold::coordinator::{CallError, CheckpointOutcome, Released, Saved};
-use leasehold::lock::{CheckpointValue, Layout};
+use leasehold::lock::Layout;
+use leasehold::record::CheckpointValue;
 use leasehold::testing::SeededRandom;
 
 use crate::simulation::ledger::SaveAnswer;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold::coordinator::{Grant, HeldEvent, HoldEvent, HoldRequest, HoldStream};
-use leasehold::lock::{CheckpointValue, Layout, Priority, Sharing};
+use leasehold::lock::Layout;
+use leasehold::record::{CheckpointValue, Priority, Sharing};
 
 use crate::world::chance::Chance;
 use crate::world::lease::State;

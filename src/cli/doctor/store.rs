@@ -6,7 +6,8 @@ use super::report::{Finding, Report};
 use crate::cli::exit::Exit;
 use crate::config::Config;
 use crate::host_id::HostIdentity;
-use crate::lock::{ETag, LeaseId, LockKey, LockMode, LockPath, Record};
+use crate::lock::{LeaseId, LockKey, LockMode, LockPath};
+use crate::record::{ETag, Record};
 use crate::store::{
     Acquire, BreakNote, BreakPeriod, LeaseBroken, LeaseStore, LeaseStoreExt as _, List,
     MIN_LEASE_DURATION, StoreError, Write,

@@ -2,9 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::cli::gc::tests::ours;
-use crate::lock::{
-    Checkpoint, CheckpointValue, Container, FencingToken, LeaseId, LockPath, Record,
-};
+use crate::lock::{Container, FencingToken, LeaseId, LockPath};
+use crate::record::{Checkpoint, CheckpointValue, Record};
 use crate::store::{Acquire, DocumentPath, LeaseStoreExt as _, Write};
 use crate::testing::SimClock;
 use crate::time::Clock as _;

@@ -14,7 +14,8 @@ use crate::cli::exit::{Exit, UsageError};
 use crate::cli::output::{self, OutputArgs};
 use crate::cli::spec::duration;
 use crate::config::Config;
-use crate::lock::{FencingToken, HostId, LockPath, Record, has_checkpoint};
+use crate::lock::{FencingToken, HostId, LockPath};
+use crate::record::{Record, has_checkpoint};
 use crate::store::{LeaseStore, LeaseStoreExt as _, List, StoreError, StoredLock};
 
 pub(in crate::cli) use automatic::{keep_room, make_room};

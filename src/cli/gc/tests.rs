@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::lock::{Checkpoint, CheckpointValue, Container, FencingToken, LeaseId};
+use crate::lock::{Container, FencingToken, LeaseId};
+use crate::record::{Checkpoint, CheckpointValue};
 use crate::store::{Acquire, MemoryStore, Write};
 use crate::testing::SimClock;
 use crate::time::Clock;

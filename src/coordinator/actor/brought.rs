@@ -12,7 +12,8 @@ use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::occurrences::Named;
 use crate::coordinator::api::request::Outcome;
 use crate::hold::{CallerId, WriteOf};
-use crate::lock::{Found, LeaseId, Verdict};
+use crate::lock::LeaseId;
+use crate::record::{Found, Verdict};
 use crate::schedule::Occurrence;
 
 /// What a caller brings that is written beside its token.

@@ -16,7 +16,8 @@ use crate::coordinator::trace::{Asked, TraceHandle};
 use crate::coordinator::unread::unread;
 use crate::coordinator::waiting::WaitKind;
 use crate::hold::{Stored, Terms};
-use crate::lock::{HostId, LockPath, Permit, Permits, Record};
+use crate::lock::{HostId, LockPath, Permit, Permits};
+use crate::record::Record;
 use crate::schedule::check_key;
 
 /// What a try to write something under a lock's lease has come to.

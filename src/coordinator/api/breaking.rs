@@ -11,7 +11,8 @@ use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::coordinator::store_io::calls;
 use crate::coordinator::{Coordinator, Shared};
 use crate::hold::StoreFailureKind;
-use crate::lock::{ETag, FencingToken, LockPath, Permit, Record};
+use crate::lock::{FencingToken, LockPath, Permit};
+use crate::record::{ETag, Record};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, LeaseStoreExt as _, StoreError};
 
 /// What an operator asks to break (S17).

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::lock::{Found, Verdict};
+use crate::record::{Found, Verdict};
 
 /// Decides what is written over a record.
 pub(crate) struct Decider(Box<dyn Fn(&Found) -> Verdict + Send + Sync>);

@@ -11,7 +11,8 @@ use super::saves::{CheckpointOutcome, Saving, outcome};
 use crate::coordinator::Coordinator;
 use crate::coordinator::actor::task::Command;
 use crate::hold::SaveOutcome;
-use crate::lock::{CheckpointValue, FencingToken, Found, LeaseId, LockPath, Verdict};
+use crate::lock::{FencingToken, LeaseId, LockPath};
+use crate::record::{CheckpointValue, Found, Verdict};
 use crate::schedule::{Claimed, Concluded, Occurrence, Report, claim_over, conclude_over};
 
 /// What became of an outcome that came with a release.

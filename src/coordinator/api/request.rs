@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use crate::coordinator::trace::TraceContext;
 use crate::hold::{LossReason, PriorityStatus};
-use crate::lock::{
-    Checkpoint, FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, Permit,
-    Permits, Record, Sharing,
-};
+use crate::lock::{FencingToken, HostId, HostType, LeaseId, LockKey, LockPath, Permit, Permits};
+use crate::record::{Checkpoint, Labels, Record, Sharing};
 use crate::schedule::{Ended, Occurrence, ScheduleRecord};
 use crate::store::BreakNote;
 use crate::time::{BootReading, Instant, UnixMillis};

@@ -15,9 +15,8 @@ use super::revision::check_needs;
 use crate::coordinator::Shared;
 use crate::coordinator::actor::caller::Caller;
 use crate::hold::{Resume, StoreBounds, Terms};
-use crate::lock::{
-    FencingToken, HostId, HostType, LeaseId, LockKey, LockMode, Namespace, Permit, Record,
-};
+use crate::lock::{FencingToken, HostId, HostType, LeaseId, LockKey, LockMode, Namespace, Permit};
+use crate::record::Record;
 use crate::schedule::Occurrence;
 use crate::store::{MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 use crate::time::{BootReading, Clock, Instant, UnixMillis};

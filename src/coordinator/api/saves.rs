@@ -14,7 +14,8 @@ use crate::coordinator::actor::task::{Command, HoldCall, Task};
 use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::coordinator::released_before;
 use crate::hold::{CallerId, Event, HolderCall, SaveAsked, SaveId, SaveOutcome};
-use crate::lock::{CheckpointValue, Found, LeaseId, Permit, Verdict};
+use crate::lock::{LeaseId, Permit};
+use crate::record::{CheckpointValue, Found, Verdict};
 use crate::store::BreakNote;
 use crate::time::Instant;
 

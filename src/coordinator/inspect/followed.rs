@@ -9,7 +9,8 @@ use tokio::sync::{Notify, watch};
 use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::request::LockRecord;
 use crate::coordinator::budget::{Budget, Part};
-use crate::lock::{Labels, LockPath, Record};
+use crate::lock::LockPath;
+use crate::record::{Labels, Record};
 use crate::schedule::{Ended, Occasion, ScheduleRecord};
 use crate::time::UnixMillis;
 

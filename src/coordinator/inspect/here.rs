@@ -12,7 +12,8 @@ use crate::coordinator::api::request::{
     Capacity, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState,
 };
 use crate::hold::{Event, Handed, HolderCall, Holding, Known};
-use crate::lock::{Checkpoint, FencingToken, LeaseId, LockPath, Permit, Record};
+use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
+use crate::record::{Checkpoint, Record};
 use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
 use crate::time::{Instant, UnixMillis};

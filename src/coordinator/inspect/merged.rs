@@ -2,7 +2,8 @@
 
 use super::here::LocalView;
 use crate::coordinator::api::request::{LockRecord, LockState};
-use crate::lock::{Checkpoint, FencingToken, Fields, LockPath, Record};
+use crate::lock::{FencingToken, LockPath};
+use crate::record::{Checkpoint, Fields, Record};
 use crate::schedule::ScheduleRecord;
 use crate::store::{BreakNote, LeaseState, StoredLock};
 

@@ -11,7 +11,8 @@ use crate::coordinator::api::request::{LockRecord, LockSelector, LockState, Toke
 use crate::coordinator::store_io::calls;
 use crate::coordinator::{Coordinator, Shared};
 use crate::hold::Holding;
-use crate::lock::{Checkpoint, FencingToken, HostId, Labels, LockPath, Record, ShareName};
+use crate::lock::{FencingToken, HostId, LockPath};
+use crate::record::{Checkpoint, Labels, Record, ShareName};
 use crate::store::{BreakNote, LeaseState, LeaseStoreExt as _, List, StoreError, StoredLock};
 use crate::time::{Instant, UnixMillis};
 

@@ -12,7 +12,8 @@ use crate::hold::{
     Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, RequestId, Rival, StoreFailure,
     StoreFailureKind, Stored,
 };
-use crate::lock::{ETag, LeaseId, LockPath, Permit, Record};
+use crate::lock::{LeaseId, LockPath, Permit};
+use crate::record::{ETag, Record};
 use crate::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, LeaseStoreExt as _, StoreError,
     StoredLock, Write,

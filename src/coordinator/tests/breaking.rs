@@ -14,7 +14,8 @@ use crate::coordinator::{
     BreakPeriod, BreakRequest, BreakResult, CallError, CheckpointOutcome, HeldEvent, HoldEvent,
     HoldRequest, LockState, LossReason, NoObserver, Released, Validity,
 };
-use crate::lock::{CheckpointValue, FencingToken, Fields, LeaseId};
+use crate::lock::{FencingToken, LeaseId};
+use crate::record::{CheckpointValue, Fields};
 use crate::store::{Acquire, LeaseState, LeaseStoreExt as _, Operation, Write};
 
 pub(crate) async fn broken(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::rig::{counts, request, settings};
 use crate::coordinator::{Coordinator, Grant, NoObserver, Outcome};
-use crate::lock::{Fields, Record};
+use crate::record::{Fields, Record};
 use crate::store::{LeaseStoreExt as _, Operation, SqliteStore};
 use crate::testing::CountingStore;
 use crate::time::BootClock;

@@ -7,7 +7,8 @@ use super::rig::{Account, SECOND, Sidecar, counts, pass, path, request, settle};
 use crate::coordinator::{
     BreakPeriod, BreakRequest, CallError, LockState, LocksEvent, LocksWatch, NoObserver, Under,
 };
-use crate::lock::{CheckpointValue, LeaseId, LockPath};
+use crate::lock::{LeaseId, LockPath};
+use crate::record::CheckpointValue;
 use crate::store::{Acquire, LeaseStoreExt as _, Operation};
 use crate::testing::FaultPlan;
 

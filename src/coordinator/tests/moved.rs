@@ -8,7 +8,8 @@ use futures_util::FutureExt as _;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, granted, pass, path, request, settle, waiting};
 use crate::coordinator::{Grant, HeldEvent, HoldEvent, HoldRequest, HoldStream, ResumeRequest};
-use crate::lock::{FencingToken, Record};
+use crate::lock::FencingToken;
+use crate::record::Record;
 use crate::store::{LeaseStoreExt as _, Operation};
 use crate::testing::{FaultPlan, SimClock};
 use crate::time::Clock as _;

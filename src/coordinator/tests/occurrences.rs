@@ -11,7 +11,8 @@ use crate::coordinator::{
     CallError, CheckpointOutcome, Concluding, Grant, HeldEvent, HoldEvent, HoldRequest, LossReason,
     Outcome, OutcomeResult, Released, ResumeRequest,
 };
-use crate::lock::{CheckpointValue, Layout};
+use crate::lock::Layout;
+use crate::record::CheckpointValue;
 use crate::schedule::{Ended, Occurrence, Outcome as RunOutcome, Report};
 use crate::store::{LeaseState, LeaseStoreExt as _, Operation};
 use crate::testing::FaultPlan;

@@ -11,7 +11,8 @@ use crate::coordinator::{
     LockEventKind, LockSelector, LockState, LossReason, NoObserver, Observer, ResumeRequest,
     TokenStatus,
 };
-use crate::lock::{CheckpointValue, Layout, LockPath, Permit, Permits};
+use crate::lock::{Layout, LockPath, Permit, Permits};
+use crate::record::CheckpointValue;
 use crate::store::{LeaseState, LeaseStoreExt as _, Operation};
 use crate::testing::FaultPlan;
 

@@ -9,9 +9,10 @@ use crate::coordinator::{
 };
 use crate::host_id::{FromHostType, Provider};
 use crate::lock::{
-    Container, HostId, HostType, Labels, Layout, LockKey, LockMode, LockPath, Namespace, Permit,
-    Permits, Prefix, Sharing,
+    Container, HostId, HostType, Layout, LockKey, LockMode, LockPath, Namespace, Permit, Permits,
+    Prefix,
 };
+use crate::record::{Labels, Sharing};
 use crate::scheduler::Scheduler;
 use crate::store::{LeaseState, LeaseStoreExt as _, MemoryStore, Operation};
 use crate::testing::{CountingStore, Counts, FaultPlan, FaultyStore, SimClock};

@@ -12,7 +12,8 @@ use crate::coordinator::{
     Grant, HeldEvent, HoldEvent, HoldRequest, HoldStream, NoObserver, PriorityStatus,
     WAIT_WITHOUT_END,
 };
-use crate::lock::{FencingToken, LeaseId, Priority, Record, Reserved, Sharing};
+use crate::lock::{FencingToken, LeaseId};
+use crate::record::{Priority, Record, Reserved, Sharing};
 use crate::store::{Acquire, LeaseState, LeaseStoreExt as _, Operation, Write};
 use crate::testing::FaultPlan;
 use crate::time::UnixMillis;
@@ -310,7 +311,7 @@ async fn s33_a_reservation_of_any_length_is_cut() {
         reserved: Some(Box::new(reserved)),
         ..Record::default()
     };
-    let fields = record.into_fields(crate::lock::Fields::new());
+    let fields = record.into_fields(crate::record::Fields::new());
     account.store.write_record(&name, Write { lease_id, if_match: None, fields }).await.unwrap();
     account.store.release(&name, lease_id, None).await.unwrap();
     let here = account.sidecar();

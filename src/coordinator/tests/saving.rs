@@ -10,7 +10,8 @@ use crate::coordinator::{
     BreakPeriod, CallError, CheckpointOutcome, Grant, HoldRequest, HoldStream, LossReason,
     NoObserver, Released, ResumeRequest, Saved, StoreFailureKind,
 };
-use crate::lock::{CheckpointValue, Layout};
+use crate::lock::Layout;
+use crate::record::CheckpointValue;
 use crate::store::Operation;
 use crate::testing::FaultPlan;
 

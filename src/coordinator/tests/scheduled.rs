@@ -2,7 +2,7 @@
 
 use super::rig::{Account, MINUTE, granted, pass, path, request, settle};
 use crate::coordinator::ResumeRequest;
-use crate::lock::{CheckpointValue, Fields};
+use crate::record::{CheckpointValue, Fields};
 use crate::store::LeaseStoreExt as _;
 use crate::time::Clock as _;
 

@@ -13,7 +13,7 @@ use crate::coordinator::{
     WAIT_WITHOUT_END,
 };
 use crate::hold::LossReason;
-use crate::lock::{Priority, ShareName, Sharing};
+use crate::record::{Priority, ShareName, Sharing};
 use crate::store::{LeaseState, Operation};
 
 pub(super) fn of(priority: u32, request: HoldRequest) -> HoldRequest {

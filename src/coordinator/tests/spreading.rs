@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, path, request};
 use crate::coordinator::{Entropy, HeldEvent, HoldEvent, HoldRequest, WAIT_WITHOUT_END};
-use crate::lock::{Priority, ShareName, Sharing};
+use crate::record::{Priority, ShareName, Sharing};
 use crate::store::{LeaseStoreExt as _, Operation};
 use crate::testing::{FaultPlan, SeededRandom};
 use crate::time::Instant;
@@ -151,7 +151,7 @@ impl World {
             let stored = self.account.store.read_record(&path(&lock_name(lock))).await.ok();
             let held = stored.filter(|stored| stored.lease.is_held());
             holders.push(held.map(|stored| {
-                crate::lock::Record::from_fields(&stored.fields).sidecar.to_string()
+                crate::record::Record::from_fields(&stored.fields).sidecar.to_string()
             }));
         }
         holders

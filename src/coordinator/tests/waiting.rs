@@ -7,7 +7,8 @@ use crate::coordinator::{
     CallError, HeldEvent, HoldEvent, HoldRequest, ListRequest, LockSelector, LockState,
     TokenStatus, Under,
 };
-use crate::lock::{Labels, Permits};
+use crate::lock::Permits;
+use crate::record::Labels;
 use crate::time::Instant;
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use crate::coordinator::{KeyRequest, LockSelector, Under};
 use crate::grpc::from_proto::{MAX_HOLDER, MAX_PAGE_TOKEN, generation};
 use crate::grpc::proto;
 use crate::grpc::violations::Violations;
-use crate::lock::CheckpointValue;
+use crate::record::CheckpointValue;
 use crate::schedule::{
     Definition, MAX_REASON_BYTES, MAX_REQUEST_ID_BYTES, Report, RunId, check_key, is_request_id,
 };

@@ -10,7 +10,7 @@ use crate::hold::{
     Action, Answer, Event, Failure, LeaseGranted, LossReason, NotConfirmed, Notice, Remark,
     Request, RequestId, StoreFailureKind, Stored, Terms,
 };
-use crate::lock::{ETag, Fields};
+use crate::record::{ETag, Fields};
 
 /// Answers to a request that was never sent.
 fn strangers(now: Duration) -> Vec<Event> {

@@ -11,7 +11,7 @@ use crate::hold::{
     Action, Answer, CallerId, Event, Failure, LossReason, Notice, Request, StoreFailure,
     StoreFailureKind, Stored, Terms,
 };
-use crate::lock::{ETag, Fields, Found, Verdict};
+use crate::record::{ETag, Fields, Found, Verdict};
 use crate::time::UnixMillis;
 
 /// A run, as these tests know it: the field says how often one was begun, and by which token the last.

@@ -7,7 +7,7 @@ use crate::hold::{
     Action, CallerId, Failure, Granted, LossReason, Notice, Request, SaveOutcome, StoreFailure,
     StoreFailureKind, Terms,
 };
-use crate::lock::{Labels, Record};
+use crate::record::{Labels, Record};
 
 fn named(holder: &str) -> Terms {
     let record = Record { holder: holder.to_owned(), ..Record::default() };

@@ -7,7 +7,7 @@ use super::table::{failed, note_for};
 use crate::hold::{
     Action, Event, Failure, Notice, PriorityStatus, Request, StoreFailure, StoreFailureKind, Terms,
 };
-use crate::lock::Priority;
+use crate::record::Priority;
 
 fn is_look(action: &Action) -> bool {
     matches!(action, Action::Store { what: Request::Look { note: true, .. }, .. })
@@ -186,7 +186,7 @@ fn s33_who_reads_that_a_lock_is_reserved_is_told_that_it_waits_and_of_no_old_fai
     let standing =
         crate::hold::Standing { held: 1, patience: secs(1), not_before: None, turn: true };
     new.hold.stand(standing);
-    let share = crate::lock::ShareName::new("listeners").ok();
+    let share = crate::record::ShareName::new("listeners").ok();
     let low = of(1, terms());
     let mut record = low.record.clone();
     record.sharing.as_mut().unwrap().share = share;

@@ -9,7 +9,7 @@ use crate::hold::{
     Action, Answer, Event, Failure, Granted, Notice, PriorityStatus, Remark, Request, Rival,
     StoreFailure, StoreFailureKind, Terms,
 };
-use crate::lock::Priority;
+use crate::record::Priority;
 
 /// D of all of these tests.
 const LEASE: Duration = secs(15);

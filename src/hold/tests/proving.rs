@@ -9,13 +9,13 @@ use super::table::{Table, failed};
 use crate::hold::{
     Action, Event, Failure, NoteSeen, Request, StoreFailure, StoreFailureKind, Terms,
 };
-use crate::lock::{Priority, Sharing};
+use crate::record::{Priority, Sharing};
 
 /// The terms of a caller of this priority that yields.
 pub(super) fn of(priority: u32, terms: Terms) -> Terms {
     let priority = Priority::new(priority).unwrap();
     let sharing = Sharing { priority, yields: true, share: None }.boxed();
-    Terms { record: crate::lock::Record { sharing, ..terms.record }, ..terms }
+    Terms { record: crate::record::Record { sharing, ..terms.record }, ..terms }
 }
 
 /// A lock that a holder that yields has released, and for whose break somebody elsewhere is about to ask.

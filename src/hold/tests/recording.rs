@@ -6,7 +6,7 @@ use super::table::failed;
 use crate::hold::{
     Action, Failure, Granted, LossReason, Request, SaveOutcome, StoreFailure, StoreFailureKind,
 };
-use crate::lock::Record;
+use crate::record::Record;
 
 fn recorded(rig: &Rig, name: &str) -> bool {
     rig.table().fields().contains_key(name)

@@ -5,7 +5,7 @@ use super::rig::{
     terms,
 };
 use crate::hold::{Action, Event, HolderCall, LossReason, NotConfirmed, Notice, Request, Terms};
-use crate::lock::{Labels, Record};
+use crate::record::{Labels, Record};
 
 #[test]
 fn s16_who_was_silent_goes_on_at_the_same_sidecar() {

@@ -20,7 +20,8 @@ use crate::hold::{
     Resume, SaveAsked, SaveId, Settings, StoreBounds, StoreFailure, StoreFailureKind, Terms,
     WriteOf,
 };
-use crate::lock::{Checkpoint, CheckpointValue, LeaseId, Record};
+use crate::lock::LeaseId;
+use crate::record::{Checkpoint, CheckpointValue, Record};
 use crate::time::Instant;
 
 pub(super) const ANN: CallerId = CallerId(1);

@@ -9,7 +9,7 @@ use crate::hold::{
     Action, Answer, Event, Failure, LossReason, NotConfirmed, Notice, Request, SaveOutcome,
     StoreFailure, StoreFailureKind, Terms,
 };
-use crate::lock::Record;
+use crate::record::Record;
 
 fn is_saved(outcome: Option<SaveOutcome>) -> bool {
     matches!(outcome, Some(SaveOutcome::Saved { .. }))

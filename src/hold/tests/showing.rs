@@ -8,7 +8,7 @@ use super::table::Table;
 use crate::hold::{
     Action, Event, Hold, Idle, LossReason, Memory, Notice, Request, Settings, State, Terms, Wait,
 };
-use crate::lock::Record;
+use crate::record::Record;
 use crate::time::Instant;
 
 #[test]

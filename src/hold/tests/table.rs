@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::hold::{
     Action, Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Rival, Stored,
 };
-use crate::lock::{ETag, Fields, LeaseId};
+use crate::lock::LeaseId;
+use crate::record::{ETag, Fields};
 use crate::time::UnixMillis;
 
 /// The store's clock begins here.

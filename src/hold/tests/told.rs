@@ -3,7 +3,7 @@
 use crate::hold::{
     Action, CallerId, LossReason, NotConfirmed, Notice, SaveId, SaveOutcome, StoreFailureKind,
 };
-use crate::lock::Checkpoint;
+use crate::record::Checkpoint;
 use crate::time::Instant;
 
 /// A checkpoint's value as text, and its version.

@@ -268,7 +268,7 @@ async fn t22_a_lock_without_our_record_goes_on_from_the_status() {
     // An older SDK has dropped what it does not know.
     let (path, now) = (lock(&sidecar), account.now());
     let time = crate::time::Clock::wall(account.clock.as_ref());
-    let fields = crate::lock::Fields::new();
+    let fields = crate::record::Fields::new();
     account.store.locks().write_without_lease(&path, fields, now, time).unwrap();
     let other = beside(&account);
     let mut stream = subscribe(&other, spec(EVERY));

@@ -6,8 +6,9 @@ use super::rig::{at, complete, completion, late, run, run_within, spec, standby}
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, request, settle};
 use crate::coordinator::{HoldRequest, LockSelector, Outcome};
 use crate::schedule::Report;
-use crate::scheduler::Completion;
+use crate::scheduler::{Completion, ScheduleChange};
 use crate::store::Operation;
+use crate::testing::Fault;
 
 #[tokio::test(start_paused = true)]
 async fn t22_a_crash_after_the_status_was_written_repeats_and_loses_nothing() {
@@ -96,6 +97,32 @@ async fn t22_an_outcome_that_wakes_up_after_its_lease_ends_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn t22_an_outcome_that_is_sent_again_overwrites_no_status_that_was_read_without_the_lease() {
+    let account = Account::new();
+    let (sidecar, mut dotnet) = pair(&account);
+    let mut stream = subscribe(&sidecar, spec(EVERY));
+    let granted = run(&mut stream).await;
+    // The status is not written, and is to be written again.
+    sidecar.faults().throttle_next(1);
+    let scheduler = sidecar.scheduler.clone();
+    let request = completion(&granted, Report::Succeeded);
+    let ending = tokio::spawn(async move { scheduler.complete_run(request).await });
+    settle().await;
+    assert_eq!(sidecar.faults().injected(Fault::Throttled), 1);
+    // Meanwhile the lease is a host's, which writes; and somebody asks what there is.
+    account.store.locks().forget_lease(&lock(&sidecar));
+    assert!(dotnet.lock().await);
+    dotnet.write(&local(at(0), ".7"), at(600), at(0));
+    let there = sidecar.scheduler.schedule(&LockSelector::Path(lock(&sidecar))).await;
+    there.expect("it is read");
+    sidecar.counts();
+    pass(20 * SECOND).await;
+    assert!(sidecar.counts().of(Operation::WriteTimer) > 0, "it was sent again");
+    assert_eq!(dotnet.field("Last").await, Some(local(at(0), ".7")), "under another's lease");
+    drop(ending);
+}
+
+#[tokio::test(start_paused = true)]
 async fn t22_a_host_that_writes_long_after_its_lease_takes_nothing_back() {
     let account = Account::new();
     let (sidecar, dotnet) = pair(&account);
@@ -149,4 +176,35 @@ async fn t22_what_was_to_be_written_long_ago_keeps_no_plain_hold_from_the_lock()
     assert!(matches!(held, Ok(Ok(Outcome::Granted(_)))), "{held:?}: {asked}");
     assert!(asked.total() <= 8, "{asked}");
     assert_eq!(dotnet.last().await, Some(at(1_200)), "it leaves the status alone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t22_t25_a_reset_beside_a_host_of_dotnet_begins_where_it_says() {
+    let account = Account::new();
+    let (sidecar, dotnet) = pair(&account);
+    let mut stream = subscribe(&sidecar, spec(EVERY));
+    for n in 1..=3 {
+        let granted = run(&mut stream).await;
+        assert_eq!(granted.told.scheduled_at, at(n * 600));
+        complete(&sidecar, &granted, Report::Succeeded).await;
+    }
+    // What was done is to be done again, and the status says that it was.
+    let change = ScheduleChange::Reset {
+        reason: "again".to_owned(),
+        watermark: Some(at(700)),
+        revision: None,
+    };
+    sidecar.delay_everything();
+    sidecar.counts();
+    let selector = LockSelector::Path(lock(&sidecar));
+    sidecar.scheduler.change_schedule(&selector, change, "ann").await.unwrap();
+    let granted = run_within(&mut stream, MINUTE).await.expect("it begins after 700");
+    let asked = sidecar.counts();
+    assert!(asked.total() <= 12, "{asked}");
+    assert_eq!((granted.told.scheduled_at, granted.told.missed_count), (at(1_800), 1));
+    assert_eq!(dotnet.last().await, Some(at(1_200)), "a host would go on there, too");
+    complete(&sidecar, &granted, Report::Succeeded).await;
+    assert_eq!(dotnet.last().await, Some(at(1_800)));
+    // Once: what follows goes on as ever.
+    assert_eq!(run(&mut stream).await.told.scheduled_at, at(2_400));
 }

@@ -3,7 +3,8 @@
 use super::rig::{START, at, run, spec, standby, subscribe};
 use crate::coordinator::CallError;
 use crate::coordinator::tests::rig::{Account, Sidecar, by_key, key, request, settle};
-use crate::lock::{LockPath, Record};
+use crate::lock::LockPath;
+use crate::record::Record;
 use crate::schedule::{TakeOver, TakeOverError};
 use crate::scheduler::{ImportError, ImportRequest, Imported};
 use crate::store::{LeaseStoreExt as _, MemoryStore, StoreError, StoredLock};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::coordinator::tests::rig::{LEASE, Sidecar, key};
 use crate::coordinator::{HeldEvent, ResumeRequest};
-use crate::lock::Labels;
+use crate::record::Labels;
 use crate::schedule::{Definition, Report, RunId, Spec};
 use crate::scheduler::{
     CompleteRequest, Completed, ResumeRun, RunGrant, ScheduleEvent, ScheduleStream, Standby,

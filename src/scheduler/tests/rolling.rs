@@ -3,7 +3,8 @@
 
 use super::rig::{at, complete, news, run, run_within, spec, standby, subscribe};
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, path};
-use crate::lock::{Fields, LeaseId};
+use crate::lock::LeaseId;
+use crate::record::Fields;
 use crate::schedule::{Report, Spec};
 use crate::scheduler::ScheduleEvent;
 use crate::store::{Acquire, LeaseStoreExt as _, Write};

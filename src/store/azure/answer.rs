@@ -12,7 +12,8 @@ use azure_core::time::parse_rfc7231;
 
 use super::error::Failure;
 use super::namespace;
-use crate::lock::{ETag, Fields, LeaseId, held_by_stranger};
+use crate::lock::LeaseId;
+use crate::record::{ETag, Fields, held_by_stranger};
 use crate::store::{LeaseState, StoreTime, StoredLock};
 use crate::time::UnixMillis;
 

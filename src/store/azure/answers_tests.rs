@@ -1,5 +1,6 @@
 use super::*;
-use crate::lock::{Container, Fields};
+use crate::lock::Container;
+use crate::record::Fields;
 use crate::store::{BreakNote, BreakPeriod, LeaseStoreExt as _, Secret};
 use crate::testing::{Asked, Reply, ScriptedHttp, SimClock};
 use crate::time::UnixMillis;

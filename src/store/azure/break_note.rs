@@ -11,7 +11,8 @@ use percent_encoding::percent_decode_str;
 
 use super::error::{Failure, Request};
 use super::{AzureStore, answer, blob_names, namespace};
-use crate::lock::{ETag, FencingToken, Fields, LockPath, Priority, header_safe};
+use crate::lock::{FencingToken, LockPath, header_safe};
+use crate::record::{ETag, Fields, Priority};
 use crate::store::{BreakNote, BreakPeriod, LeaseBroken, LeaseState, StoreError};
 use crate::time::UnixMillis;
 

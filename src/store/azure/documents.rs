@@ -11,7 +11,8 @@ use azure_storage_blob::models::{
 
 use super::error::{Failure, Request};
 use super::{AzureStore, answer, blob_names, namespace};
-use crate::lock::{ETag, LockPath};
+use crate::lock::LockPath;
+use crate::record::ETag;
 use crate::store::{
     DocumentKind, DocumentPath, DocumentRead, DocumentWritten, Source, StoreError, StoredDocument,
 };

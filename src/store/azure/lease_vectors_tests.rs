@@ -154,7 +154,7 @@ impl Vector {
                 let write = Write {
                     lease_id: lease_id(),
                     if_match: None,
-                    fields: crate::lock::Fields::new(),
+                    fields: crate::record::Fields::new(),
                 };
                 store.write_record(&path(), write).await.map(|_| "written".to_owned())
             }

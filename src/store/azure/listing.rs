@@ -10,7 +10,8 @@ use futures_util::StreamExt as _;
 use super::answer;
 use super::error::Failure;
 use super::{blob_names, documents, namespace};
-use crate::lock::{Container, ETag, LockPath};
+use crate::lock::{Container, LockPath};
+use crate::record::ETag;
 use crate::store::{LeaseState, List, Listing, PlanListing, StoreTime, StoredLock};
 use crate::time::UnixMillis;
 

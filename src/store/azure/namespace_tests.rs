@@ -1,6 +1,7 @@
 use super::super::tests::{service, store_on};
 use super::*;
-use crate::lock::{ETag, LockPath, TimerPath};
+use crate::lock::{LockPath, TimerPath};
+use crate::record::ETag;
 use crate::store::{BreakNote, BreakPeriod, DocumentPath, LeaseStoreExt as _, List};
 use crate::testing::Reply;
 use crate::time::UnixMillis;

@@ -3,7 +3,8 @@
 use std::ops::Bound;
 
 use super::locks::{MemoryLocks, page, page_begin};
-use crate::lock::{ETag, LockPath, TimerPath};
+use crate::lock::{LockPath, TimerPath};
+use crate::record::ETag;
 use crate::store::{
     DocumentPath, DocumentRead, DocumentWritten, List, PlanListing, StoreError, StoreTime,
     StoredDocument,

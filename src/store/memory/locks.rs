@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::lock::{Container, Fields, LeaseId, LockPath};
+use crate::lock::{Container, LeaseId, LockPath};
+use crate::record::Fields;
 use crate::store::lease::Lease;
 use crate::store::{
     Acquire, Acquired, BreakNote, DocumentPath, ETag, LeaseBroken, List, Listing, Renewed,

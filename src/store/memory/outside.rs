@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::locks::{MemoryLock, MemoryLocks, RecordCopy};
-use crate::lock::{Container, Fields, LockPath};
+use crate::lock::{Container, LockPath};
+use crate::record::Fields;
 use crate::store::lease::Lease;
 use crate::store::{StoreError, StoreTime, Written};
 use crate::time::Instant;

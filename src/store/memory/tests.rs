@@ -5,7 +5,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::*;
-use crate::lock::{Container, Fields, LeaseId, LockPath};
+use crate::lock::{Container, LeaseId, LockPath};
+use crate::record::Fields;
 use crate::store::{Acquire, StoreTime, Write};
 use crate::time::{Instant, UnixMillis};
 

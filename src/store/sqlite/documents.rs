@@ -5,7 +5,8 @@ use rusqlite::OptionalExtension as _;
 
 use super::error::SqliteError;
 use super::locks::Locks;
-use crate::lock::{ETag, LockPath};
+use crate::lock::LockPath;
+use crate::record::ETag;
 use crate::store::document::no_timers;
 use crate::store::{
     DocumentPath, DocumentRead, DocumentWritten, List, PlanListing, StoreError, StoredDocument,

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::error::SqliteError;
-use crate::lock::{FencingToken, Fields, LeaseId, LockPath, Priority};
+use crate::lock::{FencingToken, LeaseId, LockPath};
+use crate::record::{Fields, Priority};
 use crate::store::lease::{Holder, Lease};
 use crate::store::{
     Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, List, Listing, Renewed,

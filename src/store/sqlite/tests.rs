@@ -14,7 +14,8 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use super::*;
-use crate::lock::{Container, Fields, LeaseId, LockPath};
+use crate::lock::{Container, LeaseId, LockPath};
+use crate::record::Fields;
 use crate::store::{Acquire, BreakNote, BreakPeriod, LeaseState, LeaseStoreExt as _, Write};
 use crate::testing::SimClock;
 use crate::time::{BootReading, Instant, Suspicions, UnixMillis};

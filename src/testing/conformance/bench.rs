@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::lock::{Container, Fields, LeaseId, LockPath};
+use crate::lock::{Container, LeaseId, LockPath};
+use crate::record::Fields;
 use crate::store::{
     Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseState, LeaseStore,
     LeaseStoreExt as _, MIN_LEASE_DURATION, StoreError, StoredLock, Write, Written,

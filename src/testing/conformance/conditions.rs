@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use super::bench::{
     Bench, acquire, fields, is_refused, lock, longest, new_id, read, state, write, written_lock,
 };
-use crate::lock::{ETag, LeaseId};
+use crate::lock::LeaseId;
+use crate::record::ETag;
 use crate::store::{Acquire, LeaseState, LeaseStoreExt as _, StoreError, Write};
 
 fn only_if(lease_id: LeaseId, etag: &ETag) -> Acquire {

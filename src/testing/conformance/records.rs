@@ -4,7 +4,8 @@ use super::bench::{
     Bench, acquire, break_lease, fields, lock, longest, new_id, note, read, run_out, shortest,
     write,
 };
-use crate::lock::{FencingToken, Fields, LockKey, LockMode, Record};
+use crate::lock::{FencingToken, LockKey, LockMode};
+use crate::record::{Fields, Record};
 use crate::store::{BreakPeriod, LeaseStoreExt as _};
 use crate::time::UnixMillis;
 

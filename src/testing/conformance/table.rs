@@ -4,7 +4,8 @@ use super::bench::{
     Bench, acquire, break_lease, fields, lock, longest, new_id, note, read, run_out, shortest,
     state, write,
 };
-use crate::lock::{ETag, LeaseId, LockPath};
+use crate::lock::{LeaseId, LockPath};
+use crate::record::ETag;
 use crate::store::{
     Acquire, BreakPeriod, LeaseEnd, LeaseState, LeaseStore, LeaseStoreExt as _, StoreError, Write,
 };

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold::coordinator::{Grant, HoldRequest, Outcome};
-use leasehold::lock::{Labels, Permits, Sharing};
+use leasehold::lock::Permits;
+use leasehold::record::{Labels, Sharing};
 use leasehold::testing::SeededRandom;
 
 use crate::world::chance::{About, millis};

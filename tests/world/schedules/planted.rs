@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use leasehold::lock::{ETag, Fields, LeaseId, LockPath};
+use leasehold::lock::{LeaseId, LockPath};
+use leasehold::record::{ETag, Fields};
 use leasehold::schedule::{Occasion, Outcome, ScheduleRecord};
 use leasehold::store::{
     Acquire, Acquired, DocumentPath, DocumentRead, DocumentWritten, Features, LeaseStore,

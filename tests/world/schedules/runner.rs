@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leasehold::coordinator::{CallError, Extended, HeldEvent};
-use leasehold::lock::Labels;
+use leasehold::record::Labels;
 use leasehold::schedule::{Definition, RunId};
 use leasehold::scheduler::{ResumeRun, RunGrant, ScheduleEvent, SubscribeRequest};
 use leasehold::testing::SeededRandom;

@@ -10,7 +10,7 @@ use super::{SCHEDULES, World};
 use crate::coordinator::tests::checker::Belief;
 use crate::coordinator::tests::rig::{MINUTE, SECOND, Sidecar, key, pass};
 use crate::coordinator::{HeldEvent, ResumeRequest};
-use crate::lock::Labels;
+use crate::record::Labels;
 use crate::schedule::{Definition, Report, Spec};
 use crate::scheduler::tests::rig::{completion, late};
 use crate::scheduler::{

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::encoding::{cut, decode, encode};
 use super::labels::Labels;
-use super::{
-    FencingToken, LeaseFingerprint, LockKey, Permits, Priority, Reserved, ShareName, Sharing,
-};
+use super::sharing::{Priority, Reserved, ShareName, Sharing};
+use crate::lock::encoding::{cut, decode, encode};
+use crate::lock::{FencingToken, LeaseFingerprint, LockKey, Permits};
 use crate::time::UnixMillis;
 
 /// The fields that a store keeps with a lock: names are identifiers, values header-safe ASCII. Fields of
@@ -348,5 +347,5 @@ fn shortened(encoded: String, limit: usize) -> String {
 }
 
 #[cfg(test)]
-#[path = "record_tests.rs"]
+#[path = "fields_tests.rs"]
 mod tests;

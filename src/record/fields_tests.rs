@@ -280,3 +280,17 @@ proptest! {
         let _ = Record::from_fields(&fields);
     }
 }
+
+#[test]
+fn s29_s36_the_permits_of_another_lease_do_not_count() {
+    let permits = Permits::new(3).ok();
+    let lease = Some("aa".to_owned());
+    let record = Record { lease, permits, ..Record::default() };
+    let mut fields = record.clone().into_fields(Fields::new());
+    assert_eq!(Record::from_fields(&fields), record);
+    fields.insert("leasehold_permits".to_owned(), "aa.33".to_owned());
+    assert_eq!(Record::from_fields(&fields).permits, None);
+    fields.insert("leasehold_permits".to_owned(), "aa.3".to_owned());
+    fields.insert("leasehold_lease".to_owned(), "bb".to_owned());
+    assert_eq!(Record::from_fields(&fields).permits, None);
+}

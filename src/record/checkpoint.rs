@@ -6,8 +6,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::record::Fields;
-use super::token::FencingToken;
+use super::fields::Fields;
+use crate::lock::FencingToken;
 use crate::time::UnixMillis;
 
 /// The greatest size of a checkpoint's value, in bytes (S23).

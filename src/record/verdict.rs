@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::record::Fields;
-use super::token::FencingToken;
+use super::fields::Fields;
+use crate::lock::FencingToken;
 use crate::time::UnixMillis;
 
 /// A record as it was found under the lease, over which it is decided what is written.

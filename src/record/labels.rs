@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::encoding::{decode, encode};
+use crate::lock::encoding::{decode, encode};
 use crate::text::{Quoted, invisible_in};
 
 /// Free key/value pairs that a caller gives to its hold, for people and tools to read.
