@@ -155,14 +155,17 @@ func (b *bench) endElsewhere(
 
 func TestS13EachHoldOfAFullConnectionHasRoomForACall(t *testing.T) {
 	b := newBench(t, grpc.MaxConcurrentStreams(256))
-	b.answerAll()
-	var holds []*Hold
+	var asked []<-chan asking
+	var calls []*holdCall
 	for range streamsPerConnection {
-		hold, err := b.client.Hold(t.Context(), LeaseSpec{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		holds = append(holds, hold)
+		asked = append(asked, b.ask(t.Context(), LeaseSpec{}))
+		calls = append(calls, b.call())
+	}
+	// All wait before the first is granted.
+	var holds []*Hold
+	for i, call := range calls {
+		call.tell(grantedHere())
+		holds = append(holds, b.got(asked[i]))
 	}
 	// None is answered before all have come.
 	var all, over sync.WaitGroup

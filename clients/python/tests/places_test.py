@@ -147,10 +147,12 @@ async def s13_each_hold_of_a_full_connection_has_room_for_a_call(monkeypatch: py
     async with bench() as (made, client):
         await made.kill()
         await made.start(streams=25)
-        holders = []
-        for _ in range(20):
-            holder, _ = await granted(made, client)
-            holders.append(holder)
+        # All wait before the first is granted.
+        holders = [Holder(made, client) for _ in range(20)]
+        for call in [await made.sidecar.hold() for _ in holders]:
+            call.tell(grant(validity(OURS, 1_058, 58)))
+        for holder in holders:
+            await holder.granted.wait()
         # None is answered before all have come.
         made.sidecar.gate.clear()
         saves = [asyncio.create_task(holder.hold.save(b"x")) for holder in holders]
