@@ -159,6 +159,7 @@ test("t8 t11 t12 t24 what the work gives is the outcome of the run, and another 
     const told: Completion[] = [];
     const given = {
       signal: new AbortController().signal,
+      leave: () => Promise.resolve(),
       complete: async (said: Completion, { signal }: { signal: AbortSignal }) => {
         told.push(said);
         await complete?.(signal, stop);

@@ -237,6 +237,17 @@ test("the waiting between runs ends with the signal's reason, and the stream wit
   await call.ended();
 });
 
+test("t11 a run whose completion cannot be sent is returned, and that ends all", SHORT, async () => {
+  await using bench = await Bench.create();
+  const checkpoint = "x".repeat(2_049);
+  const running = bench.client.every(NIGHTLY, () => Promise.resolve({ outcome: "succeeded", checkpoint }));
+  const call = await bench.sidecar.subscription();
+  call.tell(STANDBY, granted());
+  await assert.rejects(running, { reason: Reason.INVALID_FIELD });
+  assert.deepEqual(bench.sidecar.asked, ["completeRun lease-1 1 run-1 RETURNED"]);
+  await call.ended();
+});
+
 test("t20 a run is told gently that it should end", SHORT, async () => {
   await using bench = await Bench.create();
   const { run, call } = await running(bench);

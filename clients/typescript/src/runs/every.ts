@@ -8,6 +8,7 @@ import type { Rpc } from "../connect/rpc.js";
 import type { Completion } from "./completion.js";
 import type { Run } from "./run.js";
 import type { Runs, RunsOptions } from "./runs.js";
+import { leave } from "./runs.js";
 
 /** Runs an occurrence; `signal` aborts when the run is lost, at its deadline, or when the caller is to stop. */
 // eslint-disable-next-line @typescript-eslint/no-invalid-void-type -- so that a function without a result will do
@@ -70,6 +71,8 @@ async function workOn(run: Run, { rpc, work, signal }: Worker): Promise<void> {
     if (!giveUp.signal.aborted && run.loss === undefined) throw error;
   } finally {
     giveUp.clear();
+    // What cannot be sent has completed nothing.
+    await leave(run);
   }
 }
 

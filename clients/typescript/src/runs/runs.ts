@@ -208,7 +208,7 @@ export async function* eachRun(runs: Runs): AsyncGenerator<Run, void, undefined>
 }
 
 /** Returns the run if its body has not completed it; where that does not work, it is abandoned. */
-async function leave(run: Run): Promise<void> {
+export async function leave(run: Run): Promise<void> {
   await run.leave().catch((error: unknown) => {
     if (!(error instanceof RefusedError) && !(error instanceof DOMException)) throw error;
   });
