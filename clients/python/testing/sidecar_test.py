@@ -10,18 +10,15 @@ import leasehold
 from leasehold import testing
 
 
-def test_a_lock_is_lost_at_once(leasehold_sidecar: testing.Sidecar, leasehold_client: leasehold.Client) -> None:
+def test_a_lock_is_lost_at_once_and_a_break_is_told_and_leaves_time(
+    leasehold_sidecar: testing.Sidecar, leasehold_client: leasehold.Client
+) -> None:
     with pytest.raises(leasehold.LostError) as caught, leasehold_client.hold("job") as hold:
         leasehold_sidecar.lose("job")
         assert hold.wait_lost(testing.TIMEOUT)
         hold.check()
     assert caught.value.loss.reason is leasehold.LossReason.BROKEN
     assert leasehold_sidecar.wait_until_available("job").break_note is not None
-
-
-def test_a_break_is_told_and_leaves_time(
-    leasehold_sidecar: testing.Sidecar, leasehold_client: leasehold.Client
-) -> None:
     with leasehold_client.hold("job", "part") as hold:
         leasehold_sidecar.break_lock("job", "part", reason="a new version")
         notice = hold.wait_revoked(testing.TIMEOUT)
@@ -44,26 +41,6 @@ def test_a_hold_is_lost_by_its_own_clock_while_the_sidecar_is_paused(
     leasehold_sidecar.wait_until_available("job")
 
 
-def test_a_hold_outlasts_a_short_pause(leasehold_sidecar: testing.Sidecar, leasehold_client: leasehold.Client) -> None:
-    with leasehold_client.hold("job") as hold:
-        with leasehold_sidecar.paused():
-            assert hold.is_valid()
-        leasehold_client.get_lock(leasehold.LockKey("job"))
-        hold.check()
-
-
-def test_a_killed_sidecar_forgets_its_locks(
-    leasehold_sidecar: testing.Sidecar, leasehold_client: leasehold.Client
-) -> None:
-    with pytest.raises(leasehold.LostError), leasehold_client.hold("job") as hold:
-        leasehold_sidecar.kill()
-        with pytest.raises(testing.SidecarError, match="does not run"):
-            leasehold_sidecar.lose("job")
-        leasehold_sidecar.start()
-        assert hold.wait_lost(testing.TIMEOUT)
-        hold.check()
-
-
 @pytest.fixture
 def leasehold_settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
     if request.node.get_closest_marker("in_a_file") is None:
@@ -81,6 +58,8 @@ def test_settings_are_the_tests(leasehold_sidecar: testing.Sidecar, leasehold_cl
 
     with leasehold_client.hold("job", on_event=on_event) as hold:
         leasehold_sidecar.kill()
+        with pytest.raises(testing.SidecarError, match="does not run"):
+            leasehold_sidecar.lose("job")
         leasehold_sidecar.start()
         assert resumed.wait(testing.TIMEOUT)
         hold.check()

@@ -6,7 +6,7 @@ import socket
 from datetime import UTC, datetime
 
 import pytest
-from fake import OURS, Holder, bench, grant, validity
+from fake import OURS, Holder, bench
 
 import leasehold
 from leasehold._connect.options import Connector
@@ -156,7 +156,7 @@ async def a_client_that_is_closed_ends_its_calls_by_an_error_and_cancels_nobody(
 async def s13_a_forked_child_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench() as (made, client):
         task = asyncio.create_task(client.hold("f").__aenter__())
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await made.sidecar.granted()
         hold = await task
         with monkeypatch.context() as child:
             pid = os.getpid() + 1

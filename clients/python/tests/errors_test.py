@@ -12,43 +12,30 @@ from leasehold import Reason
 from leasehold._convert import duration, proto_duration
 from leasehold._hold.spec import wanted
 
+DAMAGED = Refusal(grpc.StatusCode.NOT_FOUND, "UNKNOWN_LEASE")
+DAMAGED.trailer = b"\xff\xff\xff"
+WRONG = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", field="spec.wait")
 
-async def s19_field_violations_come_as_data() -> None:
+
+@pytest.mark.parametrize(
+    ("refusal", "text", "reason", "name"),
+    [
+        (WRONG, "no; spec.wait: is wrong", Reason.INVALID_FIELD, "INVALID_FIELD"),
+        (Refusal(grpc.StatusCode.ABORTED, "HOLD_LOST", domain="example.com"), "no", None, None),
+        (Refusal(grpc.StatusCode.ABORTED, "NEW_ONE"), "no", Reason.OTHER, "NEW_ONE"),
+        (DAMAGED, "no", None, None),
+    ],
+)
+async def what_a_sidecar_refuses_with_comes_as_data(
+    refusal: Refusal, text: str, reason: Reason | None, name: str | None
+) -> None:
     async with bench() as (made, client):
-        made.sidecar.answer = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", field="spec.wait")
-        with pytest.raises(leasehold.RefusedError, match=re.escape("no; spec.wait: is wrong")) as caught:
-            await client.acquire("f")
-        assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
-        assert caught.value.reason is Reason.INVALID_FIELD
-        assert caught.value.violations == (leasehold.FieldViolation("spec.wait", "is wrong"),)
-
-
-async def a_reason_of_another_domain_is_none() -> None:
-    async with bench() as (made, client):
-        made.sidecar.answer = Refusal(grpc.StatusCode.ABORTED, "HOLD_LOST", domain="example.com")
-        with pytest.raises(leasehold.RefusedError) as caught:
-            await client.acquire("f")
-        assert caught.value.reason is None
-
-
-async def an_unknown_reason_keeps_its_name() -> None:
-    async with bench() as (made, client):
-        made.sidecar.answer = Refusal(grpc.StatusCode.ABORTED, "NEW_ONE")
-        with pytest.raises(leasehold.RefusedError) as caught:
-            await client.acquire("f")
-        assert caught.value.reason is Reason.OTHER
-        assert caught.value.reason_name == "NEW_ONE"
-
-
-async def damaged_details_leave_code_and_message() -> None:
-    async with bench() as (made, client):
-        refusal = Refusal(grpc.StatusCode.NOT_FOUND, "UNKNOWN_LEASE")
-        refusal.trailer = b"\xff\xff\xff"
         made.sidecar.answer = refusal
-        with pytest.raises(leasehold.RefusedError, match="no") as caught:
+        with pytest.raises(leasehold.RefusedError, match=re.escape(text)) as caught:
             await client.acquire("f")
-        assert caught.value.code is grpc.StatusCode.NOT_FOUND
-        assert caught.value.reason is None
+        assert (caught.value.code, caught.value.reason, caught.value.reason_name) == (refusal.code, reason, name)
+        assert bool(caught.value.violations) == (refusal is WRONG), "S19"
+        assert caught.value.violations in ((), (leasehold.FieldViolation("spec.wait", "is wrong"),))
 
 
 def what_is_not_known_is_taken_for_the_safe_thing() -> None:

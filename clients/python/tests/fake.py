@@ -172,6 +172,12 @@ class FakeSidecar(LeaseServiceServicer):
         """The next HoldLease call."""
         return await asyncio.wait_for(self._holds.get(), PATIENCE)
 
+    async def granted(self, token: int = 65_536) -> HoldCall:
+        """The same, which is granted until 1,058 s."""
+        call = await self.hold()
+        call.tell(grant(validity(OURS, 1_058, 58), token))
+        return call
+
     async def HoldLease(  # noqa: N802
         self, request: wire.HoldLeaseRequest, context: Context
     ) -> AsyncIterator[wire.HoldLeaseResponse]:
@@ -291,7 +297,7 @@ class Bench:
     async def answer_all(self) -> None:
         """Grant whatever is asked for from now on."""
         while True:
-            (await self.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+            await self.sidecar.granted()
 
     async def event(self) -> leasehold.HoldEvent:
         return await asyncio.wait_for(self.events.get(), PATIENCE)

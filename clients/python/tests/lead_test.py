@@ -125,8 +125,7 @@ async def an_error_in_a_term_ends_the_leading_and_releases_the_lock(entered: boo
                     raise ValueError("boom")
 
         task = asyncio.create_task(fail())
-        call = await made.sidecar.hold()
-        call.tell(grant(validity(OURS, 1_058, 58)))
+        call = await made.sidecar.granted()
         with pytest.raises(ValueError, match="boom"):
             await task
         await call.ended()
@@ -144,8 +143,7 @@ async def a_term_that_is_not_entered_is_released_when_its_turn_is_over() -> None
             return [True]
 
         task = asyncio.create_task(lead())
-        call = await made.sidecar.hold()
-        call.tell(grant(validity(OURS, 1_058, 58)))
+        call = await made.sidecar.granted()
         assert await task == [True]
         await call.ended()
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
@@ -171,7 +169,7 @@ async def a_thread_leads_again_after_a_loss() -> None:
         call, task = await during(made, work)
         call.tell(LOST)
         await asyncio.to_thread(lost.wait)
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58), 65_600))
+        await made.sidecar.granted(65_600)
         await task
         assert tokens == [65_536, 65_600]
         assert made.sidecar.asked == ["release lease-1 of generation 1"] * 2, "the lost term says that it knows (S13)"
@@ -192,7 +190,7 @@ async def a_thread_that_leaves_its_term_by_an_error_releases_it() -> None:
 
         call, task = await during(made, work)
         await call.ended()
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await made.sidecar.granted()
         await task
         assert made.sidecar.asked == ["release lease-1 of generation 1"] * 2
 
@@ -210,6 +208,6 @@ async def a_term_that_finds_itself_lost_stays_inside_its_block() -> None:
             return 0
 
         task = asyncio.create_task(lead())
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58), 1))
+        await made.sidecar.granted(1)
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_116, 58), 2))
         assert await task == 2

@@ -29,8 +29,7 @@ async def left(made: Bench, client: leasehold.AsyncClient) -> AsyncIterator[None
     """The client's connection is left: its sidecar is too old for another hold, which a new one grants."""
     other = Holder(made, client, wait=60)
     (await made.sidecar.hold()).fail(older())
-    elsewhere = await made.sidecar.hold()
-    elsewhere.tell(grant(validity(OURS, 1_058, 58)))
+    await made.sidecar.granted()
     await other.granted.wait()
     yield
     other.leave.set()
@@ -66,7 +65,7 @@ async def interrupted(made: Bench, holder: Holder, call: HoldCall) -> None:
 
 async def resumed(made: Bench, holder: Holder, call: HoldCall) -> None:
     call.fail(GONE)
-    (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+    await made.sidecar.granted()
     calls = holder.hold._calls
     await eventually("its place is there", lambda: [connection.streams for connection in calls._lasting] == [4])
     holder.leave.set()

@@ -4,7 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from fake import OURS, PATIENCE, bench, eventually, grant, granted, validity
+from fake import PATIENCE, bench, eventually, granted
 
 import leasehold
 from leasehold.v1 import hold_pb2
@@ -27,7 +27,7 @@ def s13_an_event_loop_that_ends_ends_the_hold_before_the_stream() -> None:
         async with bench() as (made, client):
             holding = client.hold("f")
             entering = asyncio.create_task(holding.__aenter__())
-            (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+            await made.sidecar.granted()
             hold = await entering
             call = hold._keeper._line._call
             call.add_done_callback(lambda _call: was_valid.append(hold.is_valid()))
@@ -112,7 +112,7 @@ async def s13_a_release_that_fails_masks_no_exception_of_the_block(
                 raise ValueError("boom")
 
         task = asyncio.create_task(fail())
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await made.sidecar.granted()
         with pytest.raises(ValueError, match="boom") as caught:
             await task
         assert note in caught.value.__notes__[0]
@@ -130,7 +130,7 @@ async def a_block_that_swallows_the_cancellation_still_ends_by_the_loss() -> Non
                     await asyncio.sleep(0)
 
         task = asyncio.create_task(stubborn())
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await made.sidecar.granted()
         await eventually("the block is entered", lambda: len(client._holds) == 1)
         made.clock.advance(58)
         with pytest.raises(leasehold.LostError):
@@ -147,7 +147,7 @@ async def an_exception_in_a_block_that_is_lost_keeps_its_type_and_notes_the_loss
                 raise ValueError("boom")
 
         task = asyncio.create_task(fail())
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await made.sidecar.granted()
         with pytest.raises(ValueError, match="boom") as caught:
             await task
         assert "was lost: EXPIRED" in caught.value.__notes__[0]

@@ -32,8 +32,7 @@ async def during(made: Bench, work: Callable[[leasehold.Client], T]) -> tuple[Ho
             return work(client)
 
     task = asyncio.create_task(asyncio.to_thread(working))
-    call = await made.sidecar.hold()
-    call.tell(grant(validity(OURS, 1_058, 58)))
+    call = await made.sidecar.granted()
     return call, task
 
 
@@ -120,7 +119,7 @@ async def a_decorated_function_holds_the_lock_for_each_call() -> None:
             return [job(1), job(2)]
 
         _call, task = await during(made, work)
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await made.sidecar.granted()
         assert await task == [2, 3]
         assert made.sidecar.asked == ["release lease-1 of generation 1"] * 2
         with pytest.raises(LookupError):
@@ -136,7 +135,7 @@ async def a_decorated_async_function_holds_the_lock_for_each_call() -> None:
             return number + 1
 
         task = asyncio.create_task(job(1))
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await made.sidecar.granted()
         assert await task == 2
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from fake import OURS, Bench, HoldCall, bench, eventually, grant, granted, older, validity
+from fake import Bench, HoldCall, bench, eventually, granted, older
 
 import leasehold
 from leasehold._connect.needs import needs
@@ -42,7 +42,7 @@ async def s37_a_call_goes_on_though_the_last_stream_beside_it_has_ended(monkeypa
         kept, there = await granted(made, client)
         task, refused = await asked(made, client, {"wait": 60})
         refused.fail(older())
-        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await made.sidecar.granted()
         await task
         made.sidecar.answer = wire.SaveCheckpointResponse(version=1)
         made.sidecar.gate.clear()
@@ -61,8 +61,7 @@ async def s37_what_a_unary_call_was_granted_is_known_where_it_was_granted() -> N
         task, refused = await asked(made, client, {"wait": 60})
         grants = [await client.acquire("f")]
         refused.fail(older())
-        elsewhere = await made.sidecar.hold()
-        elsewhere.tell(grant(validity(OURS, 1_058, 58)))
+        elsewhere = await made.sidecar.granted()
         await task
         assert made.sidecar.peers.pop() == elsewhere.peer
         grants.append(await client.acquire("f", wait=60))
