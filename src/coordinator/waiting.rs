@@ -1,4 +1,4 @@
-//! Who waits at this sidecar: callers for locks, and subscribers of schedules. One limit is for all of them,
+//! How many wait at this sidecar: callers for locks, and subscribers of schedules. One limit is for all of them,
 //! since a stream that waits costs as much as another (S38). Who goes on with a hold was let in once, and has
 //! a limit of its own (S16).
 

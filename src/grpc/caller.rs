@@ -123,7 +123,7 @@ impl Caller {
     }
 
     /// A request id that no caller of another identity can send: callers to whom rules apply need not trust
-    /// each other. The separator is a character that `convert.rs` refuses in what callers send.
+    /// each other. The separator is a character that `from_proto.rs` refuses in what callers send.
     pub(super) fn request_id(&self, sent: String) -> String {
         match self.limits {
             Some(_) if !sent.is_empty() => format!("{}\n{sent}", self.identity.digest()),

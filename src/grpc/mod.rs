@@ -4,9 +4,9 @@
 //! Rules: S14 (what the end of a stream shows), S15, S19 (the only place that rejects input), S20. May
 //! import: coordinator, scheduler, access, lobby, text, and the values of lock, record, schedule, time and
 //! timetable that it speaks in. To add an rpc: write it in `proto/leasehold/v1/lease_service.proto`, then a
-//! method in `service.rs`, its checks in `convert.rs` and `violations.rs`, the right that it asks for in
-//! `permission.rs`, which finds whose lock it is (`crate::access` decides), its answer in `answer.rs`; a new
-//! error gets its code and reason in `status.rs`. Those of ScheduleService have the same files in
+//! method in `service.rs`, its checks in `from_proto.rs` and `violations.rs`, the right that it asks for in
+//! `permission.rs`, which finds whose lock it is (`crate::access` decides), its answer in `to_proto.rs`; a
+//! new error gets its code and reason in `status.rs`. Those of ScheduleService have the same files in
 //! `schedule/`.
 
 mod accept;

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use super::action::{Granted, Loss, LossReason, Notice, Output};
 use super::broken::BreakNotice;
-use super::callers::shutting_down;
 use super::checkpoint::Saving;
-use super::end::Shutdown;
 use super::event::{CallerId, StoreBounds, Terms};
 use super::exchange::{Exchange, RecordOwner, owner};
 use super::renew::{Renewal, cut_off, slowness};
@@ -471,47 +469,6 @@ impl Hold {
             held.bounds.report_progress(now);
             // The report is answered with the validity (S21).
             held.tell_validity(now);
-        }
-    }
-
-    pub(super) fn start_draining(&mut self, ends: Instant, output: &mut Output) {
-        self.shutdown = Shutdown::Drain;
-        self.fail_all(&shutting_down(), output);
-        self.drain_resume(output);
-        self.drain_holder(ends, output);
-    }
-
-    fn drain_holder(&mut self, ends: Instant, output: &mut Output) {
-        match self.take_state(output.now) {
-            // The end of the rest is in the record, so the lease is not needed to keep it (S11).
-            State::Held(held) if matches!(held.phase, Phase::Resting { .. }) => {
-                self.give_back(*held, None, output);
-            }
-            State::Held(held) => {
-                if held.phase == Phase::Active {
-                    output.tell(held.caller, Notice::Draining { ends });
-                }
-                self.state = State::Held(held);
-            }
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => self.state = other,
-        }
-    }
-
-    /// The drain period is over: the rest are told (S15).
-    pub(super) fn shut_down_holder(&mut self, output: &mut Output) {
-        match self.take_state(output.now) {
-            State::Held(held) if held.phase == Phase::Active => {
-                let detail = "the sidecar shut down and the drain period is over".to_owned();
-                self.lose(held, LossReason::Shutdown, detail, output);
-            }
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Held(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => self.state = other,
         }
     }
 }

@@ -33,6 +33,7 @@
 //! | `renew` | when renewals are sent, and how long a hold is valid |
 //! | `checkpoint`, `saves` | what is saved, what became of it, and who is told |
 //! | `end`, `release` | whether the lock is handed on, kept or given back; and how it goes back |
+//! | `shutdown` | the end of the sidecar: drain, and hand-over |
 //! | `resume`, `comebacks` | how a hold goes on here, and for whom that is not known yet |
 //! | `broken`, `preempt`, `fairness` | breaks, priorities, turns between sidecars |
 //! | `exchange` | a request under way or to be sent, a write of the record, the owner of a record |
@@ -58,6 +59,7 @@ mod release;
 mod renew;
 mod resume;
 mod saves;
+mod shutdown;
 #[cfg(test)]
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -91,12 +93,12 @@ use acquire::{Attempt, Polling, Retry};
 use action::Output;
 use broken::Breaks;
 use comebacks::Comebacks;
-use end::Shutdown;
 use fairness::Sharing;
 use held::{GracePeriod, Held, Phase};
 use preempt::Overruling;
 use release::{LateRequests, Releasing};
 use resume::Resuming;
+use shutdown::Shutdown;
 
 use crate::lock::LeaseId;
 use crate::time::Instant;

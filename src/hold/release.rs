@@ -1,5 +1,5 @@
 //! How a lease goes back, and what of requests that were given up may still come (S6, S13). Whether a release
-//! must wait is decided before, in `end.rs`.
+//! must wait is decided before, by [`Hold::end_hold`] in `end.rs`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Calls that save: one write serves all that wait for it, and each of them is answered (S26).
+//! Calls that save: one write serves all that wait for it, and each of them is answered (S26). What became of
+//! a write is in `checkpoint.rs`.
 
 use std::collections::VecDeque;
 

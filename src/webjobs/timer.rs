@@ -2,7 +2,8 @@
 //!
 //! Both sides take the listener lock, so one at a time decides. A host of .NET holds it as long as it lives,
 //! and writes no record and no version that a condition could see: what it did shows in the status alone.
-//! What is written under our lease goes in this order, in [`DotnetTimer::write_before`]:
+//! What is written under our lease goes in this order, by [`StatusWrite::write`]; the first status of all
+//! is made without a lease, by `scheduler/reading.rs`:
 //!
 //! 1. **A start.** The status is written as it is, with If-Match on the version that was decided over; then
 //!    the record with the token and the run. If somebody wrote the status since, it is read and decided

@@ -1,4 +1,5 @@
-//! What is due, what of it runs, and what is skipped (T4, T7, T9, T18).
+//! What is due, what of it runs, what is skipped or missed, and the count of that (T4, T7, T9, T18). What a
+//! plan that is replaced leaves missed is in `plan.rs`.
 
 use super::View;
 use super::ending::{finish, skipped};
