@@ -1,6 +1,6 @@
-//! How many wait at this sidecar: callers for locks, and subscribers of schedules. One limit is for all of them,
-//! since a stream that waits costs as much as another (S38). Who goes on with a hold was let in once, and has
-//! a limit of its own (S16).
+//! How many wait at this sidecar: callers for locks, and subscribers of schedules. One limit is for all of
+//! them, since a stream that waits costs as much as another (S38). Who goes on with a hold was let in once,
+//! and has a limit of its own (S16).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
