@@ -108,12 +108,21 @@ test("t11 a run that its body does not complete is returned, also where the loop
   assert.deepEqual(bench.sidecar.asked, Array(2).fill("completeRun lease-1 1 run-1 RETURNED"));
 });
 
-test("s37 a sidecar that is older than schedules is found out", SHORT, async () => {
-  await using bench = await Bench.create();
-  const asking = next(bench.client.runs(NIGHTLY));
-  (await bench.sidecar.subscription()).fail(refusal(status.UNIMPLEMENTED, "unknown service"));
-  await assert.rejects(asking, { code: status.UNIMPLEMENTED, reason: Reason.UNSUPPORTED, message: /older/ });
-});
+test(
+  "s37 a sidecar that is older than schedules is found out, and one that refuses for good ends it",
+  SHORT,
+  async () => {
+    await using bench = await Bench.create();
+    const asking = next(bench.client.runs(NIGHTLY));
+    (await bench.sidecar.subscription()).fail(refusal(status.UNIMPLEMENTED, "unknown service"));
+    await assert.rejects(asking, { code: status.UNIMPLEMENTED, reason: Reason.UNSUPPORTED, message: /older/ });
+    const again = next(bench.client.runs(NIGHTLY));
+    const call = await bench.sidecar.subscription();
+    call.tell(STANDBY);
+    call.fail(refusal(status.PERMISSION_DENIED, "no"));
+    await assert.rejects(again, { code: status.PERMISSION_DENIED });
+  },
+);
 
 test("t16 s37 a subscriber tries on past a sidecar that is too old, and comes back as no new one", SHORT, async () => {
   for (const isHeard of [false, true]) {
