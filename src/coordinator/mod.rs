@@ -62,7 +62,7 @@ pub use observe::{
 };
 pub use store_io::pacing::Pace;
 pub use store_io::readiness::StoreStatus;
-
+pub use store_io::understood;
 pub use trace::{Asked, HoldTrace, TraceContext, TraceHandle, TraceId, TraceLink, TracedRequest};
 
 pub(crate) use actor::timers::{Alarm, Timer, Timers};

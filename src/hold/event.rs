@@ -33,7 +33,7 @@ pub struct SaveAsked {
 pub struct RequestId(pub u64);
 
 /// Something that happened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Event {
     /// A caller wants the lock.
     CallerArrived {
@@ -150,7 +150,7 @@ pub enum HolderCall {
 }
 
 /// What the store answered to a request of the same name.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Answer {
     /// To an acquire, and to the read beside it if there was one.
     Acquire {

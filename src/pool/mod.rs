@@ -264,9 +264,7 @@ impl Pool {
     /// Feeds what concerns every machine, or a caller that only one of them knows.
     fn feed_each(&mut self, event: &Event, output: &mut Output) {
         for permit in self.machines.permits() {
-            if let Some(event) = copy(event) {
-                self.feed(permit, event, output);
-            }
+            self.feed(permit, event.clone(), output);
         }
     }
 
@@ -306,32 +304,4 @@ impl Pool {
             "S32: who was granted a permit waits for no other"
         );
     }
-}
-
-/// An event for more than one machine, again; none for one that is about a single one.
-fn copy(event: &Event) -> Option<Event> {
-    Some(match event {
-        Event::CallerLeft { caller } => Event::CallerLeft { caller: *caller },
-        Event::HolderDisconnected { caller } => Event::HolderDisconnected { caller: *caller },
-        Event::Call { caller, generation, call } => {
-            Event::Call { caller: *caller, generation: *generation, call: call.clone() }
-        }
-        Event::PauseSuspected => Event::PauseSuspected,
-        Event::DrainStarted { ends } => Event::DrainStarted { ends: *ends },
-        Event::DrainEnded => Event::DrainEnded,
-        Event::HandOverStarted { ends } => Event::HandOverStarted { ends: *ends },
-        Event::TimePassed => Event::TimePassed,
-        Event::CallerArrived { .. }
-        | Event::ResumeAsked { .. }
-        | Event::Answer { .. }
-        | Event::Decided { .. }
-        | Event::RenewHeldBack { .. }
-        | Event::RenewTurnCame
-        | Event::ShareStirred
-        | Event::MoveAsked
-        | Event::BreakBegun
-        | Event::BreakOver { .. }
-        | Event::LeaseBroken { .. }
-        | Event::LockFreed { .. } => return None,
-    })
 }

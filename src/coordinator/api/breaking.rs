@@ -8,7 +8,7 @@ use crate::coordinator::actor::task::{Command, start};
 use crate::coordinator::inspect::here::newest;
 use crate::coordinator::inspect::records::PATIENCE;
 use crate::coordinator::observe::{LockEvent, LockEventKind};
-use crate::coordinator::store_io::calls;
+use crate::coordinator::store_io::understood;
 use crate::coordinator::{Coordinator, Shared};
 use crate::hold::StoreFailureKind;
 use crate::lock::{FencingToken, LockPath, Permit};
@@ -180,7 +180,7 @@ impl Shared {
 }
 
 fn not_broken(path: LockPath, error: &StoreError) -> CallError {
-    let mut failure = calls::store_failure(error);
+    let mut failure = understood::store_failure(error);
     if matches!(error, StoreError::Changed) {
         failure.kind = StoreFailureKind::Unavailable;
         failure.message = "its holder writes the record again and again; try again".to_owned();

@@ -8,7 +8,7 @@ use super::here::{LocalView, newest};
 use crate::coordinator::actor::task::Command;
 use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::request::{LockRecord, LockSelector, LockState, TokenStatus};
-use crate::coordinator::store_io::calls;
+use crate::coordinator::store_io::understood;
 use crate::coordinator::{Coordinator, Shared};
 use crate::hold::Holding;
 use crate::lock::{FencingToken, HostId, LockPath};
@@ -329,7 +329,7 @@ impl Shared {
 }
 
 pub(crate) fn store_error(error: &StoreError) -> CallError {
-    CallError::StoreFailure(calls::store_failure(error))
+    CallError::StoreFailure(understood::store_failure(error))
 }
 
 /// Pages of the store that one call for a page of locks looks at, at the most.

@@ -6,18 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pacing::{HeldBack, Urgency};
+use super::understood::{failure, granted, note_of, seen, stored};
 use crate::coordinator::Shared;
 use crate::coordinator::actor::requests::{Answered, Requests};
-use crate::hold::{
-    Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, RequestId, Rival, StoreFailure,
-    StoreFailureKind, Stored,
-};
+use crate::hold::{Answer, Event, Failure, LeaseGranted, Look, Request, RequestId, Rival, Stored};
 use crate::lock::{LeaseId, LockPath, Permit};
 use crate::record::{ETag, Record};
-use crate::store::{
-    Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, LeaseStoreExt as _, StoreError,
-    StoredLock, Write,
-};
+use crate::store::{Acquire, BreakNote, LeaseState, LeaseStoreExt as _, StoreError, Write};
 use crate::time::Instant;
 
 /// How long a holder's loss waits for the note of the break to be read (S17). The holder's validity does not
@@ -137,12 +132,7 @@ async fn acquire_and_read(
     } else {
         (acquiring.await, None)
     };
-    let answer = shared.answer(answer).map(|acquired| LeaseGranted {
-        etag: acquired.etag,
-        time: acquired.time,
-        created: acquired.created,
-    });
-    (answer, read)
+    (shared.answer(answer).map(granted), read)
 }
 
 /// Writes a record. Where the lease was broken, with the note of the break.
@@ -193,14 +183,7 @@ async fn break_for(
     if_match: ETag,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    let Rival { token, priority, holder, moves, at } = rival;
-    let reason = match moves {
-        true => "its sidecar has most of the share, and another has least".to_owned(),
-        false => format!("a caller of priority {priority} waits, and the holder yields"),
-    };
-    let (period, for_priority) = (BreakPeriod::RunOut, Some(priority));
-    let note = BreakNote { period, reason, by: holder, token, at, for_priority };
-    let breaking = shared.store.break_lease(path, note, if_match);
+    let breaking = shared.store.break_lease(path, note_of(rival), if_match);
     let answer = shared.limited(Urgency::Lease, timeout, breaking).await;
     shared.answer(gone(answer)).map(drop)
 }
@@ -279,12 +262,7 @@ async fn look(
     };
     let read = shared.answer(gone(read))?;
     let breaking = read.lease == LeaseState::Breaking;
-    let seen = note.as_ref().map(|note| NoteSeen {
-        token: note.token,
-        runs_out: note.period == BreakPeriod::RunOut,
-        for_priority: note.for_priority.map(|priority| (priority, note.at)),
-    });
-    Ok((Look { stored: stored(read), breaking, note: seen }, note))
+    Ok((Look { stored: stored(read), breaking, note: note.as_ref().map(seen) }, note))
 }
 
 /// S7: a try that is not answered in time is given up; whether it was done is unknown.
@@ -305,11 +283,6 @@ fn gone<T>(answer: Result<T, StoreError>) -> Result<T, StoreError> {
         true => StoreError::NotFound,
         false => error,
     })
-}
-
-fn stored(lock: StoredLock) -> Stored {
-    let free = !lock.lease.is_held();
-    Stored { etag: lock.etag, fields: lock.fields, free, time: lock.time }
 }
 
 impl Shared {
@@ -378,47 +351,4 @@ impl Shared {
         self.note(answer.as_ref().err());
         answer.map_err(|error| failure(&error))
     }
-}
-
-/// What a store's error means to the machine (S8).
-pub(in crate::coordinator) fn failure(error: &StoreError) -> Failure {
-    match error {
-        StoreError::Contended => Failure::Contended,
-        StoreError::LeaseLost { how: LeaseEnd::Taken } | StoreError::NotHeld => Failure::Taken,
-        StoreError::LeaseLost { how: LeaseEnd::Broken } => Failure::Broken,
-        StoreError::Changed => Failure::Changed,
-        StoreError::NotFound => Failure::Deleted,
-        StoreError::ContainerMissing { .. } => Failure::Refused(store_failure(error)),
-        StoreError::Throttled { .. }
-        | StoreError::Unavailable { sent: false, .. }
-        | StoreError::NoDescriptors { .. }
-        | StoreError::Recreated { .. } => Failure::NotDone(store_failure(error)),
-        StoreError::Unavailable { sent: true, .. } => Failure::Unknown(store_failure(error)),
-        StoreError::Denied { .. } | StoreError::Full { .. } | StoreError::Fatal { .. } => {
-            Failure::Refused(store_failure(error))
-        }
-    }
-}
-
-/// What a store's error is to callers.
-pub(in crate::coordinator) fn store_failure(error: &StoreError) -> StoreFailure {
-    let (kind, retry_after) = match error {
-        StoreError::Throttled { retry_after, .. } => (StoreFailureKind::Throttled, *retry_after),
-        StoreError::Denied { .. } => (StoreFailureKind::Denied, None),
-        StoreError::Full { .. } => (StoreFailureKind::Full, None),
-        StoreError::ContainerMissing { .. } => (StoreFailureKind::ContainerMissing, None),
-        StoreError::Unavailable { .. } | StoreError::NoDescriptors { .. } => {
-            (StoreFailureKind::Unavailable, None)
-        }
-        StoreError::Recreated { retry_after, .. } => {
-            (StoreFailureKind::Unavailable, Some(*retry_after))
-        }
-        StoreError::Fatal { .. }
-        | StoreError::Contended
-        | StoreError::LeaseLost { .. }
-        | StoreError::Changed
-        | StoreError::NotFound
-        | StoreError::NotHeld => (StoreFailureKind::StoreFailed, None),
-    };
-    StoreFailure { kind, message: error.chain(), retry_after }
 }

@@ -4,3 +4,4 @@
 pub(super) mod calls;
 pub(super) mod pacing;
 pub(super) mod readiness;
+pub mod understood;
