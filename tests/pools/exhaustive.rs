@@ -3,23 +3,24 @@
 //! order, an answer may be lost, a caller may leave; every caller releases when it likes.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{self, Answer, CallerId, Event, HolderCall, Memory, Settings};
+use leasehold::hold::{self, CallerId, Event, HolderCall, Memory, Settings};
 use leasehold::lock::{FencingToken, LeaseId, Permit};
 use leasehold::pool::{Action, Pool};
 use leasehold::time::Instant;
-use stateright::{Checker as _, HasDiscoveries, Model, Property};
 use uuid::Uuid;
 
+use crate::kit::asked;
+use crate::kit::explore;
+use crate::kit::store::unanswered;
+use crate::pools::Pools;
 use crate::pools::rig::{secs, terms};
-use crate::pools::store::{Store, failed, unknown};
-use crate::pools::variable;
+use crate::pools::store::Store;
 
 /// States after which a run in the test command stops in all worlds but the first, breadth first.
-const STATES: usize = 30_000;
+const STATES: u64 = 30_000;
 /// Time goes on by this, past the next try of a pool.
 const STEP: Duration = Duration::from_millis(1_300);
 
@@ -77,25 +78,6 @@ enum Stage {
     Done,
 }
 
-/// A world with its text's hash: two with one text go on alike.
-#[derive(Clone, Debug)]
-struct State {
-    world: Arc<World>,
-    fingerprint: u64,
-}
-
-impl PartialEq for State {
-    fn eq(&self, other: &Self) -> bool {
-        self.fingerprint == other.fingerprint
-    }
-}
-
-impl Hash for State {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.fingerprint.hash(hasher);
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Store { request: usize, answer_lost: bool },
@@ -105,11 +87,6 @@ enum Step {
     Release(CallerId),
     Leave(CallerId),
 }
-
-const ALL_SERVED: &str = "all have had a permit, and nothing is left";
-
-#[derive(Debug)]
-struct Pools(Bounds);
 
 impl World {
     fn new(bounds: Bounds) -> Self {
@@ -134,67 +111,10 @@ impl World {
         world
     }
 
-    fn steps(&self) -> Vec<Step> {
-        let mut steps = Vec::new();
-        for request in 0..self.requests.len() {
-            steps.push(Step::Store { request, answer_lost: false });
-            if self.left.losses > 0 {
-                steps.push(Step::Store { request, answer_lost: true });
-            }
-        }
-        steps.extend((0..self.answers.len()).map(Step::Answer));
-        for (at, (pool, _)) in self.pools.iter().enumerate() {
-            let due = pool.poll_timeout();
-            if due.is_some_and(|due| due <= Instant::from_boot(self.now)) {
-                steps.push(Step::Wake(at));
-            }
-        }
-        for (caller, stage) in &self.callers {
-            match stage {
-                Stage::Believes(_) => steps.push(Step::Release(*caller)),
-                Stage::Waits if self.left.leaves > 0 => steps.push(Step::Leave(*caller)),
-                Stage::Waits | Stage::Done => {}
-            }
-        }
-        if self.left.steps > 0 {
-            steps.push(Step::Time);
-        }
-        steps
-    }
-
-    fn take(&mut self, step: Step) {
-        match step {
-            Step::Store { request, answer_lost } => {
-                let Asked { at, permit, action, .. } = self.requests.remove(request);
-                let path = self.store.path(permit);
-                let event = self.store.apply(&path, &action, self.now);
-                let event = match answer_lost {
-                    true => failed(&action, unknown()).unwrap(),
-                    false => event,
-                };
-                self.left.losses -= u8::from(answer_lost);
-                self.answers.push((at, permit, Arc::new(event)));
-            }
-            Step::Answer(index) => {
-                let (at, permit, event) = self.answers.remove(index);
-                self.feed(at, permit, again(&event));
-            }
-            Step::Wake(at) => self.feed(at, Permit::FIRST, Event::TimePassed),
-            Step::Time => {
-                self.left.steps -= 1;
-                self.now += STEP;
-            }
-            Step::Release(caller) => {
-                self.callers.insert(caller, Stage::Done);
-                let event = Event::Call { caller, generation: None, call: HolderCall::Release };
-                self.feed(place(caller), Permit::FIRST, event);
-            }
-            Step::Leave(caller) => {
-                self.left.leaves -= 1;
-                self.callers.insert(caller, Stage::Done);
-                self.feed(place(caller), Permit::FIRST, Event::CallerLeft { caller });
-            }
-        }
+    /// All have had a permit, and nothing is left.
+    fn are_all_served(&self) -> bool {
+        self.callers.values().all(|stage| *stage == Stage::Done)
+            && self.pools.iter().all(|(pool, _)| pool.waiting() == 0 && pool.is_idle())
     }
 
     fn feed(&mut self, at: usize, permit: Permit, event: Event) {
@@ -225,8 +145,8 @@ impl World {
                     self.breach =
                         Some(format!("S4: {caller:?} has lost its hold: nothing broke it"));
                 }
-                action if failed(&action, unknown()).is_some() => {
-                    let until = self.now + timeout(&action);
+                action @ hold::Action::Store { timeout, .. } => {
+                    let until = self.now + timeout;
                     self.requests.push(Asked { at, permit, action, until });
                 }
                 _ => {}
@@ -246,20 +166,84 @@ impl World {
     }
 }
 
-/// How long the sidecar waits for the answer to a request.
-fn timeout(action: &hold::Action) -> Duration {
-    match action {
-        hold::Action::Store {
-            what:
-                hold::Request::Acquire { .. }
-                | hold::Request::Read
-                | hold::Request::Write { .. }
-                | hold::Request::Renew { .. }
-                | hold::Request::Release { .. },
-            timeout,
-            ..
-        } => *timeout,
-        other => panic!("this is no request: {other:?}"),
+impl explore::State for World {
+    type Step = Step;
+
+    fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for request in 0..self.requests.len() {
+            steps.push(Step::Store { request, answer_lost: false });
+            if self.left.losses > 0 {
+                steps.push(Step::Store { request, answer_lost: true });
+            }
+        }
+        steps.extend((0..self.answers.len()).map(Step::Answer));
+        for (at, (pool, _)) in self.pools.iter().enumerate() {
+            let due = pool.poll_timeout();
+            if due.is_some_and(|due| due <= Instant::from_boot(self.now)) {
+                steps.push(Step::Wake(at));
+            }
+        }
+        for (caller, stage) in &self.callers {
+            match stage {
+                Stage::Believes(_) => steps.push(Step::Release(*caller)),
+                Stage::Waits if self.left.leaves > 0 => steps.push(Step::Leave(*caller)),
+                Stage::Waits | Stage::Done => {}
+            }
+        }
+        if self.left.steps > 0 {
+            steps.push(Step::Time);
+        }
+        steps
+    }
+
+    fn take(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Store { request, answer_lost } => {
+                let Asked { at, permit, action, .. } = self.requests.remove(request);
+                let path = self.store.path(permit);
+                let event = self.store.apply(&path, &action, self.now);
+                let event = match answer_lost {
+                    true => unanswered(&action).unwrap(),
+                    false => event,
+                };
+                self.left.losses -= u8::from(answer_lost);
+                self.answers.push((at, permit, Arc::new(event)));
+            }
+            Step::Answer(index) => {
+                let (at, permit, event) = self.answers.remove(index);
+                self.feed(at, permit, Event::clone(&event));
+            }
+            Step::Wake(at) => self.feed(at, Permit::FIRST, Event::TimePassed),
+            Step::Time => {
+                self.left.steps -= 1;
+                self.now += STEP;
+            }
+            Step::Release(caller) => {
+                self.callers.insert(caller, Stage::Done);
+                let event = Event::Call { caller, generation: None, call: HolderCall::Release };
+                self.feed(place(caller), Permit::FIRST, event);
+            }
+            Step::Leave(caller) => {
+                self.left.leaves -= 1;
+                self.callers.insert(caller, Stage::Done);
+                self.feed(place(caller), Permit::FIRST, Event::CallerLeft { caller });
+            }
+        }
+        // Requests and answers come in any order, and how many there were is no matter.
+        self.store.requests = 0;
+        self.requests.sort_by_cached_key(|request| format!("{request:?}"));
+        self.answers.sort_by_cached_key(|answer| format!("{answer:?}"));
+        let believers = self.callers.values().filter(|stage| matches!(stage, Stage::Believes(_)));
+        match self.breach.take() {
+            Some(breach) => Err(breach),
+            None if believers.count() > 2 => Err("S29: more than two believe".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    fn text(&self) -> String {
+        format!("{self:?}")
     }
 }
 
@@ -267,103 +251,19 @@ fn place(caller: CallerId) -> usize {
     CALLERS.iter().find(|(named, _)| *named == caller).unwrap().1
 }
 
-/// An answer is looked at in each order in which it may be: a copy each time.
-fn again(event: &Event) -> Event {
-    match event {
-        Event::Answer { request, answer: Answer::Acquire { lease: answer, read } } => {
-            Event::Answer {
-                request: *request,
-                answer: Answer::Acquire { lease: answer.clone(), read: read.clone() },
-            }
-        }
-        Event::Answer { request, answer: Answer::Read(answer) } => {
-            Event::Answer { request: *request, answer: Answer::Read(answer.clone()) }
-        }
-        Event::Answer { request, answer: Answer::Write(answer) } => {
-            Event::Answer { request: *request, answer: Answer::Write(answer.clone()) }
-        }
-        Event::Answer { request, answer: Answer::Renew(answer) } => {
-            Event::Answer { request: *request, answer: Answer::Renew(answer.clone()) }
-        }
-        Event::Answer { request, answer: Answer::Release(answer) } => {
-            Event::Answer { request: *request, answer: Answer::Release(answer.clone()) }
-        }
-        other => panic!("this does not happen here: {other:?}"),
-    }
-}
-
-impl State {
-    fn new(mut world: World) -> Self {
-        // Requests and answers come in any order, and how many there were is no matter.
-        world.store.requests = 0;
-        world.requests.sort_by_cached_key(|request| format!("{request:?}"));
-        world.answers.sort_by_cached_key(|answer| format!("{answer:?}"));
-        let mut hasher = DefaultHasher::new();
-        format!("{world:?}").hash(&mut hasher);
-        Self { world: Arc::new(world), fingerprint: hasher.finish() }
-    }
-}
-
-impl Model for Pools {
-    type State = State;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<State> {
-        vec![State::new(World::new(self.0))]
-    }
-
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        if state.world.breach.is_none() {
-            steps.extend(state.world.steps());
-        }
-    }
-
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut world = World::clone(&state.world);
-        world.take(step);
-        Some(State::new(world))
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always("nothing is breached", |_, state: &State| {
-                state.world.breach.is_none()
-            }),
-            Property::always("S29: two believe at most", |_, state: &State| {
-                let stages = state.world.callers.values();
-                stages.filter(|stage| matches!(stage, Stage::Believes(_))).count() <= 2
-            }),
-            Property::sometimes(
-                "all have had a permit, and nothing is left",
-                |_, state: &State| {
-                    state.world.callers.values().all(|stage| *stage == Stage::Done)
-                        && state.world.pools.iter().all(|(pool, _)| pool.waiting() == 0)
-                        && state.world.pools.iter().all(|(pool, _)| pool.is_idle())
-                },
-            ),
-        ]
-    }
-}
-
 /// Explores them, the shortest ways first; what was explored.
 pub(crate) fn explore() -> Vec<String> {
     let mut told = Vec::new();
-    let most = variable("STATES").map_or(STATES, |number| number.parse().unwrap());
+    let most = asked::<Pools>("STATES").unwrap_or(STATES);
     for (index, bounds) in WORLDS.into_iter().enumerate() {
-        let most = if index == 0 { usize::MAX } else { most };
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let checker = Pools(bounds).checker().target_state_count(most).threads(threads);
-        let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
-        let (states, depth) = (checker.unique_state_count(), checker.max_depth());
-        let in_full = checker.is_done() && checker.state_count() < most;
-        told.push(format!("{bounds:?}: {states} states, {depth} deep, in full: {in_full}"));
-        let all_served = checker.discovery(ALL_SERVED).is_some();
-        assert!(index > 0 || in_full && all_served, "{states} states, all served: {all_served}");
-        let found = checker.discoveries().into_iter().find(|(name, _)| *name != ALL_SERVED);
-        if let Some((name, path)) = found {
-            let breach = path.last_state().world.breach.clone();
-            panic!("{name}: {breach:?} after {:?}", path.into_actions());
-        }
+        let most = if index == 0 { u64::MAX } else { most };
+        let mut all_served = false;
+        let explored = explore::explore(World::new(bounds), most, |world| {
+            all_served |= world.are_all_served();
+        });
+        told.push(format!("{bounds:?}: {explored:?}"));
+        assert_eq!(explored.violation, None);
+        assert!(index > 0 || explored.complete && all_served, "all served: {all_served}");
     }
     told
 }

@@ -6,9 +6,9 @@ use leasehold::hold::{self, Answer, Event};
 use leasehold::lock::{LockPath, Permit, Permits};
 use leasehold::time::Instant;
 
+use crate::kit::store::unanswered;
 use crate::pools::planted::Bug;
 use crate::pools::rig::{millis, secs};
-use crate::pools::store::{failed, unknown};
 use crate::pools::world::{BUSY_UNTIL, Sender, What, World};
 
 impl World {
@@ -43,7 +43,7 @@ impl World {
         }
         let arrives = self.now + self.delay();
         let event = match self.is_lost() {
-            true => failed(action, unknown()).unwrap(),
+            true => unanswered(action).unwrap(),
             false => event,
         };
         let acquired = match (action, &event) {
@@ -115,7 +115,7 @@ impl World {
         }
         let from = Sender { at, life: self.sidecars[at].life };
         if self.is_lost() {
-            let event = failed(&action, unknown()).unwrap();
+            let event = unanswered(&action).unwrap();
             let arrives = self.now + secs(2);
             return self.schedule(arrives, What::Answer { from, permit, event, acquired: None });
         }

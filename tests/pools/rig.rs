@@ -16,7 +16,8 @@ use leasehold::record::Record;
 use leasehold::time::Instant;
 use uuid::Uuid;
 
-use crate::pools::store::{Store, failed, unknown};
+use crate::kit::store::failed;
+use crate::pools::store::Store;
 
 pub(crate) const ANN: CallerId = CallerId(1);
 pub(crate) const BOB: CallerId = CallerId(2);
@@ -109,7 +110,7 @@ impl Rig {
     }
 
     /// Requests that the store has had.
-    pub(crate) fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> usize {
         self.store.borrow().requests
     }
 
@@ -127,7 +128,7 @@ impl Rig {
         assert!(self.events < MOST_EVENTS, "the pool never rests");
         for action in self.pool.handle_event(permit, event, self.at()) {
             match action {
-                Action::At { permit, action } if failed(&action, unknown()).is_some() => {
+                Action::At { permit, action: action @ hold::Action::Store { .. } } => {
                     self.sent.push_back((permit, action));
                 }
                 told => self.told.push(told),

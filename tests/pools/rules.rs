@@ -4,8 +4,8 @@ use leasehold::hold::{self, Event, Failure, StoreFailure, StoreFailureKind, Term
 use leasehold::lock::{Permit, Permits};
 use leasehold::pool::Action;
 
+use crate::kit::store::unknown;
 use crate::pools::rig::{ANN, BOB, CAT, DAN, Rig, millis, permit, secs, terms};
-use crate::pools::store::unknown;
 
 fn one_try(permits: u32) -> Terms {
     terms(permits, secs(0))
@@ -395,7 +395,7 @@ fn s18_a_store_that_cannot_be_reached_fails_one_try_and_not_a_wait() {
     let mut rig = Rig::new();
     rig.arrive(ANN, terms(2, secs(60)));
     rig.arrive(BOB, one_try(2));
-    rig.fail(unknown());
+    rig.fail(unknown(StoreFailureKind::Unavailable));
     let told = rig.told();
     let failed = told.iter().any(|action| {
         matches!(

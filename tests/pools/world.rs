@@ -11,10 +11,11 @@ use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 use uuid::Uuid;
 
+use crate::kit::{Outcome, named};
 use crate::pools::checks::Checks;
 use crate::pools::planted::Bug;
 use crate::pools::rig::{millis, secs, terms};
-use crate::pools::store::{Store, failed, unknown};
+use crate::pools::store::Store;
 
 /// Until when callers come and things go wrong; then everybody leaves, and nothing must be left.
 pub(crate) const BUSY_UNTIL: Duration = Duration::from_secs(150);
@@ -94,7 +95,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn run(seed: u64, bug: Option<Bug>) -> Self {
+    pub(crate) fn run(seed: u64, bug: Option<Bug>) -> Outcome {
         let mut world = Self::new(seed, bug);
         while world.checks.violation.is_none() {
             let Some(((at, _), what)) = world.events.pop_first() else { break };
@@ -106,19 +107,9 @@ impl World {
             world.happen(what);
         }
         world.look_at_the_end();
-        world
-    }
-
-    pub(crate) fn violation(&self) -> Option<&str> {
-        self.checks.violation.as_deref()
-    }
-
-    pub(crate) const fn counts(&self) -> &BTreeMap<&'static str, u64> {
-        &self.counts
-    }
-
-    pub(crate) fn timeline(&self) -> &[String] {
-        &self.timeline
+        let Self { now, checks, counts, timeline, .. } = world;
+        let violation = checks.violation.map(|what| (what, now));
+        Outcome { violation, counts: named(counts), timeline, ..Outcome::default() }
     }
 
     fn new(seed: u64, bug: Option<Bug>) -> Self {
@@ -305,7 +296,7 @@ impl World {
         for action in sidecar.pool.handle_event(permit, event, now) {
             match action {
                 Action::ReportPermitsDiffer { .. } => self.count("numbers differ"),
-                Action::At { permit, action } if failed(&action, unknown()).is_some() => {
+                Action::At { permit, action: action @ hold::Action::Store { .. } } => {
                     if has_turn || !self.waits_for_its_turn(at, permit, &action) {
                         self.send(at, permit, action);
                     }

@@ -1,10 +1,14 @@
 //! Sidecars that share one record, their jobs, and what goes wrong. Everything comes from one seed.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use leasehold::lock::{FencingToken, LockPath};
 use leasehold::schedule::*;
 use leasehold::testing::SeededRandom;
 use leasehold::timetable::UtcSecond;
 
+use crate::kit::{Outcome, named};
 use crate::schedule::planted::Bug;
 use crate::schedule::rig::{at, path, plan_of, seconds, spec};
 use crate::schedule::store::Store;
@@ -49,7 +53,7 @@ pub(crate) struct World {
     pub(crate) definitions: Vec<Definition>,
     pub(crate) timeline: Vec<String>,
     /// What occurred, so that nothing is tested that never does.
-    pub(crate) counts: std::collections::BTreeMap<&'static str, u64>,
+    pub(crate) counts: BTreeMap<&'static str, u64>,
     pub(crate) calm: bool,
     pub(crate) plain: bool,
 }
@@ -71,7 +75,7 @@ fn random_definition(random: &mut SeededRandom, plain: bool, revision: u64) -> D
 }
 
 impl World {
-    pub(crate) fn run(seed: u64, bug: Option<Bug>) -> Self {
+    pub(crate) fn run(seed: u64, bug: Option<Bug>) -> Outcome {
         let mut random = SeededRandom::new(seed);
         // Each third has one definition, no pause and no return: there the sums must be right.
         let plain = seed.is_multiple_of(3);
@@ -90,7 +94,7 @@ impl World {
             recorded: Vec::new(),
             definitions: vec![definition],
             timeline: Vec::new(),
-            counts: std::collections::BTreeMap::new(),
+            counts: BTreeMap::new(),
             calm: false,
             plain,
         };
@@ -110,7 +114,9 @@ impl World {
             world.step();
         }
         world.check_end();
-        world
+        let Self { store, counts, timeline, .. } = world;
+        let violation = store.violation.map(|what| (what, Duration::ZERO));
+        Outcome { violation, counts: named(counts), timeline, ..Outcome::default() }
     }
 
     pub(crate) fn saw(&mut self, what: &'static str) {

@@ -28,27 +28,43 @@ mod world;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::kit::{self, Only, Outcome, asked, chosen, variable};
 use planted::Bug;
 use spread::{SIZES, Scenario};
 use world::World;
 
-fn variable(name: &str) -> Option<String> {
-    std::env::var(format!("LEASEHOLD_TEST_SHARES_{name}")).ok()
+/// The world of shares, as planted mistakes are looked for in it.
+#[derive(Clone, Copy, Debug)]
+struct Shares;
+
+impl kit::World for Shares {
+    type Bug = Bug;
+
+    const NAME: &'static str = "SHARES";
+    const TESTS: &'static str = "shares";
+
+    fn run(self, seed: u64, bug: Option<Bug>, _: Only, _: bool) -> Outcome {
+        let violation = match bug {
+            Some(bug) => bug.shows(seed),
+            None => directed::mixed(seed, None).checks.violation,
+        };
+        let violation = violation.map(|what| (what, Duration::ZERO));
+        Outcome { violation, ..Outcome::default() }
+    }
 }
 
 /// Seeds of a scenario: so many in the test command.
 fn seeds(default: u64) -> u64 {
-    variable("SEEDS").map_or(default, |number| number.parse().unwrap())
+    asked::<Shares>("SEEDS").unwrap_or(default)
 }
 
 fn bug() -> Option<Bug> {
-    let name = variable("BUG")?;
-    Some(*Bug::ALL.iter().find(|bug| format!("{bug:?}") == name).unwrap())
+    chosen::<Shares>()
 }
 
 /// Whether `name` is asked for, by itself or among all.
 fn is_asked(variable_name: &str, name: &str) -> bool {
-    variable(variable_name).is_none_or(|asked| asked == name)
+    variable::<Shares>(variable_name).is_none_or(|asked| asked == name)
 }
 
 /// Fails with what replays the seed.
@@ -208,24 +224,17 @@ fn the_same_seed_gives_the_same_timeline() {
 
 #[test]
 fn every_planted_bug_is_found() {
-    let mut missed = Vec::new();
-    for bug in Bug::ALL.into_iter().filter(|bug| is_asked("BUG", &format!("{bug:?}"))) {
-        match bug.find() {
-            Some((seed, what)) => println!("{bug:?}: {} seeds: {what}", seed + 1),
-            None => missed.push(bug),
-        }
-    }
-    assert!(missed.is_empty(), "not found: {missed:?}");
+    kit::assert_planted_are_found(Shares);
 }
 
 #[test]
 #[ignore = "replays a seed"]
 fn replay() {
-    let seed = variable("SEED").unwrap().parse().unwrap();
-    let locks = variable("LOCKS").map(|number| number.parse::<usize>().unwrap());
+    let seed = asked::<Shares>("SEED").unwrap();
+    let locks = asked::<Shares>("LOCKS").map(|number| usize::try_from(number).unwrap());
     let size = SIZES.into_iter().find(|size| Some(size.locks) == locks).unwrap_or(SIZES[0]);
     let named = |scenario: &Scenario| is_asked("SCENARIO", &format!("{scenario:?}"));
-    let world = match variable("SCENARIO").as_deref() {
+    let world = match variable::<Shares>("SCENARIO").as_deref() {
         Some("ScaleOut") => directed::scale_out(seed, locks.unwrap_or(10), bug()).world,
         Some("TakeOver") => directed::take_over(seed, locks.unwrap_or(10), bug()).world,
         Some("CrashLoop") => directed::crash_loop(seed, bug()),

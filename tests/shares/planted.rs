@@ -5,62 +5,44 @@ use std::time::Duration;
 use leasehold::hold::{Action, Answer, Event, Look, Request, Stored};
 use leasehold::record::Fields;
 
+use crate::kit::{Planted, listed};
 use crate::shares::directed;
 use crate::shares::spread::{self, SIZES, Scenario};
 use crate::shares::world::World;
 
-/// A mistake that somebody could make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
-    /// What stands in a record about an earlier holder's grant is believed of the one after it (S36).
-    FormerFieldsBelieved,
-    /// What is being acquired is not counted as had (S34).
-    AcquiringNotCounted,
-    /// Locks of a share are acquired side by side (S34).
-    TurnIgnored,
-    /// A free lock is left to nobody (S34).
-    NoPatience,
-    /// It is left for h × 500 ms only, as S34's plain words have it: others look up to a poll cap later.
-    PlainPatience,
-    /// The lock is not kept for who had it broken (S33).
-    NoReservation,
-    /// The note of an earlier break is not looked at (S33).
-    BreaksEachPoll,
-    /// Whoever waits takes locks from whoever has some (S35).
-    BothSidesRevoke,
-    /// A lock of another priority is moved too (S35).
-    PriorityIgnored,
-    /// What this sidecar has itself counts as somebody's move (S35).
-    OwnRestartsMinute,
-    /// One try has a lock broken (S33).
-    OneTryBreaks,
-    /// A holder that does not yield is broken (S33).
-    ConsentIgnored,
+listed! {
+    /// A mistake that somebody could make.
+    pub(crate) enum Bug {
+        /// What stands in a record about an earlier holder's grant is believed of the one after it (S36).
+        FormerFieldsBelieved,
+        /// What is being acquired is not counted as had (S34).
+        AcquiringNotCounted,
+        /// Locks of a share are acquired side by side (S34).
+        TurnIgnored,
+        /// A free lock is left to nobody (S34).
+        NoPatience,
+        /// It is left for h × 500 ms only, as S34's plain words have it: others look up to a poll cap later.
+        PlainPatience,
+        /// The lock is not kept for who had it broken (S33).
+        NoReservation,
+        /// The note of an earlier break is not looked at (S33).
+        BreaksEachPoll,
+        /// Whoever waits takes locks from whoever has some (S35).
+        BothSidesRevoke,
+        /// A lock of another priority is moved too (S35).
+        PriorityIgnored,
+        /// What this sidecar has itself counts as somebody's move (S35).
+        OwnRestartsMinute,
+        /// One try has a lock broken (S33).
+        OneTryBreaks,
+        /// A holder that does not yield is broken (S33).
+        ConsentIgnored,
+    }
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 12] = [
-        Self::FormerFieldsBelieved,
-        Self::AcquiringNotCounted,
-        Self::TurnIgnored,
-        Self::NoPatience,
-        Self::PlainPatience,
-        Self::NoReservation,
-        Self::BreaksEachPoll,
-        Self::BothSidesRevoke,
-        Self::PriorityIgnored,
-        Self::OwnRestartsMinute,
-        Self::OneTryBreaks,
-        Self::ConsentIgnored,
-    ];
-
-    /// The first seed that finds it, and what it finds.
-    pub(crate) fn find(self) -> Option<(u64, String)> {
-        (0..BUG_SEEDS).find_map(|seed| self.shows(seed).map(|what| (seed, what)))
-    }
-
     /// What a seed of the scenario that is to find it shows.
-    fn shows(self, seed: u64) -> Option<String> {
+    pub(crate) fn shows(self, seed: u64) -> Option<String> {
         let world = match self {
             Self::FormerFieldsBelieved
             | Self::PriorityIgnored
@@ -88,8 +70,7 @@ impl Bug {
     }
 }
 
-/// Seeds within which a planted bug must be found.
-const BUG_SEEDS: u64 = 10_000;
+impl Planted for Bug {}
 
 const LEASE: &str = "leasehold_lease";
 const PRIORITY: &str = "leasehold_priority";

@@ -9,11 +9,14 @@ use leasehold::record::Record;
 use leasehold::testing::SeededRandom;
 use uuid::Uuid;
 
+use crate::kit::store::unanswered;
+use crate::kit::variable;
+use crate::shares::Shares;
 use crate::shares::checks::Checks;
 use crate::shares::clients::{Client, Profile, Stage};
 use crate::shares::planted::Bug;
 use crate::shares::sidecar::{Clock, Life, Sidecar};
-use crate::shares::store::{Store, unknown};
+use crate::shares::store::Store;
 
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most are requests and answers")]
@@ -120,7 +123,7 @@ impl World {
             checks: Checks::default(),
             bug,
             counts: BTreeMap::new(),
-            timeline: crate::shares::variable("SEED").map(|_replayed| Vec::new()),
+            timeline: variable::<Shares>("SEED").map(|_replayed| Vec::new()),
             losses: 3,
         }
     }
@@ -301,10 +304,9 @@ impl World {
             {
                 share.moved(now);
             }
-            if unknown(&action).is_some() {
-                self.send(at, lock, action);
-            } else {
-                self.tell(at, lock, action);
+            match action {
+                Action::Store { .. } => self.send(at, lock, action),
+                told => self.tell(at, lock, told),
             }
         }
         self.leave_share(at, lock, entered);
@@ -339,7 +341,7 @@ impl World {
         if self.is_lost() {
             self.count("a request lost");
             self.check_lost(at, lock);
-            let event = unknown(&action).unwrap();
+            let event = unanswered(&action).unwrap();
             return self.schedule(arrives + GIVEN_UP, What::Answer { at, lock, event });
         }
         self.schedule(arrives, What::Request { at, lock, action });
@@ -358,7 +360,7 @@ impl World {
         if self.is_lost() {
             self.count("an answer lost");
             self.check_lost(at, lock);
-            let event = unknown(&action).unwrap();
+            let event = unanswered(&action).unwrap();
             return self.schedule(arrives + GIVEN_UP, What::Answer { at, lock, event });
         }
         let event = self.as_read(at, event);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::hold::{Event, HolderCall};
 use leasehold::testing::SeededRandom;
 
-use crate::simulation::chance::millis;
+use crate::kit::millis;
 use crate::simulation::client::Stage;
 use crate::simulation::due::{Delivery, Incoming};
 use crate::simulation::plan::Mode;

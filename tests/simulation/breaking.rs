@@ -7,7 +7,8 @@ use leasehold::hold::{Answer, Event};
 use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::store::BreakPeriod;
 
-use crate::simulation::chance::{About, millis, one_of};
+use crate::kit::{millis, one_of};
+use crate::simulation::chance::About;
 use crate::simulation::due::{Break, Breaker, Delivery, Incoming, Seen};
 use crate::simulation::planted::Bug;
 use crate::simulation::story::Happening;

@@ -8,7 +8,8 @@ use leasehold::schedule::Occurrence;
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
-use crate::simulation::chance::{About, millis};
+use crate::kit::millis;
+use crate::simulation::chance::About;
 use crate::simulation::due::{Delivery, Incoming};
 use crate::simulation::kept::{Here, Kept};
 use crate::simulation::ledger::log_of;

@@ -4,14 +4,13 @@
 //! Time goes in steps, fine enough to fall before and after what a clock's reading matters for. Bounded are
 //! callers, duplicates, losses, freezes, false alarms of a clock, moves of clients, and the depth.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, Answer, CallerId, Event, Granted, Hold, HolderCall, Memory, Notice, Resume, SaveAsked,
-    SaveId, SaveOutcome, Settings, StoreFailureKind, Terms, WriteOf,
+    Action, CallerId, Event, Granted, Hold, HolderCall, Memory, Notice, Resume, SaveAsked, SaveId,
+    SaveOutcome, Settings, Terms, WriteOf,
 };
 use leasehold::lock::LeaseId;
 use leasehold::record::{Found, Verdict};
@@ -20,8 +19,10 @@ use leasehold::time::Instant;
 use leasehold::timetable::UtcSecond;
 use uuid::Uuid;
 
+use crate::kit::explore::{self, Explored};
+use crate::kit::store::unanswered;
 use crate::simulation::plan::plain_terms;
-use crate::simulation::storage::{Storage, failed, unknown};
+use crate::simulation::storage::Storage;
 use crate::simulation::truth::Truth;
 
 /// What is left of each kind of thing that may go wrong.
@@ -83,20 +84,6 @@ struct State {
     /// It was told that the occurrence is done; so many were told that instead of a grant.
     is_done: bool,
     settled: u32,
-}
-
-/// What was seen.
-#[derive(Debug, Default)]
-pub(crate) struct Explored {
-    pub(crate) states: u64,
-    /// Steps from the beginning to the farthest of them.
-    pub(crate) depth: u32,
-    /// Whether those are all there are.
-    pub(crate) complete: bool,
-    /// The most grants on one way, and callers that were told that their occurrence is done.
-    pub(crate) grants: u32,
-    pub(crate) settled: u32,
-    pub(crate) violation: Option<String>,
 }
 
 /// One thing that can happen next.
@@ -168,6 +155,10 @@ impl State {
         }
         state
     }
+}
+
+impl explore::State for State {
+    type Step = Step;
 
     fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
@@ -223,8 +214,7 @@ impl State {
                 self.bounds.duplicates -= u8::from(again);
                 self.bounds.losses -= u8::from(answer_lost);
                 if answer_lost {
-                    let unanswered = failed(&action, unknown(StoreFailureKind::Unavailable));
-                    self.sidecars[sidecar].inbox.extend(unanswered.map(Arc::new));
+                    self.sidecars[sidecar].inbox.extend(unanswered(&action).map(Arc::new));
                 } else if !again {
                     self.sidecars[sidecar].inbox.push(Arc::new(event));
                 }
@@ -232,12 +222,11 @@ impl State {
             Step::LoseRequest(request) => {
                 self.bounds.losses -= 1;
                 let (sidecar, action) = self.requests.remove(request);
-                let unanswered = failed(&action, unknown(StoreFailureKind::Unavailable));
-                self.sidecars[sidecar].inbox.extend(unanswered.map(Arc::new));
+                self.sidecars[sidecar].inbox.extend(unanswered(&action).map(Arc::new));
             }
             Step::Look(index) => {
                 let event = self.sidecars[index].inbox.remove(0);
-                return self.feed(index, again(&event));
+                return self.feed(index, Event::clone(&event));
             }
             Step::Wake(index) => return self.feed(index, Event::TimePassed),
             Step::Time => {
@@ -273,6 +262,15 @@ impl State {
         Ok(())
     }
 
+    fn text(&self) -> String {
+        let Self { now, sidecars, storage, requests, clients, highest, bounds, .. } = self;
+        let Self { concluding, is_done, .. } = self;
+        let world = (now, sidecars, storage, requests, clients);
+        format!("{world:?}{highest}{bounds:?}{concluding:?}{is_done}")
+    }
+}
+
+impl State {
     fn feed(&mut self, index: usize, event: Event) -> Result<(), String> {
         let sidecar = &mut self.sidecars[index];
         if sidecar.hold.needs_lease_id() {
@@ -331,7 +329,7 @@ impl State {
                         client.until = None;
                     }
                 }
-                action if failed(&action, unknown(StoreFailureKind::Unavailable)).is_some() => {
+                action @ Action::Store { .. } => {
                     self.requests.push((index, action));
                 }
                 _ => {}
@@ -395,77 +393,22 @@ impl State {
         let asked = Event::ResumeAsked { caller: client.caller, resume: Box::new(resume) };
         self.sidecars[there].inbox.push(Arc::new(asked));
     }
-
-    /// Two states with one fingerprint go on alike.
-    fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        let Self { now, sidecars, storage, requests, clients, highest, bounds, .. } = self;
-        let Self { concluding, is_done, .. } = self;
-        format!("{now:?}{sidecars:?}{storage:?}{requests:?}{clients:?}{highest}{bounds:?}")
-            .hash(&mut hasher);
-        format!("{concluding:?}{is_done}").hash(&mut hasher);
-        hasher.finish()
-    }
 }
 
-/// Events are looked at once in each order in which they may be: a copy each time.
-fn again(event: &Event) -> Event {
-    match event {
-        Event::CallerArrived { caller, terms } => {
-            Event::CallerArrived { caller: *caller, terms: Arc::clone(terms) }
-        }
-        Event::Call { caller, generation, call } => {
-            Event::Call { caller: *caller, generation: *generation, call: call.clone() }
-        }
-        Event::ResumeAsked { caller, resume } => {
-            Event::ResumeAsked { caller: *caller, resume: resume.clone() }
-        }
-        Event::Answer { request, answer: Answer::Acquire { lease: answer, read } } => {
-            Event::Answer {
-                request: *request,
-                answer: Answer::Acquire { lease: answer.clone(), read: read.clone() },
-            }
-        }
-        Event::Answer { request, answer: Answer::Read(answer) } => {
-            Event::Answer { request: *request, answer: Answer::Read(answer.clone()) }
-        }
-        Event::Answer { request, answer: Answer::Write(answer) } => {
-            Event::Answer { request: *request, answer: Answer::Write(answer.clone()) }
-        }
-        Event::Answer { request, answer: Answer::Renew(answer) } => {
-            Event::Answer { request: *request, answer: Answer::Renew(answer.clone()) }
-        }
-        Event::Answer { request, answer: Answer::Release(answer) } => {
-            Event::Answer { request: *request, answer: Answer::Release(answer.clone()) }
-        }
-        other => panic!("this does not happen here: {other:?}"),
-    }
+/// What was seen.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) explored: Explored,
+    /// The most grants on one way, and callers that were told that their occurrence is done.
+    pub(crate) grants: u32,
+    pub(crate) settled: u32,
 }
 
-/// Takes every step that is possible, from every state that is new, the shortest ways first.
-pub(crate) fn explore(bounds: Bounds, most: u64) -> Explored {
-    let mut explored = Explored::default();
-    let mut seen = HashSet::new();
-    let mut open = VecDeque::from([(0, State::new(bounds))]);
-    while let Some((depth, state)) = open.pop_front() {
-        explored.depth = depth;
-        explored.grants = explored.grants.max(state.grants);
-        explored.settled = explored.settled.max(state.settled);
-        if explored.states == most {
-            return explored;
-        }
-        explored.states += 1;
-        for step in state.steps() {
-            let mut next = state.clone();
-            if let Err(violation) = next.take(step) {
-                explored.violation = Some(format!("{violation}, after {step:?} in {state:?}"));
-                return explored;
-            }
-            if seen.insert(next.fingerprint()) {
-                open.push_back((depth + 1, next));
-            }
-        }
-    }
-    explored.complete = true;
-    explored
+pub(crate) fn explore(bounds: Bounds, most: u64) -> Seen {
+    let (mut grants, mut settled) = (0, 0);
+    let explored = explore::explore(State::new(bounds), most, |state| {
+        grants = grants.max(state.grants);
+        settled = settled.max(state.settled);
+    });
+    Seen { explored, grants, settled }
 }

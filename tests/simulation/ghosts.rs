@@ -9,7 +9,8 @@ use std::time::Duration;
 use leasehold::hold::{Action, Answer, CallerId, Event, Granted, Notice, Request, Resume, Terms};
 use leasehold::store::BreakPeriod;
 
-use crate::simulation::chance::{About, millis};
+use crate::kit::millis;
+use crate::simulation::chance::About;
 use crate::simulation::client::Stage;
 use crate::simulation::due::{Break, Breaker, Delivery, Incoming, Seen};
 use crate::simulation::kept::{Here, Kept};

@@ -12,9 +12,9 @@ use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::record::ETag;
 use leasehold::time::{Instant, UnixMillis};
 
+use crate::kit::store::unknown;
 use crate::simulation::planted::Bug;
 use crate::simulation::spoilt::{Beside, Spoilt, misread};
-use crate::simulation::storage::unknown;
 
 /// The real machine, which a bug may stand before and behind.
 #[derive(Debug)]

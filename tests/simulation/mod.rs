@@ -22,14 +22,9 @@
 //! granted after that, to whatever event, is not. That it is found, and ends the validity, is a schedule of
 //! its own (`long.rs`).
 //!
-//! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_TEST_SIMULATION_SCHEDULES=N` says how many the test
-//!   runs.
-//! - `LEASEHOLD_TEST_SIMULATION_SEED=N` replays one and prints its timeline; with
-//!   `LEASEHOLD_TEST_SIMULATION_ONLY=…`, with these faults only, as a failing run prints them; with
-//!   `LEASEHOLD_TEST_SIMULATION_BUG=NoMargin`, with a planted bug. The search for planted bugs tells the
-//!   schedule that finds this one then; `LEASEHOLD_TEST_SIMULATION_FROM=N` says where it begins.
-//! - `LEASEHOLD_TEST_SIMULATION_SURVEY=N` counts the ways in which the first N fail.
-//! - `LEASEHOLD_TEST_SIMULATION_STATES=N` says how far the exhaustive exploration goes.
+//! `make simulate` runs 1,000,000 schedules. Its variables are those of the kit, with the name SIMULATION;
+//! and `LEASEHOLD_TEST_SIMULATION_SURVEY=N` counts the ways in which the first N fail,
+//! `LEASEHOLD_TEST_SIMULATION_STATES=N` says how far the exhaustive exploration goes.
 
 #![expect(
     clippy::unwrap_used,
@@ -80,9 +75,10 @@ mod world;
 
 use std::time::Duration;
 
-use chance::Fault;
-use planted::{Bug, Hunt};
-use run::{Only, run, run_many, shrink};
+use crate::kit::chance::parse_faults;
+use crate::kit::{self, Outcome, asked};
+use planted::Bug;
+use run::Machines;
 
 /// Schedules of a run in the test command.
 const SCHEDULES: u64 = 20_000;
@@ -90,126 +86,53 @@ const SCHEDULES: u64 = 20_000;
 const TRACED: u64 = 600;
 /// Schedules whose callers have priorities, of each ten.
 const RIVAL_SCHEDULES: u64 = SCHEDULES / 10;
-/// Schedules within which a planted bug must be found.
-const BUG_SCHEDULES: u64 = 10_000;
-
-fn variable(name: &str) -> Option<String> {
-    std::env::var(format!("LEASEHOLD_TEST_SIMULATION_{name}")).ok()
-}
-
-/// Everything that a person needs to understand a seed that fails.
-fn report(seed: u64, bug: Option<Bug>) -> String {
-    report_of(seed, bug, &shrink(seed, bug))
-}
-
-fn report_of(seed: u64, bug: Option<Bug>, faults: &[Fault]) -> String {
-    let only: Only = Some(faults.iter().map(|fault| fault.key()).collect());
-    let outcome = run(seed, bug, only, true);
-    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-    let (what, at) = outcome.violation.unwrap_or_default();
-    let bug = bug.map(|bug| format!("LEASEHOLD_TEST_SIMULATION_BUG={bug:?} ")).unwrap_or_default();
-    format!(
-        "{}\nseed {seed} after {:.3} s, with {} faults: {what}\nreplay: LEASEHOLD_TEST_SIMULATION_SEED={seed} \
-         LEASEHOLD_TEST_SIMULATION_ONLY={} {bug}cargo test --profile dev --test worlds simulation::replay -- --ignored --nocapture",
-        outcome.timeline.join("\n"),
-        at.as_secs_f64(),
-        faults.len(),
-        faults.join(","),
-    )
+/// A schedule that is told.
+fn told(seed: u64, bug: Option<Bug>) -> Outcome {
+    run::run(seed, bug, None, true)
 }
 
 #[test]
 fn s1_s4_s5_s6_s12_s13_hold_whatever_happens() {
-    let asked = variable("SCHEDULES").map(|number| number.parse().unwrap());
-    let first = variable("FROM").map_or(0, |number| number.parse().unwrap());
-    let sums = run_many(first..first + asked.unwrap_or(SCHEDULES), None);
-    if let Some(seed) = sums.failed {
-        panic!("{}", report(seed, None));
-    }
-    for (name, count) in &sums.counts {
-        println!("{count:>12}  {name}");
-    }
+    let schedules = asked::<Machines>("SCHEDULES").unwrap_or(SCHEDULES);
+    let sums = kit::assert_sound(Machines, 0, schedules);
+    sums.tell("");
     println!(
         "{} schedules; once faults had stopped, the first grant came after {:.1} s at the latest; a lease was had by nobody \
          for {:.1} s at the most",
         sums.schedules,
-        sums.longest_first_grant.as_secs_f64(),
-        sums.longest_idle.as_secs_f64()
+        sums.longest[run::FIRST_GRANT].as_secs_f64(),
+        sums.longest[run::IDLE].as_secs_f64()
     );
-    let missing: Vec<_> = found::MUST_OCCUR
-        .iter()
-        .filter(|name| sums.counts.get(**name).is_none_or(|count| *count == 0))
-        .collect();
-    assert!(missing.is_empty(), "these never occurred, so they were not tested: {missing:?}");
+    sums.assert_occurred(found::MUST_OCCUR);
 }
 
 #[test]
 fn s33_s34_nothing_else_is_harmed_where_callers_have_priorities() {
-    let asked = variable("SCHEDULES").map(|number| number.parse::<u64>().unwrap() / 10);
-    let first = rivals::RIVALS + variable("FROM").map_or(0, |number| number.parse().unwrap());
-    let sums = run_many(first..first + asked.unwrap_or(RIVAL_SCHEDULES), None);
-    if let Some(seed) = sums.failed {
-        panic!("{}", report(seed, None));
-    }
-    let breaks = sums.counts.get("breaks for a rival").copied().unwrap_or_default();
+    let schedules = asked::<Machines>("SCHEDULES").map_or(RIVAL_SCHEDULES, |number| number / 10);
+    let sums = kit::assert_sound(Machines, rivals::RIVALS, schedules);
+    let breaks = sums.counts["breaks for a rival"];
     println!("{breaks} breaks for a rival in {} schedules", sums.schedules);
     assert!(breaks > 0);
 }
 
 #[test]
 fn every_planted_bug_is_found() {
-    let chosen = variable("BUG");
-    let from: Option<u64> = variable("FROM").map(|number| number.parse().unwrap());
-    let mut missed = Vec::new();
-    for bug in Bug::ALL {
-        if chosen.as_ref().is_some_and(|chosen| *chosen != format!("{bug:?}")) {
-            continue;
-        }
-        if bug.hunt() == Hunt::Long {
-            match long::find(bug) {
-                None => missed.push(bug),
-                Some(what) => println!("{bug:?}: in a long schedule: {what}"),
-            }
-            continue;
-        }
-        let first = from.unwrap_or_else(|| bug.first_seed());
-        let sums = run_many(first..first + BUG_SCHEDULES, Some(bug));
-        match sums.failed {
-            None => missed.push(bug),
-            Some(seed) if chosen.is_some() => println!("{}", report(seed, Some(bug))),
-            Some(seed) => {
-                let outcome = run(seed, Some(bug), None, false);
-                let (what, _) = outcome.violation.unwrap();
-                println!("{bug:?}: {} schedules, seed {seed}: {what}", sums.schedules);
-            }
-        }
-    }
-    assert!(missed.is_empty(), "not found in {BUG_SCHEDULES} schedules: {missed:?}");
+    kit::assert_planted_are_found(Machines);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_timeline_to_the_byte() {
-    for seed in 0..20 {
-        let (first, second) = (run(seed, None, None, true), run(seed, None, None, true));
-        assert!(!first.timeline.is_empty());
-        assert_eq!(first.timeline, second.timeline, "seed {seed}");
-    }
+    kit::assert_same_timelines(Machines, 0..20);
 }
 
 #[test]
 fn a_failing_schedule_is_shrunk_and_told() {
-    let bug = Some(Bug::BreakNowByDefault);
-    let seed = run_many(0..BUG_SCHEDULES, bug).failed.unwrap();
-    let all = run(seed, bug, None, false).faults.len();
-    let shrunk = shrink(seed, bug);
-    let report = report_of(seed, bug, &shrunk);
-    assert!(shrunk.len() < all, "{} of {all} faults", shrunk.len());
-    assert!(report.contains("replay: ") && report.contains("believes beside"), "{report}");
+    kit::assert_one_is_shrunk_and_told(Machines, Bug::BreakNowByDefault, "believes beside");
 }
 
 #[test]
 fn s1_s5_hold_in_every_order_of_a_bounded_world() {
-    let most = variable("STATES").map_or(exhaustive::STATES, |number| number.parse().unwrap());
+    let most = asked::<Machines>("STATES").unwrap_or(exhaustive::STATES);
     let none = exhaustive::Bounds {
         losses: 0,
         duplicates: 0,
@@ -229,11 +152,11 @@ fn s1_s5_hold_in_every_order_of_a_bounded_world() {
         exhaustive::Bounds { losses: 1, moves: 1, occurrence: true, ..none },
     ];
     for bounds in worlds {
-        let explored = exhaustive::explore(bounds, most);
-        println!("{explored:?} within {bounds:?}");
-        assert_eq!(explored.violation, None);
-        let went_on = explored.grants + explored.settled >= 2 || !explored.complete;
-        assert!(explored.grants >= 1 && went_on, "the lock never went from one to the other");
+        let seen = exhaustive::explore(bounds, most);
+        println!("{seen:?} within {bounds:?}");
+        assert_eq!(seen.explored.violation, None);
+        let went_on = seen.grants + seen.settled >= 2 || !seen.explored.complete;
+        assert!(seen.grants >= 1 && went_on, "the lock never went from one to the other");
     }
 }
 
@@ -307,8 +230,8 @@ fn s1_s3_whatever_a_sidecar_is_told_first_after_a_pause_that_shows_grants_nothin
 #[test]
 #[ignore = "counts the ways in which seeds fail"]
 fn survey() {
-    let count = variable("SURVEY").unwrap().parse().unwrap();
-    for (what, (times, seed)) in run::survey(0..count) {
+    let count = asked::<Machines>("SURVEY").unwrap();
+    for (what, (times, seed)) in kit::survey(Machines, 0..count) {
         println!("{times:>8}  seed {seed:>6}  {what}");
     }
 }
@@ -328,7 +251,7 @@ fn s1_s4_s5_s13_the_model_allows_what_clients_were_told() {
     ];
     let (mut schedules, mut events) = (0, 0);
     for seed in 0..TRACED {
-        let outcome = run(seed, None, None, true);
+        let outcome = told(seed, None);
         if excused.iter().any(|name| outcome.counts.get(*name).is_some_and(|count| *count > 0)) {
             continue;
         }
@@ -343,7 +266,7 @@ fn s1_s4_s5_s13_the_model_allows_what_clients_were_told() {
 #[test]
 fn s1_the_model_allows_no_trace_of_a_planted_bug_that_frees_a_lock_too_early() {
     let rejected = |seed| {
-        let outcome = run(seed, Some(Bug::SilenceIsLeaving), None, true);
+        let outcome = told(seed, Some(Bug::SilenceIsLeaving));
         outcome.violation.is_some_and(|(what, _)| what.starts_with("S1"))
             && leasehold::testing::accepts(&outcome.trace).is_err()
     };
@@ -353,24 +276,17 @@ fn s1_the_model_allows_no_trace_of_a_planted_bug_that_frees_a_lock_too_early() {
 #[test]
 #[ignore = "replays a seed"]
 fn replay() {
-    let seed = variable("SEED").unwrap().parse().unwrap();
-    let only = variable("ONLY").map(|text| chance::parse_faults(&text).unwrap());
-    let bug = variable("BUG");
-    let bug = bug.map(|name| *Bug::ALL.iter().find(|bug| format!("{bug:?}") == name).unwrap());
-    let outcome = run(seed, bug, only, true);
-    println!("{}", outcome.timeline.join("\n"));
-    println!("{} faults; {:?}", outcome.faults.len(), outcome.violation);
+    kit::replay(Machines);
 }
 
 #[test]
 fn what_was_found_once_stays_fixed() {
     for found in found::FOUND {
-        let only =
-            Some(chance::parse_faults(found.faults).unwrap()).filter(|only| !only.is_empty());
-        let outcome = run(found.seed, None, only.clone(), false);
+        let only = Some(parse_faults(found.faults)).filter(|only| !only.is_empty());
+        let outcome = run::run(found.seed, None, only.clone(), false);
         assert_eq!(outcome.violation, None, "{}", found.what);
         if let Some(bug) = found.shown_by {
-            let violation = run(found.seed, Some(bug), only, false).violation;
+            let violation = run::run(found.seed, Some(bug), only, false).violation;
             assert!(violation.is_some(), "it shows this no more: {}", found.what);
         }
     }

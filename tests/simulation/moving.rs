@@ -8,7 +8,8 @@ use leasehold::hold::{Action, CallerId, Event, Granted, HolderCall, LossReason, 
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
-use crate::simulation::chance::{About, millis};
+use crate::kit::millis;
+use crate::simulation::chance::About;
 use crate::simulation::client::{Message, Stage};
 use crate::simulation::due::{Delivery, Incoming, Side};
 use crate::simulation::kept::{Here, Kept};

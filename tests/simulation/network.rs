@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use leasehold::hold::{Action, Answer, Event, Request, StoreFailureKind};
 
-use crate::simulation::chance::{About, millis};
+use crate::kit::millis;
+use crate::kit::store::{failed, unanswered, unknown};
+use crate::simulation::chance::About;
 use crate::simulation::due::{Delivery, Incoming};
 use crate::simulation::plan::Mode;
 use crate::simulation::promises::Look;
-use crate::simulation::storage::{failed, unknown};
 use crate::simulation::world::World;
 
 /// The latest that a message comes.
@@ -17,7 +18,7 @@ pub(crate) const LATEST: Duration = Duration::from_secs(45);
 impl World {
     /// Sends a request to the store; gives the action back if it is none.
     pub(crate) fn send(&mut self, index: usize, action: Action) -> Option<Action> {
-        let Some(unanswered) = failed(&action, unknown(StoreFailureKind::Unavailable)) else {
+        let Some(unanswered) = unanswered(&action) else {
             return Some(action);
         };
         let (now, calm, plan) = (self.now, self.calm, self.plan);

@@ -6,7 +6,8 @@ use leasehold::hold::{Settings, Terms};
 use leasehold::record::Record;
 use leasehold::testing::SeededRandom;
 
-use crate::simulation::chance::{About, Chance, millis, one_of};
+use crate::kit::{millis, one_of};
+use crate::simulation::chance::{About, Chance};
 
 /// What may go wrong in a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

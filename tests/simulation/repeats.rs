@@ -9,7 +9,8 @@ use leasehold::hold::{Action, CallerId, Event, Granted, HolderCall, Notice, Term
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
-use crate::simulation::chance::{About, millis};
+use crate::kit::millis;
+use crate::simulation::chance::About;
 use crate::simulation::client::{Message, Stage};
 use crate::simulation::due::{Delivery, Incoming};
 use crate::simulation::world::World;

@@ -6,15 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, Answer, Event, Notice, RequestId, Rival, Standing, Terms};
+use leasehold::hold::{Action, Event, Notice, Rival, Standing, Terms};
 use leasehold::lock::{FencingToken, LeaseId};
-use leasehold::record::{ETag, Priority, ShareName, Sharing};
-use leasehold::store::{BreakNote, BreakPeriod};
+use leasehold::record::{Priority, ShareName, Sharing};
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
-use crate::simulation::chance::one_of;
-use crate::simulation::storage::{Storage, failure};
+use crate::kit::one_of;
+use crate::simulation::storage::Storage;
 use crate::simulation::truth::{Ended, Truth};
 use crate::simulation::world::World;
 
@@ -48,33 +47,14 @@ pub(crate) fn place(terms: &mut Terms, random: &mut SeededRandom) {
 }
 
 impl Storage {
-    /// S33: the lease is broken for a waiting caller, if the record still has this version.
-    pub(crate) fn overrule(
-        &mut self,
-        request: RequestId,
-        (if_match, rival): (&ETag, &Rival),
-        now: Duration,
-        truth: &mut Truth,
-    ) -> Event {
-        let note = BreakNote {
-            period: BreakPeriod::RunOut,
-            reason: String::new(),
-            by: rival.holder.clone(),
-            token: rival.token,
-            at: rival.at,
-            for_priority: Some(rival.priority),
-        };
-        let at = Instant::from_boot(now);
-        let answer = self.locks.break_lease(&self.path, note, if_match, at);
-        if let Some(lease_id) = self.newest_lease().filter(|_| answer.is_ok()) {
-            truth.end(lease_id, Ended::Broken);
-            let epochs = self.rivals.broken.entry(lease_id).or_default();
-            epochs.extend(rival.token.map(FencingToken::epoch));
-            self.rivals.latest = Some((lease_id, rival.token));
-            self.rivals.breaks += 1;
-        }
-        let answer = answer.map(drop).map_err(|error| failure(&error));
-        Event::Answer { request, answer: Answer::Break(answer) }
+    /// S33: the lease was broken for a waiting caller.
+    pub(super) fn overruled(&mut self, rival: &Rival, truth: &mut Truth) {
+        let Some(lease_id) = self.newest_lease() else { return };
+        truth.end(lease_id, Ended::Broken);
+        let epochs = self.rivals.broken.entry(lease_id).or_default();
+        epochs.extend(rival.token.map(FencingToken::epoch));
+        self.rivals.latest = Some((lease_id, rival.token));
+        self.rivals.breaks += 1;
     }
 }
 

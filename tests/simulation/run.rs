@@ -1,20 +1,16 @@
-//! Runs schedules: one, many at once, or the shortest that still fails.
+//! Runs a schedule: until its length is over, and then until all has come to rest.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::caught::panic_of;
-use crate::simulation::chance::{About, Chance, Fault, one_of};
+use crate::kit::{self, Only, Outcome, finds_by_chance, one_of, panic_of};
+use crate::simulation::chance::{About, Chance};
+use crate::simulation::long;
 use crate::simulation::network::LATEST;
 use crate::simulation::plan::plain_terms;
-use crate::simulation::planted::Bug;
-use crate::simulation::story::{Counts, Story};
+use crate::simulation::planted::{Bug, Hunt};
+use crate::simulation::story::Story;
 use crate::simulation::world::World;
-use leasehold::testing::TraceEvent;
-
-/// The faults that may happen; all that the seed says if none.
-pub(crate) type Only = Option<BTreeSet<[u32; 3]>>;
 
 /// Two round trips of a calm network.
 const ROUND_TRIPS: Duration = Duration::from_millis(200);
@@ -26,20 +22,31 @@ const LONGEST_REST: Duration = Duration::from_secs(20);
 /// The longest that anything else may keep a lock: a pause, a rest after `min_hold`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(90);
 
-/// What came of a schedule.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    /// The rule that was broken, and when.
-    pub(crate) violation: Option<(String, Duration)>,
-    pub(crate) faults: Vec<Fault>,
-    pub(crate) counts: Counts,
-    pub(crate) timeline: Vec<String>,
-    /// Of a run that is told.
-    pub(crate) trace: Vec<TraceEvent>,
-    /// How long the first of those who came when faults had stopped waited.
-    pub(crate) first_grant: Duration,
-    /// How long a lease was had by nobody, at the most (S6).
-    pub(crate) idle: Duration,
+/// How long the first of those who came when faults had stopped waited.
+pub(super) const FIRST_GRANT: &str = "the first grant once faults had stopped";
+/// How long a lease was had by nobody, at the most (S6).
+pub(super) const IDLE: &str = "a lease had by nobody";
+
+/// The world of machines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machines;
+
+impl kit::World for Machines {
+    type Bug = Bug;
+
+    const NAME: &'static str = "SIMULATION";
+    const TESTS: &'static str = "simulation";
+
+    fn run(self, seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcome {
+        run(seed, bug, only, tell)
+    }
+
+    fn finds(self, bug: Bug, in_full: bool) -> Option<String> {
+        match bug.hunt() {
+            Hunt::Chance => finds_by_chance(self, bug, in_full),
+            Hunt::Long => long::find(bug).map(|what| format!("in a long schedule: {what}")),
+        }
+    }
 }
 
 /// Runs the schedule of `seed`.
@@ -76,14 +83,15 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     for (what, count) in &world.checks.idle.late {
         counts.insert(format!("late write across a {what}"), *count);
     }
+    let longest = [(FIRST_GRANT, first_grant), (IDLE, world.checks.idle.longest)];
     Outcome {
         violation: world.checks.violation.map(|what| (what, world.now)),
         faults: world.chance.happened,
         counts,
         timeline: world.story.lines.unwrap_or_default(),
         trace: world.story.trace.unwrap_or_default(),
-        first_grant,
-        idle: world.checks.idle.longest,
+        most: BTreeMap::new(),
+        longest: BTreeMap::from(longest),
     }
 }
 
@@ -140,109 +148,4 @@ fn come_to_rest(world: &mut World) -> Duration {
         world.checks.fail("S6: a lease is left over".to_owned());
     }
     first - from
-}
-
-/// The sums of many schedules.
-#[derive(Debug, Default)]
-pub(crate) struct Sums {
-    pub(crate) schedules: u64,
-    pub(crate) counts: Counts,
-    pub(crate) longest_first_grant: Duration,
-    pub(crate) longest_idle: Duration,
-    /// The first seed that failed.
-    pub(crate) failed: Option<u64>,
-}
-
-impl Sums {
-    fn add(&mut self, seed: u64, outcome: Outcome) {
-        self.schedules += 1;
-        for (name, count) in outcome.counts {
-            *self.counts.entry(name).or_default() += count;
-        }
-        self.longest_first_grant = self.longest_first_grant.max(outcome.first_grant);
-        self.longest_idle = self.longest_idle.max(outcome.idle);
-        if outcome.violation.is_some() {
-            self.failed = Some(self.failed.map_or(seed, |other| other.min(seed)));
-        }
-    }
-
-    fn join(&mut self, other: Self) {
-        self.schedules += other.schedules;
-        for (name, count) in other.counts {
-            *self.counts.entry(name).or_default() += count;
-        }
-        self.longest_first_grant = self.longest_first_grant.max(other.longest_first_grant);
-        self.longest_idle = self.longest_idle.max(other.longest_idle);
-        self.failed = self.failed.into_iter().chain(other.failed).min();
-    }
-}
-
-/// Runs the schedules of these seeds on all cores, until one fails.
-pub(crate) fn run_many(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Sums {
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
-    let mut sums = Sums::default();
-    let work = || {
-        let mut own = Sums::default();
-        while !stop.load(Ordering::Relaxed) {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                break;
-            }
-            own.add(seed, run(seed, bug, None, false));
-            if own.failed.is_some() {
-                stop.store(true, Ordering::Relaxed);
-            }
-        }
-        own
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            sums.join(worker.join().unwrap());
-        }
-    });
-    sums
-}
-
-/// Every way in which schedules of these seeds fail: how often, and which seed first.
-pub(crate) fn survey(seeds: std::ops::Range<u64>) -> BTreeMap<String, (u64, u64)> {
-    let mut ways = BTreeMap::new();
-    for seed in seeds {
-        let Some((what, _)) = run(seed, None, None, false).violation else { continue };
-        let way: String = what.chars().filter(|letter| !letter.is_ascii_digit()).take(60).collect();
-        ways.entry(way).or_insert((0, seed)).0 += 1;
-    }
-    ways
-}
-
-/// The fewest faults found with which `seed` still fails (delta debugging: Zeller and Hildebrandt, 2002).
-pub(crate) fn shrink(seed: u64, bug: Option<Bug>) -> Vec<Fault> {
-    let fails = |faults: &[Fault]| {
-        let only = faults.iter().map(|fault| fault.key()).collect();
-        run(seed, bug, Some(only), false).violation.is_some()
-    };
-    let mut faults = run(seed, bug, None, false).faults;
-    let mut pieces = 2;
-    while faults.len() > 1 {
-        let size = faults.len().div_ceil(pieces);
-        let rest = faults.chunks(size).enumerate().find_map(|(index, _)| {
-            let rest: Vec<Fault> = faults
-                .iter()
-                .enumerate()
-                .filter(|(number, _)| number / size != index)
-                .map(|(_, fault)| *fault)
-                .collect();
-            fails(&rest).then_some(rest)
-        });
-        match rest {
-            Some(rest) => {
-                faults = rest;
-                pieces = pieces.saturating_sub(1).max(2);
-            }
-            None if size == 1 => break,
-            None => pieces = (pieces * 2).min(faults.len()),
-        }
-    }
-    faults
 }

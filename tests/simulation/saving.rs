@@ -5,7 +5,8 @@ use std::time::Duration;
 use leasehold::hold::{CallerId, Event, HolderCall, SaveAsked};
 use leasehold::testing::SeededRandom;
 
-use crate::simulation::chance::{About, millis};
+use crate::kit::millis;
+use crate::simulation::chance::About;
 use crate::simulation::client::Stage;
 use crate::simulation::due::{Delivery, Incoming};
 use crate::simulation::world::World;

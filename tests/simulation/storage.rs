@@ -1,19 +1,15 @@
 //! The store: the contract in memory, asked as the coordinator asks a store.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use leasehold::hold::{
-    Action, Answer, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure,
-    StoreFailureKind, Stored,
-};
+use leasehold::hold::{Action, Answer, Event, Request};
 use leasehold::lock::{Container, FencingToken, LeaseId, LockPath};
 use leasehold::record::{Fields, Record};
-use leasehold::store::{
-    Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, MemoryLocks, RecordCopy, StoreError,
-    Write,
-};
+use leasehold::store::{BreakNote, LeaseState, MemoryLocks, RecordCopy};
 use leasehold::time::{Instant, UnixMillis};
 
+use crate::kit::store;
 use crate::simulation::clock::EPOCH;
 use crate::simulation::due::{Breaker, Seen};
 use crate::simulation::ledger::checkpoint_of;
@@ -88,107 +84,52 @@ impl Storage {
 
     /// Does what `action` asks, and answers as the coordinator would. The action must be one for the store.
     pub(crate) fn apply(&mut self, action: &Action, now: Duration, truth: &mut Truth) -> Event {
-        let (at, time) = self.times(now);
-        match action {
-            Action::Store {
-                request,
-                what: Request::Acquire { lease_id, duration, if_match, read, .. },
-                ..
-            } => {
-                let (lease_id, duration) = (*lease_id, *duration);
-                let acquire = Acquire { lease_id, duration, if_match: if_match.clone() };
-                let answer = self.locks.acquire(&self.path, &acquire, at, time);
-                if answer.is_ok() {
-                    self.rivals.acquired(lease_id);
-                    truth.acquired(lease_id, self.newest_lease.replace(lease_id));
-                }
-                let answer = answer.map_err(|error| failure(&error)).map(|acquired| LeaseGranted {
-                    etag: acquired.etag,
-                    time: acquired.time,
-                    created: acquired.created,
-                });
-                let read = read.then(|| self.read(at, time));
-                Event::Answer { request: *request, answer: Answer::Acquire { lease: answer, read } }
+        let Action::Store { request, what, .. } = action else {
+            panic!("not for the store: {action:?}");
+        };
+        let mut what = Cow::Borrowed(what);
+        if self.is_loose(&what, now)
+            && let Some(stored) = self.seen(now)
+            && let Request::Write { if_match, .. } = what.to_mut()
+        {
+            *if_match = stored.version;
+        }
+        let times = self.times(now);
+        let answer = store::answer(&mut self.locks, &self.path, &what, times);
+        match (&*what, &answer) {
+            (Request::Acquire { lease_id, .. }, Answer::Acquire { lease: Ok(_), .. }) => {
+                self.rivals.acquired(*lease_id);
+                truth.acquired(*lease_id, self.newest_lease.replace(*lease_id));
             }
-            Action::Store { request, what: Request::Read, .. } => {
-                Event::Answer { request: *request, answer: Answer::Read(self.read(at, time)) }
-            }
-            Action::Store {
-                request,
-                what: Request::Write { lease_id, if_match, fields, .. },
-                ..
-            } => {
-                let loose = self.loose || self.loose_saves && self.is_save(fields, now);
-                let if_match = Some(if_match.clone()).filter(|_| !loose);
-                let write = Write { lease_id: *lease_id, if_match, fields: fields.clone() };
-                let answer = self.locks.write_record(&self.path, write, at, time);
-                if answer.is_ok() && self.garbled.take().is_some() {
+            (_, Answer::Write(Ok(_))) => {
+                if self.garbled.take().is_some() {
                     let text = "S5: a token was written over one that cannot be read".to_owned();
                     self.violation = Some(text);
                 }
-                self.only_clocks &= answer.is_err();
-                let answer = answer.map(|written| written.etag).map_err(|error| failure(&error));
-                Event::Answer { request: *request, answer: Answer::Write(answer) }
+                self.only_clocks = false;
             }
-            Action::Store { request, what: Request::Renew { lease_id, if_match, .. }, .. } => {
-                let if_match = if_match.as_ref();
-                let answer = self.locks.renew(&self.path, *lease_id, if_match, at, time);
-                let answer = answer.map(|renewed| renewed.time).map_err(|error| failure(&error));
-                Event::Answer { request: *request, answer: Answer::Renew(answer) }
+            (Request::Release { lease_id, .. }, Answer::Release(Ok(()))) => {
+                truth.given_back(*lease_id);
             }
-            Action::Store {
-                request, what: Request::Release { lease_id, if_match, .. }, ..
-            } => {
-                let answer = self.locks.release(&self.path, *lease_id, if_match.as_ref(), at);
-                if answer.is_ok() {
-                    truth.given_back(*lease_id);
-                }
-                let answer = answer.map_err(|error| failure(&error));
-                Event::Answer { request: *request, answer: Answer::Release(answer) }
-            }
-            Action::Store { request, what: Request::Look { note, .. }, .. } => {
-                let answer = self.look(*note, at, time);
-                Event::Answer { request: *request, answer: Answer::Look(answer) }
-            }
-            Action::Store { request, what: Request::Break { if_match, rival, .. }, .. } => {
-                self.overrule(*request, (if_match, rival), now, truth)
-            }
-            other => panic!("not for the store: {other:?}"),
+            (Request::Break { rival, .. }, Answer::Break(Ok(()))) => self.overruled(rival, truth),
+            _ => {}
         }
+        Event::Answer { request: *request, answer }
     }
 
-    fn read(&self, at: Instant, time: UnixMillis) -> Result<Stored, Failure> {
-        let stored = self.locks.read_record(&self.path, at, time);
-        stored.map_err(|error| failure(&error)).map(|stored| Stored {
-            free: !stored.lease.is_held(),
-            etag: stored.etag,
-            fields: stored.fields,
-            time: stored.time,
-        })
+    /// Whether a write is done whatever version the record has.
+    fn is_loose(&self, what: &Request, now: Duration) -> bool {
+        let Request::Write { fields, .. } = what else { return false };
+        self.loose || self.loose_saves && self.is_save(fields, now)
     }
 
     pub(crate) fn is_leased(&self, now: Duration) -> bool {
-        let (at, time) = self.times(now);
-        let stored = self.locks.read_record(&self.path, at, time);
-        stored.is_ok_and(|stored| stored.lease == LeaseState::Leased)
+        store::is_leased(&self.locks, &self.path, self.times(now))
     }
 
     /// The lease that was acquired last.
     pub(crate) const fn newest_lease(&self) -> Option<LeaseId> {
         self.newest_lease
-    }
-
-    /// S22: the record, whether its lease runs out, and the note of the break.
-    fn look(&self, note: bool, at: Instant, time: UnixMillis) -> Result<Look, Failure> {
-        let stored = self.locks.read_record(&self.path, at, time);
-        let breaking = stored.is_ok_and(|stored| stored.lease == LeaseState::Breaking);
-        let note = if note { self.locks.read_break_note(&self.path) } else { None };
-        let note = note.map(|note| NoteSeen {
-            token: note.token,
-            runs_out: note.period == BreakPeriod::RunOut,
-            for_priority: note.for_priority.map(|priority| (priority, note.at)),
-        });
-        Ok(Look { stored: self.read(at, time)?, breaking, note })
     }
 
     /// Whether a write of these fields changes the checkpoint.
@@ -354,55 +295,4 @@ const EPOCHS_BEGIN: u64 = 1_577_836_800_000;
 /// The time that a token's epoch stands for.
 fn millis_of(token: FencingToken) -> u64 {
     EPOCHS_BEGIN + token.epoch()
-}
-
-/// What a store's error is to the machine, as the coordinator has it.
-pub(crate) fn failure(error: &StoreError) -> Failure {
-    match error {
-        StoreError::Contended => Failure::Contended,
-        StoreError::LeaseLost { how: LeaseEnd::Taken } | StoreError::NotHeld => Failure::Taken,
-        StoreError::LeaseLost { how: LeaseEnd::Broken } => Failure::Broken,
-        StoreError::Changed => Failure::Changed,
-        StoreError::NotFound => Failure::Deleted,
-        other => panic!("the memory store does not fail like this: {other}"),
-    }
-}
-
-/// The failure of a request whose outcome is not known.
-pub(crate) fn unknown(kind: StoreFailureKind) -> Failure {
-    let store_failure = StoreFailure { kind, message: "simulated".to_owned(), retry_after: None };
-    match kind {
-        StoreFailureKind::Denied => Failure::Refused(store_failure),
-        StoreFailureKind::Throttled => Failure::NotDone(store_failure),
-        _ => Failure::Unknown(store_failure),
-    }
-}
-
-/// The answer to `action` that it failed; none if it is not for the store.
-pub(crate) fn failed(action: &Action, failure: Failure) -> Option<Event> {
-    Some(match action {
-        Action::Store { request, what: Request::Acquire { .. }, .. } => Event::Answer {
-            request: *request,
-            answer: Answer::Acquire { lease: Err(failure), read: None },
-        },
-        Action::Store { request, what: Request::Read, .. } => {
-            Event::Answer { request: *request, answer: Answer::Read(Err(failure)) }
-        }
-        Action::Store { request, what: Request::Write { .. }, .. } => {
-            Event::Answer { request: *request, answer: Answer::Write(Err(failure)) }
-        }
-        Action::Store { request, what: Request::Renew { .. }, .. } => {
-            Event::Answer { request: *request, answer: Answer::Renew(Err(failure)) }
-        }
-        Action::Store { request, what: Request::Release { .. }, .. } => {
-            Event::Answer { request: *request, answer: Answer::Release(Err(failure)) }
-        }
-        Action::Store { request, what: Request::Look { .. }, .. } => {
-            Event::Answer { request: *request, answer: Answer::Look(Err(failure)) }
-        }
-        Action::Store { request, what: Request::Break { .. }, .. } => {
-            Event::Answer { request: *request, answer: Answer::Break(Err(failure)) }
-        }
-        _ => return None,
-    })
 }

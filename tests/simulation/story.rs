@@ -6,6 +6,8 @@ use std::time::Duration;
 use leasehold::hold::{Action, Answer, Event, Failure, LossReason, Notice};
 use leasehold::testing::{TraceEvent, Traced};
 
+use crate::kit::Counts;
+
 /// What happens to a sidecar, to clients, or to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Happening {
@@ -67,9 +69,6 @@ impl Happening {
         Self::WallSlews,
     ];
 }
-
-/// How often things have happened, by name.
-pub(crate) type Counts = BTreeMap<String, u64>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Story {

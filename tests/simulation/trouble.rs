@@ -5,7 +5,8 @@ use std::time::Duration;
 use leasehold::hold::Event;
 use leasehold::testing::SeededRandom;
 
-use crate::simulation::chance::{About, millis, one_of};
+use crate::kit::{millis, one_of};
+use crate::simulation::chance::About;
 use crate::simulation::due::{Delivery, Incoming, WallMoves};
 use crate::simulation::plan::Mode;
 use crate::simulation::story::Happening;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use leasehold::hold::{Action, Answer, Event, Hold, Notice, Request, RequestId};
 use leasehold::time::Instant;
 
-use crate::simulation::chance::{About, millis};
+use crate::kit::millis;
+use crate::simulation::chance::About;
 use crate::simulation::due::{Delivery, Incoming};
 use crate::simulation::plan::Mode;
 use crate::simulation::world::World;

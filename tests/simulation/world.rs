@@ -9,8 +9,9 @@ use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 use uuid::Uuid;
 
+use crate::kit::millis;
 use crate::simulation::breaking::freed_by;
-use crate::simulation::chance::{About, Chance, millis};
+use crate::simulation::chance::{About, Chance};
 use crate::simulation::checks::Checks;
 use crate::simulation::client::{Client, Message};
 use crate::simulation::clock::Clock;

@@ -6,21 +6,23 @@ use std::time::Duration;
 use leasehold::coordinator::{
     CallError, Grant, HeldEvent, HoldEvent, HoldRequest, Outcome, Validity,
 };
-use leasehold::lock::{LeaseId, LockPath, Permits};
-use leasehold::record::{Labels, Sharing};
+use leasehold::lock::{LeaseId, LockPath};
 use leasehold::testing::SeededRandom;
 use leasehold::time::BootReading;
 
+use crate::kit::millis;
 use crate::simulation::ledger::log_of;
-use crate::world::chance::{About, millis};
+use crate::world::chance::About;
 use crate::world::checks::Key;
 use crate::world::cost::Cause;
 use crate::world::justice;
 use crate::world::notices;
+use crate::world::plan::{Plan, SHORTEST};
 use crate::world::promises::{self, Wants};
 use crate::world::resuming::is_to_come_again;
+use crate::world::run::waiting;
 use crate::world::shared::World;
-use crate::world::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream, key};
+use crate::world::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
@@ -99,22 +101,16 @@ impl Client {
     fn request(&self, random: &mut SeededRandom) -> HoldRequest {
         let lock = usize::try_from(random.below(self.world.plan().locks as u64)).unwrap();
         let span = |random: &mut SeededRandom, most: u64| millis(random, 1_000, most * 1_000);
+        let Plan { own_leases, lease, .. } = *self.world.plan();
         HoldRequest {
-            key: key(lock),
-            lease_duration: None,
             wait: if random.chance(200) { Duration::ZERO } else { span(random, 40) },
-            permits: Permits::ONE,
             max_hold: random.chance(250).then(|| span(random, 40)),
             min_hold: if random.chance(150) { span(random, 15) } else { Duration::ZERO },
             progress_timeout: random.chance(100).then(|| span(random, 20)),
             auto_renew: random.chance(900),
-            request_id: String::new(),
-            sharing: Sharing::default(),
-            rebalance: false,
-            holder: None,
-            labels: Labels::default(),
-            occurrence: None,
-            trace_context: None,
+            lease_duration: own_leases
+                .then(|| Duration::from_secs(SHORTEST + random.below(lease - SHORTEST + 1))),
+            ..waiting(lock)
         }
     }
 
@@ -145,8 +141,15 @@ impl Client {
                     return self.follow(holding, span, random).await;
                 }
                 Ok(Some(_)) => return,
-                Err(_) | Ok(None) if random.chance(500) => {}
-                Err(_) | Ok(None) => return,
+                Err(_) | Ok(None) => {
+                    if !request.auto_renew {
+                        // It may be granted, and nobody renews or releases it.
+                        self.world.state().unreturned.path(&path);
+                    }
+                    if !random.chance(500) {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -191,9 +194,7 @@ impl Client {
             }
             Err(error) => format!("is refused by call: {error}"),
         });
-        if let Some(what) = wrong {
-            self.world.fail(what);
-        }
+        self.world.fail_if(wrong);
     }
 
     async fn hold_by_stream(&self, random: &mut SeededRandom) {
@@ -293,9 +294,7 @@ impl Client {
         holding.fresh &= until <= now;
         let wrong = self.world.state().checks.believes(path, who, (now, until));
         self.note(|| format!("believes in {} until {until:?}", holding.token));
-        if let Some(what) = wrong {
-            self.world.fail(what);
-        }
+        self.world.fail_if(wrong);
     }
 
     pub(crate) fn believes(&self, holding: &Holding) -> Option<Duration> {

@@ -26,6 +26,7 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "busy: resting elsewhere",
     "busy: resting here",
     "fault: ClientPause",
+    "faultless",
     "fault: DelayAnswer",
     "fault: DelayMessage",
     "fault: DelayRequest",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::lock::{FencingToken, LockPath};
 use leasehold::testing::SeededRandom;
 
-use crate::world::chance::millis;
+use crate::kit::millis;
 use crate::world::checks::Key;
 use crate::world::justice::Stream;
 use crate::world::losses::lease_of;

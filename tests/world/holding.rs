@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::coordinator::{Extended, HeldEvent, HoldEvent, Released, Validity};
 use leasehold::testing::SeededRandom;
 
-use crate::world::chance::millis;
+use crate::kit::millis;
 use crate::world::client::{Client, Holding, PATIENCE};
 use crate::world::hand_over::TICK;
 use crate::world::losses;
@@ -160,9 +160,7 @@ impl Client {
         state.checks.write(&holding.path, holding.token);
         let wrong = notices::acts(&state, &holding.key(), now);
         drop(state);
-        if let Some(what) = wrong {
-            self.world.fail(what);
-        }
+        self.world.fail_if(wrong);
     }
 
     /// Asks for its validity, or for another `max_hold`; false if it got no answer that says that it may go
@@ -255,6 +253,7 @@ impl Client {
             Some(left) if random.chance(300) => left.clone(),
             _ => holding.sidecar.clone(),
         };
+        let is_here = (at.index, at.life) == (holding.sidecar.index, holding.sidecar.life);
         let (world, lease_id) = (&self.world, holding.lease_id);
         let generation = Some(holding.generation);
         let work = async {
@@ -274,8 +273,13 @@ impl Client {
                 tokio::time::sleep(TICK).await;
                 wrong.take_if(|_| world.state().checks.was_handed_on(&holding.path, holding.token));
             }
-            if let Some(what) = wrong {
-                world.fail(what);
+            world.fail_if(wrong);
+            if let Err(error) = &answer
+                && !is_to_come_again(error)
+                && is_here
+                && at.is_alive()
+            {
+                world.fail(format!("S13: the release of {} is refused: {error}", holding.token));
             }
             answer
         };

@@ -77,7 +77,7 @@ pub(crate) fn judge(
             None => failed(state, (stream.sidecar.0, stream.path), error, now),
         },
         (
-            Some(Told::Held { token, at_risk, .. }),
+            Some(Told::Held { token, at_risk, until: known }),
             Held(
                 HeldEvent::Renewed(validity)
                 | HeldEvent::Extended(Extended { validity, .. })
@@ -85,9 +85,13 @@ pub(crate) fn judge(
                 | HeldEvent::Recovered(validity),
             ),
         ) => {
+            let ended = state.checks.told_until(&(stream.path.clone(), *token), *known);
+            let revives = (now > ended + TICK).then(|| {
+                format!("S4: {token} is told {event:?}, and its validity ended at {ended:?}")
+            });
             let late = told_validity(state, stream, (*token, event), until(validity));
             let warned = *at_risk && matches!(event, Held(HeldEvent::AtRisk { .. }));
-            late.or_else(|| warned.then(wrong).flatten())
+            revives.or(late).or_else(|| warned.then(wrong).flatten())
         }
         (
             Some(Told::Held { token, until: known, .. }),
@@ -275,6 +279,9 @@ pub(crate) fn granted(
     }
     if let Some(timeout) = stream.wants.progress {
         state.checks.progress.insert(key, (timeout, now));
+    }
+    if !stream.wants.renews {
+        state.unreturned.hold(path, token);
     }
     // A hand-off asks no store: its path learns with its next renewal that its lease went with the container
     // (S10).

@@ -125,8 +125,7 @@ impl Link {
             asked.insert(id.to_owned(), now);
         }
         if let Some(what) = wrong {
-            state.story.note(now, || format!("VIOLATION   {what}"));
-            state.checks.fail(what, now);
+            state.fail(what, now);
         }
     }
 
@@ -204,12 +203,10 @@ impl Link {
                 answer.status == 200,
             )
         {
-            state.story.note(now, || format!("VIOLATION   {what}"));
-            state.checks.fail(what, now);
+            state.fail(what, now);
         }
         if let Some(what) = state.service.wrong_break.take() {
-            state.story.note(now, || format!("VIOLATION   {what}"));
-            state.checks.fail(what, now);
+            state.fail(what, now);
         }
         let made = asked.target.contains("restype=container") && answer.status == 201;
         // S18: it grants nothing for a minute after it has learned that the container went, whoever made it
@@ -229,8 +226,7 @@ impl Link {
             && let Some(what) =
                 state.checks.costs.polls((self.sidecar, &name), self.world.lease(), now)
         {
-            state.story.note(now, || format!("VIOLATION   {what}"));
-            state.checks.fail(what, now);
+            state.fail(what, now);
         }
         // S17: two are possible until the old holder cannot believe any more.
         if asked.header("x-ms-lease-break-period").is_some() && answer.status == 202 {

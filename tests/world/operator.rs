@@ -7,7 +7,7 @@ use leasehold::lock::Permit;
 use leasehold::store::BreakPeriod;
 use leasehold::testing::SeededRandom;
 
-use crate::world::chance::millis;
+use crate::kit::millis;
 use crate::world::cost::Cause;
 use crate::world::lease::State;
 use crate::world::shared::{self, World};

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use leasehold::lock::Layout;
 
-use crate::world::chance::{About, Chance, one_of};
+use crate::kit::one_of;
+use crate::world::chance::{About, Chance};
+use crate::world::trouble;
 
 /// What the network and the service do to requests, in thousandths.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weather {
     pub(crate) lose_request: u16,
     pub(crate) lose_answer: u16,
@@ -40,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) rates: Vec<i64>,
     /// The default D of all sidecars, in seconds.
     pub(crate) lease: u64,
+    /// Callers say how long their leases are to be, up to that: in one of six schedules.
+    pub(crate) own_leases: bool,
     /// At how many holds a sidecar lets nobody in.
     pub(crate) max_holds: usize,
     /// How often clients save checkpoints, in thousandths of what they do (S23).
@@ -51,6 +55,9 @@ pub(crate) struct Plan {
     /// How long an answer of the service takes at the least, in milliseconds.
     pub(crate) distance: u64,
 }
+
+/// The shortest lease that there is, in seconds.
+pub(super) const SHORTEST: u64 = 15;
 
 impl Plan {
     pub(crate) fn draw(chance: &Chance) -> Self {
@@ -70,6 +77,8 @@ impl Plan {
         let hand_overs = one_of(&mut chance.of(About::Plan, 0, 2), &[0, 0, 0, 0, 60, 200]);
         let saves = one_of(&mut chance.of(About::Plan, 0, 3), &[0, 150, 500]);
         let remembered_locks = one_of(&mut chance.of(About::Plan, 0, 4), &[0, 1, 1_000]);
+        let own_leases =
+            chance.of(About::Plan, 0, 7).chance(170) && !trouble::is_left_out("OwnLeases");
         let mut random = chance.of(About::Plan, 0, 1);
         // Half of all schedules have a network without faults: what goes wrong there has no excuse.
         let weather = if random.chance(500) { Weather::default() } else { stormy };
@@ -84,6 +93,7 @@ impl Plan {
             troubles: one_of(&mut random, &[0, 30, 80]),
             hand_overs,
             saves,
+            own_leases,
             remembered_locks,
             client_faults: one_of(&mut random, &[0, 100, 300]),
             front_ends: std::array::from_fn(|_| Duration::from_millis(random.below(3_001))),
@@ -92,7 +102,7 @@ impl Plan {
                 .collect(),
             lease: one_of(&mut random, &[15, 15, 30, 60]),
             max_holds: match one_of(&mut random, &[1_000, 1_000, 1]) {
-                1 if crate::world::trouble::is_left_out("Limits") => 1_000,
+                1 if trouble::is_left_out("Limits") => 1_000,
                 most => most,
             },
             distance: 1 + random.below(40),
@@ -101,6 +111,17 @@ impl Plan {
                 &[Layout::Readable, Layout::Readable, Layout::Readable, Layout::WebJobs],
             ),
         }
+    }
+
+    /// Whether nothing goes wrong that is not a client's doing.
+    pub(crate) fn is_faultless(&self) -> bool {
+        self.weather == Weather::default()
+            && (self.troubles, self.hand_overs, self.client_faults) == (0, 0, 0)
+    }
+
+    /// The shortest lease that is asked for.
+    pub(crate) const fn shortest_lease(&self) -> Duration {
+        Duration::from_secs(if self.own_leases { SHORTEST } else { self.lease })
     }
 
     /// The same for a world of schedules: their runners come and go for longer, and save nothing. Without a

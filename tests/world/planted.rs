@@ -15,6 +15,7 @@ use leasehold::store::{
 };
 use leasehold::time::UnixMillis;
 
+use crate::kit::{self, listed};
 use crate::world::notices;
 use crate::world::scene::Scene;
 use crate::world::schedules::PlantedSchedules;
@@ -22,104 +23,70 @@ use crate::world::shared::World;
 
 const CHECKPOINT: &str = "leasehold_checkpoint";
 
-/// A mistake, of the product or in its use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
-    /// A refusal by policy is taken for a lost lease (S8).
-    PolicyIsLoss,
-    /// A token that was refused is used again and again (S8).
-    OldTokenKept,
-    /// That a container was seen before is forgotten (S18).
-    ContainerForgotten,
-    /// A renewal of unknown outcome is taken for done (S2).
-    RenewalAssumed,
-    /// A renewal of a broken lease is taken for done (S8).
-    BreakIgnored,
-    /// A release is taken for done whatever the store says (S13).
-    ReleaseAlwaysFine,
-    /// Limits on holds refuse a resume (S16).
-    LimitsRefuseResumes,
-    /// A resume goes on with the bounds that the hold began with (S16).
-    ExtendForgotten,
-    /// Everything is asked for many times (S12).
-    AskedManyTimes,
-    /// A record write of unknown outcome is taken for done (S5).
-    WriteAssumed,
-    /// A lease is never given back (S13).
-    NeverReleased,
-    /// The note of a break is not read (S17).
-    NoteUnread,
-    /// A rest is not stored (S11).
-    RestForgotten,
-    /// A lock that somebody else has made and leased since is taken for new (S5, S11).
-    TakenForNew,
-    /// Nobody is told that the holder may be another than the last recorded (beside WebJobs).
-    LastRecordedHidden,
-    /// A sidecar that is replaced drains: it tells its holders to end (S15).
-    HandOverDrains,
-    /// The lease is given back as soon as it was renewed once more (S13, S15).
-    HandOverReleases,
-    /// The last renewal is taken for done (S2, S15).
-    HandOverRenewalAssumed,
-    /// A sidecar that was replaced goes on renewing what it has left (S15).
-    RenewsOnAfterHandOver,
-    /// A hold is released before its save is answered (S26).
-    ReleasedBeforeSaved,
-    /// A save of unknown outcome is told as stored (S27).
-    SaveAssumed,
-    /// What is read beside an acquire is the record of an earlier grant (S25).
-    EarlierCheckpoint,
-    /// A grant writes a record of its own, without what was saved (S25).
-    CheckpointDropped,
-    /// Somebody else's break is taken for a notice (S22).
-    NoticeOfAnother,
-    /// A break that ends the lease at once is not seen once a holder was told its notice (S22).
-    EndNotLearned,
-    /// A break ends whatever lease it meets, seconds after the lock was looked at (S17).
-    BreaksWithoutMatch,
-    /// A break that meets a changed record is tried again, whosever that is (S17).
-    BreaksWhatChanged,
-    /// A hold that was handed on is never written to the record (S10).
-    HandOffNotRecorded,
+listed! {
+    /// A mistake, of the product or in its use.
+    pub(crate) enum Bug {
+        /// A refusal by policy is taken for a lost lease (S8).
+        PolicyIsLoss,
+        /// A token that was refused is used again and again (S8).
+        OldTokenKept,
+        /// That a container was seen before is forgotten (S18).
+        ContainerForgotten,
+        /// A renewal of unknown outcome is taken for done (S2).
+        RenewalAssumed,
+        /// A renewal of a broken lease is taken for done (S8).
+        BreakIgnored,
+        /// A release is taken for done whatever the store says (S13).
+        ReleaseAlwaysFine,
+        /// Limits on holds refuse a resume (S16).
+        LimitsRefuseResumes,
+        /// A resume goes on with the bounds that the hold began with (S16).
+        ExtendForgotten,
+        /// Everything is asked for many times (S12).
+        AskedManyTimes,
+        /// A record write of unknown outcome is taken for done (S5).
+        WriteAssumed,
+        /// A lease is never given back (S13).
+        NeverReleased,
+        /// The note of a break is not read (S17).
+        NoteUnread,
+        /// A rest is not stored (S11).
+        RestForgotten,
+        /// A lock that somebody else has made and leased since is taken for new (S5, S11).
+        TakenForNew,
+        /// Nobody is told that the holder may be another than the last recorded (beside WebJobs).
+        LastRecordedHidden,
+        /// A sidecar that is replaced drains: it tells its holders to end (S15).
+        HandOverDrains,
+        /// The lease is given back as soon as it was renewed once more (S13, S15).
+        HandOverReleases,
+        /// The last renewal is taken for done (S2, S15).
+        HandOverRenewalAssumed,
+        /// A sidecar that was replaced goes on renewing what it has left (S15).
+        RenewsOnAfterHandOver,
+        /// A hold is released before its save is answered (S26).
+        ReleasedBeforeSaved,
+        /// A save of unknown outcome is told as stored (S27).
+        SaveAssumed,
+        /// What is read beside an acquire is the record of an earlier grant (S25).
+        EarlierCheckpoint,
+        /// A grant writes a record of its own, without what was saved (S25).
+        CheckpointDropped,
+        /// Somebody else's break is taken for a notice (S22).
+        NoticeOfAnother,
+        /// A break that ends the lease at once is not seen once a holder was told its notice (S22).
+        EndNotLearned,
+        /// A break ends whatever lease it meets, seconds after the lock was looked at (S17).
+        BreaksWithoutMatch,
+        /// A break that meets a changed record is tried again, whosever that is (S17).
+        BreaksWhatChanged,
+        /// A hold that was handed on is never written to the record (S10).
+        HandOffNotRecorded,
+    }
 }
 
-impl Bug {
-    pub(crate) const ALL: [Self; 28] = [
-        Self::PolicyIsLoss,
-        Self::OldTokenKept,
-        Self::ContainerForgotten,
-        Self::RenewalAssumed,
-        Self::BreakIgnored,
-        Self::ReleaseAlwaysFine,
-        Self::LimitsRefuseResumes,
-        Self::ExtendForgotten,
-        Self::AskedManyTimes,
-        Self::WriteAssumed,
-        Self::NeverReleased,
-        Self::NoteUnread,
-        Self::RestForgotten,
-        Self::TakenForNew,
-        Self::LastRecordedHidden,
-        Self::HandOverDrains,
-        Self::HandOverReleases,
-        Self::HandOverRenewalAssumed,
-        Self::RenewsOnAfterHandOver,
-        Self::ReleasedBeforeSaved,
-        Self::SaveAssumed,
-        Self::EarlierCheckpoint,
-        Self::CheckpointDropped,
-        Self::NoticeOfAnother,
-        Self::EndNotLearned,
-        Self::BreaksWithoutMatch,
-        Self::BreaksWhatChanged,
-        Self::HandOffNotRecorded,
-    ];
-}
-
-impl Bug {
-    /// Where the search for it begins: those that are rare are looked for near where they show, for the sake
-    /// of time.
-    pub(crate) const fn first_seed(self) -> u64 {
+impl kit::Planted for Bug {
+    fn first_seed(self) -> u64 {
         match self {
             Self::PolicyIsLoss | Self::NoticeOfAnother => 40,
             Self::NoteUnread => 80,
@@ -133,8 +100,7 @@ impl Bug {
         }
     }
 
-    /// The rules that speak against it: it counts as found by these only.
-    pub(crate) const fn rules(self) -> &'static [&'static str] {
+    fn rules(self) -> &'static [&'static str] {
         match self {
             Self::PolicyIsLoss | Self::OldTokenKept => &["S8:"],
             Self::ContainerForgotten => &["S18:"],

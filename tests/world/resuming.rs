@@ -6,7 +6,7 @@ use leasehold::coordinator::{CallError, ResumeRequest, StoreFailureKind};
 use leasehold::lock::LockPath;
 use leasehold::testing::SeededRandom;
 
-use crate::world::chance::millis;
+use crate::kit::millis;
 use crate::world::client::{Begun, Client, Holding, PATIENCE};
 use crate::world::holding::close;
 use crate::world::sidecar::Sidecar;

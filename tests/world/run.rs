@@ -1,14 +1,14 @@
-//! Runs schedules: one, many at once, or the shortest that still fails.
+//! Runs a schedule: until its length is over, and then until all has come to rest.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::coordinator::{HoldEvent, HoldRequest};
 use leasehold::lock::Permits;
 use leasehold::record::{Labels, Sharing};
 
-use crate::caught::panic_of;
-use crate::world::chance::{Chance, Fault, Only};
+use crate::kit::{Only, Outcome, panic_of};
+use crate::world::chance::Chance;
 use crate::world::client::Client;
 use crate::world::lease::State as LeaseState;
 use crate::world::link::LATEST;
@@ -16,7 +16,7 @@ use crate::world::scene::Scene;
 use crate::world::schedules;
 use crate::world::shared::World;
 use crate::world::sidecar::{End, SECOND, key};
-use crate::world::story::{Counts, Story};
+use crate::world::story::Story;
 use crate::world::trouble;
 
 /// How long the clients may take to end what they began.
@@ -26,23 +26,16 @@ const ENDING: Duration = Duration::from_secs(400);
 const CALM_WAIT: Duration = Duration::from_secs(60 + 60 + 10);
 const EACH: Duration = Duration::from_secs(12);
 
-/// What came of a schedule.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    /// The rule that was broken, and when.
-    pub(crate) violation: Option<(String, Duration)>,
-    pub(crate) faults: Vec<Fault>,
-    pub(crate) counts: Counts,
-    pub(crate) timeline: Vec<String>,
-    /// In ten seconds and in a minute; and of these, what nothing called for.
-    pub(crate) most_requests: [[usize; 2]; 2],
-    /// The longest wait when all was calm.
-    pub(crate) longest_wait: Duration,
-}
+/// In ten seconds and in a minute; and of these, what nothing called for.
+pub(super) const REQUESTS: [[&str; 2]; 2] = [
+    ["requests in 10 s", "requests in a minute"],
+    ["uncalled for in 10 s", "uncalled for in a minute"],
+];
+/// The longest wait when all was calm.
+pub(super) const LONGEST_WAIT: &str = "the longest wait when all was calm";
 
 /// Runs the schedule of `seed`.
-pub(crate) fn run(seed: u64, scene: impl Into<Scene>, only: Only, tell: bool) -> Outcome {
-    let scene = scene.into();
+pub(super) fn run(seed: u64, scene: Scene, only: Only, tell: bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -76,13 +69,18 @@ pub(crate) fn run(seed: u64, scene: impl Into<Scene>, only: Only, tell: bool) ->
     counts.insert("grants".to_owned(), state.checks.grants);
     counts.insert("writes".to_owned(), state.checks.writes);
     counts.insert("writes with an older token".to_owned(), state.checks.stale_writes);
+    let costs = &state.checks.costs;
+    let requests = [costs.most, costs.most_uncalled].into_iter().flatten();
+    let requests = requests.map(|most| u64::try_from(most).unwrap());
+    let most = REQUESTS.into_iter().flatten().zip(requests).collect();
     Outcome {
         violation: state.checks.violation.take(),
         faults: std::mem::take(&mut state.chance.happened),
         counts,
         timeline: state.story.lines.take().unwrap_or_default(),
-        most_requests: [state.checks.costs.most, state.checks.costs.most_uncalled],
-        longest_wait,
+        trace: Vec::new(),
+        most,
+        longest: BTreeMap::from([(LONGEST_WAIT, longest_wait)]),
     }
 }
 
@@ -141,24 +139,50 @@ async fn come_to_rest(world: &World) -> Duration {
     }
     let waited = world.now() - begun;
     tokio::time::sleep(Duration::from_secs(70)).await;
-    for place in 0..plan.sidecars {
+    nothing_is_kept(world);
+    for (path, lease) in leases(world) {
+        match lease {
+            LeaseState::Available => {}
+            LeaseState::Leased | LeaseState::Breaking => {
+                world.fail(format!("S6: a lease of {path} is left over"));
+            }
+            // Whoever came last went with a word.
+            LeaseState::Expired | LeaseState::Broken => {
+                world.fail(format!("S6: a lease of {path} is not given back"));
+            }
+        }
+    }
+    if plan.is_faultless() {
+        let mut state = world.state();
+        state.story.count("faultless");
+        let wrong = state.unreturned.wrong(&state.service);
+        let wrong = wrong.map(|given| format!("S6: {given:?} ran out, and is not given back"));
+        drop(state);
+        world.fail_if(wrong);
+    }
+    waited
+}
+
+/// No sidecar knows of a caller, or has a task for one.
+pub(super) fn nothing_is_kept(world: &World) {
+    for place in 0..world.plan().sidecars {
         let gauges = world.sidecar(place).coordinator.gauges();
         let left = (gauges.holds, gauges.waiters, gauges.at_risk, gauges.paths);
         if left != (0, 0, 0, 0) {
             world.fail(format!("S18: {place} keeps (holds, waiters, at risk, paths) {left:?}"));
         }
     }
-    for lock in 0..plan.locks {
-        let path = world.sidecar(0).path(&key(lock)).to_string();
-        let now = world.now();
-        let is_leased = world.state().service.blob(&path).is_some_and(|blob| {
-            matches!(blob.lease.state(now), LeaseState::Leased | LeaseState::Breaking)
-        });
-        if is_leased {
-            world.fail(format!("S6: a lease of {path} is left over"));
-        }
-    }
-    waited
+}
+
+/// What the leases of all locks are now.
+pub(super) fn leases(world: &World) -> Vec<(String, LeaseState)> {
+    let (sidecar, now) = (world.sidecar(0), world.now());
+    let lease = |lock| {
+        let path = sidecar.path(&key(lock)).to_string();
+        let lease = world.state().service.blob(&path)?.lease.state(now);
+        Some((path, lease))
+    };
+    (0..world.plan().locks).filter_map(lease).collect()
 }
 
 /// Takes the lock once, for a second.
@@ -179,118 +203,6 @@ async fn wait_once(world: World, place: usize, lock: usize) {
         }
         tokio::time::sleep(SECOND).await;
     }
-}
-
-/// The sums of many schedules.
-#[derive(Debug, Default)]
-pub(crate) struct Sums {
-    pub(crate) schedules: u64,
-    pub(crate) counts: Counts,
-    /// In ten seconds and in a minute; and of these, what nothing called for.
-    pub(crate) most_requests: [[usize; 2]; 2],
-    pub(crate) longest_wait: Duration,
-    /// The first seed that failed.
-    pub(crate) failed: Option<u64>,
-    /// All that failed, and why.
-    pub(crate) failures: Vec<(u64, String)>,
-}
-
-impl Sums {
-    fn add(&mut self, seed: u64, outcome: Outcome) {
-        let failed = outcome.violation.is_some().then_some(seed);
-        let failures = outcome.violation.into_iter().map(|(what, _)| (seed, what)).collect();
-        self.join(Self {
-            schedules: 1,
-            counts: outcome.counts,
-            most_requests: outcome.most_requests,
-            longest_wait: outcome.longest_wait,
-            failed,
-            failures,
-        });
-    }
-
-    fn join(&mut self, other: Self) {
-        self.schedules += other.schedules;
-        for (name, count) in other.counts {
-            *self.counts.entry(name).or_default() += count;
-        }
-        let both = self.most_requests.as_flattened_mut().iter_mut();
-        for (most, other) in both.zip(other.most_requests.as_flattened()) {
-            *most = (*other).max(*most);
-        }
-        self.longest_wait = self.longest_wait.max(other.longest_wait);
-        self.failures.extend(other.failures);
-        self.failed = self.failed.into_iter().chain(other.failed).min();
-    }
-}
-
-/// Runs the schedules of these seeds on all cores, until one fails.
-pub(crate) fn run_many(seeds: std::ops::Range<u64>, scene: impl Into<Scene>) -> Sums {
-    let scene = scene.into();
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
-    let mut sums = Sums::default();
-    let goes_on = crate::world::variable("GO_ON").is_some();
-    let work = || {
-        let mut own = Sums::default();
-        while !stop.load(Ordering::Relaxed) {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                break;
-            }
-            let mut outcome = run(seed, scene, None, false);
-            if let Some(rules) = scene.rules() {
-                let by = |(what, _): &(String, Duration)| {
-                    rules.iter().any(|rule| what.starts_with(rule))
-                };
-                outcome.violation = outcome.violation.filter(by);
-            }
-            own.add(seed, outcome);
-            if own.failed.is_some() && !goes_on {
-                stop.store(true, Ordering::Relaxed);
-            }
-        }
-        own
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            sums.join(worker.join().unwrap());
-        }
-    });
-    sums
-}
-
-/// The fewest faults found with which `seed` still fails (delta debugging: Zeller and Hildebrandt, 2002).
-pub(crate) fn shrink(seed: u64, scene: impl Into<Scene>) -> Vec<Fault> {
-    let scene = scene.into();
-    let fails = |faults: &[Fault]| {
-        let only = faults.iter().map(|fault| fault.key()).collect();
-        run(seed, scene, Some(only), false).violation.is_some()
-    };
-    let mut faults = run(seed, scene, None, false).faults;
-    let mut pieces = 2;
-    while faults.len() > 1 {
-        let size = faults.len().div_ceil(pieces);
-        let rest = faults.chunks(size).enumerate().find_map(|(index, _)| {
-            let rest: Vec<Fault> = faults
-                .iter()
-                .enumerate()
-                .filter(|(number, _)| number / size != index)
-                .map(|(_, fault)| *fault)
-                .collect();
-            fails(&rest).then_some(rest)
-        });
-        match rest {
-            Some(rest) => {
-                faults = rest;
-                pieces = pieces.saturating_sub(1).max(2);
-            }
-            None if size == 1 => break,
-            None => pieces = (pieces * 2).min(faults.len()),
-        }
-    }
-    faults
 }
 
 /// A caller that waits for a lock for long, on the terms of those who do not say.

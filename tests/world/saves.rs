@@ -8,10 +8,10 @@ use leasehold::coordinator::{CallError, CheckpointOutcome, Grant, Released, Save
 use leasehold::record::Fields;
 use leasehold::testing::Asked;
 
+use crate::kit::Counts;
 use crate::simulation::ledger::{Ledger, SaveAnswer};
 use crate::world::justice::Stream;
 use crate::world::shared::State;
-use crate::world::story::Counts;
 
 /// Dates are whole seconds, front ends differ by up to three, and a grant is told later than it is written:
 /// the tokens of a lock that is deleted so soon after its last grant may not grow (S5).

@@ -87,9 +87,7 @@ impl Client {
                 }
             }
             drop(state);
-            if let Some(what) = wrong {
-                world.fail(what);
-            }
+            world.fail_if(wrong);
             answer
         };
         let answer = tokio::time::timeout(PATIENCE, at.call(self.index, work)).await;
@@ -131,9 +129,7 @@ impl Client {
             saves::released(&state, at.index, (released, &told), asked)
         });
         drop(state);
-        if let Some(what) = wrong {
-            self.world.fail(what);
-        }
+        self.world.fail_if(wrong);
         answer.map(|(released, _)| released)
     }
 

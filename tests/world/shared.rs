@@ -19,6 +19,7 @@ use crate::world::schedules::Judge;
 use crate::world::service::Service;
 use crate::world::sidecar::Sidecar;
 use crate::world::story::Story;
+use crate::world::unreturned::Unreturned;
 
 /// The wall clock at the beginning: January 2027.
 const BEGINNING: u64 = 1_800_000_000_000;
@@ -85,6 +86,8 @@ pub(crate) struct State {
     pub(crate) deleted: bool,
     /// Holds that were released by call.
     pub(crate) released: BTreeSet<Key>,
+    /// Holds whose leases may run out.
+    pub(crate) unreturned: Unreturned,
     /// How often holds went on at another machine, where their bounds go by the store's dates.
     pub(crate) dated: BTreeMap<Key, u32>,
     counters: BTreeMap<(About, usize), u64>,
@@ -130,6 +133,7 @@ impl World {
             signed_in_vain: vec![None; plan.sidecars],
             deleted: false,
             released: BTreeSet::new(),
+            unreturned: Unreturned::default(),
             dated: BTreeMap::new(),
             counters: BTreeMap::new(),
             chance,
@@ -213,9 +217,13 @@ impl World {
 
     pub(crate) fn fail(&self, what: String) {
         let now = self.now();
-        let mut state = self.state();
-        state.story.note(now, || format!("VIOLATION   {what}"));
-        state.checks.fail(what, now);
+        self.state().fail(what, now);
+    }
+
+    pub(crate) fn fail_if(&self, wrong: Option<String>) {
+        if let Some(what) = wrong {
+            self.fail(what);
+        }
     }
 
     /// Randomness for the next choice of this kind.
@@ -257,6 +265,11 @@ impl World {
 }
 
 impl State {
+    pub(crate) fn fail(&mut self, what: String, now: Duration) {
+        self.story.note(now, || format!("VIOLATION   {what}"));
+        self.checks.fail(what, now);
+    }
+
     fn count(&mut self, about: About, whose: usize) -> u64 {
         let counter = self.counters.entry((about, whose)).or_default();
         *counter += 1;

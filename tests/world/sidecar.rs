@@ -22,7 +22,8 @@ use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::testing::SeededRandom;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::world::chance::{About, millis};
+use crate::kit::millis;
+use crate::world::chance::About;
 use crate::world::cost::Cause;
 use crate::world::handed_on;
 use crate::world::justice::{self, Told};
@@ -165,13 +166,14 @@ impl Sidecar {
             return Err(CallError::TooManyHolds { limit: self.world.plan().max_holds });
         }
         self.calls_for(path, Cause::Resume);
+        self.world.state().unreturned.hold(path, token);
         let stream = self.coordinator.resume(request)?;
         Ok(self.pumped(stream, path.clone(), (Some(token), Wants::default())))
     }
 
     /// What a client asks for calls for requests.
     pub(crate) fn calls_for(&self, path: &LockPath, cause: Cause) {
-        let spans = (self.world.lease(), self.world.now());
+        let spans = (self.world.plan().shortest_lease(), self.world.now());
         self.world.state().checks.costs.calls_for((self.index, path.as_str()), cause, spans);
     }
 
@@ -185,13 +187,12 @@ impl Sidecar {
         path: LockPath,
         (resumes, wants): (Option<u64>, Wants),
     ) -> Stream {
-        let (events, told) = mpsc::unbounded_channel();
-        let (end, ended) = oneshot::channel();
+        let (told, events, ended) = Stream::new();
         let key = resumes.map(|token| (path.clone(), token));
         let number = self.world.state().checks.new_stream(key);
         let pump = Pump { sidecar: self.clone(), number, path, resumes, wants, events };
         tokio::spawn(pump.run(stream, ended));
-        Stream { told, end: Some(end) }
+        told
     }
 }
 
@@ -206,14 +207,21 @@ pub(crate) enum End {
 
 /// A stream, as its client has it. Dropped without a word it is closed.
 #[derive(Debug)]
-pub(crate) struct Stream {
-    told: mpsc::UnboundedReceiver<HoldEvent>,
+pub(crate) struct Stream<Event = HoldEvent> {
+    told: mpsc::UnboundedReceiver<Event>,
     end: Option<oneshot::Sender<End>>,
 }
 
-impl Stream {
+impl<Event: Send + 'static> Stream<Event> {
+    /// A stream, where its events come in, and how it is ended.
+    pub(crate) fn new() -> (Self, mpsc::UnboundedSender<Event>, oneshot::Receiver<End>) {
+        let (events, told) = mpsc::unbounded_channel();
+        let (end, ended) = oneshot::channel();
+        (Self { told, end: Some(end) }, events, ended)
+    }
+
     /// The next that is told; none when the connection is over.
-    pub(crate) async fn next(&mut self) -> Option<HoldEvent> {
+    pub(crate) async fn next(&mut self) -> Option<Event> {
         self.told.recv().await
     }
 
@@ -251,7 +259,7 @@ impl Pump {
                 biased;
                 () = self.sidecar.dead() => return,
                 how = &mut ended => {
-                    self.sidecar.world.state().checks.unheard.insert(self.number);
+                    self.is_unheard(how == Ok(End::Silent) && !over);
                     match how {
                         Ok(End::Silent) => stream.disconnected(),
                         Ok(End::Closed) | Err(_) if over => stream.closed_by_client(),
@@ -269,6 +277,20 @@ impl Pump {
                 }
                 None => over = true,
             }
+        }
+    }
+
+    /// Nobody reads on, and perhaps the sidecar is not told whether its client knows.
+    fn is_unheard(&self, is_silent: bool) {
+        let mut state = self.sidecar.world.state();
+        state.checks.unheard.insert(self.number);
+        match state.checks.told.get(&self.number) {
+            _ if !is_silent => {}
+            Some(Told::Held { token, .. }) => {
+                let token = *token;
+                state.unreturned.hold(&self.path, token);
+            }
+            _ => state.unreturned.path(&self.path),
         }
     }
 
@@ -299,8 +321,7 @@ impl Pump {
             handed_on::watch(world, &self.sidecar, number, (path, grant));
         }
         if let Some(what) = justice::judge(state, stream, (event, &until), now) {
-            state.story.note(now, || format!("VIOLATION   {what}"));
-            state.checks.fail(what, now);
+            state.fail(what, now);
         }
     }
 }

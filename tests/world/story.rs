@@ -1,12 +1,10 @@
 //! What happened: a timeline to read, and numbers that show that enough has happened.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::coordinator::{HeldEvent, HoldEvent};
 
-/// How often things have happened, by name.
-pub(crate) type Counts = BTreeMap<String, u64>;
+use crate::kit::Counts;
 
 #[derive(Debug, Default)]
 pub(crate) struct Story {

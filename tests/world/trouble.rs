@@ -6,51 +6,36 @@ use std::time::Duration;
 use leasehold::lock::Layout;
 use leasehold::testing::SeededRandom;
 
-use crate::world::chance::{About, millis, one_of};
+use crate::kit::{Listed as _, listed, millis, one_of, variable};
+use crate::world::chance::About;
 use crate::world::hand_over;
+use crate::world::scene::Holds;
 use crate::world::shared::{State, World};
 use crate::world::sidecar::{SECOND, key};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    CutOff,
-    Crash,
-    Drain,
-    WallStep,
-    Throttled,
-    Denied,
-    Rotation,
-    Policy,
-    ContainerDeleted,
-    LockDeleted,
-    Break,
-    BreakNow,
-    BreakHere,
-    /// A host of WebJobs takes a lock.
-    Stranger,
-    /// A sidecar is told to end, and a replacement follows (S15).
-    HandOver,
+listed! {
+    pub(crate) enum Kind {
+        CutOff,
+        Crash,
+        Drain,
+        WallStep,
+        Throttled,
+        Denied,
+        Rotation,
+        Policy,
+        ContainerDeleted,
+        LockDeleted,
+        Break,
+        BreakNow,
+        BreakHere,
+        /// A host of WebJobs takes a lock.
+        Stranger,
+        /// A sidecar is told to end, and a replacement follows (S15).
+        HandOver,
+    }
 }
 
 impl Kind {
-    const ALL: [Self; 15] = [
-        Self::CutOff,
-        Self::Crash,
-        Self::Drain,
-        Self::WallStep,
-        Self::Throttled,
-        Self::Denied,
-        Self::Rotation,
-        Self::Policy,
-        Self::ContainerDeleted,
-        Self::LockDeleted,
-        Self::Break,
-        Self::BreakNow,
-        Self::BreakHere,
-        Self::Stranger,
-        Self::HandOver,
-    ];
-
     const fn is_of_one_sidecar(self) -> bool {
         match self {
             Self::CutOff | Self::Crash | Self::Drain | Self::WallStep | Self::HandOver => true,
@@ -71,7 +56,7 @@ impl Kind {
 /// Whether the run was told to leave this out.
 pub(crate) fn is_left_out(what: &str) -> bool {
     static LEFT_OUT: OnceLock<String> = OnceLock::new();
-    let left_out = LEFT_OUT.get_or_init(|| crate::world::variable("WITHOUT").unwrap_or_default());
+    let left_out = LEFT_OUT.get_or_init(|| variable::<Holds>("WITHOUT").unwrap_or_default());
     left_out.split(',').any(|name| name == what)
 }
 
@@ -83,7 +68,7 @@ pub(crate) async fn happen(world: World) {
     let plan = world.plan().clone();
     while world.now() < plan.length {
         tokio::time::sleep(STEP).await;
-        for kind in Kind::ALL {
+        for kind in Kind::ALL.iter().copied() {
             if is_left_out(&format!("{kind:?}")) {
                 continue;
             }

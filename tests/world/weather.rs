@@ -6,7 +6,8 @@ use azure_core::time::{OffsetDateTime, to_rfc7231};
 use leasehold::testing::{Asked, Carried, SeededRandom};
 use leasehold::time::UnixMillis;
 
-use crate::world::chance::{About, millis, one_of};
+use crate::kit::{millis, one_of};
+use crate::world::chance::About;
 use crate::world::link::Link;
 use crate::world::service::Answer;
 

@@ -13,6 +13,7 @@ use super::terms::{self, Terms};
 use crate::world::chance::About;
 use crate::world::client::Client;
 use crate::world::lease::State as LeaseState;
+use crate::world::run::{leases, nothing_is_kept};
 use crate::world::shared::World;
 use crate::world::sidecar::key;
 
@@ -76,26 +77,15 @@ impl Cast {
             return world.fail(format!("T20: a runner has not gone {GOING:?} after it was told"));
         }
         tokio::time::sleep(UNDER_WAY).await;
+        nothing_is_kept(world);
         for place in 0..world.plan().sidecars {
-            let sidecar = world.sidecar(place);
-            let (coordinator, scheduler) = (sidecar.coordinator, sidecar.scheduler);
-            let gauges = coordinator.gauges();
-            let left = (gauges.holds, gauges.waiters, gauges.at_risk, gauges.paths);
-            if left != (0, 0, 0, 0) {
-                world.fail(format!("S18: {place} keeps (holds, waiters, at risk, paths) {left:?}"));
-            }
-            let tasks = scheduler.schedule_figures().len();
+            let tasks = world.sidecar(place).scheduler.schedule_figures().len();
             if tasks > 0 {
                 world.fail(format!("T17: {place} keeps {tasks} schedules for nobody"));
             }
         }
-        let now = world.now();
-        for lock in 0..world.plan().locks {
-            let path = world.sidecar(0).path(&key(lock)).to_string();
-            let is_leased = world.state().service.blob(&path).is_some_and(|blob| {
-                matches!(blob.lease.state(now), LeaseState::Leased | LeaseState::Breaking)
-            });
-            if is_leased {
+        for (path, lease) in leases(world) {
+            if matches!(lease, LeaseState::Leased | LeaseState::Breaking) {
                 world.fail(format!("T19: a lease of {path} is left over"));
             }
         }

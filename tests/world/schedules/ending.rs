@@ -11,7 +11,7 @@ use leasehold::testing::SeededRandom;
 use super::runner::{Runner, Running, Worked};
 use super::stream::Stream;
 use super::telling;
-use crate::world::chance::millis;
+use crate::kit::millis;
 use crate::world::client::PATIENCE;
 use crate::world::cost::Cause;
 use crate::world::sidecar::{End, SECOND, Sidecar};
@@ -232,11 +232,7 @@ impl Runner {
     ) -> Option<Running> {
         let (client, world) = (&self.client, &self.client.world);
         let Running { holding, stream, run, began, reports, .. } = running;
-        let noticed_after = millis(random, 0, 15_000);
-        tokio::spawn(async move {
-            tokio::time::sleep(noticed_after).await;
-            stream.end(End::Silent);
-        });
+        stream.breaks(millis(random, 0, 15_000));
         while client.believes(&holding).is_some() {
             let to = client.pick(random);
             let told_valid_until = holding.told.clone().filter(|_| client.home == Some(to.index));

@@ -10,7 +10,7 @@ use leasehold::testing::SeededRandom;
 use super::ending::{By, report};
 use super::runner::{FOR_EVER, Runner};
 use super::stream::Stream;
-use crate::world::chance::millis;
+use crate::kit::millis;
 use crate::world::sidecar::{End, Sidecar};
 
 /// How long a function may hang that returns at some time, in milliseconds.

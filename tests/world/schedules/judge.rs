@@ -12,9 +12,9 @@ use leasehold::timetable::UtcSecond;
 
 use super::anew::Interventions;
 use super::{plans, records};
+use crate::kit::Counts;
 use crate::world::service::{Answer, Blob};
 use crate::world::shared::{State, World};
-use crate::world::story::Counts;
 
 /// A run: its occasion and its token.
 pub(super) type RunKey = (Occasion, u64);
@@ -183,8 +183,7 @@ pub(crate) fn arrived(
     };
     if let Some(what) = wrong {
         let now = world.now();
-        state.story.note(now, || format!("VIOLATION   {what}"));
-        state.checks.fail(what, now);
+        state.fail(what, now);
     }
 }
 

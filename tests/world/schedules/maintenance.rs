@@ -1,16 +1,14 @@
 //! Somebody who holds the lock of a schedule without it: no run goes on meanwhile (T19).
 
-use std::time::Duration;
-
 use leasehold::coordinator::{Grant, HoldRequest, Outcome};
-use leasehold::lock::Permits;
-use leasehold::record::{Labels, Sharing};
 use leasehold::testing::SeededRandom;
 
-use crate::world::chance::{About, millis};
+use crate::kit::millis;
+use crate::world::chance::About;
 use crate::world::client::{Client, Holding, PATIENCE};
 use crate::world::cost::Cause;
-use crate::world::sidecar::{MAX_HOLD, SECOND, key};
+use crate::world::run::waiting;
+use crate::world::sidecar::{MAX_HOLD, SECOND};
 
 /// Comes and goes until the trouble is over.
 pub(super) async fn live(client: Client) {
@@ -24,23 +22,8 @@ pub(super) async fn live(client: Client) {
 async fn hold(client: &Client, random: &mut SeededRandom) {
     let (world, sidecar) = (&client.world, client.pick(random));
     let lock = usize::try_from(random.below(world.plan().locks as u64)).unwrap();
-    let request = HoldRequest {
-        key: key(lock),
-        lease_duration: None,
-        wait: millis(random, 0, 30_000),
-        permits: Permits::ONE,
-        max_hold: Some(MAX_HOLD),
-        min_hold: Duration::ZERO,
-        progress_timeout: None,
-        auto_renew: true,
-        request_id: String::new(),
-        sharing: Sharing::default(),
-        rebalance: false,
-        holder: None,
-        labels: Labels::default(),
-        occurrence: None,
-        trace_context: None,
-    };
+    let wait = millis(random, 0, 30_000);
+    let request = HoldRequest { wait, max_hold: Some(MAX_HOLD), ..waiting(lock) };
     let asked = world.now();
     let path = sidecar.path(&request.key);
     sidecar.calls_for(&path, Cause::Caller);
@@ -70,9 +53,7 @@ fn granted(client: &Client, grant: &Grant) {
     let wrong = state.checks.granted(path, grant.token.value(), (now, made));
     drop(state);
     client.note(|| format!("maintains with {}", grant.token));
-    if let Some(what) = wrong {
-        world.fail(what);
-    }
+    world.fail_if(wrong);
 }
 
 /// As long as it likes, and believes.

@@ -99,3 +99,9 @@ pub(crate) async fn play(world: &World) -> Duration {
     }
     waited
 }
+
+#[test]
+#[ignore = "replays a seed"]
+fn replay() {
+    crate::kit::replay(crate::world::scene::Schedules);
+}

@@ -8,7 +8,8 @@ use leasehold::timetable::UtcSecond;
 
 use super::anew::Reset;
 use super::judge::earliest;
-use crate::world::chance::{About, millis};
+use crate::kit::millis;
+use crate::world::chance::About;
 use crate::world::cost::Cause;
 use crate::world::shared::World;
 use crate::world::sidecar::{SECOND, key};
@@ -107,7 +108,7 @@ async fn ask(world: &World, (place, lock): (usize, usize), change: &ScheduleChan
                     if !stayed.is_empty() {
                         let now = world.now();
                         let what = format!("T25: {path} is removed under {stayed:?}");
-                        state.checks.fail(what, now);
+                        state.fail(what, now);
                     }
                 }
                 ScheduleChange::Pause

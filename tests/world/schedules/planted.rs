@@ -16,7 +16,7 @@ use leasehold::store::{
 use leasehold::testing::Asked;
 use leasehold::time::{Clock, UnixMillis};
 
-use super::bugs::Bug;
+use super::bugs::{ACTED, Bug};
 use super::judge;
 use crate::world::scene::Scene;
 use crate::world::service::{blob_name, etag};
@@ -85,7 +85,7 @@ impl PlantedSchedules {
     fn acts(&self) {
         let now = self.world.now();
         let mut state = self.world.state();
-        *state.story.counts.entry(Bug::ACTED.to_owned()).or_default() += 1;
+        *state.story.counts.entry(ACTED.to_owned()).or_default() += 1;
         state.story.note(now, || format!("?           {:?} ({})", self.bug, self.sidecar));
     }
 
@@ -226,7 +226,7 @@ pub(crate) fn without_condition(
     if condition == etag(state.service.blob(&blob_name(asked))?.version) {
         return None;
     }
-    *state.story.counts.entry(Bug::ACTED.to_owned()).or_default() += 1;
+    *state.story.counts.entry(ACTED.to_owned()).or_default() += 1;
     state.story.note(now, || format!("?           {:?}", Bug::ConditionDropped));
     let headers = asked.headers.iter().filter(|(name, _)| name != "if-match").cloned().collect();
     Some(Asked { headers, ..asked.clone() })

@@ -10,9 +10,10 @@ use leasehold::scheduler::{ResumeRun, RunGrant, ScheduleEvent, SubscribeRequest}
 use leasehold::testing::SeededRandom;
 use tokio::sync::watch;
 
-use super::stream::Stream;
+use super::stream::{self, Stream};
 use super::terms::{self, Terms};
-use crate::world::chance::{About, millis};
+use crate::kit::millis;
+use crate::world::chance::About;
 use crate::world::client::{Client, Holding};
 use crate::world::cost::Cause;
 use crate::world::resuming::is_to_come_again;
@@ -167,7 +168,7 @@ impl Runner {
             // However long it is under way.
             seen.anew.came.insert(hash, world.now());
         }
-        let work = async { Stream::begin(world, sidecar, request) };
+        let work = async { stream::begin(world, sidecar, request) };
         sidecar.call_surely(self.client.index, work).await?.ok()
     }
 

@@ -8,44 +8,26 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::telling;
 use crate::world::shared::World;
-use crate::world::sidecar::{End, Sidecar};
+use crate::world::sidecar::{self, End, Sidecar};
 
-/// A stream, as its client has it. Dropped without a word it is closed.
-#[derive(Debug)]
-pub(super) struct Stream {
-    told: mpsc::UnboundedReceiver<ScheduleEvent>,
-    end: Option<oneshot::Sender<End>>,
-}
+/// A stream, as its client has it.
+pub(super) type Stream = sidecar::Stream<ScheduleEvent>;
 
-impl Stream {
-    /// Takes part at a sidecar.
-    pub(super) fn begin(
-        world: &World,
-        sidecar: &Sidecar,
-        request: SubscribeRequest,
-    ) -> Result<Self, CallError> {
-        let resumes = request.resume.as_ref().map(|resume| resume.run_id.clone());
-        let path = sidecar.path(&request.key).to_string();
-        let stream = sidecar.scheduler.subscribe(request)?;
-        let (events, told) = mpsc::unbounded_channel();
-        let (end, ended) = oneshot::channel();
-        let number = world.state().schedules.stream();
-        let (world, sidecar) = (world.clone(), sidecar.clone());
-        let pump = Pump { world, sidecar, number, path, resumes, run: None, events };
-        tokio::spawn(pump.run(stream, ended));
-        Ok(Self { told, end: Some(end) })
-    }
-
-    /// The next that is told; none when the connection is over.
-    pub(super) async fn next(&mut self) -> Option<ScheduleEvent> {
-        self.told.recv().await
-    }
-
-    pub(super) fn end(mut self, how: End) {
-        if let Some(end) = self.end.take() {
-            let _ = end.send(how);
-        }
-    }
+/// Takes part at a sidecar.
+pub(super) fn begin(
+    world: &World,
+    sidecar: &Sidecar,
+    request: SubscribeRequest,
+) -> Result<Stream, CallError> {
+    let resumes = request.resume.as_ref().map(|resume| resume.run_id.clone());
+    let path = sidecar.path(&request.key).to_string();
+    let stream = sidecar.scheduler.subscribe(request)?;
+    let (told, events, ended) = Stream::new();
+    let number = world.state().schedules.stream();
+    let (world, sidecar) = (world.clone(), sidecar.clone());
+    let pump = Pump { world, sidecar, number, path, resumes, run: None, events };
+    tokio::spawn(pump.run(stream, ended));
+    Ok(told)
 }
 
 struct Pump {

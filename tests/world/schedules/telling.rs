@@ -38,8 +38,7 @@ pub(super) fn told(world: &World, sidecar: &Sidecar, runs: Runs<'_>, event: &Sch
         && is_told_here(state, run_id, (sidecar.index, sidecar.life))
         && let Some(what) = lost_without_progress(state, run_id, now)
     {
-        state.story.note(now, || format!("VIOLATION   {what}"));
-        state.checks.fail(what, now);
+        state.fail(what, now);
     }
     let ScheduleEvent::Run(run) = event else { return };
     let goes_on = resumes == Some(&run.told.run_id);
@@ -66,8 +65,7 @@ pub(super) fn told(world: &World, sidecar: &Sidecar, runs: Runs<'_>, event: &Sch
         (!goes_on).then(granted).flatten()
     });
     if let Some(what) = wrong {
-        state.story.note(now, || format!("VIOLATION   {what}"));
-        state.checks.fail(what, now);
+        state.fail(what, now);
     }
 }
 
@@ -139,8 +137,7 @@ pub(super) fn answered(
     state.schedules.count(name);
     if wrong {
         let what = format!("T8: {id:?} {report:?} is told {name}, and {stored:?} is stored");
-        state.story.note(now, || format!("VIOLATION   {what}"));
-        state.checks.fail(what, now);
+        state.fail(what, now);
     }
 }
 

@@ -6,7 +6,7 @@ use leasehold::schedule::{CatchUp, Definition, Overlap, RunTimeout, Spec};
 use leasehold::testing::SeededRandom;
 use leasehold::timetable::Timetable;
 
-use crate::world::chance::one_of;
+use crate::kit::one_of;
 use crate::world::shared::World;
 
 /// The most attempts of any definition here.
