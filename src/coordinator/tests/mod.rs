@@ -8,8 +8,6 @@
 pub(crate) mod breaking;
 mod budget;
 mod cancelling;
-pub(crate) mod chance;
-pub(crate) mod checker;
 mod drain;
 mod embedded;
 mod ending;

@@ -9,7 +9,6 @@ mod beginnings;
 mod beside;
 mod beside_faults;
 mod budget;
-mod chance;
 mod completing;
 mod crowd;
 mod deadlines;
