@@ -59,6 +59,7 @@ import java.util.function.Function;
 
 /** A client by gRPC. */
 public final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient {
+  /** Its holds and runs share {@code context}, which ends with it. */
   public GrpcLeaseholdClient(ClientContext context) {
     super(context);
   }

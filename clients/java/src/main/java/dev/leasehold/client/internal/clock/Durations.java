@@ -15,6 +15,7 @@ public final class Durations {
     return atLeastZero(Duration.ofSeconds(seconds, wire.getNanos()));
   }
 
+  /** A duration for the wire, which knows none beyond the {@link #LONGEST}. */
   public static com.google.protobuf.Duration toWire(Duration duration) {
     Duration sent = duration.compareTo(LONGEST) > 0 ? LONGEST : duration;
     return com.google.protobuf.Duration.newBuilder()
@@ -23,6 +24,7 @@ public final class Durations {
         .build();
   }
 
+  /** Zero for a negative duration. */
   public static Duration atLeastZero(Duration duration) {
     return duration.isNegative() ? Duration.ZERO : duration;
   }
@@ -33,6 +35,7 @@ public final class Durations {
     return sum.compareTo(LONGEST) > 0 ? LONGEST : sum;
   }
 
+  /** The shorter one of two. */
   public static Duration shorter(Duration one, Duration other) {
     return one.compareTo(other) <= 0 ? one : other;
   }

@@ -115,6 +115,7 @@ public final class Calls {
     return answer.getResult();
   }
 
+  /** Reports progress of a hold; the validity that it has then. */
   public CompletableFuture<Validity> reportProgress(String leaseId, long generation) {
     ReportProgressRequest request =
         ReportProgressRequest.newBuilder().setLeaseId(leaseId).setGeneration(generation).build();
@@ -122,6 +123,7 @@ public final class Calls {
         .thenApply(answer -> told(answer.hasValidity(), answer.getValidity()));
   }
 
+  /** Asks what the sidecar knows of a hold. */
   public CompletableFuture<GetHoldResponse> getHold(
       String leaseId, long generation, Duration patience) {
     GetHoldRequest request =
@@ -134,6 +136,7 @@ public final class Calls {
             });
   }
 
+  /** Saves the checkpoint of a hold. */
   public CompletableFuture<SaveCheckpointResponse> saveCheckpoint(
       String leaseId, long generation, ByteString value, Duration patience) {
     SaveCheckpointRequest request =
@@ -145,6 +148,7 @@ public final class Calls {
     return call(patience, stub -> stub.saveCheckpoint(request));
   }
 
+  /** Sets a new end of a hold, counted from now. */
   public CompletableFuture<ExtendLeaseResponse> extend(
       String leaseId, long generation, Duration maxHold) {
     ExtendLeaseRequest request =
@@ -220,6 +224,7 @@ public final class Calls {
     return wrapped && error.getCause() != null ? cause(error.getCause()) : error;
   }
 
+  /** What a caller throws where a future has failed. */
   public static RuntimeException unwrapped(ExecutionException error) {
     Throwable cause = cause(error);
     if (cause instanceof Error grave) {

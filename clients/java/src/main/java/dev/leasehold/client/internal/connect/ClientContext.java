@@ -61,6 +61,7 @@ public final class ClientContext implements AutoCloseable {
 
   private boolean closed;
 
+  /** Everything of one client, on the threads of {@code engine}. */
   public ClientContext(Connections connections, BootClock clock, Engine engine, Limits limits) {
     this.connections = connections;
     this.timers = engine.timers();
@@ -72,6 +73,7 @@ public final class ClientContext implements AutoCloseable {
     timers.scheduleAtFixedRate(silence::look, interval, interval, TimeUnit.NANOSECONDS);
   }
 
+  /** Makes threads that keep no process alive. */
   public static ThreadFactory daemons(String name) {
     AtomicInteger count = new AtomicInteger();
     return task -> {
@@ -96,6 +98,7 @@ public final class ClientContext implements AutoCloseable {
     return new Calls(connections::waiting, timers);
   }
 
+  /** How long this client waits. */
   public Limits limits() {
     return limits;
   }
@@ -115,6 +118,7 @@ public final class ClientContext implements AutoCloseable {
     return new Calls(place::beside, timers);
   }
 
+  /** The clock that validities are read on. */
   public BootClock clock() {
     return clock;
   }
@@ -162,6 +166,7 @@ public final class ClientContext implements AutoCloseable {
     loss.run();
   }
 
+  /** The hold of this {@code loss} is over. */
   public synchronized void remove(Runnable loss) {
     holds.remove(loss);
   }
@@ -177,6 +182,7 @@ public final class ClientContext implements AutoCloseable {
     teller.run();
   }
 
+  /** Whether the client was closed. */
   public synchronized boolean isClosed() {
     return closed;
   }

@@ -114,6 +114,7 @@ public final class Connection implements AutoCloseable {
     }
   }
 
+  /** Lasting calls about locks, on a channel that tries at once. */
   public LeaseServiceStub streams() {
     return LeaseServiceGrpc.newStub(channel());
   }
@@ -122,6 +123,7 @@ public final class Connection implements AutoCloseable {
     return LeaseServiceGrpc.newFutureStub(channel());
   }
 
+  /** Lasting calls about schedules, on a channel that tries at once. */
   public ScheduleServiceStub scheduleStreams() {
     return ScheduleServiceGrpc.newStub(channel());
   }

@@ -68,6 +68,7 @@ public final class Connections implements AutoCloseable {
       this.lasts = lasts;
     }
 
+    /** Where the call of this place goes. */
     public Connection connection() {
       synchronized (Connections.this) {
         return on.connection;
@@ -91,15 +92,15 @@ public final class Connections implements AutoCloseable {
       }
     }
 
-    /** A hold goes on where {@code there} is. */
+    /** A hold goes on where {@code there} is, also when this is closed. */
     public void moveTo(Place there) {
       Way before;
       synchronized (Connections.this) {
+        before = on;
+        on = there.on;
         if (left) {
           return;
         }
-        before = on;
-        on = there.on;
         on.places++;
       }
       leave(before);
@@ -108,14 +109,16 @@ public final class Connections implements AutoCloseable {
     /** The call, or the hold, is over. May be repeated. */
     @Override
     public void close() {
+      Way last;
       synchronized (Connections.this) {
         if (left) {
           return;
         }
         left = true;
-        on.lasting -= lasts ? 1 : 0;
+        last = on;
+        last.lasting -= lasts ? 1 : 0;
       }
-      leave(on);
+      leave(last);
     }
   }
 

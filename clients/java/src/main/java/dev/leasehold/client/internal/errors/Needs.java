@@ -14,6 +14,7 @@ public final class Needs {
     return of(request, Constants.NEWER_FIELDS);
   }
 
+  /** The same by a list of newer fields, each with its revision. */
   public static int of(Message request, Map<String, Integer> newer) {
     int least = 1;
     for (Map.Entry<FieldDescriptor, Object> field : request.getAllFields().entrySet()) {

@@ -6,6 +6,7 @@ public final class Unreached extends Exception {
 
   private final String endpoint;
 
+  /** {@code cause} is what the connection failed with; null if that is not known. */
   public Unreached(String endpoint, Throwable cause) {
     super(cause == null ? "no connection" : cause.getMessage(), cause);
     this.endpoint = endpoint;

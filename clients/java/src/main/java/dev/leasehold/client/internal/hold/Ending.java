@@ -24,10 +24,12 @@ public record Ending(Optional<RunOutcome> outcome, Optional<ByteString> checkpoi
     return new Ending(Optional.empty(), Optional.of(checked("checkpoint", checkpoint)));
   }
 
+  /** How the occurrence has ended. */
   public static Ending of(RunOutcome outcome) {
     return new Ending(Optional.of(outcome), Optional.empty());
   }
 
+  /** How the occurrence has ended, and a value to save. */
   public static Ending of(RunOutcome outcome, byte[] checkpoint) {
     return new Ending(Optional.of(outcome), Optional.of(checked("checkpoint", checkpoint)));
   }

@@ -45,6 +45,7 @@ public final class HoldCheckpoint {
     this.newest = Grants.checkpointOf(grant).orElse(null);
   }
 
+  /** As it was granted, or as this hold has saved it since. */
   public synchronized Optional<Checkpoint> newest() {
     return Optional.ofNullable(newest);
   }

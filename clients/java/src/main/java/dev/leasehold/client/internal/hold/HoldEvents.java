@@ -12,6 +12,7 @@ public final class HoldEvents {
   private final Executor inOrder;
   private boolean ended;
 
+  /** Calls the listener on {@code workers}. */
   public HoldEvents(Optional<HoldListener> listener, Executor workers) {
     this.listener = listener;
     this.inOrder = MoreExecutors.newSequentialExecutor(workers);

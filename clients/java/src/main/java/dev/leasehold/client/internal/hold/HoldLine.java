@@ -50,6 +50,7 @@ public final class HoldLine {
     return leaseId;
   }
 
+  /** Short calls about the hold, where its sidecar is. */
   public Calls calls() {
     return context.callsBeside(place);
   }
@@ -64,6 +65,7 @@ public final class HoldLine {
     CLEANER.register(hold, place::close);
   }
 
+  /** The newest generation that was answered. */
   public synchronized long generation() {
     return generation;
   }

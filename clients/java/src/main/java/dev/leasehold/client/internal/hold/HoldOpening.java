@@ -69,6 +69,7 @@ public final class HoldOpening extends CompletableFuture<Hold> {
     this.began = context.clock().earliest();
   }
 
+  /** Asks for a lock. {@code completer} runs what follows on the answer. */
   public static HoldOpening open(
       ClientContext context,
       LeaseSpec request,

@@ -75,6 +75,7 @@ public final class HoldState {
     tellLoss();
   }
 
+  /** The end of validity, unless it is renewed. */
   public synchronized BootInstant validUntil() {
     return validity.until();
   }
@@ -92,6 +93,7 @@ public final class HoldState {
     return left;
   }
 
+  /** Whether the holder may act now. */
   public boolean isValid() {
     return !remaining().isZero();
   }
@@ -126,6 +128,7 @@ public final class HoldState {
         .ifPresent(moment -> maxHoldEnds = moment);
   }
 
+  /** When {@code max_hold} ends, if it does. */
   public synchronized Optional<BootInstant> maxHoldEnds() {
     return Optional.ofNullable(maxHoldEnds);
   }
@@ -154,6 +157,7 @@ public final class HoldState {
         : new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without a renewal");
   }
 
+  /** The notice that the lock was broken, if it was. */
   public synchronized Optional<Notice> notice() {
     return Optional.ofNullable(notice);
   }
@@ -194,6 +198,7 @@ public final class HoldState {
     return over;
   }
 
+  /** Why the hold was lost, if it was. */
   public synchronized Optional<Loss> loss() {
     return Optional.ofNullable(loss);
   }

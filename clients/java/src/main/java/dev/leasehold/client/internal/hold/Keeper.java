@@ -57,6 +57,7 @@ public final class Keeper {
   /** A release was begun, and not answered yet. */
   private boolean releasing;
 
+  /** Keeps the hold of {@code grant}, which {@code stream} has brought. */
   public Keeper(
       ClientContext context, HoldState state, Grant grant, LifeLine stream, HoldEvents events) {
     this.context = context;
@@ -72,14 +73,17 @@ public final class Keeper {
     this.interrupt = new LossInterrupt(task -> context.after(LossInterrupt.LOOK, task));
   }
 
+  /** The validity of the hold, and its end. */
   public HoldState state() {
     return state;
   }
 
+  /** The grant that the hold began with. */
   public Grant grant() {
     return grant;
   }
 
+  /** Interrupts the thread of the holder. */
   public LossInterrupt interrupt() {
     return interrupt;
   }
@@ -94,6 +98,7 @@ public final class Keeper {
     return revoked;
   }
 
+  /** The checkpoint of the lock, and its saves. */
   public HoldCheckpoint checkpoint() {
     return checkpoint;
   }
@@ -144,6 +149,7 @@ public final class Keeper {
     broke(Connection.silent(context.limits().silence()).getMessage());
   }
 
+  /** What the hold goes on with. */
   public HoldLine line() {
     return line;
   }
@@ -217,6 +223,7 @@ public final class Keeper {
     context.workers().execute(() -> lost.complete(loss));
   }
 
+  /** The newest stream of the hold. */
   public synchronized LifeLine current() {
     return stream;
   }

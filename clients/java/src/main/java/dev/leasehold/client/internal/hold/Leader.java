@@ -19,6 +19,7 @@ public final class Leader {
   private final Taking taking;
   private final Pacing pacing;
 
+  /** Takes each term by {@code taking}, and pauses by {@code pacing}. */
   public Leader(Taking taking, Pacing pacing) {
     this.taking = taking;
     this.pacing = pacing;

@@ -13,6 +13,7 @@ public final class Every {
   private final StreamRuns runs;
   private final Pacing pacing;
 
+  /** Works off {@code runs}, and pauses by {@code pacing} after a failure. */
   public Every(StreamRuns runs, Pacing pacing) {
     this.runs = runs;
     this.pacing = pacing;

@@ -43,6 +43,7 @@ import java.util.function.Function;
 public abstract class GrpcSchedules implements Schedules {
   protected final ClientContext context;
 
+  /** Its calls go over the connections of {@code context}. */
   public GrpcSchedules(ClientContext context) {
     this.context = context;
   }

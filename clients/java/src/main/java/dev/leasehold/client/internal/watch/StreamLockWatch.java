@@ -22,6 +22,7 @@ public final class StreamLockWatch
     this.request = request;
   }
 
+  /** Begins to watch at once. */
   public static StreamLockWatch open(ClientContext context, WatchLockRequest request) {
     StreamLockWatch watch = new StreamLockWatch(context, request);
     watch.open();

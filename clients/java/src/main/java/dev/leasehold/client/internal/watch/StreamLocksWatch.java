@@ -31,6 +31,7 @@ public final class StreamLocksWatch
     this.request = request;
   }
 
+  /** Begins to watch at once. */
   public static StreamLocksWatch open(ClientContext context, WatchLocksRequest request) {
     StreamLocksWatch watch = new StreamLocksWatch(context, request);
     watch.open();
