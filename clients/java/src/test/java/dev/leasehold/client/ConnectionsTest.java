@@ -16,7 +16,9 @@ import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;
 import dev.leasehold.v1.ReleaseOutcome;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -88,27 +90,22 @@ class ConnectionsTest {
     }
   }
 
-  /** How a hold ends whose sidecar takes no more streams. */
+  /** What becomes of a hold whose sidecar takes no more streams. */
   private enum End {
-    LOST(true),
-    RELEASED(true),
-    RELEASED_IN_VAIN(true),
-    DROPPED_WHEN_LOST(false),
-    INTERRUPTED_AND_DROPPED(false);
-
-    /** That sidecar is told of it. */
-    private final boolean told;
-
-    End(boolean told) {
-      this.told = told;
-    }
+    LOST,
+    RELEASED,
+    RELEASED_IN_VAIN,
+    RESUMED_ELSEWHERE,
+    DROPPED_WHEN_LOST,
+    DROPPED_WHEN_RESUMED
   }
 
   @ParameterizedTest
   @EnumSource
   void s37AHoldKeepsItsPlaceUntilItsEndIsKnown(End end) throws Exception {
+    List<Held> kept = new ArrayList<>();
     try (Bench bench = new Bench();
-        FakeSidecar newer = ended(bench, end)) {
+        FakeSidecar newer = ended(bench, kept, end)) {
       FakeSidecar older = bench.sidecar;
       eventually(
           "the older one's connection is closed",
@@ -116,14 +113,24 @@ class ConnectionsTest {
             System.gc();
             return older.connections() == 0;
           });
+      for (Held held : kept) {
+        assertEquals(end == End.RESUMED_ELSEWHERE, held.hold().isValid());
+        if (held.hold().isValid()) {
+          held.hold().close();
+        }
+      }
       List<String> release = List.of("release lease-1 of generation 1");
-      assertEquals(end.told ? release : List.of(), older.asked());
-      assertEquals(List.of(), newer.asked());
+      boolean isTold = Set.of(End.LOST, End.RELEASED, End.RELEASED_IN_VAIN).contains(end);
+      assertEquals(isTold ? release : List.of(), older.asked());
+      assertEquals(end == End.RESUMED_ELSEWHERE ? release : List.of(), newer.asked());
     }
   }
 
-  /** The sidecar in the place of the bench's, which was too old for a second hold (S37). */
-  private static FakeSidecar ended(Bench bench, End end) throws Exception {
+  /**
+   * The sidecar in the place of the bench's, which was too old for a second hold (S37). The first
+   * one is {@code kept}, unless it is dropped.
+   */
+  private static FakeSidecar ended(Bench bench, List<Held> kept, End end) throws Exception {
     Held held = bench.held();
     FakeSidecar newer = bench.sidecar.replacement();
     LeaseSpec patient = LeaseSpec.of("f").waitUpTo(Duration.ofMinutes(1));
@@ -132,6 +139,9 @@ class ConnectionsTest {
     newer.hold().tell(Messages.granted(Messages.grantHere()));
     assertTrue(soon(second).isValid());
     end(bench, held, newer, end);
+    if (!end.name().startsWith("DROPPED")) {
+      kept.add(held);
+    }
     return newer;
   }
 
@@ -156,7 +166,7 @@ class ConnectionsTest {
         held.call().tell(lost);
         soon(held.hold().lost());
       }
-      case INTERRUPTED_AND_DROPPED -> {
+      case RESUMED_ELSEWHERE, DROPPED_WHEN_RESUMED -> {
         held.call().fail(Messages.unavailable());
         newer.hold().tell(Messages.granted(Messages.grantHere()));
         bench.next(HoldEvent.Interrupted.class);
