@@ -24,8 +24,8 @@ const (
 	shortestKeepAlive = 10 * time.Second
 	// A ping that is not answered in this time closes the connection.
 	pingTimeout = 10 * time.Second
-	// The lasting calls of a connection: fewer than the 256 that a sidecar allows, as a resume has two for a
-	// moment.
+	// The places of a connection: fewer than the 256 calls that a sidecar allows. A wait or a hold takes two,
+	// for its stream and for a call about it.
 	streamsPerConnection = 200
 	// No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 	nap = 1 * time.Second

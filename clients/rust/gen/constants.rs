@@ -17,8 +17,8 @@ pub(crate) const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(30);
 pub(crate) const SHORTEST_KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// A ping that is not answered in this time closes the connection.
 pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(10);
-/// The lasting calls of a connection: fewer than the 256 that a sidecar allows, as a resume has two for a
-/// moment.
+/// The places of a connection: fewer than the 256 calls that a sidecar allows. A wait or a hold takes two,
+/// for its stream and for a call about it.
 pub(crate) const STREAMS_PER_CONNECTION: usize = 200;
 /// No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 pub(crate) const NAP: Duration = Duration::from_secs(1);

@@ -21,7 +21,10 @@ export const SHORTEST_KEEP_ALIVE_MS = 10_000;
 /** A ping that is not answered in this time closes the connection. */
 export const PING_TIMEOUT_MS = 10_000;
 
-/** The lasting calls of a connection: fewer than the 256 that a sidecar allows, as a resume has two for a moment. */
+/**
+ * The places of a connection: fewer than the 256 calls that a sidecar allows. A wait or a hold takes two, for its
+ * stream and for a call about it.
+ */
 export const STREAMS_PER_CONNECTION = 200;
 
 /** No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3). */

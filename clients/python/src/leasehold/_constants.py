@@ -18,7 +18,8 @@ DEFAULT_KEEP_ALIVE: Final = 30.0
 SHORTEST_KEEP_ALIVE: Final = 10.0
 # A ping that is not answered in this time closes the connection.
 PING_TIMEOUT: Final = 10.0
-# The lasting calls of a connection: fewer than the 256 that a sidecar allows, as a resume has two for a moment.
+# The places of a connection: fewer than the 256 calls that a sidecar allows. A wait or a hold takes two, for its stream
+# and for a call about it.
 STREAMS_PER_CONNECTION: Final = 200
 # No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 NAP: Final = 1.0

@@ -17,7 +17,11 @@ use crate::proto::schedule_service_client::ScheduleServiceClient;
 type Rpc = LeaseServiceClient<InterceptedService<Channel, Headers>>;
 type Schedules = ScheduleServiceClient<InterceptedService<Channel, Headers>>;
 
-/// Connections, made when they are needed: one for each 200 holds, of which the first carries short calls
+/// Waits and holds of one connection: each has room for a call beside its stream, so that a release waits for
+/// no place (S38).
+const MOST_HOLDS: usize = STREAMS_PER_CONNECTION / 2;
+
+/// Connections, made when they are needed: one for each 100 holds, of which the first carries short calls
 /// too, and others for watches, which nobody may be reading. So a release goes where its hold is: it needs no
 /// place of its own at a sidecar that has none left (S38).
 #[derive(Debug)]
@@ -99,29 +103,30 @@ impl Pool {
 
     /// For a call that lasts as long as a wait or a hold, whose events are read at once.
     pub(crate) fn lane(self: &Arc<Self>) -> Lane {
-        self.lane_of(&self.holding, |connection| !connection.is_left)
+        self.lane_of(&self.holding, MOST_HOLDS, |connection| !connection.is_left)
     }
 
     /// For a unary call that may wait. What it is granted is known by its lease id to the sidecar of short
     /// calls alone, so it goes where they go while there is room.
     pub(crate) fn short_lane(self: &Arc<Self>) -> Lane {
-        self.lane_of(&self.holding, |_| true)
+        self.lane_of(&self.holding, MOST_HOLDS, |_| true)
     }
 
     /// For a watch, which its caller reads when it likes.
     pub(crate) fn watching_lane(self: &Arc<Self>) -> Lane {
-        self.lane_of(&self.watching, |_| true)
+        self.lane_of(&self.watching, STREAMS_PER_CONNECTION, |_| true)
     }
 
     fn lane_of(
         self: &Arc<Self>,
         connections: &Mutex<Vec<Connection>>,
+        most: usize,
         may_be: impl Fn(&Connection) -> bool,
     ) -> Lane {
         let mut connections = locked(connections);
         let free = connections
             .iter()
-            .find(|connection| may_be(connection) && connection.streams() < STREAMS_PER_CONNECTION);
+            .find(|connection| may_be(connection) && connection.streams() < most);
         let (channel, stream) = match free {
             Some(free) => (free.channel.clone(), Arc::clone(&free.streams)),
             None => {

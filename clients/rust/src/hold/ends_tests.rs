@@ -160,7 +160,7 @@ async fn a_wait_survives_a_restart_of_the_sidecar_and_what_never_waited_does_not
 async fn more_streams_than_a_connection_carries_get_another_one() {
     let mut bench = Bench::new().await;
     let mut held = Vec::new();
-    for _ in 0..=200 {
+    for _ in 0..=100 {
         let holding = tokio::spawn(bench.client.hold(LeaseSpec::new("f")).into_future());
         let call = bench.sidecar.hold().await;
         call.tell(grant(validity(OURS, 1_058, 58))).await;

@@ -34,8 +34,8 @@ public final class Constants {
   public static final Duration PING_TIMEOUT = Duration.ofSeconds(10);
 
   /**
-   * The lasting calls of a connection: fewer than the 256 that a sidecar allows, as a resume has
-   * two for a moment.
+   * The places of a connection: fewer than the 256 calls that a sidecar allows. A wait or a hold
+   * takes two, for its stream and for a call about it.
    */
   public static final int STREAMS_PER_CONNECTION = 200;
 
