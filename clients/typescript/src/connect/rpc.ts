@@ -40,7 +40,8 @@ export interface Limits {
 export const LIMITS: Limits = {
   releaseMs: DEFAULT_RELEASE_TIMEOUT_MS,
   silenceMs: SILENCE_MS,
-  streams: STREAMS_PER_CONNECTION,
+  // Each leaves room for a call about it.
+  streams: STREAMS_PER_CONNECTION / 2,
 };
 
 /** How a unary call is made. */

@@ -39,7 +39,8 @@ public final class ClientBuilder {
   private final List<ClientInterceptor> interceptors = new ArrayList<>();
   private Supplier<BootClock> clock = BootClock::ofMachine;
   private Duration silence = Constants.SILENCE;
-  private int streamsPerConnection = Constants.STREAMS_PER_CONNECTION;
+  /** Each of them leaves room for a call about it. */
+  private int streamsPerConnection = Constants.STREAMS_PER_CONNECTION / 2;
 
   ClientBuilder(String endpoint) {
     this.endpoint = endpoint;
