@@ -39,6 +39,7 @@ public final class ClientBuilder {
   private final List<ClientInterceptor> interceptors = new ArrayList<>();
   private Supplier<BootClock> clock = BootClock::ofMachine;
   private Duration silence = Constants.SILENCE;
+
   /** Each of them leaves room for a call about it. */
   private int streamsPerConnection = Constants.STREAMS_PER_CONNECTION / 2;
 
