@@ -124,9 +124,8 @@ impl Pool {
         may_be: impl Fn(&Connection) -> bool,
     ) -> Lane {
         let mut connections = locked(connections);
-        let free = connections
-            .iter()
-            .find(|connection| may_be(connection) && connection.streams() < most);
+        let free =
+            connections.iter().find(|connection| may_be(connection) && connection.streams() < most);
         let (channel, stream) = match free {
             Some(free) => (free.channel.clone(), Arc::clone(&free.streams)),
             None => {
