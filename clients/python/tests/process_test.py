@@ -23,6 +23,7 @@ from leasehold._errors import answers as _answer_errors
 from leasehold._errors import errors as _errors
 from leasehold._hold.grants import Busy, Loss
 from leasehold.v1 import hold_pb2, lock_pb2
+from leasehold.v1.lease_service_pb2 import HoldLeaseResponse
 
 
 @asynccontextmanager
@@ -122,6 +123,31 @@ with leasehold.Client(ENDPOINT) as client, client.hold("f") as held:
         for told in (own, parents):
             assert told.startswith("ClosedError: this process was forked while its parent held")
         assert [status, *rest] == ["7", "7", "7", "True"]
+
+
+async def a_child_of_a_holder_that_has_lost_uses_a_client_of_its_own() -> None:
+    async with bench() as (made, _client):
+
+        async def robbed() -> None:
+            (await made.sidecar.granted()).tell(HoldLeaseResponse(lost=hold_pb2.Lost()))
+
+        made.tasks.append(asyncio.create_task(robbed()))
+        lines = await said(
+            made,
+            FORK
+            + """
+import contextlib
+with leasehold.Client(ENDPOINT) as client:
+    with contextlib.suppress(leasehold.LostError), client.hold("f") as lost:
+        lost.wait_lost()
+        fork(lambda: hold(leasehold.Client(ENDPOINT)))
+    print(lost.is_valid(), flush=True)
+    hold(client)
+""",
+        )
+        assert lines == ["held", "7", "False", "held"]
+        releases = [asked.split()[0] for asked in made.sidecar.asked]
+        assert releases == ["release"] * 3, "that of the lost hold says that its holder knows"
 
 
 def errors() -> list[leasehold.LeaseholdError]:

@@ -83,6 +83,7 @@ class Calls:
         self._general: Connection | None = None
         # The others for streams, and for the calls about them.
         self._lasting: list[Connection] = []
+        self._places: Final[WeakSet[Place]] = WeakSet()
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
     @property
@@ -129,9 +130,13 @@ class Calls:
 
     def close_idle(self) -> bool:
         """Close the connections if no call is made over any of them; say whether none is left."""
-        if self._under_way or self._closing or any(connection.streams for connection in self._lasting):
+        # A hold that has a place and no stream is over, or is taken up again over whatever connection there is then.
+        places = sum(place.is_taken for place in self._places)
+        if self._under_way or self._closing or sum(connection.streams for connection in self._lasting) > places:
             return False
         self._general, self._lasting = None, []
+        for place in self._places:
+            place.move(None)
         for stream in list(self._opened):
             stream.let_go()
         return True
@@ -373,7 +378,13 @@ class Place:
         """Take it."""
         self._calls: Final = calls
         self._connection: Connection | None = None
+        self._calls._places.add(self)
         self.move(connection)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether a connection is kept by it."""
+        return self._connection is not None
 
     def move(self, to: Connection | None) -> None:
         """Take a place there, and give the one back that it had."""
