@@ -129,6 +129,19 @@ async def t8_a_completion_that_does_not_pass_is_raised_and_not_repeated() -> Non
         assert len(schedules.completed) == 1
 
 
+async def s23_a_checkpoint_that_is_too_long_does_not_end_the_run() -> None:
+    async with scheduled() as (_made, schedules, client):
+        runs, run, call = await running(schedules, client)
+        with pytest.raises(leasehold.ArgumentError, match=r"2,049 bytes; at most 2,048"):
+            await run.succeeded(checkpoint=b"x" * 2_049)
+        assert (run.is_valid(), schedules.completed) == (True, [])
+        await run.failed("its checkpoint is too long")
+        assert schedules.outcomes == ["FAILED"]
+        call.tell(RECORDED, STANDBY, due(3))
+        assert (await anext(runs)).attempt == 3
+        await runs.aclose()
+
+
 async def t12_a_run_is_cancelled_at_its_deadline_and_the_loop_goes_on_over_the_same_stream() -> None:
     async with scheduled() as (_made, schedules, client):
         runs, run, call = await running(schedules, client)

@@ -49,7 +49,7 @@ class AsyncRun(RunFacts, AsyncHold):
         The run is not valid from the first moment of this call on (S13), so stop acting before. Asks again while the
         sidecar or its store is away; cancel it to give up. Of `detail`, for the sidecar's log, 512 bytes are sent. The
         outcome of a run that was lost may still count: see the result. Raises RefusedError when asking again does not
-        help.
+        help, and ArgumentError, with the run as it was, if the checkpoint is too long.
         """
         return await self._outcome.tell(outcome, detail, checkpoint)
 

@@ -109,11 +109,13 @@ class Outcome:
         if self._completed is not None:
             return self._completed
         keeper = self._granted.keeper
+        hold = (keeper.lease_id, keeper.generation)
+        # Raises ArgumentError, which leaves the run as it is.
+        request = completion(self._granted.run.run_id, hold, outcome, detail, checkpoint)
         keeper.state.end()
         try:
             await resume_answered(keeper)
-            hold = (keeper.lease_id, keeper.generation)
-            request = completion(self._granted.run.run_id, hold, outcome, detail, checkpoint)
+            request.generation = keeper.generation
             pause = FIRST_PAUSE
             while True:
                 try:

@@ -54,7 +54,8 @@ class Run(RunFacts, Hold):
 
         The run is not valid from the first moment of this call on (S13), so stop acting before. Asks again while the
         sidecar or its store is away. Of `detail`, for the sidecar's log, 512 bytes are sent. The outcome of a run that
-        was lost may still count: see the result. Raises RefusedError when asking again does not help.
+        was lost may still count: see the result. Raises RefusedError when asking again does not help, and
+        ArgumentError, with the run as it was, if the checkpoint is too long.
         """
         return self._thread.run(self._there.complete(outcome, detail, checkpoint))
 
