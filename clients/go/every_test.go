@@ -109,3 +109,20 @@ func TestEveryGoesOnWhileNoSidecarAnswersAndEndsWhereThatDoesNotHelp(t *testing.
 		t.Error(err)
 	}
 }
+
+func TestClosingTheClientEndsEvery(t *testing.T) {
+	b := newBench(t)
+	done := make(chan error, 1)
+	go func() {
+		done <- b.client.Every(t.Context(), nightly(), func(ctx context.Context, _ *Run) error {
+			if err := b.client.Close(); err != nil {
+				t.Error(err)
+			}
+			return ctx.Err()
+		})
+	}()
+	b.subscription().tell(standing, aRun(1, 58_000))
+	if err := receive(t, "the end", done); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}

@@ -168,6 +168,12 @@ func (p *pool) close() error {
 	return errors.Join(errs...)
 }
 
+func (p *pool) isClosed() bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.closed
+}
+
 // isBack is whether another connection than c stands, so that the sidecar is there.
 func (c *connection) isBack() bool {
 	c.pool.mutex.Lock()
@@ -208,6 +214,9 @@ func (c *connection) failure(ctx context.Context, err error) error {
 		return gaveUp(ctx)
 	}
 	refused := refusal(err)
+	if refused.isNoAnswer() && c.pool.isClosed() {
+		return ErrClosed
+	}
 	if code == codes.Unavailable && refused.Reason == "" && c.conn.GetState() == connectivity.TransientFailure {
 		return &UnreachableError{Endpoint: c.pool.endpoint, Err: refused}
 	}

@@ -258,3 +258,16 @@ func TestClosingEndsTheWaitAndAClosedClientReturnsItsRun(t *testing.T) {
 		t.Error(calls)
 	}
 }
+
+func TestACompletionOnAClosedClientEndsWithThat(t *testing.T) {
+	b := newBench(t)
+	_, run, _ := b.running(nightly())
+	if err := b.client.Close(); err != nil {
+		t.Error(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- errOf(run.Succeed(t.Context())) }()
+	if err := receive(t, "the answer", done); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
