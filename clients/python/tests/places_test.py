@@ -10,6 +10,8 @@ from fake import OURS, Bench, HoldCall, Holder, Refusal, bench, eventually, gran
 from fake_schedules import FakeSchedules, SubscribeCall, scheduled
 
 import leasehold
+from leasehold._connect.listening import Connection
+from leasehold._connect.options import Connector
 from leasehold.v1 import hold_pb2
 from leasehold.v1.lease_service_pb2 import HoldLeaseResponse, SaveCheckpointResponse
 from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
@@ -92,6 +94,32 @@ async def s37_what_is_said_of_a_hold_goes_to_its_own_sidecar_and_leaves_no_place
             await end(made, holder, call)
             assert [peer == call.peer for peer in made.sidecar.peers] == [is_there]
         await eventually("no place is taken", lambda: places(client) == [0])
+
+
+@pytest.mark.parametrize(
+    ("state", "has_others", "is_there"),
+    [
+        (grpc.ChannelConnectivity.TRANSIENT_FAILURE, False, True),
+        (grpc.ChannelConnectivity.IDLE, True, True),
+        # A channel keeps its certificates, so this one never connects again.
+        (grpc.ChannelConnectivity.TRANSIENT_FAILURE, True, False),
+    ],
+)
+async def s37_a_connection_that_breaks_is_kept_for_what_is_said_of_its_hold(
+    state: grpc.ChannelConnectivity, has_others: bool, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        own = holder.hold._keeper.connection
+        monkeypatch.setattr(Connection, "state", property(lambda one: state if one is own else one.channel.get_state()))
+        monkeypatch.setattr(Connector, "reloads", has_others)
+        monkeypatch.setattr(own, "tls", leasehold.Tls(ca_certificate=b"") if has_others else None)
+        await holder.hold.info()
+        await holder.hold.report_progress()
+        await holder.hold.extend(90)
+        holder.leave.set()
+        await holder.task
+        assert [peer == call.peer for peer in made.sidecar.peers] == [is_there] * 4
 
 
 async def completed(_schedules: FakeSchedules, run: leasehold.AsyncRun, _call: SubscribeCall) -> None:

@@ -97,8 +97,11 @@ class Calls:
         return self.at(None).schedules
 
     def at(self, connection: Connection | None) -> Connection:
-        """Give the connection for calls about what came over `connection`: that one, as long as it is there (S37)."""
-        if connection in self._lasting and self._is_usable(connection):
+        """Give the connection for calls about what came over `connection`: that one, as long as it is there (S37).
+
+        A channel keeps its certificates. Where there are others, one that has failed never connects again.
+        """
+        if connection in self._lasting and not (connection.has_failed and self._has_old_certificates(connection)):
             return connection
         if self._general is None or not self._is_usable(self._general):
             if self._general is not None:
@@ -267,8 +270,10 @@ class Calls:
         """Say whether a call over the connection would have the newest certificates and not be refused at once."""
         if connection.has_failed:
             return False
-        is_connected = connection.state is grpc.ChannelConnectivity.READY
-        return is_connected or not self._connector.reloads or connection.tls == self._connector.tls()
+        return connection.state is grpc.ChannelConnectivity.READY or not self._has_old_certificates(connection)
+
+    def _has_old_certificates(self, connection: Connection) -> bool:
+        return self._connector.reloads and connection.tls != self._connector.tls()
 
     def _connect(self) -> Connection:
         if self._closed:
