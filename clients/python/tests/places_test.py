@@ -153,9 +153,27 @@ async def forgotten(_schedules: FakeSchedules, run: leasehold.AsyncRun, call: Su
     await run.lost()
 
 
-@pytest.mark.parametrize("end", [completed, returned, robbed, cut, forgotten])
+async def repeated(schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
+    schedules.completions = [Refusal(grpc.StatusCode.INTERNAL)]
+    with pytest.raises(leasehold.RefusedError):
+        await run.succeeded()
+    call.fail(GONE)
+    await eventually("the stream has ended", run._keeper._line._call.done)
+    await run.succeeded()
+
+
+async def unanswered(schedules: FakeSchedules, run: leasehold.AsyncRun, _call: SubscribeCall) -> None:
+    schedules.completions = [Refusal(grpc.StatusCode.INTERNAL)]
+    with pytest.raises(leasehold.RefusedError):
+        await run.succeeded()
+
+
+@pytest.mark.parametrize(
+    ("end", "times"),
+    [(completed, 1), (returned, 1), (robbed, 1), (cut, 1), (forgotten, 1), (unanswered, 1), (repeated, 2)],
+)
 async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
-    end: Callable[[FakeSchedules, leasehold.AsyncRun, SubscribeCall], Awaitable[None]],
+    end: Callable[[FakeSchedules, leasehold.AsyncRun, SubscribeCall], Awaitable[None]], times: int
 ) -> None:
     async with scheduled() as (made, schedules, client):
         runs = client.runs("30 2 * * *", function="nightly")
@@ -165,7 +183,7 @@ async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
         async with left(made, client):
             await end(schedules, run, call)
             await runs.aclose()
-            assert schedules.peers == [call.peer]
+            assert schedules.peers == [call.peer] * times
         await eventually("no place is taken", lambda: places(client) == [0])
 
 

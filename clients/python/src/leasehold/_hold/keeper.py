@@ -186,7 +186,7 @@ class Keeper:
             finally:
                 if self._line.says_known:
                     self._place.move(None)
-        self._end()
+        self.end()
         return self.state.loss
 
     async def _say_known(self) -> None:
@@ -202,10 +202,10 @@ class Keeper:
 
     def close(self) -> None:
         """End the hold and the stream, and leave the connection: what was to be said of it was said, or given up."""
-        self._end()
+        self.end()
         self._place.move(None)
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """End the hold here, and then the stream, which releases what was not released (S14)."""
         self.state.end()
         self._ticker.stop()
@@ -245,7 +245,7 @@ class Keeper:
     def _settle(self) -> None:
         loss = self.state.loss
         if loss is not None and not self.settled.is_set():
-            self._end()
+            self.end()
             self._tell(events.Lost(loss))
 
     async def _ask(self) -> bool:

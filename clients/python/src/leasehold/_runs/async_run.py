@@ -139,6 +139,13 @@ class AsyncRun(RunFacts, AsyncHold):
             async with asyncio.timeout(self._calls.release_timeout):
                 await self.returned()
 
+    async def _leave(self) -> None:
+        """Return the run where nobody has said how it ended. Its turn is over."""
+        try:
+            await self._give_back()
+        finally:
+            self._outcome.leave()
+
 
 Work = Callable[Concatenate[AsyncRun, _P], Awaitable[object]]
 """What is done on each occurrence."""
@@ -231,6 +238,6 @@ async def each_run(
                 holds.discard(run)
                 # What does not work is repeated when the lease is over.
                 with suppress(LeaseholdError):
-                    await run._give_back()
+                    await run._leave()
     finally:
         await subscription.leave()

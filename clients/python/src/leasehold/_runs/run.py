@@ -95,6 +95,8 @@ class Outcome:
         self._calls = calls
         self._granted = granted
         self._completed: CompletedRun | None = None
+        self._telling = 0
+        self._is_left = False
 
     @property
     def is_told(self) -> bool:
@@ -113,6 +115,7 @@ class Outcome:
         # Raises ArgumentError, which leaves the run as it is.
         request = completion(self._granted.run.run_id, hold, outcome, detail, checkpoint)
         keeper.state.end()
+        self._telling += 1
         try:
             await resume_answered(keeper)
             request.generation = keeper.generation
@@ -129,7 +132,17 @@ class Outcome:
                     self._granted.thread.completed.set()
                     return self._completed
         finally:
-            keeper.close()
+            self._telling -= 1
+            if self.is_told or self._is_left:
+                keeper.close()
+            else:
+                keeper.end()
+
+    def leave(self) -> None:
+        """Leave the connection, where what failed to be told is told again, once nothing is told any more (S37)."""
+        self._is_left = True
+        if not self._telling:
+            self._granted.keeper.close()
 
 
 def text_of(error: BaseException) -> str:

@@ -196,7 +196,7 @@ def _taken(
                 client._holds.discard(run)
                 # What does not work is repeated when the lease is over.
                 with suppress(LeaseholdError):
-                    thread.run(run._there._give_back())
+                    thread.run(run._there._leave())
     finally:
         # Left open until the process ends, it was ended with the thread.
         with suppress(ClosedError):
