@@ -60,6 +60,9 @@ class FakeSchedules(ScheduleServiceServicer):
         """The connections that the completions came over."""
         self.completions: list[schedule_service_pb2.CompletionResult.ValueType | Refusal] = []
         """How the next completions are answered. Default: recorded."""
+        self.gate = asyncio.Event()
+        """Answers of completions wait for it."""
+        self.gate.set()
 
     async def call(self) -> SubscribeCall:
         """The next SubscribeSchedule call."""
@@ -87,6 +90,7 @@ class FakeSchedules(ScheduleServiceServicer):
     async def CompleteRun(self, request: CompleteRunRequest, context: Context) -> CompleteRunResponse:  # noqa: N802
         self.completed.append(request)
         self.peers.append(context.peer())
+        await self.gate.wait()
         result = self.completions.pop(0) if self.completions else schedule_service_pb2.COMPLETION_RESULT_RECORDED
         if isinstance(result, Refusal):
             await result.abort(context)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import grpc
 import pytest
 from fake import OURS, Bench, HoldCall, Holder, Refusal, bench, eventually, grant, granted, older, validity
-from fake_schedules import FakeSchedules, SubscribeCall, scheduled
+from fake_schedules import STANDBY, FakeSchedules, SubscribeCall, due, scheduled
 
 import leasehold
 from leasehold._connect.listening import Connection
@@ -23,7 +23,7 @@ GONE = Refusal(grpc.StatusCode.UNAVAILABLE)
 def places(client: leasehold.AsyncClient) -> list[int]:
     """How many places are taken on each connection that may carry streams."""
     assert client._made is not None
-    return [connection.streams for connection in client._made._lasting]
+    return [connection.places for connection in client._made._lasting]
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ async def resumed(made: Bench, holder: Holder, call: HoldCall) -> None:
     call.fail(GONE)
     await made.sidecar.granted()
     calls = holder.hold._calls
-    await eventually("its place is there", lambda: [connection.streams for connection in calls._lasting] == [4])
+    await eventually("its place is there", lambda: [connection.places for connection in calls._lasting] == [4])
     holder.leave.set()
     await holder.task
 
@@ -187,25 +187,62 @@ async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
         await eventually("no place is taken", lambda: places(client) == [0])
 
 
+@asynccontextmanager
+async def full(made: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Connections have room for 10 streams, and for a call beside each; the sidecar allows a few more."""
+    monkeypatch.setattr("leasehold._connect.calls._STREAMS", 10)
+    await made.kill()
+    await made.start(streams=25)
+    yield
+
+
 async def s13_each_hold_of_a_full_connection_has_room_for_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leasehold._connect.calls.STREAMS_PER_CONNECTION", 20)
-    async with bench() as (made, client):
-        await made.kill()
-        await made.start(streams=25)
+    async with bench() as (made, client), full(made, monkeypatch):
         # All wait before the first is granted.
         holders = [Holder(made, client) for _ in range(20)]
-        for call in [await made.sidecar.hold() for _ in holders]:
+        calls = [await made.sidecar.hold() for _ in holders]
+        for call in calls:
             call.tell(grant(validity(OURS, 1_058, 58)))
         for holder in holders:
             await holder.granted.wait()
-        # None is answered before all have come.
-        made.sidecar.gate.clear()
-        saves = [asyncio.create_task(holder.hold.save(b"x")) for holder in holders]
-        await eventually("all have come", lambda: len(made.sidecar.peers) == 20)
-        made.sidecar.answer = SaveCheckpointResponse(version=1)
-        made.sidecar.gate.set()
-        assert await asyncio.gather(*saves) == [1] * 20
+        await saved(made, holders)
+        # All are resumed at once, elsewhere.
+        for call in calls:
+            call.fail(older())
+        for call in [await made.sidecar.hold() for _ in holders]:
+            call.tell(grant(validity(OURS, 1_058, 58)))
+        await eventually("all are resumed", lambda: not any(holder.hold._keeper.resuming for holder in holders))
+        await saved(made, holders)
         for holder in holders:
             holder.leave.set()
             await holder.task
+        await eventually("no place is taken", lambda: sum(places(client)) == 0)
+
+
+async def saved(made: Bench, holders: list[Holder]) -> None:
+    """All save, and none is answered before all have come."""
+    made.sidecar.peers.clear()
+    made.sidecar.gate.clear()
+    saves = [asyncio.create_task(holder.hold.save(b"x")) for holder in holders]
+    await eventually("all have come", lambda: len(made.sidecar.peers) == len(saves))
+    made.sidecar.answer = SaveCheckpointResponse(version=1)
+    made.sidecar.gate.set()
+    assert await asyncio.gather(*saves) == [1] * len(saves)
+
+
+async def s13_each_run_of_a_full_connection_has_room_for_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scheduled() as (made, schedules, client), full(made, monkeypatch):
+        subscriptions = [client.runs("30 2 * * *", function="nightly") for _ in range(20)]
+        firsts = [asyncio.create_task(anext(runs)) for runs in subscriptions]
+        # All are subscribed before the first run comes.
+        for call in [await schedules.call() for _ in firsts]:
+            call.tell(STANDBY, due())
+        runs = await asyncio.gather(*firsts)
+        schedules.gate.clear()
+        completions = [asyncio.create_task(run.succeeded()) for run in runs]
+        await eventually("all have come", lambda: len(schedules.completed) == len(runs))
+        schedules.gate.set()
+        await asyncio.gather(*completions)
+        for one in subscriptions:
+            await one.aclose()
         await eventually("no place is taken", lambda: sum(places(client)) == 0)

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from leasehold.v1.lease_service_pb2_grpc import LeaseServiceAsyncStub
     from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceAsyncStub
 
+_STREAMS: Final = STREAMS_PER_CONNECTION // 2
+"""So many streams go over a connection: it has room for a call beside each, also of a run that comes later."""
+
 LONGEST_LEASE: Final = 60.0
 """No lease lasts longer unless it is renewed, in seconds."""
 
@@ -135,7 +138,7 @@ class Calls:
         """Close the connections if no call is made over any of them; say whether none is left."""
         # A hold that has a place and no stream is over, or is taken up again over whatever connection there is then.
         places = sum(place.is_taken for place in self._places)
-        if self._under_way or self._closing or sum(connection.streams for connection in self._lasting) > places:
+        if self._under_way or self._closing or sum(connection.places for connection in self._lasting) > places:
             return False
         self._general, self._lasting = None, []
         for place in self._places:
@@ -186,7 +189,7 @@ class Calls:
     def about(self, at: Connection | None) -> Iterator[Connection]:
         """Give the connection for a call about what came over `at`, which stays for as long as the call goes on."""
         connection = self.at(at)
-        connection.streams += 1
+        connection.places += 1
         try:
             yield connection
         finally:
@@ -198,11 +201,11 @@ class Calls:
         connection = self.at(None)
         if connection.streams >= STREAMS_PER_CONNECTION:
             connection = self._with_room()
-        connection.streams += 1
+        self._begin(connection)
         try:
             yield connection.stub
         finally:
-            self.leave(connection)
+            self._end(connection)
 
     def hold(self, request: HoldLeaseRequest, *, until_there: bool = False) -> HoldCall:
         """Open the stream of a hold. It has no deadline (S14).
@@ -241,9 +244,8 @@ class Calls:
         connection: Connection,
         call: grpc.aio.UnaryStreamCall[_Request, _Response],
     ) -> Listening[_Response]:
-        connection.streams += 1
-        call.add_done_callback(lambda _call: self.leave(connection))
-
+        self._begin(connection)
+        call.add_done_callback(lambda _call: self._end(connection))
         listening = Listening(call, self.silence, connection)
         self._opened.add(listening)
         return listening
@@ -255,12 +257,12 @@ class Calls:
         that has failed is left to the holds that wait on it to be resumed, and a call makes a new one.
         """
         for connection in list(self._lasting):
-            if not connection.streams and (connection.is_given_up or not self._is_usable(connection)):
+            if not connection.places and (connection.is_given_up or not self._is_usable(connection)):
                 self._lasting.remove(connection)
                 self._close(connection)
         for connection in self._lasting:
             is_usable = self._is_usable(connection) or (also_failed and connection.has_failed)
-            if connection.streams < STREAMS_PER_CONNECTION and is_usable and not connection.is_given_up:
+            if connection.streams < _STREAMS and is_usable and not connection.is_given_up:
                 return connection
         connection = self._connect()
         self._lasting.append(connection)
@@ -282,12 +284,20 @@ class Calls:
         tls = self._connector.tls()
         return Connection(self._connector.channel(tls), tls)
 
+    def _begin(self, connection: Connection) -> None:
+        connection.streams += 1
+        connection.places += 1
+
+    def _end(self, connection: Connection) -> None:
+        connection.streams -= 1
+        self.leave(connection)
+
     def leave(self, connection: Connection) -> None:
         """Say that a call or a hold is over. A connection that is not needed any more is closed."""
-        connection.streams -= 1
+        connection.places -= 1
         others = (other for other in self._lasting if other is not connection)
         is_needed = not connection.is_given_up and all(other.is_given_up for other in others)
-        if not connection.streams and not is_needed and connection in self._lasting:
+        if not connection.places and not is_needed and connection in self._lasting:
             self._lasting.remove(connection)
             self._close(connection)
 
@@ -395,7 +405,7 @@ class Place:
         """Take a place there, and give the one back that it had."""
         left, self._connection = self._connection, to
         if to is not None:
-            to.streams += 1
+            to.places += 1
         if left is not None:
             self._calls.leave(left)
 

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 
 class Connection:
-    """A channel, and how many streams, calls and holds need it."""
+    """A channel, and what goes on over it."""
 
     def __init__(self, channel: grpc.aio.Channel, tls: Tls | None) -> None:
         """Carry nothing yet."""
@@ -30,6 +30,9 @@ class Connection:
         self.schedules: Final[ScheduleServiceAsyncStub] = ScheduleServiceStub(channel)
         self.tls: Final = tls
         self.streams = 0
+        """How many streams, and other calls that last, it carries."""
+        self.places = 0
+        """How many of these, and of other calls and holds, need it."""
         self.is_given_up = False
         """Whether no further call that lasts goes over it: nothing was heard for long, or its sidecar is too old."""
 

@@ -38,7 +38,7 @@ async def open_keeper(
         sent = calls.clock.now()
         call = calls.hold(HoldLeaseRequest(spec=waiting.spec()))
         try:
-            # A place for the hold, so that there is room for a call about it.
+            # The connection stays until the hold has its place, also where the stream ends with the grant.
             with calls.about(call.connection):
                 answer = await waiting.answer(call)
                 if isinstance(answer, hold_pb2.Grant):
