@@ -139,7 +139,7 @@ func (c *Client) acquireOnce(ctx context.Context, spec *leaseholdv1.LeaseSpec) (
 	request := &leaseholdv1.AcquireLeaseRequest{Spec: spec}
 	request.Needs = needs(request)
 	// The calls by its lease id go over the general connection, too: they are to meet the same sidecar.
-	connection, err := c.pool.take(c.pool.general)
+	connection, err := c.pool.take(1, c.pool.general)
 	if err != nil {
 		return Grant{}, err
 	}

@@ -285,6 +285,8 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 	if err != nil {
 		return nil, err
 	}
+	// This place, or the old one.
+	defer stream.place().giveBack()
 	var grant *leaseholdv1.Grant
 	for grant == nil {
 		answer, err := stream.next(k.ctx.Done())
@@ -308,7 +310,7 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 		old.hangUp()
 	}
 	k.stream = stream
-	k.place.move(stream.connection())
+	k.place.move(stream.place())
 	k.silent = nil
 	if grant.GetFencingToken() != k.grant.GetFencingToken() {
 		return &LostError{

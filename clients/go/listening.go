@@ -20,23 +20,35 @@ var errStopped = errors.New("nobody waits any more")
 // listening is a stream of answers that is not waited for without end.
 type listening[A any] struct {
 	connection *connection
-	received   chan *A
+	// place is beside the stream's, for the hold that may come over it; nil of a watch.
+	place    *place
+	received chan *A
 	// err is why nothing more was received; for who has found received closed.
 	err error
 	// cancel ends the stream, which keeps its place on the connection until then.
 	cancel context.CancelFunc
 }
 
-// listen opens a stream over a connection that has room for it. With again it does not wait until a connection that
-// failed lately is tried anew by itself.
-func listen[Q, A any](
+// listenForHold opens a stream over a connection that has room for it and for calls about a hold.
+func listenForHold[Q, A any](
 	ctx context.Context, p *pool, again bool,
 	method func(rpc, context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A], error), request *Q,
 ) (*listening[A], error) {
-	connection, err := p.take()
+	connection, err := p.take(2)
 	if err != nil {
 		return nil, err
 	}
+	l := listen(ctx, connection, again, method, request)
+	l.place = &place{p, connection}
+	return l, nil
+}
+
+// listen opens a stream over a connection where it has a place. With again it does not wait until a connection that
+// failed lately is tried anew by itself.
+func listen[Q, A any](
+	ctx context.Context, connection *connection, again bool,
+	method func(rpc, context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A], error), request *Q,
+) *listening[A] {
 	within, cancel := context.WithCancel(ctx)
 	l := &listening[A]{connection: connection, received: make(chan *A), cancel: cancel}
 	go func() {
@@ -65,7 +77,13 @@ func listen[Q, A any](
 		close(l.received)
 		<-within.Done()
 	}()
-	return l, nil
+	return l
+}
+
+// leave ends the stream, which carries no hold.
+func (l *listening[A]) leave() {
+	l.cancel()
+	l.place.giveBack()
 }
 
 // next waits for the next answer. An error of gRPC or io.EOF is the end of the stream; after errSilent it may still

@@ -167,7 +167,12 @@ func TestS13EachHoldOfAFullConnectionHasRoomForACall(t *testing.T) {
 		call.tell(grantedHere())
 		holds = append(holds, b.got(asked[i]))
 	}
-	// None is answered before all have come.
+	b.releaseAtOnce(holds)
+}
+
+// releaseAtOnce releases holds, none of which is answered before all have come.
+func (b *bench) releaseAtOnce(holds []*Hold) {
+	b.Helper()
 	var all, over sync.WaitGroup
 	all.Add(len(holds))
 	on(b.sidecar, func(*leaseholdv1.ReleaseLeaseRequest) (*leaseholdv1.ReleaseLeaseResponse, error) {
@@ -180,4 +185,97 @@ func TestS13EachHoldOfAFullConnectionHasRoomForACall(t *testing.T) {
 	}
 	over.Wait()
 	b.wantNoPlaces()
+}
+
+func TestS13HoldsThatAreAskedForOrResumedAtOnceHaveRoomForACallEach(t *testing.T) {
+	b := newBench(t, grpc.MaxConcurrentStreams(256))
+	b.answerAll()
+	var asked []<-chan asking
+	b.client.pool.mutex.Lock()
+	for range streamsPerConnection {
+		asked = append(asked, b.ask(t.Context(), LeaseSpec{}))
+	}
+	// A caller that waits for a mutex in vain for long gets it before those that come later, so all come before
+	// the first goes on.
+	for range 2 {
+		time.Sleep(100 * time.Millisecond)
+		b.client.pool.mutex.Unlock()
+		b.client.pool.mutex.Lock()
+	}
+	b.client.pool.mutex.Unlock()
+	var holds []*Hold
+	for _, answer := range asked {
+		holds = append(holds, b.got(answer))
+	}
+	b.wantRoom()
+	b.kill()
+	b.start()
+	for range holds {
+		b.call().tell(event("granted", said{Until: 58_000, For: 58_000, Generation: 2}))
+	}
+	for _, hold := range holds {
+		eventually(t, "it is resumed", func() bool { return hold.state.answered() == 2 })
+	}
+	b.wantRoom()
+	b.releaseAtOnce(holds)
+}
+
+func TestS13EachRunOfAFullConnectionHasRoomForItsCompletion(t *testing.T) {
+	const subscribers = streamsPerConnection
+	b := newBench(t, grpc.MaxConcurrentStreams(256))
+	var all []*Runs
+	var asking []<-chan nextRun
+	var calls []*subscribeCall
+	for range subscribers {
+		all = append(all, b.runsOf(nightly()))
+		asking = append(asking, b.next(all[len(all)-1]))
+		calls = append(calls, b.subscription())
+	}
+	for range 2 {
+		var runs []*Run
+		for i, call := range calls {
+			call.tell(standing, aRun(1, 58_000))
+			runs = append(runs, b.gotRun(asking[i]))
+		}
+		var came, over sync.WaitGroup
+		came.Add(subscribers)
+		on(b.sidecar, func(*leaseholdv1.CompleteRunRequest) (*leaseholdv1.CompleteRunResponse, error) {
+			came.Done()
+			came.Wait()
+			return &leaseholdv1.CompleteRunResponse{}, nil
+		})
+		for _, run := range runs {
+			over.Go(func() {
+				if _, err := run.Succeed(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		over.Wait()
+		for i, call := range calls {
+			call.tell(recorded)
+			asking[i] = b.next(all[i])
+		}
+		// The room is kept for the next ones.
+		b.wantRoom()
+		if places := b.places(); places != 2*subscribers {
+			t.Error(places)
+		}
+	}
+	for _, runs := range all {
+		runs.Close()
+	}
+	b.wantNoPlaces()
+}
+
+// wantRoom is that no connection carries more than it has places for.
+func (b *bench) wantRoom() {
+	b.Helper()
+	b.client.pool.mutex.Lock()
+	defer b.client.pool.mutex.Unlock()
+	for _, connection := range b.client.pool.lasting {
+		if connection.places > streamsPerConnection {
+			b.Error("a connection has", connection.places, "places")
+		}
+	}
 }

@@ -71,16 +71,17 @@ func (p *pool) connect() (*connection, error) {
 	return &connection{rpc: rpc, conn: conn, pool: p}, nil
 }
 
-// take gives a connection with a place for a call that lasts, the preferred one if it has; leave it when that is over.
-func (p *pool) take(preferred ...*connection) (*connection, error) {
+// take gives a connection with so many places, the preferred one if it has them: one for a call that lasts, which is to
+// be left when that is over, and one for a hold that comes by it.
+func (p *pool) take(places int, preferred ...*connection) (*connection, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.closed {
 		return nil, ErrClosed
 	}
 	for _, connection := range append(preferred, p.lasting...) {
-		if connection.places < streamsPerConnection && !connection.givenUp {
-			connection.places++
+		if connection.places+places <= streamsPerConnection && !connection.givenUp {
+			connection.places += places
 			return connection, nil
 		}
 	}
@@ -88,12 +89,12 @@ func (p *pool) take(preferred ...*connection) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	connection.places = 1
+	connection.places = places
 	p.lasting = append(p.lasting, connection)
 	return connection, nil
 }
 
-// stay gives a hold its place, while its stream has one.
+// stay gives one place more, while a stream has some: for the hold that comes next by it.
 func (c *connection) stay() *place {
 	c.pool.mutex.Lock()
 	defer c.pool.mutex.Unlock()
@@ -101,14 +102,12 @@ func (c *connection) stay() *place {
 	return &place{c.pool, c}
 }
 
-// move takes a place on another connection for the one that it has, unless that was given back.
-func (p *place) move(to *connection) {
+// move puts the hold where another place is, which then has the hold's old one; unless the hold's was given back.
+func (p *place) move(to *place) {
 	p.pool.mutex.Lock()
 	defer p.pool.mutex.Unlock()
-	if from := p.connection; from != p.pool.general {
-		to.places++
-		p.connection = to
-		from.leaveLocked()
+	if p.connection != p.pool.general {
+		p.connection, to.connection = to.connection, p.connection
 	}
 }
 

@@ -88,7 +88,7 @@ func (l *runLine) resume(_ context.Context, resume *leaseholdv1.Resume) (line, e
 	return &runLine{runs: l.runs, run: l.run, stream: stream}, nil
 }
 
-func (l *runLine) connection() *connection { return l.stream.connection }
+func (l *runLine) place() *place { return l.stream.place }
 
 func (l *runLine) hangUp() { l.stream.cancel() }
 
@@ -115,5 +115,7 @@ func (l *runLine) over(state *holdState, stop <-chan struct{}, silent []line) {
 		l.hangUp()
 		return
 	}
+	// Before this run gives back its own.
+	l.stream.place = l.stream.connection.stay()
 	l.run.back <- l.stream
 }

@@ -78,7 +78,7 @@ func (r *Runs) Close() {
 		r.run = nil
 		go func() {
 			if stream, goesOn := <-run.back; goesOn {
-				stream.cancel()
+				stream.leave()
 			}
 		}()
 	}
@@ -97,6 +97,9 @@ func (r *Runs) Close() {
 func (r *Runs) Next(ctx context.Context) (*Run, error) {
 	r.asking.Lock()
 	defer r.asking.Unlock()
+	if r.closed.Err() != nil {
+		return nil, ErrClosed
+	}
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.closed, cancel)()
@@ -154,12 +157,12 @@ func (r *Runs) subscribe() error {
 // listen opens a stream, which ends when it is told to: it has no deadline (S14).
 func (r *Runs) listen(request *leaseholdv1.SubscribeScheduleRequest) (*runStream, error) {
 	request.Needs = needs(request)
-	return listen(context.Background(), r.client.pool, r.known, rpc.SubscribeSchedule, request)
+	return listenForHold(context.Background(), r.client.pool, r.known, rpc.SubscribeSchedule, request)
 }
 
 func (r *Runs) hangUp() {
 	if r.stream != nil {
-		r.stream.cancel()
+		r.stream.leave()
 		r.stream = nil
 	}
 }
@@ -214,7 +217,7 @@ func (r *Runs) take(ctx context.Context, wire *leaseholdv1.Run) (*Run, error) {
 	keeperCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	keeper := &keeper{
 		client: c, events: &eventQueue[HoldEvent]{handler: r.spec.OnHoldEvent}, ctx: keeperCtx, cancel: cancel,
-		stream: &runLine{runs: r, run: run, stream: r.stream}, place: r.stream.connection.stay(), grant: grant,
+		stream: &runLine{runs: r, run: run, stream: r.stream}, place: r.stream.place, grant: grant,
 		state: newHoldState(c.clock, grant, grant, r.sent),
 	}
 	believed := keeper.askFirst()
@@ -222,7 +225,6 @@ func (r *Runs) take(ctx context.Context, wire *leaseholdv1.Run) (*Run, error) {
 		cancel()
 		run.hold = &Hold{client: c, grant: grant, state: keeper.state, place: keeper.place}
 		_ = run.giveBack(context.Background())
-		keeper.place.giveBack()
 		return nil, nil
 	}
 	r.run, r.stream = run, nil

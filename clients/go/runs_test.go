@@ -250,6 +250,10 @@ func TestClosingEndsTheWaitAndAClosedClientReturnsItsRun(t *testing.T) {
 		t.Error(err)
 	}
 	receive(t, "the end of the stream", call.over)
+	if err := receive(t, "the answer", b.next(runs)).err; !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	b.wantNoPlaces()
 	_, run, _ := b.running(nightly())
 	if err := b.client.Close(); err != nil || run.Valid() {
 		t.Error(err)

@@ -58,15 +58,13 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 	k := w.keeper
 	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Spec{Spec: w.spec}}
 	request.Needs = needs(request)
-	w.stream, err = listen(k.ctx, k.client.pool, w.again, rpc.HoldLease, request)
+	w.stream, err = listenForHold(k.ctx, k.client.pool, w.again, rpc.HoldLease, request)
 	if err != nil {
 		return nil, err
 	}
-	place := w.stream.connection.stay()
 	defer func() {
 		if err != nil {
-			w.stream.cancel()
-			place.giveBack()
+			w.stream.leave()
 		}
 	}()
 	for {
@@ -79,7 +77,7 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 		}
 		switch event := answer.GetEvent().(type) {
 		case *leaseholdv1.HoldLeaseResponse_Granted:
-			k.grant, k.place = event.Granted, place
+			k.grant, k.place = event.Granted, w.stream.place
 			return w.stream, nil
 		case *leaseholdv1.HoldLeaseResponse_Busy:
 			return nil, &BusyError{busyFrom(event.Busy)}

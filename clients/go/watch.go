@@ -77,10 +77,12 @@ func (w *watch[Q, A]) run(ctx context.Context) error {
 
 // follow tells the answers of one stream, and says whether it heard any. The error is nil if nobody listens any more.
 func (w *watch[Q, A]) follow(ctx context.Context) (heard bool, err error) {
-	w.stream, err = listen(ctx, w.pool, w.heard, w.method, w.request)
+	connection, err := w.pool.take(1)
 	if err != nil {
+		w.stream = nil
 		return false, err
 	}
+	w.stream = listen(ctx, connection, w.heard, w.method, w.request)
 	defer w.stream.cancel()
 	w.begin()
 	for {
