@@ -35,6 +35,19 @@ async def s24_a_save_is_done_when_the_store_has_it() -> None:
         assert holder.hold.checkpoint.json() == {"next": [1, "é"]}
 
 
+async def s23_a_value_that_is_too_long_is_not_sent() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        made.sidecar.answer = saved(9)
+        await holder.hold.save(b"x" * 2_048)
+        large = b"x" * 2_049
+        for saving in (holder.hold.save(large), holder.hold.release(large), client.release("l", large)):
+            with pytest.raises(leasehold.ArgumentError, match=r"2,049 bytes; at most 2,048"):
+                await saving
+        assert holder.hold.is_valid(), "nothing was released"
+        assert (len(made.sidecar.requests), made.sidecar.asked) == (1, [])
+
+
 async def s24_a_hold_that_was_released_cannot_save() -> None:
     async with bench() as (made, client):
         holder, _call = await granted(made, client)

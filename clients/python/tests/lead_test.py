@@ -54,6 +54,20 @@ async def led(made: Bench, leader: Leader, token: int) -> HoldCall:
     return call
 
 
+async def s33_to_s35_terms_are_asked_for_with_a_priority_and_a_share() -> None:
+    asked: leasehold.LeaseSpec = {"priority": 7, "yields": True, "share": "listeners", "rebalance": True}
+    async with bench() as (made, client):
+        client._sleep = lambda _seconds: asyncio.sleep(0)
+        terms = client.lead("f", **asked)
+        for _ in range(2):
+            term = asyncio.ensure_future(anext(terms))
+            call = await made.sidecar.granted()
+            await term
+            spec = call.request.spec
+            assert {name: getattr(spec, name) for name in asked} == asked
+        await terms.aclose()
+
+
 async def a_leader_takes_the_lock_again_after_a_loss() -> None:
     async with bench() as (made, client):
         leader = Leader(made, client)

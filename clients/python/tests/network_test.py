@@ -58,6 +58,27 @@ async def a_try_that_hears_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) 
         await call.ended()
 
 
+async def a_wait_without_end_asks_again() -> None:
+    async with bench() as (made, client):
+        task = waiter(made, client, leasehold.FOREVER)
+        for _ in range(2):
+            call = await made.sidecar.hold()
+            assert call.request.spec.wait_without_end
+            assert not call.request.spec.HasField("wait")
+            call.tell(WAITING, wire.HoldLeaseResponse(busy=hold_pb2.Busy()))
+        await made.sidecar.granted()
+        assert await task == 65_536
+
+
+async def a_wait_without_end_goes_on_where_its_connection_breaks_between_two_rounds() -> None:
+    async with bench() as (made, client):
+        task = waiter(made, client, leasehold.FOREVER)
+        (await made.sidecar.hold()).tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy()))
+        (await made.sidecar.hold()).fail(Refusal(grpc.StatusCode.UNAVAILABLE))
+        await made.sidecar.granted()
+        assert await task == 65_536
+
+
 async def a_waiter_gives_up_when_its_wait_is_over_and_no_sidecar_is_back() -> None:
     async with bench() as (made, client):
         task = waiter(made, client, 0.5)

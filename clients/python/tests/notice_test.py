@@ -39,6 +39,35 @@ async def s22_a_notice_leaves_the_hold_valid_until_its_deadline() -> None:
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
+async def s22_a_notice_is_given_once_and_to_no_hold_that_is_over() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        call.tell(revoked(validity(OURS, 1_058, 58)), revoked(validity(OURS, 1_058, 58)))
+        call.tell(wire.HoldLeaseResponse(draining=hold_pb2.Draining()))
+        assert isinstance(await made.event(), leasehold.Revoked)
+        assert isinstance(await made.event(), leasehold.Draining)
+        holder.leave.set()
+        await holder.task
+        holder, call = await granted(made, client)
+        made.clock.advance(60)
+        call.tell(revoked(validity(OURS, 1_058, 0)))
+        assert isinstance(await made.event(), leasehold.Lost)
+        assert holder.hold.notice is None
+
+
+@pytest.mark.parametrize("priority", [7, 0, None])
+async def s33_a_notice_tells_a_greater_priority_from_an_operator(priority: int | None) -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        note = lock_pb2.BreakNote(reason="taken over", for_priority=priority)
+        told = hold_pb2.Revoked(validity=validity(OURS, 1_058, 58), break_note=note)
+        call.tell(wire.HoldLeaseResponse(revoked=told))
+        notice = await holder.hold.wait_revoked()
+        assert notice.for_priority == priority
+        assert notice.break_note is not None
+        assert notice.break_note.for_priority == priority
+
+
 async def s22_a_thread_learns_of_a_notice_by_an_event() -> None:
     async with bench() as (made, _client):
         entered = threading.Event()

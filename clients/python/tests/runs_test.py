@@ -129,6 +129,22 @@ async def t8_a_completion_that_does_not_pass_is_raised_and_not_repeated() -> Non
         assert len(schedules.completed) == 1
 
 
+async def s16_a_completion_carries_the_generation_that_a_resume_was_answered_with() -> None:
+    async with scheduled() as (_made, schedules, client):
+        _runs, run, call = await running(schedules, client)
+        call.fail(GONE)
+        resume = await schedules.call()
+        # It waits for the answer.
+        completing = asyncio.create_task(run.succeeded())
+        while run.is_valid():
+            await asyncio.sleep(0)
+        answer = due()
+        answer.run.grant.generation = 2
+        resume.tell(answer)
+        await completing
+        assert [request.generation for request in schedules.completed] == [2]
+
+
 async def s23_a_checkpoint_that_is_too_long_does_not_end_the_run() -> None:
     async with scheduled() as (_made, schedules, client):
         runs, run, call = await running(schedules, client)
