@@ -187,6 +187,25 @@ async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
         await eventually("no place is taken", lambda: places(client) == [0])
 
 
+async def a_fork_closes_what_a_lost_run_without_a_stream_keeps() -> None:
+    async with scheduled() as (_made, schedules, client):
+        runs = client.runs("30 2 * * *", function="nightly")
+        first = asyncio.create_task(anext(runs))
+        call = await schedules.running()
+        run = await first
+        assert client._made is not None
+        assert not client._made.close_idle(), "its stream is needed"
+        call.tell(SubscribeScheduleResponse(lost=TAKEN))
+        await run.lost()
+        call.fail(GONE)
+        await eventually("the stream has ended", run._keeper._line._call.done)
+        assert client._made.close_idle()
+        await run.succeeded()
+        assert schedules.outcomes == ["SUCCEEDED"], "over a new connection"
+        await runs.aclose()
+        assert places(client) == []
+
+
 @asynccontextmanager
 async def full(made: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     """Connections have room for 10 streams, and for a call beside each; the sidecar allows a few more."""
