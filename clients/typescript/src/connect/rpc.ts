@@ -128,9 +128,9 @@ export class Rpc {
   /** Starts a call that is answered by a stream, without a deadline. */
   stream<Q, R>(method: MethodDefinition<Q, R>, request: Q): MessageStream<R> {
     this.#throwIfClosed();
+    const metadata = inTrace(this.#connections.metadata);
     const place = this.#connections.place();
     const { channel } = place;
-    const metadata = inTrace(this.#connections.metadata);
     const { path, requestSerialize, responseDeserialize } = method;
     const call = channel.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata);
     const stream = new MessageStream<R>(call, place, this.limits.silenceMs, {
