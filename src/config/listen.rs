@@ -193,8 +193,8 @@ settings! {
     STREAMS: usize = Key::<usize>::new(
         "limits.streams_per_connection",
         "256",
-        "The greatest number of calls and streams at once on one connection. Clients put up to 200 holds on one, and release \
-         on the same (S38).",
+        "The greatest number of calls and streams at once on one connection. Clients put up to 100 holds on one, each with \
+         room for a call about it (S38).",
     ).within(256, 65_536);
     HOLDS: usize = Key::<usize>::found(
         "limits.holds",
