@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -216,7 +217,9 @@ func (c *connection) failure(ctx context.Context, err error) error {
 	if refused.isNoAnswer() && c.pool.isClosed() {
 		return ErrClosed
 	}
-	if code == codes.Unavailable && refused.Reason == "" && c.conn.GetState() == connectivity.TransientFailure {
+	// A sidecar that refuses the certificate has made the connection before: no try to connect has failed.
+	isAway := c.conn.GetState() == connectivity.TransientFailure || strings.Contains(refused.Error(), wantsCertificate)
+	if code == codes.Unavailable && refused.Reason == "" && isAway {
 		return &UnreachableError{Endpoint: c.pool.endpoint, Err: refused}
 	}
 	return refused
