@@ -139,6 +139,10 @@ func (c *connection) leave() {
 
 func (c *connection) leaveLocked() {
 	c.places--
+	c.closeUnneededLocked()
+}
+
+func (c *connection) closeUnneededLocked() {
 	replaces := func(other *connection) bool { return other != c && !other.givenUp }
 	isNeeded := c == c.pool.general || !c.givenUp && !slices.ContainsFunc(c.pool.lasting, replaces)
 	if c.places == 0 && !isNeeded {
@@ -153,6 +157,7 @@ func (c *connection) giveUp() {
 	c.pool.mutex.Lock()
 	defer c.pool.mutex.Unlock()
 	c.givenUp = true
+	c.closeUnneededLocked()
 }
 
 // close closes the connections.

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
@@ -177,4 +178,20 @@ func TestS37WhatAUnaryCallWasGrantedIsReleasedWhereItWasGranted(t *testing.T) {
 	}
 	b.mustRelease(hold)
 	first.wantCalls(t, "AcquireLease 1", "ReleaseLease lease-1", released)
+}
+
+func TestAConnectionThatIsGivenUpWhenItsStreamHasLeftIsClosed(t *testing.T) {
+	b := newBench(t)
+	connection, err := b.client.pool.take(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection.leave()
+	if connection.conn.GetState() == connectivity.Shutdown {
+		t.Error("it is kept for the next stream")
+	}
+	connection.giveUp()
+	if connection.conn.GetState() != connectivity.Shutdown || len(b.client.pool.lasting) != 0 {
+		t.Error("it is left")
+	}
 }
