@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
@@ -296,5 +297,26 @@ func TestClosingTellsOfAReleaseThatNobodyAnswers(t *testing.T) {
 	err := as[*ReleaseUnconfirmedError](t, b.client.Close())
 	if !strings.Contains(err.Error(), "did not answer within 50ms") {
 		t.Error(err)
+	}
+}
+
+func TestS33ANoticeTellsAGreaterPriorityFromAnOperator(t *testing.T) {
+	for name, wanted := range map[string]*uint32{"greater": proto.Uint32(7), "equal": proto.Uint32(0), "operator": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			hold, call, _ := b.held()
+			told := event("revoked", said{Until: 58_000, For: 58_000, By: "me"})
+			told.GetRevoked().BreakNote.ForPriority = wanted
+			call.tell(told)
+			receive(t, "the notice", hold.Revoked())
+			b.clock.advance(58)
+			for where, told := range map[string]*uint32{
+				"notice": hold.Notice().ForPriority, "loss": lossOf(t, hold).BreakNote.ForPriority,
+			} {
+				if (told == nil) != (wanted == nil) || (told != nil && *told != *wanted) {
+					t.Error(where, told)
+				}
+			}
+		})
 	}
 }

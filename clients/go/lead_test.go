@@ -142,3 +142,22 @@ func TestARefusalThatTryingAgainDoesNotHelpEndsLeading(t *testing.T) {
 		}
 	}
 }
+
+func TestS33ToS35TermsAreAskedForWithThem(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	over := make(chan error, 1)
+	spec := LeaseSpec{Priority: 3, Yields: true, Share: "workers", Rebalance: true}
+	go func() {
+		over <- b.client.Lead(ctx, spec, func(context.Context, *Hold) error { return nil })
+	}()
+	asked := b.call().request.GetSpec()
+	if asked.GetPriority() != 3 || !asked.GetYields() || asked.GetShare() != "workers" || !asked.GetRebalance() {
+		t.Error(asked)
+	}
+	cancel()
+	if err := receive(t, "the end", over); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

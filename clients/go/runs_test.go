@@ -275,3 +275,41 @@ func TestACompletionOnAClosedClientEndsWithThat(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestS21ARunReportsProgressAndTakesInTheValidity(t *testing.T) {
+	b := newBench(t)
+	_, run, _ := b.running(nightly())
+	answers[leaseholdv1.ReportProgressRequest](b.sidecar, &leaseholdv1.ReportProgressResponse{
+		Validity: said{Until: 200_000, For: 200_000}.validity("ours"),
+	})
+	if err := run.ReportProgress(t.Context()); err != nil || run.Remaining() != 200*time.Second {
+		t.Error(run.Remaining(), err)
+	}
+}
+
+func TestS16ACompletionCarriesTheGenerationThatAResumeWasAnsweredWith(t *testing.T) {
+	b := newBench(t)
+	events := make(chan HoldEvent, 64)
+	spec := nightly()
+	spec.OnHoldEvent = func(event HoldEvent) { events <- event }
+	_, run, _ := b.running(spec)
+	want[Granted](t, events)
+	b.kill()
+	want[Interrupted](t, events)
+	b.start()
+	generations := make(chan uint64, 1)
+	on(b.sidecar, func(request *leaseholdv1.CompleteRunRequest) (*leaseholdv1.CompleteRunResponse, error) {
+		generations <- request.GetGeneration()
+		return &leaseholdv1.CompleteRunResponse{Result: leaseholdv1.CompletionResult_COMPLETION_RESULT_RECORDED}, nil
+	})
+	resumed := aRun(2, 58_000)
+	resumed.GetRun().Grant.Generation = 2
+	b.subscription().tell(resumed)
+	want[Resumed](t, events)
+	if _, err := run.Succeed(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if generation := receive(t, "the generation", generations); generation != 2 {
+		t.Error(generation)
+	}
+}
