@@ -74,16 +74,16 @@ impl LeaseStore for SharedStore {
         if is_timers {
             return Box::pin(self.call_of_timer(request));
         }
-        let mut before = None;
-        if let StoreRequest::WriteRecord(path, write) = &mut request {
-            self.show_holder(&mut write.fields);
-            let status = self.timers.before(path, write);
-            before = status.map(|status| (status, path.clone(), write.lease_id));
-        }
+        let StoreRequest::WriteRecord(path, write) = &mut request else {
+            return self.store.call(request);
+        };
+        self.show_holder(&mut write.fields);
+        let Some(status) = self.timers.before(path, write) else {
+            return self.store.call(request);
+        };
+        let (path, lease_id) = (path.clone(), write.lease_id);
         Box::pin(async move {
-            if let Some((status, path, lease_id)) = before {
-                status.write(self, &path, lease_id).await?;
-            }
+            status.write(self, &path, lease_id).await?;
             self.store.call(request).await
         })
     }
