@@ -412,6 +412,7 @@ fn settings(config: &Config, descriptors: Option<usize>) -> Settings {
         watchers: config.limits.watchers,
         unfinished_bytes: config.limits.unfinished_bytes,
         unread_bytes: config.limits.unread_bytes,
+        lasting_calls: config.limits.lasting_calls(),
         descriptors,
         streams_per_connection: bounded(config.limits.streams_per_connection),
         header_list_bytes: bounded(config.limits.header_list_bytes),

@@ -111,6 +111,14 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Calls that hold, wait or watch at once, and such whose last answer is not read: a replica that comes
+    /// back for its run waits beyond `waiters` (T20).
+    #[must_use]
+    pub const fn lasting_calls(&self) -> usize {
+        let holds = self.holds.saturating_add(self.resumes);
+        holds.saturating_mul(2).saturating_add(self.waiters).saturating_add(self.watchers)
+    }
+
     /// What they need together at the most, if that is more than `memory`.
     #[must_use]
     pub fn excess(&self) -> Option<Bytes> {

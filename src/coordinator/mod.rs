@@ -41,32 +41,32 @@ pub use actor::caller::HoldStream;
 pub use api::breaking::BreakRequest;
 pub use api::error::CallError;
 pub use api::hold_event::{HeldEvent, HoldEvent};
-pub use api::names::Host;
 pub use api::occurrences::{Concluding, OutcomeResult};
 pub use api::request::{
     BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldRequest,
     HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome, Released,
     ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
+pub use api::resolve::Host;
 pub use api::revision::{REVISION, check_needs};
 pub use api::saves::{CheckpointOutcome, Saved};
 pub use budget::{Budget, Part};
 pub use entropy::{Entropy, SystemEntropy};
-pub use inspect::following::{Filter, LocksEvent, LocksWatch};
-pub use inspect::here::HoldHere;
+pub use inspect::local::HoldHere;
 pub use inspect::records::{ListRequest, LockWatch, RecordPage, Under};
+pub use inspect::watch_many::{Filter, LocksEvent, LocksWatch};
 pub use log_limit::LogLimit;
 pub use observe::{
     AcquireResult, EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind, NoObserver,
     Observer, RenewalFailure, ScheduleEventKind,
 };
-pub use store_io::pacing::Pace;
+pub use store_io::rate_limit::RateStatus;
 pub use store_io::readiness::StoreStatus;
 pub use store_io::understood;
 pub use trace::{Asked, HoldTrace, TraceContext, TraceHandle, TraceId, TraceLink, TracedRequest};
 
 pub(crate) use actor::timers::{Alarm, Timer, Timers};
-pub(crate) use api::arriving::{Brought, Settling};
+pub(crate) use api::admission::{AcquireContext, Settling};
 pub(crate) use api::decider::{Decider, Decisions};
 pub(crate) use api::resume_token::Resumed;
 pub(crate) use api::saves::Saving;
@@ -87,7 +87,7 @@ use actor::registry::{Ended, Registry};
 use actor::shares::Shares;
 use actor::task::{Command, HoldCall};
 use inspect::page_token::PageTokens;
-use store_io::pacing::Gate;
+use store_io::rate_limit::RateLimiter;
 use store_io::readiness::Readiness;
 use waiting::AllWaiting;
 
@@ -153,7 +153,7 @@ struct Shared {
     registry: Mutex<Registry>,
     waiting: Arc<AllWaiting>,
     readiness: Readiness,
-    gate: Gate,
+    limiter: RateLimiter,
     timers: Timers<Inbox>,
     dotnet_timers: Arc<DotnetTimers>,
     shares: Shares,
@@ -204,7 +204,7 @@ impl Coordinator {
             store: Arc::new(store),
             dotnet_timers: timers,
             machines: Arc::new(settings.hold),
-            gate: Gate::new(Arc::clone(&clock)),
+            limiter: RateLimiter::new(Arc::clone(&clock)),
             timers: Timers::new(Arc::clone(&clock)),
             suspected: AtomicU64::new(suspected),
             shares: Shares::default(),

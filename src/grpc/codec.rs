@@ -8,7 +8,7 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, DecodeBuf};
 use tonic_prost::{ProstCodec, ProstEncoder};
 
-use super::status;
+use crate::grpc::status;
 
 /// Bytes that are kept for the next message of a stream. Most streams say little, and there are many of them:
 /// the usual 8 KiB for each direction would be most of what a waiting caller costs (S38).

@@ -11,7 +11,7 @@ use tonic::server::NamedService;
 use tonic::service::interceptor::InterceptedService;
 use tower::Service;
 
-use super::guard::Guard;
+use crate::grpc::auth::guard::Guard;
 
 /// The one call of health that lasts.
 const WATCH: &str = "/grpc.health.v1.Health/Watch";

@@ -12,7 +12,7 @@ use tonic::service::Routes;
 use tonic_reflection::pb::v1::server_reflection_server::SERVICE_NAME;
 use tower::Service;
 
-use super::proto;
+use crate::grpc::proto;
 
 /// The service, in the second version of its protocol (`grpc.reflection.v1`).
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use tokio::io::DuplexStream;
@@ -18,25 +17,25 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use super::accept::{First, Listener, UsersOnly};
-use super::certificates::Certificates;
-use super::connection::{Connection, Origin};
-use super::from_proto::Limits;
-use super::guard::{AccessRules, Door, Guard, TcpGuard};
-use super::health::GuardedHealth;
-use super::listen::{self, ListenError, SocketFile};
-use super::only_grpc::only_grpc;
-use super::proto::lease_service_server::LeaseServiceServer;
-use super::proto::schedule_service_server::ScheduleServiceServer;
-use super::reflection::Reflection;
-use super::refusals::Refusals;
-use super::service::Service;
-use super::serving::{self, Bounds, ServeError, Serving};
-use super::tls;
-use super::unread::Calls;
-use super::workers::Workers;
 use crate::access::Rule;
 use crate::coordinator::{Budget, Coordinator, StoreStatus};
+use crate::grpc::auth::guard::{AccessRules, Door, Guard, TcpGuard};
+use crate::grpc::health::GuardedHealth;
+use crate::grpc::proto::lease_service_server::LeaseServiceServer;
+use crate::grpc::proto::schedule_service_server::ScheduleServiceServer;
+use crate::grpc::reflection::Reflection;
+use crate::grpc::serve::accept::{First, Listener, UsersOnly};
+use crate::grpc::serve::certificates::{Certificates, Tls};
+use crate::grpc::serve::connection::{Connection, Origin};
+use crate::grpc::serve::listen::{self, ListenError, SocketFile};
+use crate::grpc::serve::only_grpc::only_grpc;
+use crate::grpc::serve::refusals::Refusals;
+use crate::grpc::serve::serving::{self, Bounds, ServeError, Serving};
+use crate::grpc::serve::tls;
+use crate::grpc::serve::unread::Calls;
+use crate::grpc::serve::workers::Workers;
+use crate::grpc::service::Limits;
+use crate::grpc::service::Service;
 use crate::lobby::{Connections, Descriptors, Listening, Lobby, Sizes};
 use crate::scheduler::Scheduler;
 use crate::time::UnixMillis;
@@ -82,6 +81,8 @@ pub struct Settings {
     pub unfinished_bytes: usize,
     /// Bytes of all calls under way, and of answers that are not read.
     pub unread_bytes: usize,
+    /// Calls that hold, wait or watch, until the last of their answers was read.
+    pub lasting_calls: usize,
     /// File descriptors that the process may have; none without a limit.
     pub descriptors: Option<usize>,
 }
@@ -98,6 +99,7 @@ impl Default for Settings {
             watchers: 1_024,
             unfinished_bytes: 4 * 1024 * 1024,
             unread_bytes: 16 * 1024 * 1024,
+            lasting_calls: 100_000,
             descriptors: None,
         }
     }
@@ -140,21 +142,6 @@ pub struct TcpSettings {
     pub direct: bool,
     /// Who may do what; without rules, whoever is let in may do everything.
     pub access: Vec<Rule>,
-}
-
-/// Files in PEM.
-#[derive(Clone, Debug)]
-pub struct Tls {
-    /// The server's certificate chain.
-    pub certificate: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-    /// The authorities of clients' certificates; none admits clients without a certificate.
-    pub client_ca: Option<PathBuf>,
-    /// Lists of clients' certificates that were revoked, by those authorities.
-    pub crl: Option<PathBuf>,
-    /// How often the files are looked at, to use new ones; by default [`super::RELOAD_INTERVAL`].
-    pub reload_interval: Duration,
 }
 
 /// How to listen on a Unix socket.
@@ -298,7 +285,7 @@ impl Server {
             streams: streams_per_connection,
             header_list_bytes: settings.header_list_bytes,
             unfinished: Budget::new(settings.unfinished_bytes),
-            calls: Calls::new(settings.unread_bytes, Arc::clone(&refusals)),
+            calls: Calls::new(settings.unread_bytes, settings.lasting_calls, Arc::clone(&refusals)),
         };
         let serving = Serving {
             bounds: bounds.clone(),
@@ -416,7 +403,8 @@ pub fn pipes(scheduler: Scheduler, limits: Limits) -> impl Fn() -> Opening + Sen
     };
     let routes = guarded(service, Door::Everybody);
     // Whoever calls is this process.
-    let (unfinished, calls) = (Budget::new(usize::MAX), Calls::new(usize::MAX, Refusals::new()));
+    let (unfinished, calls) =
+        (Budget::new(usize::MAX), Calls::new(usize::MAX, usize::MAX, Refusals::new()));
     let bounds = Bounds { streams: u32::MAX, header_list_bytes: u32::MAX, unfinished, calls };
     move || {
         let (routes, bounds) = (routes.clone(), bounds.clone());
@@ -459,12 +447,4 @@ async fn report_health(coordinator: &Coordinator, health: &HealthReporter) {
             _ = draining.changed() => {}
         }
     }
-}
-
-/// The error of a file that could not be read.
-pub(super) fn unreadable<'path>(
-    key: &'static str,
-    path: &'path Path,
-) -> impl FnOnce(io::Error) -> ListenError + use<'path> {
-    move |source| ListenError::File { key, path: path.to_owned(), source }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::proto::ErrorReason;
 use crate::coordinator::{CallError, StoreFailure, StoreFailureKind};
+use crate::grpc::proto::ErrorReason;
 use crate::lobby::Limit;
 
 /// The `domain` of every `google.rpc.ErrorInfo` of ours.

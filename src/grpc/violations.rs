@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tonic::Status;
 
-use super::from_proto::Limits;
-use super::{proto, status};
 use crate::coordinator::{
     KeyRequest, LockSelector, LockState, ResumeRequest, Under, WAIT_WITHOUT_END,
 };
+use crate::grpc::proto;
+use crate::grpc::service::Limits;
+use crate::grpc::status;
 use crate::lock::{
     HostId, HostType, KeyError, LeaseId, LockKey, LockMode, LockPath, Permit, Permits,
 };

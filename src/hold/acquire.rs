@@ -205,7 +205,7 @@ impl Hold {
             Attempt::Acquire { mut retry, exchange, .. } if exchange.is_over(output.now) => {
                 retry.uncertain = Some(output.now);
                 if let Some(request) = exchange.request() {
-                    self.late.keep(request, retry.lease_id, None, retry.duration);
+                    self.abandoned.keep(request, retry.lease_id, None, retry.duration);
                 }
                 self.acquire_later(retry, StoreFailure::unanswered("acquire"), output);
             }
@@ -345,7 +345,7 @@ impl Hold {
         match attempt {
             Attempt::Acquire { retry, exchange, .. } => {
                 if let Some(request) = exchange.request() {
-                    self.late.keep(request, retry.lease_id, None, retry.duration);
+                    self.abandoned.keep(request, retry.lease_id, None, retry.duration);
                 }
                 let uncertain = Some(exchange.given_up(output.now));
                 self.drop_retry(Some(Retry { uncertain, ..retry }), output);

@@ -146,7 +146,7 @@ impl Hold {
     /// The record has been written over by then, so there is nothing to release either.
     pub(super) fn moved_on(&mut self, held: &Held, output: &mut Output) {
         end_saves(held.saving.as_deref(), output);
-        self.late.forget(held.lease_id);
+        self.abandoned.forget(held.lease_id);
         self.memory.known = None;
         self.state = State::ready(output.now);
         if held.may_be_told() {
@@ -330,7 +330,7 @@ impl Hold {
         let etag = self.memory.known.as_ref().map(Known::etag);
         for request in held.renewal.unanswered() {
             let duration = held.renewal.lease_duration();
-            self.late.keep(request, held.lease_id, etag.clone(), duration);
+            self.abandoned.keep(request, held.lease_id, etag.clone(), duration);
         }
         let sent = held.renewal.good_sent();
         let since_sent = output.now.saturating_since(sent);
@@ -358,7 +358,7 @@ impl Hold {
             "a hold's record is known while its lease is ours"
         );
         for request in held.renewal.unanswered() {
-            self.late.keep(request, held.lease_id, released.if_match.clone(), lease_duration);
+            self.abandoned.keep(request, held.lease_id, released.if_match.clone(), lease_duration);
         }
         self.memory.tenure.released(released.if_match.as_ref(), output.now);
         let then = self.stand_back(&held, output.now);

@@ -475,7 +475,7 @@ impl Hold {
         };
         self.memory.highest = self.memory.highest.max(Some(token));
         self.memory.handed = None;
-        self.late.forget(lease.lease_id);
+        self.abandoned.forget(lease.lease_id);
         self.end_overruling();
         self.note_had();
         let held = Held {
@@ -627,7 +627,7 @@ impl Hold {
             && let Some(request) = exchange.request()
         {
             let if_match = self.memory.known.as_ref().map(Known::etag);
-            self.late.keep(request, lease.lease_id, if_match, lease.duration);
+            self.abandoned.keep(request, lease.lease_id, if_match, lease.duration);
         }
     }
 }

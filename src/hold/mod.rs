@@ -96,7 +96,7 @@ use comebacks::Comebacks;
 use fairness::Sharing;
 use held::{GracePeriod, Held, Phase};
 use preempt::Overruling;
-use release::{LateRequests, Releasing};
+use release::{AbandonedRequests, Releasing};
 use resume::Resuming;
 use shutdown::Shutdown;
 
@@ -125,7 +125,7 @@ pub struct Hold {
     handing_since: Option<Instant>,
     /// Why the last try failed, if it did: what callers are told whose wait ends now.
     store_failure: Option<Box<StoreFailure>>,
-    late: LateRequests,
+    abandoned: AbandonedRequests,
     /// How the sidecar ends, once it does (S15).
     shutdown: Shutdown,
     rare: Option<Box<Rare>>,
@@ -196,7 +196,7 @@ impl Hold {
             fresh: None,
             handing_since: None,
             store_failure: None,
-            late: LateRequests::default(),
+            abandoned: AbandonedRequests::default(),
             shutdown: Shutdown::None,
             rare,
             requests: 0,

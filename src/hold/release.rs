@@ -342,12 +342,12 @@ struct Late {
 
 /// The late requests of one machine.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LateRequests(Vec<Late>);
+pub(super) struct AbandonedRequests(Vec<Late>);
 
 /// Late requests that are remembered; older ones have long been answered or cut off.
 const MAX_LATE: usize = 8;
 
-impl LateRequests {
+impl AbandonedRequests {
     pub(super) fn keep(
         &mut self,
         request: RequestId,
@@ -380,7 +380,7 @@ impl Hold {
     /// An acquire or a renewal was answered that nobody waits for any more: a lease that it has is given
     /// back.
     pub(super) fn late_answer(&mut self, request: RequestId, succeeded: bool, output: &mut Output) {
-        let Some(late) = self.late.take(request) else {
+        let Some(late) = self.abandoned.take(request) else {
             return;
         };
         if let State::Releasing(releasing) = &mut self.state

@@ -169,7 +169,7 @@ impl Hold {
         let bounds = held.bounds.clone();
         let lease_duration = held.renewal.lease_duration();
         for request in held.renewal.unanswered().collect::<Vec<_>>() {
-            self.late.keep(request, resume.lease_id, Some(etag.clone()), lease_duration);
+            self.abandoned.keep(request, resume.lease_id, Some(etag.clone()), lease_duration);
         }
         let exchange = Exchange::Waiting { at: output.now };
         let resuming =
@@ -369,7 +369,7 @@ impl Hold {
     /// Its client may still believe, and go on elsewhere: nothing that is answered late releases the lease
     /// (S13, S16).
     pub(super) fn leave_to_run_out(&mut self, lease_id: LeaseId, output: &Output) {
-        self.late.forget(lease_id);
+        self.abandoned.forget(lease_id);
         self.state = State::ready(output.now);
     }
 
@@ -401,7 +401,7 @@ impl Hold {
     /// The hold is another's by now: the store lets nobody have it beside that one, so nothing is held back.
     fn resume_refused(&mut self, resuming: &Resuming, loss: Loss, output: &mut Output) {
         refuse(resuming.caller, loss, output);
-        self.late.forget(resuming.lease_id());
+        self.abandoned.forget(resuming.lease_id());
         self.state = State::ready(output.now);
     }
 
@@ -413,7 +413,7 @@ impl Hold {
         output: &mut Output,
     ) {
         output.tell(resuming.caller, Notice::Lost { reason, detail: detail.to_owned() });
-        self.late.forget(resuming.lease_id());
+        self.abandoned.forget(resuming.lease_id());
         let until = resuming.believed_until.max(output.now);
         self.state = State::Idle { idle: Idle { until, why: Wait::Believed }, retry: None };
     }

@@ -197,8 +197,9 @@ impl Lobby {
     pub(crate) fn arrive(self: &Arc<Self>, who: Who) -> Place {
         let mut seat = None;
         let out = self.places().arrive(who.neighbour, |number| {
-            let (left, greeting) = (Leaving::default(), AtomicBool::new(false));
-            let new = Seat { lobby: Arc::clone(self), number, who, left, greeting };
+            let [greeting, serving] = [false; 2].map(AtomicBool::new);
+            let (lobby, left) = (Arc::clone(self), Leaving::default());
+            let new = Seat { lobby, number, who, left, greeting, serving };
             Arc::clone(seat.insert(Arc::new(new)))
         });
         self.put_out(out);
@@ -297,6 +298,8 @@ pub(crate) struct Seat {
     left: Leaving,
     /// Whether its client owes what comes next.
     greeting: AtomicBool,
+    /// Whether a call of its client was let in.
+    serving: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -311,12 +314,18 @@ impl Seat {
         let out = self.lobby.places().advance(self.number, to)?;
         self.lobby.put_out(out);
         self.greeting.store(to == Stage::Greeting, Ordering::Relaxed);
+        self.serving.store(to == Stage::Serving, Ordering::Relaxed);
         Ok(())
     }
 
     /// Whether its handshake or its preface after that is under way.
     pub(crate) fn is_greeting(&self) -> bool {
         self.greeting.load(Ordering::Relaxed)
+    }
+
+    /// Whether a call of its client was let in.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.serving.load(Ordering::Relaxed)
     }
 
     /// Ready when the connection has to go. One task waits for it at a time.

@@ -6,7 +6,7 @@ use crate::lock::FencingToken;
 use crate::record::{Fields, Found, Verdict};
 use crate::schedule::record::{Outcome, Run};
 use crate::schedule::{
-    Beside, Definition, Ground, Plan, Spec, Start, Starting, Subscription, start_over,
+    Beside, DecisionInput, Definition, Plan, Spec, Start, Starting, Subscription, start_over,
 };
 use crate::time::UnixMillis;
 use crate::timetable::Timetable;
@@ -136,12 +136,12 @@ fn t22_a_broken_status_is_refused() {
 }
 
 /// The ground of an hourly schedule that began half an hour before `due`, a little after that.
-fn ground(due: UtcSecond) -> Ground {
+fn ground(due: UtcSecond) -> DecisionInput {
     let spec = Spec::new(Timetable::parse("0 * * * *", "UTC").unwrap());
     let definition = Definition::new(spec).unwrap();
     let new = Subscription { definition: &definition, is_new: true, runs_at_once: false };
     let plan = Plan::subscribed(None, &new, None, UtcSecond(due.0 - 1_800)).write.unwrap();
-    Ground {
+    DecisionInput {
         path: "leasehold/locks/nightly".parse().unwrap(),
         plan: Arc::new(plan),
         plan_at: None,

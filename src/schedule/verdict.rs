@@ -96,7 +96,7 @@ pub fn conclude_over(
 
 /// What a schedule's decisions are made over, beside the record.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct DecisionInput {
     /// The lock of the schedule.
     pub path: LockPath,
     /// The plan as it was read last.
@@ -140,7 +140,7 @@ impl Beside {
     }
 }
 
-impl Ground {
+impl DecisionInput {
     /// What is decided over, with this record and beside what else is known.
     #[must_use]
     pub fn view<'a>(
@@ -207,7 +207,7 @@ pub enum Starting {
 
 /// What a schedule writes beside the token of a lease that was acquired for it (T6).
 #[must_use]
-pub fn start_over(found: &Found, ground: &Ground, beside: &Beside) -> (Verdict, Start) {
+pub fn start_over(found: &Found, ground: &DecisionInput, beside: &Beside) -> (Verdict, Start) {
     let record = match beside.record(found) {
         Ok(record) => record,
         Err(error) => {
@@ -250,7 +250,7 @@ pub struct ReportDecided {
 #[derive(Clone, Debug)]
 pub struct RunReport {
     /// What it is decided over.
-    pub ground: Ground,
+    pub ground: DecisionInput,
     /// Which run has ended.
     pub run_id: RunId,
     /// How it has ended.

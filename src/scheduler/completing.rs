@@ -10,13 +10,13 @@ use super::reading::unreadable_record;
 use super::request::{CompleteRequest, Completed, Completion};
 use super::state::ScheduleState;
 use crate::coordinator::{
-    Brought, CallError, CheckpointOutcome, Decider, Decisions, Grant, Saving, Settling,
+    AcquireContext, CallError, CheckpointOutcome, Decider, Decisions, Grant, Saving, Settling,
     StoreFailure, StoreFailureKind,
 };
 use crate::hold::{SaveOutcome, Stored};
 use crate::record::Record;
 use crate::schedule::{
-    Ground, Outcome, RecordError, Report, ReportDecided, Reported, RunId, RunReport, Tally,
+    DecisionInput, Outcome, RecordError, Report, ReportDecided, Reported, RunId, RunReport, Tally,
 };
 
 /// Between two reads of a lock that is held while a late completion waits for its end.
@@ -157,7 +157,7 @@ impl Scheduler {
         };
         let (newest, store_time) = (state.newest(), self.store_time());
         let timer = self.dotnet_timer(&path);
-        let ground = Ground {
+        let ground = DecisionInput {
             path,
             plan,
             plan_at: None,
@@ -234,7 +234,7 @@ impl Scheduler {
         };
         let lease_duration = self.lease_of(&recording.report.ground.plan);
         let (decider, decisions) = recording.decider(false);
-        let brought = Brought { decider, seen: Some(stored) };
+        let brought = AcquireContext { decider, seen: Some(stored) };
         match self.locks.settle_at(&end.run_id.path, record, lease_duration, brought).await? {
             Settling::Written => {
                 let Some(Ok(reported)) = recording.hear(decisions) else { return Ok(None) };

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::state::ScheduleState;
 use crate::coordinator::{Decider, Decisions};
 use crate::schedule::{
-    Beside, Ground, ReportDecided, Reported, RunReport, ScheduleRecord, Start, Starting, start_over,
+    Beside, DecisionInput, ReportDecided, Reported, RunReport, ScheduleRecord, Start, Starting,
+    start_over,
 };
 use crate::webjobs::{Decides, DotnetTimer, KnownStatus};
 
@@ -43,7 +44,7 @@ impl Surroundings {
 
 /// Decides the start of a run.
 pub(super) fn start_decider(
-    ground: Ground,
+    ground: DecisionInput,
     surroundings: Surroundings,
 ) -> (Decider, Decisions<Start>) {
     Decider::new(move |found| {

@@ -5,7 +5,7 @@
 //! have is the coordinator's `door`. Rules: T1 to T25, S16 (a run goes on), S38. May import: coordinator,
 //! webjobs, schedule, store, record, lock, time, timetable, and hold's values.
 //!
-//! The task (`task`, `looking`) decides when to look, and asks for a lease as any caller does; `deciders` are
+//! The task (`task`, `poll`) decides when to look, and asks for a lease as any caller does; `deciders` are
 //! what it writes beside the token; a run follows its hold in a task of its own (`run`). To add an event: a
 //! variant of [`ScheduleEvent`], and whoever sends it.
 
@@ -17,7 +17,7 @@ mod enlisting;
 mod figures;
 mod importing;
 mod listing;
-mod looking;
+mod poll;
 mod reading;
 mod request;
 mod run;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::looking::{Looking, Why};
+use super::poll::{PollReason, PollState};
 use super::reading::VersionedPlan;
 use super::request::{Completion, ResumeRun, ScheduleEvent, Standby};
 use super::run::RunEnd;
@@ -89,7 +89,7 @@ pub(super) struct ScheduleTask {
     pub(super) running: Vec<Running>,
     /// A call ended before the run that it completed was seen to be over.
     pub(super) completed: Option<(RunId, Report, Completion)>,
-    pub(super) looking: Looking,
+    pub(super) looking: PollState,
     bell: Wakeup,
     timer: Timer,
     draining: watch::Receiver<bool>,
@@ -116,7 +116,7 @@ impl ScheduleTask {
             subscribers: Vec::new(),
             running: Vec::new(),
             completed: None,
-            looking: Looking::new(now),
+            looking: PollState::new(now),
             bell: Wakeup::default(),
             timer: scheduler.schedules.timers.timer(),
             draining: scheduler.locks.draining(),
@@ -197,7 +197,7 @@ impl ScheduleTask {
             Message::PlanWritten(plan) => {
                 self.state.known().plan = Some(plan);
                 self.looking.at = self.scheduler.now();
-                self.looking.why = Why::Changed;
+                self.looking.why = PollReason::Changed;
             }
         }
     }

@@ -7,8 +7,8 @@ use leasehold::hold::{CallerId, SaveId, WriteOf};
 use leasehold::lock::FencingToken;
 use leasehold::record::{Found, Verdict};
 use leasehold::schedule::{
-    Beside, Ground, Import, Occasion, Occurrence, Plan, Report, RunId, RunReport, ScheduleRecord,
-    Spec, TakeOver, claim_over, conclude_over, start_over,
+    Beside, DecisionInput, Import, Occasion, Occurrence, Plan, Report, RunId, RunReport,
+    ScheduleRecord, Spec, TakeOver, claim_over, conclude_over, start_over,
 };
 use leasehold::time::UnixMillis;
 use leasehold::timetable::UtcSecond;
@@ -29,8 +29,8 @@ fn one_of<T: Copy>(choices: &[T], number: u64) -> T {
     *choices.nth(usize::try_from(number % 64).unwrap()).unwrap()
 }
 
-fn ground() -> Ground {
-    Ground {
+fn ground() -> DecisionInput {
+    DecisionInput {
         path: path(),
         plan: Arc::clone(&PLAN),
         plan_at: None,

@@ -79,7 +79,7 @@ async fn channel_from(source: Ipv4Addr, to: SocketAddr) -> Channel {
     Endpoint::from_static("http://sidecar").connect_with_connector(connector).await.unwrap()
 }
 
-async fn serves(channel: &Channel) {
+pub(super) async fn serves(channel: &Channel) {
     let request = ResolvePathRequest { key: Some(key("honest")) };
     let mut client = LeaseServiceClient::new(channel.clone());
     tokio::time::timeout(BOUND, client.resolve_path(request)).await.unwrap().unwrap();
@@ -207,11 +207,19 @@ async fn s38_whoever_owes_its_preface_for_five_seconds_is_cut_and_whoever_has_se
     let mut silent = from(Ipv4Addr::LOCALHOST, door.address).await;
     let mut halting = from(Ipv4Addr::LOCALHOST, door.address).await;
     halting.write_all(b"PRI * HTTP").await.unwrap();
+    // What can come no more is not waited for; and nothing is no other language.
+    let mut half = from(Ipv4Addr::LOCALHOST, door.address).await;
+    half.write_all(b"P").await.unwrap();
+    half.shutdown().await.unwrap();
+    assert_eq!(half.read(&mut [0; 8]).await.unwrap_or_default(), 0);
+    assert_eq!(door.closed_for("tcp", "not_http2"), 1);
+    from(Ipv4Addr::LOCALHOST, door.address).await.shutdown().await.unwrap();
     let early = connect(&door.socket("s")).await;
     for cut in [&mut silent, &mut halting] {
         assert_eq!(cut.read(&mut [0; 8]).await.unwrap_or_default(), 0);
     }
     assert_eq!(door.closed_for("tcp", "overdue"), 2);
+    assert_eq!(door.closed_for("tcp", "not_http2"), 1);
     tokio::time::sleep(Duration::from_secs(24 * 3_600)).await;
     serves(&early).await;
     assert_eq!(door.closed_for("unix", "overdue"), 0);

@@ -31,6 +31,7 @@ mod schedules;
 mod schedules_rig;
 mod streams;
 mod told;
+mod unread;
 mod visible;
 mod watching;
 mod workers;

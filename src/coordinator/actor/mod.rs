@@ -4,16 +4,16 @@
 //! tells callers, `brought` decides what is written for them, `registry` knows who is where. To add a
 //! command: a variant of `task::Command`.
 
+pub(super) mod approximate_set;
 pub(super) mod brought;
 pub(super) mod caller;
 pub(super) mod failing;
+pub(super) mod idempotency;
 pub(super) mod inbox;
-pub(super) mod marks;
-pub(super) mod memories;
+pub(super) mod lock_cache;
 pub(super) mod notify;
 pub(super) mod permits;
 pub(super) mod registry;
-pub(super) mod repeats;
 pub(super) mod requests;
 pub(super) mod shares;
 pub(super) mod task;

@@ -9,14 +9,14 @@ use std::time::Duration;
 use hashlink::LinkedHashMap;
 use tokio::sync::watch;
 
+use super::approximate_set::ApproximateSet;
 use super::inbox::Inbox;
-use super::marks::Marks;
-use super::memories::Memories;
+use super::lock_cache::LockCache;
 use super::task::Command;
 use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::request::Gauges;
 use crate::coordinator::budget::Budget;
-use crate::coordinator::inspect::followed::Followed;
+use crate::coordinator::inspect::watched_prefix::WatchedPrefix;
 use crate::coordinator::waiting::{AllWaiting, Wait, WaitKind};
 use crate::hold::{CallerId, Handed, LossReason, Memory, NotConfirmed};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
@@ -59,13 +59,13 @@ pub(in crate::coordinator) struct Registry {
     holds: HashMap<LeaseId, HoldEntry>,
     /// The one that ended first is the first.
     ended: LinkedHashMap<LeaseId, EndedHold, RandomState>,
-    memories: Memories,
+    memories: LockCache,
     watchers: HashMap<LockPath, watch::Sender<u64>>,
     /// By what the names in the container begin with.
-    followed: HashMap<String, Arc<Followed>>,
-    collided: Marks,
+    followed: HashMap<String, Arc<WatchedPrefix>>,
+    collided: ApproximateSet,
     /// Locks whose callers name different numbers of permits (S29).
-    differing: Marks,
+    differing: ApproximateSet,
     draining: bool,
     /// The holds go on at a replacement (S15).
     hands_over: bool,
@@ -78,11 +78,11 @@ impl Registry {
             tasks: HashMap::new(),
             holds: HashMap::new(),
             ended: LinkedHashMap::default(),
-            memories: Memories::new(remembered, poll_cap),
+            memories: LockCache::new(remembered, poll_cap),
             watchers: HashMap::new(),
             followed: HashMap::new(),
-            collided: Marks::default(),
-            differing: Marks::default(),
+            collided: ApproximateSet::default(),
+            differing: ApproximateSet::default(),
             draining: false,
             hands_over: false,
         }
@@ -304,11 +304,11 @@ impl Registry {
         &mut self,
         prefix: &str,
         budget: &Arc<Budget>,
-    ) -> (Arc<Followed>, bool) {
+    ) -> (Arc<WatchedPrefix>, bool) {
         if let Some(followed) = self.followed.get(prefix) {
             return (Arc::clone(followed), false);
         }
-        let followed = Followed::new(budget);
+        let followed = WatchedPrefix::new(budget);
         self.followed.insert(prefix.to_owned(), Arc::clone(&followed));
         (followed, true)
     }

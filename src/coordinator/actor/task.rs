@@ -10,19 +10,19 @@ use tokio::sync::oneshot;
 use super::brought::{AllBrought, Brings};
 use super::caller::Caller;
 use super::failing;
+use super::idempotency::{Departure, GrantsByRequest};
 use super::inbox::{Commands, Inbox};
-use super::repeats::{Departure, Repeatable};
 use super::requests::{Answered, Input, Requests};
 use super::timers::Timer;
 use crate::coordinator::Shared;
 use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::request::{Extended, HeldLock, Released, Validity};
 use crate::coordinator::api::saves::{SaveCall, Saves};
-use crate::coordinator::inspect::here::LocalView;
+use crate::coordinator::inspect::local::LocalView;
 use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::coordinator::store_io::calls;
 use crate::coordinator::store_io::calls::{Ask, Requester};
-use crate::coordinator::store_io::pacing::{Lease, Renewing};
+use crate::coordinator::store_io::rate_limit::{Lease, Renewing};
 use crate::coordinator::trace::requesting;
 use crate::hold::{self, CallerId, Event, Hold, HolderCall, Memory};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
@@ -101,7 +101,7 @@ pub(in crate::coordinator) struct Task {
 #[derive(Debug, Default)]
 pub(in crate::coordinator) struct Aside {
     /// What unary callers were granted: a repeated call gets the same (`request_id`).
-    pub(in crate::coordinator) grants: Repeatable,
+    pub(in crate::coordinator) grants: GrantsByRequest,
     pub(in crate::coordinator) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
     pub(in crate::coordinator) saves: Saves,
     pub(in crate::coordinator) brought: AllBrought,
@@ -131,7 +131,7 @@ pub(in crate::coordinator) fn start(
         pool,
         callers: BTreeMap::new(),
         requests: Requests::default(),
-        renewing: Renewing::new(shared.gate.clone()),
+        renewing: Renewing::new(shared.limiter.clone()),
         aside: None,
     };
     tokio::spawn(failing::run(Box::new(task), commands));

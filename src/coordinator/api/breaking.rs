@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::CallError;
 use super::request::{BreakResult, LockSelector};
 use crate::coordinator::actor::task::{Command, start};
-use crate::coordinator::inspect::here::newest;
+use crate::coordinator::inspect::local::newest;
 use crate::coordinator::inspect::records::PATIENCE;
 use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::coordinator::store_io::understood;

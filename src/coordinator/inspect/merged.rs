@@ -1,6 +1,6 @@
 //! A lock's record from what the store has, and what is known here.
 
-use super::here::LocalView;
+use super::local::LocalView;
 use crate::coordinator::api::request::{LockRecord, LockState};
 use crate::lock::{FencingToken, LockPath};
 use crate::record::{Checkpoint, Fields, Record};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::here::{LocalView, newest};
+use super::local::{LocalView, newest};
 use crate::coordinator::actor::task::Command;
 use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::request::{LockRecord, LockSelector, LockState, TokenStatus};

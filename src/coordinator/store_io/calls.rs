@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::pacing::{HeldBack, Urgency};
+use super::rate_limit::{RateLimited, Urgency};
 use super::understood::{failure, granted, note_of, seen, stored};
 use crate::coordinator::Shared;
 use crate::coordinator::actor::requests::{Answered, Requests};
@@ -204,7 +204,7 @@ async fn renew_in_turn(
     renew: Renew,
     valid_until: Instant,
 ) -> Answered {
-    let Some(waiting) = shared.gate.enter(Urgency::Renewal(valid_until)) else {
+    let Some(waiting) = shared.limiter.enter(Urgency::Renewal(valid_until)) else {
         return renew_now(shared, path, renew).await;
     };
     // S7: a renewal that waits is no try. The hold decides anew when its turn comes, and counts from then.
@@ -323,14 +323,16 @@ impl Shared {
         timeout: Duration,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let Some(waiting) = self.gate.enter(urgency) else { return limited(timeout, call).await };
+        let Some(waiting) = self.limiter.enter(urgency) else {
+            return limited(timeout, call).await;
+        };
         let given_up = self.clock.now() + timeout;
         let paced = async {
             waiting.turn(timeout * 3 / 4).await?;
             // S3, S13: a timer of the runtime stops while the machine sleeps, and the machine counts on it
             // that nothing is sent later.
             if self.clock.now() >= given_up {
-                return Err(HeldBack::error(timeout));
+                return Err(RateLimited::error(timeout));
             }
             call.await
         };
@@ -339,10 +341,10 @@ impl Shared {
 
     /// Takes note of whether the store can be used (S18), and how much it takes (S7).
     fn note(&self, error: Option<&StoreError>) {
-        if error.is_some_and(HeldBack::is) {
+        if error.is_some_and(RateLimited::is) {
             return;
         }
-        self.gate.note(error);
+        self.limiter.note(error);
         self.readiness.note(error, self.clock.now());
     }
 

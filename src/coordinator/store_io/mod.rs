@@ -2,6 +2,6 @@
 //! whether the store can be used (S7, S18).
 
 pub(super) mod calls;
-pub(super) mod pacing;
+pub(super) mod rate_limit;
 pub(super) mod readiness;
 pub mod understood;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, request, settle, waiting};
-use crate::coordinator::{HoldRequest, NoObserver, Pace, StoreStatus};
+use crate::coordinator::{HoldRequest, NoObserver, RateStatus, StoreStatus};
 use crate::store::Operation;
 
 /// Holds of a minute's lease: 50 renewals a second.
@@ -143,6 +143,6 @@ async fn s7_who_waits_too_long_for_a_turn_is_told_so_and_nothing_is_sent() {
     // They say nothing about the store: it answers.
     assert_eq!(*sidecar.coordinator.store_status().borrow(), StoreStatus::Ready);
     pass(2 * MINUTE).await;
-    assert_eq!(sidecar.coordinator.pace(), Pace { waiting: 0, rate: None });
+    assert_eq!(sidecar.coordinator.pace(), RateStatus { waiting: 0, rate: None });
     sidecar.assert_idle();
 }

@@ -19,7 +19,7 @@ struct Follower {
 }
 
 #[derive(Debug)]
-struct Followed {
+struct WatchedPrefix {
     told: Arc<Mutex<Vec<(u8, String)>>>,
     number: u8,
 }
@@ -29,7 +29,7 @@ impl Observer for Follower {
 
     fn follow(&self, asked: &Asked<'_>) -> Option<TraceHandle> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let followed = Followed { told: Arc::clone(&self.told), number };
+        let followed = WatchedPrefix { told: Arc::clone(&self.told), number };
         let context = asked.context.map(|context| context.parent.as_str()).unwrap_or_default();
         let resumes = if asked.resumes { "resumes " } else { "" };
         followed.note(format!("{resumes}{}{context}", asked.holder));
@@ -46,13 +46,13 @@ impl Follower {
     }
 }
 
-impl Followed {
+impl WatchedPrefix {
     fn note(&self, what: String) {
         self.told.lock().unwrap().push((self.number, what));
     }
 }
 
-impl HoldTrace for Followed {
+impl HoldTrace for WatchedPrefix {
     fn id(&self) -> TraceId {
         TraceId { trace: [0; 16], span: [self.number; 8] }
     }

@@ -9,10 +9,10 @@ use tonic::Status;
 use super::run_name::RunKey;
 use super::to_proto as schedules;
 use crate::coordinator::HeldEvent;
-use crate::grpc::held::held;
-use crate::grpc::life_line::LifeLine;
-use crate::grpc::life_stream::LifeStream;
-use crate::grpc::to_proto;
+use crate::grpc::lease::held::held;
+use crate::grpc::lease::life_stream::LifeStream;
+use crate::grpc::lease::{run_state, to_proto};
+use crate::grpc::serve::life_line::LifeLine;
 use crate::grpc::{proto, status};
 use crate::schedule::{Definition, Outcome, RunId};
 use crate::scheduler::{ScheduleEvent, ScheduleStream};
@@ -55,7 +55,7 @@ impl ScheduleEvents {
             }
             ScheduleEvent::Held(event) => held!(event, Event),
             ScheduleEvent::Recorded { run_id, report, completion } => {
-                let outcome = report.map(|report| schedules::outcome(Outcome::from(report)));
+                let outcome = report.map(|report| run_state::outcome(Outcome::from(report)));
                 Event::Recorded(proto::Recorded {
                     run_id: self.run_id(&run_id),
                     outcome: outcome.unwrap_or_default().into(),

@@ -5,12 +5,13 @@ use tonic::Status;
 use super::run_name::RunKey;
 use super::spec;
 use crate::coordinator::{KeyRequest, LockSelector, Under};
-use crate::grpc::from_proto::{MAX_HOLDER, MAX_PAGE_TOKEN, generation};
+use crate::grpc::lease::from_proto::{MAX_HOLDER, MAX_PAGE_TOKEN, generation};
+use crate::grpc::lease::occurrence::report;
 use crate::grpc::proto;
 use crate::grpc::violations::Violations;
 use crate::record::CheckpointValue;
 use crate::schedule::{
-    Definition, MAX_REASON_BYTES, MAX_REQUEST_ID_BYTES, Report, RunId, check_key, is_request_id,
+    Definition, MAX_REASON_BYTES, MAX_REQUEST_ID_BYTES, RunId, check_key, is_request_id,
 };
 use crate::scheduler::{
     CompleteRequest, ResumeRun, ScheduleChange, ScheduleListRequest, SubscribeRequest,
@@ -106,24 +107,6 @@ pub(super) fn complete(
         checkpoint,
     });
     wrong.finish(complete.map(|complete| (complete, key.flatten())))
-}
-
-pub(in crate::grpc) fn report(wrong: &mut Violations, outcome: i32) -> Option<Report> {
-    use proto::RunOutcome;
-    const ALLOWED: &str = "use SUCCEEDED, FAILED, FAILED_FINAL or RETURNED";
-    match RunOutcome::try_from(outcome) {
-        Ok(RunOutcome::Succeeded) => return Some(Report::Succeeded),
-        Ok(RunOutcome::Failed) => return Some(Report::Failed),
-        Ok(RunOutcome::FailedFinal) => return Some(Report::FailedFinal),
-        Ok(RunOutcome::Returned) => return Some(Report::Returned),
-        Ok(RunOutcome::Unspecified) => wrong.add("outcome", format!("is required: {ALLOWED}")),
-        Ok(outcome @ (RunOutcome::TimedOut | RunOutcome::Abandoned | RunOutcome::Skipped)) => {
-            let name = outcome.as_str_name().trim_start_matches("RUN_OUTCOME_");
-            wrong.add("outcome", format!("{name} is not for callers to say; {ALLOWED}"));
-        }
-        Err(_) => wrong.add("outcome", format!("{outcome} is not an outcome; {ALLOWED}")),
-    }
-    None
 }
 
 /// On one line, cut: often it is the text of an error.

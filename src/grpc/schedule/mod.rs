@@ -13,25 +13,23 @@ use tonic::{Request, Response, Status};
 
 use self::events::ScheduleEvents;
 use self::run_name::RunKey;
-use super::caller::Caller;
-use super::proto::schedule_service_server::ScheduleService;
-use super::proto::{
+use crate::access::Right;
+use crate::coordinator::{CallError, LockRecord, LockSelector};
+use crate::grpc::auth::caller::Caller;
+use crate::grpc::proto::schedule_service_server::ScheduleService;
+use crate::grpc::proto::{
     CompleteRunRequest, CompleteRunResponse, GetScheduleRequest, GetScheduleResponse,
     ListSchedulesRequest, ListSchedulesResponse, PauseScheduleRequest, PauseScheduleResponse,
     PreviewScheduleRequest, PreviewScheduleResponse, RemoveScheduleRequest, RemoveScheduleResponse,
     ResetScheduleRequest, ResetScheduleResponse, ResumeScheduleRequest, ResumeScheduleResponse,
     Schedule, SubscribeScheduleRequest, TriggerScheduleRequest, TriggerScheduleResponse,
 };
-use super::service::{Service, answered};
-use super::status;
-use crate::access::Right;
-use crate::coordinator::{CallError, LockRecord, LockSelector};
+use crate::grpc::service::{Service, answered};
+use crate::grpc::status;
 use crate::lock::LockPath;
 use crate::scheduler::{ScheduleChange, SubscribeRequest};
 
-pub(super) use from_proto::report;
 pub(crate) use to_proto::listed;
-pub(super) use to_proto::{ended, state, timestamp};
 
 impl Service {
     /// In the layout that is shared with WebJobs, the store must be one that their hosts can share too (T22).

@@ -2,20 +2,13 @@
 
 use super::from_proto::Preview;
 use crate::coordinator::{CheckpointOutcome, LockState};
+use crate::grpc::lease::run_state::{ended, occasion, state, timestamp};
+use crate::grpc::lease::to_proto::{self, duration};
 use crate::grpc::proto::{self, schedule_spec};
-use crate::grpc::to_proto::{self, duration};
-use crate::lock::{FencingToken, LockPath, Namespace};
-use crate::schedule::{
-    CatchUp, Definition, Ended, Intervention, Occasion, Outcome, Overlap, Plan, Run, RunTimeout,
-    ScheduleRecord, is_of_occurrences, waited_for,
-};
+use crate::lock::{LockPath, Namespace};
+use crate::schedule::{CatchUp, Definition, Intervention, Overlap, Plan, RunTimeout, waited_for};
 use crate::scheduler::{Completed, Completion, RunGrant, ScheduleInfo, Standby};
 use crate::timetable::{UtcSecond, zone_data_version};
-
-/// Instants are whole seconds.
-pub(in crate::grpc) const fn timestamp(at: UtcSecond) -> prost_types::Timestamp {
-    prost_types::Timestamp { seconds: at.0, nanos: 0 }
-}
 
 /// How a definition is understood.
 pub(super) fn understood(definition: &Definition) -> proto::UnderstoodSchedule {
@@ -94,67 +87,6 @@ pub(super) const fn completion(completion: Completion) -> proto::CompletionResul
         Completion::Recorded => proto::CompletionResult::Recorded,
         Completion::RecordedLate => proto::CompletionResult::RecordedLate,
         Completion::Superseded => proto::CompletionResult::Superseded,
-    }
-}
-
-pub(super) const fn outcome(outcome: Outcome) -> proto::RunOutcome {
-    match outcome {
-        Outcome::Succeeded => proto::RunOutcome::Succeeded,
-        Outcome::Failed => proto::RunOutcome::Failed,
-        Outcome::FailedFinal => proto::RunOutcome::FailedFinal,
-        Outcome::TimedOut => proto::RunOutcome::TimedOut,
-        Outcome::Returned => proto::RunOutcome::Returned,
-        Outcome::Abandoned => proto::RunOutcome::Abandoned,
-        Outcome::Skipped => proto::RunOutcome::Skipped,
-    }
-}
-
-/// The kind, the instant, and the id of the request.
-fn occasion(occasion: &Occasion) -> (proto::RunKind, Option<prost_types::Timestamp>, String) {
-    match occasion {
-        Occasion::Scheduled(at) => (proto::RunKind::Scheduled, Some(timestamp(*at)), String::new()),
-        Occasion::ByHand { request_id, .. } => (proto::RunKind::Manual, None, request_id.clone()),
-    }
-}
-
-pub(in crate::grpc) fn ended(run: &Ended) -> proto::EndedRun {
-    let (kind, scheduled_at, request_id) = occasion(&run.occasion);
-    proto::EndedRun {
-        kind: kind.into(),
-        scheduled_at,
-        request_id,
-        outcome: outcome(run.outcome).into(),
-        attempt: run.attempt,
-        fencing_token: run.token.map(FencingToken::value),
-    }
-}
-
-fn started(run: &Run) -> proto::StartedRun {
-    let (kind, scheduled_at, request_id) = occasion(&run.occasion);
-    proto::StartedRun {
-        kind: kind.into(),
-        scheduled_at,
-        request_id,
-        attempt: run.attempt,
-        fencing_token: run.token.value(),
-        started_at: Some(timestamp(run.started)),
-        deadline_at: run.deadline.map(timestamp),
-    }
-}
-
-/// What runs have decided, as it stands in a lock's record.
-pub(in crate::grpc) fn state(record: &ScheduleRecord) -> proto::ScheduleState {
-    let retry_at = record.attempts.retry_at.or(record.by_hand.retry_at);
-    proto::ScheduleState {
-        next_at: record.next.map(timestamp),
-        // Of occurrences that callers have named none may be final yet.
-        watermark: (record.outcome.is_some() || !is_of_occurrences(record))
-            .then(|| timestamp(record.watermark)),
-        watermark_outcome: record.outcome.map_or(proto::RunOutcome::Unspecified, outcome).into(),
-        run: record.run.as_ref().map(started),
-        retry_at: retry_at.map(timestamp),
-        missed: record.missed,
-        ended: record.ended.iter().map(ended).collect(),
     }
 }
 

@@ -1,0 +1,158 @@
+//! What is remembered of locks that nobody wants now, so that the next acquisition needs no read: of so many
+//! locks, and the least recently used is forgotten first. What somebody still relies on stays until its time
+//! is over.
+
+use std::hash::RandomState;
+use std::time::Duration;
+
+use hashlink::LinkedHashMap;
+
+use super::approximate_set::ApproximateSet;
+use crate::hold::{Handed, Memory};
+use crate::lock::{FencingToken, LockPath};
+use crate::time::Instant;
+
+type ByRecency<V> = LinkedHashMap<LockPath, V, RandomState>;
+
+#[derive(Debug)]
+pub(in crate::coordinator) struct LockCache {
+    limit: usize,
+    poll_cap: Duration,
+    /// The least recently used first.
+    remembered: ByRecency<Memory>,
+    /// What is still relied on of locks that were forgotten, and until when (S10, S13).
+    relied_on: ByRecency<(Instant, Memory)>,
+    /// The locks whose records were forgotten: to tell them from those that were never known.
+    forgotten: ApproximateSet,
+}
+
+impl LockCache {
+    /// At most `limit` locks are remembered. `poll_cap` is how long others may need to find a lock that was
+    /// released (S10).
+    pub(in crate::coordinator) fn new(limit: usize, poll_cap: Duration) -> Self {
+        Self {
+            limit,
+            poll_cap,
+            remembered: ByRecency::default(),
+            relied_on: ByRecency::default(),
+            forgotten: ApproximateSet::default(),
+        }
+    }
+
+    /// Remembers a lock as the one that was used last; how many were forgotten for it.
+    pub(in crate::coordinator) fn put(
+        &mut self,
+        path: LockPath,
+        memory: Memory,
+        now: Instant,
+    ) -> usize {
+        self.remembered.insert(path, memory);
+        let mut forgotten = 0;
+        while self.remembered.len() > self.limit
+            && let Some((path, memory)) = self.remembered.pop_front()
+        {
+            forgotten += 1;
+            if memory.known.is_some() {
+                self.forgotten.insert(&path);
+            }
+            if let Some(relied_on) = memory.relied_on(self.poll_cap, now) {
+                self.relied_on.insert(path, relied_on);
+            }
+        }
+        self.tidy(now);
+        forgotten
+    }
+
+    /// What is remembered of a lock, which its task knows from now on.
+    pub(in crate::coordinator) fn take(&mut self, path: &LockPath) -> Memory {
+        let memory = self.remembered.remove(path);
+        let memory = memory.or_else(|| self.relied_on.remove(path).map(|(_, memory)| memory));
+        let memory = memory.unwrap_or_default();
+        let is_forgotten = memory.known.is_none() && self.forgotten.contains(path);
+        Memory { is_forgotten, ..memory }
+    }
+
+    /// The greatest token known of a lock that has no task (S5).
+    pub(in crate::coordinator) fn highest(&self, path: &LockPath) -> Option<FencingToken> {
+        let relied_on = || self.relied_on.get(path).map(|(_, memory)| memory);
+        self.remembered.get(path).or_else(relied_on)?.highest
+    }
+
+    /// The newest grant by a hand-off of a lock that has no task (S10).
+    pub(in crate::coordinator) fn handed(&self, path: &LockPath) -> Option<Handed> {
+        self.remembered.get(path)?.handed.as_deref().cloned()
+    }
+
+    pub(in crate::coordinator) fn len(&self) -> usize {
+        self.remembered.len()
+    }
+
+    /// Looks at two for each that may have come, so that at most half of them are there beyond their time.
+    fn tidy(&mut self, now: Instant) {
+        for _ in 0..2 {
+            if let Some((path, (until, memory))) = self.relied_on.pop_front()
+                && now < until
+            {
+                self.relied_on.insert(path, (until, memory));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(number: u64) -> LockPath {
+        format!("leasehold/locks/{number}").parse().unwrap()
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::default() + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_what_was_used_last_stays() {
+        let mut memories = LockCache::new(10, Duration::ZERO);
+        for round in 0..1_000 {
+            let forgotten = memories.put(path(round), Memory::default(), at(round));
+            assert_eq!(forgotten, usize::from(round >= 10));
+            let again = memories.take(&path(0));
+            memories.put(path(0), again, at(round));
+            assert!(memories.len() <= 10);
+        }
+        assert!(memories.remembered.contains_key(&path(0)), "it was used each time");
+        assert!(memories.remembered.contains_key(&path(999)));
+        assert!(!memories.remembered.contains_key(&path(990)));
+        assert_eq!(memories.relied_on.len(), 0, "nobody relies on them");
+    }
+
+    #[test]
+    fn s13_what_somebody_relies_on_goes_when_its_time_is_over() {
+        let mut memories = LockCache::new(0, Duration::ZERO);
+        for millis in 0..10_000 {
+            let mut memory = Memory::default();
+            memory.believe(at(millis + 100));
+            memories.put(path(millis), memory, at(millis));
+            assert!(memories.relied_on.len() <= 205, "{} at {millis}", memories.relied_on.len());
+        }
+        for millis in 9_900..10_000 {
+            let mut expected = Memory::default();
+            expected.believe(at(millis + 100));
+            assert_eq!(memories.take(&path(millis)).idle, expected.idle, "{millis}");
+        }
+    }
+
+    #[test]
+    fn s17_that_a_break_may_yet_arrive_outlives_what_is_forgotten() {
+        let mut memories = LockCache::new(0, Duration::ZERO);
+        let memory = Memory { may_break_arrive: true, ..Memory::default() };
+        memories.put(path(0), memory, at(0));
+        for millis in 1..10_000 {
+            memories.put(path(millis), Memory::default(), at(millis));
+        }
+        assert!(memories.take(&path(0)).may_break_arrive);
+        assert!(!memories.take(&path(1)).may_break_arrive);
+        assert_eq!(memories.relied_on.len(), 0, "nothing else is relied on");
+    }
+}

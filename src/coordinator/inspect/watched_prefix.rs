@@ -1,0 +1,238 @@
+//! What is known of locks that are followed, kept once for all who follow the same ones, and within a budget
+//! of bytes: whoever may read locks can follow many prefixes (S38).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, watch};
+
+use crate::coordinator::api::error::CallError;
+use crate::coordinator::api::request::LockRecord;
+use crate::coordinator::budget::{Budget, Part};
+use crate::lock::LockPath;
+use crate::record::{Labels, Record};
+use crate::schedule::{Ended, Occasion, ScheduleRecord};
+use crate::time::UnixMillis;
+
+/// Locks that have changed here and are not taken in yet; what is over is in the next listing.
+const CHANGED_HERE: usize = 4_096;
+/// What a lock costs beside its record: its places in two maps, as measured.
+const PLACES: usize = 192;
+/// What a text costs beside its bytes.
+const TEXT: usize = 16;
+/// What a map of labels has a node for, and what a node costs.
+const LABELS: (usize, usize) = (6, 560);
+
+/// What all followers of the same locks share.
+#[derive(Debug)]
+pub(in crate::coordinator) struct WatchedPrefix {
+    state: Mutex<FollowedLocks>,
+    /// Moves with everything that there is to tell; its receivers are the followers.
+    ticks: watch::Sender<u64>,
+    /// Locks that have changed here, and whether they were released.
+    changed_here: Mutex<BTreeMap<LockPath, bool>>,
+    wake: Notify,
+}
+
+#[derive(Debug)]
+pub(in crate::coordinator) struct FollowedLocks {
+    pub(in crate::coordinator) locks: BTreeMap<LockPath, FollowedLock>,
+    /// The locks in the order of their newest changes.
+    pub(in crate::coordinator) order: BTreeMap<u64, LockPath>,
+    /// What the locks have of the budget.
+    part: Part,
+    /// The newest change.
+    version: u64,
+    /// How often locks were taken out.
+    pub(in crate::coordinator) removals: u64,
+    pub(in crate::coordinator) listings: u64,
+    /// When the newest listing was made.
+    pub(in crate::coordinator) listed_at: Option<UnixMillis>,
+    pub(in crate::coordinator) failure: Option<CallError>,
+}
+
+#[derive(Debug)]
+pub(in crate::coordinator) struct FollowedLock {
+    pub(in crate::coordinator) record: Box<LockRecord>,
+    /// What it has of the budget.
+    bytes: usize,
+    version: u64,
+    /// The listing in which it was found last.
+    listing: u64,
+}
+
+impl WatchedPrefix {
+    pub(in crate::coordinator) fn new(budget: &Arc<Budget>) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(FollowedLocks {
+                locks: BTreeMap::new(),
+                order: BTreeMap::new(),
+                part: budget.nothing(),
+                version: 0,
+                removals: 0,
+                listings: 0,
+                listed_at: None,
+                failure: None,
+            }),
+            ticks: watch::Sender::default(),
+            changed_here: Mutex::default(),
+            wake: Notify::new(),
+        })
+    }
+
+    /// A lock has changed here.
+    pub(in crate::coordinator) fn note(&self, path: &LockPath, released: bool) {
+        let mut changed = self.changed_here.lock().unwrap_or_else(PoisonError::into_inner);
+        if changed.len() < CHANGED_HERE || changed.contains_key(path) {
+            changed.insert(path.clone(), released);
+        }
+        drop(changed);
+        self.wake.notify_one();
+    }
+
+    pub(in crate::coordinator) fn take_changed(&self) -> BTreeMap<LockPath, bool> {
+        let mut changed = self.changed_here.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *changed)
+    }
+
+    /// Waits until a lock has changed here.
+    pub(in crate::coordinator) async fn changed(&self) {
+        self.wake.notified().await;
+    }
+
+    pub(in crate::coordinator) fn has_followers(&self) -> bool {
+        self.ticks.receiver_count() > 0
+    }
+
+    pub(in crate::coordinator) fn follower(&self) -> watch::Receiver<u64> {
+        self.ticks.subscribe()
+    }
+
+    pub(in crate::coordinator) fn state(&self) -> MutexGuard<'_, FollowedLocks> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is something to tell.
+    pub(in crate::coordinator) fn tick(&self) {
+        self.ticks.send_modify(|ticks| *ticks += 1);
+    }
+
+    /// Nothing is known any more: followers are told why, whenever they read.
+    pub(in crate::coordinator) fn fail(&self, error: CallError) {
+        let mut state = self.state();
+        (state.locks, state.order) = (BTreeMap::new(), BTreeMap::new());
+        state.part.give_back();
+        state.failure = Some(error);
+        drop(state);
+        self.tick();
+    }
+}
+
+impl FollowedLocks {
+    /// Takes a record in, if there is memory for it.
+    pub(in crate::coordinator) fn put(
+        &mut self,
+        record: LockRecord,
+        listing: u64,
+    ) -> Result<(), CallError> {
+        let known = self.locks.get_mut(&record.path);
+        let mut before = None;
+        if let Some(known) = known {
+            known.listing = listing;
+            let shown = &known.record;
+            let same_wait = shown.waiters_here == record.waiters_here
+                && shown.waiting_here == record.waiting_here;
+            if same_wait && shown.shows_the_same(&record) {
+                return Ok(());
+            }
+            before = Some((known.version, known.bytes));
+        }
+        let bytes = PLACES + record.bytes();
+        let (version_before, bytes_before) = before.unzip();
+        // What is new leaves something for the growth of what others follow already.
+        let is_new = self.listings == 0;
+        let part = &mut self.part;
+        if !(if is_new { part.take_modestly(bytes) } else { part.take(bytes) }) {
+            return Err(CallError::TooManyFollowed);
+        }
+        part.give(bytes_before.unwrap_or_default());
+        if let Some(version) = version_before {
+            self.order.remove(&version);
+        }
+        self.version += 1;
+        let (path, version) = (record.path.clone(), self.version);
+        self.order.insert(version, path.clone());
+        self.locks.insert(path, FollowedLock { record: Box::new(record), bytes, version, listing });
+        Ok(())
+    }
+
+    /// Takes out what the newest listing has not found.
+    pub(in crate::coordinator) fn finish_listing(&mut self, listing: u64, at: UnixMillis) {
+        let before = self.locks.len();
+        let (order, part) = (&mut self.order, &mut self.part);
+        self.locks.retain(|_, known| {
+            let stays = known.listing == listing;
+            if !stays {
+                order.remove(&known.version);
+                part.give(known.bytes);
+            }
+            stays
+        });
+        self.removals += u64::from(self.locks.len() < before);
+        (self.listings, self.listed_at) = (listing, Some(at));
+    }
+}
+
+impl LockRecord {
+    /// Bytes of memory that it takes.
+    fn bytes(&self) -> usize {
+        let Self { path, record, break_note, checkpoint, schedule, .. } = self;
+        let note = break_note.as_ref().map_or(0, |note| text(&note.reason) + text(&note.by));
+        let value = checkpoint.as_ref().map_or(0, |it| TEXT + it.value.as_bytes().len());
+        let schedule = schedule.as_deref().map_or(0, of_schedule);
+        let waiting: usize =
+            self.waiting_here.iter().map(|name| size_of::<String>() + text(name)).sum();
+        let parts = of_record(record) + note + value + schedule + waiting;
+        size_of::<Self>() + TEXT + path.as_str().len() + parts
+    }
+}
+
+fn of_record(record: &Record) -> usize {
+    let texts = [
+        &record.holder,
+        &record.host_type,
+        &record.function,
+        &record.scope,
+        &record.mode,
+        &record.attempt,
+        &record.write,
+    ];
+    let texts: usize = texts.into_iter().map(text).sum();
+    let sharing = record.sharing.as_deref().map_or(0, |sharing| {
+        let share = sharing.share.as_ref().map_or(0, |share| TEXT + share.as_str().len());
+        TEXT + size_of_val(sharing) + share
+    });
+    let reserved = record.reserved.as_deref().map_or(0, |reserved| TEXT + size_of_val(reserved));
+    texts + TEXT + record.sidecar.len() + sharing + reserved + of_labels(&record.labels)
+}
+
+fn of_labels(labels: &Labels) -> usize {
+    let labels = labels.as_map();
+    let (a_node, node) = LABELS;
+    let texts: usize = labels.iter().map(|(key, value)| text(key) + text(value)).sum();
+    texts + labels.len().div_ceil(a_node) * node
+}
+
+fn of_schedule(schedule: &ScheduleRecord) -> usize {
+    let of_run = |occasion: &Occasion| match occasion {
+        Occasion::Scheduled(_) => 0,
+        Occasion::ByHand { request_id, .. } => text(request_id),
+    };
+    let run = schedule.run.as_ref().map_or(0, |run| of_run(&run.occasion));
+    let ended: usize = schedule.ended.iter().map(|ended| of_run(&ended.occasion)).sum();
+    TEXT + size_of_val(schedule) + run + ended + schedule.ended.capacity() * size_of::<Ended>()
+}
+
+const fn text(text: &String) -> usize {
+    if text.capacity() == 0 { 0 } else { TEXT + text.capacity() }
+}
