@@ -107,6 +107,15 @@ class Users(unittest.TestCase):
         context = containers(pod_specification(one(values, "Deployment")))["leasehold"]["securityContext"]
         self.assertEqual((True, False), (context["runAsNonRoot"], "runAsUser" in context))
 
+    def test_it_listens_at_the_addresses_that_pods_have(self):
+        for mode, values in (("standalone", refusals.STANDALONE), ("app", {**refusals.BASE, "metrics.enabled": "true"})):
+            for address in ("0.0.0.0", "[::]"):
+                pod = pod_specification(one({**values, "listen.address": f'"{address}"', "metrics.enabled": "true"}, "Deployment"))
+                settings = {e["name"]: e.get("value") for e in containers(pod)["leasehold"]["env"]}
+                self.assertEqual(f"{address}:50952", settings["LEASEHOLD_ADMIN_LISTEN"])
+                if mode == "standalone":
+                    self.assertEqual(f"{address}:50951", settings["LEASEHOLD_LISTEN_TCP"])
+
     def test_only_the_application_s_pod_gets_an_api_token_and_only_if_asked_for(self):
         for wanted in (False, True):
             values = {**refusals.BASE, "serviceAccount.automountToken": str(wanted).lower()}

@@ -116,6 +116,7 @@ BY_TEMPLATE = [
     ({**STANDALONE, "app.image": '"keeper:1"'}, "app.image is for mode=app"),
     ({**STANDALONE, "sidecar.native": "false"}, "no effect in mode=standalone"),
     ({"standalone.testClientSecret": '"client"'}, "standalone is for mode=standalone"),
+    ({"standalone.access": '[{"name": "orders", "rights": ["read"]}]'}, "standalone is for mode=standalone"),
     ({"metrics.podMonitor.enabled": "true"}, "set metrics.enabled=true"),
     ({"metrics.rules.enabled": "true"}, "set metrics.enabled=true"),
     ({"metrics.enabled": "true", "metrics.rules.enabled": "true"}, "or metrics.rules.selector"),
@@ -128,6 +129,7 @@ BY_TEMPLATE = [
     ),
     ({"listen.direct": "true"}, "mode=standalone, and the mode is app"),
     ({"listen.allowedUids": "[10001]", "sidecar.runAsUser": "null"}, "set sidecar.runAsUser"),
+    ({"listen.allowedUids": "[10001]", "listen.kind": '"tcp"'}, "or set listen.kind=unix"),
     (
         {**AZURE, "networkPolicy.enabled": "true", "networkPolicy.storeTo": '[{"ipBlock": {"cidr": "10.1.2.3/32"}}]'},
         "set networkPolicy.signInTo",

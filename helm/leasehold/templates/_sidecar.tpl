@@ -45,7 +45,7 @@ again where a native sidecar alone was stopped. In a pod that ends, a native sid
 {{- if eq $v.mode "standalone" -}}
 {{- $_ := set $s "listen.direct" $v.listen.direct -}}
 {{- with $v.standalone.access }}{{ $_ := set $s "access" (toJson .) }}{{ end -}}
-{{- $_ := set $s "listen.tcp" (printf "0.0.0.0:%d" (int $v.listen.port)) -}}
+{{- $_ := set $s "listen.tcp" (printf "%s:%d" $v.listen.address (int $v.listen.port)) -}}
 {{- $_ := set $s "listen.tls.certificate" "/etc/leasehold/tls/tls.crt" -}}
 {{- $_ := set $s "listen.tls.key" "/etc/leasehold/tls/tls.key" -}}
 {{- $_ := set $s "listen.tls.client_ca" "/etc/leasehold/tls/ca.crt" -}}
@@ -61,7 +61,7 @@ again where a native sidecar alone was stopped. In a pod that ends, a native sid
 {{- end -}}
 {{- end -}}
 {{- $_ := set $s "listen.probes" "/run/leasehold-probes/probes.sock" -}}
-{{- $_ := set $s "admin.listen" (printf "%s:%d" (ternary "0.0.0.0" "127.0.0.1" $v.metrics.enabled) (int $v.admin.port)) -}}
+{{- $_ := set $s "admin.listen" (printf "%s:%d" (ternary $v.listen.address "127.0.0.1" $v.metrics.enabled) (int $v.admin.port)) -}}
 {{- $_ := set $s "admin.allow_break" $v.admin.allowBreak -}}
 {{- $_ := set $s "admin.allow_schedule_changes" $v.admin.allowScheduleChanges -}}
 {{- if $v.admin.scheduleLabels }}{{ $_ := set $s "admin.schedule_labels" true }}{{ end -}}

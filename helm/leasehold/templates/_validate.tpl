@@ -214,7 +214,7 @@ said by values.schema.json. Every template that installs something includes it.
 {{- if or .Values.app.installProgram.enabled .Values.serviceAccount.automountToken -}}
 {{- $p = append $p "app.installProgram and serviceAccount.automountToken are for your application's pod, and mode=standalone runs none: leave them out" -}}
 {{- end -}}
-{{- else if or $s.tls.existingSecret $s.tls.clientCaSecret $s.tls.crlSecret $s.testClientSecret -}}
+{{- else if or $s.tls.existingSecret $s.tls.clientCaSecret $s.tls.crlSecret $s.testClientSecret $s.access -}}
 {{- $p = append $p (printf "standalone is for mode=standalone, and the mode is %s" .Values.mode) -}}
 {{- end -}}
 {{- toYaml $p -}}
@@ -246,6 +246,9 @@ said by values.schema.json. Every template that installs something includes it.
 {{- $policy := .Values.networkPolicy -}}
 {{- if and .Values.listen.direct (ne .Values.mode "standalone") -}}
 {{- $p = append $p (printf "listen.direct is about callers over the network, mode=standalone, and the mode is %s: leave it out" .Values.mode) -}}
+{{- end -}}
+{{- if and .Values.listen.allowedUids (not (include "leasehold.hasSocket" .)) -}}
+{{- $p = append $p "listen.allowedUids is for the Unix socket, and listen.kind=tcp has none, so that every container of the pod may connect: leave allowedUids out, or set listen.kind=unix" -}}
 {{- end -}}
 {{- if and .Values.listen.allowedUids (not .Values.sidecar.runAsUser) -}}
 {{- $p = append $p "listen.allowedUids has to let the probes in, which run as the sidecar's user: set sidecar.runAsUser, or leave allowedUids out" -}}
