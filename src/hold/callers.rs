@@ -221,6 +221,11 @@ impl Waiter {
         Self { caller, terms, since: now, deadline }
     }
 
+    /// The same, which has waited for longer already.
+    pub(crate) fn since(self, since: Instant) -> Self {
+        Self { since, ..self }
+    }
+
     /// A wait of zero is one try: it ends with the next answer, not with the clock (S12).
     pub(crate) fn is_one_try(&self) -> bool {
         self.terms.wait.is_zero()
@@ -247,8 +252,9 @@ struct Queue {
     repeat_at: Option<Instant>,
 }
 
-/// The greater priority comes first, and then who came earlier.
-type Ticket = (Reverse<Priority>, u64);
+/// The greater priority comes first, and then the caller that has waited for longer: one that a pool enters
+/// has waited there.
+type Ticket = (Reverse<Priority>, Instant, u64);
 
 impl Waiters {
     pub(crate) fn push(&mut self, waiter: Waiter, now: Instant) {
@@ -287,8 +293,9 @@ impl Waiters {
         let waiters = self.0.as_ref().map(|queue| &queue.waiters);
         let mut next = waiters.and_then(BTreeMap::first_key_value);
         std::iter::from_fn(move || {
-            let (&(priority, _), waiter) = next?;
-            let after = (Bound::Excluded((priority, u64::MAX)), Bound::Unbounded);
+            let (&(priority, ..), waiter) = next?;
+            let last = (priority, Instant::from_boot(Duration::MAX), u64::MAX);
+            let after = (Bound::Excluded(last), Bound::Unbounded);
             next = waiters.and_then(|waiters| waiters.range(after).next());
             Some(waiter)
         })
@@ -391,7 +398,7 @@ impl Waiters {
         // It is the same call, and has waited since it was first made (S33).
         let waiter = Waiter { since: former.since, ..waiter };
         let queue = self.0.get_or_insert_default();
-        let (_, arrival) = ticket;
+        let (.., arrival) = ticket;
         let ticket = queue.put(arrival, waiter, now);
         Ok((former.caller, queue.waiters.range(..=ticket).count()))
     }
@@ -408,7 +415,7 @@ impl Waiters {
 
 impl Queue {
     fn put(&mut self, arrival: u64, waiter: Waiter, now: Instant) -> Ticket {
-        let ticket = (Reverse(waiter.terms.priority()), arrival);
+        let ticket = (Reverse(waiter.terms.priority()), waiter.since, arrival);
         // A place that is given on may be later than all that an emptied queue knows of.
         self.next = self.next.max(arrival + 1);
         self.repeat_at.get_or_insert(now + REPEAT);

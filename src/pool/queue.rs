@@ -121,8 +121,18 @@ impl Pool {
         let now = output.now;
         let over = |pool: &Self| {
             let shared = pool.shared.as_ref().filter(|shared| shared.waiters.has_one_try())?;
+            let firsts = pool.firsts();
             let tried = |permit| {
-                shared.chooser.is_tried(permit) || pool.readiness(permit) == Readiness::InUse
+                shared.chooser.is_tried(permit)
+                    || match pool.readiness(permit) {
+                        Readiness::InUse => true,
+                        // It goes to a caller that waits, once it is free.
+                        Readiness::Releasing => {
+                            let first = firsts.iter().find(|(of, _)| *of == permit);
+                            first.is_some_and(|(_, first)| !first.is_one_try())
+                        }
+                        Readiness::Idle { .. } | Readiness::Acquiring => false,
+                    }
             };
             let pauses = shared.chooser.pauses(now);
             let over = |waiter: &Waiter| {

@@ -70,7 +70,7 @@ impl Pool {
 
     /// For each permit the first of those who wait that may have it: who named fewer keeps nobody from the
     /// others.
-    fn firsts(&self) -> Vec<(Permit, &Waiter)> {
+    pub(super) fn firsts(&self) -> Vec<(Permit, &Waiter)> {
         let mut firsts = Vec::new();
         let Some(shared) = &self.shared else { return firsts };
         for waiter in shared.waiters.each() {
@@ -187,7 +187,8 @@ impl Pool {
         let first = shared.waiters.first(|waiter| waiter.terms.permits().contains(permit))?;
         let wait = first.terms.wait.max(OFFER);
         let terms = Arc::new(Terms { wait, ..Terms::clone(&first.terms) });
-        Some(Waiter::new(first.caller, terms, now))
+        // S12: it has its place among those who name one permit, and wait for this one, by when it came.
+        Some(Waiter::new(first.caller, terms, now).since(first.since))
     }
 
     pub(super) fn is_queued(&self, caller: CallerId) -> bool {

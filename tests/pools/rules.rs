@@ -100,6 +100,33 @@ fn s30_a_permit_that_is_released_here_is_handed_on_without_a_request() {
 }
 
 #[test]
+fn s12_s31_a_plain_caller_that_comes_later_does_not_overtake_one_of_the_pool() {
+    let mut rig = Rig::new();
+    assert_eq!((rig.grant(ANN, 1), rig.grant(BOB, 2)), (0, 1));
+    rig.arrive(CAT, terms(2, secs(600)));
+    rig.pass(secs(10));
+    rig.arrive(DAN, terms(1, secs(600)));
+    rig.pass(secs(10));
+    rig.release(ANN);
+    assert_eq!(rig.granted(CAT).0, 0);
+    rig.release(CAT);
+    assert_eq!(rig.granted(DAN).0, 0);
+}
+
+#[test]
+fn s12_s31_one_try_does_not_wait_for_a_release_that_another_waits_for() {
+    let mut rig = Rig::new();
+    let held = [ANN, BOB].map(|caller| (caller, rig.grant(caller, 2)));
+    rig.release(held[0].0);
+    rig.fail(unknown(StoreFailureKind::Unavailable));
+    rig.arrive(CAT, terms(2, secs(60)));
+    rig.arrive(DAN, one_try(2));
+    assert_eq!(rig.busy(DAN), 1);
+    rig.pass(secs(30));
+    assert_eq!(rig.granted(CAT).0, held[0].1);
+}
+
+#[test]
 fn s30_a_permit_that_was_seen_free_comes_first() {
     for seed_turns in 0..8_u64 {
         let mut rig = Rig::new();
