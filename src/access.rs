@@ -21,8 +21,8 @@ pub enum Right {
     Check,
     /// Break it (S17), where `admin.allow_break` allows that at all.
     Break,
-    /// Pause, resume, reset and remove its schedule, and run it by hand (T18, T25), where `admin.allow_schedule_changes` allows that at
-    /// all.
+    /// Pause, resume, reset and remove its schedule, and run it by hand (T18, T25), where
+    /// `admin.allow_schedule_changes` allows that at all.
     Schedule,
 }
 

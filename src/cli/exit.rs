@@ -197,6 +197,9 @@ fn of_refusal(refusal: &Refusal) -> Exit {
         Reason::BreakNotEnabled
         | Reason::OverrideForbidden
         | Reason::ScheduleChangesNotEnabled
+        // Of a removal that was not forced, and of a caller that knows of none yet.
+        | Reason::ScheduleHasSubscribers
+        | Reason::ScheduleRemoved
         | Reason::StoreDenied
         | Reason::Unauthenticated
         | Reason::UserNotAllowed => Exit::Denied,
@@ -207,11 +210,13 @@ fn of_refusal(refusal: &Refusal) -> Exit {
         | Reason::StoreFull
         | Reason::TooManyHolds
         | Reason::TooManyWaiters
+        | Reason::TooManyTriggers
         | Reason::LimitReached
         | Reason::StreamBehind => Exit::Unavailable,
         Reason::StoreFailed
         | Reason::TokenNotGrowing
         | Reason::TokenUnreadable
+        | Reason::ScheduleUnreadable
         | Reason::Superseded => Exit::Internal,
         _ => of_code(refusal.code),
     }

@@ -20,6 +20,8 @@ pub(in crate::grpc) struct Tokens {
 struct Read {
     version: Option<Version>,
     digests: Vec<[u8; 32]>,
+    /// Whether the file could not be read, which is said once.
+    is_unreadable: bool,
 }
 
 /// What changes when a file is written or replaced.
@@ -37,7 +39,7 @@ impl Tokens {
         if digests.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it contains no token"));
         }
-        let read = Mutex::new(Read { version: Some(version), digests });
+        let read = Mutex::new(Read { version: Some(version), digests, is_unreadable: false });
         Ok(Self { path: path.to_owned(), read })
     }
 
@@ -46,22 +48,24 @@ impl Tokens {
         let mut known = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let version = fs::metadata(&self.path).map(|metadata| version(&metadata)).ok();
         if version.is_none() || version != known.version {
-            *known = self.read_again();
+            *known = self.read_again(known.is_unreadable);
         }
         known.digests.contains(digest)
     }
 
     /// A file that cannot be read accepts nobody: deleting it revokes its tokens.
-    fn read_again(&self) -> Read {
+    fn read_again(&self, was_unreadable: bool) -> Read {
         match read(&self.path) {
             Ok((version, digests)) => {
                 let tokens = digests.len();
                 tracing::info!(file = %self.path.display(), tokens, "the token file has changed and is used");
-                Read { version: Some(version), digests }
+                Read { version: Some(version), digests, is_unreadable: false }
             }
             Err(error) => {
-                tracing::error!(file = %self.path.display(), %error, "the token file cannot be read: none of its tokens is accepted");
-                Read::default()
+                if !was_unreadable {
+                    tracing::error!(file = %self.path.display(), %error, "the token file cannot be read: none of its tokens is accepted");
+                }
+                Read { is_unreadable: true, ..Read::default() }
             }
         }
     }
