@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::codec::{instant, optional_instant, writable};
 use super::definition::{Definition, DefinitionError, Stored};
-use super::machine::{missed, waited_for};
+use super::import::{is_taken_over, reset_of};
+use super::machine::{Pause, missed, starting, waited_for};
 use super::{Occasion, ScheduleRecord};
 pub use crate::lock::MAX_PLAN_BYTES;
 use crate::timetable::{UtcSecond, zone_data_version};
@@ -367,7 +368,7 @@ impl Plan {
         // What goes on is not missed.
         let after = if is_begun { due } else { UtcSecond(due.0.saturating_sub(1)) };
         let last = UtcSecond(newest.0.saturating_sub(1));
-        (Some(newest), missed(self, after, last, store_time))
+        (Some(newest), missed(self, after, last, Pause::of(self, store_time)))
     }
 
     /// The timetables that were replaced within a day, this one among them.

@@ -263,3 +263,53 @@ fn t21_the_greatest_watermark_that_was_seen_is_written_back() {
         assert_eq!(rig.look_at("02:30:01"), Decision::Wait(Some(at("03:00:00"))));
     }
 }
+
+/// A daily schedule whose spread makes it due between eight and twelve hours after midnight, and that offset.
+fn late_in_the_morning(change: impl FnOnce(&mut Spec)) -> (Rig, i64) {
+    let mut rig = Rig::with("0 0 * * *", |spec| {
+        spec.spread = seconds(12 * 3_600);
+        change(spec);
+    });
+    for number in 0.. {
+        rig.path = format!("leasehold/locks/host/Nightly-{number}/FUNCTION").parse().unwrap();
+        let Decision::Wait(Some(due)) = rig.look_at("2026-01-06T00:00:00Z") else { continue };
+        let offset = due.seconds_since(at("2026-01-06T00:00:00Z"));
+        if offset >= 8 * 3_600 {
+            return (rig, offset);
+        }
+    }
+    unreachable!("no path is spread so far")
+}
+
+fn after_midnight(seconds: i64) -> String {
+    UtcSecond(at("2026-01-06T00:00:00Z").0 + seconds).to_string()
+}
+
+#[test]
+fn t9_t13_an_occurrence_is_as_old_as_it_is_late_and_its_spread_does_not_count() {
+    let (mut rig, offset) =
+        late_in_the_morning(|spec| spec.catch_up_window = Some(seconds(6 * 3_600)));
+    let told = rig.start_at(&after_midnight(offset)).expect("it is due just now");
+    assert_eq!(told.run_id.occasion, Occasion::Scheduled(at("2026-01-06T00:00:00Z")));
+    // The second attempt too, and nothing that is later than the window allows.
+    rig.report_at(&after_midnight(offset + 60), &told, Report::Failed);
+    assert!(rig.start_at(&after_midnight(offset + 6 * 3_600)).is_some());
+    let (mut rig, offset) =
+        late_in_the_morning(|spec| spec.catch_up_window = Some(seconds(6 * 3_600)));
+    assert!(rig.start_at(&after_midnight(offset + 6 * 3_600 + 1)).is_none());
+    assert_eq!(rig.record().missed, 1);
+}
+
+#[test]
+fn t13_t18_a_pause_skips_what_falls_due_in_it_with_its_spread() {
+    // From when to when it is paused, against when it is due; whether it runs.
+    let cases = [(-7_200, -3_600, true), (-3_600, 3_600, false)];
+    for (from, to, runs) in cases {
+        let (mut rig, offset) = late_in_the_morning(|_| {});
+        rig.plan = rig.plan.pause(at(&after_midnight(offset + from))).unwrap();
+        rig.plan = rig.plan.resume(at(&after_midnight(offset + to))).unwrap();
+        let told = rig.start_at(&after_midnight(offset + to.max(0) + 1));
+        assert_eq!(told.is_some(), runs, "paused from {from} to {to}");
+        assert_eq!(rig.record().missed, 0, "paused from {from} to {to}");
+    }
+}

@@ -75,12 +75,17 @@ pub(super) fn newest_due(
         return None;
     }
     let timetable = view.plan.definition().timetable();
-    let latest = timetable.at_or_before(until).filter(|_| is_current(record, view));
-    let latest = match latest {
-        Some(latest) if due_at(view, latest) > until => timetable.previous(latest),
-        latest => latest,
-    };
+    let latest = timetable.at_or_before(due_until(view, until));
+    let latest = latest.filter(|_| is_current(record, view));
     Some(latest.map_or(next, |latest| latest.max(next)))
+}
+
+/// Up to which instant occurrences are due by `at`: the newest may have its spread before it (T13).
+fn due_until(view: &View<'_>, at: UtcSecond) -> UtcSecond {
+    match view.plan.definition().timetable().at_or_before(at) {
+        Some(latest) if due_at(view, latest) > at => UtcSecond(latest.0.saturating_sub(1)),
+        Some(_) | None => at,
+    }
 }
 
 /// Whether `next` was computed from the plan's definition.
@@ -91,7 +96,7 @@ pub(super) fn is_current(record: &ScheduleRecord, view: &View<'_>) -> bool {
 /// T11: an occurrence that was tried before.
 fn again(record: &mut ScheduleRecord, view: &View<'_>, next: UtcSecond, newest: UtcSecond) -> Step {
     let all = matches!(view.plan.definition().catch_up(), CatchUp::All(_));
-    let is_over = newest > next && !all || next < oldest(view, newest);
+    let is_over = newest > next && !all || due_at(view, next) < oldest(view, newest);
     if is_over {
         if record.attempts.failures > 0 {
             finish(record, view, next, Outcome::Failed);
@@ -110,7 +115,8 @@ fn again(record: &mut ScheduleRecord, view: &View<'_>, next: UtcSecond, newest: 
     }
 }
 
-/// T9: nothing older than this is run.
+/// T9: nothing that was due before this is run. Its spread makes no occurrence older (T13): it could not have
+/// been run sooner.
 fn oldest(view: &View<'_>, newest: UtcSecond) -> UtcSecond {
     let definition = view.plan.definition();
     let window = definition.catch_up_window();
@@ -123,19 +129,41 @@ fn oldest(view: &View<'_>, newest: UtcSecond) -> UtcSecond {
     by_span.min(older.by_ref().last().unwrap_or(newest))
 }
 
-/// Up to where a pause skips what was not begun (T18).
-fn paused_until(plan: &Plan, store_time: UtcSecond) -> UtcSecond {
-    let resumed = plan.resumed().unwrap_or(UtcSecond(i64::MIN));
-    if plan.is_paused() { store_time } else { resumed }
+/// The last pause of a plan, that goes on or is over: what lies after `from`, up to `until`, is skipped by it,
+/// if it was not begun (T18).
+#[derive(Clone, Copy)]
+pub(in crate::schedule) struct Pause {
+    from: UtcSecond,
+    until: UtcSecond,
 }
 
-/// How many occurrences of the plan lie after `after` and at or before `last`, but for those that fell due
-/// during a pause (T9, T18).
+impl Pause {
+    /// As far as it is known at this time of the store.
+    pub(in crate::schedule) fn of(plan: &Plan, store_time: UtcSecond) -> Self {
+        let resumed = plan.resumed().unwrap_or(UtcSecond(i64::MIN));
+        let until = if plan.is_paused() { store_time } else { resumed };
+        let from = plan.paused_at().unwrap_or(UtcSecond(i64::MIN)).min(until);
+        Self { from, until }
+    }
+
+    /// Of occurrences, which fall due with their spread (T13).
+    fn of_due(view: &View<'_>) -> Self {
+        let Self { from, until } = Self::of(view.plan, view.store_time);
+        Self { from: due_until(view, from), until: due_until(view, until) }
+    }
+
+    fn has(self, at: UtcSecond) -> bool {
+        self.from < at && at <= self.until
+    }
+}
+
+/// How many occurrences of the plan lie after `after` and at or before `last`, but for those of the pause (T9,
+/// T18).
 pub(in crate::schedule) fn missed(
     plan: &Plan,
     after: UtcSecond,
     last: UtcSecond,
-    store_time: UtcSecond,
+    pause: Pause,
 ) -> u64 {
     let timetable = plan.definition().timetable();
     // T25: the first one may be beside the timetable.
@@ -149,9 +177,7 @@ pub(in crate::schedule) fn missed(
             Count::Exactly(count) | Count::AtLeast(count) => count + asked,
         }
     };
-    let until = paused_until(plan, store_time);
-    let from = plan.paused_at().unwrap_or(UtcSecond(i64::MIN)).min(until);
-    count(after, last.min(from)) + count(after.max(until), last)
+    count(after, last.min(pause.from)) + count(after.max(pause.until), last)
 }
 
 /// T9: the first of the occurrences from `next` to `newest` that runs; none if none does.
@@ -162,9 +188,9 @@ fn first_to_run(
     newest: UtcSecond,
 ) -> Option<UtcSecond> {
     let definition = view.plan.definition();
-    let paused = paused_until(view.plan, view.store_time);
+    let paused = Pause::of_due(view).until;
     let oldest = oldest(view, newest);
-    let runs = |at: UtcSecond| at >= next && at > paused && at >= oldest;
+    let runs = |at: UtcSecond| at >= next && at > paused && due_at(view, at) >= oldest;
     if !runs(newest) {
         return None;
     }
@@ -194,13 +220,12 @@ pub(super) fn skip(
     first: UtcSecond,
     last: UtcSecond,
 ) {
-    let until = paused_until(view.plan, view.store_time);
-    let is_paused = |at| view.plan.paused_at().is_none_or(|from| at > from) && at <= until;
+    let pause = Pause::of_due(view);
     let missed = if first == last {
         // It may be of a timetable before.
-        u64::from(!is_paused(first))
+        u64::from(!pause.has(first))
     } else {
-        missed(view.plan, UtcSecond(first.0.saturating_sub(1)), last, view.store_time)
+        missed(view.plan, UtcSecond(first.0.saturating_sub(1)), last, pause)
     };
     record.missed = record.missed.saturating_add(missed);
     record.missed_since = record.missed_since.saturating_add(missed);
