@@ -424,7 +424,12 @@ impl Plan {
     ) -> Self {
         let begins = writable(watermark.unwrap_or(intervention.at));
         let revision = revision.unwrap_or(self.text.revision);
+        // A pause that is over skips nothing of what begins anew, whatever the clock said then; one that goes
+        // on has not begun later than now (T18).
+        let paused_at = self.text.paused_at.filter(|_| self.text.paused);
         let text = Text {
+            paused_at: paused_at.map(|at| at.min(writable(intervention.at))),
+            resumed: None,
             revision,
             reset: self.text.reset.saturating_add(1),
             subscribed: begins,

@@ -302,3 +302,31 @@ fn t14_an_occurrence_that_newer_zone_data_moves_later_is_not_missed() {
     let is_skipped = |ended: &Ended| ended.outcome == Outcome::Skipped;
     assert!(!rig.record().ended.iter().any(is_skipped), "{:?}", rig.record());
 }
+
+#[test]
+fn t25_a_reset_forgets_the_pauses_of_a_wrong_clock() {
+    let mut rig = Rig::hourly();
+    let wrong = at("2036-03-01T01:00:00Z");
+    rig.plan = rig.plan.pause(wrong).unwrap().resume(wrong).unwrap();
+    rig.now = at("02:00:05");
+    let looked = look(&rig.view(Lease::Free));
+    assert!(looked.is_ahead, "T7: it is told why nothing runs for ten years");
+    rig.plan = rig.plan.reset_to(None, None, by_operator(at("02:10:00")));
+    assert_eq!(rig.catch_up(at("03:00:01")), [at("03:00:00")]);
+    // What it is paused for by now goes on, from the reset.
+    rig.plan = rig.plan.pause(wrong).unwrap();
+    rig.plan = rig.plan.reset_to(None, None, by_operator(at("03:10:00")));
+    assert_eq!(rig.catch_up(at("04:00:01")), []);
+    rig.plan = rig.plan.resume(at("04:30:00")).unwrap();
+    assert_eq!(rig.catch_up(at("05:00:01")), [at("05:00:00")]);
+    assert_eq!(rig.record().missed, 0, "04:00 fell due in a pause");
+}
+
+#[test]
+fn t25_a_reset_to_before_a_pause_catches_up_what_it_skipped() {
+    let mut rig = Rig::with("0 * * * *", |spec| spec.catch_up = CatchUp::All(100));
+    rig.plan = rig.plan.pause(at("01:10:00")).unwrap().resume(at("03:10:00")).unwrap();
+    assert_eq!(rig.catch_up(at("03:20:00")), [], "01:00 is missed, 02:00 and 03:00 are skipped");
+    rig.plan = rig.plan.reset_to(Some(at("01:30:00")), None, by_operator(at("03:30:00")));
+    assert_eq!(rig.catch_up(at("03:40:00")), [at("02:00:00"), at("03:00:00")]);
+}

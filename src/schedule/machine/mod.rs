@@ -82,8 +82,8 @@ pub struct Look {
     /// The record is older than what this sidecar has seen: say so loudly, and count it (T21). What is
     /// decided takes that into account, and the next write repairs it.
     pub went_back: bool,
-    /// The watermark is ahead of the store's time: with SQLite the wall clock went back (T7). Nothing runs
-    /// until it is past.
+    /// The watermark, or the end of the last pause, is ahead of the store's time: with SQLite the wall clock
+    /// went back (T7). Nothing runs until it is past.
     pub is_ahead: bool,
     /// The instant that is waited for: the record's, or the plan's where that is newer (T5).
     pub next: Option<UtcSecond>,
@@ -128,7 +128,7 @@ pub enum Started {
 pub fn look(view: &View<'_>) -> Look {
     let draft = Draft::new(view);
     let went_back = draft.went_back;
-    let is_ahead = draft.record.watermark > view.store_time;
+    let is_ahead = Some(draft.record.watermark).max(view.plan.resumed()) > Some(view.store_time);
     let next = draft.record.next;
     let decision = if draft.is_running(view) { Decision::Busy } else { draft.decide(view).0 };
     let is_free = !matches!(view.lease, Lease::Elsewhere);

@@ -87,11 +87,11 @@ impl Seen {
         self.firsts.contains(&at)
     }
 
-    /// What was paused before may run now (T25); but a plan keeps its last pause.
-    pub(super) fn forget_pauses(&mut self, keeps_last: bool) {
+    /// What was paused before may run now (T25); but a plan that is reset keeps a pause that goes on.
+    pub(super) fn forget_pauses(&mut self, keeps_open: bool) {
         let last = self.pauses.pop();
         self.was_paused |= last.is_some();
-        self.pauses = last.into_iter().filter(|_| keeps_last).collect();
+        self.pauses = last.into_iter().filter(|(_, to)| keeps_open && to.is_none()).collect();
     }
 }
 
