@@ -352,13 +352,14 @@ impl Plan {
         record: Option<&ScheduleRecord>,
         store_time: UtcSecond,
     ) -> (Option<UtcSecond>, u64) {
+        let watermark = starting(self, record).watermark;
+        if let Some(due) = self.text.due.filter(|due| *due > watermark) {
+            // It is of a timetable before this one, which has not been in force yet.
+            return (Some(due), self.text.missed_before_due);
+        }
         let Some(due) = waited_for(self, record).filter(|due| *due <= store_time) else {
             return (None, 0);
         };
-        if self.text.due == Some(due) {
-            // It is of a timetable before this one.
-            return (Some(due), self.text.missed_before_due);
-        }
         let newest = self.definition.timetable().at_or_before(store_time);
         let newest = newest.map_or(due, |newest| newest.max(due));
         let runs = |record: &ScheduleRecord| {

@@ -4,7 +4,7 @@ use leasehold::lock::FencingToken;
 use leasehold::schedule::{CatchUp, Occasion, Outcome, Overlap, Report, RunId, Told};
 use leasehold::timetable::UtcSecond;
 
-use crate::schedule::world::World;
+use crate::schedule::world::{Kind, World};
 
 impl World {
     pub(crate) fn check_grant(&mut self, told: &Told, owner: u64) {
@@ -85,7 +85,7 @@ impl World {
                 self.store.violate(format!("{at} was due as the definition changed, and was lost"));
             }
         }
-        let (Some(record), true) = (self.store.record(), self.plain) else { return };
+        let (Some(record), true) = (self.store.record(), self.kind == Kind::Plain) else { return };
         let definition = &self.definitions[0];
         let all = definition.timetable().occurrences_after(self.store.plan.since());
         let all: Vec<UtcSecond> = all.take_while(|at| *at <= record.watermark).collect();

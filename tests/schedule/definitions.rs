@@ -176,3 +176,49 @@ fn t9_t16_what_fell_due_during_a_run_by_hand_is_counted_when_the_timetable_chang
     assert_eq!(rig.run_at("03:26:00").run_id.occasion, scheduled("03:00:00"));
     assert_eq!(rig.record().missed, 1, "02:00");
 }
+
+/// A job that overruns its hour, and whose definition changes meanwhile: at 02:00 the next one was due.
+fn overrun() -> (Rig, Told) {
+    let mut rig = Rig::with("0 * * * *", |spec| {
+        spec.run_timeout = RunTimeout::Duration(seconds(3 * 3_600));
+    });
+    let told = rig.start_at("01:00:00").unwrap();
+    (rig, told)
+}
+
+#[test]
+fn t16_what_fell_due_in_a_run_before_the_change_is_run_though_that_run_ends_under_the_new_one() {
+    for how in [Report::Returned, Report::Failed, Report::Succeeded] {
+        let (mut rig, told) = overrun();
+        rig.redefine_at("02:10:00", &definition("30 * * * *", 2));
+        rig.report_at("02:12:00", &told, how);
+        if how != Report::Succeeded {
+            assert_eq!(rig.run_at("02:40:00").run_id.occasion, scheduled("01:00:00"), "{how:?}");
+        }
+        assert_eq!(rig.look_at("02:41:00"), Decision::Run(scheduled("02:00:00")), "{how:?}");
+        assert_eq!(rig.run_at("02:41:00").missed_count, 0);
+        assert_eq!((rig.record().next, rig.record().missed), (Some(at("03:30:00")), 0), "{how:?}");
+    }
+}
+
+#[test]
+fn t16_what_was_due_before_a_change_stays_due_through_another_during_the_run() {
+    let (mut rig, told) = overrun();
+    rig.redefine_at("02:10:00", &definition("30 * * * *", 2));
+    // Its 02:30 has never been in force.
+    rig.redefine_at("02:50:00", &definition("45 * * * *", 3));
+    rig.report_at("02:55:00", &told, Report::Succeeded);
+    assert_eq!(rig.run_at("02:56:00").run_id.occasion, scheduled("02:00:00"));
+    assert_eq!((rig.record().next, rig.record().missed), (Some(at("03:45:00")), 0));
+}
+
+#[test]
+fn t16_attempts_that_end_with_the_next_due_leave_what_was_due_before_the_change() {
+    let (mut rig, told) = overrun();
+    rig.report_at("01:10:00", &told, Report::Failed);
+    rig.redefine_at("02:10:00", &definition("30 * * * *", 2));
+    let told = rig.start_at("02:11:00").unwrap();
+    rig.report_at("02:12:00", &told, Report::FailedFinal);
+    assert_eq!(rig.run_at("02:13:00").run_id.occasion, scheduled("02:00:00"));
+    assert_eq!(rig.record().missed, 0);
+}

@@ -5,7 +5,7 @@ use leasehold::schedule::*;
 use leasehold::timetable::UtcSecond;
 
 use crate::schedule::planted::Bug;
-use crate::schedule::world::{Job, Seen, Sidecar, Stage, World};
+use crate::schedule::world::{Job, Kind, Seen, Sidecar, Stage, World};
 
 impl World {
     pub(crate) fn view<'a>(
@@ -157,7 +157,7 @@ impl World {
             _ if self.calm => Report::Succeeded,
             0 | 1 => Report::Failed,
             2 => Report::FailedFinal,
-            3 if !self.plain => Report::Returned,
+            3 if self.kind != Kind::Plain => Report::Returned,
             _ => Report::Succeeded,
         };
         let usual = if self.calm { 1 } else { 12 };

@@ -55,21 +55,33 @@ pub(crate) struct World {
     /// What occurred, so that nothing is tested that never does.
     pub(crate) counts: BTreeMap<&'static str, u64>,
     pub(crate) calm: bool,
-    pub(crate) plain: bool,
+    pub(crate) kind: Kind,
 }
 
-fn random_definition(random: &mut SeededRandom, plain: bool, revision: u64) -> Definition {
+/// What a world is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One definition, no pause and no return: the sums must be right.
+    Plain,
+    /// Definitions that change often, and neither skip nor are paused: what was due then must be run.
+    Changing,
+    /// Everything.
+    Mixed,
+}
+
+fn random_definition(random: &mut SeededRandom, kind: Kind, revision: u64) -> Definition {
     let expressions = ["@every 20s", "* * * * *", "@every 45s", "*/2 * * * *", "@every 3m"];
     let index = usize::try_from(random.below(5)).unwrap();
     let mut spec = spec(expressions.get(index).unwrap());
     spec.revision = revision;
     spec.catch_up = match random.below(4) {
         0 => CatchUp::Latest,
-        1 => CatchUp::None,
+        1 if kind != Kind::Changing => CatchUp::None,
         _ => CatchUp::All(100),
     };
     spec.max_attempts = Some(1 + u32::try_from(random.below(4)).unwrap());
-    spec.overlap = if random.chance(200) && !plain { Overlap::Skip } else { Overlap::Follow };
+    let skips = random.chance(200) && kind == Kind::Mixed;
+    spec.overlap = if skips { Overlap::Skip } else { Overlap::Follow };
     spec.spread = seconds(random.below(2) * random.below(20));
     Definition::new(spec).unwrap()
 }
@@ -77,9 +89,12 @@ fn random_definition(random: &mut SeededRandom, plain: bool, revision: u64) -> D
 impl World {
     pub(crate) fn run(seed: u64, bug: Option<Bug>) -> Outcome {
         let mut random = SeededRandom::new(seed);
-        // Each third has one definition, no pause and no return: there the sums must be right.
-        let plain = seed.is_multiple_of(3);
-        let definition = random_definition(&mut random, plain, 1);
+        let kind = match seed % 3 {
+            0 => Kind::Plain,
+            1 => Kind::Changing,
+            _ => Kind::Mixed,
+        };
+        let definition = random_definition(&mut random, kind, 1);
         let now = at("00:30:00");
         let plan = plan_of(None, &definition, true, None, now).write.unwrap();
         let mut world = Self {
@@ -96,7 +111,7 @@ impl World {
             timeline: Vec::new(),
             counts: BTreeMap::new(),
             calm: false,
-            plain,
+            kind,
         };
         for _ in 0..3 {
             let owner = world.new_owner();
@@ -186,14 +201,9 @@ impl World {
                 self.sidecars[index] = Sidecar { owner, stage: Stage::Idle, newest: None };
                 self.saw("a sidecar crashed");
             }
-            2 if !self.plain => {
-                let revision = self.definitions.len() as u64 + 1;
-                let definition = random_definition(&mut self.random, false, revision);
-                self.store.redefine(&definition);
-                self.definitions.push(definition);
-                self.saw("a definition changed");
-            }
-            3 if !self.plain => {
+            2 if self.kind != Kind::Plain => self.redefine(),
+            3 if self.kind == Kind::Changing => self.redefine(),
+            3 if self.kind == Kind::Mixed => {
                 let plan = &self.store.plan;
                 let changed = plan.pause(self.store.now).or_else(|| plan.resume(self.store.now));
                 self.store.plan = changed.unwrap();
@@ -210,6 +220,14 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    fn redefine(&mut self) {
+        let revision = self.definitions.len() as u64 + 1;
+        let definition = random_definition(&mut self.random, self.kind, revision);
+        self.store.redefine(&definition);
+        self.definitions.push(definition);
+        self.saw("a definition changed");
     }
 
     /// A job reports: where it runs, or at any other sidecar if that one has gone.

@@ -210,6 +210,10 @@ pub(super) fn finish(
     record.watermark = record.watermark.max(at);
     record.outcome = Some(outcome);
     record.attempts = Attempts::default();
+    if view.plan.due().is_some_and(|(due, _)| !is_current && due > record.watermark) {
+        // T16: what had fallen due when the timetable was replaced comes first.
+        return adopt(record, view.plan);
+    }
     let timetable = view.plan.definition().timetable();
     let after = if is_current {
         beyond(view, record.watermark)
@@ -218,7 +222,6 @@ pub(super) fn finish(
         record.watermark.max(view.plan.goes_on_from().unwrap_or(view.store_time))
     };
     record.plan = view.plan.version();
-    record.serial = view.plan.serial();
     record.next = timetable.next(after);
 }
 
