@@ -41,8 +41,8 @@ pub use import::{TakeOver, TakeOverError};
 pub use key::{MAX_KEY_BYTES, check_key};
 pub use looking::{Fraction, after_busy, until_due};
 pub use machine::{
-    Decision, Lease, Look, Newest, Report, Reported, Started, Told, View, look, report, resumed,
-    start, starting, waited_for,
+    Decision, Lease, Look, Newest, Report, Reported, Started, Told, View, look, next_due, report,
+    resumed, start, starting, waited_for,
 };
 pub use occurrence::{Claim, Concluded, Occurrence, claim, conclude, is_of_occurrences};
 pub use plan::{

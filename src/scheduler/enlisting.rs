@@ -42,7 +42,7 @@ impl ScheduleTask {
             }
         }
         if self.running.is_empty() {
-            self.looking.enlisted(self.scheduler.now());
+            self.looking.at_once(self.scheduler.now());
         }
     }
 
@@ -65,7 +65,8 @@ impl ScheduleTask {
         };
         let subscription =
             Subscription { definition, is_new, runs_at_once: subscriber.runs_at_once };
-        if self.state.known().plan.as_ref().is_some_and(is_known) {
+        // T16: a new one is compared with what is in force now, which may be another by then, or none (T25).
+        if !is_new && self.state.known().plan.as_ref().is_some_and(is_known) {
             return Ok(());
         }
         for _ in 0..TRIES {

@@ -90,10 +90,10 @@ impl PollState {
         (self.is_busy, self.busy_looks) = (false, 0);
     }
 
-    /// Somebody has come. What runs elsewhere is read at once, as it may be where that one has left: over
-    /// what is known it would be waited for anew, with each one that comes (T17). A start that has its place
-    /// in the queue keeps it.
-    pub(super) const fn enlisted(&mut self, now: Instant) {
+    /// A look now: somebody has come, or the plan has changed. What runs elsewhere is read, as it may be over:
+    /// over what is known it would be waited for anew, each time (T17). A start that has its place in the
+    /// queue keeps it.
+    pub(super) const fn at_once(&mut self, now: Instant) {
         match self.why {
             PollReason::Queued(_) => {}
             PollReason::Due | PollReason::Idle | PollReason::Changed if self.is_busy => {
@@ -375,16 +375,23 @@ impl ScheduleTask {
         Fraction(u16::try_from(self.scheduler.locks.seed() % 1_001).unwrap_or_default())
     }
 
-    /// Somebody has the lock, or a retry is for others first: it is looked at after D, 2 D and so on (T17).
+    /// Somebody has the lock, or a retry is for others first: it is looked at after D, 2 D and so on; and when
+    /// the next occurrence falls due, and then anew (T17): where the one before hangs until then, that is not
+    /// to cost those who are here the next one (T24).
     pub(super) fn look_after_busy(&mut self, now: Instant) {
         let Some(plan) = self.state.plan() else { return };
         let definition = plan.definition();
         let lease = self.scheduler.lease_of(&plan);
         let check = definition.takeover_check();
-        let delay = after_busy(self.looking.busy_looks, lease, check, self.share());
-        self.looking.busy_looks = self.looking.busy_looks.saturating_add(1);
+        let after = after_busy(self.looking.busy_looks, lease, check, self.share());
+        let ground = self.ground(&plan);
+        let store_time = ground.store_time.into();
+        let view = ground.view(None, store_time, self.looking.lease, &Beside::default());
+        let due = until_due(next_due(&view).map(|at| self.until(at)), false, self.share());
+        let looks = if due < after { 0 } else { self.looking.busy_looks.saturating_add(1) };
+        self.looking.busy_looks = looks;
         (self.looking.is_busy, self.looking.failures) = (true, 0);
-        self.look_at(now + delay, PollReason::Due);
+        self.look_at(now + after.min(due), PollReason::Due);
     }
 
     /// The store did not answer, or its answer cannot be used: later again.
@@ -426,12 +433,8 @@ impl ScheduleTask {
             self.looking.returned = None;
             self.state.known().is_last_runner = false;
             self.looking.busy_looks = self.looking.busy_looks.max(1);
-            self.look_after_busy(now);
             // What falls due next has not been given back (T11).
-            let store_time = UtcSecond::from(self.scheduler.store_time());
-            if let Some(next) = plan.definition().timetable().next(store_time) {
-                self.look_at(self.looking.at.min(now + self.until(next)), PollReason::Due);
-            }
+            self.look_after_busy(now);
             return Ok(());
         };
         subscriber.served = self.scheduler.schedules.next_turn();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::poll::{PollReason, PollState};
+use super::poll::PollState;
 use super::reading::VersionedPlan;
 use super::request::{Completion, ResumeRun, ScheduleEvent, Standby};
 use super::run::RunEnd;
@@ -196,8 +196,8 @@ impl ScheduleTask {
             }
             Message::PlanWritten(plan) => {
                 self.state.known().plan = Some(plan);
-                self.looking.at = self.scheduler.now();
-                self.looking.why = PollReason::Changed;
+                // T18: a run by hand is to be noticed at once.
+                self.looking.at_once(self.scheduler.now());
             }
         }
     }

@@ -33,6 +33,14 @@ pub(super) fn due_at(view: &View<'_>, occurrence: UtcSecond) -> UtcSecond {
     later(occurrence, offset.as_secs())
 }
 
+/// When the next occurrence falls due after the store's time, whatever is due by then (T17).
+#[must_use]
+pub fn next_due(view: &View<'_>) -> Option<UtcSecond> {
+    let (timetable, now) = (view.plan.definition().timetable(), view.store_time);
+    let near = timetable.at_or_before(now).into_iter().chain(timetable.next(now));
+    near.map(|at| due_at(view, at)).find(|due| *due > now)
+}
+
 fn later(at: UtcSecond, seconds: u64) -> UtcSecond {
     UtcSecond(at.0.saturating_add_unsigned(seconds))
 }

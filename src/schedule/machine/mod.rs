@@ -16,7 +16,8 @@ use crate::timetable::UtcSecond;
 
 use due::Step;
 
-pub(super) use due::missed;
+pub use due::next_due;
+pub(super) use due::{Pause, missed};
 pub(super) use ending::MAX_RETURNED;
 pub use ending::{Report, Reported, report};
 pub use telling::{Told, resumed};

@@ -183,3 +183,15 @@ async fn t24_a_run_that_makes_no_progress_is_lost_and_another_replica_runs_it() 
     complete(&elsewhere, &again, Report::Succeeded).await;
     assert!(run_within(&mut stream, 11 * MINUTE).await.is_none(), "it has not spoken");
 }
+
+#[tokio::test(start_paused = true)]
+async fn t25_a_new_subscription_begins_anew_where_the_removal_is_not_known_yet() {
+    let account = Account::new();
+    let (here, operator) = (account.sidecar(), account.sidecar());
+    let mut old = minutely(&here);
+    standby(&mut old).await;
+    changed(&operator, removal(false)).await.unwrap();
+    let mut new = minutely(&here);
+    let granted = run(&mut new).await;
+    assert_eq!((granted.told.attempt, granted.told.missed_count), (1, 0));
+}

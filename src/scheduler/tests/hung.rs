@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::rig::{complete, late, news, next, run, run_within, spec, standby, subscribe};
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, Sidecar, pass};
 use crate::coordinator::{HeldEvent, LossReason};
-use crate::schedule::{Report, RunTimeout, Spec};
+use crate::schedule::{CatchUp, Report, RunTimeout, Spec};
 use crate::scheduler::{RunGrant, ScheduleEvent, ScheduleStream};
 use crate::timetable::UtcSecond;
 
@@ -130,4 +130,21 @@ async fn t24_who_says_elsewhere_how_its_lost_run_ended_is_given_the_next_one() {
     let again = run_within(&mut stream, 5 * MINUTE).await.expect("its word stands in the record");
     assert_ne!(again.told.scheduled_at, granted.told.scheduled_at);
     complete(&here, &again, Report::Succeeded).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t9_t17_t24_a_hang_until_the_next_is_due_costs_those_who_run_nothing_late_no_occurrence() {
+    let account = Account::new();
+    let (here, elsewhere) = (account.sidecar(), account.sidecar());
+    let hourly = || Spec { catch_up: CatchUp::None, ..spec("0 * * * *") };
+    let mut hanging = subscribe(&here, hourly());
+    let first = run(&mut hanging).await.told.scheduled_at;
+    tokio::spawn(async move { while hanging.next().await.is_some() {} });
+    let mut healthy = subscribe(&elsewhere, hourly());
+    for hours in 1..=3 {
+        let granted = run(&mut healthy).await;
+        assert_eq!(granted.told.scheduled_at.seconds_since(first), 3_600 * hours);
+        assert_eq!((granted.told.attempt, granted.told.missed_count), (1, 0));
+        complete(&elsewhere, &granted, Report::Succeeded).await;
+    }
 }

@@ -204,3 +204,18 @@ async fn t21_a_store_that_goes_back_repeats_nothing() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn t18_a_run_by_hand_is_started_at_once_also_where_a_run_elsewhere_was_seen_that_is_over() {
+    let account = Account::new();
+    let (here, elsewhere) = (account.sidecar(), account.sidecar());
+    let mut there = subscribe(&elsewhere, spec("0 * * * *"));
+    let granted = run(&mut there).await;
+    let mut stream = subscribe(&here, spec("0 * * * *"));
+    assert!(run_within(&mut stream, 20 * MINUTE).await.is_none(), "it looks each ten minutes");
+    complete(&elsewhere, &granted, Report::Succeeded).await;
+    drop(there);
+    change(&here, ScheduleChange::Trigger { request_id: "ticket-7".to_owned() }).await;
+    let by_hand = run_within(&mut stream, SECOND).await.expect("at once");
+    assert!(matches!(by_hand.told.run_id.occasion, Occasion::ByHand { .. }));
+}
