@@ -1,7 +1,7 @@
 //! How a schedule begins where another scheduler has stopped (T22).
 
 use super::occurrence::is_of_occurrences;
-use super::plan::PlanVersion;
+use super::plan::{Plan, PlanVersion};
 use super::record::ScheduleRecord;
 use crate::timetable::UtcSecond;
 
@@ -51,39 +51,43 @@ pub enum TakeOverError {
 }
 
 impl TakeOver {
-    /// The record to write, with a token, over `record`, which stands there; none if it says so already.
-    /// `is_subscribed`: the schedule has a plan.
+    /// The record to write, with a token, over `record`, which stands there beside this plan; none if it says
+    /// so already.
     ///
     /// # Errors
     /// When there is a schedule that is not to be replaced, or cannot be.
     pub fn over(
         self,
         record: Option<&ScheduleRecord>,
-        is_subscribed: bool,
+        plan: Option<&Plan>,
     ) -> Result<Option<ScheduleRecord>, TakeOverError> {
         let Self { done_up_to, next, replace } = self;
-        let is_unused = record.is_some_and(is_taken_over) && !is_subscribed;
-        if record.is_some_and(|it| is_unused && it.watermark == done_up_to && it.next == next) {
+        let is_subscribed = plan.is_some_and(|plan| plan.removed().is_none());
+        // T25: what was done before the schedule was removed or reset counts no more, and what is written now
+        // is to count.
+        let reset = plan.map_or_else(|| reset_of(record), |plan| plan.reset_beside(record));
+        let counts = record.filter(|record| record.reset == reset);
+        let is_unused = counts.is_some_and(is_taken_over) && !is_subscribed;
+        if counts.is_some_and(|it| is_unused && it.watermark == done_up_to && it.next == next) {
             return Ok(None);
         }
-        if !replace && (record.is_some() || is_subscribed) {
-            return Err(TakeOverError::Exists { done_up_to: record.map(|it| it.watermark) });
+        if !replace && (counts.is_some() || is_subscribed) {
+            return Err(TakeOverError::Exists { done_up_to: counts.map(|it| it.watermark) });
         }
-        let taken_over = taken_over(done_up_to, next);
-        let Some(record) = record else { return Ok(Some(taken_over)) };
-        if record.run.is_some() {
+        if counts.is_some_and(|record| record.run.is_some()) {
             return Err(TakeOverError::Running);
         }
         // Nobody has seen one that was imported only, so a wrong import can be corrected (T21).
-        if done_up_to < record.watermark && !is_unused {
-            let given = done_up_to;
-            return Err(TakeOverError::Older { done_up_to: record.watermark, given });
+        let done = counts.filter(|_| !is_unused).map(|record| record.watermark);
+        if let Some(done) = done.filter(|done| done_up_to < *done) {
+            return Err(TakeOverError::Older { done_up_to: done, given: done_up_to });
         }
+        let taken_over = ScheduleRecord { reset, ..taken_over(done_up_to, next) };
+        let Some(record) = record else { return Ok(Some(taken_over)) };
         let number = if is_of_occurrences(record) { 0 } else { record.plan.number };
         Ok(Some(ScheduleRecord {
             plan: PlanVersion { number, ..taken_over.plan },
             serial: record.serial,
-            reset: record.reset,
             by_hand_done: record.by_hand_done,
             by_hand: record.by_hand,
             missed: record.missed,
@@ -97,6 +101,11 @@ impl TakeOver {
 pub(super) fn taken_over(done_up_to: UtcSecond, next: Option<UtcSecond>) -> ScheduleRecord {
     let plan = PlanVersion { number: 0, hash: TAKEN_OVER.to_owned() };
     ScheduleRecord { next, ..ScheduleRecord::beginning(done_up_to, plan) }
+}
+
+/// The reset number of a record, of none as well (T25).
+pub(super) fn reset_of(record: Option<&ScheduleRecord>) -> u64 {
+    record.map_or(0, |record| record.reset)
 }
 
 /// Whether nobody has run or skipped anything since the record was taken over: its next instant is the first

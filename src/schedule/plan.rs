@@ -258,9 +258,7 @@ impl Plan {
         let Subscription { definition, runs_at_once, .. } = *subscription;
         let store_time = writable(store_time);
         // A record that counts has a watermark, from which it goes on.
-        let reset = record.map_or(0, |record| record.reset);
-        // T25: what a run has written since the removal is of the schedule before, too.
-        let reset = removed.map_or(reset, |removed| removed.reset().max(reset.saturating_add(1)));
+        let reset = removed.map_or_else(|| reset_of(record), |plan| plan.reset_beside(record));
         let counts = record.filter(|record| record.reset == reset);
         let first = (runs_at_once && counts.is_none()).then_some(store_time);
         let begins = first.map_or(store_time, |first| UtcSecond(first.0.saturating_sub(1)));
@@ -515,6 +513,14 @@ impl Plan {
     #[must_use]
     pub const fn reset(&self) -> u64 {
         self.text.reset
+    }
+
+    /// Under which reset number a record counts beside this plan. Of a schedule that was removed, what a run has
+    /// written since is of the one before, too, but not what was imported since (T22, T25).
+    pub(super) fn reset_beside(&self, record: Option<&ScheduleRecord>) -> u64 {
+        let written = reset_of(record);
+        let is_before = self.removed().is_some() && !record.is_none_or(is_taken_over);
+        self.reset().max(if is_before { written.saturating_add(1) } else { written })
     }
 
     /// Who has removed the schedule, and why, if somebody has (T25).

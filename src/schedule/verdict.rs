@@ -302,13 +302,13 @@ impl RunReport {
     }
 }
 
-/// What an import is decided over: what it takes over, and whether the lock has a plan.
+/// What an import is decided over: what it takes over, and the plan beside the lock.
 #[derive(Clone, Debug)]
 pub struct Import {
     /// What is taken over.
     pub take_over: TakeOver,
-    /// Somebody has subscribed to the schedule.
-    pub is_subscribed: bool,
+    /// The plan, if somebody has subscribed to the schedule.
+    pub plan: Option<Arc<Plan>>,
 }
 
 /// Why an import writes nothing.
@@ -329,7 +329,7 @@ impl Import {
         &self,
         record: Option<&ScheduleRecord>,
     ) -> Result<Option<ScheduleRecord>, TakeOverError> {
-        self.take_over.over(record, self.is_subscribed)
+        self.take_over.over(record, self.plan.as_deref())
     }
 
     /// What is written of it under a lease of ours, and whether that is anything new (T3).

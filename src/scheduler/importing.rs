@@ -94,7 +94,7 @@ impl Scheduler {
         if done_up_to.seconds_since(store_time) > AHEAD {
             return Err(ImportError::Ahead { path, done_up_to, store_time });
         }
-        let import = Import { take_over, is_subscribed: plan.is_some() };
+        let import = Import { take_over, plan: plan.map(|(plan, _)| plan) };
         let refused = |source| ImportError::Refused { path: path.clone(), source };
         let is_new = import.over(seen.record.as_ref()).map_err(refused)?.is_some();
         if is_new && !dry_run {

@@ -79,7 +79,8 @@ pub(crate) fn decide(of: WriteOf, found: &Found) -> Verdict {
             _ => {
                 let take_over =
                     TakeOver { done_up_to: BEGAN, next: None, replace: number % 2 == 0 };
-                Import { take_over, is_subscribed: number % 3 == 0 }.write_over(found).0
+                let plan = (number % 3 == 0).then(|| ground().plan);
+                Import { take_over, plan }.write_over(found).0
             }
         },
         WriteOf::Save(SaveId(number)) if number.is_multiple_of(2) => {

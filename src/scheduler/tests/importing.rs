@@ -1,12 +1,12 @@
 //! Schedules that begin where a timer of another scheduler has stopped (T22).
 
-use super::rig::{START, at, run, spec, standby, subscribe};
+use super::rig::{START, at, complete, run, spec, standby, subscribe};
 use crate::coordinator::CallError;
 use crate::coordinator::tests::rig::{Account, Sidecar, by_key, key, request, settle};
 use crate::lock::LockPath;
 use crate::record::Record;
-use crate::schedule::{TakeOver, TakeOverError};
-use crate::scheduler::{ImportError, ImportRequest, Imported};
+use crate::schedule::{Report, TakeOver, TakeOverError};
+use crate::scheduler::{ImportError, ImportRequest, Imported, ScheduleChange};
 use crate::store::{LeaseStoreExt as _, MemoryStore, StoreError, StoredLock};
 use crate::time::Clock as _;
 use crate::timetable::UtcSecond;
@@ -97,4 +97,26 @@ async fn t22_a_record_that_cannot_be_read_is_not_written_over() {
         "{refused:?}"
     );
     assert_eq!(stored(&account.store, &path).await.unwrap().fields, fields);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t22_t25_what_is_imported_after_a_removal_is_where_the_schedule_begins_anew() {
+    for replace in [true, false] {
+        let account = Account::new();
+        let (tool, sidecar) = (account.sidecar(), account.sidecar());
+        let mut stream = subscribe(&sidecar, spec("@every 600s"));
+        let granted = run(&mut stream).await;
+        complete(&sidecar, &granted, Report::Succeeded).await;
+        drop(stream);
+        settle().await;
+        let removal = ScheduleChange::Remove { reason: "moved".to_owned(), force: false };
+        tool.scheduler.change_schedule(&by_key("nightly"), removal, "ann").await.unwrap();
+        let mut import = import(at(-7_200));
+        import.take_over.replace = replace;
+        assert!(tool.scheduler.import_schedule(import.clone()).await.unwrap().is_new);
+        assert!(!tool.scheduler.import_schedule(import).await.unwrap().is_new, "it stands there");
+        let mut stream = subscribe(&sidecar, spec("@every 600s"));
+        let granted = run(&mut stream).await;
+        assert_eq!((granted.told.scheduled_at, granted.told.missed_count), (at(600), 12));
+    }
 }
