@@ -14,13 +14,15 @@ use crate::coordinator::{
     StoreFailure, StoreFailureKind,
 };
 use crate::hold::{SaveOutcome, Stored};
+use crate::lock::LockPath;
 use crate::record::Record;
 use crate::schedule::{
-    DecisionInput, Outcome, RecordError, Report, ReportDecided, Reported, RunId, RunReport, Tally,
+    DecisionInput, Outcome, Overlap, Plan, RecordError, Report, ReportDecided, Reported, RunId,
+    RunReport, Tally,
 };
 
-/// Between two reads of a lock that is held while a late completion waits for its end.
-const BETWEEN_READS: Duration = Duration::from_secs(5);
+/// Between two reads of a lock that is held while the outcome of its run waits for the end of that.
+pub(super) const BETWEEN_READS: Duration = Duration::from_secs(5);
 
 /// A report that is being recorded, try after try.
 struct Recording {
@@ -78,8 +80,7 @@ impl Scheduler {
     async fn complete(&self, request: CompleteRequest) -> Result<Completed, CallError> {
         let (run_id, report) = (request.run_id.clone(), request.report);
         let detail = request.detail.clone();
-        let state = self.schedules.state(&run_id.path).unwrap_or_default();
-        state.is_told(&run_id, report);
+        let state = self.schedules.is_told(&run_id, report);
         let mut completing = self.schedules.completing(&run_id, report);
         let completed = self.complete_now(request, &state).await;
         state.was_told(&run_id, completed.is_ok());
@@ -107,7 +108,9 @@ impl Scheduler {
         let end = ReportedEnd { run_id: &run_id, outcome: report.into(), detail: &detail };
         let mut recording = self.recording(state, &run_id, report).await?;
         let has_checkpoint = checkpoint.is_some();
-        if let Some(lease_id) = lease_id.filter(|id| self.locks.has_hold(*id, &run_id.path)) {
+        // A caller that does not know its lease id any more may end the run all the same.
+        let mut leases = lease_id.into_iter().chain(state.lease_of(&run_id));
+        if let Some(lease_id) = leases.find(|id| self.locks.has_hold(*id, &run_id.path)) {
             let (decider, decisions) = recording.decider(true);
             let saving = Saving { value: checkpoint, decider: Some(decider) };
             let (_, saved) = self.locks.release_with(lease_id, generation, saving).await?;
@@ -149,11 +152,8 @@ impl Scheduler {
     ) -> Result<Recording, CallError> {
         let path = run_id.path.clone();
         let plan = match state.plan() {
-            Some(plan) => plan,
-            None => match self.read_plan(&path).await? {
-                (Some((plan, _)), _) => plan,
-                (None, _) => return Err(CallError::NoSuchSchedule { path }),
-            },
+            Some(plan) if !is_for_policies(report, &plan) && !state.knows_newer(&plan) => plan,
+            Some(_) | None => self.plan_in_force(state, &path).await?,
         };
         let (newest, store_time) = (state.newest(), self.store_time());
         let timer = self.dotnet_timer(&path);
@@ -171,44 +171,85 @@ impl Scheduler {
         Ok(Recording { report, surroundings, tally: None })
     }
 
-    /// T8: the run's own lease is over, or unknown here. Success under another one proves that nobody was
-    /// granted since.
+    /// The plan as the store has it; as it is known here, where it was deleted.
+    async fn plan_in_force(
+        &self,
+        state: &ScheduleState,
+        path: &LockPath,
+    ) -> Result<Arc<Plan>, CallError> {
+        if let (Some(plan), _) = self.read_plan(path).await? {
+            state.learn_plan(&plan);
+            return Ok(plan.0);
+        }
+        state.plan().ok_or_else(|| CallError::NoSuchSchedule { path: path.clone() })
+    }
+
+    /// Writes what this sidecar was told, or saw, of a run whose lease is over, and could not write then (T8).
+    /// False: the lock is held.
+    pub(super) async fn write_owed(
+        &self,
+        state: &Arc<ScheduleState>,
+        run_id: &RunId,
+        report: Report,
+    ) -> Result<bool, CallError> {
+        let mut recording = self.recording(state, run_id, report).await?;
+        let end = ReportedEnd { run_id, outcome: report.into(), detail: "" };
+        let completed = self.try_late(state, &end, &mut recording).await?;
+        if completed.is_some() {
+            say_ended(&end);
+            state.was_told(run_id, true);
+        }
+        Ok(completed.is_some())
+    }
+
+    /// T8: the run's own lease is over, or unknown here.
     async fn complete_late(
         &self,
         state: &ScheduleState,
         end: &ReportedEnd<'_>,
         recording: &mut Recording,
     ) -> Result<Completed, CallError> {
-        let path = &end.run_id.path;
         let mut waited = Duration::ZERO;
         loop {
-            let seen = self.read_scheduled(path).await?;
-            let now = self.store_time().into();
-            let beside = recording.surroundings.now();
-            let reported = recording.report.over(seen.record.as_ref(), now, seen.lease(), &beside);
-            match reported {
-                Reported::AcquireFirst => {
-                    if let Some(completed) =
-                        self.acquire_and_report(state, end, recording, seen.stored).await?
-                    {
-                        return Ok(completed);
-                    }
-                }
-                Reported::HeldElsewhere => {}
-                Reported::Write { .. } | Reported::Recorded | Reported::Superseded => {
-                    let completed = self.counted(
-                        end,
-                        recording,
-                        done(state, reported, Completion::Recorded, None),
-                    );
-                    return completed.ok_or(CallError::UnknownLease);
-                }
+            if let Some(completed) = self.try_late(state, end, recording).await? {
+                return Ok(completed);
             }
             if waited >= self.lease_of(&recording.report.ground.plan) {
                 return Err(held_on(end.run_id));
             }
             tokio::time::sleep(BETWEEN_READS).await;
             waited += BETWEEN_READS;
+        }
+    }
+
+    /// None: somebody else was faster, or has the lock; look again. Success under another lease proves that
+    /// nobody was granted since.
+    async fn try_late(
+        &self,
+        state: &ScheduleState,
+        end: &ReportedEnd<'_>,
+        recording: &mut Recording,
+    ) -> Result<Option<Completed>, CallError> {
+        let path = &end.run_id.path;
+        let seen = self.read_scheduled(path).await?;
+        let serial = seen.record.as_ref().map(|record| record.serial);
+        if serial > Some(recording.report.ground.plan.serial()) {
+            // T17: its run was decided over a newer plan, of which nothing may be taken back (T16).
+            recording.report.ground.plan = self.plan_in_force(state, path).await?;
+        }
+        let now = self.store_time().into();
+        let beside = recording.surroundings.now();
+        let reported = recording.report.over(seen.record.as_ref(), now, seen.lease(), &beside);
+        match reported {
+            Reported::AcquireFirst => {
+                self.acquire_and_report(state, end, recording, seen.stored).await
+            }
+            Reported::HeldElsewhere => Ok(None),
+            Reported::Write { .. } | Reported::Recorded | Reported::Superseded => {
+                let completed = done(state, reported, Completion::Recorded, None);
+                let completed = self.counted(end, recording, completed);
+                completed.map(Some).ok_or(CallError::UnknownLease)
+            }
         }
     }
 
@@ -257,11 +298,8 @@ impl Scheduler {
         let saved = self.locks.save_decided(grant.lease_id, Some(grant.generation), decider).await;
         match (saved, recording.hear(decisions)) {
             (Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing), Some(Ok(reported))) => {
-                tracing::info!(
-                    lock = %run_id.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
-                    outcome = Outcome::from(report).as_str(), "run ended"
-                );
                 let end = ReportedEnd { run_id, outcome: report.into(), detail: "" };
+                say_ended(&end);
                 let completed = done(&state, reported, Completion::Recorded, None);
                 self.counted(&end, &mut recording, completed);
             }
@@ -295,6 +333,29 @@ impl Scheduler {
         }
         Some(completed)
     }
+}
+
+/// Whether policies have a say in what comes of this report: a change of them takes effect at the next decision,
+/// and drops nothing that the new ones would run (T16). What is known of the plan may be as old as the run.
+fn is_for_policies(report: Report, plan: &Plan) -> bool {
+    match report {
+        // Whether it is tried again.
+        Report::Failed => true,
+        // What fell due meanwhile.
+        Report::Succeeded | Report::FailedFinal | Report::TimedOut => {
+            plan.definition().overlap() == Overlap::Skip
+        }
+        Report::Returned | Report::Withdrawn => false,
+    }
+}
+
+/// T23: what its sidecar says of a run's end for its runner.
+fn say_ended(end: &ReportedEnd<'_>) {
+    let ReportedEnd { run_id, outcome, .. } = end;
+    tracing::info!(
+        lock = %run_id.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
+        outcome = outcome.as_str(), "run ended"
+    );
 }
 
 /// What a report that was written, or needed no writing, comes to; none if it was not.

@@ -141,6 +141,15 @@ impl Schedules {
         self.tasks().get(path).map(|entry| Arc::clone(&entry.state))
     }
 
+    /// What is known of this run's schedule. A call says the run's end from now on, for which its task stays.
+    fn is_told(&self, run_id: &RunId, report: Report) -> Arc<ScheduleState> {
+        let tasks = self.tasks();
+        let state = tasks.get(&run_id.path).map(|entry| Arc::clone(&entry.state));
+        let state = state.unwrap_or_default();
+        state.is_told(run_id, report);
+        state
+    }
+
     /// How many subscribe to a schedule here.
     fn subscribers(&self, path: &LockPath) -> usize {
         self.state(path).map_or(0, |state| state.known().subscribers)

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::completing::BETWEEN_READS;
 use super::deciders::{Surroundings, start_decider};
 use super::figures::millis;
 use super::reading::Seen;
@@ -16,8 +17,8 @@ use crate::hold::Stored;
 use crate::lock::Permits;
 use crate::record::Sharing;
 use crate::schedule::{
-    Decision, DecisionInput, Fraction, Lease, Occasion, Outcome, Plan, RunId, ScheduleRecord,
-    after_busy, look, until_due,
+    Beside, Decision, DecisionInput, Fraction, Lease, Occasion, Outcome, Plan, Report, RunId,
+    ScheduleRecord, after_busy, look, next_due, until_due,
 };
 use crate::time::Instant;
 use crate::timetable::UtcSecond;
@@ -101,6 +102,11 @@ impl PollState {
             }
             PollReason::Due | PollReason::Idle | PollReason::Changed => self.again(now),
         }
+    }
+
+    /// A look now that reads the record.
+    pub(super) const fn read_at_once(&mut self, now: Instant) {
+        (self.at, self.why) = (now, PollReason::Due);
     }
 
     /// As [`Looking::again`], after a run here: nobody has the lock, as far as is known.
@@ -187,7 +193,7 @@ impl ScheduleTask {
             // A start has yet to show that the store takes it.
             self.looking.failures = 0;
         }
-        self.follow(decision)
+        self.follow(decision).await
     }
 
     /// T25: of a schedule that was removed nothing is made again, and nothing starts. Whether it was removed.
@@ -200,11 +206,7 @@ impl ScheduleTask {
 
     /// T17: the record says that there is a newer plan than the one that is known here.
     async fn read_newer_plan(&mut self) -> Result<(), CallError> {
-        let is_newer = {
-            let known = self.state.known();
-            let serial = known.plan.as_ref().map(|(plan, _)| plan.serial());
-            known.record.as_ref().map(|record| record.serial) > serial
-        };
+        let is_newer = self.state.plan().is_none_or(|plan| self.state.knows_newer(&plan));
         if is_newer { self.read_plan().await } else { Ok(()) }
     }
 
@@ -335,7 +337,7 @@ impl ScheduleTask {
         look.decision
     }
 
-    fn follow(&mut self, decision: Decision) -> Result<(), CallError> {
+    async fn follow(&mut self, decision: Decision) -> Result<(), CallError> {
         let now = self.scheduler.now();
         match decision {
             Decision::Wait(at) => {
@@ -357,7 +359,7 @@ impl ScheduleTask {
                 self.look_at(now + wait, PollReason::Due);
             }
             Decision::Busy | Decision::RetryLater(_) => self.look_after_busy(now),
-            Decision::Run(_) | Decision::Settle => return self.begin(decision),
+            Decision::Run(_) | Decision::Settle => return self.begin(decision).await,
         }
         Ok(())
     }
@@ -383,13 +385,19 @@ impl ScheduleTask {
         let definition = plan.definition();
         let lease = self.scheduler.lease_of(&plan);
         let check = definition.takeover_check();
-        let after = after_busy(self.looking.busy_looks, lease, check, self.share());
+        let looks = self.looking.busy_looks;
+        let after = if self.state.owed().is_some() && BETWEEN_READS.saturating_mul(looks) < lease {
+            // T8: the run is over, and its lease goes back, or ends within D: what is to be written of it is
+            // written then.
+            BETWEEN_READS
+        } else {
+            after_busy(looks, lease, check, self.share())
+        };
         let ground = self.ground(&plan);
         let store_time = ground.store_time.into();
         let view = ground.view(None, store_time, self.looking.lease, &Beside::default());
         let due = until_due(next_due(&view).map(|at| self.until(at)), false, self.share());
-        let looks = if due < after { 0 } else { self.looking.busy_looks.saturating_add(1) };
-        self.looking.busy_looks = looks;
+        self.looking.busy_looks = if due < after { 0 } else { looks.saturating_add(1) };
         (self.looking.is_busy, self.looking.failures) = (true, 0);
         self.look_at(now + after.min(due), PollReason::Due);
     }
@@ -415,8 +423,22 @@ impl ScheduleTask {
         }
     }
 
+    /// T8: the run in the record is over, which the store does not say yet, and no subscriber here is to be
+    /// given the next one.
+    async fn write_owed(&mut self, run_id: &RunId, report: Report) -> Result<(), CallError> {
+        self.looking.seen = None;
+        let is_written = self.scheduler.write_owed(&self.state, run_id, report).await?;
+        let now = self.scheduler.now();
+        if is_written {
+            self.looking.after_run(now);
+        } else {
+            self.look_after_busy(now);
+        }
+        Ok(())
+    }
+
     /// Asks for the lease, for whoever here has waited longest since its last run.
-    fn begin(&mut self, decision: Decision) -> Result<(), CallError> {
+    async fn begin(&mut self, decision: Decision) -> Result<(), CallError> {
         let now = self.scheduler.now();
         self.leave_those_behind();
         let Some(plan) = self.state.plan() else { return Ok(()) };
@@ -429,6 +451,9 @@ impl ScheduleTask {
         let free = self.subscribers.iter_mut();
         let free = free.filter(|it| it.silent.is_none() && !is_for_others(it.id));
         let Some(subscriber) = free.min_by_key(|it| it.served) else {
+            if let Some((run_id, report)) = self.state.owed() {
+                return self.write_owed(&run_id, report).await;
+            }
             // Whoever is here has given it back: other sidecars come first, and then it is tried here again.
             self.looking.returned = None;
             self.state.known().is_last_runner = false;

@@ -228,6 +228,7 @@ impl Run {
         };
         self.state.known().is_last_runner = true;
         let run_id = told.run_id.clone();
+        self.state.known().granted = Some((run_id.clone(), grant.lease_id));
         let kind = ScheduleEventKind::RunStarted {
             run: &run_id,
             lateness: told.lateness,
@@ -243,7 +244,9 @@ impl Run {
         // Who left while its run was being started has not seen it.
         let has_left = matches!(self.begin, Begin::Start(_)) && *self.life.borrow() != Life::Open;
         if has_left || !self.events.tell(ScheduleEvent::Run(Box::new(granted))) {
-            // Nobody was told: it is given back before the hold ends (T6).
+            // Nobody was told: it is given back before the hold ends (T6), or later where that cannot be
+            // written (T8).
+            self.state.has_seen(&run_id, Report::Withdrawn);
             self.scheduler.note_outcome(&grant, &run_id, Report::Withdrawn).await;
             return RunEnd::Over { run_id, released: false };
         }

@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::record::ETag;
+use super::reading::VersionedPlan;
+use crate::lock::LeaseId;
 use crate::schedule::{Newest, Plan, Report, RunId, ScheduleRecord};
 use crate::timetable::UtcSecond;
 
@@ -18,7 +19,7 @@ pub(super) struct ScheduleState(Mutex<KnownSchedule>);
 #[derive(Debug, Default)]
 pub(super) struct KnownSchedule {
     /// The plan, with its version in the store.
-    pub(super) plan: Option<(Arc<Plan>, ETag)>,
+    pub(super) plan: Option<VersionedPlan>,
     /// The store's time when it was asked for, the last time before a start (T18).
     pub(super) plan_at: UtcSecond,
     /// The record; none before the first run, or if it was never read.
@@ -29,6 +30,8 @@ pub(super) struct KnownSchedule {
     pub(super) is_last_runner: bool,
     /// How many streams subscribe to it here.
     pub(super) subscribers: usize,
+    /// The run that was granted here last, and its lease.
+    pub(super) granted: Option<(RunId, LeaseId)>,
     /// How runs have ended, where the store does not say so yet (T8).
     reports: Vec<Reported>,
 }
@@ -111,6 +114,20 @@ impl ScheduleState {
         }
     }
 
+    /// Whether there is a run whose end the store may not have yet.
+    pub(super) fn has_reports(&self) -> bool {
+        !self.known().reports.is_empty()
+    }
+
+    /// How the run in the record has ended, where the store does not say so yet and no call says it now.
+    pub(super) fn owed(&self) -> Option<(RunId, Report)> {
+        let known = self.known();
+        let run = known.record.as_ref()?.run.as_ref()?;
+        let is_owed = |reported: &&Reported| reported.calls == 0 && reported.run_id.is_of(run);
+        let owed = known.reports.iter().find(is_owed)?;
+        Some((owed.run_id.clone(), owed.report))
+    }
+
     /// How runs have ended, where the store does not say so yet.
     pub(super) fn reports(&self) -> Vec<(RunId, Report)> {
         let known = self.known();
@@ -123,5 +140,24 @@ impl ScheduleState {
 
     pub(super) fn plan(&self) -> Option<Arc<Plan>> {
         self.known().plan.as_ref().map(|(plan, _)| Arc::clone(plan))
+    }
+
+    /// The plan was read beside the schedule's task, which may know a newer one by now.
+    pub(super) fn learn_plan(&self, read: &VersionedPlan) {
+        let mut known = self.known();
+        if known.plan.as_ref().is_none_or(|(plan, _)| plan.serial() <= read.0.serial()) {
+            known.plan = Some(read.clone());
+        }
+    }
+
+    /// T17: whether the record says that there is a newer plan than this one.
+    pub(super) fn knows_newer(&self, plan: &Plan) -> bool {
+        self.known().record.as_ref().is_some_and(|record| record.serial > plan.serial())
+    }
+
+    /// The lease of this run, if it is the one that was granted here last.
+    pub(super) fn lease_of(&self, run_id: &RunId) -> Option<LeaseId> {
+        let known = self.known();
+        known.granted.as_ref().filter(|(granted, _)| granted == run_id).map(|(_, lease)| *lease)
     }
 }

@@ -141,7 +141,7 @@ impl ScheduleTask {
             }
             if *self.draining.borrow() {
                 self.drain();
-            } else if self.is_free() && self.scheduler.now() >= self.looking.at {
+            } else if self.looks() && self.scheduler.now() >= self.looking.at {
                 self.look().await;
             }
             self.tell_waiting();
@@ -152,13 +152,28 @@ impl ScheduleTask {
         }
     }
 
-    /// Whether a run can be started here.
-    fn is_free(&self) -> bool {
-        self.running.is_empty() && !self.subscribers.is_empty()
+    /// Whether there is something to look for: a run that can be started here, or an outcome to write.
+    fn looks(&self) -> bool {
+        self.running.is_empty() && (!self.subscribers.is_empty() || self.owes())
+    }
+
+    /// T8: whether something is to be written of a run that is over, also where no subscriber is left here: its
+    /// occurrence would be run again. That of a schedule that was removed would not (T25).
+    fn owes(&self) -> bool {
+        let stands = self.state.plan().is_some_and(|plan| plan.removed().is_none());
+        stands && !*self.draining.borrow() && self.state.has_reports()
+    }
+
+    /// When the last subscriber has gone, what is left to write is written now.
+    fn write_before_the_end(&mut self) {
+        if self.subscribers.is_empty() && self.owes() {
+            self.state.known().is_last_runner = false;
+            self.looking.read_at_once(self.scheduler.now());
+        }
     }
 
     fn set_timer(&mut self) {
-        let look = self.is_free().then_some(self.looking.at);
+        let look = self.looks().then_some(self.looking.at);
         let repeat = (!self.subscribers.is_empty()).then(|| self.told_at + REPEAT);
         let first = look.into_iter().chain(repeat).min();
         if let Some(deadline) = self.bell.take() {
@@ -168,7 +183,7 @@ impl ScheduleTask {
     }
 
     fn retire(&mut self) -> bool {
-        let retires = self.scheduler.schedules.retire(&self.target.path, &self.messages);
+        let retires = self.scheduler.schedules.retire(self);
         if retires {
             self.scheduler.schedules.timers.set(&mut self.timer, None, &self.bell);
         }
@@ -193,6 +208,7 @@ impl ScheduleTask {
                     self.completed = Some((run_id, report, completion));
                 }
                 self.finish_released();
+                self.write_before_the_end();
             }
             Message::PlanWritten(plan) => {
                 self.state.known().plan = Some(plan);
@@ -204,6 +220,7 @@ impl ScheduleTask {
 
     pub(super) fn leave(&mut self, id: SubscriberId) {
         self.subscribers.retain(|subscriber| subscriber.id != id);
+        self.write_before_the_end();
     }
 
     fn run_ended(&mut self, turn: u64, end: RunEnd) {
@@ -392,16 +409,13 @@ impl ScheduleTask {
 }
 
 impl Schedules {
-    /// Takes a schedule's task out, unless something has come for it: messages are sent under this lock.
-    fn retire(
-        &self,
-        path: &crate::lock::LockPath,
-        messages: &mpsc::UnboundedReceiver<Message>,
-    ) -> bool {
+    /// Takes a schedule's task out, unless something has come for it, or it has something to write: messages
+    /// are sent, and calls begin to say how runs have ended, under this lock.
+    fn retire(&self, task: &ScheduleTask) -> bool {
         let mut tasks = self.tasks();
-        let retires = messages.is_empty();
+        let retires = task.messages.is_empty() && !task.owes();
         if retires {
-            tasks.remove(path);
+            tasks.remove(&task.target.path);
         }
         retires
     }

@@ -49,7 +49,8 @@ pub enum Reported {
     /// that was read, and report again. Success proves that nobody was granted since.
     AcquireFirst,
     /// The run stands there without an outcome, and the lock is held, by its own lease or by somebody who is
-    /// about to start. Read again, at most for D; then it is superseded.
+    /// about to start. Read again, for D at most; then its caller is to say it again, here or elsewhere: it
+    /// may still count.
     HeldElsewhere,
     /// Another outcome stands, or the run was or may be repeated.
     Superseded,

@@ -2,8 +2,10 @@
 
 use super::rig::{complete, completion, late, news, run, run_within, spec, standby, subscribe};
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
+use crate::lock::LeaseId;
 use crate::schedule::{Outcome, Report};
-use crate::scheduler::{Completion, ScheduleEvent};
+use crate::scheduler::{CompleteRequest, Completion, ScheduleEvent};
+use crate::store::LeaseState;
 use crate::testing::{Fault, FaultPlan};
 
 #[tokio::test(start_paused = true)]
@@ -102,4 +104,21 @@ async fn t8_a_completion_goes_on_when_its_caller_goes() {
     pass(MINUTE).await;
     let info = sidecar.scheduler.schedule(&by_key("nightly")).await.unwrap();
     assert_eq!(info.state.unwrap().outcome, Some(Outcome::Succeeded));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t8_a_run_is_completed_at_its_own_sidecar_also_by_who_does_not_know_its_lease_id() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 600s"));
+    for hold in [None, Some(LeaseId::from_uuid(uuid::Uuid::from_u128(7)))] {
+        let granted = run(&mut stream).await;
+        let request =
+            CompleteRequest { lease_id: hold, ..late(&granted.told.run_id, Report::Succeeded) };
+        let completing = sidecar.scheduler.complete_run(request);
+        let completed = tokio::time::timeout(SECOND, completing).await.expect("at once").unwrap();
+        assert_eq!(completed.completion, Completion::Recorded);
+        assert_eq!(account.lease("nightly").await, LeaseState::Available);
+        assert!(matches!(news(&mut stream).await, ScheduleEvent::Recorded { .. }));
+    }
 }

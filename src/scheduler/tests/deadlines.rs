@@ -3,21 +3,19 @@
 
 use std::time::Duration;
 
-use super::rig::{at, complete, late, news, next, run, run_within, spec, standby, subscribe};
-use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, Sidecar, by_key, pass};
+use super::rig::{
+    at, complete, late, news, next, run, run_within, spec, standby, state, subscribe,
+};
+use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, path, settle};
 use crate::coordinator::{HeldEvent, LossReason};
 use crate::schedule::{Ended, Outcome, Report, RunTimeout, ScheduleRecord, Spec};
 use crate::scheduler::{Completion, ScheduleEvent};
-use crate::store::Operation;
+use crate::store::{LeaseStoreExt as _, Operation};
 use crate::time::Clock as _;
 
 fn timed() -> Spec {
     let run_timeout = RunTimeout::Duration(15 * SECOND);
     Spec { run_timeout, takeover_check: Some(SECOND), ..spec("@every 600s") }
-}
-
-async fn state(sidecar: &Sidecar) -> ScheduleRecord {
-    *sidecar.scheduler.schedule(&by_key("nightly")).await.unwrap().state.unwrap()
 }
 
 fn outcomes(record: &ScheduleRecord) -> Vec<(Outcome, u32)> {
@@ -69,8 +67,9 @@ async fn t12_a_timeout_that_could_not_be_written_is_written_before_anything_else
     let mut stream = subscribe(&sidecar, timed());
     let _granted = run(&mut stream).await;
     pass(14 * SECOND).await;
-    sidecar.faults().go_down(40 * SECOND);
     let mut healthy = subscribe(&sidecar, timed());
+    standby(&mut healthy).await;
+    sidecar.faults().go_down(40 * SECOND);
     assert!(run_within(&mut healthy, 4 * MINUTE).await.is_none(), "it has its outcome");
     assert_eq!(outcomes(&state(&sidecar).await), [(Outcome::TimedOut, 1)]);
 }
@@ -161,4 +160,82 @@ async fn t6_who_leaves_while_its_run_is_started_uses_up_no_attempt() {
         left += 1;
     }
     assert!(left > 10, "{left}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t8_t12_a_timeout_is_written_also_where_everybody_here_is_silent() {
+    // Whenever the others look, and the lease goes back.
+    for _ in 0..10 {
+        let account = Account::new();
+        let (here, elsewhere) = (account.sidecar(), account.sidecar());
+        let timed = || Spec { takeover_check: None, ..timed() };
+        let mut silent = subscribe(&here, timed());
+        let _granted = run(&mut silent).await;
+        let mut other = subscribe(&elsewhere, timed());
+        // Its hold is to end in three seconds, and it is lost without a word.
+        pass(24 * SECOND).await;
+        here.faults().go_down(5 * SECOND);
+        assert!(run_within(&mut other, 5 * MINUTE).await.is_none(), "it has its outcome");
+        assert_eq!(outcomes(&state(&elsewhere).await), [(Outcome::TimedOut, 1)]);
+        drop(silent);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t8_a_success_that_a_sidecar_was_told_is_written_though_nobody_subscribes_there_any_more() {
+    let account = Account::new();
+    let (here, elsewhere) = (account.sidecar(), account.sidecar());
+    let mut stream = subscribe(&here, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    here.faults().go_down(2 * LEASE);
+    loop {
+        if let ScheduleEvent::Held(HeldEvent::Lost { .. }) = next(&mut stream).await {
+            break;
+        }
+    }
+    let told = here.scheduler.complete_run(late(&granted.told.run_id, Report::Succeeded)).await;
+    assert!(told.is_err(), "{told:?}");
+    // The job's container starts again.
+    drop(stream);
+    settle().await;
+    assert_eq!(here.scheduler.schedule_figures().len(), 1, "it is not forgotten");
+    pass(3 * LEASE).await;
+    assert_eq!(outcomes(&state(&elsewhere).await), [(Outcome::Succeeded, 1)]);
+    assert_eq!(here.scheduler.schedule_figures().len(), 0, "nothing is kept for nobody");
+    here.assert_idle();
+    let mut again = subscribe(&here, spec("@every 600s"));
+    assert!(run_within(&mut again, 5 * MINUTE).await.is_none(), "it has succeeded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t6_who_leaves_while_its_run_is_started_uses_up_no_attempt_though_the_store_is_away_then() {
+    let account = Account::new();
+    let here = account.sidecar();
+    let once = || Spec { max_attempts: Some(1), ..spec("@every 600s") };
+    let mut stream = subscribe(&here, once());
+    standby(&mut stream).await;
+    let starts = here.faults().hold_before(Operation::WriteRecord);
+    assert!(run_within(&mut stream, 10 * MINUTE + 2 * SECOND).await.is_none());
+    drop(stream);
+    settle().await;
+    here.delay_everything();
+    starts.notify_one();
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    // The start is on its way, and nothing comes after it while its lease lasts.
+    here.faults().go_down(2 * LEASE);
+    pass(SECOND).await;
+    let stored = account.store.read_record(&path("nightly")).await.unwrap();
+    let stored = ScheduleRecord::from_fields(&stored.fields).unwrap().unwrap();
+    assert!(stored.run.is_some(), "it was written: {stored:?}");
+    let mut stream = loop {
+        let mut stream = subscribe(&here, once());
+        if let ScheduleEvent::Standby(_) = next(&mut stream).await {
+            break stream;
+        }
+        pass(5 * SECOND).await;
+    };
+    let granted = run_within(&mut stream, 4 * LEASE).await.expect("nobody has seen it");
+    assert_eq!((granted.told.scheduled_at, granted.told.attempt), (at(600), 1));
 }

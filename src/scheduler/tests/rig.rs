@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::coordinator::tests::rig::{LEASE, Sidecar, key};
+use crate::coordinator::tests::rig::{LEASE, Sidecar, by_key, key};
 use crate::coordinator::{HeldEvent, ResumeRequest};
 use crate::record::Labels;
-use crate::schedule::{Definition, Report, RunId, Spec};
+use crate::schedule::{Definition, Report, RunId, ScheduleRecord, Spec};
 use crate::scheduler::{
     CompleteRequest, Completed, ResumeRun, RunGrant, ScheduleEvent, ScheduleStream, Standby,
     SubscribeRequest,
@@ -120,4 +120,9 @@ pub(super) fn late(run_id: &RunId, report: Report) -> CompleteRequest {
 
 pub(super) async fn complete(sidecar: &Sidecar, run: &RunGrant, report: Report) -> Completed {
     sidecar.scheduler.complete_run(completion(run, report)).await.unwrap()
+}
+
+/// What the store says of the schedule.
+pub(super) async fn state(sidecar: &Sidecar) -> ScheduleRecord {
+    *sidecar.scheduler.schedule(&by_key("nightly")).await.unwrap().state.unwrap()
 }

@@ -1,12 +1,14 @@
 //! Versions that follow each other: a definition that changes while the old one runs, and a holder that knows
 //! no schedules.
 
-use super::rig::{at, complete, news, run, run_within, spec, standby, subscribe};
-use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, path};
+use super::rig::{
+    at, complete, late, news, run, run_within, spec, standby, state, subscribe, subscription,
+};
+use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, path};
 use crate::lock::LeaseId;
 use crate::record::Fields;
-use crate::schedule::{Report, Spec};
-use crate::scheduler::ScheduleEvent;
+use crate::schedule::{CatchUp, Overlap, Report, Spec};
+use crate::scheduler::{Completion, ScheduleEvent, SubscribeRequest};
 use crate::store::{Acquire, LeaseStoreExt as _, Write};
 
 #[tokio::test(start_paused = true)]
@@ -73,4 +75,75 @@ async fn t19_t21_a_holder_that_knows_no_schedules_is_waited_for_and_what_it_drop
         assert!(second.told.scheduled_at > first.told.scheduled_at, "never again: {drops}");
         complete(&sidecar, &second, Report::Succeeded).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t16_an_outcome_is_decided_over_the_policy_that_is_in_force_then() {
+    let account = Account::new();
+    let (here, elsewhere) = (account.sidecar(), account.sidecar());
+    let mut stream = subscribe(&here, Spec { overlap: Overlap::Skip, ..spec("@every 600s") });
+    let long = run(&mut stream).await;
+    let all = Spec { revision: 1, catch_up: CatchUp::All(24), ..spec("@every 600s") };
+    standby(&mut subscribe(&elsewhere, all)).await;
+    pass(25 * MINUTE).await;
+    complete(&here, &long, Report::Succeeded).await;
+    for due in [1_200, 1_800] {
+        let granted = run(&mut stream).await;
+        assert_eq!((granted.told.scheduled_at, granted.told.missed_count), (at(due), 0));
+        complete(&here, &granted, Report::Succeeded).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t11_t16_a_failure_is_final_after_the_attempts_that_are_allowed_then() {
+    let account = Account::new();
+    let (here, elsewhere) = (account.sidecar(), account.sidecar());
+    let attempts = |most, revision| {
+        let max_attempts = Some(most);
+        Spec { max_attempts, revision, ..spec("@every 600s") }
+    };
+    let mut stream = subscribe(&here, attempts(1, 0));
+    let granted = run(&mut stream).await;
+    standby(&mut subscribe(&elsewhere, attempts(2, 1))).await;
+    let completed = complete(&here, &granted, Report::Failed).await;
+    assert!(completed.retry_at.is_some(), "{completed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t8_t16_a_late_outcome_through_a_sidecar_that_knows_an_older_plan_brings_nothing_of_it_back()
+ {
+    let account = Account::new();
+    let (old, new) = (account.sidecar(), account.sidecar());
+    let mut stale = subscribe(&old, Spec { revision: 1, ..spec("@every 600s") });
+    standby(&mut stale).await;
+    let mut stream = subscribe(&new, Spec { revision: 2, ..spec("@every 420s") });
+    let granted = run(&mut stream).await;
+    let before = state(&new).await;
+    new.faults().go_down(60 * MINUTE);
+    stream.disconnected();
+    let completing = old.scheduler.complete_run(late(&granted.told.run_id, Report::Succeeded));
+    assert_eq!(completing.await.unwrap().completion, Completion::RecordedLate);
+    let after = state(&old).await;
+    assert_eq!((after.plan, after.serial), (before.plan, before.serial));
+    assert_eq!((granted.told.scheduled_at, after.next), (at(300), Some(at(720))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t16_a_new_subscriber_brings_back_a_definition_that_another_has_replaced_elsewhere() {
+    let account = Account::new();
+    let (here, elsewhere) = (account.sidecar(), account.sidecar());
+    let mut first = subscribe(&here, spec("@every 600s"));
+    standby(&mut first).await;
+    standby(&mut subscribe(&elsewhere, spec("@every 420s"))).await;
+    let in_force = || async {
+        let info = elsewhere.scheduler.schedule(&by_key("nightly")).await.unwrap();
+        info.plan.unwrap().unwrap().definition().timetable().canonical().to_owned()
+    };
+    assert_eq!(in_force().await, "@every 7m");
+    // A reconnect does not: it may have been told of the other one.
+    let again = SubscribeRequest { is_new: false, ..subscription(spec("@every 600s")) };
+    standby(&mut here.scheduler.subscribe(again).unwrap()).await;
+    assert_eq!(in_force().await, "@every 7m");
+    standby(&mut subscribe(&here, spec("@every 600s"))).await;
+    assert_eq!(in_force().await, "@every 10m");
 }
