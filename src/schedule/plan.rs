@@ -515,8 +515,8 @@ impl Plan {
         self.text.reset
     }
 
-    /// Under which reset number a record counts beside this plan. Of a schedule that was removed, what a run has
-    /// written since is of the one before, too, but not what was imported since (T22, T25).
+    /// Under which reset number a record counts beside this plan. Of a schedule that was removed, what a run
+    /// has written since is of the one before, too, but not what was imported since (T22, T25).
     pub(super) fn reset_beside(&self, record: Option<&ScheduleRecord>) -> u64 {
         let written = reset_of(record);
         let is_before = self.removed().is_some() && !record.is_none_or(is_taken_over);

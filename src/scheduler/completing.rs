@@ -184,8 +184,8 @@ impl Scheduler {
         state.plan().ok_or_else(|| CallError::NoSuchSchedule { path: path.clone() })
     }
 
-    /// Writes what this sidecar was told, or saw, of a run whose lease is over, and could not write then (T8).
-    /// False: the lock is held.
+    /// Writes what this sidecar was told, or saw, of a run whose lease is over, and could not write then
+    /// (T8). False: the lock is held.
     pub(super) async fn write_owed(
         &self,
         state: &Arc<ScheduleState>,
@@ -335,8 +335,9 @@ impl Scheduler {
     }
 }
 
-/// Whether policies have a say in what comes of this report: a change of them takes effect at the next decision,
-/// and drops nothing that the new ones would run (T16). What is known of the plan may be as old as the run.
+/// Whether policies have a say in what comes of this report: a change of them takes effect at the next
+/// decision, and drops nothing that the new ones would run (T16). What is known of the plan may be as old as
+/// the run.
 fn is_for_policies(report: Report, plan: &Plan) -> bool {
     match report {
         // Whether it is tried again.

@@ -91,9 +91,9 @@ impl PollState {
         (self.is_busy, self.busy_looks) = (false, 0);
     }
 
-    /// A look now: somebody has come, or the plan has changed. What runs elsewhere is read, as it may be over:
-    /// over what is known it would be waited for anew, each time (T17). A start that has its place in the
-    /// queue keeps it.
+    /// A look now: somebody has come, or the plan has changed. What runs elsewhere is read, as it may be
+    /// over: over what is known it would be waited for anew, each time (T17). A start that has its place in
+    /// the queue keeps it.
     pub(super) const fn at_once(&mut self, now: Instant) {
         match self.why {
             PollReason::Queued(_) => {}
@@ -109,13 +109,13 @@ impl PollState {
         (self.at, self.why) = (now, PollReason::Due);
     }
 
-    /// As [`Looking::again`], after a run here: nobody has the lock, as far as is known.
+    /// As [`PollState::again`], after a run here: nobody has the lock, as far as is known.
     pub(super) const fn after_run(&mut self, now: Instant) {
         (self.lease, self.failures) = (Lease::Free, 0);
         self.again(now);
     }
 
-    /// As [`Looking::after_run`], where the hold was lost: its lease is about to go back.
+    /// As [`PollState::after_run`], where the hold was lost: its lease is about to go back.
     pub(super) const fn after_loss(&mut self, now: Instant) {
         self.after_run(now);
         self.ended_here = Some(now);
@@ -377,9 +377,9 @@ impl ScheduleTask {
         Fraction(u16::try_from(self.scheduler.locks.seed() % 1_001).unwrap_or_default())
     }
 
-    /// Somebody has the lock, or a retry is for others first: it is looked at after D, 2 D and so on; and when
-    /// the next occurrence falls due, and then anew (T17): where the one before hangs until then, that is not
-    /// to cost those who are here the next one (T24).
+    /// Somebody has the lock, or a retry is for others first: it is looked at after D, 2 D and so on; and
+    /// when the next occurrence falls due, and then anew (T17): where the one before hangs until then, that
+    /// is not to cost those who are here the next one (T24).
     pub(super) fn look_after_busy(&mut self, now: Instant) {
         let Some(plan) = self.state.plan() else { return };
         let definition = plan.definition();

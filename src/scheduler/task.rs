@@ -157,8 +157,8 @@ impl ScheduleTask {
         self.running.is_empty() && (!self.subscribers.is_empty() || self.owes())
     }
 
-    /// T8: whether something is to be written of a run that is over, also where no subscriber is left here: its
-    /// occurrence would be run again. That of a schedule that was removed would not (T25).
+    /// T8: whether something is to be written of a run that is over, also where no subscriber is left here:
+    /// its occurrence would be run again. That of a schedule that was removed would not (T25).
     fn owes(&self) -> bool {
         let stands = self.state.plan().is_some_and(|plan| plan.removed().is_none());
         stands && !*self.draining.borrow() && self.state.has_reports()

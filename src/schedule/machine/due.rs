@@ -137,8 +137,8 @@ fn oldest(view: &View<'_>, newest: UtcSecond) -> UtcSecond {
     by_span.min(older.by_ref().last().unwrap_or(newest))
 }
 
-/// The last pause of a plan, that goes on or is over: what lies after `from`, up to `until`, is skipped by it,
-/// if it was not begun (T18).
+/// The last pause of a plan, that goes on or is over: what lies after `from`, up to `until`, is skipped by
+/// it, if it was not begun (T18).
 #[derive(Clone, Copy)]
 pub(in crate::schedule) struct Pause {
     from: UtcSecond,
@@ -165,8 +165,8 @@ impl Pause {
     }
 }
 
-/// How many occurrences of the plan lie after `after` and at or before `last`, but for those of the pause (T9,
-/// T18).
+/// How many occurrences of the plan lie after `after` and at or before `last`, but for those of the pause
+/// (T9, T18).
 pub(in crate::schedule) fn missed(
     plan: &Plan,
     after: UtcSecond,
