@@ -52,7 +52,8 @@ impl Hold {
 
     /// A client is to be heard as soon as the record was read.
     pub(super) fn come_back(&mut self, caller: CallerId, resume: Resume, output: &Output) {
-        let bounds = Bounds::new(&resume.terms, resume.terms.max_hold, output.now);
+        let Resume { terms, believed_until, .. } = &resume;
+        let bounds = Bounds::new(terms, terms.max_hold, *believed_until, output.now);
         let comeback = Comeback { caller, resume, bounds, asked: RequestId(self.requests) };
         let none =
             || Box::new(Comebacks { waiting: vec![], read: Exchange::Waiting { at: output.now } });

@@ -294,7 +294,8 @@ impl Hold {
         self.memory.highest = Some(token);
         held.token = token;
         held.caller = waiter.caller;
-        held.bounds = Bounds::new(&waiter.terms, waiter.terms.max_hold, output.now);
+        let (max_hold, valid_until) = (waiter.terms.max_hold, held.renewal.valid_until());
+        held.bounds = Bounds::new(&waiter.terms, max_hold, valid_until, output.now);
         held.terms = waiter.terms;
         held.acquired_at = held.store_time(output.now);
         held.granted_at = output.now;

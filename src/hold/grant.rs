@@ -489,7 +489,12 @@ impl Hold {
             settling: None,
             caller: waiter.caller,
             // S11: `max_hold` and the rest run from the grant.
-            bounds: Bounds::new(&waiter.terms, max_hold.or(waiter.terms.max_hold), output.now),
+            bounds: Bounds::new(
+                &waiter.terms,
+                max_hold.or(waiter.terms.max_hold),
+                lease.valid_until(),
+                output.now,
+            ),
             terms: waiter.terms,
             acquired_at: lease.time,
             granted_at: output.now,

@@ -126,8 +126,11 @@ impl Held {
 
     pub(super) fn is_renewed(&self) -> bool {
         match self.phase {
-            // S22: a broken lease cannot be renewed.
-            Phase::Active => self.terms.auto_renew && self.notice.is_none(),
+            // S22: a broken lease cannot be renewed. S3: the store decides about a suspected pause, and says
+            // that of any lease by a renewal.
+            Phase::Active => {
+                (self.terms.auto_renew || self.renewal.is_undecided()) && self.notice.is_none()
+            }
             Phase::Resting { .. } => true,
             Phase::LastSave { .. } | Phase::GracePeriod(_) => false,
         }
@@ -210,7 +213,10 @@ impl Held {
     fn with_renewal(&self, end: Instant) -> Instant {
         // A renewal waits for the answer to a save, since both go by the record's version.
         let saving = self.saving.as_ref().is_some_and(|saving| saving.is_in_flight());
-        if self.is_renewed() { end.min(self.renewal.poll_timeout(saving)) } else { end }
+        if !self.is_renewed() {
+            return end;
+        }
+        end.min(self.renewal.poll_timeout(saving, self.terms.auto_renew))
     }
 
     pub(super) fn holding(&self) -> Holding {
@@ -276,14 +282,14 @@ impl Held {
             let reason = self.bounds.passed(now).unwrap_or(LossReason::Broken);
             return (reason, "the lease was broken, and the time that was left is over");
         }
-        let renewed = self.terms.auto_renew;
-        let expired = if renewed { LossReason::Expired } else { LossReason::MaxHoldReached };
-        let reason = self.bounds.passed(now).unwrap_or(expired);
+        let reason = self.bounds.passed(now).unwrap_or(LossReason::Expired);
         let saving = self.saving.as_ref().is_some_and(|saving| saving.is_in_flight());
         let late = self.renewal.lateness(now) > cut_off(self.renewal.lease_duration());
         let detail = match reason {
             LossReason::NoProgress => "the holder reported no progress in time",
-            LossReason::MaxHoldReached if renewed => "the hold lasted as long as max_hold allows",
+            LossReason::MaxHoldReached if self.terms.auto_renew => {
+                "the hold lasted as long as max_hold allows"
+            }
             LossReason::MaxHoldReached => {
                 "auto_renew is off, and the lease duration or max_hold is over"
             }
@@ -477,6 +483,9 @@ impl Hold {
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     max_hold_ends: Option<Instant>,
+    /// The end of the one lease that a hold without `auto_renew` lasts for, however often the lease is
+    /// renewed so that the store decides about it (S3, S16).
+    lease_ends: Option<Instant>,
     min_hold_ends: Instant,
     /// Few holds are watched so.
     progress: Option<Box<Progress>>,
@@ -489,10 +498,16 @@ struct Progress {
 }
 
 impl Bounds {
-    /// Those of `terms`, but for `max_hold`.
-    pub(super) fn new(terms: &Terms, max_hold: Option<Duration>, now: Instant) -> Self {
+    /// Those of `terms`, but for `max_hold`, of a hold whose lease is `valid_until` then.
+    pub(super) fn new(
+        terms: &Terms,
+        max_hold: Option<Duration>,
+        valid_until: Instant,
+        now: Instant,
+    ) -> Self {
         Self {
             max_hold_ends: max_hold.map(|span| now + span),
+            lease_ends: (!terms.auto_renew).then_some(valid_until),
             min_hold_ends: now + terms.min_hold,
             progress: terms
                 .progress_timeout
@@ -513,13 +528,13 @@ impl Bounds {
 
     /// `valid_until`, but not past a bound: so the lock is free the moment the bound passes.
     pub(super) fn limit(&self, valid_until: Instant) -> Instant {
-        let ends = [self.max_hold_ends, self.progress.as_ref().map(|progress| progress.ends)];
+        let ends = [self.max_hold_ends, self.lease_ends, self.progress_due()];
         ends.into_iter().flatten().fold(valid_until, Instant::min)
     }
 
     /// The bound that has passed, if one has.
     pub(super) fn passed(&self, now: Instant) -> Option<LossReason> {
-        if self.max_hold_ends.is_some_and(|ends| now >= ends) {
+        if self.max_hold_ends.into_iter().chain(self.lease_ends).any(|ends| now >= ends) {
             Some(LossReason::MaxHoldReached)
         } else if self.progress.as_ref().is_some_and(|progress| now >= progress.ends) {
             Some(LossReason::NoProgress)

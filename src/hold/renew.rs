@@ -37,7 +37,7 @@ impl Hold {
             let if_match = self.memory.known.as_ref().map(Known::etag);
             output.ask(request, Request::Renew { lease_id: held.lease_id, if_match }, timeout);
         }
-        if let Some((kind, detail)) = held.renewal.warn(output.now)
+        if let Some((kind, detail)) = held.renewal.warn(held.terms.auto_renew, output.now)
             && held.phase == Phase::Active
         {
             let (caller, valid_until) = (held.caller, held.tell_validity(output.now));
@@ -189,7 +189,8 @@ impl Hold {
     pub(super) fn suspect_pause(&mut self, now: Instant) {
         self.rare.get_or_insert_default().suspected_at = Some(now);
         if let State::Held(held) = &mut self.state {
-            held.renewal.suspect(now, &mut self.jitter);
+            let was_renewed = held.is_renewed();
+            held.renewal.suspect(was_renewed, now, &mut self.jitter);
             if let Some(notice) = &mut held.notice {
                 notice.look_now(now);
             }
@@ -318,24 +319,30 @@ impl Renewal {
         self.due = self.due.min(now);
     }
 
-    /// S3: a renewal that is sent after this decides, so one is due soon, whatever was sent before.
-    pub(super) fn suspect(&mut self, now: Instant, jitter: &mut Jitter) {
+    /// S3: a renewal that is sent after this decides, so one is due soon, whatever was sent before, and also
+    /// if the lease was not renewed until now.
+    pub(super) fn suspect(&mut self, was_renewed: bool, now: Instant, jitter: &mut Jitter) {
         for one in &mut self.tries {
             one.cut_off = true;
         }
-        let spread = jitter.between(Duration::ZERO, self.lease_duration / 30);
-        self.due = self.due.min(now + spread);
+        let soon = now + jitter.between(Duration::ZERO, self.lease_duration / 30);
+        self.due = if was_renewed { self.due.min(soon) } else { soon };
         self.suspected_at = Some(now);
     }
 
+    /// Whether a suspected pause was not decided yet.
+    pub(super) const fn is_undecided(&self) -> bool {
+        self.suspected_at.is_some()
+    }
+
     /// The earliest moment at which something is to be done, the end of the validity aside. While it is
-    /// `held_up`, no renewal is sent.
-    pub(super) fn poll_timeout(&self, held_up: bool) -> Instant {
+    /// `held_up`, no renewal is sent; without `auto_renew`, nobody is warned of one that is not due.
+    pub(super) fn poll_timeout(&self, held_up: bool, auto_renew: bool) -> Instant {
         let next = match self.waiting_try() {
             Some(waiting) => Some(waiting.sent + cut_off(self.lease_duration)),
             None => (!held_up && !self.is_held_back).then_some(self.due),
         };
-        let warning = (!self.at_risk).then(|| self.at_risk_from());
+        let warning = self.warns_from(auto_renew).filter(|_| !self.at_risk);
         let end = self.valid_until();
         [next, warning].into_iter().flatten().fold(end, Instant::min)
     }
@@ -439,8 +446,8 @@ impl Renewal {
     }
 
     /// Whether the holder is to be warned now, and of what (S9).
-    fn warn(&mut self, now: Instant) -> Option<(StoreFailureKind, String)> {
-        if self.at_risk || now < self.at_risk_from() {
+    fn warn(&mut self, auto_renew: bool, now: Instant) -> Option<(StoreFailureKind, String)> {
+        if self.at_risk || self.warns_from(auto_renew).is_none_or(|from| now < from) {
             return None;
         }
         self.at_risk = true;
@@ -451,17 +458,19 @@ impl Renewal {
         Some(self.cause.as_ref().map_or_else(late, |cause| (cause.kind, cause.message.clone())))
     }
 
-    /// Whether the holder is to be warned, or was: most of the lease has passed since the last good renewal,
-    /// or a suspected pause was not decided in time.
+    /// Whether a holder whose lease is renewed is to be warned, or was: most of the lease has passed since
+    /// the last good renewal, or a suspected pause was not decided in time.
     pub(super) fn is_late(&self, now: Instant) -> bool {
-        self.at_risk || now >= self.at_risk_from()
+        self.at_risk || self.warns_from(true).is_some_and(|from| now >= from)
     }
 
-    fn at_risk_from(&self) -> Instant {
-        let late = self.good_sent + self.lease_duration * 2 / 3;
+    /// From when on the holder is to be warned (S9); without `auto_renew`, only of a suspected pause.
+    fn warns_from(&self, auto_renew: bool) -> Option<Instant> {
+        let late = auto_renew.then(|| self.good_sent + self.lease_duration * 2 / 3);
         // S3: a renewal is due soon after the suspicion, and has its time.
         let answer = self.lease_duration / 30 + cut_off(self.lease_duration);
-        self.suspected_at.map_or(late, |at| late.min(at + answer))
+        let undecided = self.suspected_at.map(|at| at + answer);
+        late.into_iter().chain(undecided).min()
     }
 
     fn waiting_try(&self) -> Option<&Try> {

@@ -169,6 +169,7 @@ impl Checks {
             self.idle.sent(action, look.now);
         }
         self.truth.sent(sidecar, action);
+        self.moved.sent(sidecar, action);
         if let Action::Store { what: Request::Acquire { lease_id, .. }, .. } = action {
             self.proposed.insert((sidecar, *lease_id));
         }
@@ -235,8 +236,8 @@ impl Checks {
     }
 
     /// The same, and nothing was known of it when this was granted.
-    pub(crate) fn excuses(&self, lease: LeaseId, token: u64) -> bool {
-        self.broken.contains(&lease) || self.moved.excuses(lease, token)
+    pub(crate) fn excuses(&self, lease: LeaseId, token: u64, now: Duration) -> bool {
+        self.broken.contains(&lease) || self.moved.excuses(lease, token, now)
     }
 
     /// All is told that came of an event: of the arrival of this caller, if it was one.
@@ -257,6 +258,7 @@ impl Checks {
     pub(crate) fn restarted(&mut self, sidecar: usize) {
         self.places.restarted(sidecar);
         self.truth.restarted(sidecar);
+        self.moved.restarted(sidecar);
         self.promises.restarted(sidecar);
         self.hand_overs.restarted(sidecar);
         self.notices.restarted(sidecar);
@@ -315,7 +317,7 @@ impl Checks {
                 if !grant.resumed {
                     let judged = self.places.served(sidecar, *caller);
                     self.judge(judged);
-                    self.check_token(grant.token.value(), grant.lease_id);
+                    self.check_token(grant.token.value(), grant.lease_id, now);
                     self.newest_grant = now;
                 }
                 Told::Held
@@ -385,9 +387,9 @@ impl Checks {
 
     /// S5: tokens grow in the order of their grants. Under a lease that was ended at once they may come too
     /// late, and are refused then; but no token is given twice.
-    fn check_token(&mut self, token: u64, lease_id: LeaseId) {
+    fn check_token(&mut self, token: u64, lease_id: LeaseId, now: Duration) {
         let highest = self.tokens.last().copied().unwrap_or_default();
-        let late = token < highest && self.excuses(lease_id, token);
+        let late = token < highest && self.excuses(lease_id, token, now);
         if !self.tokens.insert(token) || token <= highest && !late {
             self.fail(format!("S5: token {token} is granted after {highest}"));
         }

@@ -208,7 +208,8 @@ impl World {
     /// still (S3).
     pub(crate) fn is_excused(&self, index: usize) -> bool {
         let grant = self.clients[index].grant.as_ref();
-        grant.is_some_and(|grant| self.checks.excuses(grant.lease_id, grant.token.value()))
+        grant
+            .is_some_and(|grant| self.checks.excuses(grant.lease_id, grant.token.value(), self.now))
     }
 
     pub(crate) fn set_belief(&mut self, index: usize, until: Instant) {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::hold::{Event, HolderCall, Settings};
+use leasehold::hold::{Event, HolderCall, Settings, Terms};
 
 use crate::simulation::chance::Chance;
 use crate::simulation::client::Stage;
@@ -38,8 +38,13 @@ impl World {
 
     /// A client at a sidecar of its own machine, which acts as `loops` says.
     pub(crate) fn looper(&mut self, sidecar: usize, wait: Duration, loops: Loop) -> usize {
+        self.looper_on(plain_terms(LEASE, wait), sidecar, loops)
+    }
+
+    /// The same on terms of its own.
+    fn looper_on(&mut self, terms: Terms, sidecar: usize, loops: Loop) -> usize {
         let index = self.clients.len();
-        self.arrive((sidecar, sidecar), plain_terms(LEASE, wait));
+        self.arrive((sidecar, sidecar), terms);
         self.clients[index].loops = Some(loops);
         index
     }
@@ -171,10 +176,16 @@ pub(crate) fn tokens_keep_up(seed: u64, bug: Option<Bug>) -> Result<Duration, St
 }
 
 /// A machine stands still for longer than a lease lasts, and no clock of it counts that; then its wall clock
-/// is set, or it hears from the store. How long its holder still believes beside the next one (S3).
-pub(crate) fn moved_machine(seed: u64, bug: Option<Bug>) -> Result<Duration, String> {
+/// is set, or it hears from the store. How long its holder still believes beside the next one (S3), also one
+/// that is not renewed.
+pub(crate) fn moved_machine(
+    seed: u64,
+    auto_renew: bool,
+    bug: Option<Bug>,
+) -> Result<Duration, String> {
     let mut world = World::calm(seed, 2, bug);
-    let held = world.looper(0, DAY, Loop { holds: DAY, away: None });
+    let terms = Terms { auto_renew, ..plain_terms(LEASE, DAY) };
+    let held = world.looper_on(terms, 0, Loop { holds: DAY, away: None });
     world.run_for(Duration::from_secs(1))?;
     let next = world.looper(1, DAY, Loop { holds: DAY, away: None });
     let pause = Duration::from_secs(90);
@@ -280,7 +291,7 @@ pub(crate) fn find(bug: Bug) -> Option<String> {
         let starves = longest_wait(seed, (holds, away), 1, Some(bug)).err();
         let costs = || requests_an_hour(seed, true, Some(bug)).err();
         let ahead = || tokens_keep_up(seed, Some(bug)).err();
-        let moved = || moved_machine(seed, Some(bug)).err();
+        let moved = || moved_machine(seed, true, Some(bug)).err();
         let late = || crate::simulation::ghosts::find(seed, bug);
         let first = || each_first_after(seed, Some(bug)).err();
         starves.or_else(late).or_else(moved).or_else(first).or_else(costs).or_else(ahead)

@@ -202,7 +202,10 @@ fn s5_tokens_keep_up_with_the_clock() {
 #[test]
 fn s3_a_pause_that_no_clock_counted_is_found() {
     for seed in 0..LONG {
-        println!("believed {:?} longer", long::moved_machine(seed, None).unwrap());
+        for auto_renew in [true, false] {
+            let longer = long::moved_machine(seed, auto_renew, None).unwrap();
+            println!("believed {longer:?} longer, renewed by itself: {auto_renew}");
+        }
     }
 }
 

@@ -94,7 +94,7 @@ impl World {
             suspicions.observe_wall(self.read_clock(index), self.clocks[index].wall(self.now));
             if suspicions.raised() > sidecar.told {
                 self.sidecars[index].stood_still = false;
-                self.checks.moved.shows(index);
+                self.checks.moved.shows(index, self.now, self.time_at(index));
                 self.story.shown += 1;
             }
         }

@@ -308,6 +308,11 @@ impl World {
         self.check_turns(index, local);
         let holding = self.sidecars[index].machine.hold.holding();
         self.checks.settled(index, (arrives, holding.as_ref()), local);
+        // What waits for its turn may wait for long (S7).
+        if self.plan.crossing.held_back == 0 {
+            let judged = self.checks.moved.settled(index, holding.as_ref(), local);
+            self.checks.judge(judged);
+        }
         self.check_notice(index, local);
         if let Some(caller) = leaves.or(releases) {
             self.checks.promises.is_gone(caller);

@@ -1,7 +1,7 @@
 //! Pauses that no clock here counted: S3.
 
 use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, secs, terms};
-use crate::hold::{Action, Event, Notice, Request, Terms, valid_until};
+use crate::hold::{Action, Event, HolderCall, LossReason, Notice, Request, Terms, valid_until};
 
 fn warned(told: &[Action]) -> bool {
     told.iter().any(|action| matches!(action, Action::Tell { notice: Notice::AtRisk { .. }, .. }))
@@ -211,4 +211,70 @@ fn s3_a_suspicion_whose_renewal_has_no_turn_is_a_risk_as_well() {
     assert!(!warned(&rig.told()), "a renewal has its time");
     rig.pass(millis(200));
     assert!(warned(&rig.told()), "not sent is not answered");
+}
+
+fn fixed() -> Terms {
+    Terms { auto_renew: false, ..terms() }
+}
+
+/// A hold without `auto_renew` is asked about like any other, at whatever age, and lasts no longer by that
+/// (S11).
+#[test]
+fn s3_a_hold_that_is_not_renewed_is_decided_by_a_renewal_as_well() {
+    for taken in [false, true] {
+        let (mut rig, mut other) = Rig::pair();
+        let grant = rig.grant(ANN, fixed());
+        rig.pass(secs(12));
+        if taken {
+            other.now = rig.now + secs(20);
+            other.grant(CAT, terms());
+        }
+        rig.on(Event::PauseSuspected);
+        rig.pass(millis(500));
+        assert!(!warned(&rig.told()), "it is not late: nothing was due before");
+        assert_eq!(rig.sent.len(), 1, "within D/30");
+        rig.serve();
+        assert_eq!(loss(&rig.told(), ANN), taken.then_some(LossReason::Taken));
+        rig.pass(millis(1_500));
+        assert!(rig.sent.is_empty(), "it is decided: {:?}", rig.sent);
+        if !taken {
+            assert_eq!(rig.hold.validity(ANN), Some(grant.valid_until));
+            rig.pass_served(grant.valid_until - rig.at());
+            assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
+        }
+    }
+}
+
+#[test]
+fn s3_a_hold_that_is_not_renewed_is_at_risk_if_a_suspicion_is_not_decided_in_time() {
+    let (mut rig, grant) = Rig::with_holder(ANN, fixed());
+    rig.pass(secs(4));
+    rig.on(Event::PauseSuspected);
+    rig.pass_failing(millis(2_400));
+    assert!(!warned(&rig.told()), "a renewal has its time");
+    rig.pass_failing(millis(1_400));
+    assert!(warned(&rig.told()));
+    rig.pass_failing(grant.valid_until - rig.at());
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
+}
+
+/// Here, after the hold was found to be ours, and elsewhere, where the resume itself renews it.
+#[test]
+fn s11_s16_a_hold_that_is_not_renewed_lasts_no_longer_because_it_is_resumed() {
+    for elsewhere in [false, true] {
+        let (mut rig, grant) = Rig::with_holder(ANN, fixed());
+        rig.pass(secs(5));
+        if elsewhere {
+            rig.restart();
+        } else {
+            rig.on(Event::PauseSuspected);
+            rig.silent(ANN);
+        }
+        rig.resume(BOB, &grant, fixed(), grant.valid_until - rig.at());
+        rig.serve();
+        assert_eq!(rig.granted(BOB).valid_until, grant.valid_until);
+        let call = HolderCall::Extend { max_hold: secs(60) };
+        rig.on(Event::Call { caller: BOB, generation: None, call });
+        assert_eq!(rig.hold.validity(BOB), Some(grant.valid_until), "that extends no lease");
+    }
 }
