@@ -159,7 +159,7 @@ impl Hold {
         end_saves(held.saving.as_deref(), output);
         let told = held.may_be_told().then_some(held.caller);
         let released = self.released_hold(held, told, None);
-        self.release(Releasing::held(held, released, None).running_out(), output);
+        self.release(Releasing::held(held, released).running_out(), output);
     }
 
     fn keep_resting(&mut self, held: Box<Held>, until: Instant, output: &mut Output) {
@@ -362,8 +362,9 @@ impl Hold {
             self.abandoned.keep(request, held.lease_id, released.if_match.clone(), lease_duration);
         }
         self.memory.tenure.released(released.if_match.as_ref(), output.now);
-        let then = self.stand_back(&held, output.now);
-        self.release(Releasing::held(&held, released, then), output);
+        let stands_back_for = self.stands_back_for(&held, output.now);
+        let releasing = Releasing::held(&held, released);
+        self.release(Releasing { stands_back_for, ..releasing }, output);
     }
 
     fn released_hold(

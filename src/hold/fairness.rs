@@ -87,9 +87,9 @@ impl Tenure {
 }
 
 impl Hold {
-    /// When this sidecar may try again after it gives the lock back: others come first if it was handed on
-    /// here, or acquired again and again, for long enough.
-    pub(super) fn stand_back(&mut self, held: &Held, now: Instant) -> Option<Idle> {
+    /// How long this sidecar leaves the lock to others once the store has it back: they come first if it was
+    /// handed on here, or acquired again and again, for long enough.
+    pub(super) fn stands_back_for(&mut self, held: &Held, now: Instant) -> Option<Duration> {
         let limit = self.hand_off_limit(held);
         if self.waiters.is_empty() {
             self.handing_since = None;
@@ -111,9 +111,14 @@ impl Hold {
         if lapsed > eager_span(held.renewal.lease_duration()) {
             span = span.max((lasted / 10).min(self.settings.poll_cap * 6 / 5));
         }
+        Some(span)
+    }
+
+    /// Others have their turn from now on: the store has the lock back.
+    pub(super) fn stand_back(&mut self, span: Duration, now: Instant) -> Idle {
         let until = now + span;
         self.memory.tenure.stand_back(until);
-        Some(Idle { until, why: Wait::StandBack })
+        Idle { until, why: Wait::StandBack }
     }
 
     /// S10: others must have their turn after the configured span, at most D/2.

@@ -25,6 +25,8 @@ pub(super) struct Releasing {
     pub(super) over_at: Instant,
     /// What the machine waits for then, if it does.
     pub(super) then: Option<Idle>,
+    /// How long others come first then (S10).
+    pub(super) stands_back_for: Option<Duration>,
     pub(super) step: Step,
     pub(super) exchange: Exchange,
     /// When the last release was sent: every answer that counts is one to that.
@@ -69,6 +71,7 @@ impl Releasing {
             lease_duration,
             over_at: over_at(given_up, lease_duration),
             then: None,
+            stands_back_for: None,
             step: Step::Release,
             exchange: Exchange::Waiting { at: given_up },
             asked_at: given_up,
@@ -78,14 +81,14 @@ impl Releasing {
     }
 
     /// The way back of a hold's lease.
-    pub(super) fn held(held: &Held, released: Released, then: Option<Idle>) -> Self {
+    pub(super) fn held(held: &Held, released: Released) -> Self {
         let lease_duration = held.renewal.lease_duration();
         let unused = Self::unused(held.lease_id, lease_duration, held.renewal.given_up());
         // A renewal that was sent elsewhere, or here, before a resume wrote the record may have come until
         // then (S16).
         let settled = held.settled_at.map(|at| at + margin(lease_duration));
         let over_at = unused.over_at.max(settled.unwrap_or(unused.over_at));
-        Self { hold: Some(released), then, over_at, ..unused }
+        Self { hold: Some(released), over_at, ..unused }
     }
 
     /// The lease is left to run out; who asked for its release is told then (S13, S16).
@@ -324,7 +327,10 @@ impl Hold {
 
     fn released_or_not(&mut self, releasing: &Releasing, output: &Output) {
         self.store_failure = None;
-        let idle = releasing.then.unwrap_or_else(|| Idle::ready(output.now));
+        let idle = match releasing.stands_back_for {
+            Some(span) => self.stand_back(span, output.now),
+            None => releasing.then.unwrap_or_else(|| Idle::ready(output.now)),
+        };
         self.state = State::Idle { idle, retry: None };
         // One that need not rest may have come meanwhile (S33).
         self.wake_for_front(output.now);

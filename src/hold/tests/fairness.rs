@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::rig::{ANN, BOB, CAT, Rig, is_busy, millis, one_try, secs, terms};
+use super::rig::{ANN, BOB, CAT, Rig, is_busy, millis, one_try, outage, secs, terms};
 use crate::hold::{CallerId, Terms};
 
 #[test]
@@ -212,4 +212,28 @@ fn s12_s10_one_try_does_not_wait_for_long_while_this_sidecar_stands_back() {
     other.told();
     other.arrive(CAT, one_try());
     assert!(is_busy(&other.told(), CAT));
+}
+
+#[test]
+fn s10_who_stands_back_does_so_from_when_the_store_has_the_lock_back() {
+    let mut rig = Rig::new();
+    rig.grant(ANN, terms());
+    for caller in [BOB, CAT, CallerId(4)] {
+        rig.arrive(caller, terms());
+    }
+    rig.release(ANN);
+    rig.pass_served(secs(6));
+    rig.told();
+    rig.release(BOB);
+    // The store throttles for a moment.
+    rig.fail(outage());
+    while rig.sent.is_empty() {
+        rig.pass(millis(10));
+    }
+    let release = rig.request();
+    rig.serve_one(&release);
+    rig.pass(millis(390));
+    assert!(rig.sent.is_empty(), "others have their turn: {:?}", rig.sent);
+    rig.pass_served(millis(220));
+    rig.granted(CAT);
 }
