@@ -44,6 +44,8 @@ pub struct Memory {
     pub may_break_arrive: bool,
     /// Its record was known here and has been forgotten since: what the next read costs is counted.
     pub is_forgotten: bool,
+    /// Until when a store is not asked again that has refused to break its lease (S33).
+    pub refused_until: Option<Instant>,
 }
 
 /// A grant by a hand-off here, of which the record may not tell (S10).

@@ -184,8 +184,9 @@ impl Hold {
     ) -> Self {
         let idle = memory.idle.take().filter(|idle| now < idle.until);
         let idle = idle.unwrap_or_else(|| Idle::ready(now));
-        let breaks = Breaks::of(&mut memory);
-        let rare = (!breaks.is_none()).then(|| Box::new(Rare { breaks, ..Rare::default() }));
+        let (breaks, overruling) = (Breaks::of(&mut memory), Overruling::of(&mut memory));
+        let is_plain = breaks.is_none() && overruling.is_none();
+        let rare = (!is_plain).then(|| Box::new(Rare { breaks, overruling, ..Rare::default() }));
         Self {
             settings: settings.into(),
             jitter: Jitter::new(seed),
@@ -272,13 +273,14 @@ impl Hold {
 
     /// What is to be kept of an idle machine.
     #[must_use]
+        let refused_until = self.overruling().and_then(Overruling::refused_until);
     pub fn into_memory(self) -> Memory {
         let idle = match self.state {
             State::Idle { idle, .. } => Some(idle),
             State::Acquiring(_) | State::Held(_) | State::Releasing(_) | State::Resuming(_) => None,
         };
         let may_break_arrive = self.rare.as_ref().is_some_and(|rare| rare.breaks.may_arrive());
-        Memory { idle, may_break_arrive, ..self.memory }
+        Memory { idle, may_break_arrive, refused_until, ..self.memory }
     }
 
     /// Does what is due.

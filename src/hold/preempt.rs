@@ -8,7 +8,7 @@ use super::event::{Failure, Look, RequestId, StoreFailure};
 use super::exchange::Exchange;
 use super::held::Phase;
 use super::renew::cut_off;
-use super::{Hold, Known, State};
+use super::{Hold, Known, Memory, State};
 use crate::lock::FencingToken;
 use crate::record::{ETag, Priority, Record, Sharing};
 use crate::time::{Instant, UnixMillis};
@@ -57,6 +57,21 @@ struct Broken {
 }
 
 impl Overruling {
+    /// What is known at a lock of which this is remembered.
+    pub(super) fn of(memory: &mut Memory) -> Option<Box<Self>> {
+        let until = memory.refused_until.take()?;
+        let paused = Some((until, PriorityStatus::CannotBreak));
+        Some(Box::new(Self { paused, ..Self::default() }))
+    }
+
+    /// Until when the store is not asked again, if it has refused to break leases: that is said once.
+    pub(super) const fn refused_until(&self) -> Option<Instant> {
+        match self.paused {
+            Some((until, PriorityStatus::CannotBreak)) => Some(until),
+            Some(_) | None => None,
+        }
+    }
+
     /// Whether a break is under way.
     pub(super) const fn is_breaking(&self) -> bool {
         matches!(self.step, Some(BreakStep::Break(..)))
@@ -330,8 +345,7 @@ impl Hold {
             self.waiters.front().map_or(self.settings.poll_cap, |front| front.terms.lease_duration);
         match failure {
             Failure::Refused(store_failure) => {
-                let said = self.overruling().and_then(|overruling| overruling.paused);
-                if !matches!(said, Some((_, PriorityStatus::CannotBreak))) {
+                if self.overruling().and_then(Overruling::refused_until).is_none() {
                     output.report(Remark::CannotBreak { store_failure });
                 }
                 self.pause(REFUSED, PriorityStatus::CannotBreak, output.now);

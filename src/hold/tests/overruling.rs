@@ -246,6 +246,24 @@ fn s33_a_store_that_refuses_breaks_is_asked_each_ten_minutes_and_that_is_said_on
     assert_eq!(said, 1);
 }
 
+/// Its task retires between two that wait.
+#[test]
+fn s33_that_a_store_refuses_breaks_is_said_once_whoever_waits() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    let (mut asked, mut said) = (0, 0);
+    for caller in [BOB, CAT] {
+        new.arrive(caller, waits(of(2, terms())));
+        asked += breaks((&mut old, &mut new), secs(60), |rig, action, _| {
+            rig.on(failed(action, refused()).unwrap());
+        })
+        .len();
+        said += new.told().iter().filter(|action| is_cannot_break(action)).count();
+        new.leave(caller);
+        new.rest();
+    }
+    assert_eq!((asked, said), (1, 1));
+}
+
 const fn is_cannot_break(action: &Action) -> bool {
     matches!(action, Action::Report(Remark::CannotBreak { .. }))
 }
