@@ -52,12 +52,15 @@ const POLLS_UNREAD: u8 = 3;
 const MAX_CHANGES: u8 = 3;
 
 impl Hold {
-    /// Begins or repeats the acquisition for the caller at the front.
+    /// Begins or repeats the acquisition for the caller at the front, or for nobody, so that a rest is taken
+    /// back.
     pub(super) fn try_acquire(&mut self, retry: Option<Retry>, output: &mut Output) {
-        let Some(terms) = self.waiters.front().map(|waiter| &waiter.terms) else {
+        let terms = self.waiters.front().map(|waiter| &waiter.terms);
+        let pooled = terms.is_some_and(|terms| terms.is_pooled());
+        let owed = || Some(self.memory.ungranted.as_ref()?.lease_duration);
+        let Some(duration) = terms.map(|terms| terms.lease_duration).or_else(owed) else {
             return self.abandon(retry, output);
         };
-        let (duration, pooled) = (terms.lease_duration, terms.is_pooled());
         let retry = match retry {
             Some(retry) if retry.duration == duration => retry,
             Some(retry @ Retry { uncertain: Some(_), .. }) => {
@@ -159,6 +162,7 @@ impl Hold {
                     heard: output.now,
                     given_up: output.now,
                     may_be_broken: false,
+                    rest_until: None,
                 };
                 self.lease_had(lease, granted, output);
             }
@@ -173,6 +177,7 @@ impl Hold {
             Err(Failure::Changed) => self.acquire_met_change(retry, output),
             Err(Failure::Refused(store_failure)) => {
                 self.fail_all(&store_failure, output);
+                self.forgive_rest();
                 self.abandon(Some(retry), output);
             }
             Err(Failure::NotDone(store_failure)) => {
@@ -352,7 +357,8 @@ impl Hold {
             }
             Attempt::ReadHolder { retry, .. } => self.drop_retry(Some(retry), output),
             Attempt::Leased { lease, .. } => {
-                self.send_release(lease.lease_id, lease.duration, output)
+                self.note_ungranted(&lease);
+                self.send_release(lease.lease_id, lease.duration, output);
             }
         }
     }

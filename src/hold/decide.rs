@@ -21,10 +21,9 @@ pub enum WriteOf {
     Save(SaveId),
 }
 
-/// For whom a record was written, and what was decided of it: that is not asked twice about one write.
+/// What was decided of a record that is written: that is not asked twice about one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decided {
-    pub(super) caller: CallerId,
     pub(super) settles: bool,
     /// Instead of that of the terms.
     pub(super) max_hold: Option<Duration>,
@@ -80,8 +79,9 @@ impl Hold {
         };
         match verdict.into_fields() {
             Some(fields) => {
-                let decided = Some(Decided { caller, settles, max_hold });
-                self.write_token(lease, Plan { token, min_hold, decided }, fields, output);
+                let decided = Some(Decided { settles, max_hold });
+                let plan = Plan { token, caller: Some(caller), min_hold, decided };
+                self.write_token(lease, plan, fields, output);
             }
             None => self.turn_away(lease, output),
         }
@@ -91,21 +91,6 @@ impl Hold {
     fn turn_away(&mut self, lease: Leased, output: &mut Output) {
         self.tell_settled(false, output);
         self.release_without_rest(lease, output);
-    }
-
-    /// Gives a lease back under which nobody was granted anything. A rest that was written under it, for a
-    /// caller that has gone ungranted, does not stay (S11).
-    pub(super) fn release_without_rest(&mut self, lease: Leased, output: &mut Output) {
-        let left = self.memory.known.as_ref().map(Known::record).filter(|record| {
-            record.lease == Some(lease.lease_id.fingerprint()) && record.resting_until.is_some()
-        });
-        match left.and_then(|record| record.token) {
-            Some(token) => {
-                let plan = Plan { token, min_hold: Duration::ZERO, decided: None };
-                self.clear_rest(lease, plan, output);
-            }
-            None => self.release_unused(lease, output),
-        }
     }
 
     fn tell_settled(&mut self, written: bool, output: &mut Output) {

@@ -345,6 +345,7 @@ impl Hold {
             heard: sent,
             given_up: held.renewal.given_up(),
             may_be_broken: false,
+            rest_until: None,
         };
         self.record_had(lease, None, output);
     }

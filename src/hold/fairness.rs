@@ -10,7 +10,7 @@ use super::exchange::RecordWrite;
 use super::grant::{Leased, Plan, Work};
 use super::held::Held;
 use super::release::Releasing;
-use super::{Hold, Known, Rest, State};
+use super::{Hold, Known, Rest, State, Ungranted};
 use crate::record::{ETag, Priority, Record, ShareName};
 use crate::time::{Instant, UnixMillis};
 
@@ -405,6 +405,9 @@ impl Hold {
         let Some(record) = self.memory.known.as_ref().map(Known::record) else {
             return Some(retry);
         };
+        if self.is_ungranted(&record) {
+            return Some(retry);
+        }
         let Some(free_at) = self.rest_promised(time, &record, priority, output.now) else {
             return Some(retry);
         };
@@ -429,15 +432,67 @@ impl Hold {
         Idle { until, why: if is_reserved { Wait::Reserved } else { Wait::MinHold } }
     }
 
-    /// Takes back a rest that was stored for a caller that has gone ungranted.
-    pub(super) fn clear_rest(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
-        let Some(known) = self.memory.known.clone() else {
+    /// Nothing more is done under `lease`. A rest that may be stored under it counts for nobody: here it is
+    /// not heeded, and it is taken back under the next lease.
+    pub(super) fn note_ungranted(&mut self, lease: &Leased) {
+        let Some(until) = lease.rest_until else { return };
+        let (lease_id, lease_duration) = (lease.lease_id, lease.duration);
+        let rest = Ungranted { lease_id, lease_duration, until, is_owed: true };
+        self.memory.ungranted = Some(Box::new(rest));
+        // The write may have been done, or not.
+        self.memory.known = None;
+    }
+
+    /// Whether a record is of a grant from here that nobody was given.
+    pub(super) fn is_ungranted(&self, record: &Record) -> bool {
+        let ungranted = self.memory.ungranted.as_ref();
+        ungranted.is_some_and(|rest| record.lease == Some(rest.lease_id.fingerprint()))
+    }
+
+    /// Whether a rest is to be taken back from here, as far as the record is known: others heed it.
+    pub(super) fn owes_a_rest(&self) -> bool {
+        let is_owed = self.memory.ungranted.as_ref().is_some_and(|rest| rest.is_owed);
+        let may_rest = || match self.memory.known.as_ref().map(Known::record) {
+            Some(record) => record.resting_until.is_some() && self.is_ungranted(&record),
+            None => true,
+        };
+        is_owed && !self.shutdown.is_under_way() && may_rest()
+    }
+
+    /// The rest cannot be taken back: it is left to end by itself.
+    pub(super) fn forgive_rest(&mut self) {
+        if let Some(rest) = &mut self.memory.ungranted {
+            rest.is_owed = false;
+        }
+    }
+
+    /// The record, if it has a rest for which nobody was granted the lock: under this lease, or one before.
+    pub(super) fn rest_left(&self, lease: &Leased) -> Option<Record> {
+        let record = self.memory.known.as_ref().map(Known::record)?;
+        let ours = record.lease == Some(lease.lease_id.fingerprint()) || self.is_ungranted(&record);
+        (ours && record.resting_until.is_some()).then_some(record)
+    }
+
+    /// Whether a rest may stay for which nobody was granted the lock, once this lease goes back.
+    pub(super) fn may_leave_a_rest(&self, lease: &Leased) -> bool {
+        lease.rest_until.is_some() || self.rest_left(lease).is_some()
+    }
+
+    /// Gives a lease back under which nobody was granted anything. A rest that was written for a caller that
+    /// has gone ungranted does not stay: everybody would be kept from the lock, who asked for it too (S11). A
+    /// lease that was broken still lets it be taken back.
+    pub(super) fn release_without_rest(&mut self, lease: Leased, output: &mut Output) {
+        let left = self.rest_left(&lease);
+        let (Some(known), Some(record @ Record { token: Some(token), .. })) =
+            (&self.memory.known, left)
+        else {
+            self.forgive_rest();
             return self.release_unused(lease, output);
         };
-        let record = Record { resting_until: None, resting_for: None, ..known.record() };
+        let record = Record { resting_until: None, resting_for: None, ..record };
         let write =
             RecordWrite { if_match: known.etag(), fields: record.into_fields(known.fields()) };
-        let plan = Plan { min_hold: Duration::ZERO, ..plan };
+        let plan = Plan { token, caller: None, min_hold: Duration::ZERO, decided: None };
         self.send_work(lease, Work::Write { plan, write }, output);
     }
 }

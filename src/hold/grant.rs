@@ -15,7 +15,7 @@ use super::exchange::{Exchange, RecordWrite};
 use super::held::{Bounds, Held, Phase, StoreClock};
 use super::release::Releasing;
 use super::renew::{Renewal, cut_off, valid_until};
-use super::{Hold, Known, State, Waiter};
+use super::{Hold, Known, State};
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{ETag, Fields, Record};
 use crate::time::{Instant, UnixMillis};
@@ -38,6 +38,9 @@ pub(super) struct Leased {
     /// Until the token was written under it, a break that was meant for the grant before may have met it:
     /// that one's holder yields, or an operator breaks the lock through this sidecar.
     pub(super) may_be_broken: bool,
+    /// Until when the rest lasts that may have been stored under it, for a caller that was granted nothing
+    /// yet (S11).
+    pub(super) rest_until: Option<Instant>,
 }
 
 /// What is to be done under a lease before it can be granted.
@@ -58,6 +61,8 @@ pub(super) enum Work {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) token: FencingToken,
+    /// The caller that the record names then; none if it only takes back a rest.
+    pub(super) caller: Option<CallerId>,
     /// The rest that is written beside it (S11).
     pub(super) min_hold: Duration,
     /// What was decided of it, if the write is for a caller for whom that is decided (T6).
@@ -80,27 +85,6 @@ impl Work {
             Self::Write { plan, .. } => Some(*plan).filter(|plan| plan.decided.is_some()),
             Self::Read { .. } | Self::Decide { .. } | Self::Prove { .. } => None,
         }
-    }
-
-    /// A rest may be stored for a hold that nobody was granted: it must not stay.
-    fn may_leave_a_rest(&self) -> bool {
-        let plan = match self {
-            Self::Read { planned } => planned.as_ref(),
-            Self::Write { plan, .. } | Self::Prove { plan, .. } => Some(plan),
-            Self::Decide { .. } => None,
-        };
-        plan.is_some_and(|plan| !plan.min_hold.is_zero())
-    }
-}
-
-impl Plan {
-    /// Whether what is written serves `waiter`: one for whom that is decided, only if it was for this one.
-    fn is_for(&self, waiter: &Waiter) -> bool {
-        let decision_fits = match self.decided {
-            Some(decided) => decided.caller == waiter.caller,
-            None => !waiter.terms.decides,
-        };
-        decision_fits && waiter.terms.min_hold == self.min_hold
     }
 }
 
@@ -252,12 +236,11 @@ impl Hold {
         let Some(front) = front.filter(|front| front.terms.lease_duration == lease.duration) else {
             return self.release_without_rest(lease, output);
         };
-        let (terms, priority) = (Arc::clone(&front.terms), front.terms.priority());
+        let (caller, terms) = (Some(front.caller), Arc::clone(&front.terms));
         // A rest under this very lease was written for a caller that has gone ungranted: it does not count.
-        let rest = if written_here {
-            None
-        } else {
-            self.rest_promised(lease.time, &record, priority, output.now)
+        let rest = match written_here || self.is_ungranted(&record) {
+            true => None,
+            false => self.rest_promised(lease.time, &record, terms.priority(), output.now),
         };
         if let Some(free_at) = rest {
             return self.rest_until(lease, free_at, output);
@@ -278,7 +261,7 @@ impl Hold {
         if terms.decides {
             return self.ask_decision(lease, token, stored, output);
         }
-        let plan = Plan { token, min_hold: terms.min_hold, decided: None };
+        let plan = Plan { token, caller, min_hold: terms.min_hold, decided: None };
         self.write_token(lease, plan, stored, output);
     }
 
@@ -320,7 +303,8 @@ impl Hold {
     /// too late for it (S17).
     fn token_written(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         let may_be_broken = lease.may_be_broken || self.may_be_broken_since(lease.sent);
-        self.token_stored(Leased { may_be_broken, ..lease }, plan, output);
+        let rest_until = lease.rest_until.filter(|_| self.rest_left(&lease).is_some());
+        self.token_stored(Leased { may_be_broken, rest_until, ..lease }, plan, output);
     }
 
     /// The token is in the store: grant, if anything is, once the lease is known to be ours still.
@@ -341,22 +325,14 @@ impl Hold {
         }
         let front = self.waiters.front();
         match front.filter(|front| front.terms.lease_duration == lease.duration) {
-            Some(front) if plan.is_for(front) && self.is_written_for(front) => {
+            Some(front) if plan.caller == Some(front.caller) => {
                 self.serve_front(lease, plan, output);
             }
-            // The caller that the record was written for has gone, and the next one wants another rest, or
-            // is not the one for whom it was decided (T6).
+            // The caller that the record was written for has gone, or one of a greater priority has come:
+            // the record names its holder, and says what that one has asked for (T6, S11, S33, S34).
             Some(_) => self.record_had(lease, None, output),
-            None if plan.min_hold.is_zero() => self.release_unused(lease, output),
-            None => self.clear_rest(lease, plan, output),
+            None => self.release_without_rest(lease, output),
         }
-    }
-
-    /// Whether the record that was written says of its holder what `waiter` says of itself: others go by it
-    /// (S33, S34).
-    fn is_written_for(&self, waiter: &Waiter) -> bool {
-        let written = self.memory.known.as_ref().and_then(Known::sharing);
-        written == waiter.terms.record.sharing
     }
 
     /// S5: the token would not grow, so there is no grant; said loudly.
@@ -394,7 +370,11 @@ impl Hold {
             // It is decided over the record anew.
             Work::Decide { .. } => return self.record_had(lease, None, output),
             Work::Read { .. } => Request::Read,
-            Work::Write { write, .. } => write.request(lease.lease_id),
+            Work::Write { plan, write } => {
+                let rest = (!plan.min_hold.is_zero()).then(|| output.now + plan.min_hold);
+                lease.rest_until = lease.rest_until.max(rest);
+                write.request(lease.lease_id)
+            }
             // S16: one that comes late renews nothing that went on elsewhere since.
             Work::Prove { sent, .. } => {
                 *sent = output.now;
@@ -423,17 +403,19 @@ impl Hold {
         if failure.loss().is_some() {
             // S6: the lease is gone, so its id is never used again.
             self.memory.known = None;
+            self.note_ungranted(&lease);
             let until = output.now + self.poll_delay(lease.duration, output.now);
             self.state = State::Idle { idle: Idle { until, why: Wait::Poll }, retry: None };
             return self.tell_taken(output);
         }
         if let Failure::Refused(store_failure) = &failure {
             self.fail_all(store_failure, output);
+            self.forgive_rest();
             return self.release_unused(lease, output);
         }
         let store_failure = failure.into_cause(work.what());
         self.fail_one_tries(&store_failure, output);
-        if self.waiters.is_empty() && !work.may_leave_a_rest() {
+        if self.waiters.is_empty() && !self.may_leave_a_rest(&lease) {
             return self.release_unused(lease, output);
         }
         let exchange =
@@ -443,6 +425,7 @@ impl Hold {
     }
 
     pub(super) fn release_unused(&mut self, lease: Leased, output: &mut Output) {
+        self.note_ungranted(&lease);
         self.release(Releasing::unused(lease.lease_id, lease.duration, lease.given_up), output);
     }
 }
@@ -475,6 +458,7 @@ impl Hold {
         };
         self.memory.highest = self.memory.highest.max(Some(token));
         self.memory.handed = None;
+        self.memory.ungranted = None;
         self.abandoned.forget(lease.lease_id);
         self.end_overruling();
         self.note_had();
@@ -590,10 +574,10 @@ impl Hold {
                         self.token_stored(lease, plan, output);
                     }
                     // Nobody was granted anything: it goes back at once, and is acquired again.
-                    Err(Failure::Broken) => self.release_ungranted(lease, plan, output),
+                    Err(Failure::Broken) => self.release_without_rest(lease, output),
                     Err(Failure::Refused(store_failure)) => {
                         self.fail_all(&store_failure, output);
-                        self.release_ungranted(lease, plan, output);
+                        self.release_without_rest(lease, output);
                     }
                     // Our own write whose answer was lost, or another's: the record says which.
                     Err(Failure::Changed) => {
@@ -611,17 +595,6 @@ impl Hold {
                 // S4: a renewal that succeeds after the hold was lost is released, not kept.
                 self.late_answer(request, answer.is_ok(), output);
             }
-        }
-    }
-
-    /// Gives back a lease under which a token was written and nothing granted: a rest beside that token would
-    /// keep everybody from the lock, who asked for it too (S11). A lease that was broken still lets it be
-    /// taken back.
-    fn release_ungranted(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
-        if plan.min_hold.is_zero() {
-            self.release_unused(lease, output);
-        } else {
-            self.clear_rest(lease, plan, output);
         }
     }
 

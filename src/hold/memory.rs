@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Tenure;
 use super::callers::{Idle, Wait};
 use super::event::Terms;
-use crate::lock::FencingToken;
+use crate::lock::{FencingToken, LeaseId};
 use crate::record::{
     Checkpoint, ETag, Fields, Priority, RECORD_FIELDS, Record, Sharing, generation_of,
     is_handed_on, sharing_of, token_of,
@@ -31,6 +31,8 @@ pub struct Memory {
     pub idle: Option<Idle>,
     /// The rest that its record has promised, if it was seen (S11).
     pub rest: Option<Box<Rest>>,
+    /// A rest that the record may promise though nobody was granted the lock that it was written for (S11).
+    pub ungranted: Option<Box<Ungranted>>,
     /// When the record was last seen to be of another grant: how eagerly the lock is polled depends on it
     /// (S10).
     pub change: Option<Box<Change>>,
@@ -42,10 +44,23 @@ pub struct Memory {
     pub handed: Option<Box<Handed>>,
     /// A break from here was given up that may arrive yet, and the record was not written since (S17).
     pub may_break_arrive: bool,
-    /// Its record was known here and has been forgotten since: what the next read costs is counted.
-    pub is_forgotten: bool,
     /// Until when a store is not asked again that has refused to break its lease (S33).
     pub refused_until: Option<Instant>,
+    /// Its record was known here and has been forgotten since: what the next read costs is counted.
+    pub is_forgotten: bool,
+}
+
+/// A rest that was written here for a caller that was granted nothing: it counts for nobody, and other
+/// sidecars cannot know that (S11).
+#[derive(Clone, Debug)]
+pub struct Ungranted {
+    /// The lease under which it was written, and D.
+    pub(super) lease_id: LeaseId,
+    pub(super) lease_duration: Duration,
+    /// When it is over.
+    pub(super) until: Instant,
+    /// Whether it is yet to be taken back: a store that refuses that is not asked again.
+    pub(super) is_owed: bool,
 }
 
 /// A grant by a hand-off here, of which the record may not tell (S10).
@@ -85,9 +100,9 @@ impl Memory {
 
     /// Whether nothing is known of the lock.
     pub(crate) const fn is_empty(&self) -> bool {
-        let Self { known, highest, idle, rest, may_break_arrive, .. } = self;
+        let Self { known, highest, idle, rest, ungranted, may_break_arrive, .. } = self;
         let is_known = known.is_some() || highest.is_some() || rest.is_some();
-        !is_known && idle.is_none() && !*may_break_arrive
+        !is_known && ungranted.is_none() && idle.is_none() && !*may_break_arrive
     }
 
     /// What must stay of a memory that is forgotten, and until when; none if nobody relies on it. The record,
@@ -99,6 +114,7 @@ impl Memory {
         let idle = self.idle.filter(|idle| !idle.why.is_rest());
         let until = idle.map(|idle| idle.until).max(rest);
         let until = until.max(self.tenure.matters_until(poll_cap));
+        let until = until.max(self.ungranted.as_ref().map(|rest| rest.until));
         // S17: nothing says when a break that was given up cannot arrive any more.
         let break_may_arrive = self.may_break_arrive.then(|| now + BREAK_MAY_ARRIVE);
         let until = until.max(break_may_arrive).filter(|until| now < *until)?;

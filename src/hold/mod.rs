@@ -82,7 +82,7 @@ pub use event::{
 };
 pub use fairness::{ShareUse, Standing, Tenure};
 pub use held::Holding;
-pub use memory::{Change, Handed, Known, Memory, Rest};
+pub use memory::{Change, Handed, Known, Memory, Rest, Ungranted};
 pub use preempt::{PriorityStatus, Rival};
 pub use renew::{margin, valid_until};
 
@@ -243,10 +243,7 @@ impl Hold {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let state = match &self.state {
-            State::Idle { idle, .. } => {
-                let polls = !self.waiters.is_empty() && !self.is_overruling();
-                polls.then_some(idle.until)
-            }
+            State::Idle { idle, .. } => self.is_wanted().then_some(idle.until),
             State::Acquiring(attempt) => Some(attempt.poll_timeout()),
             State::Held(held) => Some(held.poll_timeout()),
             State::Releasing(releasing) => Some(releasing.exchange.at().min(releasing.over_at)),
@@ -267,32 +264,42 @@ impl Hold {
         matches!(self.state, State::Idle { retry: None, .. })
             && self.waiters.is_empty()
             && self.comebacks().is_none()
+            && !self.owes_a_rest()
             && !self.is_overruling()
             && (self.shutdown.is_under_way() || !self.is_being_broken())
     }
 
     /// What is to be kept of an idle machine.
     #[must_use]
-        let refused_until = self.overruling().and_then(Overruling::refused_until);
     pub fn into_memory(self) -> Memory {
         let idle = match self.state {
+        let refused_until = self.overruling().and_then(Overruling::refused_until);
             State::Idle { idle, .. } => Some(idle),
             State::Acquiring(_) | State::Held(_) | State::Releasing(_) | State::Resuming(_) => None,
         };
         let may_break_arrive = self.rare.as_ref().is_some_and(|rare| rare.breaks.may_arrive());
         Memory { idle, may_break_arrive, refused_until, ..self.memory }
     }
+    }
+
+    /// Whether the lock is to be acquired: for whoever waits here, or to take back a rest.
+    fn is_wanted(&self) -> bool {
+        match self.waiters.is_empty() {
+            true => self.owes_a_rest(),
+            false => !self.is_overruling(),
+        }
 
     /// Does what is due.
     fn advance(&mut self, output: &mut Output) {
         self.answer_overdue(output);
         self.repeat_waiting(output);
+        self.memory.ungranted.take_if(|rest| output.now >= rest.until);
         self.advance_hand_over(output);
         self.advance_comebacks(output);
         self.overrule(output);
         match self.take_state(output.now) {
             State::Idle { idle, retry } => {
-                if !self.waiters.is_empty() && output.now >= idle.until && !self.is_overruling() {
+                if self.is_wanted() && output.now >= idle.until {
                     self.try_acquire(retry.map(|retry| *retry), output);
                 } else {
                     self.state = State::Idle { idle, retry };
@@ -306,6 +313,7 @@ impl Hold {
         // S6: an attempt that nobody waits for any more is given up.
         if self.waiters.is_empty()
             && let State::Idle { retry, .. } = &mut self.state
+            && !self.owes_a_rest()
             && let Some(retry) = retry.take()
         {
             self.abandon(Some(*retry), output);
@@ -403,7 +411,7 @@ impl Hold {
         );
         match &self.state {
             State::Idle { retry, .. } => debug_assert!(
-                retry.is_none() || !self.waiters.is_empty(),
+                retry.is_none() || !self.waiters.is_empty() || self.owes_a_rest(),
                 "S6: an attempt that nobody waits for is given up"
             ),
             State::Held(held) => {

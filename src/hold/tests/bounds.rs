@@ -1,5 +1,7 @@
 //! The bounds that a caller sets: S11.
 
+use std::time::Duration;
+
 use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, outage, released, secs, terms,
 };
@@ -300,4 +302,64 @@ fn s11_a_rest_that_says_not_how_long_lasts_a_day_at_the_most() {
     rig.serve();
     assert!(!is_granted(&rig.told(), BOB));
     assert_eq!(rig.hold.memory.rest.as_ref().unwrap().until - rig.at(), secs(86_400));
+}
+
+/// ANN's token and its rest are stored, and the sidecar stands still until that lease has run out.
+fn rests_ungranted(wait: Duration) -> (Rig, Rig) {
+    let (mut rig, other) = Rig::pair();
+    rig.arrive(ANN, Terms { wait, ..at_least(3_600) });
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    let write = rig.request();
+    let stored = rig.do_in_store(&write);
+    rig.pause(secs(20));
+    rig.on(stored);
+    assert!(rig.record().resting_until.is_some() && !is_granted(&rig.told(), ANN));
+    (rig, other)
+}
+
+#[test]
+fn s11_a_rest_for_which_nobody_was_granted_the_lock_keeps_nobody_here_from_it() {
+    for met_elsewhere in [false, true] {
+        let (mut rig, mut other) = rests_ungranted(secs(60));
+        if met_elsewhere {
+            other.now = rig.now;
+            other.arrive(CAT, one_try());
+            other.serve();
+            assert!(is_busy(&other.told(), CAT), "nobody elsewhere knows");
+        }
+        rig.pass_served(secs(10));
+        let rests = rig.granted(ANN).min_hold_ends;
+        assert!(rests > rig.at() + secs(3_580), "its own rest counts anew");
+    }
+}
+
+#[test]
+fn s11_a_rest_for_which_nobody_was_granted_the_lock_is_taken_back_though_nobody_waits() {
+    let (mut rig, mut other) = rests_ungranted(secs(10));
+    assert!(is_busy(&rig.told(), ANN) || rig.hold.waiting() == 0);
+    rig.pass_served(secs(10));
+    assert_eq!(rig.record().resting_until, None);
+    assert!(!rig.is_leased() && rig.hold.is_idle());
+    other.now = rig.now;
+    other.grant(CAT, one_try());
+}
+
+#[test]
+fn s11_a_rest_is_taken_back_though_the_store_fails_meanwhile() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, at_least(40));
+    for _ in ["acquire", "write"] {
+        let request = rig.request();
+        if rig.sent.is_empty()
+            && matches!(request, Action::Store { what: Request::Write { .. }, .. })
+        {
+            rig.leave(ANN);
+        }
+        rig.serve_one(&request);
+    }
+    rig.fail(outage());
+    rig.pass_served(secs(5));
+    assert_eq!(rig.record().resting_until, None);
+    assert!(!rig.is_leased());
 }

@@ -7,6 +7,7 @@ use super::rig::{
 use crate::hold::{
     Action, Event, HolderCall, Notice, Request, SaveOutcome, StoreFailureKind, Terms, valid_until,
 };
+use crate::record::Record;
 
 /// The stream is closed where the hold was; it goes on elsewhere.
 #[test]
@@ -188,4 +189,23 @@ fn s3_a_pause_that_is_suspected_before_a_resume_is_told_is_asked_about() {
     assert_eq!((resumed.token, resumed.lease_id), (grant.token, grant.lease_id));
     assert!(resumed.generation > grant.generation);
     assert_eq!(resumed.valid_until, valid_until(sent, secs(15)), "S2: from that renewal on");
+}
+
+#[test]
+fn s5_the_record_is_written_for_whom_it_is_granted_to() {
+    let called = |holder: &str| {
+        let record = Record { holder: holder.to_owned(), ..Record::default() };
+        Terms { record, ..terms() }
+    };
+    let mut rig = Rig::new();
+    rig.arrive(ANN, called("ann"));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.arrive(BOB, called("bob"));
+    let write = rig.request();
+    rig.leave(ANN);
+    rig.serve_one(&write);
+    rig.serve();
+    let grant = rig.granted(BOB);
+    assert_eq!((rig.record().holder.as_str(), rig.record().token), ("bob", Some(grant.token)));
 }
