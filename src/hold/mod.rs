@@ -85,6 +85,7 @@ pub use held::Holding;
 pub use memory::{Change, Handed, Known, Memory, Rest, Ungranted};
 pub use preempt::{PriorityStatus, Rival};
 pub use renew::{margin, valid_until};
+pub use view::Purpose;
 
 pub(crate) use callers::{Waiter, Waiters, shutting_down};
 pub(crate) use jitter::Jitter;
@@ -263,8 +264,8 @@ impl Hold {
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle { retry: None, .. })
             && self.waiters.is_empty()
-            && self.comebacks().is_none()
             && !self.owes_a_rest()
+            && self.comebacks().is_none()
             && !self.is_overruling()
             && (self.shutdown.is_under_way() || !self.is_being_broken())
     }
@@ -272,14 +273,13 @@ impl Hold {
     /// What is to be kept of an idle machine.
     #[must_use]
     pub fn into_memory(self) -> Memory {
-        let idle = match self.state {
         let refused_until = self.overruling().and_then(Overruling::refused_until);
+        let idle = match self.state {
             State::Idle { idle, .. } => Some(idle),
             State::Acquiring(_) | State::Held(_) | State::Releasing(_) | State::Resuming(_) => None,
         };
         let may_break_arrive = self.rare.as_ref().is_some_and(|rare| rare.breaks.may_arrive());
         Memory { idle, may_break_arrive, refused_until, ..self.memory }
-    }
     }
 
     /// Whether the lock is to be acquired: for whoever waits here, or to take back a rest.
@@ -288,12 +288,13 @@ impl Hold {
             true => self.owes_a_rest(),
             false => !self.is_overruling(),
         }
+    }
 
     /// Does what is due.
     fn advance(&mut self, output: &mut Output) {
         self.answer_overdue(output);
-        self.repeat_waiting(output);
         self.memory.ungranted.take_if(|rest| output.now >= rest.until);
+        self.repeat_waiting(output);
         self.advance_hand_over(output);
         self.advance_comebacks(output);
         self.overrule(output);
@@ -312,8 +313,8 @@ impl Hold {
         }
         // S6: an attempt that nobody waits for any more is given up.
         if self.waiters.is_empty()
-            && let State::Idle { retry, .. } = &mut self.state
             && !self.owes_a_rest()
+            && let State::Idle { retry, .. } = &mut self.state
             && let Some(retry) = retry.take()
         {
             self.abandon(Some(*retry), output);

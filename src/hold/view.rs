@@ -2,11 +2,30 @@
 
 use std::time::Duration;
 
-use super::event::CallerId;
+use super::event::{CallerId, RequestId, Resume};
 use super::held::{Holding, Phase};
 use super::{Attempt, Handed, Hold, Known, State};
 use crate::lock::FencingToken;
 use crate::time::Instant;
+
+/// What a request to the store is for: what goes first while the store throttles depends on it (S7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A hold that is had here.
+    Hold {
+        /// The end of its validity: a renewal that comes later is too late.
+        until: Instant,
+    },
+    /// A client goes on with its hold, which the record shows to be its own (S16).
+    Resume {
+        /// The end of the client's belief.
+        until: Instant,
+    },
+    /// A client says that it has a hold, and only the record shows whether it has (S16).
+    Comeback,
+    /// Nothing that is held: a poll, an acquisition, a lease that goes back.
+    Other,
+}
 
 impl Hold {
     /// The greatest token seen or granted here (S5): hand-offs are not in the record.
@@ -91,30 +110,31 @@ impl Hold {
         self.memory.known.as_ref()
     }
 
-    /// Until when the lease that is had here counts, if one is: a renewal that comes later is too late. An
-    /// earlier end of the hold makes none more urgent.
+    /// What a request is for that was just sent (S7).
     #[must_use]
-    pub fn lease_until(&self) -> Option<Instant> {
+    pub fn purpose(&self, request: RequestId) -> Purpose {
         match &self.state {
-            State::Held(held) => Some(held.renewal.valid_until()),
-            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                None
-            }
+            _ if self.comebacks_by(request) => Purpose::Comeback,
+            // An earlier end of the hold makes nothing more urgent.
+            State::Held(held) => Purpose::Hold { until: held.renewal.valid_until() },
+            State::Resuming(resuming) => Purpose::Resume { until: resuming.resume.believed_until },
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) => Purpose::Other,
         }
     }
 
-    /// The lease that is renewed here, if one is: the end of its validity, and D.
+    /// The lease that is renewed here, or is about to be for a client that goes on with its hold, if one is:
+    /// the end of its validity, and D.
     #[must_use]
     pub fn renewed_lease(&self) -> Option<(Instant, Duration)> {
         match &self.state {
             State::Held(held) if held.is_renewed() => {
                 Some((held.renewal.valid_until(), held.renewal.lease_duration()))
             }
-            State::Held(_)
-            | State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Releasing(_)
-            | State::Resuming(_) => None,
+            State::Resuming(resuming) => {
+                let Resume { believed_until, terms, .. } = &resuming.resume;
+                Some((*believed_until, terms.lease_duration))
+            }
+            State::Held(_) | State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) => None,
         }
     }
 }

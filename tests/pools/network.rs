@@ -82,7 +82,7 @@ impl World {
         let hold::Action::Store { request, what: hold::Request::Renew { .. }, .. } = action else {
             return false;
         };
-        let Some(until) = self.renewed_until(at, permit) else { return false };
+        let Some(until) = self.renewed_until(at, permit, *request) else { return false };
         if self.now >= BUSY_UNTIL || !self.random.chance(200) {
             return false;
         }

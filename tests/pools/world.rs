@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{self, CallerId, Event, HolderCall, Memory, Settings};
+use leasehold::hold::{self, CallerId, Event, HolderCall, Memory, RequestId, Settings};
 use leasehold::lock::{LeaseId, Permit, Permits};
 use leasehold::pool::{Action, Pool};
 use leasehold::testing::SeededRandom;
@@ -307,9 +307,17 @@ impl World {
         self.wake_later(at);
     }
 
-    /// Until when the lease counts that is had here, if one is.
-    pub(crate) fn renewed_until(&self, at: usize, permit: Permit) -> Option<Instant> {
-        self.sidecars[at].pool.machine(permit)?.lease_until()
+    /// Until when the lease counts that this request is about, if it is had here.
+    pub(crate) fn renewed_until(
+        &self,
+        at: usize,
+        permit: Permit,
+        request: RequestId,
+    ) -> Option<Instant> {
+        match self.sidecars[at].pool.machine(permit)?.purpose(request) {
+            hold::Purpose::Hold { until } => Some(until),
+            hold::Purpose::Resume { .. } | hold::Purpose::Comeback | hold::Purpose::Other => None,
+        }
     }
 
     fn wake_later(&mut self, at: usize) {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, Answer, Event, Hold, Notice, Request, RequestId};
+use leasehold::hold::{Action, Answer, Event, Hold, Notice, Purpose, Request, RequestId};
 use leasehold::time::Instant;
 
 use crate::kit::millis;
@@ -74,7 +74,7 @@ impl Turns {
         hold: &Hold,
         local: Instant,
     ) -> Result<(), String> {
-        if hold.renewed_lease().is_none() {
+        if hold.renewed_lease().is_none() || hold.holding().is_none() {
             self.forget(sidecar);
         }
         let late = self.owed.get(&sidecar).is_some_and(|at| local > *at + SOON);
@@ -112,7 +112,8 @@ impl Turns {
 impl World {
     pub(crate) fn check_turn(&mut self, index: usize, action: &Action) {
         let sidecar = &self.sidecars[index];
-        let by = (sidecar.machine.hold.lease_until().is_some(), sidecar.has_turn);
+        let is_held = sidecar.machine.hold.holding().is_some();
+        let by = (is_held, sidecar.has_turn);
         let judged = self.checks.turns.sent(index, action, by);
         self.checks.judge(judged);
     }
@@ -136,8 +137,10 @@ impl World {
         };
         let sidecar = &self.sidecars[index];
         let (life, has_turn) = (sidecar.life, sidecar.has_turn);
-        let until = sidecar.machine.hold.lease_until().filter(|_| !has_turn);
-        let Some(until) = until else { return false };
+        let Purpose::Hold { until } = sidecar.machine.hold.purpose(*request) else { return false };
+        if has_turn {
+            return false;
+        }
         let sound = self.calm || self.plan.mode != Mode::Everything;
         let rate = if sound { 0 } else { self.plan.crossing.held_back };
         let Some(mut random) = self.chance.fault(About::HeldBack, (index, number), rate) else {

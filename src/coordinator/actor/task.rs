@@ -24,7 +24,7 @@ use crate::coordinator::store_io::calls;
 use crate::coordinator::store_io::calls::{Ask, Requester};
 use crate::coordinator::store_io::rate_limit::{Lease, Renewing};
 use crate::coordinator::trace::requesting;
-use crate::hold::{self, CallerId, Event, Hold, HolderCall, Memory};
+use crate::hold::{self, CallerId, Event, Hold, HolderCall, Memory, Purpose};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::pool::{Action, Pool};
 use crate::schedule::Occurrence;
@@ -371,9 +371,10 @@ impl Task {
         if matches!(&ask.what, hold::Request::Break { rival, .. } if rival.moves) {
             self.note_move();
         }
-        let valid_until = self.pool.machine(permit).and_then(Hold::lease_until);
+        let machine = self.pool.machine(permit);
+        let purpose = machine.map_or(Purpose::Other, |machine| machine.purpose(ask.request));
         let (path, trace) = (self.path_of(permit), self.served(permit));
-        let requester = Requester { path, permit, valid_until, has_turn };
+        let requester = Requester { path, permit, purpose, has_turn };
         let send = || calls::send(&self.shared, &mut self.requests, requester, ask);
         requesting(trace, send);
     }

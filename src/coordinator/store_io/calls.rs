@@ -9,7 +9,9 @@ use super::rate_limit::{RateLimited, Urgency};
 use super::understood::{failure, granted, note_of, seen, stored};
 use crate::coordinator::Shared;
 use crate::coordinator::actor::requests::{Answered, Requests};
-use crate::hold::{Answer, Event, Failure, LeaseGranted, Look, Request, RequestId, Rival, Stored};
+use crate::hold::{
+    Answer, Event, Failure, LeaseGranted, Look, Purpose, Request, RequestId, Rival, Stored,
+};
 use crate::lock::{LeaseId, LockPath, Permit};
 use crate::record::{ETag, Record};
 use crate::store::{Acquire, BreakNote, LeaseState, LeaseStoreExt as _, StoreError, Write};
@@ -31,8 +33,8 @@ pub(in crate::coordinator) struct Requester {
     /// The path of its permit.
     pub(in crate::coordinator) path: LockPath,
     pub(in crate::coordinator) permit: Permit,
-    /// The end of the validity under its lease: a renewal goes before what is less urgent (S7).
-    pub(in crate::coordinator) valid_until: Option<Instant>,
+    /// What this is for.
+    pub(in crate::coordinator) purpose: Purpose,
     /// The turn of its renewal has come already.
     pub(in crate::coordinator) has_turn: bool,
 }
@@ -45,7 +47,7 @@ pub(in crate::coordinator) fn send(
     ask: Ask,
 ) {
     let shared = Arc::clone(shared);
-    let Requester { path, permit, valid_until, has_turn } = requester;
+    let Requester { path, permit, purpose, has_turn } = requester;
     let Ask { request, what, timeout } = ask;
     match what {
         Request::Acquire { lease_id, duration, if_match, read } => {
@@ -57,30 +59,37 @@ pub(in crate::coordinator) fn send(
         }
         Request::Read => requests.add(permit, async move {
             // What a hold reads decides whether it goes on (S16, S27).
-            let urgency = valid_until.map_or(Urgency::Poll, Urgency::Renewal);
+            let urgency = urgency(purpose, Urgency::Poll);
             let answer = read(&shared, &path, urgency, timeout).await;
             Event::Answer { request, answer: Answer::Read(answer) }.into()
         }),
         Request::Write { lease_id, if_match, fields } => {
             let write = Write { lease_id, if_match: Some(if_match), fields };
+            // S16: a hold that is resumed is had only once its record is written.
+            let urgency = match purpose {
+                Purpose::Resume { until } => Urgency::Renewal(until),
+                Purpose::Hold { .. } | Purpose::Comeback | Purpose::Other => Urgency::Lease,
+            };
             requests.add(permit, async move {
-                let (answer, note) = write_record(&shared, &path, write, timeout).await;
+                let (answer, note) = write_record(&shared, &path, write, urgency, timeout).await;
                 Answered { note, ..Event::Answer { request, answer: Answer::Write(answer) }.into() }
             });
         }
         Request::Renew { lease_id, if_match } => {
             let renew = Renew { request, lease_id, if_match, timeout };
             requests.add(permit, async move {
-                match valid_until {
-                    Some(_) if has_turn => renew_now(&shared, &path, renew).await,
-                    Some(until) => renew_in_turn(&shared, &path, renew, until).await,
-                    None => prove(&shared, &path, renew).await,
+                match purpose {
+                    Purpose::Hold { .. } if has_turn => renew_now(&shared, &path, renew).await,
+                    Purpose::Hold { until } => renew_in_turn(&shared, &path, renew, until).await,
+                    Purpose::Resume { .. } | Purpose::Comeback | Purpose::Other => {
+                        prove(&shared, &path, renew).await
+                    }
                 }
             });
         }
         Request::Look { note } => requests.add(permit, async move {
             // S22: without an answer a hold is lost.
-            let urgency = valid_until.map_or(Urgency::Lease, Urgency::Renewal);
+            let urgency = urgency(purpose, Urgency::Lease);
             let (answer, note) = match look(&shared, &path, note, urgency, timeout).await {
                 Ok((look, note)) => (Ok(look), note),
                 Err(failure) => (Err(failure), None),
@@ -99,6 +108,16 @@ pub(in crate::coordinator) fn send(
                 Event::Answer { request, answer: Answer::Release(answer) }.into()
             });
         }
+    }
+}
+
+/// How urgent a question is, if it is `least` urgent for a lock that is not held here. A resume token may be
+/// forged, so what only that names takes no renewal's turn (S16).
+fn urgency(purpose: Purpose, least: Urgency) -> Urgency {
+    match purpose {
+        Purpose::Hold { until } | Purpose::Resume { until } => Urgency::Renewal(until),
+        Purpose::Comeback => Urgency::Lease,
+        Purpose::Other => least,
     }
 }
 
@@ -140,11 +159,12 @@ async fn write_record(
     shared: &Shared,
     path: &LockPath,
     write: Write,
+    urgency: Urgency,
     timeout: Duration,
 ) -> (Result<ETag, Failure>, Option<BreakNote>) {
     let lease_id = write.lease_id;
     let writing = shared.store.write_record(path, write);
-    let answer = shared.limited(Urgency::Lease, timeout, writing).await;
+    let answer = shared.limited(urgency, timeout, writing).await;
     match shared.answer(answer) {
         Err(Failure::Taken) => {
             let (why, note) = shared.why_gone(path, lease_id).await;

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use super::resuming::resume;
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, request, settle, waiting};
 use crate::coordinator::{HoldRequest, NoObserver, RateStatus, StoreStatus};
 use crate::store::Operation;
+use crate::testing::Fault;
 
 /// Holds of a minute's lease: 50 renewals a second.
 const HOLDS: usize = 1_000;
@@ -117,6 +119,38 @@ async fn s7_renewals_go_before_polls() {
     assert_eq!(ours.coordinator.gauges().holds, few, "a hold was lost");
     assert_eq!(ours.coordinator.gauges().at_risk, 0);
     drop(waiters);
+    settle().await;
+}
+
+/// A sidecar that was busy polling is where the clients of another go on with their holds (S16).
+#[tokio::test(start_paused = true)]
+async fn s7_s16_holds_that_go_on_here_go_before_polls() {
+    let account = Account::new();
+    let (ours, other, former) = (sidecar(&account), sidecar(&account), sidecar(&account));
+    let (few, moved) = (200, 24);
+    for number in 0..few {
+        let max_hold = Some(600 * MINUTE);
+        other.acquire(HoldRequest { max_hold, ..request(&format!("other-{number}")) }).await;
+    }
+    hold_many(&ours, few).await;
+    let mut left = Vec::new();
+    for number in 0..moved {
+        let (stream, grant) = former.hold(&request(&format!("moved-{number}"))).await;
+        stream.disconnected();
+        left.push(grant);
+    }
+    let waiters: Vec<_> = (0..few)
+        .map(|number| waiting(&format!("other-{number}"), 60 * MINUTE))
+        .map(|request| ours.coordinator.hold(&request).unwrap())
+        .collect();
+    ours.faults().accept_at_most(Some(15));
+    pass(10 * SECOND).await;
+    let resumed: Vec<_> =
+        left.iter().map(|grant| ours.coordinator.resume(&resume(grant)).unwrap()).collect();
+    pass(2 * MINUTE).await;
+    assert!(ours.faults().injected(Fault::Throttled) > 0);
+    assert_eq!(ours.coordinator.gauges().holds, few + moved, "a hold was lost");
+    drop((waiters, resumed));
     settle().await;
 }
 

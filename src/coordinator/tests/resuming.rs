@@ -16,7 +16,7 @@ use crate::coordinator::{
 };
 use crate::store::LeaseState;
 
-fn resume(grant: &Grant) -> ResumeRequest {
+pub(super) fn resume(grant: &Grant) -> ResumeRequest {
     ResumeRequest {
         attempt_id: String::new(),
         resume_token: grant.resume_token.clone(),
