@@ -27,6 +27,8 @@ const (
 	// The places of a connection: fewer than the 256 calls that a sidecar allows. A wait or a hold takes two,
 	// for its stream and for a call about it.
 	streamsPerConnection = 200
+	// How much longer than the validity the answer to a save is waited for: the sidecar answers when that ends.
+	saveGrace = 5 * time.Second
 	// No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 	nap = 1 * time.Second
 	// The pause after the first failed try. Each further one doubles it, up to a bound.

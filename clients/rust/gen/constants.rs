@@ -20,6 +20,8 @@ pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// The places of a connection: fewer than the 256 calls that a sidecar allows. A wait or a hold takes two,
 /// for its stream and for a call about it.
 pub(crate) const STREAMS_PER_CONNECTION: usize = 200;
+/// How much longer than the validity the answer to a save is waited for: the sidecar answers when that ends.
+pub(crate) const SAVE_GRACE: Duration = Duration::from_secs(5);
 /// No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 pub(crate) const NAP: Duration = Duration::from_secs(1);
 /// The pause after the first failed try. Each further one doubles it, up to a bound.

@@ -27,6 +27,9 @@ export const PING_TIMEOUT_MS = 10_000;
  */
 export const STREAMS_PER_CONNECTION = 200;
 
+/** How much longer than the validity the answer to a save is waited for: the sidecar answers when that ends. */
+export const SAVE_GRACE_MS = 5_000;
+
 /** No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3). */
 export const NAP_MS = 1_000;
 

@@ -21,6 +21,8 @@ PING_TIMEOUT: Final = 10.0
 # The places of a connection: fewer than the 256 calls that a sidecar allows. A wait or a hold takes two, for its stream
 # and for a call about it.
 STREAMS_PER_CONNECTION: Final = 200
+# How much longer than the validity the answer to a save is waited for: the sidecar answers when that ends.
+SAVE_GRACE: Final = 5.0
 # No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 NAP: Final = 1.0
 # The pause after the first failed try. Each further one doubles it, up to a bound.

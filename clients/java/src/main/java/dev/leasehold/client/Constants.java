@@ -39,6 +39,12 @@ public final class Constants {
    */
   public static final int STREAMS_PER_CONNECTION = 200;
 
+  /**
+   * How much longer than the validity the answer to a save is waited for: the sidecar answers when
+   * that ends.
+   */
+  public static final Duration SAVE_GRACE = Duration.ofSeconds(5);
+
   /** No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3). */
   public static final Duration NAP = Duration.ofSeconds(1);
 
