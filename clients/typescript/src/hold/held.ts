@@ -1,7 +1,5 @@
 // What is held, as its holder has it: a hold of its own, or that of a run.
 
-import { ANSWER_POLL_MS } from "../constants.js";
-import { sleep } from "../duration.js";
 import type { Grant, Validity } from "../../gen/leasehold/v1/hold.js";
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
 import type { BootReading } from "./boot-clock.js";
@@ -10,8 +8,7 @@ import { checkpointBytes } from "./checkpoint.js";
 import { LostError } from "../errors/errors.js";
 import type { Loss } from "./loss.js";
 import type { Notice } from "./notice.js";
-import { toldLost } from "../errors/refusal.js";
-import type { Rpc } from "../connect/rpc.js";
+import type { HoldId, Rpc } from "../connect/rpc.js";
 import type { HoldInfo } from "./info.js";
 import { holdInfo } from "./info.js";
 import type { Kept } from "./keeper.js";
@@ -153,7 +150,7 @@ export abstract class Held {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over; it is lost here, too, then.
    */
   async reportProgress(): Promise<void> {
-    await this.hear(() => this.#rpc.reportProgress(this.#keeper.id));
+    await this.hear((id) => this.#rpc.reportProgress(id));
   }
 
   /**
@@ -183,31 +180,22 @@ export abstract class Held {
    * @throws RefusedError with reason `HOLD_LOST` or `HOLD_RELEASED` if the hold is over; it is lost here, too, then.
    */
   async info(): Promise<HoldInfo> {
-    const sent = this.#state.now();
-    const told = await this.#orLost(() => this.#rpc.getHold(this.#keeper.id));
-    this.#keeper.takeInHold(told, sent);
-    return holdInfo(told, {
-      remainingMs: this.remainingMs(),
-      maxHoldRemainingMs: this.#state.maxHoldRemainingMs(),
-      progressRemainingMs: this.#state.timeUntil(told.progressDue, sent),
+    return await this.#keeper.call(async (id, sent) => {
+      const told = await this.#rpc.getHold(id);
+      this.#keeper.takeInHold(told, sent);
+      return holdInfo(told, {
+        remainingMs: this.remainingMs(),
+        maxHoldRemainingMs: this.#state.maxHoldRemainingMs(),
+        progressRemainingMs: this.#state.timeUntil(told.progressDue, sent),
+      });
     });
   }
 
-  /** @internal Takes in the validity that `call` is answered with. */
-  protected async hear(call: () => Promise<Validity>): Promise<void> {
-    const sent: BootReading = this.#state.now();
-    this.#state.takeIn(await this.#orLost(call), sent);
-  }
-
-  /** What `call` gives; the hold is lost if it says so. */
-  async #orLost<T>(call: () => Promise<T>): Promise<T> {
-    try {
-      return await call();
-    } catch (error) {
-      const loss = toldLost(error);
-      if (loss !== undefined) this.#state.lose(loss);
-      throw error;
-    }
+  /** @internal Takes in the validity that a call about the hold is answered with. */
+  protected async hear(call: (id: HoldId, sent: BootReading) => Promise<Validity>): Promise<void> {
+    await this.#keeper.call(async (id, sent) => {
+      this.#state.takeIn(await call(id, sent), sent);
+    });
   }
 
   /**
@@ -217,11 +205,7 @@ export abstract class Held {
    */
   protected async isAnswered(deadline = Infinity): Promise<boolean> {
     const until = Math.min(this.#state.validUntil, deadline);
-    while (this.#keeper.isResuming) {
-      if (this.#state.now().latest >= until) return false;
-      await sleep(ANSWER_POLL_MS);
-    }
-    return true;
+    return await this.#keeper.isAnswered(() => this.#state.now().latest < until);
   }
 
   /** @internal Loses the hold, because its client goes away. */

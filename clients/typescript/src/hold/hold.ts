@@ -84,15 +84,12 @@ export class Hold extends Held implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over; it is lost here, too, then.
    */
   async extend(maxHoldMs: number): Promise<void> {
-    const { id } = this.keeper;
-    const request = { ...id, maxHold: duration("maxHoldMs", maxHoldMs) };
-    const options = { over: id.place };
-    await this.hear(async () => {
-      const sent = this.state.now();
+    const maxHold = duration("maxHoldMs", maxHoldMs);
+    await this.hear(async (id, sent) => {
       const { validity, resumeToken, maxHoldEnds } = await this.rpc.unary(
         LeaseServiceService.extendLease,
-        request,
-        options,
+        { ...id, maxHold },
+        { over: id.place },
       );
       this.keeper.replaceResumeToken(resumeToken);
       this.state.takeInMaxHold(maxHoldEnds, sent);

@@ -4,24 +4,25 @@ import { randomUUID } from "node:crypto";
 
 import { status } from "@grpc/grpc-js";
 
-import { ANSWER_TIMEOUT_MS, FIRST_PAUSE_MS, NAP_MS } from "../constants.js";
+import { ANSWER_POLL_MS, ANSWER_TIMEOUT_MS, FIRST_PAUSE_MS, NAP_MS } from "../constants.js";
 import type { Grant, Renewed } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { GetHoldResponse } from "../../gen/leasehold/v1/lease_service.js";
 import { HoldState as WireHoldState } from "../../gen/leasehold/v1/lease_service.js";
 import type { BreakNote } from "../../gen/leasehold/v1/lock.js";
 import type { BootReading } from "./boot-clock.js";
-import { milliseconds } from "../duration.js";
+import { milliseconds, sleep } from "../duration.js";
 import { RefusedError } from "../errors/errors.js";
 import type { Loss } from "./loss.js";
 import { alreadyLost, lossOf } from "./loss.js";
 import { Reason, reasonNamed } from "../errors/reason.js";
-import { ownRefusal, toldLost } from "../errors/refusal.js";
+import { toldLost } from "../errors/refusal.js";
 import type { Place } from "../connect/connections.js";
 import type { HoldId, Rpc } from "../connect/rpc.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
 import type { Line, LineEvent } from "./line.js";
+import { openLine, readEvent, readGrant } from "./line.js";
 import type { HoldState } from "./state.js";
 
 /** What a keeper is given to keep. */
@@ -79,6 +80,45 @@ export class Keeper {
   /** Whether a resume was sent, and it is not known whether it has made a newer generation. */
   get isResuming(): boolean {
     return this.#resuming;
+  }
+
+  /** Waits for the answer to a resume that was sent, for as long as `mayWait` allows. False where that ends first. */
+  async isAnswered(mayWait: () => boolean): Promise<boolean> {
+    while (this.#resuming) {
+      if (!mayWait()) return false;
+      await sleep(ANSWER_POLL_MS);
+    }
+    return true;
+  }
+
+  /**
+   * What `call` about the hold gives, which is told when it was sent (S21). Where it finds out only that the hold has left
+   * a sidecar, it is made again with the newest generation, while the hold is valid (S16).
+   */
+  async call<T>(call: (id: HoldId, sent: BootReading) => Promise<T>): Promise<T> {
+    const { state } = this.#kept;
+    for (;;) {
+      const { id } = this;
+      try {
+        return await call(id, state.now());
+      } catch (error) {
+        if (!this.#mayBeElsewhere(id, error)) throw error;
+        await this.isAnswered(() => state.isValid());
+        if (!state.isValid()) throw error;
+      }
+    }
+  }
+
+  /**
+   * Whether the refusal of a call about this generation tells of a loss, while the hold has a newer one, or may have: that
+   * is no loss (S16). Else the hold is lost, if the refusal says so.
+   */
+  #mayBeElsewhere({ generation }: HoldId, refusal: unknown): boolean {
+    const loss = toldLost(refusal);
+    if (loss === undefined) return false;
+    if (this.#resuming || generation !== this.#generation) return true;
+    this.#kept.state.lose(loss);
+    return false;
   }
 
   /** Why no try to resume will ever work. */
@@ -140,16 +180,16 @@ export class Keeper {
   async #ask(): Promise<void> {
     const { rpc, state } = this.#kept;
     this.#asking = true;
+    const { id } = this;
     const sent = state.now();
     try {
-      this.takeInHold(await rpc.getHold(this.id, ANSWER_TIMEOUT_MS), sent);
+      this.takeInHold(await rpc.getHold(id, ANSWER_TIMEOUT_MS), sent);
       this.#asking = false;
       // What was heard meanwhile is another question.
       this.#watchClockNow();
     } catch (error) {
       this.#asking = false;
-      const loss = toldLost(error);
-      if (loss !== undefined) state.lose(loss);
+      this.#mayBeElsewhere(id, error);
     }
   }
 
@@ -165,7 +205,7 @@ export class Keeper {
     const { state, listener } = this.#kept;
     for (;;) {
       const read = await readEvent(this.#line);
-      if (read !== undefined && !(read instanceof RefusedError)) {
+      if (!(read instanceof RefusedError)) {
         const loss = state.isValid() ? this.#takeIn(read) : undefined;
         if (loss !== undefined) state.lose(loss);
         continue;
@@ -174,13 +214,12 @@ export class Keeper {
         this.close();
         return;
       }
-      const broke = read ?? endedWithoutWord();
-      const refusal = finalRefusal(broke);
+      const refusal = finalRefusal(read);
       if (refusal !== undefined) {
         state.lose(refusal);
         return;
       }
-      tell(listener, { type: "interrupted", detail: broke.message });
+      tell(listener, { type: "interrupted", detail: read.message });
       if (this.#line.isSilent) this.#silent = this.#line;
       await this.#resume();
     }
@@ -317,40 +356,6 @@ export class Keeper {
     tell(listener, { type: "resumed", remainingMs: state.remainingMs() });
     return undefined;
   }
-}
-
-/** The next event that this client knows, or how the stream broke; `undefined` if it just ended. */
-async function readEvent(line: Line): Promise<LineEvent | RefusedError | undefined> {
-  try {
-    return await line.next();
-  } catch (error) {
-    if (error instanceof RefusedError) return error;
-    throw error;
-  }
-}
-
-/** A stream; the error where there are no certificates to connect with. */
-function openLine(open: () => Line): Line | RefusedError {
-  try {
-    return open();
-  } catch (error) {
-    if (error instanceof RefusedError) return error;
-    throw error;
-  }
-}
-
-/** What a try to resume is answered with. */
-async function readGrant(line: Line): Promise<Grant | Loss | RefusedError> {
-  for (;;) {
-    const read = (await readEvent(line)) ?? endedWithoutWord();
-    if (read instanceof RefusedError) return read;
-    if (read.$case === "granted") return read.value;
-    if (read.$case === "lost") return lossOf(read.value);
-  }
-}
-
-function endedWithoutWord(): RefusedError {
-  return ownRefusal(status.UNAVAILABLE, "the sidecar ended the stream without a reason");
 }
 
 const HOPELESS: ReadonlySet<status> = new Set([

@@ -1,9 +1,15 @@
 // The life line of a hold: the stream that brings its events, wherever it comes from (S14).
 
-import type { Resume } from "../../gen/leasehold/v1/hold.js";
+import { status } from "@grpc/grpc-js";
+
+import type { Grant, Resume } from "../../gen/leasehold/v1/hold.js";
 import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
 import type { Place } from "../connect/connections.js";
 import type { MessageStream, Rpc } from "../connect/rpc.js";
+import { RefusedError } from "../errors/errors.js";
+import { ownRefusal } from "../errors/refusal.js";
+import type { Loss } from "./loss.js";
+import { lossOf } from "./loss.js";
 
 /** What happens to a hold, in the sidecar's words. */
 export type LineEvent = NonNullable<HoldLeaseResponse["event"]>;
@@ -62,4 +68,39 @@ export class HoldLine implements Line {
     stream.waitPatiently();
     return new HoldLine(this.#rpc, stream);
   }
+}
+
+/** The next event that this client knows, or how the stream ended. */
+export async function readEvent(line: Line): Promise<LineEvent | RefusedError> {
+  try {
+    return (await line.next()) ?? endedWithoutWord();
+  } catch (error) {
+    if (error instanceof RefusedError) return error;
+    throw error;
+  }
+}
+
+/** A stream; the error where there are no certificates to connect with. */
+export function openLine(open: () => Line): Line | RefusedError {
+  try {
+    return open();
+  } catch (error) {
+    if (error instanceof RefusedError) return error;
+    throw error;
+  }
+}
+
+/** What a try to resume is answered with. */
+export async function readGrant(line: Line): Promise<Grant | Loss | RefusedError> {
+  for (;;) {
+    const read = await readEvent(line);
+    if (read instanceof RefusedError) return read;
+    if (read.$case === "granted") return read.value;
+    if (read.$case === "lost") return lossOf(read.value);
+  }
+}
+
+/** A stream ended without an error. */
+export function endedWithoutWord(): RefusedError {
+  return ownRefusal(status.UNAVAILABLE, "the sidecar ended the stream without a reason");
 }

@@ -2,16 +2,13 @@
 
 import { status } from "@grpc/grpc-js";
 
-import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "../constants.js";
+import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS, SAVE_GRACE_MS } from "../constants.js";
 import { sleep } from "../duration.js";
 import { Checkpoint, CheckpointUnknownError } from "./checkpoint.js";
 import { LostError, RefusedError } from "../errors/errors.js";
 import { Reason } from "../errors/reason.js";
 import { isBreak, ownRefusal, toldLost } from "../errors/refusal.js";
 import type { Kept, Keeper } from "./keeper.js";
-
-/** How much longer than the validity an answer is waited for: the sidecar answers when that ends. */
-const GRACE_MS = 2_000;
 
 /** A save that waits for the one before it. */
 interface Next {
@@ -68,7 +65,7 @@ export class Saver {
     let unknown: RefusedError | undefined;
     let last: RefusedError | undefined;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
-      while (this.#keeper.isResuming && state.isValid()) await sleep(FIRST_PAUSE_MS);
+      await this.#keeper.isAnswered(() => state.isValid());
       const isOver = !state.isValid();
       if (isOver || state.now().latest >= deadline) {
         if (unknown !== undefined) throw new CheckpointUnknownError(unknown.message, { cause: unknown });
@@ -86,26 +83,22 @@ export class Saver {
   /** The version; or what to try again after. */
   async #trySave(value: Buffer, deadline: number): Promise<number | RefusedError> {
     const { rpc, state, grant } = this.#kept;
-    const { id } = this.#keeper;
-    const sent = state.now();
     try {
-      const answer = await rpc.saveCheckpoint(id, value, deadline - sent.latest + GRACE_MS);
-      if (answer.validity !== undefined) state.takeIn(answer.validity, sent);
-      this.#checkpoint = new Checkpoint(value, answer.version, grant.fencingToken, undefined);
-      return answer.version;
+      return await this.#keeper.call(async (id, sent) => {
+        const answer = await rpc.saveCheckpoint(id, value, deadline - sent.latest + SAVE_GRACE_MS);
+        if (answer.validity !== undefined) state.takeIn(answer.validity, sent);
+        this.#checkpoint = new Checkpoint(value, answer.version, grant.fencingToken, undefined);
+        return answer.version;
+      });
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
       if (error.reason === Reason.CHECKPOINT_UNKNOWN) {
         throw new CheckpointUnknownError(error.message, { cause: error });
       }
       const isLate = error.reason === undefined && error.code === status.DEADLINE_EXCEEDED;
-      // The hold has left the sidecar that refused, or is leaving it.
-      const hasMoved = this.#keeper.isResuming || this.#keeper.id.generation !== id.generation;
-      if (isBreak(error) || isLate || hasMoved) return error;
+      if (isBreak(error) || isLate) return error;
       const loss = toldLost(error);
-      if (loss === undefined) throw error;
-      state.lose(loss);
-      throw new LostError(loss, { cause: error });
+      throw loss === undefined ? error : new LostError(loss, { cause: error });
     }
   }
 

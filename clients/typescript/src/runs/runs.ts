@@ -1,7 +1,5 @@
 // Takes part in a schedule: gives the runs that fall to this caller.
 
-import { status } from "@grpc/grpc-js";
-
 import { FIRST_PAUSE_MS, LONGEST_RUN_PAUSE_MS } from "../constants.js";
 import type { Run as WireRun, Standby } from "../../gen/leasehold/v1/schedule_service.js";
 import { milliseconds, sleep } from "../duration.js";
@@ -9,10 +7,11 @@ import { ProtocolError, RefusedError } from "../errors/errors.js";
 import type { HoldListener } from "../hold/event.js";
 import { tell } from "../hold/event.js";
 import type { Holds } from "../hold/held.js";
+import { endedWithoutWord } from "../hold/line.js";
 import { believe } from "../hold/open.js";
 import type { HoldState } from "../hold/state.js";
 import type { CallOptions } from "../hold/spec.js";
-import { mayPass, ownRefusal } from "../errors/refusal.js";
+import { mayPass } from "../errors/refusal.js";
 import type { Rpc } from "../connect/rpc.js";
 import { isBelowNeeds, knowing } from "../errors/unsupported.js";
 import type { ScheduleListener } from "./event.js";
@@ -119,7 +118,7 @@ export class Runs {
     signal?.addEventListener("abort", abort);
     try {
       const message = await stream.next();
-      if (message === undefined) throw ownRefusal(status.UNAVAILABLE, "the sidecar ended the stream without a reason");
+      if (message === undefined) throw endedWithoutWord();
       return message.event;
     } finally {
       signal?.removeEventListener("abort", abort);
