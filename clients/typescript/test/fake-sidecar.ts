@@ -1,5 +1,6 @@
 // For tests: a sidecar that does what a test says, and a clock that stands still.
 
+import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -14,9 +15,8 @@ import type { Limits } from "../src/connect/rpc.js";
 import { duration } from "../src/duration.js";
 import type { BootReading, Clock } from "../src/hold/boot-clock.js";
 import type { Hold } from "../src/hold/hold.js";
-import type { HoldEvent } from "../src/index.js";
+import type { HoldEvent, Run } from "../src/index.js";
 import { LossReason } from "../src/index.js";
-import * as messages from "../src/proto.js";
 import {
   CompletionResult,
   Grant,
@@ -34,7 +34,7 @@ import type {
   WatchLockRequest,
 } from "../src/proto.js";
 import type { Refused } from "./tools.js";
-import { Inbox, eventually, refusal } from "./tools.js";
+import { Inbox, eventually, message, refusal } from "./tools.js";
 
 export * from "./tools.js";
 
@@ -149,12 +149,6 @@ function byDefault(name: string, count: number): object {
   return refusal(status.UNAVAILABLE, "not now");
 }
 
-/** The answer to a call as a whole message. */
-function answerTo(name: string, told: object): unknown {
-  const type = `${name.charAt(0).toUpperCase()}${name.slice(1)}Response`;
-  return (messages as unknown as Record<string, { fromPartial(told: object): unknown }>)[type]?.fromPartial(told);
-}
-
 /** A sidecar on a Unix socket of its own. */
 export class FakeSidecar {
   readonly holds = new Inbox<HoldCall>();
@@ -202,9 +196,10 @@ export class FakeSidecar {
       const answers = this.answers[name] ?? [];
       const count = this.calls.filter((call) => call.name === name).length;
       const told = (answers.length > 1 ? answers.shift() : answers[0]) ?? byDefault(name, count);
-      void Promise.resolve(told).then((message) => {
-        if ("details" in message) answer(message as Refused);
-        else answer(null, answerTo(name, message));
+      const type = `${name.charAt(0).toUpperCase()}${name.slice(1)}Response`;
+      void Promise.resolve(told).then((it) => {
+        if ("details" in it) answer(it as Refused);
+        else answer(null, message(type, it));
       });
     };
   }
@@ -235,6 +230,16 @@ export interface Held {
   readonly hold: Hold;
   readonly call: HoldCall;
   readonly events: Inbox<HoldEvent>;
+}
+
+/** A loop over the runs of a schedule. */
+export type Runs = AsyncGenerator<Run, void, undefined>;
+
+/** The next run. */
+export async function next(runs: Runs): Promise<Run> {
+  const { value } = await runs.next();
+  assert.ok(value !== undefined);
+  return value;
 }
 
 /** A fake sidecar, a clock, and a client between them. */
@@ -270,6 +275,17 @@ export class Bench implements AsyncDisposable {
     await rm(socket, { force: true });
     this.sidecar = await FakeSidecar.start(socket);
     return this.sidecar;
+  }
+
+  /** Has another hold refused by the sidecar that is there, and granted and released by a new one in its place (S37). */
+  async refuseHold(): Promise<void> {
+    const holding = this.client.hold({ function: "g", waitMs: 30_000 });
+    const refused = await this.sidecar.hold();
+    const there = await this.restart();
+    refused.fail(TOO_OLD);
+    (await there.hold()).tell(grant(validity(OURS, 1_058, 58), { leaseId: "lease-2" }));
+    await (await holding).release();
+    assert.deepEqual(there.asked.splice(0), ["releaseLease lease-2 1"]);
   }
 
   /** A hold that is granted so. */

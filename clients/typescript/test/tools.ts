@@ -7,6 +7,7 @@ import type { status } from "@grpc/grpc-js";
 
 import { BadRequest, ErrorInfo, RetryInfo, Status } from "../gen/google/rpc/error.js";
 import { duration } from "../src/duration.js";
+import * as messages from "../src/proto.js";
 
 /** How long a test waits for what must come. */
 export const PATIENCE_MS = 60_000;
@@ -44,6 +45,14 @@ export function refusal(
     metadata.set("grpc-status-details-bin", Buffer.from(trailer));
   }
   return { code, details, metadata };
+}
+
+/** A message of a type of the API, with what of this it may have. */
+export function message(type: string, said: object): object {
+  const types = messages as unknown as Record<string, { fromPartial(said: object): object } | undefined>;
+  const made = types[type]?.fromPartial(said);
+  assert.ok(made !== undefined, `there is no message ${type}`);
+  return made;
 }
 
 /** Waits until `condition` holds. */

@@ -1,14 +1,14 @@
 // For vectors.test.ts: what a vector's sidecar says, as messages.
 
+import assert from "node:assert/strict";
+
 import { status } from "@grpc/grpc-js";
 
 import { duration } from "../src/duration.js";
-import * as messages from "../src/proto.js";
 import type { BootTime } from "../src/proto.js";
-import type { Event } from "./fake-sidecar.js";
 import { ELSEWHERE, OURS } from "./fake-sidecar.js";
 import type { Refused } from "./tools.js";
-import { refusal } from "./tools.js";
+import { message, refusal } from "./tools.js";
 
 /** What the clocks of the kernels read when a vector begins. Two have our boot id, and are not ours. */
 export const BASES: Readonly<Record<string, number>> & { readonly ours: number } = {
@@ -18,6 +18,11 @@ export const BASES: Readonly<Record<string, number>> & { readonly ours: number }
   behind: 500_000,
 };
 
+interface Limit {
+  at: number;
+  after: number;
+}
+
 /** What the sidecar says, with all that it may say. */
 export interface Said {
   until?: number;
@@ -26,7 +31,8 @@ export interface Said {
   generation?: number;
   token?: string;
   fencing_token?: number;
-  max_hold?: { at: number; after: number };
+  max_hold?: Limit;
+  deadline?: Limit;
   position?: number;
   reason?: string;
   loss?: string;
@@ -35,6 +41,10 @@ export interface Said {
   by?: string;
   state?: string;
   version?: number;
+  attempt?: number;
+  understood?: boolean;
+  conflict?: boolean;
+  result?: string;
 }
 
 /** How the sidecar refuses a call, or ends a stream: without a word if there is no code. */
@@ -72,17 +82,15 @@ export class Messages {
     return { bootId, sinceBoot: duration("at", this.base + at) };
   }
 
+  #limit(limit: Limit | undefined): object | undefined {
+    return limit && { at: this.#reading(limit.at), after: duration("after", limit.after) };
+  }
+
   /** All that a message may have: each takes what it knows. */
   #said(said: Said): object {
-    const {
-      until = 0,
-      for: left,
-      max_hold: limit,
-      generation = 1,
-      token = "",
-      fencing_token: fencingToken = 65_536,
-    } = said;
+    const { until = 0, for: left, generation = 1, token = "", fencing_token: fencingToken = 65_536 } = said;
     const { position, state = "HELD", version, cause = "UNSPECIFIED", by, outcome = "UNSPECIFIED", loss = "" } = said;
+    const released = { outcome: `RELEASE_OUTCOME_${outcome}`, lossReason: `LOSS_REASON_${loss || "UNSPECIFIED"}` };
     return {
       leaseId: "lease-1",
       lockPath: "locks/p/h/f/s/FUNCTION",
@@ -90,34 +98,38 @@ export class Messages {
       generation,
       resumeToken: token,
       validity: left === undefined ? undefined : { validUntil: this.#reading(until), validFor: duration("for", left) },
-      maxHoldEnds: limit && { at: this.#reading(limit.at), after: duration("after", limit.after) },
+      maxHoldEnds: this.#limit(said.max_hold),
+      deadline: this.#limit(said.deadline),
+      attempt: said.attempt,
+      runId: "run-1",
+      scheduledAt: new Date(1_800_000),
+      understood: said.understood === true ? {} : undefined,
+      conflict: said.conflict,
       position,
       version,
       state: `HOLD_STATE_${state}`,
       cause: `ERROR_REASON_${cause}`,
       timeLeft: duration("left", said.left ?? 0),
       breakNote: by === undefined ? undefined : { brokenBy: by },
-      result: { outcome: `RELEASE_OUTCOME_${outcome}`, lossReason: `LOSS_REASON_${loss || "UNSPECIFIED"}` },
+      result: said.result === undefined ? released : `COMPLETION_RESULT_${said.result}`,
     };
   }
 
-  /** An event of a stream. */
-  event(name: string, said: Said): Event {
+  /** An event of a stream, in a message of this type. */
+  event(type: string, name: string, said: Said): object {
     const kind = name === "busy" ? "BUSY" : "LOSS";
-    const first = name === "granted" ? { resumeToken: said.token ?? "resume-1" } : {};
-    const value = { ...this.#said(said), ...first, reason: `${kind}_REASON_${said.reason ?? "UNSPECIFIED"}` };
-    const told = { $case: name === "at_risk" ? "atRisk" : name, value };
-    const { event } = messages.HoldLeaseResponse.fromPartial({ event: told } as never);
-    if (event === undefined) throw new Error(`there is no event ${name}`);
-    return event;
+    const first = name === "granted" || name === "run" ? { resumeToken: said.token ?? "resume-1" } : {};
+    const all = { ...this.#said(said), ...first, reason: `${kind}_REASON_${said.reason ?? "UNSPECIFIED"}` };
+    const $case = name.replace(/_[a-z]/g, (it) => it.charAt(1).toUpperCase());
+    const response = message(type, { event: { $case, value: { ...all, grant: all } } });
+    assert.ok("event" in response && response.event !== undefined, `there is no event ${name}`);
+    return response;
   }
 
   /** An answer to a call. */
-  answer(name: string, said: Said): unknown {
+  answer(name: string, said: Said): object {
     const words = name === "release" ? ["release", "lease"] : name.split("_");
-    const type = `${words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("")}Response`;
-    const answers = messages as unknown as Record<string, { fromPartial(said: object): unknown } | undefined>;
-    if (answers[type] === undefined) throw new Error(`there is no call ${name}`);
-    return answers[type].fromPartial(this.#said(said));
+    const call = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+    return message(`${call}Response`, this.#said(said));
   }
 }

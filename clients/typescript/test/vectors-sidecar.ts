@@ -7,21 +7,24 @@ import { Metadata, connectivityState, status } from "@grpc/grpc-js";
 
 import { milliseconds } from "../src/duration.js";
 import type { Dialer } from "../src/connect/endpoint.js";
-import { HoldLeaseResponse, LeaseSpec } from "../src/proto.js";
-import type { HoldLeaseRequest, Resume } from "../src/proto.js";
+import { LeaseSpec } from "../src/proto.js";
+import type { HoldLeaseRequest, Resume, SubscribeScheduleRequest } from "../src/proto.js";
 import type { Refusing, Said } from "./vectors-messages.js";
 import { Messages, errorOf } from "./vectors-messages.js";
 import { refusal } from "./tools.js";
 
-/** A HoldLease call, as the client has it. */
+/** A HoldLease call, or a SubscribeSchedule call, as the client has it. */
 class Stream extends EventEmitter {
+  /** What its messages are. */
+  readonly type: string;
   readonly #onCancelled: () => void;
   isOpen = true;
   isGranted = false;
   isTooOld = false;
 
-  constructor(onCancelled: () => void) {
+  constructor(path: string, onCancelled: () => void) {
     super();
+    this.type = path.replace(/.*\/(.*)/, "$1Response");
     this.#onCancelled = onCancelled;
   }
 
@@ -47,12 +50,14 @@ class Stream extends EventEmitter {
 }
 
 type Callback = (error: unknown, response?: unknown) => void;
+type Opened = HoldLeaseRequest | SubscribeScheduleRequest;
 
 /** The request of any call of a holder's. */
 interface Asked {
   generation: number;
   maxHold?: { seconds: number; nanos: number };
   value?: Uint8Array;
+  outcome?: string;
 }
 
 /** The name that a vector has for a call. */
@@ -86,10 +91,10 @@ export class VectorSidecar {
   #connection(): object {
     let last: Stream | undefined;
     return {
-      makeServerStreamRequest: (_path: string, _to: unknown, _from: unknown, request: HoldLeaseRequest) => {
+      makeServerStreamRequest: (path: string, _to: unknown, _from: unknown, request: Opened) => {
         // It is silent, or has met a sidecar that is too old.
         if (last?.isOpen === true || last?.isTooOld === true) this.#faults.push("S37: the connection was left");
-        last = this.#open(request);
+        last = this.#open(path, request);
         return last;
       },
       makeUnaryRequest: (path: string, _to: unknown, _from: unknown, request: Asked, ...more: unknown[]) =>
@@ -99,16 +104,25 @@ export class VectorSidecar {
     };
   }
 
-  #open({ start, needs }: HoldLeaseRequest): Stream {
-    if (needs !== 1) this.#faults.push("S37: a request does not need revision 1");
-    this.#sent.push(start?.$case === "resume" ? this.#resume(start.value) : asked(start?.value));
+  #open(path: string, request: Opened): Stream {
+    if (request.needs !== 1) this.#faults.push("S37: a request does not need revision 1");
+    this.#sent.push("start" in request ? this.#holds(request) : this.#subscribes(request));
     const number = this.#streams.length;
-    const stream = new Stream(() => {
+    const stream = new Stream(path, () => {
       const isReplaced = this.#streams.slice(number + 1).some(({ isGranted }) => isGranted);
       if (!isReplaced && this.#isValid()) this.#faults.push("S14: a stream was ended while the hold was valid");
     });
     this.#streams.push(stream);
     return stream;
+  }
+
+  #holds({ start }: HoldLeaseRequest): string {
+    return start?.$case === "resume" ? this.#resume(start.value) : asked(start?.value);
+  }
+
+  #subscribes({ reconnected, resume }: SubscribeScheduleRequest): string {
+    const words = ["subscribe", reconnected && "reconnected", resume !== undefined && this.#resume(resume)];
+    return words.filter((word) => word !== false).join(" ");
   }
 
   #resume({ resumeToken, toldValidUntil, attemptId }: Resume): string {
@@ -120,10 +134,12 @@ export class VectorSidecar {
 
   #call(path: string, request: Asked, callback: Callback, { deadline }: { deadline: number }): unknown {
     const name = nameOf(path);
-    if (name === "release" && this.#isValid()) this.#faults.push("S13: the hold is valid when its release is sent");
+    const isEnd = name === "release" || name === "complete_run";
+    if (isEnd && this.#isValid()) this.#faults.push("S13: the hold is valid when its release is sent");
     let said = `${name} ${String(request.generation)}`;
     if (name === "extend_lease") said += ` ${String(milliseconds(request.maxHold))}`;
     if (name === "save_checkpoint") said += ` ${Buffer.from(request.value ?? []).toString()}`;
+    if (name === "complete_run") said += ` ${String(request.outcome).replace("RUN_OUTCOME_", "")}`;
     this.#sent.push(said);
     const timer = setTimeout(() => {
       answer(refusal(status.DEADLINE_EXCEEDED, "nobody answers"));
@@ -168,9 +184,9 @@ export class VectorSidecar {
   tell(number: number | undefined, events: Record<string, Said>): void {
     const stream = this.#on(number);
     for (const [name, said] of Object.entries(events)) {
-      stream.isGranted ||= name === "granted";
-      const event = this.#messages.event(name, said);
-      if (stream.isOpen) stream.emit("data", HoldLeaseResponse.create({ event }));
+      stream.isGranted ||= name === "granted" || name === "run";
+      const message = this.#messages.event(stream.type, name, said);
+      if (stream.isOpen) stream.emit("data", message);
     }
   }
 

@@ -1,4 +1,4 @@
-// Plays proto/vectors/client.jsonl; docs/clients.md says what it means.
+// Plays proto/vectors/client.jsonl and runs.jsonl; docs/clients.md says what they mean.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -6,13 +6,11 @@ import { test } from "node:test";
 
 import type { BootReading, Clock } from "../src/hold/boot-clock.js";
 import { Connections } from "../src/connect/connections.js";
-import type { Hold } from "../src/hold/hold.js";
-import { openHold } from "../src/hold/open.js";
-import type { HoldEvent } from "../src/index.js";
-import { BusyError, LostError, RefusedError } from "../src/index.js";
-import { leaseSpec } from "../src/hold/spec.js";
 import { LIMITS, Rpc } from "../src/connect/rpc.js";
-import { OURS } from "./fake-sidecar.js";
+import type { Completion, Hold, HoldEvent, Run, ScheduleEvent } from "../src/index.js";
+import { BusyError, Client, LostError, RefusedError } from "../src/index.js";
+import type { Runs } from "./fake-sidecar.js";
+import { OURS, next } from "./fake-sidecar.js";
 import type { Refusing, Said } from "./vectors-messages.js";
 import { BASES } from "./vectors-messages.js";
 import { VectorSidecar } from "./vectors-sidecar.js";
@@ -27,6 +25,7 @@ interface Deed {
   share?: string;
   max_hold?: number;
   value?: string;
+  outcome?: string;
 }
 
 interface Step {
@@ -53,9 +52,9 @@ interface Vector {
   steps: Step[];
 }
 
-function readVectors(): Vector[] {
+function readVectors(file: string): Vector[] {
   const vectors: Vector[] = [];
-  const text = readFileSync(new URL("../../../../proto/vectors/client.jsonl", import.meta.url), "utf8");
+  const text = readFileSync(new URL(`../../../../proto/vectors/${file}`, import.meta.url), "utf8");
   for (const line of text.split("\n").filter((it) => it !== "")) {
     const read = JSON.parse(line) as Omit<Vector, "steps"> | Step;
     if ("vector" in read) vectors.push({ ...read, steps: [] });
@@ -64,14 +63,19 @@ function readVectors(): Vector[] {
   return vectors;
 }
 
+/** What a subscription is closed with. */
+const CLOSED = new Error("closed");
+
 /** A client in a time of its own, and a sidecar that does what a vector says. */
 class Stage implements Clock {
   readonly bootId = OURS;
   readonly sidecar: VectorSidecar;
   readonly #time: VirtualTime;
-  readonly #rpc: Rpc;
+  readonly #client: Client;
+  readonly #stop = new AbortController();
+  readonly #runs: Runs;
   #slept = 0;
-  #hold: Hold | undefined;
+  #hold: Hold | Run | undefined;
   #until: number | null = null;
   #told: string[] = [];
   #returned: string[] = [];
@@ -79,8 +83,16 @@ class Stage implements Clock {
   constructor(time: VirtualTime, kernel: string) {
     this.#time = time;
     this.sidecar = new VectorSidecar(kernel, () => this.#hold?.isValid() === true);
-    this.#rpc = new Rpc(new Connections(this.sidecar.dialer, LIMITS.streams), this, LIMITS);
+    const rpc = new Rpc(new Connections(this.sidecar.dialer, LIMITS.streams), this, LIMITS);
+    this.#client = Reflect.construct(Client, [rpc]) as Client;
+    const listeners = { onEvent: this.#listener, onHoldEvent: this.#listener };
+    this.#runs = this.#client.runs({ function: "f", cron: "30 2 * * *" }, { signal: this.#stop.signal, ...listeners });
   }
+
+  readonly #listener = (event: HoldEvent | ScheduleEvent): void => {
+    // The grant is the hold itself.
+    if (event.type !== "granted") this.#told.push(inWords(event));
+  };
 
   read(): BootReading {
     const now = BASES.ours + this.#now;
@@ -132,7 +144,8 @@ class Stage implements Clock {
     const at = `at ${String(step.at)}`;
     assert.deepEqual(seen, wanted, at);
     if (open !== undefined) assert.deepEqual(this.sidecar.open, open, at);
-    if (max_hold !== undefined) assert.equal((hold?.maxHoldRemainingMs() ?? NaN) + this.#now, max_hold, at);
+    const limit = hold !== undefined && "deadlineAt" in hold ? hold.deadlineRemainingMs() : hold?.maxHoldRemainingMs();
+    if (max_hold !== undefined) assert.equal((limit ?? NaN) + this.#now, max_hold, at);
   }
 
   async #do(name: string, deed: Deed): Promise<void> {
@@ -146,41 +159,45 @@ class Stage implements Clock {
   }
 
   /** What the holder does, and what comes of it. */
-  async #done(name: string, deed: Deed): Promise<string> {
-    if (name === "hold") {
-      const { wait = 0, ...more } = deed;
-      const onEvent = (event: HoldEvent): void => {
-        // The grant is the hold itself.
-        if (event.type !== "granted") this.#told.push(inWords(event));
-      };
-      const spec = (waitMs: number) => leaseSpec({ function: "f", ...more }, waitMs);
-      this.#hold = await openHold(this.#rpc, new Set(), spec, wait, { onEvent });
-      return "held";
-    }
-    assert.ok(this.#hold !== undefined);
+  async #done(
+    name: string,
+    { wait: waitMs = 0, max_hold = 0, value = "", outcome = "", ...more }: Deed,
+  ): Promise<string> {
+    const hold = this.#hold;
     switch (name) {
-      case "release":
-        return bare((await this.#hold.release()).outcome);
-      case "report_progress":
-        await this.#hold.reportProgress();
+      case "hold":
+        this.#hold = await this.#client.hold({ function: "f", waitMs, ...more }, { onEvent: this.#listener });
+        return "held";
+      case "next_run":
+        this.#hold = await next(this.#runs);
+        return `run ${String(this.#hold.attempt)}`;
+      case "close":
+        this.#stop.abort(CLOSED);
         return "done";
-      case "extend_lease":
-        await this.#hold.extend(deed.max_hold ?? 0);
+      case "report_progress":
+        await hold?.reportProgress();
         return "done";
       case "save_checkpoint":
-        return String(await this.#hold.save(deed.value ?? ""));
-      default:
-        return "is unknown";
+        return String(await hold?.save(value));
     }
+    assert.ok(hold !== undefined);
+    if ("complete" in hold) {
+      const completion = { outcome: outcome.toLowerCase() as Completion["outcome"] };
+      return bare((await hold.complete(completion)).result);
+    }
+    if (name === "release") return bare((await hold.release()).outcome);
+    await hold.extend(max_hold);
+    return "done";
   }
 
   close(): void {
-    this.#rpc.close();
+    this.#client.close();
   }
 }
 
 /** What the holder is told, as a vector has it. */
-function inWords(event: HoldEvent): string {
+function inWords(event: HoldEvent | ScheduleEvent): string {
+  if (event.type === "definitionInForce") return event.definition.conflict ? "definition conflict" : "definition";
   if (event.type === "waiting") return `waiting ${String(event.position)}`;
   if (event.type === "atRisk") return `at_risk ${event.cause}`;
   if (event.type === "draining") return `draining ${String(event.timeLeftMs)}`;
@@ -190,17 +207,18 @@ function inWords(event: HoldEvent): string {
 
 /** The name of a value, without that of its enum. */
 function bare(value: string): string {
-  return value.replace(/^(RELEASE_OUTCOME|LOSS_REASON|BUSY_REASON)_/, "");
+  return value.replace(/^(RELEASE_OUTCOME|LOSS_REASON|BUSY_REASON|COMPLETION_RESULT)_/, "");
 }
 
 function nameOf(error: unknown, deed: string): string {
+  if (error === CLOSED) return "closed";
   if (error instanceof BusyError) return `busy ${bare(error.reason)}`;
   if (error instanceof LostError) return `lost ${bare(error.loss.reason)}`;
   if (deed === "release") return "unconfirmed";
   return error instanceof RefusedError ? `refused ${error.reason ?? ""}` : String(error);
 }
 
-for (const { vector, kernel, steps } of readVectors()) {
+for (const { vector, kernel, steps } of ["client.jsonl", "runs.jsonl"].flatMap(readVectors)) {
   test(vector, async () => {
     using time = new VirtualTime();
     const stage = new Stage(time, kernel ?? "ours");
