@@ -53,17 +53,6 @@ test("waiting acquires and a watch do not stand in the way of short calls", SHOR
   await Promise.all(acquiring);
 });
 
-/** Has another hold refused by the sidecar that is there, and granted and released by a new one in its place. */
-async function refuseHold(bench: Bench): Promise<void> {
-  const holding = bench.client.hold({ function: "g", waitMs: 30_000 });
-  const refused = await bench.sidecar.hold();
-  const there = await bench.restart();
-  refused.fail(TOO_OLD);
-  (await there.hold()).tell(grant(VALID, { leaseId: "lease-2" }));
-  await (await holding).release();
-  assert.deepEqual(there.asked.splice(0), ["releaseLease lease-2 1"]);
-}
-
 test("s37 new streams alone leave a sidecar that is too old", SHORT, async () => {
   for (const isAskedBefore of [false, true]) {
     await using bench = await Bench.create();
@@ -73,7 +62,7 @@ test("s37 new streams alone leave a sidecar that is too old", SHORT, async () =>
     Object.assign(there.answers, answers);
     if (isAskedBefore) await client.getLock({ function: "f" });
     there.asked.length = 0;
-    await refuseHold(bench);
+    await bench.refuseHold();
     await hold.reportProgress();
     await hold.info();
     await hold.extend(90_000);
@@ -87,19 +76,29 @@ test("s37 new streams alone leave a sidecar that is too old", SHORT, async () =>
 
 test("s37 calls about a hold go to its sidecar while a try to resume it is elsewhere", SHORT, async () => {
   await using bench = await Bench.create();
+  const tokens: Promise<string>[] = [];
+  bench.client.close();
+  bench.client = await bench.another({ bearerToken: async () => (await tokens.shift()) ?? "token" });
   const { hold, call, events } = await bench.held();
   const there = bench.sidecar;
   there.answers["reportProgress"] = [TOLD];
-  await refuseHold(bench);
+  await bench.refuseHold();
   call.fail(GONE);
   assert.equal((await events.next("it is interrupted")).type, "interrupted");
   const again = await bench.sidecar.hold();
   await hold.reportProgress();
+  let goOut: (token: string) => void = () => undefined;
+  tokens.push(new Promise((resolve) => (goOut = resolve)));
+  const goingOut = hold.reportProgress();
+  await eventually("it waits for its token", () => tokens.length === 0);
   again.tell(grant(VALID, { generation: 2 }));
   assert.equal((await events.next("it is resumed")).type, "resumed");
+  goOut("token");
+  await goingOut;
   await eventually("nothing keeps the connection that was left", () => there.connections === 0);
   await hold.release();
-  assert.deepEqual([there.asked, bench.sidecar.asked], [["reportProgress lease-1 1"], ["releaseLease lease-1 2"]]);
+  const reports = Array(2).fill("reportProgress lease-1 1");
+  assert.deepEqual([there.asked, bench.sidecar.asked], [reports, ["releaseLease lease-1 2"]]);
   await assert.rejects(hold.reportProgress(), { reason: Reason.HOLD_RELEASED });
 });
 
@@ -152,7 +151,7 @@ test("s13 s37 a hold keeps its connection until its end is known or given up", S
     const releases = await (async (): Promise<number> => {
       const held = await bench.held();
       if (!how.includes("dropped")) kept.push(held);
-      await refuseHold(bench);
+      await bench.refuseHold();
       return await end(held, there, bench);
     })();
     await eventually(`nothing keeps the connection when ${how}`, () => {
@@ -169,7 +168,7 @@ test("s37 what a unary call was granted is known where it was granted", SHORT, a
   const { client, sidecar: there } = bench;
   there.answers["acquireLease"] = [{ outcome: GRANTED }, TOO_OLD, { outcome: GRANTED }];
   const { leaseId } = await client.acquire({ function: "f" });
-  await refuseHold(bench);
+  await bench.refuseHold();
   await client.acquire({ function: "f", waitMs: 60_000 });
   await client.release(leaseId);
   assert.deepEqual([there.asked.length, there.asked.at(-1)], [4, "releaseLease lease-1 0"]);

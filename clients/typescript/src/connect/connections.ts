@@ -17,8 +17,8 @@ const CUT_OFF =
   "it closed the connection after the TLS handshake, as a sidecar does that wants a client certificate that it trusts";
 
 /**
- * A place on a connection, which stays open for it: of a lasting call; or of a hold, for the calls about it, which go to
- * the sidecar of its stream as no other one knows it. A hold takes no room of a lasting call.
+ * A place on a connection, which stays open for it: of a lasting call; or of a hold, and of each call about it, which go to
+ * the sidecar of its stream as no other one knows it. These take no room of a lasting call.
  */
 export class Place {
   readonly #calls: 0 | 1;
@@ -37,12 +37,12 @@ export class Place {
   }
 
   /**
-   * For a call about the hold.
+   * Another one where the hold is now, for a call about it: the hold may move, or be over, before that has gone out.
    *
    * @throws RefusedError when the place was left, because the hold is over; as {@link Way.channel}.
    */
-  get current(): Channel {
-    if (!this.#isLeft) return this.#way.channel;
+  ofCall(): Place {
+    if (!this.#isLeft) return new Place(this.#way, this.#way.channel, 0);
     throw ownRefusal(status.FAILED_PRECONDITION, "the hold is over", { reason: Reason.HOLD_RELEASED });
   }
 

@@ -94,8 +94,8 @@ export class Rpc {
     signal?.throwIfAborted();
     this.#throwIfClosed();
     const metadata = inTrace(this.#connections.metadata);
-    const place = lasting ? this.#connections.unaryPlace() : undefined;
-    const channel = place?.channel ?? over?.current ?? this.#connections.short;
+    const place = lasting ? this.#connections.unaryPlace() : over?.ofCall();
+    const channel = place?.channel ?? this.#connections.short;
     return await new Promise<R>((resolve, reject) => {
       const options = { deadline: Date.now() + timeoutMs };
       const { path, requestSerialize, responseDeserialize } = method;
@@ -245,6 +245,10 @@ export class MessageStream<T> {
   #isPatient = false;
   /** How the stream ended: well, or with an error. */
   #ended: { readonly error: Error | undefined } | undefined;
+  /** Whether the reader has heard of that, and so has all messages. */
+  #isRead = false;
+  /** Whether its call is over. */
+  #isOver = false;
 
   constructor(call: ClientReadableStream<T>, place: Place, silenceMs: number, ears: Ears) {
     this.#call = call;
@@ -272,8 +276,9 @@ export class MessageStream<T> {
       failure = ears.failure(error);
     });
     call.on("end", () => {
+      this.#isOver = true;
       this.#end(failure);
-      this.#leave();
+      this.#leaveIfRead();
     });
   }
 
@@ -292,6 +297,8 @@ export class MessageStream<T> {
     const message = this.#messages.shift();
     if (message !== undefined) return message;
     if (this.#ended !== undefined) {
+      this.#isRead = true;
+      this.#leaveIfRead();
       if (this.#ended.error !== undefined) throw this.#ended.error;
       return undefined;
     }
@@ -331,6 +338,11 @@ export class MessageStream<T> {
     return taker;
   }
 
+  /** A message that was not read may be of a hold, which takes a place here when it is. */
+  #leaveIfRead(): void {
+    if (this.#isOver && this.#isRead) this.#leave();
+  }
+
   #leave(): void {
     this.#place.leave();
     this.#ears.ended(this);
@@ -341,6 +353,7 @@ export class MessageStream<T> {
     this.#ended = { error };
     clearTimeout(this.#silence);
     if (this.#taker === undefined) return;
+    this.#isRead = true;
     const { resolve, reject } = this.#take();
     if (error === undefined) resolve(undefined);
     else reject(error);
