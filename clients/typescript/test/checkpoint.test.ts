@@ -86,22 +86,6 @@ test(
   },
 );
 
-test("s16 a save that the sidecar refuses which the hold has left goes to the next one", SHORT, async () => {
-  await using bench = await Bench.create();
-  const { hold, call, events } = await bench.held();
-  let refuse: (refused: object) => void = () => undefined;
-  const refused = new Promise<object>((resolve) => (refuse = resolve));
-  bench.sidecar.answers["saveCheckpoint"] = [refused, { version: 9 }];
-  const saving = hold.save("a");
-  await eventually("it is sent", () => bench.sidecar.asked.length === 1);
-  call.fail(GONE);
-  (await bench.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58), { generation: 2 }));
-  for (const type of ["interrupted", "resumed"]) assert.equal((await events.next("it is told")).type, type);
-  refuse(refusal(status.FAILED_PRECONDITION, "it is over", { reason: "HOLD_LOST" }));
-  assert.equal(await saving, 9);
-  assert.deepEqual(bench.sidecar.asked, ["saveCheckpoint lease-1 1 a", "saveCheckpoint lease-1 2 a"]);
-});
-
 test("s26 s37 t8 a release with a checkpoint or an outcome tells what became of it", SHORT, async () => {
   await using bench = await Bench.create();
   const [done, notSaved] = [{ outcome: ReleaseOutcome.RELEASED }, { checkpointOutcome: CheckpointOutcome.NOT_SAVED }];
