@@ -6,8 +6,16 @@ import { test } from "node:test";
 import { InterceptingCall, status } from "@grpc/grpc-js";
 import type { Interceptor } from "@grpc/grpc-js";
 
-import { BusyError, LockState, OccurrenceOverError, ProtocolError, RefusedError } from "../src/index.js";
+import {
+  BusyError,
+  CompletionResult,
+  LockState,
+  OccurrenceOverError,
+  ProtocolError,
+  RefusedError,
+} from "../src/index.js";
 import type { Client, LockRecord } from "../src/index.js";
+import type { AcquireLeaseRequest } from "../src/proto.js";
 import { BreakMode, LockRecord as Recorded, RunOutcome, Schedule as Stored } from "../src/proto.js";
 import { Bench, GONE, GRANTED, OURS, PATIENCE_MS, TOO_OLD, refusal, validity } from "./fake-sidecar.js";
 
@@ -22,6 +30,7 @@ const under = { $case: "prefix", value: "p" } as const;
 const listed = { states: [LockState.HELD], labels: { a: "b" }, share: "s", pageSize: 7 };
 const paged = { nextPageToken: "next" };
 const after = new Date(1_000);
+const by = { brokenBy: "me" };
 const run = { runId: "r", outcome: RunOutcome.FAILED_FINAL, leaseId: "", detail: "" };
 
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
@@ -35,12 +44,7 @@ const CALLS: readonly [string, (it: Client) => Promise<unknown>, object, object]
   ["getLock", (it) => it.getLock(lock, { withCheckpoint: true }), { ...at, withCheckpoint: true }, { record }],
   ["checkToken", (it) => it.checkToken(lock, 7), { ...at, fencingToken: 7 }, { newestFencingToken: 8 }],
   ["breakLock", (it) => it.breakLock(lock, "old"), { ...at, reason: "old", mode: BreakMode.RUN_OUT }, { record }],
-  [
-    "breakLock",
-    (it) => it.breakLock(lock, "", { now: true, brokenBy: "me" }),
-    { mode: BreakMode.NOW, brokenBy: "me" },
-    {},
-  ],
+  ["breakLock", (it) => it.breakLock(lock, "", { now: true, ...by }), { mode: BreakMode.NOW, ...by }, {}],
   ["resolvePath", (it) => it.resolvePath({ function: "f" }), {}, { lockPath: "f" }],
   ["extendLease", (it) => it.extend("l", 90_000), { ...lease, maxHold: { seconds: 90, nanos: 0 } }, told],
   ["reportProgress", (it) => it.reportProgress("l"), lease, told],
@@ -54,12 +58,7 @@ const CALLS: readonly [string, (it: Client) => Promise<unknown>, object, object]
   ["removeSchedule", (it) => it.removeSchedule(lock, "", { force: true }), { ...at, force: true }, { schedule }],
   ["resetSchedule", (it) => it.resetSchedule(lock, "why", { revision: 3 }), { ...at, revision: 3 }, { schedule }],
   ["listSchedules", (it) => all(it.listSchedules({ prefix: "p" })), { under, pageSize: 0 }, { schedules: [schedule] }],
-  [
-    "completeRun",
-    (it) => it.completeRun("r", { outcome: "failedFinal" }),
-    run,
-    { result: "COMPLETION_RESULT_RECORDED" },
-  ],
+  ["completeRun", (it) => it.completeRun("r", { outcome: "failedFinal" }), run, { result: CompletionResult.RECORDED }],
 ];
 
 test("every unary call reaches the sidecar", SHORT, async () => {
@@ -122,11 +121,8 @@ test("an acquire without end asks again, and waits as long as the sidecar allows
   const busy = { outcome: { $case: "busy", value: {} } };
   sidecar.answers["acquireLease"] = [tooLong, busy, { outcome: GRANTED }, refusal(status.UNAVAILABLE, "going away")];
   await client.acquire({ function: "f", waitMs: Infinity });
-  const specs = sidecar.calls.map(({ request }) => (request as { spec: { wait: { seconds: number } } }).spec);
-  assert.deepEqual(
-    specs.map(({ wait }) => wait.seconds),
-    [86_400, 43_200, 43_200],
-  );
+  const waits = sidecar.calls.map(({ request }) => (request as AcquireLeaseRequest).spec?.wait?.seconds);
+  assert.deepEqual(waits, [86_400, 43_200, 43_200]);
   await assert.rejects(client.acquire({ function: "f", waitMs: Infinity }), RefusedError);
 });
 
@@ -177,11 +173,8 @@ test("a watch is opened again when it breaks or goes silent, and tells nothing t
   await using bench = await Bench.create(undefined, { silenceMs: 500 });
   const stop = new AbortController();
   const watch = bench.client.watchLock(lock, { signal: stop.signal });
-  const [a, b, c] = ["a", "b", "c"].map((holder) => Recorded.create({ holder })) as [
-    LockRecord,
-    LockRecord,
-    LockRecord,
-  ];
+  const of = (holder: string): LockRecord => Recorded.create({ holder });
+  const [a, b, c] = [of("a"), of("b"), of("c")];
   for (const records of [[a], [a, b], [b, c]]) {
     const next = nextHolder(watch);
     const call = await bench.sidecar.watches.next("it is watched");
@@ -192,7 +185,7 @@ test("a watch is opened again when it breaks or goes silent, and tells nothing t
   }
   await assert.rejects(watch.next(), { reason: "STORE_UNAVAILABLE" });
   const ended = bench.client.watchLock(lock, { signal: stop.signal }).next();
-  const [last] = [await bench.sidecar.watches.next("it is watched")];
+  const last = await bench.sidecar.watches.next("it is watched");
   stop.abort();
   await assert.rejects(ended, { name: "AbortError" });
   await last.ended();

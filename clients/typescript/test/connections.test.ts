@@ -53,36 +53,18 @@ test("waiting acquires and a watch do not stand in the way of short calls", SHOR
   await Promise.all(acquiring);
 });
 
-test("s37 new streams alone leave a sidecar that is too old", SHORT, async () => {
-  for (const isAskedBefore of [false, true]) {
-    await using bench = await Bench.create();
-    const { hold } = await bench.held();
-    const { sidecar: there, client } = bench;
-    const answers = { reportProgress: [TOLD], getHold: [TOLD], extendLease: [TOLD], getLock: [{ record: {} }] };
-    Object.assign(there.answers, answers);
-    if (isAskedBefore) await client.getLock({ function: "f" });
-    there.asked.length = 0;
-    await bench.refuseHold();
-    await hold.reportProgress();
-    await hold.info();
-    await hold.extend(90_000);
-    await hold.save("x");
-    await hold.release();
-    const calls = ["reportProgress", "getHold", "extendLease", "saveCheckpoint", "releaseLease"];
-    const asked = calls.map((name) => `${name} lease-1 1${name === "saveCheckpoint" ? " x" : ""}`);
-    assert.deepEqual([there.asked, bench.sidecar.asked], [asked, []]);
-  }
-});
-
-test("s37 calls about a hold go to its sidecar while a try to resume it is elsewhere", SHORT, async () => {
+test("s37 new streams alone leave a sidecar that is too old, and calls about a hold when it does", SHORT, async () => {
   await using bench = await Bench.create();
   const tokens: Promise<string>[] = [];
   bench.client.close();
   bench.client = await bench.another({ bearerToken: async () => (await tokens.shift()) ?? "token" });
   const { hold, call, events } = await bench.held();
   const there = bench.sidecar;
-  there.answers["reportProgress"] = [TOLD];
+  Object.assign(there.answers, { reportProgress: [TOLD], getHold: [TOLD], extendLease: [TOLD] });
   await bench.refuseHold();
+  await hold.info();
+  await hold.extend(90_000);
+  await hold.save("x");
   call.fail(GONE);
   assert.equal((await events.next("it is interrupted")).type, "interrupted");
   const again = await bench.sidecar.hold();
@@ -97,8 +79,9 @@ test("s37 calls about a hold go to its sidecar while a try to resume it is elsew
   await goingOut;
   await eventually("nothing keeps the connection that was left", () => there.connections === 0);
   await hold.release();
-  const reports = Array(2).fill("reportProgress lease-1 1");
-  assert.deepEqual([there.asked, bench.sidecar.asked], [reports, ["releaseLease lease-1 2"]]);
+  const calls = ["getHold", "extendLease", "saveCheckpoint", "reportProgress", "reportProgress"];
+  const asked = calls.map((name) => `${name} lease-1 1${name === "saveCheckpoint" ? " x" : ""}`);
+  assert.deepEqual([there.asked, bench.sidecar.asked], [asked, ["releaseLease lease-1 2"]]);
   await assert.rejects(hold.reportProgress(), { reason: Reason.HOLD_RELEASED });
 });
 
@@ -194,25 +177,4 @@ test("a wait covers a sidecar that starts later, or ends with its signal", SHORT
     await (await Promise.race([hold, ...holding])).release();
   }
   assert.equal((await acquiring).leaseId, "lease-1");
-});
-
-test("a waiter that hears nothing asks again, and a single try fails", SHORT, async () => {
-  await using bench = await Bench.create(undefined, { silenceMs: 500 });
-  const { client, sidecar } = bench;
-  const single = client.hold({ function: "f" });
-  const silent = await sidecar.hold();
-  await assert.rejects(single, { name: "RefusedError", code: status.UNAVAILABLE });
-  await silent.ended();
-  const asked = client.hold({ function: "f", waitMs: 30_000 });
-  const first = await sidecar.hold();
-  first.tell({ $case: "waiting", value: { position: 1, record: undefined } });
-  await first.ended();
-  const state = { isDone: false };
-  void asked.then(() => (state.isDone = true));
-  // On a busy machine the first answer may come too late.
-  while (!state.isDone) {
-    (await sidecar.hold()).tell(GRANTED);
-    await eventually("it asks, or has it", () => state.isDone || sidecar.holds.items.length > 0);
-  }
-  assert.ok((await asked).isValid());
 });

@@ -9,7 +9,7 @@ import { dialer } from "../src/connect/endpoint.js";
 import type { RefusedError } from "../src/errors/errors.js";
 import { refused } from "../src/errors/refusal.js";
 import { finalRefusal } from "../src/hold/keeper.js";
-import { checkRecorded, occurrenceOver } from "../src/hold/occurrence.js";
+import { occurrenceOver } from "../src/hold/occurrence.js";
 import type { ConnectOptions } from "../src/index.js";
 import {
   BusyError,
@@ -18,16 +18,12 @@ import {
   EndpointError,
   LossReason,
   OccurrenceOverError,
-  OutcomeNotRecordedError,
-  OutcomeResult,
   PriorityStatus,
   ProtocolError,
-  Reason,
-  ReleaseOutcome,
   RunOutcome,
   UnreachableError,
 } from "../src/index.js";
-import { AlreadyDone, Busy, EndedRun, LeaseSpec, LockRecord, ReleaseResult, Skipped } from "../src/proto.js";
+import { AlreadyDone, Busy, EndedRun, LeaseSpec, LockRecord, Skipped } from "../src/proto.js";
 import type { Refused } from "./tools.js";
 import { refusal } from "./tools.js";
 
@@ -90,21 +86,6 @@ test("t2 an occurrence that is over is an error of its own", () => {
   ]);
   assert.ok(occurrenceOver(LeaseSpec.create(), skipped) instanceof ProtocolError, "none was asked for");
   assert.ok(occurrenceOver(asked, { ...done, value: AlreadyDone.create() }) instanceof ProtocolError, "how?");
-});
-
-test("t8 a release fails if its outcome was not recorded", () => {
-  const { RELEASED, ALREADY_RELEASED } = ReleaseOutcome;
-  const check =
-    (outcome: ReleaseOutcome, outcomeResult = OutcomeResult.UNSPECIFIED) =>
-    (): void => {
-      checkRecorded(ReleaseResult.create({ outcome, outcomeResult }));
-    };
-  check(RELEASED, OutcomeResult.RECORDED)();
-  for (const result of [OutcomeResult.NOT_RECORDED, OutcomeResult.UNKNOWN]) {
-    assert.throws(check(RELEASED, result), OutcomeNotRecordedError);
-  }
-  assert.throws(check(ALREADY_RELEASED), OutcomeNotRecordedError);
-  assert.throws(check(RELEASED), { reason: Reason.UNSUPPORTED }, "S37: it says nothing");
 });
 
 test("s16 which errors are final", () => {

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { promisify } from "node:util";
 
 import type { Metadata, ServerOptions, ServerUnaryCall, ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
 import type { UntypedServiceImplementation } from "@grpc/grpc-js";
@@ -16,23 +17,7 @@ import { duration } from "../src/duration.js";
 import type { BootReading, Clock } from "../src/hold/boot-clock.js";
 import type { Hold } from "../src/hold/hold.js";
 import type { HoldEvent, Run } from "../src/index.js";
-import { LossReason } from "../src/index.js";
-import {
-  CompletionResult,
-  Grant,
-  LeaseServiceService,
-  ReleaseOutcome,
-  ScheduleServiceService,
-  Validity,
-} from "../src/proto.js";
-import type {
-  HoldLeaseRequest,
-  HoldLeaseResponse,
-  LockRecord,
-  SubscribeScheduleRequest,
-  SubscribeScheduleResponse,
-  WatchLockRequest,
-} from "../src/proto.js";
+import * as wire from "../src/proto.js";
 import type { Refused } from "./tools.js";
 import { Inbox, eventually, message, refusal } from "./tools.js";
 
@@ -56,18 +41,18 @@ export class ManualClock implements Clock {
 }
 
 /** A validity in seconds since boot. */
-export function validity(bootId: string, until: number, validFor: number): Validity {
-  return Validity.create({
+export function validity(bootId: string, until: number, validFor: number): wire.Validity {
+  return wire.Validity.create({
     validUntil: { bootId, sinceBoot: duration("until", until * 1_000) },
     validFor: duration("validFor", validFor * 1_000),
   });
 }
 
-export type Event = NonNullable<HoldLeaseResponse["event"]>;
-export type ScheduleEvent = NonNullable<SubscribeScheduleResponse["event"]>;
+export type Event = NonNullable<wire.HoldLeaseResponse["event"]>;
+export type ScheduleEvent = NonNullable<wire.SubscribeScheduleResponse["event"]>;
 
-export function grant(granted: Validity, more: Partial<Grant> = {}): { $case: "granted"; value: Grant } {
-  const value = Grant.create({
+export function grant(granted: wire.Validity, more: Partial<wire.Grant> = {}): { $case: "granted"; value: wire.Grant } {
+  const value = wire.Grant.create({
     leaseId: "lease-1",
     resumeToken: "resume-1",
     lockPath: "locks/p/h/f/s/FUNCTION",
@@ -82,7 +67,10 @@ export function grant(granted: Validity, more: Partial<Grant> = {}): { $case: "g
 
 /** The grant of {@link Bench.held}. */
 export const GRANTED = grant(validity(OURS, 1_058, 58));
-export const LOST = { $case: "lost", value: { reason: LossReason.BROKEN, detail: "", breakNote: undefined } } as const;
+export const LOST = {
+  $case: "lost",
+  value: { reason: wire.LossReason.BROKEN, detail: "", breakNote: undefined },
+} as const;
 export const GONE = refusal(status.UNAVAILABLE, "gone");
 /** What a sidecar of revision 1 says to a request that needs revision 2. */
 export const TOO_OLD = refusal(status.UNIMPLEMENTED, "2 and 1", {
@@ -95,12 +83,10 @@ export class StreamCall<Q, E> {
   readonly request: Q;
   readonly metadata: Metadata;
   readonly #stream: ServerWritableStream<Q, unknown>;
-  readonly #name: "event" | "record";
   isOpen = true;
 
-  constructor(stream: ServerWritableStream<Q, unknown>, name: "event" | "record" = "event") {
+  constructor(stream: ServerWritableStream<Q, unknown>) {
     this.#stream = stream;
-    this.#name = name;
     this.request = stream.request;
     this.metadata = stream.metadata;
     stream.on("cancelled", () => {
@@ -109,7 +95,8 @@ export class StreamCall<Q, E> {
   }
 
   tell(...told: E[]): void {
-    for (const one of told) this.#stream.write({ [this.#name]: one });
+    // The message takes what it knows.
+    for (const one of told) this.#stream.write({ event: one, record: one });
   }
 
   fail(refused: Refused): void {
@@ -126,66 +113,64 @@ export class StreamCall<Q, E> {
   }
 }
 
-export type HoldCall = StreamCall<HoldLeaseRequest, Event>;
-export type SubscribeCall = StreamCall<SubscribeScheduleRequest, ScheduleEvent>;
+export type HoldCall = StreamCall<wire.HoldLeaseRequest, Event>;
+export type SubscribeCall = StreamCall<wire.SubscribeScheduleRequest, ScheduleEvent>;
 
 /** What is shown of a request in {@link FakeSidecar.asked}. */
 const SHOWN = ["leaseId", "generation", "runId", "value", "checkpoint", "outcome", "detail"];
 
 /** A call that is answered by one message: its name, and what it is about. */
 function said(name: string, request: Readonly<Record<string, unknown>>): string {
-  const shown = SHOWN.map((field) => request[field]).filter((value) => value !== undefined && value !== "");
-  const words = shown
-    .map((value) => String(value).replace("RUN_OUTCOME_", ""))
-    .filter((word) => word !== "UNSPECIFIED");
-  return [name, ...words].join(" ");
+  const words = SHOWN.map((field) => String(request[field]).replace(/^(undefined$|RUN_OUTCOME_(UNSPECIFIED)?)/, ""));
+  return [name, ...words.filter((word) => word !== "")].join(" ");
 }
 
 /** What a call is answered with that the test says nothing of, the `count`th of its name. */
 function byDefault(name: string, count: number): object {
-  if (name === "releaseLease") return { result: { outcome: ReleaseOutcome.RELEASED } };
+  if (name === "releaseLease") return { result: { outcome: wire.ReleaseOutcome.RELEASED } };
   if (name === "saveCheckpoint") return { version: count };
-  if (name === "completeRun") return { result: CompletionResult.RECORDED };
+  if (name === "completeRun") return { result: wire.CompletionResult.RECORDED };
   return refusal(status.UNAVAILABLE, "not now");
 }
 
-/** A sidecar on a Unix socket of its own. */
-export class FakeSidecar {
+/** A sidecar at an address of its own. */
+export class FakeSidecar implements Disposable {
   readonly holds = new Inbox<HoldCall>();
   readonly subscriptions = new Inbox<SubscribeCall>();
-  readonly watches = new Inbox<StreamCall<WatchLockRequest, LockRecord>>();
+  readonly watches = new Inbox<StreamCall<wire.WatchLockRequest, wire.LockRecord>>();
   /** What calls are answered with, by their names: one after the other, and the last one again and again. */
   readonly answers: Record<string, (object | Promise<object>)[]> = {};
   /** The calls that were answered by one message. */
   readonly asked: string[] = [];
   /** The same, with all that was asked. */
   readonly calls: { readonly name: string; readonly request: unknown; readonly metadata: Metadata }[] = [];
+  /** Where it is, if that is no socket of a file. */
+  port = 0;
   readonly #server: Server;
 
   private constructor(options: ServerOptions) {
     this.#server = new Server(options);
     const streams: UntypedServiceImplementation = {
-      holdLease: (stream: ServerWritableStream<HoldLeaseRequest, unknown>) =>
+      holdLease: (stream: ServerWritableStream<wire.HoldLeaseRequest, unknown>) =>
         this.holds.items.push(new StreamCall(stream)),
-      subscribeSchedule: (stream: ServerWritableStream<SubscribeScheduleRequest, unknown>) =>
+      subscribeSchedule: (stream: ServerWritableStream<wire.SubscribeScheduleRequest, unknown>) =>
         this.subscriptions.items.push(new StreamCall(stream)),
-      watchLock: (stream: ServerWritableStream<WatchLockRequest, unknown>) =>
-        this.watches.items.push(new StreamCall(stream, "record")),
+      watchLock: (stream: ServerWritableStream<wire.WatchLockRequest, unknown>) =>
+        this.watches.items.push(new StreamCall(stream)),
     };
-    for (const service of [LeaseServiceService, ScheduleServiceService]) {
+    for (const service of [wire.LeaseServiceService, wire.ScheduleServiceService]) {
       const unary = Object.keys(service).map((name) => [name, this.#answering(name)] as const);
       this.#server.addService(service, { ...Object.fromEntries(unary), ...streams });
     }
   }
 
-  static async start(socket: string, options: ServerOptions = {}): Promise<FakeSidecar> {
+  static async start(
+    address: string,
+    options: ServerOptions = {},
+    credentials = ServerCredentials.createInsecure(),
+  ): Promise<FakeSidecar> {
     const sidecar = new FakeSidecar(options);
-    await new Promise<void>((resolve, reject) => {
-      sidecar.#server.bindAsync(`unix://${socket}`, ServerCredentials.createInsecure(), (error) => {
-        if (error === null) resolve();
-        else reject(error);
-      });
-    });
+    sidecar.port = await promisify(sidecar.#server.bindAsync.bind(sidecar.#server))(address, credentials);
     return sidecar;
   }
 
@@ -210,18 +195,18 @@ export class FakeSidecar {
   }
 
   /** The next HoldLease call. */
-  async hold(): Promise<HoldCall> {
-    return await this.holds.next("HoldLease is called");
-  }
+  readonly hold = (): Promise<HoldCall> => this.holds.next("HoldLease is called");
 
   /** The next SubscribeSchedule call. */
-  async subscription(): Promise<SubscribeCall> {
-    return await this.subscriptions.next("SubscribeSchedule is called");
-  }
+  readonly subscription = (): Promise<SubscribeCall> => this.subscriptions.next("SubscribeSchedule is called");
 
   /** Goes away as if killed. */
   kill(): void {
     this.#server.forceShutdown();
+  }
+
+  [Symbol.dispose](): void {
+    this.kill();
   }
 }
 
@@ -245,35 +230,33 @@ export async function next(runs: Runs): Promise<Run> {
 /** A fake sidecar, a clock, and a client between them. */
 export class Bench implements AsyncDisposable {
   readonly clock = new ManualClock();
-  readonly #before: FakeSidecar[] = [];
+  sidecar!: FakeSidecar;
+  client!: Client;
+  readonly #sidecars: FakeSidecar[] = [];
 
-  private constructor(
-    readonly folder: string,
-    public sidecar: FakeSidecar,
-    public client: Client,
-  ) {}
+  private constructor(readonly folder: string) {}
 
   /** With `streams`, a connection carries only so many calls at once; with `limits`, the client has these. */
   static async create(streams?: number, limits: Partial<Limits> = {}): Promise<Bench> {
-    const folder = await mkdtemp(path.join(tmpdir(), "leasehold-"));
-    const options = streams === undefined ? {} : { "grpc.max_concurrent_streams": streams };
-    const sidecar = await FakeSidecar.start(path.join(folder, "socket"), options);
-    const bench = new Bench(folder, sidecar, undefined as unknown as Client);
+    const bench = new Bench(await mkdtemp(path.join(tmpdir(), "leasehold-")));
+    await bench.restart(streams === undefined ? {} : { "grpc.max_concurrent_streams": streams });
     bench.client = await bench.another({}, limits);
     return bench;
   }
 
+  get endpoint(): string {
+    return `unix://${this.folder}/socket`;
+  }
+
   async another(options: ConnectOptions = {}, limits: Partial<Limits> = {}): Promise<Client> {
-    const endpoint = `unix://${path.join(this.folder, "socket")}`;
-    return await Client.connectBy(this.clock, { endpoint, ...options }, limits);
+    return await Client.connectBy(this.clock, { endpoint: this.endpoint, ...options }, limits);
   }
 
   /** From now on another sidecar is there. What is connected to the one before, unless it was killed, stays so. */
-  async restart(): Promise<FakeSidecar> {
-    this.#before.push(this.sidecar);
-    const socket = path.join(this.folder, "socket");
-    await rm(socket, { force: true });
-    this.sidecar = await FakeSidecar.start(socket);
+  async restart(options: ServerOptions = {}): Promise<FakeSidecar> {
+    await rm(path.join(this.folder, "socket"), { force: true });
+    this.sidecar = await FakeSidecar.start(this.endpoint, options);
+    this.#sidecars.push(this.sidecar);
     return this.sidecar;
   }
 
@@ -302,7 +285,7 @@ export class Bench implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.client.close();
-    for (const sidecar of [...this.#before, this.sidecar]) sidecar.kill();
+    for (const sidecar of this.#sidecars) sidecar.kill();
     await rm(this.folder, { recursive: true, force: true });
   }
 }

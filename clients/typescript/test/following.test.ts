@@ -72,26 +72,25 @@ async function leads(
   }
 }
 
+const stays = (): boolean => true;
+const leaves = (): boolean => false;
+const throws = (): boolean => {
+  throw BOOM;
+};
+const [lost, busy] = [new LostError({ reason: LossReason.TAKEN, detail: "" }), new BusyError(Busy.create())];
+
 test("who leads leads again after a term, and tells what a release throws where it leaves", async () => {
-  const stays = (): boolean => true;
-  const leaves = (): boolean => false;
-  const throws = (): boolean => {
-    throw BOOM;
-  };
-  const [lost, busy] = [new LostError({ reason: LossReason.TAKEN, detail: "" }), new BusyError(Busy.create())];
-  assert.deepEqual(await leads(["1", "2 in vain", DENIED], stays), [
-    "release 1",
-    "release 2 in vain",
-    550,
-    550,
-    DENIED,
-  ]);
-  assert.deepEqual(await leads(["1"], leaves), ["release 1"]);
-  assert.deepEqual(await leads(["1 in vain"], leaves), ["release 1 in vain", AWAY]);
-  assert.deepEqual(await leads(["1"], throws), ["release 1", BOOM]);
-  assert.deepEqual(await leads([AWAY, lost, busy, "1"], leaves), ["release 1", 1_050, 2_050, 4_050]);
-  assert.deepEqual(await leads([AWAY, AWAY, "1", DENIED], stays), ["release 1", 1_050, 2_050, 550, DENIED]);
-  assert.deepEqual(await leads([AWAY], stays, true), [AWAY]);
+  for (const [outcomes, body, did, isClosed] of [
+    [["1", "2 in vain", DENIED], stays, ["release 1", "release 2 in vain", 550, 550, DENIED]],
+    [["1"], leaves, ["release 1"]],
+    [["1 in vain"], leaves, ["release 1 in vain", AWAY]],
+    [["1"], throws, ["release 1", BOOM]],
+    [[AWAY, lost, busy, "1"], leaves, ["release 1", 1_050, 2_050, 4_050]],
+    [[AWAY, AWAY, "1", DENIED], stays, ["release 1", 1_050, 2_050, 550, DENIED]],
+    [[AWAY], stays, [AWAY], true],
+  ] as [(string | Error)[], () => boolean, unknown[], boolean?][]) {
+    assert.deepEqual(await leads(outcomes, body, isClosed), did);
+  }
 });
 
 test("work runs in each term until one ends it", { timeout: PATIENCE_MS }, async () => {

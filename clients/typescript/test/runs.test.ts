@@ -40,28 +40,24 @@ async function running(bench: Bench, come = granted()): Promise<{ runs: Runs; ru
   return { runs, run: await asking, call };
 }
 
-test(
-  "t2 t8 t20 a run tells what it is of, and gently that it should end; its outcome has all that was said",
-  SHORT,
-  async () => {
-    await using bench = await Bench.create();
-    const { run, call } = await running(bench);
-    assert.equal(call.request.key?.function, "nightly");
-    assert.deepEqual([run.scheduledAt, run.kind, run.requestId], [new Date(1_800), RunKind.SCHEDULED, undefined]);
-    assert.deepEqual([run.attempt, run.maxAttempts, run.missedCount, run.latenessMs], [2, 3, 7, 4_000]);
-    call.tell({ $case: "draining", value: { timeLeft: undefined } });
-    await eventually("it is told", () => run.endingSignal.aborted);
-    await assert.rejects(run.complete({ outcome: "succeeded", checkpoint: "x".repeat(2_049) }), RefusedError);
-    assert.ok(run.isValid() && !run.signal.aborted, "neither ends anything");
-    const nextAt = new Date(3_600);
-    bench.sidecar.answers["completeRun"] = [{ result: CompletionResult.RECORDED, nextAt }];
-    const completed = run.complete({ outcome: "failed", checkpoint: "page 7", detail: `x${"\u00e9".repeat(300)}` });
-    assert.deepEqual(await run.complete({ outcome: "succeeded" }), await completed);
-    assert.ok(!run.isValid() && !run.signal.aborted, "S13");
-    assert.deepEqual((await completed).nextAt, nextAt);
-    assert.deepEqual(bench.sidecar.asked, [`completeRun lease-1 1 run-1 page 7 FAILED x${"\u00e9".repeat(255)}`]);
-  },
-);
+test("t2 t8 t20 a run tells what it is of, and that it should end; and how it has ended", SHORT, async () => {
+  await using bench = await Bench.create();
+  const { run, call } = await running(bench);
+  assert.equal(call.request.key?.function, "nightly");
+  assert.deepEqual([run.scheduledAt, run.kind, run.requestId], [new Date(1_800), RunKind.SCHEDULED, undefined]);
+  assert.deepEqual([run.attempt, run.maxAttempts, run.missedCount, run.latenessMs], [2, 3, 7, 4_000]);
+  call.tell({ $case: "draining", value: { timeLeft: undefined } });
+  await eventually("it is told", () => run.endingSignal.aborted);
+  await assert.rejects(run.complete({ outcome: "succeeded", checkpoint: "x".repeat(2_049) }), RefusedError);
+  assert.ok(run.isValid() && !run.signal.aborted, "neither ends anything");
+  const nextAt = new Date(3_600);
+  bench.sidecar.answers["completeRun"] = [{ result: CompletionResult.RECORDED, nextAt }];
+  const completed = run.complete({ outcome: "failed", checkpoint: "page 7", detail: `x${"\u00e9".repeat(300)}` });
+  assert.deepEqual(await run.complete({ outcome: "succeeded" }), await completed);
+  assert.ok(!run.isValid() && !run.signal.aborted, "S13");
+  assert.deepEqual((await completed).nextAt, nextAt);
+  assert.deepEqual(bench.sidecar.asked, [`completeRun lease-1 1 run-1 page 7 FAILED x${"\u00e9".repeat(255)}`]);
+});
 
 test("t11 a run that its body does not complete is returned, also where the loop is left", SHORT, async () => {
   await using bench = await Bench.create();
@@ -93,30 +89,26 @@ test("t11 a run whose completion cannot be sent is returned, and that ends all",
   await call.ended();
 });
 
-test(
-  "t12 t24 the stream goes on where a loss is told after the deadline, or the run is returned then",
-  SHORT,
-  async () => {
-    await using bench = await Bench.create();
-    const told = validity(OURS, 1_058, 58);
-    const { runs, run, call } = await running(
-      bench,
-      granted({ deadline: { at: told.validUntil, after: told.validFor } }),
-    );
-    assert.equal(run.deadlineRemainingMs(), 58_000);
-    bench.clock.advance(58);
-    assert.equal(run.loss?.reason, LossReason.MAX_HOLD_REACHED);
-    await run.failed();
-    call.tell(lost(LossReason.MAX_HOLD_REACHED), granted({}, 1_116));
-    const second = await next(runs);
-    call.tell(lost(LossReason.TAKEN));
-    await eventually("it is lost", () => second.signal.aborted);
-    const asking = next(runs);
-    await eventually("it is returned", () => bench.sidecar.asked.at(-1) === RETURNED);
-    call.tell(STANDBY, granted({}, 1_116));
-    assert.ok((await asking).isValid() && call.isOpen);
-  },
-);
+test("t12 t24 the stream goes on where a loss is told late, or its run is returned after it", SHORT, async () => {
+  await using bench = await Bench.create();
+  const told = validity(OURS, 1_058, 58);
+  const { runs, run, call } = await running(
+    bench,
+    granted({ deadline: { at: told.validUntil, after: told.validFor } }),
+  );
+  assert.equal(run.deadlineRemainingMs(), 58_000);
+  bench.clock.advance(58);
+  assert.equal(run.loss?.reason, LossReason.MAX_HOLD_REACHED);
+  await run.failed();
+  call.tell(lost(LossReason.MAX_HOLD_REACHED), granted({}, 1_116));
+  const second = await next(runs);
+  call.tell(lost(LossReason.TAKEN));
+  await eventually("it is lost", () => second.signal.aborted);
+  const asking = next(runs);
+  await eventually("it is returned", () => bench.sidecar.asked.at(-1) === RETURNED);
+  call.tell(STANDBY, granted({}, 1_116));
+  assert.ok((await asking).isValid() && call.isOpen);
+});
 
 test("s37 a sidecar that is older than schedules is found out", SHORT, async () => {
   await using bench = await Bench.create();

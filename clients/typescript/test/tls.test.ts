@@ -4,16 +4,12 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { promisify } from "node:util";
 
-import type { handleUnaryCall } from "@grpc/grpc-js";
-import { Server, ServerCredentials } from "@grpc/grpc-js";
+import { ServerCredentials } from "@grpc/grpc-js";
 
 import type { ConnectOptions, TlsCredentials } from "../src/index.js";
 import { Client, UnreachableError } from "../src/index.js";
-import type { ResolvePathRequest } from "../src/proto.js";
-import { LeaseServiceService, ResolvePathResponse } from "../src/proto.js";
-import { PATIENCE_MS } from "./tools.js";
+import { FakeSidecar, PATIENCE_MS } from "./fake-sidecar.js";
 
 const folder = mkdtempSync(path.join(tmpdir(), "leasehold-"));
 after(() => {
@@ -35,26 +31,13 @@ const sidecar = authority("sidecar.test");
 const holder = authority("holder.test");
 const stranger = authority("stranger.test");
 
-/** Serves a sidecar that trusts the holder of that certificate, at a port of its own unless one is given. */
-async function serve(
-  trusted = holder,
-  port = 0,
-): Promise<{ port: number; endpoint: string; seen: unknown[] } & Disposable> {
-  const server = new Server();
-  const seen: unknown[] = [];
-  const resolvePath: handleUnaryCall<ResolvePathRequest, ResolvePathResponse> = ({ metadata }, answer) => {
-    seen.push(metadata.get("authorization")[0]);
-    answer(null, ResolvePathResponse.create({ lockPath: "locks/f" }));
-  };
-  server.addService(LeaseServiceService, { resolvePath });
+/** A sidecar that trusts the holder of that certificate, at a port of its own unless one is given. */
+async function serve(trusted = holder, port = 0): Promise<FakeSidecar> {
   const pair = { cert_chain: sidecar.certificate, private_key: sidecar.key };
   const credentials = ServerCredentials.createSsl(trusted.certificate, [pair], true);
-  const bind = promisify(server.bindAsync.bind(server));
-  const bound = await bind(`127.0.0.1:${String(port)}`, credentials);
-  const close = (): void => {
-    server.forceShutdown();
-  };
-  return { port: bound, endpoint: `https://127.0.0.1:${String(bound)}`, seen, [Symbol.dispose]: close };
+  const server = await FakeSidecar.start(`127.0.0.1:${String(port)}`, {}, credentials);
+  server.answers["resolvePath"] = [{ lockPath: "locks/f" }];
+  return server;
 }
 
 /** What the first call of a client fails with. */
@@ -63,15 +46,19 @@ async function firstCall(options: ConnectOptions): Promise<unknown> {
   return await client.resolvePath({ function: "f" }).catch((reason: unknown) => reason);
 }
 
+function endpointOf({ port }: FakeSidecar): string {
+  return `https://127.0.0.1:${String(port)}`;
+}
+
 const TRUSTING = { ca: sidecar.certificate, serverName: "sidecar.test" };
 
 test("https with certificates of both sides, and a token", async () => {
   using server = await serve();
-  const { endpoint, seen } = server;
-  const options: ConnectOptions = { ...TRUSTING, endpoint, clientCertificate: holder, bearerToken: "secret" };
+  const common = { ...TRUSTING, endpoint: endpointOf(server) };
+  const options: ConnectOptions = { ...common, clientCertificate: holder, bearerToken: "secret" };
   await using client = await Client.connect({ ...options, ca: sidecar.certificate.toString() });
   assert.equal((await client.resolvePath({ function: "f" })).lockPath, "locks/f");
-  assert.deepEqual(seen, ["Bearer secret"]);
+  assert.deepEqual(server.calls[0]?.metadata.get("authorization"), ["Bearer secret"]);
   for (const wrong of [{ ca: stranger.certificate }, { serverName: "other.test" }]) {
     const error = await firstCall({ ...options, ...wrong });
     assert.ok(error instanceof UnreachableError);
@@ -82,7 +69,7 @@ test("https with certificates of both sides, and a token", async () => {
 test("a sidecar that wants a certificate that it trusts says so", async () => {
   using server = await serve();
   for (const shown of [{}, { clientCertificate: stranger }]) {
-    const error = await firstCall({ ...TRUSTING, endpoint: server.endpoint, ...shown });
+    const error = await firstCall({ ...TRUSTING, endpoint: endpointOf(server), ...shown });
     assert.ok(error instanceof UnreachableError);
     assert.match(error.message, /client certificate that it trusts/);
   }
@@ -92,14 +79,14 @@ test("certificates are asked for before each connection", async () => {
   let current = holder;
   const tls = (): TlsCredentials => ({ ca: sidecar.certificate, clientCertificate: current });
   const first = await serve();
-  await using client = await Client.connect({ endpoint: first.endpoint, tls, serverName: "sidecar.test" });
+  await using client = await Client.connect({ endpoint: endpointOf(first), tls, serverName: "sidecar.test" });
   await client.resolvePath({ function: "f" });
-  first[Symbol.dispose]();
+  first.kill();
   // From now on only the renewed certificate is trusted.
   current = stranger;
   using second = await serve(stranger, first.port);
   const end = performance.now() + PATIENCE_MS;
-  while (second.seen.length === 0) {
+  while (second.asked.length === 0) {
     assert.ok(performance.now() < end, "the new connection shows the new certificate");
     await client.resolvePath({ function: "f" }).catch(() => undefined);
   }

@@ -71,7 +71,7 @@ export class VectorSidecar {
   readonly #messages: Messages;
   readonly #isValid: () => boolean;
   readonly #streams: Stream[] = [];
-  readonly #calls: { name: string; answer: Callback }[] = [];
+  readonly #calls = new Set<{ name: string; answer: Callback }>();
   readonly #prepared = new Map<string, Parameters<Callback>>();
   readonly #attempts: string[] = [];
   #sent: string[] = [];
@@ -106,7 +106,7 @@ export class VectorSidecar {
 
   #open(path: string, request: Opened): Stream {
     if (request.needs !== 1) this.#faults.push("S37: a request does not need revision 1");
-    this.#sent.push("start" in request ? this.#holds(request) : this.#subscribes(request));
+    this.#sent.push(this.#inWords(request));
     const number = this.#streams.length;
     const stream = new Stream(path, () => {
       const isReplaced = this.#streams.slice(number + 1).some(({ isGranted }) => isGranted);
@@ -116,13 +116,18 @@ export class VectorSidecar {
     return stream;
   }
 
-  #holds({ start }: HoldLeaseRequest): string {
-    return start?.$case === "resume" ? this.#resume(start.value) : asked(start?.value);
-  }
-
-  #subscribes({ reconnected, resume }: SubscribeScheduleRequest): string {
-    const words = ["subscribe", reconnected && "reconnected", resume !== undefined && this.#resume(resume)];
-    return words.filter((word) => word !== false).join(" ");
+  /** What was asked for. */
+  #inWords(request: Opened): string {
+    if ("reconnected" in request) {
+      const { reconnected, resume } = request;
+      return sentence("subscribe", reconnected && "reconnected", resume !== undefined && this.#resume(resume));
+    }
+    if (request.start?.$case === "resume") return this.#resume(request.start.value);
+    const { permits = 1, priority, yields, share, ...spec } = request.start?.value ?? LeaseSpec.create();
+    const wait = milliseconds(spec.wait);
+    const first = sentence("hold", wait > 0 && `wait ${String(wait)}`, permits > 1 && `permits ${String(permits)}`);
+    const more = [priority > 0 && `priority ${String(priority)}`, yields && "yields"];
+    return sentence(first, ...more, share !== "" && `share ${share}`);
   }
 
   #resume({ resumeToken, toldValidUntil, attemptId }: Resume): string {
@@ -141,20 +146,16 @@ export class VectorSidecar {
     if (name === "save_checkpoint") said += ` ${Buffer.from(request.value ?? []).toString()}`;
     if (name === "complete_run") said += ` ${String(request.outcome).replace("RUN_OUTCOME_", "")}`;
     this.#sent.push(said);
-    const timer = setTimeout(() => {
-      answer(refusal(status.DEADLINE_EXCEEDED, "nobody answers"));
-    }, deadline - Date.now());
-    const call = { name, answer };
-    const calls = this.#calls;
-    function answer(error: unknown, response?: unknown): void {
+    const answer: Callback = (...given) => {
       clearTimeout(timer);
-      const index = calls.indexOf(call);
-      if (index >= 0) calls.splice(index, 1);
-      callback(error, response);
-    }
+      this.#calls.delete(call);
+      callback(...given);
+    };
+    const timer = setTimeout(answer, deadline - Date.now(), refusal(status.DEADLINE_EXCEEDED, "nobody answers"));
+    const call = { name, answer };
+    this.#calls.add(call);
     const prepared = this.#prepared.get(name);
     this.#prepared.delete(name);
-    calls.push(call);
     if (prepared !== undefined) answer(...prepared);
     return { cancel: () => undefined };
   }
@@ -169,7 +170,7 @@ export class VectorSidecar {
 
   /** Answers the oldest call of this name; where there is none, the next one. */
   #give(name: string, ...given: Parameters<Callback>): void {
-    const call = this.#calls.find((it) => it.name === name);
+    const call = [...this.#calls].find((it) => it.name === name);
     if (call === undefined) this.#prepared.set(name, given);
     else call.answer(...given);
   }
@@ -208,11 +209,7 @@ export class VectorSidecar {
   }
 }
 
-/** How a lock was asked for. */
-function asked(spec = LeaseSpec.create()): string {
-  const { permits = 1, priority, yields, share } = spec;
-  const wait = milliseconds(spec.wait);
-  const words = [wait > 0 && `wait ${String(wait)}`, permits > 1 && `permits ${String(permits)}`];
-  words.push(priority > 0 && `priority ${String(priority)}`, yields && "yields", share !== "" && `share ${share}`);
-  return ["hold", ...words.filter((word) => word !== false)].join(" ");
+/** Those of the words that are there. */
+function sentence(...words: (string | false)[]): string {
+  return words.filter((word) => word !== false).join(" ");
 }

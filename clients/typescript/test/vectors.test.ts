@@ -7,7 +7,7 @@ import { test } from "node:test";
 import type { BootReading, Clock } from "../src/hold/boot-clock.js";
 import { Connections } from "../src/connect/connections.js";
 import { LIMITS, Rpc } from "../src/connect/rpc.js";
-import type { Completion, Hold, HoldEvent, Run, ScheduleEvent } from "../src/index.js";
+import type { Completion, Hold, HoldEvent, LeaseSpec, Run, ScheduleEvent } from "../src/index.js";
 import { BusyError, Client, LostError, RefusedError } from "../src/index.js";
 import type { Runs } from "./fake-sidecar.js";
 import { OURS, next } from "./fake-sidecar.js";
@@ -17,12 +17,8 @@ import { VectorSidecar } from "./vectors-sidecar.js";
 import { VirtualTime, settled } from "./virtual-time.js";
 
 /** What the holder does, with all that it may say. */
-interface Deed {
+interface Deed extends Pick<LeaseSpec, "permits" | "priority" | "yields" | "share"> {
   wait?: number;
-  permits?: number;
-  priority?: number;
-  yields?: boolean;
-  share?: string;
   max_hold?: number;
   value?: string;
   outcome?: string;
@@ -218,7 +214,21 @@ function nameOf(error: unknown, deed: string): string {
   return error instanceof RefusedError ? `refused ${error.reason ?? ""}` : String(error);
 }
 
-for (const { vector, kernel, steps } of ["client.jsonl", "runs.jsonl"].flatMap(readVectors)) {
+/** A story that is no vector yet. */
+const SILENT: Vector = {
+  vector: "a waiter that hears nothing asks again elsewhere, and a single try fails (S12, S14)",
+  steps: [
+    { at: 0, do: { hold: {} }, sent: ["hold"] },
+    { at: 90_000, returned: ["hold refused "], open: [] },
+    { at: 100_000, do: { hold: { wait: 300_000 } }, sent: ["hold wait 300000"] },
+    { at: 100_010, tell: { waiting: { position: 1 } }, told: ["waiting 1"] },
+    { at: 190_010, open: [] },
+    { at: 190_060, sent: ["hold wait 209940"], open: [3] },
+    { at: 190_070, tell: { granted: { until: 248_070, for: 58_000 } }, returned: ["hold held"], until: 248_070 },
+  ],
+};
+
+for (const { vector, kernel, steps } of [...["client.jsonl", "runs.jsonl"].flatMap(readVectors), SILENT]) {
   test(vector, async () => {
     using time = new VirtualTime();
     const stage = new Stage(time, kernel ?? "ours");

@@ -1,6 +1,7 @@
 // For tests: a time of its own for all timers of this process, which goes on only when it is told to.
 
 import { syncBuiltinESMExports } from "node:module";
+import { mock } from "node:test";
 import promises from "node:timers/promises";
 
 interface Timer {
@@ -14,7 +15,6 @@ export class VirtualTime implements Disposable {
   /** Milliseconds since it began. */
   now = 0;
   readonly #timers = new Map<unknown, Timer>();
-  readonly #real = { setTimeout, clearTimeout, now: Date.now, pause: promises.setTimeout };
 
   constructor() {
     const began = Date.now();
@@ -38,15 +38,12 @@ export class VirtualTime implements Disposable {
       this.#timers.set(handle, timer);
       return handle;
     };
-    globalThis.setTimeout = set as unknown as typeof setTimeout;
-    globalThis.clearTimeout = (handle: unknown) => {
-      this.#timers.delete(handle);
-    };
-    Date.now = () => began + this.now;
-    promises.setTimeout = (async (after: number, value: unknown) => {
+    mock.method(globalThis, "setTimeout", set);
+    mock.method(globalThis, "clearTimeout", (handle: unknown) => this.#timers.delete(handle));
+    mock.method(Date, "now", () => began + this.now);
+    mock.method(promises, "setTimeout", async (after: number) => {
       await new Promise((resolve) => set(resolve, after));
-      return value;
-    }) as typeof promises.setTimeout;
+    });
     syncBuiltinESMExports();
   }
 
@@ -66,10 +63,7 @@ export class VirtualTime implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    globalThis.setTimeout = this.#real.setTimeout;
-    globalThis.clearTimeout = this.#real.clearTimeout;
-    Date.now = this.#real.now;
-    promises.setTimeout = this.#real.pause;
+    mock.restoreAll();
     syncBuiltinESMExports();
   }
 }
