@@ -14,6 +14,11 @@ import { Sidecar, withSidecar } from "leasehold-client/testing";
 
 const JOB = { function: "job" };
 
+/** A test with a sidecar of its own. */
+function scene(name: string, body: (sidecar: Sidecar) => Promise<void>): void {
+  test(name, withSidecar(body));
+}
+
 /** Why the hold was lost, once it is. */
 async function lost(hold: Hold): Promise<LossReason | undefined> {
   await aborted(hold.signal);
@@ -33,53 +38,41 @@ function waitFor(kind: HoldEvent["type"]): { onEvent: (event: HoldEvent) => void
   return { onEvent, told: aborted(heard.signal) };
 }
 
-test(
-  "a lock is lost at once",
-  withSidecar(async (sidecar) => {
-    const hold = await (await sidecar.client()).hold(JOB);
-    await sidecar.lose(JOB);
-    assert.equal(await lost(hold), LossReason.BROKEN);
-    assert.notEqual((await sidecar.waitUntilAvailable(JOB)).breakNote, undefined);
-  }),
-);
+scene("a lock is lost at once", async (sidecar) => {
+  const hold = await (await sidecar.client()).hold(JOB);
+  await sidecar.lose(JOB);
+  assert.equal(await lost(hold), LossReason.BROKEN);
+  assert.notEqual((await sidecar.waitUntilAvailable(JOB)).breakNote, undefined);
+});
 
-test(
-  "a break is told, and leaves time",
-  withSidecar(async (sidecar) => {
-    const part = { function: "job", scope: "part" };
-    const hold = await (await sidecar.client()).hold(part);
-    await sidecar.breakLock(part, "a new version");
-    await aborted(hold.revokedSignal);
-    assert.equal(hold.notice?.reason, "a new version");
-    assert.ok(hold.isValid());
-    await hold.release();
-    await sidecar.waitUntilAvailable(part);
-  }),
-);
+scene("a break is told, and leaves time", async (sidecar) => {
+  const part = { function: "job", scope: "part" };
+  const hold = await (await sidecar.client()).hold(part);
+  await sidecar.breakLock(part, "a new version");
+  await aborted(hold.revokedSignal);
+  assert.equal(hold.notice?.reason, "a new version");
+  assert.ok(hold.isValid());
+  await hold.release();
+  await sidecar.waitUntilAvailable(part);
+});
 
-test(
-  "a hold is lost by its own clock while the sidecar is paused",
-  withSidecar(async (sidecar) => {
-    const hold = await (await sidecar.client()).hold(JOB);
-    await sidecar.paused(async () => {
-      await assert.rejects(sidecar.lose(JOB), /is paused/);
-      assert.equal(await lost(hold), LossReason.EXPIRED);
-    });
-    await sidecar.waitUntilAvailable(JOB);
-  }),
-);
+scene("a hold is lost by its own clock while the sidecar is paused", async (sidecar) => {
+  const hold = await (await sidecar.client()).hold(JOB);
+  await sidecar.paused(async () => {
+    await assert.rejects(sidecar.lose(JOB), /is paused/);
+    assert.equal(await lost(hold), LossReason.EXPIRED);
+  });
+  await sidecar.waitUntilAvailable(JOB);
+});
 
-test(
-  "a killed sidecar forgets its locks",
-  withSidecar(async (sidecar) => {
-    const hold = await (await sidecar.client()).hold(JOB);
-    await sidecar.kill();
-    await assert.rejects(sidecar.lose(JOB), /does not run/);
-    await sidecar.start();
-    await lost(hold);
-    await sidecar.waitUntilAvailable(JOB);
-  }),
-);
+scene("a killed sidecar forgets its locks", async (sidecar) => {
+  const hold = await (await sidecar.client()).hold(JOB);
+  await sidecar.kill();
+  await assert.rejects(sidecar.lose(JOB), /does not run/);
+  await sidecar.start();
+  await lost(hold);
+  await sidecar.waitUntilAvailable(JOB);
+});
 
 test("a hold is resumed where locks outlast the sidecar", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "lh-"));
@@ -102,31 +95,25 @@ test("a hold is resumed where locks outlast the sidecar", async () => {
   }
 });
 
-test(
-  "who waits can be waited for",
-  withSidecar(async (sidecar) => {
-    const client = await sidecar.client();
-    const first = await client.hold(JOB);
-    assert.equal((await sidecar.waitUntilHeld(JOB)).waitersHere, 0);
-    const second = client.hold({ ...JOB, waitMs: Infinity });
-    await sidecar.waitUntilWaiting(JOB);
-    await first.release();
-    await (await second).release();
-  }),
-);
+scene("who waits can be waited for", async (sidecar) => {
+  const client = await sidecar.client();
+  const first = await client.hold(JOB);
+  assert.equal((await sidecar.waitUntilHeld(JOB)).waitersHere, 0);
+  const second = client.hold({ ...JOB, waitMs: Infinity });
+  await sidecar.waitUntilWaiting(JOB);
+  await first.release();
+  await (await second).release();
+});
 
-test(
-  "a shutdown is told",
-  withSidecar(async (sidecar) => {
-    const { onEvent, told } = waitFor("draining");
-    const hold = await (await sidecar.client()).hold(JOB, { onEvent });
-    const stopped = sidecar.stop();
-    await told;
-    await hold.release();
-    await stopped;
-    assert.match(sidecar.log(), /shut down/);
-  }),
-);
+scene("a shutdown is told", async (sidecar) => {
+  const { onEvent, told } = waitFor("draining");
+  const hold = await (await sidecar.client()).hold(JOB, { onEvent });
+  const stopped = sidecar.stop();
+  await told;
+  await hold.release();
+  await stopped;
+  assert.match(sidecar.log(), /shut down/);
+});
 
 test("each sidecar has locks of its own", async () => {
   await using one = await Sidecar.start();

@@ -46,7 +46,8 @@ test("t2 t8 t20 a run tells what it is of, and that it should end; and how it ha
   assert.equal(call.request.key?.function, "nightly");
   assert.deepEqual([run.scheduledAt, run.kind, run.requestId], [new Date(1_800), RunKind.SCHEDULED, undefined]);
   assert.deepEqual([run.attempt, run.maxAttempts, run.missedCount, run.latenessMs], [2, 3, 7, 4_000]);
-  call.tell({ $case: "draining", value: { timeLeft: undefined } });
+  const earlier: Told = { $case: "recorded", value: Recorded.create({ runId: "run-0" }) };
+  call.tell(earlier, { $case: "draining", value: { timeLeft: undefined } });
   await eventually("it is told", () => run.endingSignal.aborted);
   await assert.rejects(run.complete({ outcome: "succeeded", checkpoint: "x".repeat(2_049) }), RefusedError);
   assert.ok(run.isValid() && !run.signal.aborted, "neither ends anything");

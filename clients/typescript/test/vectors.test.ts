@@ -1,4 +1,4 @@
-// Plays proto/vectors/client.jsonl and runs.jsonl; docs/clients.md says what they mean.
+// Plays proto/vectors/client.jsonl and runs.jsonl, and own.jsonl; docs/clients.md says what they mean.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -48,9 +48,16 @@ interface Vector {
   steps: Step[];
 }
 
+/** Those of all clients, and what this one does besides. */
+const FILES = [
+  "../../../../proto/vectors/client.jsonl",
+  "../../../../proto/vectors/runs.jsonl",
+  "../../test/own.jsonl",
+];
+
 function readVectors(file: string): Vector[] {
   const vectors: Vector[] = [];
-  const text = readFileSync(new URL(`../../../../proto/vectors/${file}`, import.meta.url), "utf8");
+  const text = readFileSync(new URL(file, import.meta.url), "utf8");
   for (const line of text.split("\n").filter((it) => it !== "")) {
     const read = JSON.parse(line) as Omit<Vector, "steps"> | Step;
     if ("vector" in read) vectors.push({ ...read, steps: [] });
@@ -214,21 +221,7 @@ function nameOf(error: unknown, deed: string): string {
   return error instanceof RefusedError ? `refused ${error.reason ?? ""}` : String(error);
 }
 
-/** A story that is no vector yet. */
-const SILENT: Vector = {
-  vector: "a waiter that hears nothing asks again elsewhere, and a single try fails (S12, S14)",
-  steps: [
-    { at: 0, do: { hold: {} }, sent: ["hold"] },
-    { at: 90_000, returned: ["hold refused "], open: [] },
-    { at: 100_000, do: { hold: { wait: 300_000 } }, sent: ["hold wait 300000"] },
-    { at: 100_010, tell: { waiting: { position: 1 } }, told: ["waiting 1"] },
-    { at: 190_010, open: [] },
-    { at: 190_060, sent: ["hold wait 209940"], open: [3] },
-    { at: 190_070, tell: { granted: { until: 248_070, for: 58_000 } }, returned: ["hold held"], until: 248_070 },
-  ],
-};
-
-for (const { vector, kernel, steps } of [...["client.jsonl", "runs.jsonl"].flatMap(readVectors), SILENT]) {
+for (const { vector, kernel, steps } of FILES.flatMap(readVectors)) {
   test(vector, async () => {
     using time = new VirtualTime();
     const stage = new Stage(time, kernel ?? "ours");
