@@ -213,9 +213,8 @@ class AsyncClient(AsyncSchedules):
 
     async def extend(self, lease_id: str, max_hold: Seconds) -> Extension:
         """Set a new `max_hold`, counted from now."""
-        calls = self._calls()
         request = extend_request(lease_id, UNKNOWN_GENERATION, max_hold)
-        return Extension._from_wire(await calls.unary(calls.stub.ExtendLease, request))
+        return Extension._from_wire(await self._calls().extend(request))
 
     async def report_progress(self, lease_id: str) -> Validity:
         """Say that the holder is getting on, which restarts `progress_timeout`."""

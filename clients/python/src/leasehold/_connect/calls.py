@@ -14,7 +14,7 @@ from leasehold._connect.listening import Connection, Listening
 from leasehold._connect.needs import needs
 from leasehold._connect.options import Connector
 from leasehold._connect.tracing import trace_metadata
-from leasehold._constants import CALL_TIMEOUT, FIRST_PAUSE, SILENCE, STREAMS_PER_CONNECTION
+from leasehold._constants import CALL_TIMEOUT, FIRST_PAUSE, SAVE_GRACE, SILENCE, STREAMS_PER_CONNECTION
 from leasehold._enums import LossReason, Reason
 from leasehold._errors.errors import (
     CheckpointUnknownError,
@@ -29,6 +29,8 @@ from leasehold._hold.boot_clock import Clock
 from leasehold._hold.grants import Loss
 from leasehold.v1.hold_pb2 import ReleaseResult, Validity
 from leasehold.v1.lease_service_pb2 import (
+    ExtendLeaseRequest,
+    ExtendLeaseResponse,
     GetHoldRequest,
     GetHoldResponse,
     HoldLeaseRequest,
@@ -328,7 +330,7 @@ class Calls:
         """Save a checkpoint. The sidecar answers when the store does, or when the validity is over (S27)."""
         try:
             with self.about(at) as connection:
-                return await self.unary(connection.stub.SaveCheckpoint, request, valid_for + CALL_TIMEOUT)
+                return await self.unary(connection.stub.SaveCheckpoint, request, valid_for + SAVE_GRACE)
         except RefusedError as error:
             unanswered = error.reason is None and error.code in _UNANSWERED
             if unanswered or error.reason is Reason.CHECKPOINT_UNKNOWN:
@@ -336,6 +338,11 @@ class Calls:
             if error.code is grpc.StatusCode.UNIMPLEMENTED:
                 raise UnsupportedError.lacking("checkpoints") from error
             raise
+
+    async def extend(self, request: ExtendLeaseRequest, at: Connection | None = None) -> ExtendLeaseResponse:
+        """Set a new `max_hold`."""
+        with self.about(at) as connection:
+            return await self.unary(connection.stub.ExtendLease, request)
 
     async def report_progress(self, lease_id: str, generation: int, at: Connection | None = None) -> Validity:
         """Report progress; `generation` is the newest that was answered (S16)."""

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
-from leasehold._connect.calls import Calls, told_lost
+from leasehold._connect.calls import Calls
 from leasehold._enums import RunOutcome
 from leasehold._errors.answers import LostError
-from leasehold._errors.errors import LeaseholdError, RefusedError, attach
+from leasehold._errors.errors import LeaseholdError, attach
 from leasehold._hold import events
 from leasehold._hold.grants import Extension, Grant, HoldInfo, Loss, Notice, ReleaseResult
 from leasehold._hold.hold import BaseHold, as_current
@@ -55,12 +55,10 @@ class AsyncHold(BaseHold):
 
         Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
         """
-        state = self._keeper.state
-        sent = state.now()
-        try:
-            answer = await self._calls.get_hold(self.lease_id, self._keeper.generation, self._keeper.connection)
-        except RefusedError as error:
-            raise self._heard(error) from None
+        keeper, state = self._keeper, self._keeper.state
+        sent, answer = await keeper.call(
+            lambda generation: self._calls.get_hold(self.lease_id, generation, keeper.connection)
+        )
         state.take_in(answer.validity, sent)
         if answer.HasField("max_hold_ends"):
             state.bound(answer.max_hold_ends, sent)
@@ -71,30 +69,22 @@ class AsyncHold(BaseHold):
 
         Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
         """
-        state = self._keeper.state
-        sent = state.now()
-        try:
-            validity = await self._calls.report_progress(
-                self.lease_id, self._keeper.generation, self._keeper.connection
-            )
-        except RefusedError as error:
-            raise self._heard(error) from None
-        state.take_in(validity, sent)
+        keeper = self._keeper
+        sent, validity = await keeper.call(
+            lambda generation: self._calls.report_progress(self.lease_id, generation, keeper.connection)
+        )
+        keeper.state.take_in(validity, sent)
 
     async def extend(self, max_hold: Seconds) -> Extension:
         """Set a new `max_hold`, counted from now.
 
         Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
         """
-        state = self._keeper.state
-        sent = state.now()
-        request = extend_request(self.lease_id, self._keeper.generation, max_hold)
-        try:
-            with self._calls.about(self._keeper.connection) as connection:
-                answer = await self._calls.unary(connection.stub.ExtendLease, request)
-        except RefusedError as error:
-            raise self._heard(error) from None
-        self._keeper.replace_resume_token(answer.resume_token)
+        keeper, state = self._keeper, self._keeper.state
+        sent, answer = await keeper.call(
+            lambda generation: self._calls.extend(extend_request(self.lease_id, generation, max_hold), keeper.connection)
+        )
+        keeper.replace_resume_token(answer.resume_token)
         state.take_in(answer.validity, sent)
         if answer.HasField("max_hold_ends"):
             state.bound(answer.max_hold_ends, sent)
@@ -129,12 +119,6 @@ class AsyncHold(BaseHold):
         available when its lease expires, if not before.
         """
         return await self._keeper.release(checkpoint, outcome)
-
-    def _heard(self, error: RefusedError) -> RefusedError:
-        loss = told_lost(error)
-        if loss is not None:
-            self._keeper.state.told_lost(loss)
-        return error
 
 
 class AsyncHolding:

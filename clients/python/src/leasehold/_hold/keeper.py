@@ -8,8 +8,8 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
@@ -17,7 +17,7 @@ import grpc.aio
 from leasehold._connect.calls import Calls, Place, final_refusal, told_lost
 from leasehold._connect.guarded import Guarded
 from leasehold._connect.listening import Connection, SilentError
-from leasehold._constants import ANSWER_TIMEOUT, FIRST_PAUSE, NAP
+from leasehold._constants import ANSWER_POLL, ANSWER_TIMEOUT, FIRST_PAUSE, NAP
 from leasehold._convert import duration, seconds
 from leasehold._enums import CheckpointOutcome, LossReason, Reason, ReleaseOutcome, RunOutcome
 from leasehold._errors.answers import LostError
@@ -40,6 +40,8 @@ _KNOWN_TIMEOUT: Final = 1.0
 """How long the holder of a lost hold waits for the sidecar to hear that it has let go."""
 
 _log: Final = logging.getLogger("leasehold")
+
+_T = TypeVar("_T")
 
 
 class Keeper:
@@ -68,7 +70,7 @@ class Keeper:
         """Set when there is a notice, when the sidecar shuts down, and when the hold is over."""
         self._calls: Final = calls
         self.generation = grant.generation
-        """The newest that was answered (S16)."""
+        """The newest that was answered (S16). Only the event loop reads it, and sets it."""
         self.lock_path: Final = grant.lock_path
         self._fencing_token: Final = grant.fencing_token
         self._resume_token = grant.resume_token
@@ -136,6 +138,40 @@ class Keeper:
         if loss is not None:
             raise LostError(self.lock_path, loss)
         raise LeaseholdError(f"the lock {self.lock_path} is not held any more")
+
+    async def call(self, make: Callable[[int], Awaitable[_T]]) -> tuple[int, _T]:
+        """Make a call about the hold, by its newest generation; give when it was sent, and the answer (S21).
+
+        It is made again where a resume has overtaken it, unless the hold is over by then.
+        """
+        while True:
+            generation, sent = self.generation, self.state.now()
+            try:
+                return sent, await make(generation)
+            except RefusedError as error:
+                if not self._is_overtaken(error, generation):
+                    raise
+                await self.resumed()
+                if not self.state.is_valid():
+                    raise
+
+    def _is_overtaken(self, refusal: RefusedError, generation: int) -> bool:
+        """Take in what a call about this generation is refused with; say whether a resume has overtaken it, or may.
+
+        S16: a sidecar that the hold has left says of its end what is true there alone.
+        """
+        loss = told_lost(refusal)
+        if loss is None:
+            return False
+        if self.resuming or generation != self.generation:
+            return True
+        self.state.told_lost(loss)
+        return False
+
+    async def resumed(self) -> None:
+        """Wait until no resume is unanswered, as long as the hold is valid."""
+        while self.resuming and self.state.is_valid():
+            await asyncio.sleep(ANSWER_POLL)
 
     async def release(self, checkpoint: bytes | None = None, outcome: RunOutcome | None = None) -> ReleaseResult:
         """Release the lock and wait until the store has it. The hold ends here first (S13)."""
@@ -248,13 +284,10 @@ class Keeper:
             self.end()
             self._tell(events.Lost(loss))
 
-    async def _ask(self) -> bool:
-        """S21: a client elsewhere asks for its validity when it was renewed, and from time to time.
-
-        Says whether the hold goes on.
-        """
-        sent = self.state.now()
-        question = self._calls.get_hold(self.lease_id, self.generation, self.connection)
+    async def _ask(self) -> None:
+        """S21: a client elsewhere asks for its validity when it was renewed, and from time to time."""
+        generation, sent = self.generation, self.state.now()
+        question = self._calls.get_hold(self.lease_id, generation, self.connection)
         try:
             answer = await asyncio.wait_for(question, ANSWER_TIMEOUT)
             goes_on = self.state.take_in(answer.validity, sent)
@@ -263,14 +296,11 @@ class Keeper:
             if goes_on and answer.state == HOLD_STATE_REVOKED:
                 self._revoke(answer)
         except RefusedError as error:
-            loss = told_lost(error)
-            if loss is not None:
-                self.state.told_lost(loss)
-                return False
+            # One that a resume has overtaken is asked again when that is due.
+            self._is_overtaken(error, generation)
         except TimeoutError:
             # Asked again, until the validity ends.
             pass
-        return True
 
     async def _keep(self) -> None:
         """Read the stream, and resume when it breaks, until the hold is over."""

@@ -1,13 +1,13 @@
 """The checkpoint of a lock, as its holder knows it."""
 
-import asyncio
 import json
 import threading
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, TypeVar
 
 from leasehold._connect.calls import Calls, told_lost
 from leasehold._connect.listening import Connection
-from leasehold._constants import ANSWER_POLL, CHECKPOINT_BYTES
+from leasehold._constants import CHECKPOINT_BYTES
 from leasehold._convert import seconds
 from leasehold._errors.answers import LostError
 from leasehold._errors.errors import ArgumentError, RefusedError
@@ -15,7 +15,9 @@ from leasehold._hold.grants import Loss
 from leasehold._hold.state import LocalState
 from leasehold._records import Checkpoint
 from leasehold.v1 import hold_pb2, lock_pb2
-from leasehold.v1.lease_service_pb2 import SaveCheckpointRequest
+from leasehold.v1.lease_service_pb2 import SaveCheckpointRequest, SaveCheckpointResponse
+
+_T = TypeVar("_T")
 
 
 class Kept(Protocol):
@@ -55,6 +57,12 @@ class Kept(Protocol):
     def check(self) -> None:
         """Raise unless the hold is valid."""
 
+    async def call(self, make: Callable[[int], Awaitable[_T]]) -> tuple[int, _T]:
+        """Make a call about the hold, by its newest generation; give when it was sent, and the answer (S21)."""
+
+    async def resumed(self) -> None:
+        """Wait until no resume is unanswered, as long as the hold is valid."""
+
     async def release_there(self, checkpoint: bytes | None, outcome: int) -> hold_pb2.ReleaseResult:
         """Ask the sidecar for the release."""
 
@@ -85,19 +93,19 @@ async def save(keeper: Kept, calls: Calls, value: bytes) -> int:
     sending = checked(value)
     known, state = keeper.known, keeper.state
     order = known.begin()
-    while keeper.resuming:
-        keeper.check()
-        await asyncio.sleep(ANSWER_POLL)
+    await keeper.resumed()
     keeper.check()
-    sent = state.now()
-    request = SaveCheckpointRequest(lease_id=keeper.lease_id, generation=keeper.generation, value=sending)
+
+    def send(generation: int) -> Awaitable[SaveCheckpointResponse]:
+        request = SaveCheckpointRequest(lease_id=keeper.lease_id, generation=generation, value=sending)
+        return calls.save(request, seconds(state.remaining()), keeper.connection)
+
     try:
-        answer = await calls.save(request, seconds(state.remaining()), keeper.connection)
+        sent, answer = await keeper.call(send)
     except RefusedError as error:
         loss = told_lost(error)
         if loss is None:
             raise
-        state.told_lost(loss)
         raise LostError(keeper.lock_path, loss) from error
     known.saved(sending, answer.version, order)
     if answer.HasField("validity"):

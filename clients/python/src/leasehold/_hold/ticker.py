@@ -15,8 +15,8 @@ _QUESTION_PAUSE: Final = 0.2
 class Ticker:
     """Reads the clock for one hold."""
 
-    def __init__(self, state: LocalState, ask: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-        """Have `ask` called when the sidecar is to be asked (S21). It says whether the hold goes on."""
+    def __init__(self, state: LocalState, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Have `ask` called when the sidecar is to be asked (S21)."""
         self._state: Final = state
         self._ask: Final = ask
         self._loop: Final = asyncio.get_running_loop()
@@ -51,8 +51,7 @@ class Ticker:
             self._question.cancel()
 
     async def _asking(self) -> None:
-        if not await self._ask():
-            return
+        await self._ask()
         await asyncio.sleep(_QUESTION_PAUSE)
         self._question = None
         self.tick()
