@@ -195,6 +195,7 @@ class FakeSidecar(LeaseServiceServicer):
         self.peers.append(context.peer())
         if self.is_deaf:
             await asyncio.Event().wait()
+        await self.gate.wait()
         checkpoint = f" with {request.checkpoint!r}" if request.HasField("checkpoint") else ""
         outcome = f" as {RunOutcome(request.outcome).name}" if request.outcome else ""
         self.asked.append(f"release {request.lease_id} of generation {request.generation}{checkpoint}{outcome}")
@@ -254,7 +255,7 @@ class FakeSidecar(LeaseServiceServicer):
         answer = self.answers.pop(0) if self.answers else self.answer
         if isinstance(answer, Refusal):
             await answer.abort(context)
-        return answer
+        return answer(context.peer()) if callable(answer) else answer
 
     WatchLocks: Any = None
     AcquireLease = GetLock = CheckToken = BreakLock = ResolvePath = GetServerInfo = SaveCheckpoint = _answered

@@ -1,6 +1,8 @@
 """S37: what is said of a hold or of a run goes over the connection of its stream, whose place is given back then."""
 
 import asyncio
+import gc
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -96,6 +98,26 @@ async def s37_what_is_said_of_a_hold_goes_to_its_own_sidecar_and_leaves_no_place
         await eventually("no place is taken", lambda: places(client) == [0])
 
 
+@pytest.mark.parametrize("is_child", [False, True])
+async def a_hold_that_is_lost_and_never_left_gives_its_place_back_when_it_is_collected(
+    is_child: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench() as (made, client):
+        entering = asyncio.create_task(client.hold("f").__aenter__())
+        call = await made.sidecar.granted()
+        hold = await entering
+        call.tell(HoldLeaseResponse(lost=TAKEN))
+        await hold.lost()
+        await eventually("its stream has ended", lambda: places(client) == [1])
+        with monkeypatch.context() as child:
+            pid = os.getpid() + is_child
+            child.setattr(os, "getpid", lambda: pid)
+            del hold, entering
+            gc.collect()
+        await asyncio.sleep(0.05)
+        assert places(client) == [int(is_child)]
+
+
 @pytest.mark.parametrize(
     ("state", "has_others", "is_there"),
     [
@@ -168,9 +190,27 @@ async def unanswered(schedules: FakeSchedules, run: leasehold.AsyncRun, _call: S
         await run.succeeded()
 
 
+async def unconfirmed(schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
+    schedules.completions = [Refusal(grpc.StatusCode.INTERNAL)]
+    with pytest.raises(leasehold.ReleaseUnconfirmedError):
+        await run.release()
+    call.fail(GONE)
+    await eventually("the stream has ended", run._keeper._line._call.done)
+    await run.failed()
+
+
 @pytest.mark.parametrize(
     ("end", "times"),
-    [(completed, 1), (returned, 1), (robbed, 1), (cut, 1), (forgotten, 1), (unanswered, 1), (repeated, 2)],
+    [
+        (unconfirmed, 2),
+        (completed, 1),
+        (returned, 1),
+        (robbed, 1),
+        (cut, 1),
+        (forgotten, 1),
+        (unanswered, 1),
+        (repeated, 2),
+    ],
 )
 async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
     end: Callable[[FakeSchedules, leasehold.AsyncRun, SubscribeCall], Awaitable[None]], times: int

@@ -56,6 +56,20 @@ async def s14_a_closed_client_ends_its_holds_first_and_releases_them() -> None:
         await client.close()
 
 
+async def s13_a_client_that_is_closed_waits_for_a_release_that_is_under_way() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        made.sidecar.gate.clear()
+        holder.leave.set()
+        await eventually("it is released", lambda: bool(made.sidecar.peers))
+        closing = asyncio.create_task(client.close())
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+        made.sidecar.gate.set()
+        await holder.task
+        await closing
+
+
 async def a_release_that_nobody_answers_is_unconfirmed_after_its_timeout() -> None:
     async with bench(release_timeout=0.05) as (made, client):
         made.sidecar.is_deaf = True
@@ -131,7 +145,7 @@ async def a_block_that_swallows_the_cancellation_still_ends_by_the_loss() -> Non
 
         task = asyncio.create_task(stubborn())
         await made.sidecar.granted()
-        await eventually("the block is entered", lambda: len(client._holds) == 1)
+        await eventually("the block is entered", lambda: client._made is not None and len(client._made.held) == 1)
         made.clock.advance(58)
         with pytest.raises(leasehold.LostError):
             await task

@@ -262,6 +262,20 @@ async def s37_a_sidecar_that_is_older_than_schedules_is_found_out() -> None:
             await client.get_schedule("locks/p")
 
 
+async def t8_a_client_that_is_closed_waits_for_a_completion_that_is_under_way() -> None:
+    async with scheduled() as (_made, schedules, client):
+        runs, run, _call = await running(schedules, client)
+        schedules.gate.clear()
+        completing = asyncio.create_task(run.succeeded())
+        await eventually("it is completed", lambda: bool(schedules.completed))
+        closing = asyncio.create_task(client.close())
+        await asyncio.sleep(0.05)
+        schedules.gate.set()
+        assert (await completing).result is CompletionResult.RECORDED
+        await closing
+        await runs.aclose()
+
+
 async def s13_a_closed_client_returns_its_runs() -> None:
     async with scheduled() as (made, schedules, _client):
         async with made.another() as client:

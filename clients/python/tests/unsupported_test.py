@@ -1,6 +1,7 @@
 """S37: a sidecar that is too old for what is asked; and permits (S28)."""
 
 import asyncio
+from itertools import count
 
 import pytest
 from fake import Bench, HoldCall, bench, eventually, granted, older
@@ -70,17 +71,24 @@ async def s37_what_a_unary_call_was_granted_is_known_where_it_was_granted() -> N
         assert made.sidecar.peers == made.sidecar.peers[:1] * 5
 
 
-async def more_unary_waits_than_one_connection_carries_leave_room_for_releases() -> None:
+async def s37_more_unary_waits_than_one_connection_carries_are_released_where_they_were_granted() -> None:
     async with bench() as (made, client):
-        made.sidecar.answer = wire.AcquireLeaseResponse(granted=hold_pb2.Grant())
+        numbers = count()
+        made.sidecar.answer = lambda peer: wire.AcquireLeaseResponse(
+            granted=hold_pb2.Grant(lease_id=f"{peer} {next(numbers)}")
+        )
         made.sidecar.gate.clear()
         waits = [asyncio.create_task(client.acquire("f", wait=60)) for _ in range(201)]
         await eventually("all wait", lambda: len(made.sidecar.requests) == 201)
-        await client.release("lease-9")
-        peers = made.sidecar.peers
-        assert sorted(peers.count(peer) for peer in {*peers}) == [1, 201]
         made.sidecar.gate.set()
-        await asyncio.gather(*waits)
+        leases = [grant.lease_id for grant in await asyncio.gather(*waits)]
+        made.sidecar.peers.clear()
+        for lease in leases:
+            await client.release(lease)
+        peers = [lease.split()[0] for lease in leases]
+        assert made.sidecar.peers == peers
+        assert sorted(peers.count(peer) for peer in {*peers}) == [1, 200]
+        await eventually("no place is taken", lambda: [one.places for one in client._calls()._lasting] == [0])
 
 
 async def s37_a_unary_call_tries_on_while_its_wait_lasts() -> None:

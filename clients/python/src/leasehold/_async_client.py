@@ -16,11 +16,10 @@ from leasehold._convert import moment
 from leasehold._enums import LossReason, RunOutcome
 from leasehold._errors.answers import BusyError, OccurrenceOverError
 from leasehold._errors.errors import ClosedError, LeaseholdError, ProtocolError, RefusedError, attach, is_below_needs
-from leasehold._hold.async_hold import AsyncHold, AsyncHolding
+from leasehold._hold.async_hold import AsyncHolding
 from leasehold._hold.boot_clock import BootClock, Clock
 from leasehold._hold.events import EventHandler
 from leasehold._hold.grants import Busy, Extension, Grant, HoldInfo, Loss, ReleaseResult, Validity
-from leasehold._hold.keeper import Keeper
 from leasehold._hold.leading import AsyncTerm, Sleep, for_leading, lead
 from leasehold._hold.saving import checked
 from leasehold._hold.spec import FOREVER, LeaseSpec, Seconds, Wanted, wanted
@@ -70,7 +69,6 @@ class AsyncClient(AsyncSchedules):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._made: Calls | None = None
         self._closed = False
-        self._holds: set[AsyncHold] = set()
 
     def __repr__(self) -> str:
         return f"<AsyncClient {self._connector.endpoint}>"
@@ -94,19 +92,18 @@ class AsyncClient(AsyncSchedules):
     async def close(self) -> None:
         """Release what is still held through the client, and close its connections.
 
-        Those holds are lost first (S13). Raises ReleaseUnconfirmedError or LostError, as a hold's `release` does, of
-        the first whose release was not confirmed; the others' are its notes.
+        Those holds are lost first (S13). Releases and completions that are under way are waited for, as long as a
+        release may take. Raises ReleaseUnconfirmedError or LostError, as a hold's `release` does, of the first whose
+        release was not confirmed; the others' are its notes.
         """
-        await self._close([hold._keeper for hold in self._holds])
-
-    async def _close(self, held: list[Keeper]) -> None:
-        if self._closed:
-            return
+        calls = None if self._closed else self._made
         self._closed = True
+        if calls is None:
+            return
         loss = Loss(LossReason.UNSPECIFIED, "the client was closed")
-        outcomes = await asyncio.gather(*(keeper.abandon(loss) for keeper in held), return_exceptions=True)
-        if self._made is not None:
-            await self._made.close()
+        releases = [held.abandon(loss) for held in calls.held]
+        outcomes = await asyncio.gather(calls.ended(), *releases, return_exceptions=True)
+        await calls.close()
         failed = [outcome for outcome in outcomes if isinstance(outcome, LeaseholdError)]
         for other in failed[1:]:
             failed[0].add_note(str(other))
@@ -125,7 +122,7 @@ class AsyncClient(AsyncSchedules):
 
         Raises BusyError if the lock was not acquired within `wait`, and LostError when it was lost in the block.
         """
-        return AsyncHolding(self._calls, wanted(function, scope, options), on_event, self._holds)
+        return AsyncHolding(self._calls, wanted(function, scope, options), on_event)
 
     def lead(
         self,
@@ -143,7 +140,7 @@ class AsyncClient(AsyncSchedules):
         random pause of 0.1 s to 1 s, and longer ones, up to 10 s, while the lock cannot be taken. Raises what the block
         raises, and RefusedError if the sidecar refuses what no repetition changes.
         """
-        return lead(self._calls, for_leading(function, scope, options), on_event, self._holds, self._sleep)
+        return lead(self._calls, for_leading(function, scope, options), on_event, self._sleep)
 
     async def acquire(
         self,
@@ -167,8 +164,10 @@ class AsyncClient(AsyncSchedules):
             request, sent = wire.AcquireLeaseRequest(spec=asked.spec), calls.loop.time()
             request.needs = needs(request)
             try:
-                with calls.lasting() as stub:
-                    answer = await calls.unary(stub.AcquireLease, request, asked.wait + CALL_TIMEOUT)
+                with calls.lasting() as connection:
+                    answer = await calls.unary(connection.stub.AcquireLease, request, asked.wait + CALL_TIMEOUT)
+                    if answer.HasField("granted"):
+                        calls.granted(answer.granted.lease_id, connection)
             except RefusedError as refused:
                 if is_below_needs(refused) and pause < asked.wait:
                     # S37: the sidecar may be replaced meanwhile, by one that is new enough.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Self, Unpack
 
 from leasehold._async_client import AsyncClient
 from leasehold._connect.calls import Calls
@@ -15,7 +15,7 @@ from leasehold._hold.events import EventHandler
 from leasehold._hold.grants import Extension, Grant, HoldInfo, ReleaseResult, Validity
 from leasehold._hold.leading import for_leading
 from leasehold._hold.spec import LeaseSpec, Seconds, wanted
-from leasehold._hold.sync_hold import Hold, Holding
+from leasehold._hold.sync_hold import Holding
 from leasehold._hold.sync_leading import Term, lead
 from leasehold._records import LockKey, LockRecord
 from leasehold._runs.sync_schedules import Schedules
@@ -44,7 +44,6 @@ class Client(Schedules):
         gevent or eventlet has patched Python's threads.
         """
         self._in_loop: AsyncClient = AsyncClient(endpoint, **options)
-        self._holds: Final[set[Hold]] = set()
 
     def __repr__(self) -> str:
         return f"<Client {self._in_loop._connector.endpoint}>"
@@ -68,11 +67,11 @@ class Client(Schedules):
     def close(self) -> None:
         """Release what is still held through the client, and close its connections.
 
-        Those holds are lost first (S13). Raises ReleaseUnconfirmedError or LostError, as a hold's `release` does, of
-        the first whose release was not confirmed; the others' are its notes.
+        Those holds are lost first (S13). Releases and completions that are under way are waited for, as long as a
+        release may take. Raises ReleaseUnconfirmedError or LostError, as a hold's `release` does, of the first whose
+        release was not confirmed; the others' are its notes.
         """
-        held = [hold._keeper for hold in list(self._holds)]
-        LoopThread.shared().run(self._in_loop._close(held))
+        LoopThread.shared().run(self._in_loop.close())
 
     def hold(
         self,
@@ -87,7 +86,7 @@ class Client(Schedules):
         Raises BusyError if the lock was not acquired within `wait`, and LostError when it was lost in the block.
         `on_event` is called in the background thread.
         """
-        return Holding(self._calls, wanted(function, scope, options), on_event, self._holds)
+        return Holding(self._calls, wanted(function, scope, options), on_event)
 
     def lead(
         self,
@@ -105,7 +104,7 @@ class Client(Schedules):
         random pause of 0.1 s to 1 s, and longer ones, up to 10 s, while the lock cannot be taken. Raises what the block
         raises, and RefusedError if the sidecar refuses what no repetition changes.
         """
-        return lead(self, for_leading(function, scope, options), on_event, self._holds)
+        return lead(self, for_leading(function, scope, options), on_event)
 
     def acquire(
         self,

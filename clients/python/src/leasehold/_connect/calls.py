@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weakref import WeakSet
 
 import grpc
@@ -68,6 +68,13 @@ _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
 
 
+class Held(Protocol):
+    """A hold that is released when its client is closed."""
+
+    async def abandon(self, loss: Loss) -> None:
+        """Have it lost, and release the lock."""
+
+
 class Calls:
     """The calls of one client, in one event loop."""
 
@@ -89,6 +96,11 @@ class Calls:
         # The others for streams, and for the calls about them.
         self._lasting: list[Connection] = []
         self._places: Final[WeakSet[Place]] = WeakSet()
+        # Of what was granted over another connection than the general one, and is known by its lease id alone.
+        self._granted: Final[dict[str, Place]] = {}
+        self.held: Final[set[Held]] = set()
+        """The holds that are not over."""
+        self._endings: Final[set[asyncio.Future[None]]] = set()
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
     @property
@@ -119,6 +131,22 @@ class Calls:
         """What each call carries besides its request."""
         return (*self._connector.metadata(), *self._kernel, *trace_metadata())
 
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Do a release or a completion, which the end of the client waits for."""
+        ended = self.loop.create_future()
+        self._endings.add(ended)
+        try:
+            yield
+        finally:
+            self._endings.discard(ended)
+            ended.set_result(None)
+
+    async def ended(self) -> None:
+        """Wait until those that are under way have ended, as long as a release may take."""
+        if self._endings:
+            await asyncio.wait(self._endings, timeout=self.release_timeout)
+
     async def close(self) -> None:
         """Close the connections."""
         self._closed = True
@@ -139,7 +167,7 @@ class Calls:
     def close_idle(self) -> bool:
         """Close the connections if no call is made over any of them; say whether none is left."""
         # A hold that has a place and no stream is over, or is taken up again over whatever connection there is then.
-        places = sum(place.is_taken for place in self._places)
+        places = sum(place.connection is not None for place in self._places)
         if self._under_way or self._closing or sum(connection.places for connection in self._lasting) > places:
             return False
         self._general, self._lasting = None, []
@@ -188,9 +216,13 @@ class Calls:
             self._under_way -= 1
 
     @contextmanager
-    def about(self, at: Connection | None) -> Iterator[Connection]:
-        """Give the connection for a call about what came over `at`, which stays for as long as the call goes on."""
-        connection = self.at(at)
+    def about(self, at: Connection | None, lease_id: str = "") -> Iterator[Connection]:
+        """Give the connection for a call about what came over `at`, or about what a unary call was granted.
+
+        It stays for as long as the call goes on.
+        """
+        place = self._granted.get(lease_id)
+        connection = self.at(at if place is None else place.connection)
         connection.places += 1
         try:
             yield connection
@@ -198,16 +230,21 @@ class Calls:
             self.leave(connection)
 
     @contextmanager
-    def lasting(self) -> "Iterator[LeaseServiceAsyncStub]":
-        """Give the stub for a unary call that may last; what it is granted is known there by its lease id alone."""
+    def lasting(self) -> Iterator[Connection]:
+        """Give the connection for a unary call that may last."""
         connection = self.at(None)
         if connection.streams >= STREAMS_PER_CONNECTION:
             connection = self._with_room()
         self._begin(connection)
         try:
-            yield connection.stub
+            yield connection
         finally:
             self._end(connection)
+
+    def granted(self, lease_id: str, connection: Connection) -> None:
+        """Keep the connection of such a call, where another is not there for all calls, until that is released."""
+        if connection in self._lasting:
+            self._granted[lease_id] = Place(self, connection)
 
     def hold(self, request: HoldLeaseRequest, *, until_there: bool = False) -> HoldCall:
         """Open the stream of a hold. It has no deadline (S14).
@@ -321,15 +358,18 @@ class Calls:
         request = ReleaseLeaseRequest(
             lease_id=lease_id, generation=generation, checkpoint=checkpoint, outcome=RunOutcome.ValueType(outcome)
         )
-        with self.about(at) as connection:
-            return (await self.unary(connection.stub.ReleaseLease, request, self.release_timeout)).result
+        with self.ending(), self.about(at, lease_id) as connection:
+            answer = await self.unary(connection.stub.ReleaseLease, request, self.release_timeout)
+        if place := self._granted.pop(lease_id, None):
+            place.move(None)
+        return answer.result
 
     async def save(
         self, request: SaveCheckpointRequest, valid_for: float, at: Connection | None = None
     ) -> SaveCheckpointResponse:
         """Save a checkpoint. The sidecar answers when the store does, or when the validity is over (S27)."""
         try:
-            with self.about(at) as connection:
+            with self.about(at, request.lease_id) as connection:
                 return await self.unary(connection.stub.SaveCheckpoint, request, valid_for + SAVE_GRACE)
         except RefusedError as error:
             unanswered = error.reason is None and error.code in _UNANSWERED
@@ -341,19 +381,19 @@ class Calls:
 
     async def extend(self, request: ExtendLeaseRequest, at: Connection | None = None) -> ExtendLeaseResponse:
         """Set a new `max_hold`."""
-        with self.about(at) as connection:
+        with self.about(at, request.lease_id) as connection:
             return await self.unary(connection.stub.ExtendLease, request)
 
     async def report_progress(self, lease_id: str, generation: int, at: Connection | None = None) -> Validity:
         """Report progress; `generation` is the newest that was answered (S16)."""
         request = ReportProgressRequest(lease_id=lease_id, generation=generation)
-        with self.about(at) as connection:
+        with self.about(at, lease_id) as connection:
             return (await self.unary(connection.stub.ReportProgress, request)).validity
 
     async def get_hold(self, lease_id: str, generation: int, at: Connection | None = None) -> GetHoldResponse:
         """Ask for a hold's validity and state; `generation` is the newest that was answered (S16)."""
         request = GetHoldRequest(lease_id=lease_id, generation=generation)
-        with self.about(at) as connection:
+        with self.about(at, lease_id) as connection:
             return await self.unary(connection.stub.GetHold, request)
 
     @contextmanager
@@ -399,18 +439,14 @@ class Place:
     def __init__(self, calls: Calls, connection: Connection | None) -> None:
         """Take it."""
         self._calls: Final = calls
-        self._connection: Connection | None = None
+        self.connection: Connection | None = None
+        """The connection, while it is kept."""
         self._calls._places.add(self)
         self.move(connection)
 
-    @property
-    def is_taken(self) -> bool:
-        """Whether a connection is kept by it."""
-        return self._connection is not None
-
     def move(self, to: Connection | None) -> None:
         """Take a place there, and give the one back that it had."""
-        left, self._connection = self._connection, to
+        left, self.connection = self.connection, to
         if to is not None:
             to.places += 1
         if left is not None:

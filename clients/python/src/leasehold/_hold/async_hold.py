@@ -82,7 +82,9 @@ class AsyncHold(BaseHold):
         """
         keeper, state = self._keeper, self._keeper.state
         sent, answer = await keeper.call(
-            lambda generation: self._calls.extend(extend_request(self.lease_id, generation, max_hold), keeper.connection)
+            lambda generation: self._calls.extend(
+                extend_request(self.lease_id, generation, max_hold), keeper.connection
+            )
         )
         keeper.replace_resume_token(answer.resume_token)
         state.take_in(answer.validity, sent)
@@ -135,13 +137,11 @@ class AsyncHolding:
         calls: Callable[[], Calls],
         wanted: Wanted,
         handler: events.EventHandler | None,
-        holds: set[AsyncHold],
     ) -> None:
         """Ask for nothing yet."""
         self._calls: Final = calls
         self._wanted: Final = wanted
         self._handler: Final = handler
-        self._holds: Final = holds
         self._block: Block | None = None
 
     def __call__(
@@ -152,7 +152,7 @@ class AsyncHolding:
 
         @functools.wraps(function)
         async def holding(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-            async with AsyncHolding(self._calls, self._wanted, self._handler, self._holds):
+            async with AsyncHolding(self._calls, self._wanted, self._handler):
                 return await function(*args, **kwargs)
 
         return holding
@@ -163,7 +163,6 @@ class AsyncHolding:
         calls = self._calls()
         keeper, grant = await open_keeper(calls, self._wanted, self._handler)
         hold = AsyncHold(calls, keeper, grant)
-        self._holds.add(hold)
         self._block = Block(hold)
         return hold
 
@@ -175,7 +174,6 @@ class AsyncHolding:
     ) -> None:
         block, self._block = self._block, None
         if block is not None:
-            self._holds.discard(block.hold)
             await block.leave(exc)
 
 

@@ -7,7 +7,9 @@ sent and before the stream ends), S14, S16 (resume), S21 (until when a client ma
 import asyncio
 import contextlib
 import logging
+import os
 import uuid
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -76,6 +78,7 @@ class Keeper:
         self._resume_token = grant.resume_token
         self._line = line
         self._place: Final = Place(calls, line.connection)
+        weakref.finalize(self, _collected, self._place, calls.loop, os.getpid()).atexit = False
         line.guard(self._loop_ends)
         # Tries to resume, and streams over which nothing was heard for long. They are cancelled only when the hold was
         # resumed, because a sidecar that still hears this client would take it for the holder's end (S14).
@@ -96,6 +99,7 @@ class Keeper:
         self._ticker: Final = Ticker(state, self._ask)
         self._keeping: asyncio.Task[None] | None = self._loop.create_task(Guarded(self._keep(), self._loop_ends))
         self._keeping.add_done_callback(self._forget_keeping)
+        calls.held.add(self)
         state.on_loss(self._found_lost)
         self._ticker.tick()
 
@@ -110,6 +114,11 @@ class Keeper:
     def on_ending(self, listener: Callable[[], None]) -> None:
         """Have `listener` called in the loop when the hold is to end soon, or is over."""
         self._ending_listeners.append(listener)
+
+    def _is_over(self) -> None:
+        self._calls.held.discard(self)
+        self.over.set()
+        self._is_ending()
 
     def _is_ending(self) -> None:
         if not self.ending.is_set():
@@ -170,7 +179,9 @@ class Keeper:
 
     async def resumed(self) -> None:
         """Wait until no resume is unanswered, as long as the hold is valid."""
-        while self.resuming and self.state.is_valid():
+        while self.resuming:
+            if not self.state.is_valid():
+                return
             await asyncio.sleep(ANSWER_POLL)
 
     async def release(self, checkpoint: bytes | None = None, outcome: RunOutcome | None = None) -> ReleaseResult:
@@ -182,7 +193,8 @@ class Keeper:
                 raise LostError(self.lock_path, loss)
             late = CheckpointResult(CheckpointOutcome.NOT_SAVED, None, "the hold had been released before")
             return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED, checkpoint=None if checkpoint is None else late)
-        return await release(self, self._calls.release_timeout, sending, outcome)
+        with self._calls.ending():
+            return await release(self, self._calls.release_timeout, sending, outcome)
 
     async def abandon(self, loss: Loss) -> None:
         """Have the hold lost because its client is closed, and release the lock."""
@@ -220,8 +232,7 @@ class Keeper:
                 await self.settled.wait()
                 await self._say_known()
             finally:
-                if self._line.says_known:
-                    self._place.move(None)
+                self._leave()
         self.end()
         return self.state.loss
 
@@ -235,6 +246,20 @@ class Keeper:
         self._known_said = True
         with contextlib.suppress(LeaseholdError, TimeoutError):
             await asyncio.wait_for(self.release_there(None, 0), _KNOWN_TIMEOUT)
+
+    def released(self) -> None:
+        """End the hold and the stream. The outcome of a run may still be told, over its connection."""
+        self.end()
+        self._leave()
+
+    def unheard(self) -> None:
+        """End the hold and the stream, of which the sidecar may not know that it is over."""
+        self.end()
+        self._line.hand_back()
+
+    def _leave(self) -> None:
+        if self._line.says_known:
+            self._place.move(None)
 
     def close(self) -> None:
         """End the hold and the stream, and leave the connection: what was to be said of it was said, or given up."""
@@ -252,8 +277,7 @@ class Keeper:
         for line in self._others:
             line.cancel()
         self._line.end()
-        self.over.set()
-        self._is_ending()
+        self._is_over()
         self.settled.set()
 
     def _tell(self, event: events.HoldEvent) -> None:
@@ -268,8 +292,7 @@ class Keeper:
         loss = self.state.loss
         if loss is None or self.over.is_set():
             return
-        self.over.set()
-        self._is_ending()
+        self._is_over()
         for listener in self._loss_listeners:
             listener(loss)
         self._ticker.pause()
@@ -460,3 +483,10 @@ class Keeper:
             return Loss(LossReason.EXPIRED, "its validity ended before it was resumed")
         self._tell(events.Resumed(seconds(self.state.valid_until)))
         return None
+
+
+def _collected(place: Place, loop: asyncio.AbstractEventLoop, process: int) -> None:
+    # Of a hold that was lost and never left, in whatever thread. In a forked child the parent's loop is not one.
+    if place.connection is not None and os.getpid() == process:
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(place.move, None)

@@ -128,7 +128,6 @@ async def lead(
     calls: Callable[[], Calls],
     asked: Wanted,
     handler: events.EventHandler | None,
-    holds: set[AsyncHold],
     sleep: Sleep = asyncio.sleep,
 ) -> AsyncGenerator[AsyncTerm, None]:
     """Give one term after the other."""
@@ -136,10 +135,8 @@ async def lead(
     while True:
         keeper, grant = await take(calls, asked, handler, pauses)
         term = AsyncTerm(calls(), keeper, grant)
-        holds.add(term)
         try:
             yield term
         finally:
-            holds.discard(term)
             await end(term)
         await pauses.pause()

@@ -49,6 +49,10 @@ class Line(ABC):
         self.cancel()
 
     @abstractmethod
+    def hand_back(self) -> None:
+        """Have a stream that `end` has left open end, too, unless the sidecar knows that the hold is over."""
+
+    @abstractmethod
     def resume(self, resume: hold_pb2.Resume) -> "Line":
         """Ask to take the hold up again, over another stream (S16)."""
 
@@ -66,6 +70,9 @@ class HoldLine(Line):
     def says_known(self) -> bool:
         """A run's loss is told by its outcome; this one's by a release."""
         return True
+
+    def hand_back(self) -> None:
+        """Do nothing: it has ended."""
 
     def resume(self, resume: hold_pb2.Resume) -> "HoldLine":
         """Ask by another HoldLease."""

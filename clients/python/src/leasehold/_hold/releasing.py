@@ -30,13 +30,13 @@ async def release(
             released = await keeper.release_there(checkpoint, 0 if outcome is None else outcome.value)
     except LostError:
         raise
-    except TimeoutError:
+    except (TimeoutError, LeaseholdError) as error:
+        keeper.unheard()
         late = TimeoutError(f"the sidecar did not answer within {limit:g} s")
-        raise ReleaseUnconfirmedError(keeper.lock_path, late) from late
-    except LeaseholdError as error:
-        raise ReleaseUnconfirmedError(keeper.lock_path, error) from error
+        cause = late if isinstance(error, TimeoutError) else error
+        raise ReleaseUnconfirmedError(keeper.lock_path, cause) from cause
     finally:
-        keeper.close()
+        keeper.released()
     result = ReleaseResult._from_wire(released, checkpoint, outcome)
     loss = already_lost(released)
     if loss is not None:

@@ -66,8 +66,11 @@ class Kept(Protocol):
     async def release_there(self, checkpoint: bytes | None, outcome: int) -> hold_pb2.ReleaseResult:
         """Ask the sidecar for the release."""
 
-    def close(self) -> None:
-        """End the stream."""
+    def released(self) -> None:
+        """End the hold and the stream."""
+
+    def unheard(self) -> None:
+        """End them where the sidecar may not know that the hold is over."""
 
 
 def as_json(value: Any) -> bytes:

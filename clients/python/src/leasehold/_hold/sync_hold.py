@@ -35,10 +35,6 @@ class Owner(Protocol):
     def _in_loop(self) -> AsyncClient:
         """The client that does the work, in the thread of a loop."""
 
-    @property
-    def _holds(self) -> "set[Hold]":
-        """What is held through the client."""
-
     def _calls(self) -> Calls:
         """Give what makes the calls."""
 
@@ -151,13 +147,11 @@ class Holding:
         calls: Callable[[], Calls],
         wanted: Wanted,
         handler: events.EventHandler | None,
-        holds: set[Hold],
     ) -> None:
         """Ask for nothing yet."""
         self._calls: Final = calls
         self._wanted: Final = wanted
         self._handler: Final = handler
-        self._holds: Final = holds
         self._hold: Hold | None = None
         self._current: AbstractContextManager[None] | None = None
 
@@ -166,7 +160,7 @@ class Holding:
 
         @functools.wraps(function)
         def holding(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-            with Holding(self._calls, self._wanted, self._handler, self._holds):
+            with Holding(self._calls, self._wanted, self._handler):
                 return function(*args, **kwargs)
 
         return holding
@@ -182,7 +176,6 @@ class Holding:
         thread = LoopThread.shared()
         hold = thread.run(self._open(thread), lambda opened: opened._keeper.close())
         self._hold = hold
-        self._holds.add(hold)
         self._current = as_current(hold)
         self._current.__enter__()
         return hold
@@ -197,7 +190,6 @@ class Holding:
         current, self._current = self._current, None
         if hold is None or current is None:
             return
-        self._holds.discard(hold)
         current.__exit__(None, None, None)
         leave(hold, exc)
 

@@ -53,9 +53,7 @@ class Term(Hold):
         return is_end_of(self._in_loop, exc)
 
 
-def lead(
-    client: Owner, asked: Wanted, handler: events.EventHandler | None, holds: set[Hold]
-) -> Generator[Term, None, None]:
+def lead(client: Owner, asked: Wanted, handler: events.EventHandler | None) -> Generator[Term, None, None]:
     """Give one term after the other."""
     thread = LoopThread.shared()
     pauses = Pauses(client._in_loop._sleep)
@@ -66,11 +64,9 @@ def lead(
 
     while True:
         term = thread.run(opened(), lambda unwanted: unwanted._keeper.close())
-        holds.add(term)
         try:
             yield term
         finally:
-            holds.discard(term)
             # Left open until the process ends, it was ended with the thread.
             with suppress(ClosedError):
                 thread.run(end(term._in_loop))

@@ -158,13 +158,11 @@ class AsyncEvery:
         self,
         calls: Callable[[], Calls],
         subscription: Callable[[], Subscription],
-        holds: set[AsyncHold],
         sleep: Sleep,
     ) -> None:
         """Ask for nothing yet."""
         self._calls: Final = calls
         self._subscription: Final = subscription
-        self._holds: Final = holds
         self._sleep: Final = sleep
 
     def __call__(self, work: Work[_P]) -> Callable[_P, Coroutine[Any, Any, None]]:
@@ -198,7 +196,6 @@ class AsyncEvery:
             await subscription.leave()
 
     async def _run_one(self, run: AsyncRun, work: Callable[[AsyncRun], Awaitable[object]]) -> None:
-        self._holds.add(run)
         try:
             async with run:
                 failure = await _failure(run, work)
@@ -207,7 +204,6 @@ class AsyncEvery:
                 if failure is not None:
                     await run.failed(failure)
         finally:
-            self._holds.discard(run)
             run._keeper.close()
 
 
@@ -224,18 +220,14 @@ async def _failure(run: AsyncRun, work: Callable[[AsyncRun], Awaitable[object]])
     return None
 
 
-async def each_run(
-    calls: Callable[[], Calls], subscription: Subscription, holds: set[AsyncHold]
-) -> AsyncGenerator[AsyncRun, None]:
+async def each_run(calls: Callable[[], Calls], subscription: Subscription) -> AsyncGenerator[AsyncRun, None]:
     """Give one run after the other."""
     try:
         while True:
             run = AsyncRun(calls(), await subscription.next())
-            holds.add(run)
             try:
                 yield run
             finally:
-                holds.discard(run)
                 # What does not work is repeated when the lease is over.
                 with suppress(LeaseholdError):
                     await run._leave()

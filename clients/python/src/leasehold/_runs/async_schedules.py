@@ -8,7 +8,6 @@ from leasehold._connect.calls import Calls
 from leasehold._connect.needs import needs
 from leasehold._convert import timestamp
 from leasehold._enums import RunOutcome
-from leasehold._hold.async_hold import AsyncHold
 from leasehold._hold.leading import Sleep
 from leasehold._hold.spec import Seconds
 from leasehold._records import LockKey, selector
@@ -24,7 +23,6 @@ from leasehold.v1 import schedule_service_pb2 as wire
 class AsyncSchedules:
     """The part of AsyncClient that is about schedules."""
 
-    _holds: set[AsyncHold]
     _sleep: Sleep
 
     def _calls(self) -> Calls:
@@ -84,9 +82,7 @@ class AsyncSchedules:
         schedules, INVALID_FIELD for a schedule that is not valid.
         """
         request = subscription(timetable, function, scope, options)
-        schedule = AsyncEvery(
-            self._calls, lambda: Subscription(self._calls, request, on_event), self._holds, self._sleep
-        )
+        schedule = AsyncEvery(self._calls, lambda: Subscription(self._calls, request, on_event), self._sleep)
         return schedule if work is None else schedule.run(work)
 
     def runs(
@@ -105,7 +101,7 @@ class AsyncSchedules:
         sidecar answers at the beginning.
         """
         request = subscription(timetable, function, scope, options)
-        return each_run(self._calls, Subscription(self._calls, request, on_event), self._holds)
+        return each_run(self._calls, Subscription(self._calls, request, on_event))
 
     async def complete_run(
         self, run_id: str, outcome: RunOutcome, detail: str = "", checkpoint: bytes | None = None

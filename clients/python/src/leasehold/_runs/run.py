@@ -2,26 +2,25 @@
 
 import asyncio
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from leasehold._connect.calls import Calls
 from leasehold._constants import FIRST_PAUSE, LONGEST_RUN_PAUSE
 from leasehold._convert import duration, moment, seconds
 from leasehold._enums import RunKind, RunOutcome
 from leasehold._errors.errors import RefusedError, passes
+from leasehold._hold.keeper import Keeper
 from leasehold._hold.releasing import resume_answered
 from leasehold._runs.run_line import complete, completion
 from leasehold._runs.schedules import CompletedRun, EndedRun, at
 from leasehold._runs.subscription import Granted
-
-if TYPE_CHECKING:
-    from leasehold.v1.schedule_service_pb2 import Run as WireRun
+from leasehold.v1.schedule_service_pb2 import CompleteRunRequest
+from leasehold.v1.schedule_service_pb2 import Run as WireRun
 
 
 class RunFacts:
     """What a run is of."""
 
-    _run: "WireRun"
+    _run: WireRun
 
     @property
     def scheduled_at(self) -> datetime:
@@ -117,26 +116,33 @@ class Outcome:
         keeper.state.end()
         self._telling += 1
         try:
-            await resume_answered(keeper)
-            request.generation = keeper.generation
-            pause = FIRST_PAUSE
-            while True:
-                try:
-                    self._completed = await complete(self._calls, request, keeper.connection)
-                except RefusedError as error:
-                    if not passes(error):
-                        raise
-                    await asyncio.sleep(max(error.retry_after or 0, pause))
-                    pause = min(2 * pause, LONGEST_RUN_PAUSE)
-                else:
-                    self._granted.thread.completed.set()
-                    return self._completed
+            with self._calls.ending():
+                self._completed = await self._answered(keeper, request)
+        except RefusedError:
+            keeper.unheard()
+            raise
+        else:
+            self._granted.thread.completed.set()
+            return self._completed
         finally:
             self._telling -= 1
             if self.is_told or self._is_left:
                 keeper.close()
             else:
                 keeper.end()
+
+    async def _answered(self, keeper: Keeper, request: CompleteRunRequest) -> CompletedRun:
+        await resume_answered(keeper)
+        request.generation = keeper.generation
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await complete(self._calls, request, keeper.connection)
+            except RefusedError as error:
+                if not passes(error):
+                    raise
+                await asyncio.sleep(max(error.retry_after or 0, pause))
+                pause = min(2 * pause, LONGEST_RUN_PAUSE)
 
     def leave(self) -> None:
         """Leave the connection, where what failed to be told is told again, once nothing is told any more (S37)."""

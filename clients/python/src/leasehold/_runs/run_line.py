@@ -81,7 +81,7 @@ def completion(
 
 async def complete(calls: Calls, request: CompleteRunRequest, at: Connection | None = None) -> CompletedRun:
     """Say it once."""
-    with calls.knowing_schedules(), calls.about(at) as connection:
+    with calls.ending(), calls.knowing_schedules(), calls.about(at) as connection:
         answer = await calls.unary(connection.schedules.CompleteRun, request, COMPLETION_TIMEOUT)
     return CompletedRun._from_wire(answer)
 
@@ -97,6 +97,7 @@ class RunLine(Line):
         self._is_over = False
         self._is_lost = False
         self._is_broken = False
+        self._handing: asyncio.Task[Stream | None] | None = None
 
     async def read(self) -> object:
         """Wait for what concerns the run; what comes after its end is for whoever waits for the next one."""
@@ -172,8 +173,18 @@ class RunLine(Line):
             self._call.before_cancelled = lambda: None
             self._thread.last.set_result(self)
 
+    def hand_back(self) -> None:
+        """Begin to, though nobody may ask for the next run yet."""
+        if self._handing is None:
+            self._handing = asyncio.get_running_loop().create_task(self._hand_back())
+
     async def handed_back(self) -> Stream | None:
-        """Give the stream back when the run is over; None if it cannot go on.
+        """Give the stream back when the run is over; None if it cannot go on."""
+        self.hand_back()
+        return None if self._handing is None else await asyncio.shield(self._handing)
+
+    async def _hand_back(self) -> Stream | None:
+        """Give the stream, or end it.
 
         It goes on only if the sidecar, too, knows that the run is over: else it would go on renewing a hold that nobody
         believes in. After a loss it says so a moment later than the clock here, and a stream that ended meanwhile

@@ -189,11 +189,9 @@ def _taken(
     try:
         while True:
             run = thread.run(taken(), lambda unwanted: unwanted._keeper.close())
-            client._holds.add(run)
             try:
                 yield run
             finally:
-                client._holds.discard(run)
                 # What does not work is repeated when the lease is over.
                 with suppress(LeaseholdError):
                     thread.run(run._there._leave())
